@@ -1,0 +1,115 @@
+"""Every expected failure, by name.
+
+A `TosaConvertError` says what is wrong with the input or the request. Anything else that escapes
+this package is a bug of ours and is never wrapped in one. Each code has a row in `CODES` and a
+paragraph in docs/errors.md; codes are stable, messages are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+
+class Blame(IntEnum):
+    """Who can mend a failure; the value is the exit code of the command-line tool."""
+
+    USAGE = 2
+    BAD_INPUT = 3
+    UNSUPPORTED = 4
+
+
+USAGE, BAD, UNSUPPORTED = Blame.USAGE, Blame.BAD_INPUT, Blame.UNSUPPORTED
+
+#: Code -> who can mend it, and what it means in a line.
+CODES: Final[dict[str, tuple[Blame, str]]] = {
+    # Requests
+    "ambiguous-function": (USAGE, "the module has several functions and none was chosen"),
+    "unknown-function": (USAGE, "the module has no function of the name asked for"),
+    "unknown-format": (USAGE, "the output's extension names no format"),
+    "would-overwrite-input": (USAGE, "the output is the input file"),
+    "option-conflict": (USAGE, "options that exclude one another"),
+    "missing-bindings": (USAGE, "MLIR is needed and no Python bindings are installed"),
+    "not-an-mlir-object": (USAGE, "the object given belongs to no MLIR bindings we know"),
+    "file-error": (USAGE, "a file cannot be opened, read or written"),
+    # Files that are not what they should be
+    "unrecognised-input": (BAD, "the input is no format we know"),
+    "empty-input": (BAD, "the input has no bytes"),
+    "malformed-mlir": (BAD, "MLIR's own parser or verifier refuses the module"),
+    "malformed-flatbuffer": (BAD, "an offset, length or string of the flatbuffer is wrong"),
+    "malformed-tensor": (BAD, "a tensor's fields contradict one another"),
+    "malformed-operator": (BAD, "an operator has the wrong operands, results or attributes"),
+    "malformed-structure": (BAD, "regions, blocks or graph inputs and outputs are inconsistent"),
+    "undefined-name": (BAD, "a name is used that nothing defines at that point"),
+    "duplicate-name": (BAD, "a name is defined twice"),
+    "missing-data": (BAD, "a constant has no data"),
+    "data-length": (BAD, "data is shorter than the shape and dtype need"),
+    "int4-minus-8": (BAD, "an INT4 constant holds -8, which TOSA excludes"),
+    "bad-location": (BAD, "an operator's location cannot be understood"),
+    # Good input that cannot be carried
+    "unsupported-version": (UNSUPPORTED, "the file's TOSA version is not one we read"),
+    "version-too-low": (UNSUPPORTED, "the TOSA version asked for cannot express the graph"),
+    "foreign-operator": (UNSUPPORTED, "an operator of another dialect"),
+    "unsupported-operator": (UNSUPPORTED, "a TOSA operator that the format does not have"),
+    "unsupported-attribute": (UNSUPPORTED, "an attribute that the format does not have"),
+    "unsupported-dtype": (UNSUPPORTED, "an element type that TOSA does not have"),
+    "unsupported-type": (UNSUPPORTED, "a type that is not a tensor or a shape"),
+    "unsupported-shape": (UNSUPPORTED, "a shape that the format cannot express there"),
+    "value-out-of-range": (UNSUPPORTED, "a value that does not fit its field"),
+    "captured-value": (UNSUPPORTED, "a nested region uses a value from outside"),
+    "no-function": (UNSUPPORTED, "the module has no function with a body"),
+    "constant-form": (UNSUPPORTED, "a constant whose data cannot be had"),
+    "too-large": (UNSUPPORTED, "the result would not fit the format"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong: where, what was found and expected, and what to do."""
+
+    code: str
+    where: str
+    message: str
+    hint: str = ""
+
+    def __post_init__(self) -> None:
+        if self.code not in CODES:
+            raise ValueError(f"error code {self.code!r} has no row in CODES")
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        hint = f"\n    {self.hint}" if self.hint else ""
+        return f"{place}error: {self.message} [{self.code}]{hint}"
+
+
+class TosaConvertError(Exception):
+    """An expected failure: one or more findings, all that could be told independently.
+
+    `code` is the first finding's stable code, `exit_code` that of the command-line tool.
+    """
+
+    def __init__(self, findings: Finding | Iterable[Finding]) -> None:
+        self.findings = (findings,) if isinstance(findings, Finding) else tuple(findings)
+        if not self.findings:
+            raise ValueError("an error needs a finding")
+        super().__init__("\n".join(map(str, self.findings)))
+
+    def __reduce__(self) -> tuple[type[TosaConvertError], tuple[tuple[Finding, ...]]]:
+        return type(self), (self.findings,)
+
+    @property
+    def code(self) -> str:
+        """The first finding's code."""
+        return self.findings[0].code
+
+    @property
+    def exit_code(self) -> int:
+        """2 for a request, 3 for bad input, 4 for what cannot be carried; the first finding's."""
+        return int(CODES[self.code][0])
+
+
+def fail(code: str, where: str, message: str, hint: str = "") -> TosaConvertError:
+    """The error with this one finding, to be raised by the caller."""
+    return TosaConvertError(Finding(code, where, message, hint))

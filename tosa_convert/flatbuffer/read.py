@@ -1,0 +1,509 @@
+"""Flatbuffer -> Graph. Constants stay where they are: views of the buffer that was given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any, Final
+
+import numpy as np
+
+from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.flatbuffer.check import Columns, Positions
+from tosa_convert.flatbuffer.layout import ATTRIBUTES, ENUMS, ROOT, TABLES
+from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.dtypes import BY_CODE as DTYPE_BY_CODE
+from tosa_convert.graph.dtypes import INT64, NOT_ELEMENT_TYPES, BlockShape, DType
+from tosa_convert.graph.model import (
+    Block,
+    BlockScale,
+    Graph,
+    Operator,
+    Region,
+    Shape,
+    SoftwareVersion,
+    Tensor,
+    Version,
+)
+from tosa_convert.graph.opset import (
+    BY_CODE,
+    CONST,
+    CONST_SHAPE,
+    IDENTITY,
+    OPERATORS,
+    AttributeValue,
+    OperatorSpec,
+)
+from tosa_convert.graph.versions import V1_0, V1_1_DRAFT
+
+#: Versions we read. A final 1.1 may still change what the draft says, so it is not among them.
+READABLE: Final = (V1_0, Version(1, 0, 0, draft=True), V1_1_DRAFT)
+
+#: Offsets 0 and 1 cannot lie behind a flatbuffer: readers in the field take `data` then.
+_NO_OFFSET: Final = 1
+
+_OP_NAMES: Final = {code: name for name, code in ENUMS["Op"].items()}
+_DTYPE_NAMES: Final = {code: name for name, code in ENUMS["DType"].items()}
+
+
+def read(buffer: Any, where: str = "") -> Graph:
+    """Read a TOSA flatbuffer from anything with the buffer protocol.
+
+    The graph's constants are views of `buffer`; whoever gives a mapped file keeps it unchanged.
+    Raises TosaConvertError with all findings of the first kind that occurs: first the file's
+    structure, then its version, then operators, tensors and shapes.
+    """
+    view = memoryview(buffer).cast("B")
+    try:
+        return _Reader(Columns(view)).graph()
+    except TosaConvertError as error:
+        if not where:
+            raise
+        raise TosaConvertError(
+            Finding(f.code, f"{where}: {f.where}" if f.where else where, f.message, f.hint)
+            for f in error.findings
+        ) from None
+
+
+class _Reader:
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
+        self.findings: list[Finding] = []
+
+    def table(self, name: str, tables: Positions, *fields: str) -> list[Any]:
+        """The named fields of each table: lists of Python values, in the order asked for."""
+        columns = self.columns
+        layout = TABLES[name]
+        results: list[Any] = []
+        for field_name, places in zip(fields, columns.fields(name, tables, fields), strict=True):
+            field = layout[field_name]
+            what = f"{name}.{field_name}"
+            if field.required and len(places) and int(places.min()) < 0:
+                raise columns.bad(int(tables[places.argmin()]), f"{what} is required and absent")
+            match field.kind:
+                case "string":
+                    results.append(columns.strings(places, what))
+                case "[string]":
+                    results.append(columns.string_lists(places, what))
+                case "[i32]":
+                    results.append(columns.int_lists(places, what))
+                case "[u8]":
+                    results.append(columns.bytes_of(places, what))
+                case "[table]" | "table" | "union":
+                    results.append(places)
+                case _:
+                    results.append(columns.scalars(name, field, places).tolist())
+        return results
+
+    def graph(self) -> Graph:
+        columns = self.columns
+        root = columns.root(ROOT)
+        version_at, regions_at, software_at = self.table(
+            ROOT, root, "version", "regions", "software_version"
+        )
+        version = self.version(columns.follow(version_at, "TosaGraph.version"))
+        producer = None
+        if software_at[0] >= 0:
+            table = columns.follow(software_at, "TosaGraph.software_version")
+            major, minor, micro, modifier = self.table(
+                "SoftwareVersion", table, "_major", "_minor", "_micro", "_modifier"
+            )
+            producer = SoftwareVersion(major[0], minor[0], micro[0], modifier[0])
+        tables, _ = columns.tables(regions_at, "TosaGraph.regions")
+        names, blocks_at = self.table("TosaRegion", tables, "name", "blocks")
+        block_tables, counts = columns.tables(blocks_at, "TosaRegion.blocks")
+        regions = [Region(name) for name in names]
+        blocks = self.blocks(block_tables, names, counts)
+        position = 0
+        for region, count in zip(regions, counts, strict=True):
+            region.blocks = blocks[position : position + count]
+            position += count
+        if self.findings:
+            raise TosaConvertError(self.findings)
+        return Graph(version, regions, producer)
+
+    def version(self, table: Positions) -> Version:
+        major, minor, patch, draft = (
+            column[0] for column in self.table("Version", table, "_major", "_minor", "_patch", "_draft")
+        )
+        version = Version(major, minor, patch, bool(draft))
+        comparable = Version(major, minor, 0, bool(draft))
+        if comparable not in READABLE:
+            raise fail(
+                "unsupported-version",
+                "version",
+                f"the file is TOSA {version}, we read " + ", ".join(map(str, READABLE)),
+                "write it again with a tool that stamps one of these"
+                if (major, minor) > (0, 90)
+                else "the format changed between the 0.x series and 1.0: export the model again",
+            )
+        return version
+
+    def blocks(self, tables: Positions, regions: list[str], counts: list[int]) -> list[Block]:
+        columns = self.columns
+        names, operators_at, tensors_at, inputs, outputs, shapes_at = self.table(
+            "TosaBasicBlock", tables, "name", "operators", "tensors", "inputs", "outputs", "shapes"
+        )
+        operator_tables, operator_counts = columns.tables(operators_at, "TosaBasicBlock.operators")
+        tensor_tables, tensor_counts = columns.tables(tensors_at, "TosaBasicBlock.tensors")
+        shape_tables, shape_counts = columns.tables(shapes_at, "TosaBasicBlock.shapes")
+        owners = [region for region, count in zip(regions, counts, strict=True) for _ in range(count)]
+        paths = [
+            f'region "{region}" block "{name}"' for region, name in zip(owners, names, strict=True)
+        ]
+        operators = _split(self.operators(operator_tables, paths, operator_counts), operator_counts)
+        tensors = _split(self.tensors(tensor_tables, paths, tensor_counts), tensor_counts)
+        shapes = _split(self.shapes(shape_tables, paths, shape_counts), shape_counts)
+        blocks = []
+        for index, name in enumerate(names):
+            block = Block(name, list(inputs[index]), list(outputs[index]), operators[index])
+            block.tensors = self.by_name(paths[index], "tensor", tensors[index])
+            block.shapes = self.by_name(paths[index], "shape", shapes[index])
+            _fill_empty_constants(block)
+            blocks.append(block)
+        return blocks
+
+    def by_name(self, path: str, kind: str, values: list[Any]) -> dict[str, Any]:
+        named = {value.name: value for value in values}
+        if len(named) != len(values):
+            seen: set[str] = set()
+            for value in values:
+                if value.name in seen:
+                    self.say(
+                        "duplicate-name", path, f'two {kind}s of the block are called "{value.name}"'
+                    )
+                seen.add(value.name)
+        return named
+
+    def say(self, code: str, where: str, message: str, hint: str = "") -> None:
+        self.findings.append(Finding(code, where, message, hint))
+
+    # -- operators ----------------------------------------------------------------------------
+
+    def operators(self, tables: Positions, paths: list[str], counts: list[int]) -> list[Operator]:
+        codes, kinds, attribute_at, inputs, outputs, location_at = self.table(
+            "TosaOperator",
+            tables,
+            "op",
+            "attribute_type",
+            "attribute",
+            "inputs",
+            "outputs",
+            "location",
+        )
+        locations = self.locations(location_at)
+        specs: list[OperatorSpec] = []
+        for index, (code, kind) in enumerate(zip(codes, kinds, strict=True)):
+            spec = _SPECS.get((code, kind))
+            if spec is None:
+                where = _member(paths, counts, index, "operator")
+                self.bad_operator(where, code, kind)
+                spec = IDENTITY
+            specs.append(spec)
+        attributes = self.attributes(specs, np.array(kinds, np.int64), attribute_at, paths, counts)
+        return list(map(Operator, specs, inputs, outputs, attributes, locations))
+
+    def bad_operator(self, where: str, code: int, kind: int) -> None:
+        if code not in BY_CODE:
+            known = _OP_NAMES.get(code)
+            self.say(
+                "unsupported-operator",
+                where,
+                f"operator code {code}{f' ({known})' if known else ''} is not an operator of TOSA 1.1",
+                "the file is damaged, or newer than this program",
+            )
+        else:
+            found = ATTRIBUTES[kind] if 0 <= kind < len(ATTRIBUTES) else f"type {kind}"
+            self.say(
+                "malformed-operator",
+                where,
+                f"{BY_CODE[code]} has attributes of {found}, expected {BY_CODE[code].table}Attribute",
+            )
+
+    def locations(self, places: Positions) -> list[str]:
+        present = np.flatnonzero(places >= 0)
+        texts = [""] * len(places)
+        if len(present):
+            at = self.columns.follow(places[present], "TosaOperator.location")
+            unique, inverse = np.unique(at, return_inverse=True)
+            (known,) = self.table("OpLocation", unique, "text")
+            for index, which in zip(present.tolist(), inverse.tolist(), strict=True):
+                texts[index] = known[which]
+        return texts
+
+    def attributes(
+        self,
+        specs: list[OperatorSpec],
+        kinds: Positions,
+        places: Positions,
+        paths: list[str],
+        counts: list[int],
+    ) -> list[dict[str, AttributeValue]]:
+        results: list[dict[str, AttributeValue]] = [{} for _ in specs]
+        for kind in np.unique(kinds).tolist():
+            if kind not in BY_CODE or not BY_CODE[kind].attributes:
+                continue
+            spec = BY_CODE[kind]
+            members = np.flatnonzero((kinds == kind) & (places >= 0))
+            for index in np.flatnonzero((kinds == kind) & (places < 0)).tolist():
+                self.say(
+                    "malformed-operator",
+                    _member(paths, counts, index, f"operator {spec}"),
+                    "it has no attributes",
+                )
+            if not len(members):
+                continue
+            table = f"{spec.table}Attribute"
+            names = [row.name for row in spec.attributes]
+            at = self.columns.follow(places[members], table)
+            found = self.table(table, at, *names)
+            for row, column in zip(spec.attributes, found, strict=True):
+                convert = _CONVERT.get(row.kind)
+                for index, value in zip(members.tolist(), column, strict=True):
+                    if convert is not None:
+                        value = convert(value)
+                    elif row.enum is not None:
+                        value = self.enum_value(
+                            row.enum, value, row.name, paths, counts, index, specs[index]
+                        )
+                    elif row.kind == "dtype":
+                        value = self.dtype_value(value, row.name, paths, counts, index, specs[index])
+                    results[index][row.name] = value
+        return results
+
+    def enum_value(
+        self,
+        enum: type[IntEnum],
+        value: int,
+        name: str,
+        paths: list[str],
+        counts: list[int],
+        index: int,
+        spec: OperatorSpec,
+    ) -> IntEnum:
+        try:
+            return enum(value)
+        except ValueError:
+            self.say(
+                "malformed-operator",
+                _member(paths, counts, index, f"operator {spec}"),
+                f'attribute "{name}" is {value}, expected '
+                + ", ".join(f"{member.name} ({int(member)})" for member in enum),
+            )
+            return next(iter(enum))
+
+    def dtype_value(
+        self,
+        value: int,
+        name: str,
+        paths: list[str],
+        counts: list[int],
+        index: int,
+        spec: OperatorSpec,
+    ) -> DType:
+        found = DTYPE_BY_CODE.get(value)
+        if found is None:
+            self.say(
+                "malformed-operator",
+                _member(paths, counts, index, f"operator {spec}"),
+                f'attribute "{name}" is {_dtype_text(value)}',
+            )
+            return INT64
+        return found
+
+    # -- tensors and shapes -------------------------------------------------------------------
+
+    def tensors(self, tables: Positions, paths: list[str], counts: list[int]) -> list[Tensor]:
+        fields = (
+            "name",
+            "shape",
+            "type",
+            "data",
+            "variable",
+            "is_unranked",
+            "variable_name",
+            "offset",
+            "size",
+            "scale_type",
+            "scale_data",
+            "block_shape",
+            "scale_offset",
+            "scale_size",
+        )
+        results = []
+        for index, row in enumerate(zip(*self.table("TosaTensor", tables, *fields), strict=True)):
+            (
+                name,
+                dims,
+                code,
+                data,
+                variable,
+                unranked,
+                symbol,
+                offset,
+                size,
+                scale_code,
+                scales,
+                block,
+                scale_offset,
+                scale_size,
+            ) = row
+            where = f'{_member(paths, counts, index, "tensor")} "{name}"'
+            dtype = DTYPE_BY_CODE.get(code)
+            if dtype is None:
+                self.say("malformed-tensor", where, f"its type is {_dtype_text(code)}")
+                continue
+            shape = None if unranked else dims
+            if unranked and dims:
+                self.say("malformed-tensor", where, f"it is unranked and has shape {list(dims)}")
+            tensor = Tensor(name, dtype, shape, None, None, bool(variable), symbol)
+            if block or scale_code:
+                tensor.scale = self.scale(where, block, scale_code)
+            if offset > _NO_OFFSET:
+                data = self.tail(where, offset, size) if size else None
+            if data is not None and len(data):
+                tensor.data = self.constant(where, dtype, tensor.element_count(), dims, data)
+            if tensor.scale is not None:
+                if scale_offset > _NO_OFFSET:
+                    scales = self.tail(where, scale_offset, scale_size) if scale_size else None
+                if scales is not None and len(scales):
+                    count = tensor.element_count()
+                    blocks = None if count is None else -(-count // int(tensor.scale.shape))
+                    tensor.scale.data = self.constant(
+                        f"{where} scales", tensor.scale.dtype, blocks, dims, scales
+                    )
+            elif scales is not None and len(scales):
+                self.say("malformed-tensor", where, "it has scales and no block shape")
+            results.append(tensor)
+        if len(results) != len(tables):
+            raise TosaConvertError(self.findings)
+        return results
+
+    def scale(self, where: str, block: int, code: int) -> BlockScale | None:
+        dtype = DTYPE_BY_CODE.get(code)
+        try:
+            shape = BlockShape(block)
+        except ValueError:
+            shape = None
+        if dtype is None or shape is None:
+            self.say(
+                "malformed-tensor",
+                where,
+                f"block shape {block} with scales of type {_dtype_text(code)}, expected "
+                + ", ".join(member.name for member in BlockShape),
+            )
+            return None
+        return BlockScale(dtype, shape)
+
+    def tail(self, where: str, offset: int, size: int) -> memoryview | None:
+        """Data behind the flatbuffer."""
+        file_size = self.columns.size
+        if offset > file_size or size > file_size - offset:
+            self.say(
+                "missing-data",
+                where,
+                f"its data is {size} bytes at {offset}, the file ends at {file_size}",
+                "the data behind the flatbuffer was cut off; copy the whole file",
+            )
+            return None
+        return self.columns.buffer[offset : offset + size]
+
+    def constant(
+        self,
+        where: str,
+        dtype: DType,
+        count: int | None,
+        dims: tuple[int, ...],
+        data: memoryview,
+    ) -> Constant | None:
+        if count is None:
+            self.say(
+                "data-length",
+                where,
+                f"{len(data)} bytes of data for the dynamic shape {list(dims)}",
+                "constant data needs a static shape",
+            )
+            return None
+        needed = dtype.wire_bytes(count)
+        if len(data) < needed:
+            self.say(
+                "data-length",
+                where,
+                f"{len(data)} bytes of data, {count} x {dtype} need {needed}",
+                "the weight is truncated; write the file again",
+            )
+            return None
+        # Writers pad to 8 bytes. Keep that much, so that a file can be written back as it was.
+        padding = len(data) - needed
+        return Constant(dtype, count, data[:needed], padding=padding if padding < 8 else 0)
+
+    def shapes(self, tables: Positions, paths: list[str], counts: list[int]) -> list[Shape]:
+        results = []
+        columns = self.table("TosaShape", tables, "name", "rank", "data")
+        for index, (name, rank, data) in enumerate(zip(*columns, strict=True)):
+            where = f'{_member(paths, counts, index, "shape")} "{name}"'
+            shape = Shape(name, rank)
+            if data is not None and len(data):
+                if len(data) < 8 * rank:
+                    self.say(
+                        "data-length", where, f"{len(data)} bytes of data, {rank} sizes need {8 * rank}"
+                    )
+                else:
+                    shape.data = Constant(INT64, rank, data[: 8 * rank])
+            results.append(shape)
+        return results
+
+
+def _fill_empty_constants(block: Block) -> None:
+    """Give constants of no elements their data: in a file they look like values without any."""
+    for operator in block.operators:
+        if operator.spec is CONST or operator.spec is CONST_SHAPE:
+            for name in operator.outputs:
+                tensor = block.tensors.get(name)
+                if tensor is not None and tensor.data is None and tensor.element_count() == 0:
+                    tensor.data = Constant(tensor.dtype, 0, b"")
+                shape = block.shapes.get(name)
+                if shape is not None and shape.data is None and shape.rank == 0:
+                    shape.data = Constant(INT64, 0, b"")
+
+
+def _split(values: list[Any], counts: Sequence[int]) -> list[list[Any]]:
+    parts = []
+    position = 0
+    for count in counts:
+        parts.append(values[position : position + count])
+        position += count
+    return parts
+
+
+def _member(paths: list[str], counts: list[int], index: int, kind: str) -> str:
+    """The path of member `index` of all blocks' members taken together."""
+    for path, count in zip(paths, counts, strict=True):
+        if index < count:
+            return f"{path} {kind} #{index}"
+        index -= count
+    raise IndexError(index)
+
+
+def _dtype_text(code: int) -> str:
+    name = _DTYPE_NAMES.get(code)
+    if name is None:
+        return f"code {code}, which is no DType"
+    return f"{name}, which {NOT_ELEMENT_TYPES.get(name, 'is unknown')}"
+
+
+_CODES: Final = {row.name: row.code for row in OPERATORS}
+#: (code, type of attributes) as they stand in a file -> operator.
+_SPECS: Final = {(row.code, row.code): row for row in OPERATORS} | {
+    (_CODES[row.encoded_as], row.code): row for row in OPERATORS
+}
+
+_CONVERT: Final[dict[str, Any]] = {
+    "i32": int,
+    "i32s": tuple,
+    "bool": bool,
+    "element": lambda view: b"" if view is None else bytes(view),
+    "bytes": lambda view: b"" if view is None else bytes(view),
+    "string": str,
+    "region": str,
+}

@@ -1,0 +1,104 @@
+"""How a flatbuffer table is laid out: slots, their sizes, and precomputed shapes for writing.
+
+Rules: the FlatBuffers internals document. A table starts with a signed 32-bit distance back to its
+vtable; the vtable holds its own size, the table's size, and for each slot the 16-bit distance from
+the table's start to the slot's value (0 where absent). Everything is little-endian.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+#: Bytes of a slot's value inside its table. Strings, vectors, tables and unions are 32-bit offsets.
+WIDTH = {"bool": 1, "u8": 1, "i32": 4, "u32": 4, "u64": 8}
+FORMAT = {"bool": "B", "u8": "B", "i32": "i", "u32": "I", "u64": "Q"}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One slot of a table. `kind` is a key of WIDTH, `string`, `table`, `union`, or `[element]`."""
+
+    name: str
+    slot: int
+    kind: str
+    enum: str = ""
+    table: str = ""
+    default: int = 0
+    align: int = 0
+    required: bool = False
+
+    @property
+    def is_offset(self) -> bool:
+        """Whether the table holds a 32-bit offset to the value rather than the value."""
+        return self.kind not in WIDTH
+
+    @property
+    def width(self) -> int:
+        """Bytes the slot takes inside the table."""
+        return WIDTH.get(self.kind, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One way to write a table: which slots are present, where, and how to pack them.
+
+    `pack` takes the distance to the vtable and then the values in the order of `names`.
+    """
+
+    names: tuple[str, ...]
+    offsets: dict[str, int]
+    vtable: bytes
+    pack: struct.Struct
+    align: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the table itself."""
+        return self.pack.size
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table's name and slots."""
+
+    name: str
+    fields: tuple[Field, ...]
+    _by_name: dict[str, Field] = field(default_factory=dict, compare=False, repr=False)
+    _shapes: dict[tuple[str, ...], Shape] = field(default_factory=dict, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._by_name.update((row.name, row) for row in self.fields)
+
+    def __getitem__(self, name: str) -> Field:
+        """The slot called `name`."""
+        return self._by_name[name]
+
+    def shape(self, names: tuple[str, ...]) -> Shape:
+        """The shape that holds exactly the slots `names`: widest first, so nothing needs padding."""
+        shape = self._shapes.get(names)
+        if shape is None:
+            shape = self._shapes[names] = self._make_shape(names)
+        return shape
+
+    def _make_shape(self, names: tuple[str, ...]) -> Shape:
+        rows = sorted((self[name] for name in names), key=lambda row: (-row.width, row.slot))
+        align = max([4, *(row.width for row in rows)])
+        # The distance to the vtable takes the first 4 bytes; 8-byte slots start at 8.
+        code = "<i"
+        position = 4
+        offsets: dict[str, int] = {}
+        for row in rows:
+            gap = -position % row.width
+            code += "x" * gap + FORMAT.get(row.kind, "I")
+            position += gap
+            offsets[row.name] = position
+            position += row.width
+        code += "x" * (-position % 4)
+        position += -position % 4
+        slots = [0] * (1 + max((row.slot for row in rows), default=-1))
+        for row in rows:
+            slots[row.slot] = offsets[row.name]
+        vtable = struct.pack(f"<{2 + len(slots)}H", 4 + 2 * len(slots), position, *slots)
+        ordered = tuple(row.name for row in rows)
+        return Shape(ordered, offsets, vtable, struct.Struct(code), align)

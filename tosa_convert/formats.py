@@ -1,0 +1,91 @@
+"""Which format is it? The input tells by its content, the output by its extension."""
+
+from __future__ import annotations
+
+import os
+from typing import Final, Literal
+
+from tosa_convert.errors import fail
+
+Format = Literal["mlir", "mlirbc", "tosa", "json"]
+
+#: Format -> what it is.
+FORMATS: Final[dict[Format, str]] = {
+    "mlir": "MLIR text",
+    "mlirbc": "MLIR bytecode",
+    "tosa": "TOSA flatbuffer",
+    "json": "TOSA flatbuffer as JSON",
+}
+EXTENSIONS: Final[dict[str, Format]] = {
+    ".mlir": "mlir",
+    ".mlirbc": "mlirbc",
+    ".bc": "mlirbc",
+    ".tosa": "tosa",
+    ".json": "json",
+}
+#: Formats that only MLIR's bindings can read or write.
+MLIR_FORMATS: Final = frozenset({"mlir", "mlirbc"})
+
+_BYTECODE: Final = b"ML\xefR"
+_BOM: Final = b"\xef\xbb\xbf"
+#: Bytes looked at to tell a format.
+_SNIFF: Final = 4096
+
+
+def sniff(data: memoryview, where: str) -> Format:
+    """The format of an input, by its first bytes.
+
+    Raises TosaConvertError("empty-input" or "unrecognised-input").
+    """
+    if not len(data):
+        raise fail("empty-input", where, "the input is empty, expected " + ", ".join(FORMATS.values()))
+    head = bytes(data[:_SNIFF])
+    if head.startswith(_BYTECODE):
+        return "mlirbc"
+    if head[4:8] == b"TOSA":
+        return "tosa"
+    if b"\0" not in head:
+        text = head.removeprefix(_BOM).lstrip()
+        # A JSON object; MLIR's own leading brace is that of `{-#`, its resources.
+        if text.startswith(b"{") and not text.startswith(b"{-#"):
+            return "json"
+        if _is_text(head):
+            return "mlir"
+    hint = ""
+    if head[4:8] == b"TFL3":
+        hint = "this is a TFLite model: convert it first with tosa-converter-for-tflite"
+    elif head.startswith(b"\x08") and b"onnx" in head[:64].lower():
+        hint = "this looks like an ONNX model: lower it to TOSA first"
+    raise fail(
+        "unrecognised-input",
+        where,
+        f"the input starts with {head[:8]!r}, expected " + ", ".join(FORMATS.values()),
+        hint,
+    )
+
+
+def _is_text(head: bytes) -> bool:
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        # The window may have cut a character in two.
+        return len(head) == _SNIFF and error.start > _SNIFF - 4
+    return True
+
+
+def of_path(path: str | os.PathLike[str]) -> Format:
+    """The format of an output, by its extension.
+
+    Raises TosaConvertError("unknown-format").
+    """
+    extension = os.path.splitext(os.fspath(path))[1].lower()
+    found = EXTENSIONS.get(extension)
+    if found is None:
+        raise fail(
+            "unknown-format",
+            os.fspath(path),
+            f"the extension {extension!r} names no format, expected one of "
+            + ", ".join(EXTENSIONS),
+            "choose the format with --to",
+        )
+    return found

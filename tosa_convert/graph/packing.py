@@ -1,0 +1,66 @@
+"""Elements below 8 bits: one byte each in memory, packed without gaps in a file.
+
+Bits are taken least significant first: element 0 of a 4-bit type is the low nibble of byte 0, and
+6-bit elements form one stream, four to every three bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]
+
+#: Elements converted at a time; a multiple of 4, so that every block ends on a byte.
+BLOCK = 1 << 20
+
+
+def pack(elements: Bytes, bits: int) -> Bytes:
+    """Pack elements (uint8, the low `bits` count) into ceil(n * bits / 8) bytes; bits is 4 or 6."""
+    if bits == 4:
+        packed = np.zeros((len(elements) + 1) // 2, np.uint8)
+        np.bitwise_and(elements[0::2], 0x0F, out=packed)
+        packed[: len(elements) // 2] |= elements[1::2] << 4
+        return packed
+    if bits == 6:
+        low = elements & 0x3F
+        quads = np.zeros((len(elements) + 3) // 4 * 4, np.uint32)
+        quads[: len(elements)] = low
+        quads = quads.reshape(-1, 4)
+        words = quads[:, 0] | quads[:, 1] << 6 | quads[:, 2] << 12 | quads[:, 3] << 18
+        stream = words.astype("<u4").view(np.uint8).reshape(-1, 4)[:, :3].reshape(-1)
+        return stream[: (len(elements) * 6 + 7) // 8]
+    raise ValueError(f"no packing of {bits}-bit elements")
+
+
+def unpack(packed: Bytes, bits: int, count: int) -> Bytes:
+    """The first `count` elements, one byte each with the upper bits 0; the reverse of `pack`."""
+    if bits == 4:
+        elements = np.empty(len(packed) * 2, np.uint8)
+        np.bitwise_and(packed, 0x0F, out=elements[0::2])
+        np.right_shift(packed, 4, out=elements[1::2])
+        return elements[:count]
+    if bits == 6:
+        triples = np.zeros((len(packed) + 2) // 3 * 3, np.uint8)
+        triples[: len(packed)] = packed
+        wide = triples.reshape(-1, 3).astype(np.uint32)
+        words = wide[:, 0] | wide[:, 1] << 8 | wide[:, 2] << 16
+        quads = np.stack([words >> shift & 0x3F for shift in (0, 6, 12, 18)], axis=1)
+        return quads.astype(np.uint8).reshape(-1)[:count]
+    raise ValueError(f"no packing of {bits}-bit elements")
+
+
+def pack_blocks(elements: Bytes, bits: int) -> Iterator[memoryview]:
+    """`pack`, BLOCK elements at a time, so that memory does not grow with the tensor."""
+    for start in range(0, len(elements), BLOCK):
+        yield memoryview(pack(elements[start : start + BLOCK], bits))
+
+
+def sign_extend(elements: npt.NDArray[Any], bits: int) -> npt.NDArray[np.int8]:
+    """Two's complement values of `bits`-bit elements that lie in the low bits of bytes."""
+    shift = 8 - bits
+    extended: npt.NDArray[np.int8] = (elements.astype(np.uint8) << shift).view(np.int8) >> shift
+    return extended

@@ -1,0 +1,142 @@
+"""Which MLIR Python bindings an object belongs to, and how to reach their pieces.
+
+Every distribution of MLIR's bindings is a package with a copy of its own: `torch_mlir`,
+`iree.compiler`, upstream's `mlir`, a vendor's. Objects of one cannot be given to another. The object
+tells which it belongs to; only where there is none is a default chosen.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+from collections.abc import Iterator
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+from tosa_convert.errors import Finding, TosaConvertError, fail
+
+#: Packages tried in this order where nothing tells which bindings to use.
+DEFAULT_ORDER: Final = ("torch_mlir", "mlir", "iree.compiler")
+
+#: The extension module in which every distribution defines its IR classes.
+_EXTENSION: Final = "._mlir_libs._mlir"
+
+#: Distributions on PyPI, for the version in messages.
+_DISTRIBUTIONS: Final = {"torch_mlir": "torch-mlir", "iree.compiler": "iree-base-compiler"}
+
+
+class Bindings:
+    """One copy of MLIR's Python bindings. Singletons for each package."""
+
+    def __init__(self, package: str) -> None:
+        self.package = package
+        #: The package's `ir` module: Context, Module, Operation and the rest.
+        self.ir: Any = importlib.import_module(f"{package}.ir")
+
+    def __repr__(self) -> str:
+        return f"{self.package} {self.version}".strip()
+
+    @cached_property
+    def version(self) -> str:
+        """The distribution's version, or "" where it does not tell."""
+        name = _DISTRIBUTIONS.get(self.package, self.package)
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            return ""
+
+    @cached_property
+    def libraries(self) -> list[Path]:
+        """The shared libraries that may export MLIR's C API, the likeliest first."""
+        extension = importlib.import_module(f"{self.package}{_EXTENSION}")
+        folder = Path(str(extension.__file__)).parent
+        found = [
+            path
+            for pattern in ("*.so", "*.so.*", "*.dylib", "*.dll")
+            for path in folder.glob(pattern)
+            if "nanobind" not in path.name
+        ]
+        return sorted(found, key=lambda path: ("CAPI" not in path.name, path.name.startswith("_")))
+
+    def new_context(self) -> Any:
+        """A context that knows the TOSA dialect."""
+        return self.ir.Context()
+
+
+@lru_cache(maxsize=None)
+def _bindings(package: str) -> Bindings:
+    return Bindings(package)
+
+
+def bindings_of(thing: object) -> Bindings:
+    """The bindings that `thing`, any object of theirs, belongs to.
+
+    Raises TosaConvertError("not-an-mlir-object") if it belongs to none.
+    """
+    for kind in type(thing).__mro__:
+        package, found, _ = kind.__module__.partition(_EXTENSION)
+        if found:
+            return _bindings(package)
+    raise fail(
+        "not-an-mlir-object",
+        "",
+        f"found {type(thing).__module__}.{type(thing).__qualname__}, "
+        "expected a module, function or context of MLIR's Python bindings",
+        "give an ir.Module, a func.FuncOp or an ir.Operation",
+    )
+
+
+def installed() -> Iterator[str]:
+    """The packages of DEFAULT_ORDER that can be imported; none of them is."""
+    for package in DEFAULT_ORDER:
+        try:
+            if importlib.util.find_spec(f"{package}{_EXTENSION}") is not None:
+                yield package
+        except ModuleNotFoundError:
+            continue
+
+
+def default_bindings(name: str = "") -> Bindings:
+    """The bindings called `name`, or the first installed of DEFAULT_ORDER.
+
+    Raises TosaConvertError("missing-bindings") if there are none.
+    """
+    candidates = list(installed())
+    if name:
+        candidates = [package for package in candidates if package == name]
+    if not candidates:
+        raise fail(
+            "missing-bindings",
+            "",
+            f"found no MLIR Python bindings{f' called {name}' if name else ''}; "
+            f"looked for {', '.join([name] if name else DEFAULT_ORDER)}",
+            "pip install 'tosa-convert[mlir]'",
+        )
+    return _bindings(candidates[0])
+
+
+def diagnostics(bindings: Bindings, error: Exception, what: str) -> TosaConvertError:
+    """MLIR's own refusal as findings, one for each error it reports."""
+    reported = getattr(error, "error_diagnostics", None) or []
+    findings = [
+        Finding("malformed-mlir", plain_location(str(found.location)), str(found.message))
+        for found in reported
+    ]
+    if not findings:
+        findings = [Finding("malformed-mlir", what, str(error).strip())]
+    hint = f"this is what {bindings} says"
+    return TosaConvertError(
+        [Finding("malformed-mlir", f.where, f.message, hint) for f in findings[:1]] + findings[1:]
+    )
+
+
+def plain_location(text: str) -> str:
+    """`file:line:col` where a textual location is no more than that, else the text itself."""
+    if text.startswith('loc("') and text.endswith(")") and text.count('"') == 2:
+        name, _, position = text[5:-1].partition('"')
+        return name + position.partition(" to ")[0]
+    return "" if text == "loc(unknown)" else text
+
+

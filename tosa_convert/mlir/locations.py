@@ -1,0 +1,203 @@
+"""Locations as text, and back.
+
+The format stores one line of text for each operator. We store MLIR's own spelling, with file names
+cut to their last component so that a file's bytes do not depend on where it was made, and we parse
+it back with a parser of our own: the bindings have none, and MLIR's would recurse without bound.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from tosa_convert.mlir.bindings import Bindings
+
+#: Nesting at which a location is kept as a name instead of being parsed.
+MAX_DEPTH: Final = 64
+
+_STRING: Final = r'"(?:[^"\\\n]|\\.)*"'
+_FILE: Final = re.compile(rf"({_STRING})(?=:\d+:\d+)")
+_TOKEN: Final = re.compile(
+    rf"\s*(?:(?P<string>{_STRING})|(?P<number>\d+)|(?P<word>[a-z]+)|(?P<mark>[:(),<>\[\]]))"
+)
+_ESCAPE: Final = re.compile(rb'\\(?:([0-9A-Fa-f]{2})|(["\\ntr]))')
+_ESCAPES: Final = {b'"': b'"', b"\\": b"\\", b"n": b"\n", b"t": b"\t", b"r": b"\r"}
+
+
+class LocationReader:
+    """Locations of MLIR as text. `full_paths` keeps file names as they are."""
+
+    def __init__(self, bindings: Bindings, *, full_paths: bool = False) -> None:
+        self.full_paths = full_paths
+        self.file_class: Any = getattr(bindings.ir, "FileLineColLoc", ())
+        self.files: dict[str, str | None] = {}
+
+    def __call__(self, location: Any) -> str:
+        """The text, `loc(...)`."""
+        if isinstance(location, self.file_class):
+            # Much the commonest kind; printing it takes six times as long.
+            start_line, start_col = location.start_line, location.start_col
+            if location.end_line == start_line and location.end_col == start_col:
+                name = self.file(location.filename)
+                if name is not None:
+                    return f'loc("{name}":{start_line}:{start_col})'
+        text = str(location)
+        if text.startswith('loc("loc('):
+            # A location that LocationWriter could not parse and kept as a name: it is text already.
+            return unquote(text[4:-1])
+        return text if self.full_paths else _FILE.sub(_last_component, text)
+
+    def file(self, name: str) -> str | None:
+        """A file name ready to be quoted, or None if it needs MLIR's escapes."""
+        if name not in self.files:
+            plain = name if self.full_paths else _basename(name)
+            self.files[name] = plain if plain.isascii() and plain.isprintable() else None
+            if '"' in plain or "\\" in plain:
+                self.files[name] = None
+        return self.files[name]
+
+
+def _basename(name: str) -> str:
+    return re.split(r"[/\\]", name)[-1] or name
+
+
+def _last_component(match: re.Match[str]) -> str:
+    # In MLIR's escapes a backslash is doubled, so cutting at either leaves a whole string.
+    return '"' + _basename(match[1][1:-1]) + '"'
+
+
+def unquote(text: str) -> str:
+    """The string that a quoted MLIR string spells."""
+
+    def replace(found: re.Match[bytes]) -> bytes:
+        return bytes([int(found[1], 16)]) if found[1] else _ESCAPES[found[2]]
+
+    return _ESCAPE.sub(replace, text[1:-1].encode()).decode("utf-8", "replace")
+
+
+class LocationWriter:
+    """Builds locations in a context, each distinct text once."""
+
+    def __init__(self, bindings: Bindings, context: Any) -> None:
+        self.ir = bindings.ir
+        self.context = context
+        self.unknown = self.ir.Location.unknown(context)
+        self.known: dict[str, Any] = {"": self.unknown, "loc(unknown)": self.unknown}
+
+    def __call__(self, text: str) -> Any:
+        """The location that `text` spells; a text that is no location becomes a name."""
+        found = self.known.get(text)
+        if found is None:
+            found = self.known[text] = self._parse(text)
+        return found
+
+    def _parse(self, text: str) -> Any:
+        try:
+            parser = _Parser(text, self)
+            location = parser.whole()
+        except _NotALocation:
+            return self.ir.Location.name(text, context=self.context)
+        return location
+
+
+class _NotALocation(Exception):
+    pass
+
+
+class _Parser:
+    """`loc(` location `)`, where a location is one of
+
+    unknown | "file":line:col [to [line]:col] | "name" [( location )]
+    | callsite( location at location ) | fused[ location, ... ]
+    """
+
+    def __init__(self, text: str, writer: LocationWriter) -> None:
+        self.writer = writer
+        self.tokens: list[tuple[str, str]] = []
+        position = 0
+        while position < len(text):
+            match = _TOKEN.match(text, position)
+            if match is None:
+                raise _NotALocation
+            self.tokens.append((str(match.lastgroup), match[str(match.lastgroup)]))
+            position = match.end()
+        self.position = 0
+
+    def peek(self) -> tuple[str, str]:
+        return self.tokens[self.position] if self.position < len(self.tokens) else ("end", "")
+
+    def accept(self, text: str) -> bool:
+        if self.peek()[1] == text and self.peek()[0] in ("mark", "word"):
+            self.position += 1
+            return True
+        return False
+
+    def expect(self, text: str) -> None:
+        if not self.accept(text):
+            raise _NotALocation
+
+    def take(self, kind: str) -> str:
+        found, text = self.peek()
+        if found != kind:
+            raise _NotALocation
+        self.position += 1
+        return text
+
+    def number(self) -> int:
+        value = int(self.take("number")[:11])
+        if value > 0xFFFFFFFF:
+            raise _NotALocation
+        return value
+
+    def whole(self) -> Any:
+        self.expect("loc")
+        self.expect("(")
+        location = self.location(0)
+        self.expect(")")
+        if self.peek()[0] != "end":
+            raise _NotALocation
+        return location
+
+    def location(self, depth: int) -> Any:
+        if depth > MAX_DEPTH:
+            raise _NotALocation
+        kind, text = self.peek()
+        location, context = self.writer.ir.Location, self.writer.context
+        if kind == "string":
+            self.position += 1
+            name = unquote(text)
+            if self.accept(":"):
+                return self.file(name)
+            if self.accept("("):
+                child = self.location(depth + 1)
+                self.expect(")")
+                return location.name(name, child, context=context)
+            return location.name(name, context=context)
+        if self.accept("unknown"):
+            return self.writer.unknown
+        if self.accept("callsite"):
+            self.expect("(")
+            callee = self.location(depth + 1)
+            self.expect("at")
+            caller = self.location(depth + 1)
+            self.expect(")")
+            return location.callsite(callee, [caller], context=context)
+        if self.accept("fused"):
+            self.expect("[")
+            parts = [self.location(depth + 1)]
+            while self.accept(","):
+                parts.append(self.location(depth + 1))
+            self.expect("]")
+            return location.fused(parts, context=context)
+        raise _NotALocation
+
+    def file(self, name: str) -> Any:
+        location, context = self.writer.ir.Location, self.writer.context
+        line = self.number()
+        self.expect(":")
+        column = self.number()
+        if not self.accept("to"):
+            return location.file(name, line, column, context=context)
+        end_line = line if self.peek()[1] == ":" else self.number()
+        self.expect(":")
+        return location.file(name, line, column, end_line, self.number(), context=context)

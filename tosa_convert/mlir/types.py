@@ -1,0 +1,150 @@
+"""MLIR types <-> element types and shapes of the graph."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tosa_convert.graph.dtypes import BY_MLIR, BlockShape, DType
+from tosa_convert.graph.model import DYNAMIC
+from tosa_convert.graph.verify import INT32_MAX
+from tosa_convert.mlir.bindings import Bindings
+
+_SHAPE: Final = re.compile(r"!tosa\.shape<(\d+)>$")
+_BLOCK_SCALED: Final = re.compile(r"!tosa\.block_scaled<(\w+):([\w!.]+):([\w!.]+)>$")
+
+#: Element types people arrive with, and what to do about them.
+_ADVICE: Final = {
+    "f64": "narrow it to f32 (pass tosa-narrow-f64-to-f32); TOSA has no FP64",
+    "ui": "run tosa-convert-integer-type-to-signless; TOSA types are signless",
+    "si": "run tosa-convert-integer-type-to-signless; TOSA types are signless",
+    "!quant": "lower quantised types first; TOSA carries scales in RESCALE operators",
+    "complex": "split it into real and imaginary parts",
+    "index": "cast it to i32",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ValueType:
+    """What the type of an MLIR value says. shape None: unranked. rank: of a !tosa.shape, else -1.
+
+    problem: why it cannot be carried, with `code` and `hint`; the rest is then meaningless.
+    """
+
+    dtype: DType | None = None
+    shape: tuple[int, ...] | None = None
+    scale: tuple[DType, BlockShape] | None = None
+    rank: int = -1
+    code: str = ""
+    problem: str = ""
+    hint: str = ""
+
+
+class TypeReader:
+    """Reads types, each distinct one once."""
+
+    def __init__(self, bindings: Bindings) -> None:
+        self.ir = bindings.ir
+        self.known: dict[Any, ValueType] = {}
+
+    def __call__(self, kind: Any) -> ValueType:
+        """What `kind`, an ir.Type, says."""
+        found = self.known.get(kind)
+        if found is None:
+            found = self.known[kind] = self._read(kind)
+        return found
+
+    def _read(self, kind: Any) -> ValueType:
+        ir = self.ir
+        if isinstance(kind, ir.RankedTensorType):
+            if kind.encoding is not None:
+                return ValueType(
+                    code="unsupported-type",
+                    problem=f"{kind} has an encoding, which the format has no field for",
+                    hint="remove the encoding if the consumer does not need it",
+                )
+            dynamic = ir.ShapedType.get_dynamic_size()
+            shape = tuple(DYNAMIC if size == dynamic else size for size in kind.shape)
+            if any(size > INT32_MAX for size in shape):
+                return ValueType(
+                    code="unsupported-shape",
+                    problem=f"{kind} has a dimension over {INT32_MAX}",
+                    hint="split the tensor",
+                )
+            return self._element(kind, shape)
+        if isinstance(kind, ir.UnrankedTensorType):
+            return self._element(kind, None)
+        shape_type = _SHAPE.match(str(kind))
+        if shape_type is not None:
+            return ValueType(rank=int(shape_type[1]))
+        return ValueType(
+            code="unsupported-type",
+            problem=f"{kind} is not a tensor or a !tosa.shape",
+            hint="TOSA functions take and return tensors only",
+        )
+
+    def _element(self, kind: Any, shape: tuple[int, ...] | None) -> ValueType:
+        text = str(kind.element_type)
+        dtype = BY_MLIR.get(text)
+        if dtype is not None:
+            return ValueType(dtype, shape)
+        scaled = _BLOCK_SCALED.match(text)
+        if scaled is not None:
+            block, scale, value = scaled.groups()
+            if value in BY_MLIR and scale in BY_MLIR and block in BlockShape.__members__:
+                return ValueType(BY_MLIR[value], shape, (BY_MLIR[scale], BlockShape[block]))
+        advice = next((hint for start, hint in _ADVICE.items() if text.startswith(start)), "")
+        return ValueType(
+            code="unsupported-dtype",
+            problem=f"{kind}: TOSA has no element type {text}",
+            hint=advice or "element types: " + ", ".join(BY_MLIR),
+        )
+
+
+class TypeWriter:
+    """Makes types, each distinct one once."""
+
+    def __init__(self, bindings: Bindings, context: Any) -> None:
+        self.ir = bindings.ir
+        self.context = context
+        self.elements: dict[str, Any] = {}
+        self.tensors: dict[Any, Any] = {}
+
+    def parse(self, text: str) -> Any:
+        """The type that `text` spells."""
+        found = self.elements.get(text)
+        if found is None:
+            found = self.elements[text] = self.ir.Type.parse(text, self.context)
+        return found
+
+    def element(self, dtype: DType, scale: tuple[DType, BlockShape] | None = None) -> Any:
+        """The element type."""
+        if scale is None:
+            return self.parse(dtype.mlir)
+        return self.parse(f"!tosa.block_scaled<{scale[1].name}:{scale[0].mlir}:{dtype.mlir}>")
+
+    def tensor(
+        self,
+        dtype: DType,
+        shape: tuple[int, ...] | None,
+        scale: tuple[DType, BlockShape] | None = None,
+    ) -> Any:
+        """The tensor type; shape None is unranked."""
+        key = (dtype.code, shape, scale)
+        found = self.tensors.get(key)
+        if found is None:
+            element = self.element(dtype, scale)
+            unknown = self.ir.Location.unknown(self.context)
+            if shape is None:
+                found = self.ir.UnrankedTensorType.get(element, unknown)
+            else:
+                dynamic = self.ir.ShapedType.get_dynamic_size()
+                sizes = [dynamic if size == DYNAMIC else size for size in shape]
+                found = self.ir.RankedTensorType.get(sizes, element, None, unknown)
+            self.tensors[key] = found
+        return found
+
+    def shape(self, rank: int) -> Any:
+        """The !tosa.shape type."""
+        return self.parse(f"!tosa.shape<{rank}>")
