@@ -1,9 +1,9 @@
 """tosa-convert: TOSA programs between MLIR, flatbuffers and JSON.
 
-    import tosa_convert as tc
-    data = tc.export_tosa_func_to_flatbuffer(module_or_func)
-    module = tc.import_tosa_func_from_flatbuffer("m.tosa", context=context)
-    graph = tc.load("m.tosa"); tc.save(graph, "copy.tosa")
+import tosa_convert as tc
+data = tc.export_tosa_func_to_flatbuffer(module_or_func)
+module = tc.import_tosa_func_from_flatbuffer("m.tosa", context=context)
+graph = tc.load("m.tosa"); tc.save(graph, "copy.tosa")
 """
 
 from tosa_convert.api import (

@@ -38,7 +38,9 @@ def sniff(data: memoryview, where: str) -> Format:
     Raises TosaConvertError("empty-input" or "unrecognised-input").
     """
     if not len(data):
-        raise fail("empty-input", where, "the input is empty, expected " + ", ".join(FORMATS.values()))
+        raise fail(
+            "empty-input", where, "the input is empty, expected " + ", ".join(FORMATS.values())
+        )
     head = bytes(data[:_SNIFF])
     if head.startswith(_BYTECODE):
         return "mlirbc"

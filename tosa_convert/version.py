@@ -8,4 +8,6 @@ from tosa_convert.graph.model import SoftwareVersion
 
 __version__: Final = "0.1.0"
 
-PRODUCER: Final = SoftwareVersion(*map(int, __version__.split(".")[:3]), "tosa-convert")
+_MAJOR, _MINOR, _MICRO = map(int, __version__.split("."))
+
+PRODUCER: Final = SoftwareVersion(_MAJOR, _MINOR, _MICRO, "tosa-convert")

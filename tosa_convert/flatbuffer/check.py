@@ -73,8 +73,9 @@ class Columns:
                 raise self.bad(offset, f"{what} is not aligned to {width} bytes")
         numbers = view[positions // width]
         if name == "<u8":
-            return np.minimum(numbers, np.uint64(2**63 - 1)).astype(np.int64)
-        return numbers.astype(np.int64)
+            numbers = np.minimum(numbers, np.uint64(2**63 - 1))
+        result: Positions = numbers.astype(np.int64)
+        return result
 
     def root(self, table: str) -> Positions:
         """Where the root table lies; checks the header."""

@@ -124,7 +124,8 @@ class _Reader:
 
     def version(self, table: Positions) -> Version:
         major, minor, patch, draft = (
-            column[0] for column in self.table("Version", table, "_major", "_minor", "_patch", "_draft")
+            column[0]
+            for column in self.table("Version", table, "_major", "_minor", "_patch", "_draft")
         )
         version = Version(major, minor, patch, bool(draft))
         comparable = Version(major, minor, 0, bool(draft))
@@ -147,7 +148,9 @@ class _Reader:
         operator_tables, operator_counts = columns.tables(operators_at, "TosaBasicBlock.operators")
         tensor_tables, tensor_counts = columns.tables(tensors_at, "TosaBasicBlock.tensors")
         shape_tables, shape_counts = columns.tables(shapes_at, "TosaBasicBlock.shapes")
-        owners = [region for region, count in zip(regions, counts, strict=True) for _ in range(count)]
+        owners = [
+            region for region, count in zip(regions, counts, strict=True) for _ in range(count)
+        ]
         paths = [
             f'region "{region}" block "{name}"' for region, name in zip(owners, names, strict=True)
         ]
@@ -170,7 +173,9 @@ class _Reader:
             for value in values:
                 if value.name in seen:
                     self.say(
-                        "duplicate-name", path, f'two {kind}s of the block are called "{value.name}"'
+                        "duplicate-name",
+                        path,
+                        f'two {kind}s of the block are called "{value.name}"',
                     )
                 seen.add(value.name)
         return named
@@ -267,7 +272,9 @@ class _Reader:
                             row.enum, value, row.name, paths, counts, index, specs[index]
                         )
                     elif row.kind == "dtype":
-                        value = self.dtype_value(value, row.name, paths, counts, index, specs[index])
+                        value = self.dtype_value(
+                            value, row.name, paths, counts, index, specs[index]
+                        )
                     results[index][row.name] = value
         return results
 
@@ -446,7 +453,9 @@ class _Reader:
             if data is not None and len(data):
                 if len(data) < 8 * rank:
                     self.say(
-                        "data-length", where, f"{len(data)} bytes of data, {rank} sizes need {8 * rank}"
+                        "data-length",
+                        where,
+                        f"{len(data)} bytes of data, {rank} sizes need {8 * rank}",
                     )
                 else:
                     shape.data = Constant(INT64, rank, data[: 8 * rank])

@@ -11,19 +11,23 @@ Equal attribute tables, locations, shapes and strings are stored once, as the fo
 from __future__ import annotations
 
 import struct
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from tosa_convert.errors import fail
 from tosa_convert.flatbuffer.layout import ENUMS, IDENTIFIER, TABLES
+from tosa_convert.flatbuffer.tables import Shape as TableShape
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Graph, Operator, Shape, SoftwareVersion, Tensor, Version
-from tosa_convert.graph.opset import OPERATORS, Attribute, AttributeValue
+from tosa_convert.graph.opset import OPERATORS
 from tosa_convert.graph.versions import V1_0, features
+
+Positions = npt.NDArray[np.int64]
 
 #: A flatbuffer addresses its contents with signed 32-bit offsets.
 SIZE_LIMIT: Final = 2**31 - 1
@@ -38,12 +42,15 @@ _U32: Final = struct.Struct("<I")
 _OPERATOR: Final = TABLES["TosaOperator"].shape(
     ("attribute_type", "op", "attribute", "inputs", "outputs", "location")
 )
+_TENSOR: Final = TABLES["TosaTensor"].shape(
+    ("name", "shape", "type", "data", "variable_name", "scale_data")
+)
 _LOCATION: Final = TABLES["OpLocation"].shape(("text",))
-_CODES: Final = {
-    row.code: (ENUMS["Op"][row.encoded_as], row.code) for row in OPERATORS
-}
-_TENSOR_FIELDS: Final = ("name", "shape", "type", "data", "variable_name", "scale_data")
-_OFFSET_FIELDS: Final = ("name", "shape", "type", "variable_name", "offset", "size")
+#: Code of an operator -> the code that stands for it in a file.
+_ENCODED: Final = np.array([0, *(ENUMS["Op"][row.encoded_as] for row in OPERATORS)], np.int64)
+_NAMES: Final = {row.code: tuple(a.name for a in row.attributes) for row in OPERATORS}
+#: What follows a string of length n mod 4.
+_TAILS: Final = (b"\0\0\0\0", b"\0\0\0", b"\0\0", b"\0")
 _ZEROS: Final = memoryview(bytes(2 * DATA_ALIGN))
 
 
@@ -106,6 +113,24 @@ def plan(graph: Graph, producer: SoftwareVersion, *, out_of_line: bool | None = 
     return result
 
 
+class _Space:
+    """Things of one kind that fields refer to, numbered as they turn up and placed later."""
+
+    def __init__(self) -> None:
+        self.ids: dict[Any, int] = {}
+        self.at: list[int] | Positions = []
+
+    def __call__(self, key: Hashable) -> int:
+        """The number of the thing called `key`."""
+        return self.ids.setdefault(key, len(self.ids))
+
+    def all(self, keys: Iterable[Hashable]) -> list[int]:
+        """The numbers of many things."""
+        ids = self.ids
+        setdefault = ids.setdefault
+        return [setdefault(key, len(ids)) for key in keys]
+
+
 class _Writer:
     def __init__(self, graph: Graph, producer: SoftwareVersion, *, out_of_line: bool) -> None:
         self.graph = graph
@@ -113,50 +138,48 @@ class _Writer:
         self.out_of_line = out_of_line
         self.out = bytearray()
         self.vtables: dict[bytes, int] = {}
-        # References: the field at ref_at[i] holds the distance to object ref_to[i].
-        self.ref_at: list[int] = []
-        self.ref_to: list[int] = []
-        self.object_at: list[int] = []
-        self.strings: dict[str, int] = {}
-        self.vectors: dict[tuple[int, ...], int] = {}
-        self.blobs: dict[bytes, int] = {}
-        self.attributes: dict[Hashable, tuple[int, Operator]] = {}
-        self.locations: dict[str, int] = {}
+        # What fields refer to. Objects are the rest: tables and vectors that occur once.
+        self.objects: list[int] = []
+        self.strings = _Space()
+        self.locations = _Space()
+        self.attributes = _Space()
+        self.vectors = _Space()
+        self.blobs = _Space()
+        #: The first operator with the attributes of each attribute table.
+        self.examples: list[Operator] = []
+        #: References still open: the fields, what they refer to, and the numbers there.
+        self.open: list[tuple[Positions, _Space | None, Positions]] = []
+        self.fields: dict[_Space | None, tuple[list[int], list[int]]] = {}
         self.constants: list[tuple[int, Constant]] = []
         #: Where a tensor's offset field is, with the constant it is for (None: it has none).
         self.tails: list[tuple[int, Constant | None]] = []
         self.no_data = self.new_object()
 
-    # -- objects that are placed later -------------------------------------------------------
+    # -- references ---------------------------------------------------------------------------
 
     def new_object(self) -> int:
-        self.object_at.append(-1)
-        return len(self.object_at) - 1
+        self.objects.append(-1)
+        return len(self.objects) - 1
 
-    def refer(self, at: int, to: int) -> None:
-        self.ref_at.append(at)
-        self.ref_to.append(to)
+    def new_objects(self, count: int) -> range:
+        first = len(self.objects)
+        self.objects.extend([-1] * count)
+        return range(first, first + count)
 
-    def place(self, which: int) -> None:
-        self.object_at[which] = len(self.out)
-
-    def string(self, text: str) -> int:
-        which = self.strings.get(text)
-        if which is None:
-            which = self.strings[text] = self.new_object()
-        return which
-
-    def vector(self, values: tuple[int, ...]) -> int:
-        which = self.vectors.get(values)
-        if which is None:
-            which = self.vectors[values] = self.new_object()
-        return which
+    def refer(self, at: int, space: _Space | None, to: int) -> None:
+        """The field at `at` refers to number `to` of a space; None is the objects."""
+        fields, targets = self.fields.setdefault(space, ([], []))
+        fields.append(at)
+        targets.append(to)
 
     # -- placing ------------------------------------------------------------------------------
 
     def align(self, to: int, ahead: int = 0) -> None:
         """Pad so that the byte `ahead` bytes further is a multiple of `to`."""
         self.out += bytes(-(len(self.out) + ahead) % to)
+
+    def place(self, which: int) -> None:
+        self.objects[which] = len(self.out)
 
     def vtable(self, code: bytes) -> int:
         position = self.vtables.get(code)
@@ -167,207 +190,236 @@ class _Writer:
         return position
 
     def table(
-        self, name: str, scalars: dict[str, int], references: dict[str, int]
-    ) -> dict[str, int]:
-        """Append a table; returns where each of its fields lies."""
+        self, name: str, scalars: dict[str, int], references: dict[str, tuple[_Space | None, int]]
+    ) -> int:
+        """Append a table; returns where it starts."""
         shape = TABLES[name].shape((*scalars, *references))
         vtable = self.vtable(shape.vtable)
         self.align(shape.align)
         start = len(self.out)
         self.out += shape.pack.pack(start - vtable, *(scalars.get(n, 0) for n in shape.names))
-        for field, which in references.items():
-            self.refer(start + shape.offsets[field], which)
-        return {field: start + offset for field, offset in shape.offsets.items()}
+        for field, (space, which) in references.items():
+            self.refer(start + shape.offsets[field], space, which)
+        return start
 
-    def table_object(
-        self, which: int, name: str, scalars: dict[str, int], references: dict[str, int]
-    ) -> dict[str, int]:
-        fields = self.table(name, scalars, references)
-        shape = TABLES[name].shape((*scalars, *references))
-        self.object_at[which] = len(self.out) - shape.size
-        return fields
-
-    def vector_of(self, which: int, members: list[int]) -> None:
-        """Append a vector of references."""
+    def vector_of(self, which: int, space: _Space | None, members: Sequence[int]) -> None:
+        """Append object `which`: a vector of references."""
         self.align(4)
         self.place(which)
         self.out += _U32.pack(len(members))
         start = len(self.out)
         self.out += bytes(4 * len(members))
-        self.ref_at.extend(range(start, start + 4 * len(members), 4))
-        self.ref_to.extend(members)
+        fields = np.arange(start, start + 4 * len(members), 4, dtype=np.int64)
+        self.open.append((fields, space, np.array(members, np.int64)))
 
-    def names(self, names: list[str]) -> int:
-        which = self.new_object()
-        self.vector_of(which, [self.string(name) for name in names])
-        return which
+    def names(self, which: int, names: list[str]) -> None:
+        self.vector_of(which, self.strings, self.strings.all(names))
+
+    def rows(self, shape: TableShape, columns: dict[str, Any]) -> Positions:
+        """Append many tables of one shape of 32-bit fields; returns where they start.
+
+        columns: for each field its numbers, or (space, numbers) for references.
+        """
+        vtable = self.vtable(shape.vtable)
+        self.align(4)
+        first, width = len(self.out), shape.size // 4
+        count = max(len(c[1]) if isinstance(c, tuple) else len(c) for c in columns.values())
+        words = np.zeros((count, width), np.uint32)
+        starts = first + shape.size * np.arange(count, dtype=np.int64)
+        words[:, 0] = starts - vtable
+        for name, column in columns.items():
+            offset = shape.offsets[name]
+            if isinstance(column, tuple):
+                self.open.append((starts + offset, column[0], np.asarray(column[1], np.int64)))
+            else:
+                words[:, offset // 4] = column
+        self.out += words.astype("<u4").data.cast("B") if count else b""
+        return starts
 
     # -- the file -----------------------------------------------------------------------------
 
     def plan(self) -> Plan:
         self.out += bytes(4) + IDENTIFIER
         root = self.new_object()
-        self.refer(0, root)
+        self.refer(0, None, root)
         self.header(root)
-        for which, operator in self.attributes.values():
-            self.attribute_table(which, operator)
-        vtable = self.vtable(_LOCATION.vtable) if self.locations else 0
-        self.align(4)
-        for text, which in self.locations.items():
-            self.place(which)
-            start = len(self.out)
-            self.out += _LOCATION.pack.pack(start - vtable, 0)
-            self.refer(start + _LOCATION.offsets["text"], self.string(text))
+        self.attributes.at = [self.attribute_table(operator) for operator in self.examples]
+        texts = self.strings.all(self.locations.ids)
+        self.locations.at = self.rows(_LOCATION, {"text": (self.strings, texts)})
         self.place_vectors()
         self.place_strings()
-        self.align(4)
+        self.align(8, ahead=4)
+        self.place(self.no_data)
+        self.out += bytes(4)
         if self.out_of_line:
             return self.finish_out_of_line()
         return self.finish_embedded()
 
     def header(self, root: int) -> None:
         graph = self.graph
-        parts = [self.new_object() for _ in range(3)]
-        references = dict(zip(("version", "regions", "software_version"), parts, strict=True))
-        bits = features(graph)
-        compatibility = self.new_object()
+        version, regions_at, software, compatibility = self.new_objects(4)
+        references: dict[str, tuple[_Space | None, int]] = {
+            "version": (None, version),
+            "regions": (None, regions_at),
+            "software_version": (None, software),
+        }
         if graph.version > V1_0:
-            references["compatibility"] = compatibility
-        self.table_object(root, "TosaGraph", {}, references)
-        self.table_object(parts[0], "Version", _version_fields(graph.version), {})
-        self.software_version(parts[2], self.producer)
+            references["compatibility"] = (None, compatibility)
+        self.objects[root] = self.table("TosaGraph", {}, references)
+        self.objects[version] = self.table("Version", _version_fields(graph.version), {})
+        self.software_version(software, self.producer)
         if graph.version > V1_0:
             reader = self.new_object()
-            scalars = {"features": bits} if bits else {}
-            self.table_object(
-                compatibility,
+            bits = features(graph)
+            self.objects[compatibility] = self.table(
                 "SerializationCompatibility",
-                scalars,
-                {"min_reader_version": reader},
+                {"features": bits} if bits else {},
+                {"min_reader_version": (None, reader)},
             )
             self.software_version(reader, MIN_READER)
-        regions = [self.new_object() for _ in graph.regions]
-        self.vector_of(parts[1], regions)
+        regions = self.new_objects(len(graph.regions))
+        self.vector_of(regions_at, None, regions)
         for which, region in zip(regions, graph.regions, strict=True):
-            blocks = [self.new_object() for _ in region.blocks]
             vector = self.new_object()
-            self.table_object(
-                which, "TosaRegion", {}, {"name": self.string(region.name), "blocks": vector}
+            name = (self.strings, self.strings(region.name))
+            self.objects[which] = self.table(
+                "TosaRegion", {}, {"name": name, "blocks": (None, vector)}
             )
-            self.vector_of(vector, blocks)
+            blocks = self.new_objects(len(region.blocks))
+            self.vector_of(vector, None, blocks)
             for block_object, block in zip(blocks, region.blocks, strict=True):
                 self.block(block_object, block)
 
     def software_version(self, which: int, version: SoftwareVersion) -> None:
-        self.table_object(
-            which,
+        self.objects[which] = self.table(
             "SoftwareVersion",
             {"_major": version.major, "_minor": version.minor, "_micro": version.micro},
-            {"_modifier": self.string(version.modifier)},
+            {"_modifier": (self.strings, self.strings(version.modifier))},
         )
 
     def block(self, which: int, block: Block) -> None:
-        vectors = {
-            name: self.new_object() for name in ("operators", "tensors", "inputs", "outputs", "shapes")
-        }
-        self.table_object(which, "TosaBasicBlock", {}, {"name": self.string(block.name), **vectors})
-        self.vector_of(vectors["inputs"], [self.string(name) for name in block.inputs])
-        self.vector_of(vectors["outputs"], [self.string(name) for name in block.outputs])
-        self.operators(vectors["operators"], block.operators)
-        members = [self.new_object() for _ in block.tensors]
-        self.vector_of(vectors["tensors"], members)
-        for member, tensor in zip(members, block.tensors.values(), strict=True):
-            self.tensor(member, tensor)
-        members = [self.new_object() for _ in block.shapes]
-        self.vector_of(vectors["shapes"], members)
+        operators, tensors, inputs, outputs, shapes = self.new_objects(5)
+        self.objects[which] = self.table(
+            "TosaBasicBlock",
+            {},
+            {
+                "name": (self.strings, self.strings(block.name)),
+                "operators": (None, operators),
+                "tensors": (None, tensors),
+                "inputs": (None, inputs),
+                "outputs": (None, outputs),
+                "shapes": (None, shapes),
+            },
+        )
+        self.names(inputs, block.inputs)
+        self.names(outputs, block.outputs)
+        members = self.new_objects(len(block.operators))
+        self.vector_of(operators, None, members)
+        self.operators(members, block.operators)
+        members = self.new_objects(len(block.tensors))
+        self.vector_of(tensors, None, members)
+        self.tensors(members, list(block.tensors.values()))
+        members = self.new_objects(len(block.shapes))
+        self.vector_of(shapes, None, members)
         for member, shape in zip(members, block.shapes.values(), strict=True):
             self.shape(member, shape)
 
-    def operators(self, which: int, operators: list[Operator]) -> None:
-        """The operators' tables and name lists, the longest loop of all: no calls but `pack`."""
-        first = len(self.object_at)
-        self.object_at.extend([-1] * len(operators))
-        self.vector_of(which, list(range(first, first + len(operators))))
-        vtable = self.vtable(_OPERATOR.vtable)
-        self.align(4)
-        out, ref_at, ref_to, object_at = self.out, self.ref_at, self.ref_to, self.object_at
-        pack, size, at = _OPERATOR.pack.pack, _OPERATOR.size, _OPERATOR.offsets
-        order = {name: position for position, name in enumerate(_OPERATOR.names)}
-        assert _OPERATOR.names[-1] == "attribute_type" and order["op"] == 0
-        attribute_at, location_at = at["attribute"], at["location"]
-        inputs_at, outputs_at = at["inputs"], at["outputs"]
-        strings, locations = self.strings, self.locations
-        pack_u32 = _U32.pack
-        position = len(out)
-        for index, operator in enumerate(operators, first):
+    def operators(self, members: range, operators: list[Operator]) -> None:
+        """The operators' tables, then the lists of names of them all."""
+        codes: list[int] = []
+        names: list[str] = []
+        counts: list[int] = []
+        keys: list[Hashable] = []
+        for operator in operators:
             spec, inputs, outputs = operator.spec, operator.inputs, operator.outputs
-            object_at[index] = position
-            op_code, attribute_type = _CODES[spec.code]
-            below = position + size
-            behind = below + 4 + 4 * len(inputs)
-            out += pack(
-                position - vtable,
-                op_code,
-                0,
-                below - position - inputs_at,
-                behind - position - outputs_at,
-                0,
-                attribute_type,
-            )
-            out += pack_u32(len(inputs))
-            out += bytes(4 * len(inputs))
-            out += pack_u32(len(outputs))
-            out += bytes(4 * len(outputs))
-            key: Hashable
+            codes.append(spec.code)
+            names.extend(inputs)
+            names.extend(outputs)
+            counts.append(len(inputs))
+            counts.append(len(outputs))
+            key: Hashable = spec.code
             if spec.attributes:
-                key = (spec.code, *map(operator.attributes.__getitem__, _NAMES[spec.code]))
-            else:
-                key = spec.code
-            known = self.attributes.get(key)
-            if known is None:
-                known = self.attributes[key] = (self.new_object(), operator)
-            text = operator.location
-            place = locations.get(text)
-            if place is None:
-                place = locations[text] = self.new_object()
-            ref_at.append(position + attribute_at)
-            ref_to.append(known[0])
-            ref_at.append(position + location_at)
-            ref_to.append(place)
-            for names, start in ((inputs, below + 4), (outputs, behind + 4)):
-                for name in names:
-                    string = strings.get(name)
-                    if string is None:
-                        string = strings[name] = self.new_object()
-                    ref_at.append(start)
-                    ref_to.append(string)
-                    start += 4
-            position = behind + 4 + 4 * len(outputs)
+                key = (key, *map(operator.attributes.__getitem__, _NAMES[spec.code]))
+            keys.append(key)
+        attributes = self.attributes.all(keys)
+        for which, operator in zip(attributes, operators, strict=True):
+            if which == len(self.examples):
+                self.examples.append(operator)
+        locations = self.locations.all([operator.location for operator in operators])
+        lengths = np.array(counts, np.int64)
+        kinds = np.array(codes, np.int64)
+        # The lists lie one behind the other: of each operator first the inputs, then the outputs.
+        self.vtable(_OPERATOR.vtable)
+        self.align(4)
+        starts = len(self.out) + _OPERATOR.size * np.arange(len(operators), dtype=np.int64)
+        first = len(self.out) + _OPERATOR.size * len(operators)
+        vectors = first + 4 * (np.cumsum(lengths + 1) - lengths - 1)
+        self.rows(
+            _OPERATOR,
+            {
+                "op": _ENCODED[kinds],
+                "attribute_type": kinds,
+                "attribute": (self.attributes, attributes),
+                "inputs": vectors[0::2] - starts - _OPERATOR.offsets["inputs"],
+                "outputs": vectors[1::2] - starts - _OPERATOR.offsets["outputs"],
+                "location": (self.locations, locations),
+            },
+        )
+        self.objects[members.start : members.stop] = starts.tolist()
+        area = np.zeros(int((lengths + 1).sum()), np.uint32)
+        heads = (vectors - first) >> 2
+        area[heads] = lengths
+        is_name = np.ones(len(area), bool)
+        is_name[heads] = False
+        fields = first + 4 * np.flatnonzero(is_name)
+        self.open.append((fields, self.strings, np.array(self.strings.all(names), np.int64)))
+        self.out += area.astype("<u4").data.cast("B") if len(area) else b""
 
-    def attribute_table(self, which: int, operator: Operator) -> None:
+    def attribute_table(self, operator: Operator) -> int:
         spec = operator.spec
         scalars: dict[str, int] = {}
-        references: dict[str, int] = {}
+        references: dict[str, tuple[_Space | None, int]] = {}
         for row in spec.attributes:
             value = operator.attributes[row.name]
-            if row.kind in ("i32s", "element", "bytes", "string", "region"):
-                references[row.name] = self.attribute_object(row, value)
+            if isinstance(value, tuple):
+                references[row.name] = (self.vectors, self.vectors(value))
+            elif isinstance(value, bytes):
+                references[row.name] = (self.blobs, self.blobs(value))
+            elif isinstance(value, str):
+                references[row.name] = (self.strings, self.strings(value))
             else:
-                number = value.code if isinstance(value, DType) else int(value)  # type: ignore[arg-type]
+                number = value.code if isinstance(value, DType) else int(value)
                 # Readers take the schema's default for an absent field, so it need not be stored.
                 if number:
                     scalars[row.name] = number
-        self.table_object(which, f"{spec.table}Attribute", scalars, references)
+        return self.table(f"{spec.table}Attribute", scalars, references)
 
-    def attribute_object(self, row: Attribute, value: AttributeValue) -> int:
-        if isinstance(value, tuple):
-            return self.vector(value)
-        if isinstance(value, bytes):
-            which = self.blobs.get(value)
-            if which is None:
-                which = self.blobs[value] = self.new_object()
-            return which
-        return self.string(str(value))
+    def tensors(self, members: range, tensors: list[Tensor]) -> None:
+        """Tensors without special fields all at once, the others one by one."""
+        plain: list[Tensor] = []
+        places: list[int] = []
+        for member, tensor in zip(members, tensors, strict=True):
+            special = tensor.variable or tensor.shape is None or tensor.scale is not None
+            if special or self.out_of_line:
+                self.tensor(member, tensor)
+            else:
+                plain.append(tensor)
+                places.append(member)
+        empty = [self.strings("")] * len(plain)
+        nothing = [self.no_data] * len(plain)
+        starts = self.rows(
+            _TENSOR,
+            {
+                "name": (self.strings, self.strings.all([tensor.name for tensor in plain])),
+                "shape": (self.vectors, self.vectors.all([tensor.shape for tensor in plain])),
+                "type": [tensor.dtype.code for tensor in plain],
+                "data": (None, [self.data_object(tensor.data) for tensor in plain]),
+                "variable_name": (self.strings, empty),
+                "scale_data": (None, nothing),
+            },
+        )
+        for place, start in zip(places, starts.tolist(), strict=True):
+            self.objects[place] = start
 
     def tensor(self, which: int, tensor: Tensor) -> None:
         scalars = {"type": tensor.dtype.code}
@@ -378,10 +430,10 @@ class _Writer:
         if tensor.scale is not None:
             scalars["scale_type"] = tensor.scale.dtype.code
             scalars["block_shape"] = int(tensor.scale.shape)
-        references = {
-            "name": self.string(tensor.name),
-            "shape": self.vector(tensor.shape or ()),
-            "variable_name": self.string(tensor.variable_name),
+        references: dict[str, tuple[_Space | None, int]] = {
+            "name": (self.strings, self.strings(tensor.name)),
+            "shape": (self.vectors, self.vectors(tensor.shape or ())),
+            "variable_name": (self.strings, self.strings(tensor.variable_name)),
         }
         scales = None if tensor.scale is None else tensor.scale.data
         if self.out_of_line:
@@ -389,20 +441,27 @@ class _Writer:
             if tensor.scale is not None:
                 scalars["scale_offset"] = scalars["scale_size"] = 0
         else:
-            references["data"] = self.data_object(tensor.data)
-            references["scale_data"] = self.data_object(scales)
-        fields = self.table_object(which, "TosaTensor", scalars, references)
+            references["data"] = (None, self.data_object(tensor.data))
+            references["scale_data"] = (None, self.data_object(scales))
+        start = self.objects[which] = self.table("TosaTensor", scalars, references)
         if self.out_of_line:
             # The field behind an offset is its size: both are 8 bytes wide and in slot order.
-            self.tails.append((fields["offset"], tensor.data))
+            offsets = TABLES["TosaTensor"].shape((*scalars, *references)).offsets
+            self.tails.append((start + offsets["offset"], tensor.data))
             if tensor.scale is not None:
-                self.tails.append((fields["scale_offset"], scales))
+                self.tails.append((start + offsets["scale_offset"], scales))
 
     def shape(self, which: int, shape: Shape) -> None:
         scalars = {"rank": shape.rank} if shape.rank else {}
         # Sizes are part of the program, not weights: they stay inside in every form.
-        data = self.data_object(shape.data)
-        self.table_object(which, "TosaShape", scalars, {"name": self.string(shape.name), "data": data})
+        self.objects[which] = self.table(
+            "TosaShape",
+            scalars,
+            {
+                "name": (self.strings, self.strings(shape.name)),
+                "data": (None, self.data_object(shape.data)),
+            },
+        )
 
     def data_object(self, data: Constant | None) -> int:
         if data is None:
@@ -415,49 +474,44 @@ class _Writer:
 
     def place_vectors(self) -> None:
         self.align(4)
-        for values, which in self.vectors.items():
-            self.place(which)
+        self.vectors.at = places = []
+        for values in self.vectors.ids:
+            places.append(len(self.out))
             self.out += struct.pack(f"<I{len(values)}i", len(values), *values)
-        for blob, which in self.blobs.items():
+        self.blobs.at = places = []
+        for blob in self.blobs.ids:
             self.align(8, ahead=4)
-            self.place(which)
+            places.append(len(self.out))
             self.out += _U32.pack(len(blob))
             self.out += blob
+        self.align(4)
 
     def place_strings(self) -> None:
-        self.align(4)
-        out, object_at = self.out, self.object_at
-        pack_u32 = _U32.pack
-        position = len(out)
-        for text, which in self.strings.items():
-            object_at[which] = position
-            encoded = text.encode("utf-8", "surrogateescape")
-            # A terminating zero, and on to the next multiple of 4.
-            tail = 4 - len(encoded) % 4
-            out += pack_u32(len(encoded))
-            out += encoded
-            out += bytes(tail)
-            position += 4 + len(encoded) + tail
+        """Each string: its length, its bytes, a terminating zero, and on to a multiple of 4."""
+        encoded = [text.encode() for text in self.strings.ids]
+        lengths = np.array([len(text) for text in encoded], np.int64)
+        sizes = 4 + (lengths // 4 + 1) * 4
+        first = len(self.out)
+        starts = first + np.cumsum(sizes) - sizes
+        self.strings.at = starts
+        self.out += b"".join([b"\0\0\0\0" + text + _TAILS[len(text) & 3] for text in encoded])
+        words = np.frombuffer(self.out, "<u4", count=len(self.out) // 4)
+        words[starts >> 2] = lengths
+        del words
 
     def finish_embedded(self) -> Plan:
-        self.align(8, ahead=4)
-        self.place(self.no_data)
-        self.out += bytes(4)
         position = len(self.out)
         data: list[tuple[int, Constant]] = []
         for which, constant in self.constants:
             # A vector's length stands right before its elements.
             start = position + 4
             start += -start % DATA_ALIGN
-            self.object_at[which] = start - 4
+            self.objects[which] = start - 4
             data.append((start, constant))
             position = start + constant.nbytes + constant.padding
         return self.finished(data, position)
 
     def finish_out_of_line(self) -> Plan:
-        self.align(8, ahead=4)
-        self.place(self.no_data)
-        self.out += bytes(4)
         for which, constant in self.constants:
             self.align(DATA_ALIGN, ahead=4)
             self.place(which)
@@ -468,26 +522,28 @@ class _Writer:
         position = len(self.out)
         data: list[tuple[int, Constant]] = []
         for field, tail in self.tails:
-            size = 0 if tail is None else tail.nbytes
+            if tail is None:
+                # Never 0 or 1, which readers in the field take for "the data is inside".
+                struct.pack_into("<QQ", self.out, field, position, 0)
+                continue
             position += -position % TAIL_ALIGN
-            struct.pack_into("<QQ", self.out, field, position, size)
-            if tail is not None:
-                data.append((position, tail))
-                position += size
+            struct.pack_into("<QQ", self.out, field, position, tail.nbytes)
+            data.append((position, tail))
+            position += tail.nbytes
         return self.finished(data, position)
 
     def finished(self, data: list[tuple[int, Constant]], size: int) -> Plan:
         """Fill in the references."""
-        at = np.array(self.ref_at, np.int64)
-        distance = np.array(self.object_at, np.int64)[np.array(self.ref_to, np.int64)] - at
         words = np.frombuffer(self.out, "<u4", count=len(self.out) // 4)
-        # A distance beyond 32 bits only occurs in a plan that is too large and never written.
-        words[at >> 2] = distance & 0xFFFFFFFF
+        for space, (fields, targets) in self.fields.items():
+            self.open.append((np.array(fields, np.int64), space, np.array(targets, np.int64)))
+        objects = np.array(self.objects, np.int64)
+        for at, space, to in self.open:
+            places = objects if space is None else np.asarray(space.at, np.int64)
+            # A distance beyond 32 bits only occurs in a plan that is too large and never written.
+            words[at >> 2] = (places[to] - at) & 0xFFFFFFFF
         del words
         return Plan(self.out, data, size, self.out_of_line)
-
-
-_NAMES: Final = {row.code: tuple(a.name for a in row.attributes) for row in OPERATORS}
 
 
 def _version_fields(version: Version) -> dict[str, int]:

@@ -100,7 +100,12 @@ class _Comparison:
         self.same(f"{path} variables", sorted(sides[0]), sorted(sides[1]))
         for symbol in sides[0]:
             self.value(
-                f'{path} variable "{symbol}"', sides[0][symbol], sides[1][symbol], left, right, values
+                f'{path} variable "{symbol}"',
+                sides[0][symbol],
+                sides[1][symbol],
+                left,
+                right,
+                values,
             )
 
     def signature(

@@ -56,7 +56,9 @@ class Constant:
         else:
             expected = dtype.wire_bytes(count)
         if view.nbytes != expected:
-            raise ValueError(f"{count} x {dtype} take {expected} bytes, the buffer has {view.nbytes}")
+            raise ValueError(
+                f"{count} x {dtype} take {expected} bytes, the buffer has {view.nbytes}"
+            )
         self.dtype = dtype
         self.count = count
         self.buffer = view
@@ -154,7 +156,7 @@ class Constant:
                 left = min(self.count - start * 8 // self.dtype.bits, BLOCK)
                 if (unpack(raw[start : start + step], self.dtype.bits, left) != first[0]).any():
                     return None
-            return memoryview(first)
+            return first.data
         # Comparing the buffer with itself one element further needs no copy of the first element.
         for start in range(0, len(raw) - width, BLOCK):
             stop = min(start + BLOCK, len(raw) - width)

@@ -64,6 +64,7 @@ class OperatorSpec:
 
     table: the attribute's table in the schema, without the suffix "Attribute".
     encoded_as: the operator whose code stands in a file; the attribute's type tells them apart.
+    mlir: the operation's name in MLIR. regions: the attributes that name regions.
     """
 
     name: str
@@ -74,22 +75,14 @@ class OperatorSpec:
     attributes: tuple[Attribute, ...]
     since: tuple[int, int]
     encoded_as: str
+    mlir: str
+    regions: tuple[Attribute, ...]
 
     def __repr__(self) -> str:
         return self.name
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return operator, (self.name,)
-
-    @property
-    def mlir(self) -> str:
-        """The operation's name in MLIR."""
-        return f"tosa.{self.name.lower()}"
-
-    @property
-    def regions(self) -> tuple[Attribute, ...]:
-        """The attributes that name regions."""
-        return tuple(row for row in self.attributes if row.kind == "region")
 
     def operand_range(self) -> tuple[int, int | None]:
         """Fewest and most operands; None where there is no most."""
@@ -189,6 +182,8 @@ def _row(
             attributes,
             since,
             encoded_as or name,
+            f"tosa.{name.lower()}",
+            tuple(row for row in attributes if row.kind == "region"),
         )
     )
 

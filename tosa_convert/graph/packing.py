@@ -23,7 +23,8 @@ def pack(elements: Bytes, bits: int) -> Bytes:
     if bits == 4:
         packed = np.zeros((len(elements) + 1) // 2, np.uint8)
         np.bitwise_and(elements[0::2], 0x0F, out=packed)
-        packed[: len(elements) // 2] |= elements[1::2] << 4
+        high = np.left_shift(elements[1::2], 4, dtype=np.uint8)
+        packed[: len(elements) // 2] |= high
         return packed
     if bits == 6:
         low = elements & 0x3F
@@ -48,15 +49,17 @@ def unpack(packed: Bytes, bits: int, count: int) -> Bytes:
         triples[: len(packed)] = packed
         wide = triples.reshape(-1, 3).astype(np.uint32)
         words = wide[:, 0] | wide[:, 1] << 8 | wide[:, 2] << 16
-        quads = np.stack([words >> shift & 0x3F for shift in (0, 6, 12, 18)], axis=1)
-        return quads.astype(np.uint8).reshape(-1)[:count]
+        quads: Bytes = np.stack([words >> shift & 0x3F for shift in (0, 6, 12, 18)], axis=1).astype(
+            np.uint8
+        )
+        return quads.reshape(-1)[:count]
     raise ValueError(f"no packing of {bits}-bit elements")
 
 
 def pack_blocks(elements: Bytes, bits: int) -> Iterator[memoryview]:
     """`pack`, BLOCK elements at a time, so that memory does not grow with the tensor."""
     for start in range(0, len(elements), BLOCK):
-        yield memoryview(pack(elements[start : start + BLOCK], bits))
+        yield pack(elements[start : start + BLOCK], bits).data
 
 
 def sign_extend(elements: npt.NDArray[Any], bits: int) -> npt.NDArray[np.int8]:

@@ -19,7 +19,14 @@ from tosa_convert.graph.model import (
     Tensor,
     operator_path,
 )
-from tosa_convert.graph.opset import CONST, CONST_SHAPE, IDENTITY, VARIABLE, Attribute
+from tosa_convert.graph.opset import (
+    CONST,
+    CONST_SHAPE,
+    IDENTITY,
+    OPERATORS,
+    VARIABLE,
+    Attribute,
+)
 
 INT32_MAX: Final = 2**31 - 1
 _PYTHON_TYPE: Final = {
@@ -52,7 +59,9 @@ class _Verifier:
 
     def run(self) -> list[Finding]:
         if not self.graph.regions:
-            self.say("malformed-structure", "graph", "it has no regions", "a graph needs a main one")
+            self.say(
+                "malformed-structure", "graph", "it has no regions", "a graph needs a main one"
+            )
             return self.findings
         if len(self.regions) != len(self.graph.regions):
             seen: set[str] = set()
@@ -79,7 +88,9 @@ class _Verifier:
 
     def block(self, where: str, region: str, block: Block) -> None:
         for name in block.tensors.keys() & block.shapes.keys():
-            self.say("duplicate-name", f'{where} "{name}"', "both a tensor and a shape have this name")
+            self.say(
+                "duplicate-name", f'{where} "{name}"', "both a tensor and a shape have this name"
+            )
         for key, tensor in block.tensors.items():
             self.tensor(f'{where} tensor "{key}"', key, tensor)
         for key, shape in block.shapes.items():
@@ -113,7 +124,8 @@ class _Verifier:
                         f'output "{name}" is in neither the tensors nor the shapes of the block',
                     )
                 defined.add(name)
-            self.arity(where, index, operator, block)
+            if not self.is_plain(operator, tensors):
+                self.arity(where, index, operator, block)
             if spec.attributes or operator.attributes:
                 self.attributes(where, region, index, operator, block)
             if spec is CONST or spec is CONST_SHAPE:
@@ -126,11 +138,17 @@ class _Verifier:
     def is_variable_target(block: Block, operator: Operator, name: str) -> bool:
         """Whether the operator writes a variable, which may be written any number of times."""
         tensor = block.tensors.get(name)
-        return (
-            tensor is not None
-            and tensor.variable
-            and operator.spec.encoded_as == IDENTITY.name
-        )
+        return tensor is not None and tensor.variable and operator.spec.encoded_as == IDENTITY.name
+
+    @staticmethod
+    def is_plain(operator: Operator, tensors: dict[str, Tensor]) -> bool:
+        """Whether the operands and results are as many tensors as its row has, the common case."""
+        spec = operator.spec
+        if spec.code in _ONLY_TENSORS:
+            if len(operator.inputs) == len(spec.operands):
+                if len(operator.outputs) == len(spec.results):
+                    return all(map(tensors.__contains__, operator.inputs + operator.outputs))
+        return False
 
     def undefined(
         self, where: str, index: int, operator: Operator, name: str, block: Block
@@ -334,12 +352,22 @@ class _Verifier:
                 elif target not in done:
                     path.append((target, 0))
                     on_path.add(target)
-        if self.graph.regions[0].name in {name for called in self.calls.values() for name in called}:
+        if self.graph.regions[0].name in {
+            name for called in self.calls.values() for name in called
+        }:
             self.say(
                 "malformed-structure",
                 f'region "{self.graph.regions[0].name}"',
                 "the first region is the main graph, and control flow refers to it",
             )
+
+
+_ONLY_TENSORS: Final = frozenset(
+    spec.code
+    for spec in OPERATORS
+    if spec is not VARIABLE
+    and not any(row.is_shape or row.arity for row in spec.operands + spec.results)
+)
 
 
 def attribute_problem(row: Attribute, value: object) -> str:

@@ -31,9 +31,7 @@ _MNEMONICS: Final = {
 
 #: Members that MLIR calls otherwise.
 _MLIR_MEMBERS: Final = {("ResizeMode", "NEAREST"): "NEAREST_NEIGHBOR"}
-_GRAPH_MEMBERS: Final = {
-    (enum, mlir): member for (enum, member), mlir in _MLIR_MEMBERS.items()
-}
+_GRAPH_MEMBERS: Final = {(enum, mlir): member for (enum, member), mlir in _MLIR_MEMBERS.items()}
 
 _MEMBER: Final = re.compile(r"(\w+)>?$")
 
@@ -77,7 +75,7 @@ class AttributeReader:
     def _i32s(self, row: Attribute, attribute: Any) -> tuple[int, ...]:
         if not isinstance(attribute, (self.ir.DenseI64ArrayAttr, self.ir.DenseI32ArrayAttr)):
             raise self._wrong(attribute, "an array of integers")
-        return tuple(attribute)  # type: ignore[arg-type]
+        return tuple(attribute)
 
     def _bool(self, row: Attribute, attribute: Any) -> bool:
         if not isinstance(attribute, self.ir.BoolAttr):

@@ -11,7 +11,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 from collections.abc import Iterator
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -65,7 +65,7 @@ class Bindings:
         return self.ir.Context()
 
 
-@lru_cache(maxsize=None)
+@cache
 def _bindings(package: str) -> Bindings:
     return Bindings(package)
 
@@ -138,5 +138,3 @@ def plain_location(text: str) -> str:
         name, _, position = text[5:-1].partition('"')
         return name + position.partition(" to ")[0]
     return "" if text == "loc(unknown)" else text
-
-

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from functools import lru_cache
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -75,7 +75,7 @@ class _CApi:
         self.write_bytecode.argtypes = (_Handle, _WRITE, ctypes.c_void_p)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _c_api(bindings: Bindings) -> _CApi | None:
     for path in bindings.libraries:
         try:
@@ -99,9 +99,7 @@ def _chunks(bindings: Bindings, operation: Any) -> list[Any]:
         callback = _WRITE(lambda text, _: spans.append((text.data or 0, text.length)))
         api.write_bytecode(_handle(operation), callback, None)
         # Only the data outlives the call, so only it may be looked at: by address, not by content.
-        return [
-            _Span(address, length, operation) for address, length in spans
-        ]
+        return [_Span(address, length, operation) for address, length in spans]
 
     class Sink:
         def __init__(self) -> None:
@@ -227,4 +225,4 @@ def _e8m0(text: str) -> int:
         return 0xFF
     mantissa, exponent = np.frexp(float(text))
     # frexp gives 0.5 <= mantissa < 1; printed digits may fall just short of the power of two.
-    return int(exponent) + 126 + (mantissa > 0.75)
+    return int(exponent) + 126 + int(mantissa > 0.75)

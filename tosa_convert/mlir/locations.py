@@ -20,6 +20,8 @@ _FILE: Final = re.compile(rf"({_STRING})(?=:\d+:\d+)")
 _TOKEN: Final = re.compile(
     rf"\s*(?:(?P<string>{_STRING})|(?P<number>\d+)|(?P<word>[a-z]+)|(?P<mark>[:(),<>\[\]]))"
 )
+#: Much the commonest location: no escapes, no nesting.
+_PLAIN: Final = re.compile(r'loc\("([^"\\]*)":(\d{1,9}):(\d{1,9})\)\Z')
 _ESCAPE: Final = re.compile(rb'\\(?:([0-9A-Fa-f]{2})|(["\\ntr]))')
 _ESCAPES: Final = {b'"': b'"', b"\\": b"\\", b"n": b"\n", b"t": b"\t", b"r": b"\r"}
 
@@ -81,6 +83,7 @@ class LocationWriter:
     def __init__(self, bindings: Bindings, context: Any) -> None:
         self.ir = bindings.ir
         self.context = context
+        self.file = self.ir.Location.file
         self.unknown = self.ir.Location.unknown(context)
         self.known: dict[str, Any] = {"": self.unknown, "loc(unknown)": self.unknown}
 
@@ -92,6 +95,10 @@ class LocationWriter:
         return found
 
     def _parse(self, text: str) -> Any:
+        plain = _PLAIN.match(text)
+        if plain is not None:
+            name, line, column = plain.groups()
+            return self.file(name, int(line), int(column), context=self.context)
         try:
             parser = _Parser(text, self)
             location = parser.whole()

@@ -90,8 +90,15 @@ def read(
         operation.verify()
     except bindings.ir.MLIRError as error:
         raise diagnostics(bindings, error, "module") from None
-    function, variables = _select(operation, func)
-    return _Reader(bindings, names, full_paths).graph(function, variables)
+    functions, variables, findings = _select(operation, func)
+    for function in functions:
+        try:
+            graph = _Reader(bindings, names, full_paths).graph(function, variables)
+        except TosaConvertError as error:
+            findings += error.findings
+    if findings:
+        raise TosaConvertError(findings)
+    return graph
 
 
 def _operation(bindings: Bindings, thing: Any) -> Any:
@@ -118,8 +125,12 @@ def _symbol(operation: Any) -> str:
     return str(operation.attributes["sym_name"].value)
 
 
-def _select(operation: Any, func: str | None) -> tuple[Any, list[Any]]:
-    """The function to export and the variables it may use."""
+def _select(operation: Any, func: str | None) -> tuple[list[Any], list[Any], list[Finding]]:
+    """The function to export, the variables it may use, and no findings.
+
+    Where there is no choice between several: all of them, and a finding for each, so that what else
+    is wrong with them can be told at once.
+    """
     if operation.name == "func.func":
         parent = operation.parent
         module = getattr(parent, "operation", parent)
@@ -146,7 +157,7 @@ def _select(operation: Any, func: str | None) -> tuple[Any, list[Any]]:
                 f"no function @{func.removeprefix('@')} with a body; "
                 f"found {listing or 'no function with a body'}",
             )
-        return chosen[0], variables
+        return chosen[:1], variables, []
     if not bodies:
         declared = ", ".join(f"@{_symbol(found)}" for found in functions)
         raise fail(
@@ -155,8 +166,9 @@ def _select(operation: Any, func: str | None) -> tuple[Any, list[Any]]:
             f"found {'only declarations: ' + declared if declared else 'no func.func'}"
             ", expected a function with a body at the top of the module",
         )
+    findings = []
     if len(bodies) > 1:
-        raise TosaConvertError(
+        findings = [
             Finding(
                 "ambiguous-function",
                 plain_location(str(found.location)),
@@ -164,8 +176,8 @@ def _select(operation: Any, func: str | None) -> tuple[Any, list[Any]]:
                 f"choose one: --func {_symbol(found)}, or func={_symbol(found)!r}",
             )
             for found in bodies
-        )
-    return bodies[0], variables
+        ]
+    return bodies, variables, findings
 
 
 @dataclass(slots=True)
@@ -211,13 +223,9 @@ class _Reader:
                 f"function @{_symbol(function)} has {len(body.blocks)} blocks, expected 1",
                 "lower control flow to tosa.cond_if and tosa.while_loop",
             )
-        given = ([], [])
-        if self.retain:
-            given = (
-                self.given_names(function, "arg_attrs"),
-                self.given_names(function, "res_attrs"),
-            )
-        self.block(main.blocks[0], body.blocks[0], function, *given)
+        arguments = self.given_names(function, "arg_attrs")
+        results = self.given_names(function, "res_attrs")
+        self.block(main.blocks[0], body.blocks[0], function, arguments, results)
         if self.findings:
             raise TosaConvertError(self.findings)
         return Graph(V1_1_DRAFT, self.regions)
@@ -225,7 +233,7 @@ class _Reader:
     def given_names(self, function: Any, which: str) -> list[str | None]:
         """The names that a function's arguments or results carry; None for those that have none."""
         attributes = function.attributes
-        if which not in attributes:
+        if not self.retain or which not in attributes:
             return []
         names: list[str | None] = []
         for entry in attributes[which]:
@@ -251,7 +259,9 @@ class _Reader:
             self.ir.RankedTensorType.get([], attributes["type"].value, None, operation.location)
         )
         if element.problem or element.dtype is None:
-            self.say(operation, element.code, f"variable @{symbol}: {element.problem}", element.hint)
+            self.say(
+                operation, element.code, f"variable @{symbol}: {element.problem}", element.hint
+            )
             return
         name = f"Variable_{len(self.variables)}"
         tensor = Tensor(name, element.dtype, shape, None, None, True, symbol)
@@ -306,7 +316,9 @@ class _Reader:
         last = operations.pop() if operations else None
         terminator = _RETURN if owner.name == "func.func" else _YIELD
         if last is None or last.name != terminator:
-            self.say(last or owner, "malformed-structure", f"the block does not end in {terminator}")
+            self.say(
+                last or owner, "malformed-structure", f"the block does not end in {terminator}"
+            )
             return
         returned: dict[Any, str] = {}
         for index, value in enumerate(last.operands):
@@ -320,7 +332,9 @@ class _Reader:
                 name = claim(given, f"result {index}")
             returned[value] = name
 
-        pending = self.operations(block, operations, values, returned, taken, tensors, shapes, claim)
+        pending = self.operations(
+            block, operations, values, returned, taken, tensors, shapes, claim
+        )
 
         for value in last.operands:
             found = values.get(value)
@@ -371,10 +385,15 @@ class _Reader:
             if spec is None:
                 if name != _ARITH_CONSTANT:
                     self.foreign(operation)
+                    # Its results are spoken for: whoever uses them is not to blame as well.
+                    values.update((result, "") for result in operation.results)
                     continue
                 spec = CONST
             inputs = []
-            for operand in operation.operands:
+            # Indexing is cheaper than iterating: the bindings' iterators end in an exception.
+            operands = operation.operands
+            for index in range(len(operands)):
+                operand = operands[index]
                 found = values.get(operand)
                 if found is None:
                     self.captured(operation, operand)
@@ -385,7 +404,9 @@ class _Reader:
             if self.retain and NAME_ATTRIBUTE in attributes:
                 given = self.result_names(attributes[NAME_ATTRIBUTE])
             outputs = []
-            for index, result in enumerate(operation.results):
+            results = operation.results
+            for index in range(len(results)):
+                result = results[index]
                 output = returned.get(result)
                 if output is not None:
                     namer.count()
@@ -401,13 +422,17 @@ class _Reader:
                 outputs.append(output)
                 kind = types(result.type)
                 if kind.problem:
-                    self.say(operation, kind.code, f"'{name}' result {index}: {kind.problem}", kind.hint)
+                    self.say(
+                        operation, kind.code, f"'{name}' result {index}: {kind.problem}", kind.hint
+                    )
                 elif kind.dtype is not None:
                     scale = None if kind.scale is None else BlockScale(*kind.scale)
                     tensors[output] = Tensor(output, kind.dtype, kind.shape, None, scale)
                 else:
                     shapes[output] = Shape(output, kind.rank)
-            operator = Operator(spec, tuple(inputs), tuple(outputs), {}, location(operation.location))
+            operator = Operator(
+                spec, tuple(inputs), tuple(outputs), {}, location(operation.location)
+            )
             if spec.attributes or len(attributes):
                 self.operator(operator, operation, attributes, tensors, shapes, pending)
             append(operator)
@@ -495,7 +520,9 @@ class _Reader:
                 operator.attributes[row.name] = row.default
             else:
                 self.say(
-                    operation, "malformed-operator", f"'{operation.name}' has no attribute {row.name}"
+                    operation,
+                    "malformed-operator",
+                    f"'{operation.name}' has no attribute {row.name}",
                 )
         if spec is CONST or spec is CONST_SHAPE:
             self.fill(operator, operation, tensors, shapes)
@@ -538,7 +565,12 @@ class _Reader:
 
     def control_flow(self, operator: Operator, operation: Any, pending: list[_Pending]) -> None:
         stem = self.namer.stem(operation.location, operation.name)
-        kinds = {"then_graph": "then", "else_graph": "else", "cond_graph": "cond", "body_graph": "body"}
+        kinds = {
+            "then_graph": "then",
+            "else_graph": "else",
+            "cond_graph": "cond",
+            "body_graph": "body",
+        }
         for row, body in zip(operator.spec.regions, operation.regions, strict=True):
             name = self.namer.region(stem, f"{kinds[row.name]}_region")
             operator.attributes[row.name] = name
@@ -643,5 +675,3 @@ def _short(value: Any) -> str:
         return str(value.get_name())
     except (AttributeError, TypeError):
         return "a value"
-
-

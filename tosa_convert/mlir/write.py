@@ -221,17 +221,13 @@ class _Writer:
         outputs = set(block.outputs)
         nested: list[tuple[Operator, Any]] = []
         create, location = self.ir.Operation.create, self.location
-        types: dict[str, Any] = {}
         with ir.InsertionPoint(body):
             for index, operator in enumerate(block.operators):
                 spec = operator.spec
                 if spec.encoded_as == IDENTITY.name:
                     self.identity(block, operator, values, outputs)
                     continue
-                results = []
-                for name in operator.outputs:
-                    kind = types.get(name) or self.value_type(block, name)
-                    results.append(kind)
+                results = [self.value_type(block, name) for name in operator.outputs]
                 attributes: dict[str, Any] = {}
                 if spec.attributes:
                     element = None
@@ -294,9 +290,7 @@ class _Writer:
         kind = self.value_type(block, target)
         values[target] = self.create(spec, [kind], operands, attributes, location).result
 
-    def keep_names(
-        self, operator: Operator, outputs: set[str], attributes: dict[str, Any]
-    ) -> None:
+    def keep_names(self, operator: Operator, outputs: set[str], attributes: dict[str, Any]) -> None:
         """Note names that reading the module would not generate by itself."""
         kept: list[str] = []
         needed = False
@@ -348,7 +342,7 @@ class _Writer:
         """A dense attribute; the data is copied into the context."""
         if data.dtype is _MXINT8:
             # The dialect spells these elements as strings.
-            elements = [f'"0x{byte:02X}"' for byte in data.elements().reshape(-1).tolist()]
+            elements = [f'"0x{byte:X}"' for byte in data.elements().reshape(-1).tolist()]
             body = elements[0] if data.uniform() is not None else _nested(elements, kind.shape)
             return self.ir.Attribute.parse(f"dense<{body}> : {kind}", self.context)
         splat = data.uniform()
@@ -388,7 +382,8 @@ def _nested(elements: list[str], shape: Any) -> str:
     parts = elements
     for size in reversed(sizes):
         parts = [
-            "[" + ", ".join(parts[start : start + size]) + "]" for start in range(0, len(parts), size)
+            "[" + ", ".join(parts[start : start + size]) + "]"
+            for start in range(0, len(parts), size)
         ]
     return parts[0]
 

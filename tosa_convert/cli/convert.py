@@ -1,0 +1,216 @@
+"""`convert`: any format into any other."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import click
+
+from tosa_convert import api
+from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.files import STANDARD, gathered, map_file, read_standard_input, replace_file
+from tosa_convert.formats import EXTENSIONS, FORMATS, MLIR_FORMATS, Format, of_path, sniff
+
+Options = dict[str, Any]
+
+
+@click.command(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="The input is recognised by its content, the output by its extension or --to. "
+    "- and no argument mean standard input, no -o means standard output.",
+)
+@click.argument("inputs", nargs=-1, type=click.Path(), metavar="[IN]...")
+@click.option("-o", "--output", type=click.Path(), help="A file; for several inputs a directory.")
+@click.option(
+    "--to",
+    type=click.Choice(list(FORMATS)),
+    help="Format of the output: "
+    + ", ".join(f"{name} ({what})" for name, what in FORMATS.items())
+    + ". By default what the extension says, else the other side: MLIR becomes tosa, "
+    "everything else mlir.",
+)
+@click.option("--export-to-flatbuffer", is_flag=True, help="MLIR in, a flatbuffer out; for pipes.")
+@click.option(
+    "--import-from-flatbuffer", is_flag=True, help="A flatbuffer in, MLIR out; for pipes."
+)
+@click.option("--func", metavar="NAME", help="The function to export, where there are several.")
+@click.option(
+    "--names",
+    type=click.Choice(["retain", "generate"]),
+    default="retain",
+    show_default=True,
+    help="Keep the names the module carries and generate the others, or generate all as tosa-opt does.",
+)
+@click.option(
+    "--tosa-version",
+    type=click.Choice(["1.0", "1.1"]),
+    help="Version to stamp; by default the lowest that expresses the function, and for a "
+    "flatbuffer the one it has.",
+)
+@click.option(
+    "--weights",
+    type=click.Choice(list(api.WEIGHTS)),
+    default="auto",
+    show_default=True,
+    help="Where constants go: inside the flatbuffer, behind it, or inside unless it would pass 2 GiB.",
+)
+@click.option("--full-paths", is_flag=True, help="Keep the folders of file names in locations.")
+@click.option("--bindings", metavar="PACKAGE", default="", help="MLIR bindings to use.")
+@click.version_option(package_name="tosa-convert")
+def convert(inputs: tuple[str, ...], output: str | None, **options: Any) -> int:
+    """Convert TOSA programs between MLIR text, MLIR bytecode, flatbuffers and JSON."""
+    to = _target(options)
+    paths = list(inputs) or [STANDARD]
+    if len(paths) > 1 or os.path.isdir(paths[0]):
+        return _convert_many(paths, output, to, options)
+    _convert_one(paths[0], output, to, options)
+    return 0
+
+
+def _target(options: Options) -> Format | None:
+    """The output's format, as far as the options tell."""
+    to = cast("Format | None", options["to"])
+    exports, imports = options["export_to_flatbuffer"], options["import_from_flatbuffer"]
+    if exports and imports:
+        raise click.UsageError(
+            "--export-to-flatbuffer and --import-from-flatbuffer exclude each other"
+        )
+    if exports:
+        if to in MLIR_FORMATS:
+            raise click.UsageError(f"--export-to-flatbuffer does not write {FORMATS[to]}")
+        return to or "tosa"
+    if imports:
+        if to is not None and to not in MLIR_FORMATS:
+            raise click.UsageError(f"--import-from-flatbuffer does not write {FORMATS[to]}")
+        return to or "mlir"
+    return to
+
+
+def _pieces(source: str, to: Format | None, options: Options) -> tuple[Format, Iterator[Any]]:
+    """What the input becomes: its format and its bytes."""
+    standard = source == STANDARD
+    if standard and sys.stdin.isatty():
+        raise click.UsageError("no input: give a file, or pipe one in (--help tells more)")
+    data = read_standard_input() if standard else map_file(source)
+    where = "<stdin>" if standard else source
+    found = sniff(data, where)
+    _check_direction(found, where, options)
+    to = to or ("tosa" if found in MLIR_FORMATS else "mlir")
+    graph = api.load(
+        data if standard else source,
+        func=options["func"],
+        names=options["names"],
+        bindings=options["bindings"],
+        full_paths=options["full_paths"],
+    )
+    if found in MLIR_FORMATS or options["tosa_version"]:
+        graph = api.stamp(graph, options["tosa_version"] or "")
+    return to, api.render(
+        graph, to, weights=options["weights"], names=options["names"], bindings=options["bindings"]
+    )
+
+
+def _check_direction(found: Format, where: str, options: Options) -> None:
+    is_mlir = found in MLIR_FORMATS
+    if options["export_to_flatbuffer"] and not is_mlir:
+        raise fail(
+            "unrecognised-input",
+            where,
+            f"--export-to-flatbuffer reads MLIR, found {FORMATS[found]}",
+            "leave the option out to convert anything to anything",
+        )
+    if options["import_from_flatbuffer"] and is_mlir:
+        raise fail(
+            "unrecognised-input",
+            where,
+            f"--import-from-flatbuffer reads flatbuffers and their JSON, found {FORMATS[found]}",
+            "leave the option out to convert anything to anything",
+        )
+
+
+def _convert_one(source: str, output: str | None, to: Format | None, options: Options) -> None:
+    if output is not None and output != STANDARD:
+        if os.path.isdir(output):
+            raise click.UsageError(f"-o {output} is a directory; for one input give a file")
+        to = to or of_path(output)
+        if source != STANDARD:
+            api.refuse_same_file(source, output)
+        replace_file(output, _pieces(source, to, options)[1])
+        return
+    kind, pieces = _pieces(source, to, options)
+    if kind in ("tosa", "mlirbc") and sys.stdout.isatty():
+        raise click.UsageError(f"{FORMATS[kind]} does not go to a terminal; use -o FILE or a pipe")
+    stream = sys.stdout.buffer
+    for piece in gathered(pieces):
+        stream.write(piece)
+    stream.flush()
+
+
+def _convert_many(paths: list[str], output: str | None, to: Format | None, options: Options) -> int:
+    """Every input into a directory of outputs; one that fails does not stop the others."""
+    if output is None or output == STANDARD:
+        raise click.UsageError("several inputs need a directory for the outputs: -o DIR")
+    folder = Path(output)
+    if folder.exists() and not folder.is_dir():
+        raise click.UsageError(f"-o {output} is a file; for several inputs give a directory")
+    jobs = _jobs(paths, folder, to)
+    failures: list[TosaConvertError] = []
+    for source, target in jobs:
+        try:
+            api.refuse_same_file(source, target)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(target, _pieces(str(source), of_path(target), options)[1])
+        except TosaConvertError as error:
+            prefix = "" if any(str(source) in f.where for f in error.findings) else f"{source}: "
+            click.echo(f"{prefix}{error}", err=True)
+            failures.append(error)
+    click.echo(f"{len(jobs) - len(failures)} of {len(jobs)} files converted", err=True)
+    return max((failure.exit_code for failure in failures), default=0)
+
+
+def _jobs(paths: list[str], folder: Path, to: Format | None) -> list[tuple[Path, Path]]:
+    """Each input with its output. Inputs below a directory keep their place in it."""
+    jobs: list[tuple[Path, Path]] = []
+    taken: dict[Path, Path] = {}
+    clashes: list[Finding] = []
+    for given in paths:
+        if given == STANDARD:
+            raise click.UsageError("standard input cannot be one of several inputs")
+        root = Path(given)
+        if root.is_dir():
+            sources = sorted(p for p in root.rglob("*") if p.is_file() and p.suffix in EXTENSIONS)
+            stems = [source.relative_to(root) for source in sources]
+        else:
+            sources, stems = [root], [Path(root.name)]
+        for source, stem in zip(sources, stems, strict=True):
+            kind = to or _other_side(source)
+            target = folder / stem.with_suffix(f".{kind}")
+            if target in taken:
+                clashes.append(
+                    Finding(
+                        "option-conflict",
+                        str(source),
+                        f"its output {target} is also that of {taken[target]}",
+                        "convert them into different directories",
+                    )
+                )
+            taken[target] = source
+            jobs.append((source, target))
+    if clashes:
+        raise TosaConvertError(clashes)
+    if not jobs:
+        raise fail(
+            "unrecognised-input",
+            ", ".join(paths),
+            "no file below it has one of the extensions " + ", ".join(EXTENSIONS),
+        )
+    return jobs
+
+
+def _other_side(source: Path) -> Format:
+    """MLIR becomes a flatbuffer, everything else MLIR text."""
+    return "tosa" if sniff(map_file(source), str(source)) in MLIR_FORMATS else "mlir"

@@ -1,0 +1,68 @@
+"""`tosa-flatbuffer VERB` and `tosa-flatbuffer-convert`: entry points, exit codes, the last resort.
+
+Exit codes: 0 done; 1 a check found a difference; 2 usage; 3 bad input; 4 valid but unsupported;
+70 a bug of ours.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import traceback
+
+import click
+
+from tosa_convert.cli.convert import convert
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.version import __version__
+
+EXIT_BUG = 70
+EXIT_INTERRUPTED = 130
+_ISSUES = "please report it with the command and, if you can share it, the input"
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="tosa-flatbuffer")
+def tosa_flatbuffer() -> None:
+    """Convert, inspect and check TOSA programs: MLIR, flatbuffers, JSON."""
+
+
+tosa_flatbuffer.add_command(convert)
+
+
+def run(command: click.Command, arguments: list[str] | None = None) -> int:
+    """Run a command; returns the exit code. Data goes to stdout, everything else to stderr."""
+    logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
+    try:
+        result = command.main(arguments, standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except TosaConvertError as error:
+        click.echo(str(error), err=True)
+        return error.exit_code
+    except click.exceptions.Exit as leave:
+        return leave.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has enough; keep the interpreter from complaining at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception:  # The one place where everything is caught: to say that it is our fault.
+        traceback.print_exc()
+        click.echo(f"internal error in tosa-convert {__version__}: {_ISSUES}", err=True)
+        return EXIT_BUG
+
+
+def main() -> None:
+    """`tosa-flatbuffer`."""
+    sys.exit(run(tosa_flatbuffer))
+
+
+def main_convert() -> None:
+    """`tosa-flatbuffer-convert`."""
+    sys.exit(run(convert))
