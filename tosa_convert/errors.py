@@ -34,6 +34,7 @@ CODES: Final[dict[str, tuple[Blame, str]]] = {
     "missing-bindings": (USAGE, "MLIR is needed and no Python bindings are installed"),
     "not-an-mlir-object": (USAGE, "the object given belongs to no MLIR bindings we know"),
     "file-error": (USAGE, "a file cannot be opened, read or written"),
+    "foreign-folder": (USAGE, "the output folder holds files that are not ours"),
     # Files that are not what they should be
     "unrecognised-input": (BAD, "the input is no format we know"),
     "empty-input": (BAD, "the input has no bytes"),
@@ -48,6 +49,11 @@ CODES: Final[dict[str, tuple[Blame, str]]] = {
     "data-length": (BAD, "data is shorter than the shape and dtype need"),
     "int4-minus-8": (BAD, "an INT4 constant holds -8, which TOSA excludes"),
     "bad-location": (BAD, "an operator's location cannot be understood"),
+    "malformed-json": (BAD, "JSON that is malformed or does not follow the schema"),
+    "malformed-weights": (BAD, "a manifest or array file in a folder of weights is malformed"),
+    "mismatched-weights": (BAD, "a folder of weights does not fit the program"),
+    "changed-weights": (BAD, "a weight is no longer what the manifest says"),
+    "unsafe-path": (BAD, "a file name that leads out of its folder"),
     # Good input that cannot be carried
     "unsupported-version": (UNSUPPORTED, "the file's TOSA version is not one we read"),
     "version-too-low": (UNSUPPORTED, "the TOSA version asked for cannot express the graph"),

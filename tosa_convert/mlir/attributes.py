@@ -16,6 +16,7 @@ import numpy as np
 from tosa_convert.graph.dtypes import BY_MLIR, DType
 from tosa_convert.graph.opset import Attribute, AttributeValue, OperatorSpec
 from tosa_convert.mlir.bindings import Bindings
+from tosa_convert.mlir.narrowing import Narrowing
 from tosa_convert.mlir.types import TypeWriter
 
 #: Lists are array<i64> in MLIR, these array<i32>.
@@ -46,8 +47,9 @@ class BadAttribute(Exception):
 class AttributeReader:
     """Reads attributes; equal enum attributes once."""
 
-    def __init__(self, bindings: Bindings) -> None:
+    def __init__(self, bindings: Bindings, narrowing: Narrowing) -> None:
         self.ir = bindings.ir
+        self.narrowing = narrowing
         self.enums: dict[tuple[str, str], IntEnum] = {}
         self.by_kind: dict[str, Callable[[Attribute, Any], AttributeValue]] = {
             "i32": self._i32,
@@ -84,7 +86,8 @@ class AttributeReader:
 
     def _dtype(self, row: Attribute, attribute: Any) -> DType:
         if isinstance(attribute, self.ir.TypeAttr):
-            found = BY_MLIR.get(str(attribute.value))
+            text = str(attribute.value)
+            found = self.narrowing.target(text) or BY_MLIR.get(text)
             if found is not None:
                 return found
         raise self._wrong(attribute, "one of " + ", ".join(choice.mlir for choice in row.choices))
@@ -105,9 +108,12 @@ class AttributeReader:
 
     def _element(self, row: Attribute, attribute: Any) -> bytes:
         text = str(attribute.type) if hasattr(attribute, "type") else ""
-        dtype = BY_MLIR.get(text)
+        narrow = self.narrowing.target(text)
+        dtype = narrow or BY_MLIR.get(text)
         if dtype is None:
             raise self._wrong(attribute, "a typed number of a TOSA element type")
+        if narrow is not None and not self.narrowing.fits(text, attribute.value):
+            raise self._wrong(attribute, f"a number that fits {dtype.mlir}")
         if isinstance(attribute, self.ir.IntegerAttr):
             raw = (int(attribute.value) & (1 << _int_bits(dtype)) - 1).to_bytes(8, "little")
         elif isinstance(attribute, self.ir.FloatAttr):

@@ -15,7 +15,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.errors import fail
 
 #: Packages tried in this order where nothing tells which bindings to use.
 DEFAULT_ORDER: Final = ("torch_mlir", "mlir", "iree.compiler")
@@ -115,26 +115,3 @@ def default_bindings(name: str = "") -> Bindings:
             "pip install 'tosa-convert[mlir]'",
         )
     return _bindings(candidates[0])
-
-
-def diagnostics(bindings: Bindings, error: Exception, what: str) -> TosaConvertError:
-    """MLIR's own refusal as findings, one for each error it reports."""
-    reported = getattr(error, "error_diagnostics", None) or []
-    findings = [
-        Finding("malformed-mlir", plain_location(str(found.location)), str(found.message))
-        for found in reported
-    ]
-    if not findings:
-        findings = [Finding("malformed-mlir", what, str(error).strip())]
-    hint = f"this is what {bindings} says"
-    return TosaConvertError(
-        [Finding("malformed-mlir", f.where, f.message, hint) for f in findings[:1]] + findings[1:]
-    )
-
-
-def plain_location(text: str) -> str:
-    """`file:line:col` where a textual location is no more than that, else the text itself."""
-    if text.startswith('loc("') and text.endswith(")") and text.count('"') == 2:
-        name, _, position = text[5:-1].partition('"')
-        return name + position.partition(" to ")[0]
-    return "" if text == "loc(unknown)" else text

@@ -43,9 +43,9 @@ class Namer:
         """Count a result that has another name."""
         self.results += 1
 
-    def region(self, stem: str, kind: str) -> str:
+    def region(self, stem: str, kind: str, given: str | None = None) -> str:
         """The name of a region, unique in the graph: readers find regions by name."""
-        name = wanted = f"{stem}_{kind}"
+        name = wanted = given or f"{stem}_{kind}"
         repeat = 0
         while name in self.regions:
             repeat += 1

@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from tosa_convert.mlir.bindings import Bindings, diagnostics
+from tosa_convert.mlir.bindings import Bindings
+from tosa_convert.mlir.diagnostics import diagnostics
 
 
 def parse(bindings: Bindings, context: Any, data: memoryview, path: str = "") -> Any:
@@ -22,7 +23,7 @@ def parse(bindings: Bindings, context: Any, data: memoryview, path: str = "") ->
         raw = bytes(data)
         return module.parse(raw if raw.startswith(b"ML\xefR") else raw.decode(), context)
     except bindings.ir.MLIRError as error:
-        raise diagnostics(bindings, error, path) from None
+        raise diagnostics(bindings, error, path, parsing=True) from None
 
 
 def dump(module: Any, *, binary: bool, locations: bool = True) -> Iterator[bytes]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from tosa_convert.errors import Finding, TosaConvertError, fail
@@ -19,30 +20,40 @@ from tosa_convert.graph.model import (
     Region,
     Shape,
     Tensor,
+    Version,
 )
 from tosa_convert.graph.opset import (
     BY_MLIR,
     CONST,
     CONST_SHAPE,
-    VARIABLE,
+    IDENTITY,
     VARIABLE_READ,
     VARIABLE_WRITE,
     AttributeValue,
     OperatorSpec,
+    operator,
 )
 from tosa_convert.graph.verify import attribute_problem
-from tosa_convert.graph.versions import V1_1_DRAFT
+from tosa_convert.graph.versions import BY_NAME, V1_1_DRAFT, lowest_version
 from tosa_convert.mlir import constants
 from tosa_convert.mlir.attributes import AttributeReader, BadAttribute
-from tosa_convert.mlir.bindings import Bindings, bindings_of, diagnostics, plain_location
+from tosa_convert.mlir.bindings import Bindings, bindings_of
+from tosa_convert.mlir.diagnostics import diagnostics, plain_location
+from tosa_convert.mlir.kept import NAME_ATTRIBUTE, REGIONS_ATTRIBUTE, VERSION_ATTRIBUTE
 from tosa_convert.mlir.locations import LocationReader
 from tosa_convert.mlir.naming import Namer, unused
+from tosa_convert.mlir.narrowing import Narrowing
+from tosa_convert.mlir.select import (
+    names_of,
+    operation_of,
+    select,
+    signature_names,
+    symbol,
+    text_of,
+)
 from tosa_convert.mlir.types import TypeReader, ValueType
 
 Names = Literal["retain", "generate"]
-
-#: Where the dialect keeps the name of an argument, a result, or (ours) an operation's results.
-NAME_ATTRIBUTE: Final = "tosa.tensor_name"
 
 #: Data from a dense attribute is padded with zeros to a multiple of this, in bytes, in a file.
 PADDING: Final = 8
@@ -52,10 +63,14 @@ _UNPADDED: Final = frozenset({"FP6E2M3", "FP6E3M2", "FP4E2M1", "MXINT8"})
 _YIELD: Final = "tosa.yield"
 _RETURN: Final = "func.return"
 _ARITH_CONSTANT: Final = "arith.constant"
+_CAST: Final = operator("CAST")
+
+_TARGET_ENV: Final = "tosa.target_env"
+_SPECIFICATION: Final = re.compile(r'specification_version = "?(\d+\.\d+)')
 
 #: Attributes an operation has besides those of its row.
 _OWN_ATTRIBUTES: Final = {
-    "CONST": {"values"},
+    "CONST": {"values", "value"},
     "CONST_SHAPE": {"values"},
     "VARIABLE_READ": {"name"},
     "VARIABLE_WRITE": {"name"},
@@ -73,111 +88,60 @@ def read(
     func: str | None = None,
     names: Names = "retain",
     full_paths: bool = False,
+    narrow: Collection[str] = (),
 ) -> Graph:
     """The graph of one function of a module.
 
     module_or_func: a module, a func.func, or the operation of either, of any MLIR bindings.
     func: the function's name, needed where the module has several with a body.
-    names: "retain" keeps the names the module carries (tosa.tensor_name); "generate" ignores them.
+    names: "retain" keeps the names the module carries; "generate" ignores them.
     full_paths: keep the folders of file names in locations.
+    narrow: element types to convert: "i64" to i32 and "f64" to f32. Every tensor it touches is
+        logged; a value that does not fit is a finding.
 
-    The graph's constants are views of memory that the module's context owns.
+    The graph's version is the one the module asks for (tosa.target_env), else the lowest that
+    expresses it. Its constants are views of memory that the module's context owns.
     Raises TosaConvertError with every finding that could be told: operators, types, attributes.
     """
     bindings = bindings_of(module_or_func)
-    operation = _operation(bindings, module_or_func)
+    operation = operation_of(bindings, module_or_func)
     try:
         operation.verify()
     except bindings.ir.MLIRError as error:
         raise diagnostics(bindings, error, "module") from None
-    functions, variables, findings = _select(operation, func)
+    functions, variables, findings = select(operation, func)
+    graph = None
     for function in functions:
+        reader = _Reader(bindings, names, full_paths, Narrowing(narrow))
         try:
-            graph = _Reader(bindings, names, full_paths).graph(function, variables)
+            graph = reader.graph(function, variables)
         except TosaConvertError as error:
             findings += error.findings
-    if findings:
+    if findings or graph is None:
         raise TosaConvertError(findings)
+    for line in reader.narrowing.report():
+        log.warning("%s", line)
+    asked = _asked_version(operation)
+    graph.version = lowest_version(graph) if asked is None else asked
     return graph
 
 
-def _operation(bindings: Bindings, thing: Any) -> Any:
-    """The ir.Operation of a module, an operation view or an operation."""
-    operation = getattr(thing, "operation", thing)
-    if not isinstance(operation, bindings.ir.Operation):
-        raise fail(
-            "not-an-mlir-object",
-            "",
-            f"found a {type(thing).__name__} of {bindings}, expected a module or a function",
-            "give an ir.Module, a func.FuncOp or the ir.Operation of one",
-        )
-    return operation
-
-
-def _body(operation: Any) -> Iterator[Any]:
-    for region in operation.regions:
-        for block in region.blocks:
-            for view in block.operations:
-                yield view.operation
-
-
-def _symbol(operation: Any) -> str:
-    return str(operation.attributes["sym_name"].value)
-
-
-def _select(operation: Any, func: str | None) -> tuple[list[Any], list[Any], list[Finding]]:
-    """The function to export, the variables it may use, and no findings.
-
-    Where there is no choice between several: all of them, and a finding for each, so that what else
-    is wrong with them can be told at once.
-    """
-    if operation.name == "func.func":
-        parent = operation.parent
+def _asked_version(operation: Any) -> Version | None:
+    """The TOSA version that the module is for, if it says so."""
+    module = operation
+    while module is not None and module.name != "builtin.module":
+        parent = module.parent
         module = getattr(parent, "operation", parent)
-        siblings = list(_body(module)) if module is not None else []
-        functions = [operation]
-    elif operation.name == "builtin.module":
-        siblings = list(_body(operation))
-        functions = [found for found in siblings if found.name == "func.func"]
-    else:
-        raise fail(
-            "not-an-mlir-object",
-            plain_location(str(operation.location)),
-            f"found the operation '{operation.name}', expected a builtin.module or a func.func",
-        )
-    variables = [found for found in siblings if found.name == VARIABLE.mlir]
-    bodies = [found for found in functions if any(len(r.blocks) for r in found.regions)]
-    listing = ", ".join(f"@{_symbol(found)}" for found in bodies)
-    if func is not None:
-        chosen = [found for found in bodies if _symbol(found) == func.removeprefix("@")]
-        if not chosen:
-            raise fail(
-                "unknown-function",
-                "",
-                f"no function @{func.removeprefix('@')} with a body; "
-                f"found {listing or 'no function with a body'}",
-            )
-        return chosen[:1], variables, []
-    if not bodies:
-        declared = ", ".join(f"@{_symbol(found)}" for found in functions)
-        raise fail(
-            "no-function",
-            plain_location(str(operation.location)),
-            f"found {'only declarations: ' + declared if declared else 'no func.func'}"
-            ", expected a function with a body at the top of the module",
-        )
-    findings = []
-    if len(bodies) > 1:
-        findings = [
-            Finding(
-                "ambiguous-function",
-                plain_location(str(found.location)),
-                f"function @{_symbol(found)} is one of {len(bodies)} with a body: {listing}",
-                f"choose one: --func {_symbol(found)}, or func={_symbol(found)!r}",
-            )
-            for found in bodies
-        ]
-    return bodies, variables, findings
+    if module is None:
+        return None
+    attributes = module.attributes
+    if _TARGET_ENV in attributes:
+        found = _SPECIFICATION.search(str(attributes[_TARGET_ENV]))
+        if found is not None:
+            return BY_NAME.get(found[1])
+    if VERSION_ATTRIBUTE in attributes:
+        return BY_NAME.get(text_of(attributes[VERSION_ATTRIBUTE]) or "")
+    return None
 
 
 @dataclass(slots=True)
@@ -187,15 +151,30 @@ class _Pending:
     region: Region
     body: Any
     owner: Any
+    inputs: list[str | None] = field(default_factory=list)
+    outputs: list[str | None] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _KeptRegion:
+    """Names that an import noted for a region; None where it noted none."""
+
+    name: str | None = None
+    block: str | None = None
+    inputs: list[str | None] = field(default_factory=list)
+    outputs: list[str | None] = field(default_factory=list)
 
 
 class _Reader:
-    def __init__(self, bindings: Bindings, names: Names, full_paths: bool) -> None:
+    def __init__(
+        self, bindings: Bindings, names: Names, full_paths: bool, narrowing: Narrowing
+    ) -> None:
         self.bindings = bindings
         self.ir = bindings.ir
         self.retain = names == "retain"
-        self.types = TypeReader(bindings)
-        self.attributes = AttributeReader(bindings)
+        self.narrowing = narrowing
+        self.types = TypeReader(bindings, narrowing)
+        self.attributes = AttributeReader(bindings, narrowing)
         self.location = LocationReader(bindings, full_paths=full_paths)
         self.namer = Namer()
         self.findings: list[Finding] = []
@@ -212,63 +191,51 @@ class _Reader:
     def graph(self, function: Any, variables: list[Any]) -> Graph:
         for variable in variables:
             self.declare(variable)
-        main = Region("main", [Block("main")])
-        self.namer.regions.add("main")
+        # Readers want the first block to be called main; the region may keep the function's name.
+        name = symbol(function) if self.retain else "main"
+        main = Region(name, [Block("main")])
+        self.namer.regions.add(name)
         self.regions.append(main)
         body = function.regions[0]
         if len(body.blocks) != 1:
             raise fail(
                 "malformed-structure",
                 plain_location(str(function.location)),
-                f"function @{_symbol(function)} has {len(body.blocks)} blocks, expected 1",
+                f"function @{symbol(function)} has {len(body.blocks)} blocks, expected 1",
                 "lower control flow to tosa.cond_if and tosa.while_loop",
             )
-        arguments = self.given_names(function, "arg_attrs")
-        results = self.given_names(function, "res_attrs")
-        self.block(main.blocks[0], body.blocks[0], function, arguments, results)
+        block = body.blocks[0]
+        arguments: list[str | None] = []
+        results: list[str | None] = []
+        if self.retain:
+            arguments = signature_names(function, "arg_attrs", len(block.arguments))
+            returned = block.operations[len(block.operations) - 1].operands
+            results = signature_names(function, "res_attrs", len(returned))
+        self.block(main.blocks[0], block, function, arguments, results)
         if self.findings:
             raise TosaConvertError(self.findings)
         return Graph(V1_1_DRAFT, self.regions)
 
-    def given_names(self, function: Any, which: str) -> list[str | None]:
-        """The names that a function's arguments or results carry; None for those that have none."""
-        attributes = function.attributes
-        if not self.retain or which not in attributes:
-            return []
-        names: list[str | None] = []
-        for entry in attributes[which]:
-            name = entry[NAME_ATTRIBUTE] if NAME_ATTRIBUTE in entry else None
-            names.append(self.given_name(name))
-        return names
-
-    def given_name(self, attribute: Any) -> str | None:
-        if not isinstance(attribute, self.ir.StringAttr):
-            return None
-        try:
-            return str(attribute.value_bytes, "utf-8")
-        except UnicodeDecodeError:
-            return None
-
     def declare(self, operation: Any) -> None:
         """A tosa.variable."""
         attributes = operation.attributes
-        symbol = _symbol(operation)
-        sizes = [int(size) for size in attributes["var_shape"]]
-        shape = tuple(DYNAMIC if size < 0 else size for size in sizes)
+        label = symbol(operation)
+        shape = tuple(DYNAMIC if size < 0 else int(size) for size in attributes["var_shape"])
         element = self.types(
             self.ir.RankedTensorType.get([], attributes["type"].value, None, operation.location)
         )
         if element.problem or element.dtype is None:
-            self.say(
-                operation, element.code, f"variable @{symbol}: {element.problem}", element.hint
-            )
+            self.say(operation, element.code, f"variable @{label}: {element.problem}", element.hint)
             return
-        name = f"Variable_{len(self.variables)}"
-        tensor = Tensor(name, element.dtype, shape, None, None, True, symbol)
+        tensor = Tensor(
+            f"Variable_{len(self.variables)}", element.dtype, shape, None, None, True, label
+        )
+        if element.narrowed:
+            self.narrowing.touch(element.narrowed, tensor.name)
         if "initial_value" in attributes:
-            kind = ValueType(element.dtype, shape)
+            kind = ValueType(element.dtype, shape, narrowed=element.narrowed)
             tensor.data = self.constant(operation, "initial_value", kind)
-        self.variables[symbol] = tensor
+        self.variables[label] = tensor
 
     # -- blocks -------------------------------------------------------------------------------
 
@@ -350,19 +317,13 @@ class _Reader:
         block.shapes = {name: shapes[name] for name in sorted(shapes)}
         for item in pending:
             self.regions.append(item.region)
-            self.block(item.region.blocks[0], item.body, item.owner, [], [])
+            self.block(item.region.blocks[0], item.body, item.owner, item.inputs, item.outputs)
 
     def inner_names(self, operations: list[Any]) -> Iterator[str]:
         for operation in operations:
             attributes = operation.attributes
             if NAME_ATTRIBUTE in attributes:
-                yield from filter(None, self.result_names(attributes[NAME_ATTRIBUTE]))
-
-    def result_names(self, attribute: Any) -> list[str | None]:
-        """The names an operation gives its results: a string, or an array of strings."""
-        if isinstance(attribute, self.ir.ArrayAttr):
-            return [self.given_name(entry) for entry in attribute]
-        return [self.given_name(attribute)]
+                yield from filter(None, names_of(attributes[NAME_ATTRIBUTE]))
 
     def operations(
         self,
@@ -402,7 +363,7 @@ class _Reader:
             attributes = operation.attributes
             given: list[str | None] = []
             if self.retain and NAME_ATTRIBUTE in attributes:
-                given = self.result_names(attributes[NAME_ATTRIBUTE])
+                given = names_of(attributes[NAME_ATTRIBUTE])
             outputs = []
             results = operation.results
             for index in range(len(results)):
@@ -426,6 +387,8 @@ class _Reader:
                         operation, kind.code, f"'{name}' result {index}: {kind.problem}", kind.hint
                     )
                 elif kind.dtype is not None:
+                    if kind.narrowed:
+                        self.narrowing.touch(kind.narrowed, output)
                     scale = None if kind.scale is None else BlockScale(*kind.scale)
                     tensors[output] = Tensor(output, kind.dtype, kind.shape, None, scale)
                 else:
@@ -433,10 +396,18 @@ class _Reader:
             operator = Operator(
                 spec, tuple(inputs), tuple(outputs), {}, location(operation.location)
             )
+            if spec is _CAST and self.narrowing and self.is_identity(operator, tensors):
+                operator.spec = IDENTITY
             if spec.attributes or len(attributes):
                 self.operator(operator, operation, attributes, tensors, shapes, pending)
             append(operator)
         return pending
+
+    @staticmethod
+    def is_identity(operator: Operator, tensors: dict[str, Tensor]) -> bool:
+        """Whether narrowing left a CAST with nothing to do, which TOSA has no CAST for."""
+        source, target = tensors.get(operator.inputs[0]), tensors.get(operator.outputs[0])
+        return source is not None and target is not None and source.dtype is target.dtype
 
     def value(
         self,
@@ -452,6 +423,8 @@ class _Reader:
         elif kind.dtype is None:
             shapes[name] = Shape(name, kind.rank)
         else:
+            if kind.narrowed:
+                self.narrowing.touch(kind.narrowed, name)
             scale = None if kind.scale is None else BlockScale(*kind.scale)
             tensors[name] = Tensor(name, kind.dtype, kind.shape, None, scale)
 
@@ -529,13 +502,13 @@ class _Reader:
         elif spec.regions:
             self.control_flow(operator, operation, pending)
         elif spec is VARIABLE_READ or spec is VARIABLE_WRITE:
-            symbol = self.given_name(attributes["name"])
-            variable = self.variables.get(symbol or "")
+            label = text_of(attributes["name"])
+            variable = self.variables.get(label or "")
             if variable is None:
                 self.say(
                     operation,
                     "undefined-name",
-                    f"'{operation.name}' names variable @{symbol}, which is not declared",
+                    f"'{operation.name}' names variable @{label}, which is not declared",
                 )
             elif spec is VARIABLE_READ:
                 operator.inputs = (variable.name,)
@@ -546,7 +519,7 @@ class _Reader:
 
     def other_attributes(self, spec: OperatorSpec, operation: Any, attributes: Any) -> None:
         """Attributes without a field: discardable by MLIR's definition, unless they mean something."""
-        known = {row.name for row in spec.attributes} | {NAME_ATTRIBUTE, "value"}
+        known = {row.name for row in spec.attributes} | {NAME_ATTRIBUTE, REGIONS_ATTRIBUTE}
         known |= _OWN_ATTRIBUTES.get(spec.name, set())
         for entry in attributes:
             name = entry if isinstance(entry, str) else entry.name
@@ -565,25 +538,39 @@ class _Reader:
 
     def control_flow(self, operator: Operator, operation: Any, pending: list[_Pending]) -> None:
         stem = self.namer.stem(operation.location, operation.name)
-        kinds = {
-            "then_graph": "then",
-            "else_graph": "else",
-            "cond_graph": "cond",
-            "body_graph": "body",
-        }
-        for row, body in zip(operator.spec.regions, operation.regions, strict=True):
-            name = self.namer.region(stem, f"{kinds[row.name]}_region")
+        kept = self.kept_regions(operation) if self.retain else []
+        for index, row in enumerate(operator.spec.regions):
+            body = operation.regions[index]
+            kind = row.name.partition("_")[0]
+            given = kept[index] if index < len(kept) else _KeptRegion()
+            name = self.namer.region(stem, f"{kind}_region", given.name)
             operator.attributes[row.name] = name
             if len(body.blocks) != 1:
                 self.say(
                     operation,
                     "malformed-structure",
                     f"'{operation.name}' {row.name} has {len(body.blocks)} blocks, expected 1",
-                    "an empty else region must yield its inputs" if not len(body.blocks) else "",
+                    "an empty region must yield its inputs" if not len(body.blocks) else "",
                 )
                 continue
-            region = Region(name, [Block(f"{name}_bb0")])
-            pending.append(_Pending(region, body.blocks[0], operation))
+            region = Region(name, [Block(given.block or f"{name}_bb0")])
+            pending.append(_Pending(region, body.blocks[0], operation, given.inputs, given.outputs))
+
+    def kept_regions(self, operation: Any) -> list[_KeptRegion]:
+        """What an earlier import noted of the file's names for the regions."""
+        attributes = operation.attributes
+        if REGIONS_ATTRIBUTE not in attributes:
+            return []
+        kept = []
+        for entry in attributes[REGIONS_ATTRIBUTE]:
+            found = _KeptRegion()
+            if isinstance(entry, self.ir.DictAttr):
+                found.name = text_of(entry["name"]) if "name" in entry else None
+                found.block = text_of(entry["block"]) if "block" in entry else None
+                found.inputs = names_of(entry["inputs"]) if "inputs" in entry else []
+                found.outputs = names_of(entry["outputs"]) if "outputs" in entry else []
+            kept.append(found)
+        return kept
 
     # -- constants ----------------------------------------------------------------------------
 
@@ -600,7 +587,8 @@ class _Reader:
         tensor = tensors.get(name)
         if tensor is not None:
             scale = None if tensor.scale is None else (tensor.scale.dtype, tensor.scale.shape)
-            kind = ValueType(tensor.dtype, tensor.shape, scale)
+            narrowed = self.types(operation.results[0].type).narrowed
+            kind = ValueType(tensor.dtype, tensor.shape, scale, narrowed=narrowed)
             if scale is None:
                 tensor.data = self.constant(operation, attribute, kind)
             else:
@@ -628,14 +616,17 @@ class _Reader:
                 "a constant needs a static shape",
             )
             return None
+        stored = self.narrowing.stored(kind.narrowed) or dtype
         try:
             if isinstance(attribute, ir.DenseElementsAttr):
-                data = constants.dense(self.bindings, operation, attribute, dtype, count)
+                data = constants.dense(self.bindings, operation, attribute, stored, count)
+                data = self.narrowing.convert(data, dtype)
                 data.padding = _padding(data)
                 return data
             text = str(attribute)
             if text.startswith("dense_resource<"):
-                data = constants.resource(self.bindings, operation, dtype, count)
+                data = constants.resource(self.bindings, operation, stored, count)
+                data = self.narrowing.convert(data, dtype)
                 if self.retain:
                     data.padding = _padding(data)
                 return data
@@ -644,6 +635,14 @@ class _Reader:
                 data.padding = _padding(data)
                 return data
             raise constants.Unreadable("it is neither dense nor a dense_resource")
+        except OverflowError as problem:
+            self.say(
+                operation,
+                "value-out-of-range",
+                f"'{operation.name}' attribute {name}: {problem}",
+                f"leave {kind.narrowed} out of the types to narrow, or change the value",
+            )
+            return None
         except constants.Unreadable as problem:
             self.say(
                 operation,

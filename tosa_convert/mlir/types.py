@@ -10,13 +10,14 @@ from tosa_convert.graph.dtypes import BY_MLIR, BlockShape, DType
 from tosa_convert.graph.model import DYNAMIC
 from tosa_convert.graph.verify import INT32_MAX
 from tosa_convert.mlir.bindings import Bindings
+from tosa_convert.mlir.narrowing import Narrowing
 
 _SHAPE: Final = re.compile(r"!tosa\.shape<(\d+)>$")
 _BLOCK_SCALED: Final = re.compile(r"!tosa\.block_scaled<(\w+):([\w!.]+):([\w!.]+)>$")
 
 #: Element types people arrive with, and what to do about them.
 _ADVICE: Final = {
-    "f64": "narrow it to f32 (pass tosa-narrow-f64-to-f32); TOSA has no FP64",
+    "f64": "TOSA has no FP64; to compute in f32 instead: --narrow f64, or narrow=['f64']",
     "ui": "run tosa-convert-integer-type-to-signless; TOSA types are signless",
     "si": "run tosa-convert-integer-type-to-signless; TOSA types are signless",
     "!quant": "lower quantised types first; TOSA carries scales in RESCALE operators",
@@ -29,6 +30,7 @@ _ADVICE: Final = {
 class ValueType:
     """What the type of an MLIR value says. shape None: unranked. rank: of a !tosa.shape, else -1.
 
+    narrowed: the MLIR element type that was narrowed to `dtype` on request, or "".
     problem: why it cannot be carried, with `code` and `hint`; the rest is then meaningless.
     """
 
@@ -36,6 +38,7 @@ class ValueType:
     shape: tuple[int, ...] | None = None
     scale: tuple[DType, BlockShape] | None = None
     rank: int = -1
+    narrowed: str = ""
     code: str = ""
     problem: str = ""
     hint: str = ""
@@ -44,8 +47,9 @@ class ValueType:
 class TypeReader:
     """Reads types, each distinct one once."""
 
-    def __init__(self, bindings: Bindings) -> None:
+    def __init__(self, bindings: Bindings, narrowing: Narrowing) -> None:
         self.ir = bindings.ir
+        self.narrowing = narrowing
         self.known: dict[Any, ValueType] = {}
 
     def __call__(self, kind: Any) -> ValueType:
@@ -86,6 +90,9 @@ class TypeReader:
 
     def _element(self, kind: Any, shape: tuple[int, ...] | None) -> ValueType:
         text = str(kind.element_type)
+        narrow = self.narrowing.target(text)
+        if narrow is not None:
+            return ValueType(narrow, shape, narrowed=text)
         dtype = BY_MLIR.get(text)
         if dtype is not None:
             return ValueType(dtype, shape)

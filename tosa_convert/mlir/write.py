@@ -25,11 +25,13 @@ from tosa_convert.graph.opset import (
     OperatorSpec,
 )
 from tosa_convert.graph.verify import verify
+from tosa_convert.graph.versions import lowest_version
 from tosa_convert.mlir.attributes import AttributeWriter
-from tosa_convert.mlir.bindings import Bindings, diagnostics
+from tosa_convert.mlir.bindings import Bindings
+from tosa_convert.mlir.diagnostics import diagnostics
+from tosa_convert.mlir.kept import NAME_ATTRIBUTE, REGIONS_ATTRIBUTE, VERSION_ATTRIBUTE
 from tosa_convert.mlir.locations import LocationWriter
 from tosa_convert.mlir.naming import Namer
-from tosa_convert.mlir.read import NAME_ATTRIBUTE
 from tosa_convert.mlir.types import TypeWriter
 
 Constants = Literal["auto", "dense", "resource"]
@@ -54,10 +56,11 @@ def write(
     names: Literal["retain", "generate"] = "retain",
     constants: Constants = "auto",
 ) -> Any:
-    """The graph as a module with one function @main.
+    """The graph as a module with one function: @main, or what the first region is called.
 
-    names: "retain" keeps names that would not be generated anyway, as tosa.tensor_name attributes;
-        "generate" keeps those of arguments and results only, as tosa-opt does.
+    names: "retain" keeps names that reading would not generate anyway, as discardable attributes
+        (tosa.tensor_name, tosa.regions); "generate" keeps those of arguments and results only, as
+        tosa-opt does.
     constants: "auto" shares the memory of large constants with the graph's buffers, which then live
         as long as the context; "dense" copies all; "resource" shares all that can be.
 
@@ -84,6 +87,8 @@ class _Writer:
         self.location = LocationWriter(bindings, context)
         self.regions = {region.name: region for region in graph.regions}
         self.namer = Namer()
+        #: Whether operators get their path in the graph as their location.
+        self.by_path = False
         #: Variable symbols by the name of their tensor.
         self.symbols: dict[str, str] = {}
 
@@ -96,14 +101,30 @@ class _Writer:
             stamp = f"{version.major}.{version.minor}.{version.patch}{'d' if version.draft else ''}"
             operation.attributes["tosa.description"] = self.attributes.string("TOSA FBS Converted")
             operation.attributes["tosa.fbs_version"] = self.attributes.string(stamp)
+            if self.retain and version.minor > lowest_version(graph).minor:
+                asked = f"{version.major}.{version.minor}"
+                operation.attributes[VERSION_ATTRIBUTE] = self.attributes.string(asked)
             with ir.InsertionPoint(module.body):
                 self.declare_variables()
                 self.function(graph.regions[0])
             try:
                 operation.verify()
             except ir.MLIRError as error:
-                raise diagnostics(self.bindings, error, "module") from None
-        return module
+                refusal = diagnostics(self.bindings, error, "module")
+            else:
+                return module
+        if not self.by_path and not all(found.where for found in refusal.findings):
+            # MLIR names operators by location, and these have none: say it again with their paths.
+            self.again_by_path()
+        raise refusal
+
+    def again_by_path(self) -> None:
+        """Build once more with each operator's path as its location; raises what MLIR says then."""
+        again = _Writer(
+            self.graph, self.bindings, self.bindings.new_context(), self.retain, self.constants
+        )
+        again.by_path = True
+        again.module()
 
     def tensor_type(self, tensor: Tensor) -> Any:
         scale = tensor.scale
@@ -188,7 +209,7 @@ class _Writer:
         inputs = [self.value_type(block, name) for name in block.inputs]
         outputs = [self.value_type(block, name) for name in block.outputs]
         attributes = {
-            "sym_name": self.attributes.string("main"),
+            "sym_name": self.attributes.string((self.retain and region.name) or "main"),
             "function_type": ir.TypeAttr.get(ir.FunctionType.get(inputs, outputs)),
         }
         for which, names in (("arg_attrs", block.inputs), ("res_attrs", block.outputs)):
@@ -242,6 +263,8 @@ class _Writer:
                     attributes["values"] = self.values(block, operator.outputs[0])
                 if self.retain:
                     self.keep_names(operator, outputs, attributes)
+                    if spec.regions:
+                        self.keep_regions(operator, attributes)
                 try:
                     built = create(
                         spec.mlir,
@@ -250,7 +273,7 @@ class _Writer:
                         attributes,
                         None,
                         len(spec.regions),
-                        location(operator.location),
+                        self.place(location, block, index, operator),
                     )
                 except ir.MLIRError as error:
                     path = operator_path(f'block "{block.name}"', index, operator)
@@ -265,6 +288,11 @@ class _Writer:
                 kinds = [self.value_type(inner, name) for name in inner.inputs]
                 locations = [self.location.unknown] * len(kinds)
                 self.block(inner, region.blocks.append(*kinds, arg_locs=locations), "tosa.yield")
+
+    def place(self, location: LocationWriter, block: Block, index: int, operator: Operator) -> Any:
+        if self.by_path:
+            return location(operator_path(f'block "{block.name}"', index, operator))
+        return location(operator.location)
 
     def identity(
         self, block: Block, operator: Operator, values: dict[str, Any], outputs: set[str]
@@ -303,6 +331,25 @@ class _Writer:
             attributes[NAME_ATTRIBUTE] = (
                 strings[0] if len(strings) == 1 else self.ir.ArrayAttr.get(strings)
             )
+
+    def keep_regions(self, operator: Operator, attributes: dict[str, Any]) -> None:
+        """Note what the file calls an operator's regions and their arguments and results."""
+        ir, string = self.ir, self.attributes.string
+        entries = []
+        for row in operator.spec.regions:
+            name = str(operator.attributes[row.name])
+            block = self.regions[name].blocks[0]
+            entries.append(
+                ir.DictAttr.get(
+                    {
+                        "name": string(name),
+                        "block": string(block.name),
+                        "inputs": ir.ArrayAttr.get(list(map(string, block.inputs))),
+                        "outputs": ir.ArrayAttr.get(list(map(string, block.outputs))),
+                    }
+                )
+            )
+        attributes[REGIONS_ATTRIBUTE] = ir.ArrayAttr.get(entries)
 
     # -- constants ----------------------------------------------------------------------------
 

@@ -1,0 +1,90 @@
+"""Narrower element types, on request: i64 to i32, f64 to f32.
+
+Frontends compute indices in i64 and Python numbers in f64, which most consumers of TOSA do not take.
+Narrowing changes a program, so it happens only where it is asked for, every tensor it touches is
+reported, and a value that does not fit stops it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from tosa_convert.errors import fail
+from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.dtypes import INT32, INT64, DType, dtype
+
+#: What f64 constants are stored as while they are read. Not an element type of TOSA: no row.
+_FP64: Final = DType("FP64", -1, 64, "float64", "f64")
+_FP32: Final = dtype("FP32")
+
+#: Element type in MLIR -> what it is stored as, and what it becomes.
+TARGETS: Final = {"i64": (INT64, INT32), "f64": (_FP64, _FP32)}
+
+
+class Narrowing:
+    """Which element types are narrowed, and what was touched. False if none are."""
+
+    def __init__(self, kinds: Collection[str] = ()) -> None:
+        for kind in kinds:
+            if kind not in TARGETS:
+                raise fail(
+                    "option-conflict",
+                    "narrow",
+                    f"found {kind!r}, expected some of {', '.join(TARGETS)}",
+                )
+        self.kinds = frozenset(kinds)
+        self.touched: dict[str, list[str]] = {kind: [] for kind in TARGETS if kind in self.kinds}
+        self.rounded = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.kinds)
+
+    def target(self, kind: str) -> DType | None:
+        """What the MLIR element type `kind` becomes, or None if it stays."""
+        return TARGETS[kind][1] if kind in self.kinds else None
+
+    def stored(self, kind: str) -> DType | None:
+        """What constants of the narrowed element type `kind` hold before, or None if it stays."""
+        return TARGETS[kind][0] if kind in self.kinds else None
+
+    def touch(self, kind: str, name: str) -> None:
+        """Note that the tensor `name` was narrowed."""
+        self.touched[kind].append(name)
+
+    def fits(self, kind: str, value: Any) -> bool:
+        """Whether a single number survives: integers exactly, floats without overflow."""
+        if kind == "i64":
+            return -(2**31) <= int(value) < 2**31
+        with np.errstate(over="ignore"):
+            return not np.isfinite(value) or bool(np.isfinite(np.float32(value)))
+
+    def convert(self, data: Constant, target: DType) -> Constant:
+        """The constant in the narrower type; OverflowError names the first element that overflows."""
+        if data.dtype is target:
+            return data
+        wide = np.frombuffer(data.buffer, "<i8" if data.dtype is INT64 else "<f8")
+        with np.errstate(over="ignore"):
+            narrow = wide.astype("<i4" if data.dtype is INT64 else "<f4")
+        if data.dtype is INT64:
+            lost = narrow != wide
+        else:
+            lost = np.isfinite(wide) & ~np.isfinite(narrow)
+            self.rounded += int((np.isfinite(wide) & (narrow != wide)).sum())
+        if lost.any():
+            index = int(lost.argmax())
+            raise OverflowError(
+                f"element {index} is {wide[index]}, which does not fit {target.mlir}"
+            )
+        return Constant(target, data.count, narrow.view(np.uint8), splat=data.splat)
+
+    def report(self) -> Iterator[str]:
+        """What was done, a line for each element type that occurred."""
+        for kind, names in self.touched.items():
+            if names:
+                target = TARGETS[kind][1].mlir
+                yield f"narrowed {kind} to {target} in {len(names)} tensors: {', '.join(names)}"
+        if self.rounded:
+            yield f"narrowing f64 to f32 rounded {self.rounded} constant elements"

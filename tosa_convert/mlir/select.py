@@ -1,0 +1,159 @@
+"""Which function of a module, and what its arguments and results are called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from tosa_convert.errors import Finding, fail
+from tosa_convert.graph.opset import VARIABLE
+from tosa_convert.mlir.bindings import Bindings
+from tosa_convert.mlir.diagnostics import plain_location
+from tosa_convert.mlir.kept import NAME_ATTRIBUTE
+
+#: Where frontends keep the names of a function's arguments and results: TFLite's importer on the
+#: function, as lists separated by commas; TensorFlow's and JAX's on each argument.
+_ENTRY_FUNCTION: Final = "tf.entry_function"
+_ENTRY_KEYS: Final = {"arg_attrs": "inputs", "res_attrs": "outputs"}
+_ARGUMENT_ATTRIBUTES: Final = (
+    NAME_ATTRIBUTE,
+    "ml_program.identifier",
+    "tf_saved_model.index_path",
+    "jax.arg_info",
+    "jax.result_info",
+)
+
+
+def operation_of(bindings: Bindings, thing: Any) -> Any:
+    """The ir.Operation of a module, an operation view or an operation."""
+    operation = getattr(thing, "operation", thing)
+    if not isinstance(operation, bindings.ir.Operation):
+        raise fail(
+            "not-an-mlir-object",
+            "",
+            f"found a {type(thing).__name__} of {bindings}, expected a module or a function",
+            "give an ir.Module, a func.FuncOp or the ir.Operation of one",
+        )
+    return operation
+
+
+def body(operation: Any) -> Iterator[Any]:
+    for region in operation.regions:
+        for block in region.blocks:
+            for view in block.operations:
+                yield view.operation
+
+
+def symbol(operation: Any) -> str:
+    return str(operation.attributes["sym_name"].value)
+
+
+def select(operation: Any, func: str | None) -> tuple[list[Any], list[Any], list[Finding]]:
+    """The function to export, the variables it may use, and no findings.
+
+    Where there is no choice between several: all of them, and a finding for each, so that what else
+    is wrong with them can be told at once.
+    """
+    if operation.name == "func.func":
+        parent = operation.parent
+        module = getattr(parent, "operation", parent)
+        siblings = list(body(module)) if module is not None else []
+        functions = [operation]
+    elif operation.name == "builtin.module":
+        siblings = list(body(operation))
+        functions = [found for found in siblings if found.name == "func.func"]
+    else:
+        raise fail(
+            "not-an-mlir-object",
+            plain_location(str(operation.location)),
+            f"found the operation '{operation.name}', expected a builtin.module or a func.func",
+        )
+    variables = [found for found in siblings if found.name == VARIABLE.mlir]
+    bodies = [found for found in functions if any(len(r.blocks) for r in found.regions)]
+    listing = ", ".join(f"@{symbol(found)}" for found in bodies)
+    if func is not None:
+        chosen = [found for found in bodies if symbol(found) == func.removeprefix("@")]
+        if not chosen:
+            raise fail(
+                "unknown-function",
+                "",
+                f"no function @{func.removeprefix('@')} with a body; "
+                f"found {listing or 'no function with a body'}",
+            )
+        return chosen[:1], variables, []
+    if not bodies:
+        declared = ", ".join(f"@{symbol(found)}" for found in functions)
+        raise fail(
+            "no-function",
+            plain_location(str(operation.location)),
+            f"found {'only declarations: ' + declared if declared else 'no func.func'}"
+            ", expected a function with a body at the top of the module",
+        )
+    findings = []
+    if len(bodies) > 1:
+        findings = [
+            Finding(
+                "ambiguous-function",
+                plain_location(str(found.location)),
+                f"function @{symbol(found)} is one of {len(bodies)} with a body: {listing}",
+                f"choose one: --func {symbol(found)}, or func={symbol(found)!r}",
+            )
+            for found in bodies
+        ]
+    return bodies, variables, findings
+
+
+def text_of(attribute: Any) -> str | None:
+    """What a string attribute says, or None if it is none or not UTF-8."""
+    raw = getattr(attribute, "value_bytes", None)
+    if not isinstance(raw, bytes):
+        return None
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def names_of(attribute: Any) -> list[str | None]:
+    """The names in a string attribute or in an array of them."""
+    if hasattr(attribute, "value_bytes"):
+        return [text_of(attribute)]
+    return [text_of(entry) for entry in attribute]
+
+
+def signature_names(function: Any, which: str, count: int) -> list[str | None]:
+    """The names that a function's `count` arguments or results carry; None for those without.
+
+    which: "arg_attrs" or "res_attrs". tosa.tensor_name comes first; where none of them has one, what
+    the frontend left: tf.entry_function, then the attributes of single arguments.
+    """
+    attributes = function.attributes
+    names: list[str | None] = [None] * count
+    if which in attributes:
+        for index, entry in enumerate(attributes[which]):
+            for key in _ARGUMENT_ATTRIBUTES:
+                if names[index] is None and key in entry:
+                    names[index] = _single_name(entry[key])
+            if NAME_ATTRIBUTE in entry:
+                names[index] = text_of(entry[NAME_ATTRIBUTE])
+    tensor_names = which in attributes and any(NAME_ATTRIBUTE in e for e in attributes[which])
+    if not tensor_names and _ENTRY_FUNCTION in attributes:
+        entry, key = attributes[_ENTRY_FUNCTION], _ENTRY_KEYS[which]
+        listed = text_of(entry[key]) if key in entry else None
+        parts = [part.strip() for part in listed.split(",")] if listed else []
+        # A list of another length names something else; a name twice names nothing.
+        if len(parts) == count and len(set(parts)) == count and all(parts):
+            return list(parts)
+    if not tensor_names and len(set(names)) != len(names):
+        # A frontend's hints need not be unique; the dialect's own names must be.
+        seen: set[str | None] = set()
+        names = [None if name in seen or seen.add(name) else name for name in names]  # type: ignore[func-returns-value]
+    return names
+
+
+def _single_name(attribute: Any) -> str | None:
+    try:
+        found = names_of(attribute)
+    except TypeError:
+        return None
+    return found[0] if len(found) == 1 and found[0] else None
