@@ -5,8 +5,11 @@ A Graph is the hub; this module alone knows which adapter reads and writes which
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 from tosa_convert.errors import TosaConvertError, fail
@@ -18,27 +21,50 @@ if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
 
 Names = Literal["retain", "generate"]
-#: "1.0" or "1.1" as asked for, or "" for the lowest that expresses the graph.
+#: "1.0" or "1.1" as asked for, or "" for the one the input has or needs.
 TosaVersion = Literal["", "1.0", "1.1"]
-Weights = Literal["auto", "embedded", "offset"]
+Weights = Literal["auto", "embedded", "offset", "npy"]
+Source = PathLike | bytes | bytearray | memoryview
 
 #: What --weights and weights= may be.
-WEIGHTS: Final = ("auto", "embedded", "offset")
+WEIGHTS: Final = ("auto", "embedded", "offset", "npy")
+#: Constants that together take more than this many bytes are not written as JSON text unless asked
+#: for: each byte becomes up to 20.
+JSON_INLINE_BYTES: Final = 1 << 20
+#: Constants of at most this many bytes stay in the file when weights go beside it.
+SMALL_BYTES: Final = 1 << 10
+
+
+@contextmanager
+def _garbage_collection_paused() -> Iterator[None]:
+    """Graphs are many small objects and no cycles: collecting while they are made only costs time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def load(
-    source: PathLike | bytes | bytearray | memoryview,
+    source: Source,
     *,
     func: str | None = None,
     names: Names = "retain",
     bindings: str = "",
     full_paths: bool = False,
+    narrow: Collection[str] = (),
+    input_shapes: Mapping[str, tuple[int, ...]] | None = None,
+    accept_changed_weights: bool = False,
 ) -> Graph:
-    """Read a program: a `.tosa` flatbuffer, MLIR text or MLIR bytecode, told apart by content.
+    """Read a program: a `.tosa` flatbuffer, its JSON, MLIR text or bytecode, told apart by content.
 
-    source: a path, or the bytes themselves. A file is mapped: constants are views of it.
-    func, names, full_paths: see `export_tosa_func_to_flatbuffer`; for MLIR only.
+    source: a path, or the bytes themselves. A file is mapped: constants are views of it. Weights in a
+        folder beside a file (`m.weights/` of `m.tosa` or `m.json`) are found by themselves.
+    func, names, full_paths, narrow, input_shapes: see `export_tosa_func_to_flatbuffer`; MLIR only.
     bindings: the package of MLIR bindings to use, else the first installed.
+    accept_changed_weights: take weights whose checksum is not the one in their manifest.
 
     Raises TosaConvertError: what is wrong with the input, every finding at once.
     """
@@ -47,78 +73,220 @@ def load(
     else:
         data, where = map_file(source), os.fspath(source)
     kind = sniff(data, where)
-    if kind == "tosa":
-        from tosa_convert.flatbuffer.read import read
+    with _garbage_collection_paused():
+        if kind == "tosa":
+            from tosa_convert.flatbuffer.read import read
 
-        return read(data, where)
-    if kind == "json":
-        raise fail("unrecognised-input", where, "JSON is not read by this version")
+            return _with_weights(read(data, where), where, accept_changed_weights)
+        if kind == "json":
+            from tosa_convert.jsontext.read import read as read_json
+
+            return _with_weights(read_json(data, where), where, accept_changed_weights)
     from tosa_convert.mlir.bindings import default_bindings
     from tosa_convert.mlir.parse import parse
-    from tosa_convert.mlir.read import read as read_module
 
     chosen = default_bindings(bindings)
     module = parse(chosen, chosen.new_context(), data, where)
-    return read_module(module, func=func, names=names, full_paths=full_paths)
+    return read_module(
+        module,
+        func=func,
+        names=names,
+        full_paths=full_paths,
+        narrow=narrow,
+        input_shapes=input_shapes,
+    )
+
+
+def _with_weights(graph: Graph, path: str, accept_changed: bool) -> Graph:
+    """The graph with the weights that lie in a folder beside its file, if one does."""
+    if not path:
+        return graph
+    folder = weights_folder(path)
+    if not folder.is_dir() or not _lacks_data(graph):
+        return graph
+    from tosa_convert.weights.read import read
+
+    return read(graph, folder, accept_changed=accept_changed)
+
+
+def _lacks_data(graph: Graph) -> bool:
+    return any(
+        name in block.tensors
+        and (block.tensors[name].data is None or _lacks_scales(block.tensors[name]))
+        for _, block in graph.blocks()
+        for name in (
+            *(name for op in block.operators if not op.spec.operands for name in op.outputs),
+            *(tensor.name for tensor in block.tensors.values() if tensor.variable),
+        )
+    )
+
+
+def _lacks_scales(tensor: Any) -> bool:
+    return tensor.scale is not None and tensor.scale.data is None
+
+
+def weights_folder(path: PathLike) -> Path:
+    """The folder for the weights of a file: `m.weights` beside `m.tosa`."""
+    return Path(path).with_suffix(".weights")
+
+
+def read_module(
+    module_or_func: Any,
+    *,
+    func: str | None = None,
+    names: Names = "retain",
+    full_paths: bool = False,
+    narrow: Collection[str] = (),
+    input_shapes: Mapping[str, tuple[int, ...]] | None = None,
+) -> Graph:
+    """The graph of a function of an MLIR module; see `export_tosa_func_to_flatbuffer`."""
+    from tosa_convert.mlir.read import read
+
+    if input_shapes:
+        from tosa_convert.mlir.shapes import resolve
+
+        module_or_func, func = resolve(module_or_func, input_shapes, func=func)
+    with _garbage_collection_paused():
+        graph = read(module_or_func, func=func, names=names, full_paths=full_paths, narrow=narrow)
+    if input_shapes:
+        from tosa_convert.graph.settle import report_dynamic, settle_reshapes
+
+        settle_reshapes(graph)
+        report_dynamic(graph)
+    return graph
 
 
 def stamp(graph: Graph, tosa_version: str = "") -> Graph:
-    """The same graph under the TOSA version asked for, or the lowest that expresses it.
+    """The same graph under the TOSA version asked for, or the one it already has.
 
-    Raises TosaConvertError("version-too-low") with a finding for each operator and tensor.
+    Raises TosaConvertError("version-too-low") with a finding for each operator and tensor that the
+    version cannot express.
     """
     from tosa_convert.graph.model import Graph as GraphClass
-    from tosa_convert.graph.versions import BY_NAME, beyond, lowest_version
+    from tosa_convert.graph.versions import BY_NAME, beyond
 
-    if not tosa_version:
-        version = lowest_version(graph)
-    elif tosa_version in BY_NAME:
-        version = BY_NAME[tosa_version]
-        findings = list(beyond(graph, version))
-        if findings:
-            raise TosaConvertError(findings)
-    else:
+    if tosa_version and tosa_version not in BY_NAME:
         raise fail(
             "option-conflict",
             "tosa_version",
             f"found {tosa_version!r}, expected one of {', '.join(BY_NAME)}",
         )
+    version = BY_NAME[tosa_version] if tosa_version else graph.version
+    findings = list(beyond(graph, version))
+    if findings:
+        raise TosaConvertError(findings)
     return GraphClass(version, graph.regions, graph.producer)
 
 
-def encode(graph: Graph, *, weights: Weights = "auto") -> Iterator[Any]:
-    """The pieces of a `.tosa` file for a graph, in order; constants are views of their buffers."""
-    from tosa_convert.flatbuffer.write import plan
+def _check(graph: Graph) -> None:
     from tosa_convert.graph.verify import verify
 
-    if weights not in WEIGHTS:
-        raise fail(
-            "option-conflict", "weights", f"found {weights!r}, expected one of {', '.join(WEIGHTS)}"
-        )
     findings = verify(graph)
     if findings:
         raise TosaConvertError(findings)
-    out_of_line = {"auto": None, "embedded": False, "offset": True}[weights]
-    return plan(graph, PRODUCER, out_of_line=out_of_line).pieces()
+
+
+def encode(graph: Graph, *, weights: Weights = "auto") -> Iterator[Any]:
+    """The pieces of a `.tosa` file for a graph, in order; constants are views of their buffers.
+
+    Raises TosaConvertError if the graph is not sound or does not fit.
+    """
+    from tosa_convert.flatbuffer.write import plan
+
+    out_of_line = {"auto": None, "embedded": False, "offset": True, "npy": None}[weights]
+    with _garbage_collection_paused():
+        return plan(graph, PRODUCER, out_of_line=out_of_line).pieces()
 
 
 def save(
     graph: Graph,
     path: PathLike,
     *,
+    to: Format | None = None,
     weights: Weights = "auto",
     names: Names = "retain",
     bindings: str = "",
+    verify: bool = False,
 ) -> None:
-    """Write a graph to `path`; the extension says in which format. The file is replaced whole.
+    """Write a graph to `path`; the extension, or `to`, says in which format. It is replaced whole.
 
-    weights: "embedded" in the flatbuffer, "offset" behind it, or "auto": behind it only where it
-        would otherwise pass 2 GiB.
+    weights: "embedded" in the file; "offset" behind the flatbuffer; "npy" in a folder beside the
+        file, a `.npy` for each constant; "auto": embedded, but behind the flatbuffer where it would
+        pass 2 GiB, and beside JSON where they take more than 1 MiB.
     names, bindings: see `import_tosa_func_from_flatbuffer`; for MLIR only.
+    verify: read the result back and compare it bit for bit before it takes its place.
+
     Raises TosaConvertError; nothing is left behind then.
     """
-    kind = of_path(path)
-    replace_file(path, render(graph, kind, weights=weights, names=names, bindings=bindings))
+    kind = to or of_path(path)
+    beside = _beside(graph, kind, weights)
+    written = graph
+    if beside is not None:
+        from tosa_convert.weights.write import write
+
+        _check(graph)
+        written = write(graph, weights_folder(path), larger_than=beside)
+    pieces = render(
+        written,
+        kind,
+        weights=weights,
+        names=names,
+        bindings=bindings,
+        checked=beside is not None,
+    )
+    check = _read_back(graph, path, kind, names, bindings) if verify else None
+    replace_file(path, pieces, check)
+
+
+def _read_back(graph: Graph, path: PathLike, kind: Format, names: Names, bindings: str) -> Any:
+    """What --verify does with the new file before it is put in place."""
+
+    def check(beside: Path) -> None:
+        from tosa_convert.graph.compare import compare
+
+        data = map_file(beside)
+        found = load(data, names=names, bindings=bindings)
+        found = _with_weights(found, os.fspath(path), accept_changed=False)
+        difference = compare(graph, found, names=names == "retain" or kind in ("tosa", "json"))
+        if difference is not None:
+            raise fail(
+                "verification-failed",
+                os.fspath(path),
+                f"what was written reads back differently: {difference}",
+                "nothing was put in place; this is a defect of the converter, please report it",
+            )
+
+    return check
+
+
+def _beside(graph: Graph, kind: Format, weights: Weights) -> int | None:
+    """Constants larger than this many bytes go into a folder beside the file; None: none do."""
+    if weights not in WEIGHTS:
+        raise fail(
+            "option-conflict", "weights", f"found {weights!r}, expected one of {', '.join(WEIGHTS)}"
+        )
+    if kind not in ("tosa", "json"):
+        if weights not in ("auto", "embedded"):
+            raise fail(
+                "option-conflict",
+                "weights",
+                f'weights="{weights}" and {kind}: MLIR keeps its constants inside',
+                "leave the option out",
+            )
+        return None
+    if kind == "json" and weights == "offset":
+        raise fail(
+            "option-conflict",
+            "weights",
+            'weights="offset" and json: there is no place behind JSON text',
+            'use "npy" or "embedded"',
+        )
+    if weights == "npy":
+        return 0
+    if kind == "json" and weights == "auto":
+        total = sum(constant.nbytes for _, constant in graph.constants())
+        return SMALL_BYTES if total > JSON_INLINE_BYTES else None
+    return None
 
 
 def render(
@@ -128,18 +296,34 @@ def render(
     weights: Weights = "auto",
     names: Names = "retain",
     bindings: str = "",
+    checked: bool = False,
 ) -> Iterator[Any]:
-    """The pieces of a file of the given format."""
+    """The pieces of a file of the given format, all of it in one file.
+
+    checked: the graph was verified, and may lack data that lies beside the file.
+    """
+    if not checked:
+        if _beside(graph, kind, weights) is not None:
+            raise fail(
+                "option-conflict",
+                "weights",
+                "the weights would go into a folder beside the file, and there is no file",
+                "give the output a name, or use weights='embedded'",
+            )
+        _check(graph)
     if kind == "tosa":
         return encode(graph, weights=weights)
     if kind == "json":
-        raise fail("unknown-format", "", "JSON is not written by this version")
+        from tosa_convert.jsontext.write import write as write_json
+
+        return write_json(graph, PRODUCER)
     from tosa_convert.mlir.bindings import default_bindings
     from tosa_convert.mlir.parse import dump
     from tosa_convert.mlir.write import write
 
     chosen = default_bindings(bindings)
-    module = write(graph, chosen, chosen.new_context(), names=names)
+    with _garbage_collection_paused():
+        module = write(graph, chosen, chosen.new_context(), names=names)
     return dump(module, binary=kind == "mlirbc")
 
 
@@ -153,6 +337,9 @@ def export_tosa_func_to_flatbuffer(
     tosa_version: TosaVersion = "",
     weights: Weights = "auto",
     full_paths: bool = False,
+    narrow: Collection[str] = (),
+    input_shapes: Mapping[str, tuple[int, ...]] | None = None,
+    verify: bool = False,
 ) -> bytes: ...
 @overload
 def export_tosa_func_to_flatbuffer(
@@ -164,6 +351,9 @@ def export_tosa_func_to_flatbuffer(
     tosa_version: TosaVersion = "",
     weights: Weights = "auto",
     full_paths: bool = False,
+    narrow: Collection[str] = (),
+    input_shapes: Mapping[str, tuple[int, ...]] | None = None,
+    verify: bool = False,
 ) -> None: ...
 def export_tosa_func_to_flatbuffer(
     module_or_func: Any,
@@ -174,63 +364,86 @@ def export_tosa_func_to_flatbuffer(
     tosa_version: TosaVersion = "",
     weights: Weights = "auto",
     full_paths: bool = False,
+    narrow: Collection[str] = (),
+    input_shapes: Mapping[str, tuple[int, ...]] | None = None,
+    verify: bool = False,
 ) -> bytes | None:
     """Write a function of an MLIR module as a TOSA flatbuffer; the bytes, or to `path`.
 
     module_or_func: a module, a func.func or an operation of any MLIR Python bindings. It is not
         changed, and nothing in it is kept alive afterwards.
+    path: a `.tosa` file, or a `.json` file for the same as text.
     func: which function, needed where the module has several with a body.
-    names: "retain" keeps names that the module carries as tosa.tensor_name and generates the rest;
-        "generate" generates all, as tosa-opt does.
-    tosa_version: "1.0" or "1.1"; by default the lowest that expresses the function.
-    weights: "embedded" in the flatbuffer, "offset" behind it, or "auto": behind it only where it
-        would otherwise pass 2 GiB.
+    names: "retain" keeps the names the module carries and generates the rest; "generate" generates
+        all, and writes what tosa-opt writes.
+    tosa_version: "1.0" or "1.1"; by default what the module's tosa.target_env says, else the lowest
+        that expresses the function.
+    weights: where constants go: see `save`.
     full_paths: keep the folders of file names in locations; by default only the last component is
         kept, so that the bytes do not depend on where the module was made.
+    narrow: element types to convert, "i64" to i32 and "f64" to f32; the tensors are logged.
+    input_shapes: argument -> its sizes, for arguments with dynamic dimensions; the rest follows by
+        MLIR's shape inference, and what stays dynamic is logged with the reason.
+    verify: read the result back and compare it bit for bit before it takes its place.
 
     Raises TosaConvertError with every finding at once: operators of other dialects, types that TOSA
     does not have, values that do not fit. Nothing is narrowed, dropped or left behind.
     """
-    from tosa_convert.mlir.read import read
+    graph = read_module(
+        module_or_func,
+        func=func,
+        names=names,
+        full_paths=full_paths,
+        narrow=narrow,
+        input_shapes=input_shapes,
+    )
+    graph = stamp(graph, tosa_version)
+    if path is not None:
+        save(graph, path, weights=weights, verify=verify)
+        return None
+    data = b"".join(render(graph, "tosa", weights=weights))
+    if verify:
+        from tosa_convert.graph.compare import compare
 
-    graph = read(module_or_func, func=func, names=names, full_paths=full_paths)
-    pieces = encode(stamp(graph, tosa_version), weights=weights)
-    if path is None:
-        return b"".join(pieces)
-    replace_file(path, pieces)
-    return None
+        difference = compare(graph, load(data))
+        if difference is not None:
+            raise fail("verification-failed", "", f"it reads back differently: {difference}")
+    return data
 
 
 def import_tosa_func_from_flatbuffer(
-    source: PathLike | bytes | bytearray | memoryview,
+    source: Source,
     *,
     context: Any = None,
     names: Names = "retain",
     constants: Literal["auto", "dense", "resource"] = "auto",
+    accept_changed_weights: bool = False,
 ) -> Any:
-    """Read a TOSA flatbuffer as an `ir.Module` with one function.
+    """Read a TOSA flatbuffer, or its JSON, as an `ir.Module` with one function.
 
     source: a path, or the bytes. A file is mapped and large constants share its pages: they take no
         memory until they are touched, and the mapping lives as long as the context.
     context: an ir.Context (or anything that belongs to one); the module is built in its bindings.
         By default a new context of the first bindings installed: torch_mlir, mlir, iree.compiler.
-    names: "retain" keeps names that would not be generated anyway, as tosa.tensor_name attributes;
+    names: "retain" keeps names that would not be generated anyway, as discardable attributes;
         "generate" keeps those of arguments and results only.
     constants: "auto", or all as "dense" attributes, or all that can be as "resource".
+    accept_changed_weights: take weights whose checksum is not the one in their manifest.
 
     Raises TosaConvertError: what is wrong with the file, every finding at once.
     """
     from tosa_convert.mlir.bindings import bindings_of, default_bindings
     from tosa_convert.mlir.write import write
 
-    graph = load(source)
     if context is None:
         bindings = default_bindings()
         context = bindings.new_context()
     else:
         bindings = bindings_of(context)
         context = getattr(context, "context", context)
-    return write(graph, bindings, context, names=names, constants=constants)
+    graph = load(source, accept_changed_weights=accept_changed_weights)
+    with _garbage_collection_paused():
+        return write(graph, bindings, context, names=names, constants=constants)
 
 
 def refuse_same_file(source: PathLike, target: PathLike) -> None:

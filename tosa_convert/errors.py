@@ -28,11 +28,13 @@ CODES: Final[dict[str, tuple[Blame, str]]] = {
     # Requests
     "ambiguous-function": (USAGE, "the module has several functions and none was chosen"),
     "unknown-function": (USAGE, "the module has no function of the name asked for"),
+    "unknown-argument": (USAGE, "the function has no argument of the name given"),
     "unknown-format": (USAGE, "the output's extension names no format"),
     "would-overwrite-input": (USAGE, "the output is the input file"),
     "option-conflict": (USAGE, "options that exclude one another"),
     "missing-bindings": (USAGE, "MLIR is needed and no Python bindings are installed"),
     "not-an-mlir-object": (USAGE, "the object given belongs to no MLIR bindings we know"),
+    "verification-failed": (BAD, "what was written does not read back as what was meant"),
     "file-error": (USAGE, "a file cannot be opened, read or written"),
     "foreign-folder": (USAGE, "the output folder holds files that are not ours"),
     # Files that are not what they should be

@@ -12,7 +12,7 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -93,9 +93,12 @@ def same_file(one: PathLike, other: PathLike) -> bool:
         return False
 
 
-def replace_file(path: PathLike, pieces: Iterable[Any]) -> int:
+def replace_file(
+    path: PathLike, pieces: Iterable[Any], check: Callable[[Path], None] | None = None
+) -> int:
     """Put a file with these bytes in place of `path`, or leave everything as it was.
 
+    check: looks at the new file before it takes its place, and raises if it should not.
     Follows symbolic links, keeps the permissions of a file that is replaced, and writes straight
     into what is no regular file (a pipe, a device). Returns the number of bytes.
     Raises TosaConvertError("file-error").
@@ -109,12 +112,17 @@ def replace_file(path: PathLike, pieces: Iterable[Any]) -> int:
         if mode is not None and not stat.S_ISREG(mode):
             with open(target, "wb", buffering=0) as special:
                 return write_pieces(special, pieces)
-        return _replace(target, mode, pieces)
+        return _replace(target, mode, pieces, check)
     except OSError as error:
         raise file_error(path, error, "written") from None
 
 
-def _replace(target: Path, mode: int | None, pieces: Iterable[Any]) -> int:
+def _replace(
+    target: Path,
+    mode: int | None,
+    pieces: Iterable[Any],
+    check: Callable[[Path], None] | None,
+) -> int:
     beside = target.parent / f".{target.name[:64]}.{secrets.token_hex(6)}.part"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     # Created with the permissions any new file gets here, so that a replacement is no surprise.
@@ -125,6 +133,8 @@ def _replace(target: Path, mode: int | None, pieces: Iterable[Any]) -> int:
             if mode is not None and hasattr(os, "fchmod"):
                 os.fchmod(file.fileno(), stat.S_IMODE(mode))
             os.fsync(file.fileno())
+        if check is not None:
+            check(beside)
         os.replace(beside, target)
     except BaseException:
         with contextlib.suppress(OSError):

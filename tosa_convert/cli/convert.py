@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from tosa_convert import api
 from tosa_convert.errors import Finding, TosaConvertError, fail
-from tosa_convert.files import STANDARD, gathered, map_file, read_standard_input, replace_file
+from tosa_convert.files import STANDARD, gathered, map_file, read_standard_input
 from tosa_convert.formats import EXTENSIONS, FORMATS, MLIR_FORMATS, Format, of_path, sniff
+
+if TYPE_CHECKING:
+    from tosa_convert.graph.model import Graph
 
 Options = dict[str, Any]
 
@@ -58,6 +60,26 @@ Options = dict[str, Any]
     show_default=True,
     help="Where constants go: inside the flatbuffer, behind it, or inside unless it would pass 2 GiB.",
 )
+@click.option(
+    "--narrow",
+    metavar="TYPES",
+    default="",
+    help="Element types to convert, separated by commas: i64 to i32, f64 to f32. Each tensor it "
+    "touches is reported.",
+)
+@click.option(
+    "--input-shape",
+    "input_shapes",
+    metavar="NAME=1x224x224x3",
+    multiple=True,
+    help="Sizes of an argument with dynamic dimensions; MLIR infers the rest. May be repeated.",
+)
+@click.option("--verify", is_flag=True, help="Read the result back and compare it bit for bit.")
+@click.option(
+    "--accept-changed-weights",
+    is_flag=True,
+    help="Take .npy weights whose checksum is not the one in their manifest.",
+)
 @click.option("--full-paths", is_flag=True, help="Keep the folders of file names in locations.")
 @click.option("--bindings", metavar="PACKAGE", default="", help="MLIR bindings to use.")
 @click.version_option(package_name="tosa-convert")
@@ -90,8 +112,8 @@ def _target(options: Options) -> Format | None:
     return to
 
 
-def _pieces(source: str, to: Format | None, options: Options) -> tuple[Format, Iterator[Any]]:
-    """What the input becomes: its format and its bytes."""
+def _graph(source: str, to: Format | None, options: Options) -> tuple[Format, Graph]:
+    """What the input holds, and the format it is to have."""
     standard = source == STANDARD
     if standard and sys.stdin.isatty():
         raise click.UsageError("no input: give a file, or pipe one in (--help tells more)")
@@ -106,12 +128,25 @@ def _pieces(source: str, to: Format | None, options: Options) -> tuple[Format, I
         names=options["names"],
         bindings=options["bindings"],
         full_paths=options["full_paths"],
+        narrow=[kind.strip() for kind in options["narrow"].split(",") if kind.strip()],
+        input_shapes=_shapes(options["input_shapes"]),
+        accept_changed_weights=options["accept_changed_weights"],
     )
-    if found in MLIR_FORMATS or options["tosa_version"]:
-        graph = api.stamp(graph, options["tosa_version"] or "")
-    return to, api.render(
-        graph, to, weights=options["weights"], names=options["names"], bindings=options["bindings"]
-    )
+    return to, api.stamp(graph, options["tosa_version"] or "")
+
+
+def _shapes(given: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
+    """`NAME=1x2x3` as a name and sizes. A name may hold anything, so the last = counts."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for text in given:
+        name, equals, sizes = text.rpartition("=")
+        parts = sizes.split("x") if sizes else []
+        if not equals or not all(part.isdecimal() for part in parts):
+            raise click.UsageError(
+                f"--input-shape {text}: expected NAME=SIZExSIZE..., sizes 0 or more"
+            )
+        shapes[name] = tuple(int(part) for part in parts)
+    return shapes
 
 
 def _check_direction(found: Format, where: str, options: Options) -> None:
@@ -139,15 +174,34 @@ def _convert_one(source: str, output: str | None, to: Format | None, options: Op
         to = to or of_path(output)
         if source != STANDARD:
             api.refuse_same_file(source, output)
-        replace_file(output, _pieces(source, to, options)[1])
+        _save(_graph(source, to, options)[1], output, to, options)
         return
-    kind, pieces = _pieces(source, to, options)
+    kind, graph = _graph(source, to, options)
     if kind in ("tosa", "mlirbc") and sys.stdout.isatty():
         raise click.UsageError(f"{FORMATS[kind]} does not go to a terminal; use -o FILE or a pipe")
+    pieces = api.render(
+        graph,
+        kind,
+        weights=options["weights"],
+        names=options["names"],
+        bindings=options["bindings"],
+    )
     stream = sys.stdout.buffer
     for piece in gathered(pieces):
         stream.write(piece)
     stream.flush()
+
+
+def _save(graph: Graph, output: str | Path, to: Format, options: Options) -> None:
+    api.save(
+        graph,
+        output,
+        to=to,
+        weights=options["weights"],
+        names=options["names"],
+        bindings=options["bindings"],
+        verify=options["verify"],
+    )
 
 
 def _convert_many(paths: list[str], output: str | None, to: Format | None, options: Options) -> int:
@@ -163,7 +217,8 @@ def _convert_many(paths: list[str], output: str | None, to: Format | None, optio
         try:
             api.refuse_same_file(source, target)
             target.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(target, _pieces(str(source), of_path(target), options)[1])
+            kind = of_path(target)
+            _save(_graph(str(source), kind, options)[1], target, kind, options)
         except TosaConvertError as error:
             prefix = "" if any(str(source) in f.where for f in error.findings) else f"{source}: "
             click.echo(f"{prefix}{error}", err=True)

@@ -1,0 +1,199 @@
+"""Constant data in its three forms: packed as in a file, unpacked, splat."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+from tosa_convert.graph import constant, packing
+from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.dtypes import DTYPES, DType, dtype
+from tosa_convert.graph.packing import pack
+
+
+def random_bytes(row: DType, count: int) -> bytes:
+    """Unpacked elements with the upper bits 0, as MLIR keeps them."""
+    raw = np.random.default_rng(7).integers(0, 256, count * row.element_bytes).astype(np.uint8)
+    if row.name == "BOOL":
+        raw &= 1
+    elif row.is_packed:
+        raw &= (1 << row.bits) - 1
+    return raw.tobytes()
+
+
+def in_file(row: DType, unpacked: bytes) -> bytes:
+    """The form in a file of unpacked elements."""
+    if row.is_packed:
+        return pack(np.frombuffer(unpacked, np.uint8), row.bits).tobytes()
+    return unpacked
+
+
+def forms(row: DType, unpacked: bytes, count: int) -> list[Constant]:
+    made = [Constant(row, count, in_file(row, unpacked))]
+    if row.is_packed:
+        made.append(Constant(row, count, unpacked, unpacked=True))
+    return made
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of 8 elements, so that every loop over blocks goes round more than once."""
+    monkeypatch.setattr(constant, "BLOCK", 8)
+    monkeypatch.setattr(packing, "BLOCK", 8)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("row", DTYPES, ids=str)
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 33])
+def test_all_forms_of_the_same_elements_are_equal_in_every_view(row: DType, count: int) -> None:
+    unpacked = random_bytes(row, count)
+    for made in forms(row, unpacked, count):
+        assert made.nbytes == row.wire_bytes(count)
+        assert b"".join(made.chunks()) == in_file(row, unpacked)
+        assert bytes(made.packed()) == in_file(row, unpacked)
+        assert made.elements().tobytes() == unpacked
+        assert made.elements().shape == (count, row.element_bytes)
+        for other in forms(row, unpacked, count):
+            assert made.same_bits(other)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("row", DTYPES, ids=str)
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 33])
+def test_a_splat_is_its_element_repeated(row: DType, count: int) -> None:
+    element = random_bytes(row, 1)
+    splat = Constant(row, count, element, splat=True)
+    full = Constant(row, count, in_file(row, element * count))
+    assert b"".join(splat.chunks()) == bytes(full.buffer)
+    assert splat.same_bits(full)
+    assert full.same_bits(splat)
+    assert splat.elements().tobytes() == element * count
+    assert bytes(splat.uniform() or b"") == element
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("row", DTYPES, ids=str)
+@pytest.mark.parametrize("place", [0, 1, 8, 15, 16, 32])
+def test_one_changed_element_anywhere_is_noticed(row: DType, place: int) -> None:
+    count = 33
+    same = random_bytes(row, 1) * count
+    changed = bytearray(same)
+    changed[place * row.element_bytes] ^= 1
+    for one in forms(row, same, count):
+        assert bytes(one.uniform() or b"") == same[: row.element_bytes]
+        for other in forms(row, bytes(changed), count):
+            assert other.uniform() is None
+            assert not one.same_bits(other)
+            assert not other.same_bits(Constant(row, count, same[: row.element_bytes], splat=True))
+
+
+def test_nothing_has_no_uniform_element() -> None:
+    assert Constant(dtype("FP32"), 0, b"").uniform() is None
+
+
+def test_minus_zero_is_not_zero_and_nan_payloads_count() -> None:
+    row = dtype("FP32")
+    zeros = Constant(row, 2, bytes(8))
+    mixed = Constant(row, 2, bytes.fromhex("00000000 00000080"))
+    assert mixed.uniform() is None
+    assert not mixed.same_bits(zeros)
+    nans = Constant(row, 2, bytes.fromhex("0000c07f 0000c07f"))
+    assert nans.same_bits(nans)
+    assert bytes(nans.uniform() or b"").hex() == "0000c07f"
+    assert not nans.same_bits(Constant(row, 2, bytes.fromhex("0000c07f 0100c07f")))
+
+
+def test_numbers_of_other_dtypes_or_counts_differ() -> None:
+    one = Constant(dtype("INT8"), 4, bytes(4))
+    assert not one.same_bits(Constant(dtype("FP8E4M3"), 4, bytes(4)))
+    assert not one.same_bits(Constant(dtype("INT8"), 3, bytes(3)))
+
+
+@pytest.mark.parametrize(
+    ("row", "data", "expected"),
+    [
+        ("BOOL", "00 01 02", [False, True, True]),
+        ("INT4", "e1 07", [1, -2, 7]),
+        ("INT8", "01 80 ff", [1, -128, -1]),
+        ("INT16", "0080 ffff 0100", [-32768, -1, 1]),
+        ("INT48", "ffffffffffff 000000000080 010000000000", [-1, -(2**47), 1]),
+        ("INT64", "ffffffffffffffff 0000000000000080 0100000000000000", [-1, -(2**63), 1]),
+        ("BF16", "803f 00c0 0000", [1.0, -2.0, 0.0]),
+        ("FP16", "003c 00c0 0000", [1.0, -2.0, 0.0]),
+        ("FP32", "0000803f 000000c0 00000000", [1.0, -2.0, 0.0]),
+        ("FP8E4M3", "38 c0 00", [1.0, -2.0, 0.0]),
+        ("FP8E5M2", "3c c0 00", [1.0, -2.0, 0.0]),
+        ("FP8UE8M0", "7f 80 7e", [1.0, 2.0, 0.5]),
+        ("FP6E2M3", "08 ec 01", [1.0, -2.0, 7.0]),
+        ("FP4E2M1", "c2 07", [1.0, -2.0, 6.0]),
+        ("MXINT8", "40 c0 00", [64, -64, 0]),
+    ],
+)
+def test_bytes_of_a_file_are_these_numbers(row: str, data: str, expected: list[float]) -> None:
+    found = Constant(dtype(row), 3, bytes.fromhex(data)).numpy()
+    assert found.astype(np.float64).tolist() == [float(number) for number in expected]
+    assert not found.flags.writeable
+
+
+@pytest.mark.parametrize("row", DTYPES, ids=str)
+def test_a_buffer_of_another_length_is_refused(row: DType) -> None:
+    needed = row.wire_bytes(5)
+    for wrong in (needed - 1, needed + 1):
+        with pytest.raises(ValueError, match=rf"5 x {row} take {needed} bytes"):
+            Constant(row, 5, bytes(wrong))
+    with pytest.raises(ValueError, match=r"take \d+ bytes"):
+        Constant(row, 5, bytes(2 * row.element_bytes), splat=True)
+
+
+def test_only_the_form_of_a_file_is_a_view() -> None:
+    row = dtype("INT4")
+    assert Constant(row, 4, bytes(2)).is_view
+    assert not Constant(row, 4, bytes(4), unpacked=True).is_view
+    assert not Constant(row, 4, bytes(1), splat=True).is_view
+    # Of a type of whole bytes, unpacked and packed are the same.
+    assert Constant(dtype("INT8"), 4, bytes(4), unpacked=True).is_view
+
+
+def test_the_buffer_is_not_copied_and_any_shape_of_buffer_will_do() -> None:
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    made = Constant(dtype("FP32"), 6, array)
+    array[0, 0] = 5.0
+    assert made.numpy()[0] == 5.0
+    assert np.shares_memory(np.frombuffer(made.packed(), np.uint8), array)
+
+
+def test_the_owner_lives_as_long_as_the_constant() -> None:
+    class Owner:
+        pass
+
+    owner = Owner()
+    alive = weakref.ref(owner)
+    made = Constant(dtype("INT8"), 1, b"\1", owner=owner)
+    del owner
+    gc.collect()
+    assert alive() is not None
+    del made
+    gc.collect()
+    assert alive() is None
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("place", [0, 7, 8, 20])
+def test_minus_8_in_int4_is_found_in_every_form(place: int) -> None:
+    row = dtype("INT4")
+    unpacked = bytearray(21)
+    for made in forms(row, bytes(unpacked), 21):
+        assert not made.holds_int4_minus_8()
+    unpacked[place] = 8
+    for made in forms(row, bytes(unpacked), 21):
+        assert made.holds_int4_minus_8()
+    assert Constant(row, 21, b"\x08", splat=True).holds_int4_minus_8()
+    assert not Constant(row, 0, b"\x08", splat=True).holds_int4_minus_8()
+    assert not Constant(dtype("FP4E2M1"), 2, b"\x88").holds_int4_minus_8()
+
+
+def test_the_unused_nibble_of_an_odd_int4_is_no_element() -> None:
+    assert not Constant(dtype("INT4"), 1, b"\x81").holds_int4_minus_8()
