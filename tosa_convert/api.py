@@ -335,6 +335,7 @@ def export_tosa_func_to_flatbuffer(
     func: str | None = None,
     names: Names = "retain",
     tosa_version: TosaVersion = "",
+    to: Literal["tosa", "json"] | None = None,
     weights: Weights = "auto",
     full_paths: bool = False,
     narrow: Collection[str] = (),
@@ -349,6 +350,7 @@ def export_tosa_func_to_flatbuffer(
     func: str | None = None,
     names: Names = "retain",
     tosa_version: TosaVersion = "",
+    to: Literal["tosa", "json"] | None = None,
     weights: Weights = "auto",
     full_paths: bool = False,
     narrow: Collection[str] = (),
@@ -362,6 +364,7 @@ def export_tosa_func_to_flatbuffer(
     func: str | None = None,
     names: Names = "retain",
     tosa_version: TosaVersion = "",
+    to: Literal["tosa", "json"] | None = None,
     weights: Weights = "auto",
     full_paths: bool = False,
     narrow: Collection[str] = (),
@@ -372,7 +375,7 @@ def export_tosa_func_to_flatbuffer(
 
     module_or_func: a module, a func.func or an operation of any MLIR Python bindings. It is not
         changed, and nothing in it is kept alive afterwards.
-    path: a `.tosa` file, or a `.json` file for the same as text.
+    path: a `.tosa` file, or a `.json` file for the same as text; `to` overrules the extension.
     func: which function, needed where the module has several with a body.
     names: "retain" keeps the names the module carries and generates the rest; "generate" generates
         all, and writes what tosa-opt writes.
@@ -399,9 +402,9 @@ def export_tosa_func_to_flatbuffer(
     )
     graph = stamp(graph, tosa_version)
     if path is not None:
-        save(graph, path, weights=weights, verify=verify)
+        save(graph, path, to=to or _flatbuffer_format(path), weights=weights, verify=verify)
         return None
-    data = b"".join(render(graph, "tosa", weights=weights))
+    data = b"".join(render(graph, to or "tosa", weights=weights))
     if verify:
         from tosa_convert.graph.compare import compare
 
@@ -409,6 +412,11 @@ def export_tosa_func_to_flatbuffer(
         if difference is not None:
             raise fail("verification-failed", "", f"it reads back differently: {difference}")
     return data
+
+
+def _flatbuffer_format(path: PathLike) -> Format:
+    """The format of a flatbuffer's file: JSON by its extension, else binary, whatever it is called."""
+    return "json" if os.fspath(path).lower().endswith(".json") else "tosa"
 
 
 def import_tosa_func_from_flatbuffer(

@@ -73,9 +73,18 @@ CODES: Final[dict[str, tuple[Blame, str]]] = {
 }
 
 
+#: Findings of one kind that are told. A damaged file may have one in each of its bytes.
+MAX_FINDINGS: Final = 1000
+#: Characters of each text of a finding. A damaged file may have a name or shape of megabytes.
+_CHARACTERS: Final = 2000
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong: where, what was found and expected, and what to do."""
+    """One thing that is wrong: where, what was found and expected, and what to do.
+
+    Texts of more than 2000 characters lose their middle.
+    """
 
     code: str
     where: str
@@ -85,6 +94,11 @@ class Finding:
     def __post_init__(self) -> None:
         if self.code not in CODES:
             raise ValueError(f"error code {self.code!r} has no row in CODES")
+        for name in ("where", "message", "hint"):
+            text = getattr(self, name)
+            if len(text) > _CHARACTERS:
+                half = _CHARACTERS // 2
+                object.__setattr__(self, name, f"{text[:half]} ... {text[-half:]}")
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""

@@ -15,6 +15,10 @@ from tosa_convert.graph.opset import AttributeValue, OperatorSpec
 
 #: A dimension whose size is not known.
 DYNAMIC = -1
+#: Elements beyond which nobody counts: a file may give a tensor a million dimensions.
+_COUNTED = 2**63
+#: Characters of a name that a message repeats: a file may give a name of megabytes to everything.
+_NAME_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -73,14 +77,19 @@ class Tensor:
     variable_name: str = ""
 
     def element_count(self) -> int | None:
-        """Elements of the tensor, or None if a dimension or the rank is unknown."""
-        if self.shape is None:
+        """Elements of the tensor, or None if a dimension or the rank is unknown.
+
+        Exact up to 2**63; of a shape beyond that, some number that no data is as long as.
+        """
+        if self.shape is None or min(self.shape, default=0) < 0:
             return None
+        if 0 in self.shape:
+            return 0
         count = 1
         for size in self.shape:
-            if size < 0:
-                return None
             count *= size
+            if count > _COUNTED:
+                break
         return count
 
 
@@ -151,7 +160,7 @@ class Graph:
         """Every block with its path, such as `region "main" block "main"`."""
         for region in self.regions:
             for block in region.blocks:
-                yield f'region "{region.name}" block "{block.name}"', block
+                yield block_path(region.name, block.name), block
 
     def constants(self) -> Iterator[tuple[str, Constant]]:
         """Every constant's data with its tensor's name, scales behind their values."""
@@ -161,6 +170,19 @@ class Graph:
                     yield tensor.name, tensor.data
                 if tensor.scale is not None and tensor.scale.data is not None:
                     yield f"{tensor.name}/scale", tensor.scale.data
+
+
+def quoted(name: str) -> str:
+    """A name in quotes, for messages; the middle of a very long one is left out."""
+    if len(name) <= _NAME_CHARACTERS:
+        return f'"{name}"'
+    half = _NAME_CHARACTERS // 2
+    return f'"{name[:half]}...{name[-half:]}"'
+
+
+def block_path(region: str, block: str) -> str:
+    """Where a block stands, for messages."""
+    return f"region {quoted(region)} block {quoted(block)}"
 
 
 def operator_path(where: str, index: int, operator: Operator) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tosa_convert.errors import Finding
-from tosa_convert.graph.dtypes import DType
+from tosa_convert.errors import MAX_FINDINGS, Finding
+from tosa_convert.graph.dtypes import INT64, DType
 from tosa_convert.graph.model import (
     DYNAMIC,
     Block,
@@ -17,7 +17,9 @@ from tosa_convert.graph.model import (
     Operator,
     Shape,
     Tensor,
+    block_path,
     operator_path,
+    quoted,
 )
 from tosa_convert.graph.opset import (
     CONST,
@@ -42,8 +44,20 @@ _PYTHON_TYPE: Final = {
 
 
 def verify(graph: Graph) -> list[Finding]:
-    """Every rule of the graph that is broken, in the graph's order; [] if it is sound."""
-    return _Verifier(graph).run()
+    """Every rule of the graph that is broken, in the graph's order; [] if it is sound.
+
+    Of more than MAX_FINDINGS, the first ones.
+    """
+    verifier = _Verifier(graph)
+    try:
+        verifier.run()
+    except _Enough:
+        pass
+    return verifier.findings
+
+
+class _Enough(Exception):
+    """There are as many findings as anybody reads."""
 
 
 class _Verifier:
@@ -51,18 +65,23 @@ class _Verifier:
         self.graph = graph
         self.findings: list[Finding] = []
         self.regions = {region.name: region for region in graph.regions}
+        #: What the operators of a block produce, made only where a message needs it.
+        self.produced: set[str] = set()
+        self.produced_in: Block | None = None
         #: Region -> regions its operators run, to find cycles.
         self.calls: dict[str, list[str]] = {}
 
     def say(self, code: str, where: str, message: str, hint: str = "") -> None:
         self.findings.append(Finding(code, where, message, hint))
+        if len(self.findings) == MAX_FINDINGS:
+            raise _Enough
 
-    def run(self) -> list[Finding]:
+    def run(self) -> None:
         if not self.graph.regions:
             self.say(
                 "malformed-structure", "graph", "it has no regions", "a graph needs a main one"
             )
-            return self.findings
+            return
         if len(self.regions) != len(self.graph.regions):
             seen: set[str] = set()
             for region in self.graph.regions:
@@ -82,9 +101,8 @@ class _Verifier:
                     f"it has {len(region.blocks)} blocks; a TOSA region has exactly one",
                 )
             for block in region.blocks:
-                self.block(f'region "{region.name}" block "{block.name}"', region.name, block)
+                self.block(block_path(region.name, block.name), region.name, block)
         self.cycles()
-        return self.findings
 
     def block(self, where: str, region: str, block: Block) -> None:
         for name in block.tensors.keys() & block.shapes.keys():
@@ -92,9 +110,9 @@ class _Verifier:
                 "duplicate-name", f'{where} "{name}"', "both a tensor and a shape have this name"
             )
         for key, tensor in block.tensors.items():
-            self.tensor(f'{where} tensor "{key}"', key, tensor)
+            self.tensor(f"{where} tensor {quoted(key)}", key, tensor)
         for key, shape in block.shapes.items():
-            self.shape(f'{where} shape "{key}"', key, shape)
+            self.shape(f"{where} shape {quoted(key)}", key, shape)
         defined = {tensor.name for tensor in block.tensors.values() if tensor.variable}
         if len(set(block.inputs)) != len(block.inputs):
             self.say("duplicate-name", where, "a name stands twice among the block's inputs")
@@ -153,7 +171,11 @@ class _Verifier:
     def undefined(
         self, where: str, index: int, operator: Operator, name: str, block: Block
     ) -> None:
-        later = any(name in op.outputs for op in block.operators[index:])
+        if block is not self.produced_in:
+            self.produced_in = block
+            self.produced = {output for op in block.operators for output in op.outputs}
+        # What stands before is defined already, so whatever produces it stands behind.
+        later = name in self.produced
         self.say(
             "undefined-name",
             operator_path(where, index, operator),
@@ -270,6 +292,7 @@ class _Verifier:
                     f"dimension {size} in shape {list(tensor.shape or ())}",
                     f"a dimension is {DYNAMIC} (dynamic) or 0 to {INT32_MAX}",
                 )
+                break
         if tensor.variable_name and not tensor.variable:
             self.say(
                 "malformed-tensor",
@@ -327,6 +350,8 @@ class _Verifier:
             self.say("malformed-tensor", where, f"rank {shape.rank}")
         elif shape.data is not None and shape.data.count != shape.rank:
             self.say("data-length", where, f"{shape.data.count} sizes in a shape of {shape.rank}")
+        elif shape.data is not None and shape.data.dtype is not INT64:
+            self.say("malformed-tensor", where, f"{shape.data.dtype} data in a shape, not INT64")
 
     def cycles(self) -> None:
         """Report regions that run themselves, however indirectly; iterative, depth does not matter."""
@@ -389,7 +414,9 @@ def attribute_problem(row: Attribute, value: object) -> str:
     return ""
 
 
-def _i32_problem(value: int) -> str:
+def _i32_problem(value: object) -> str:
+    if not isinstance(value, int) or isinstance(value, bool):
+        return f"found {value!r}, expected int"
     if -INT32_MAX - 1 <= value <= INT32_MAX:
         return ""
     return f"{value} does not fit 32 bits"

@@ -91,7 +91,7 @@ def blocks(constant: Constant) -> Iterator[memoryview]:
             array = part.elements().reshape(-1)
             if row.is_packed:
                 array = array & ((1 << row.bits) - 1)
-        yield memoryview(np.ascontiguousarray(array).view(np.uint8))
+        yield np.ascontiguousarray(array).view(np.uint8).data
 
 
 def _part(constant: Constant, start: int, stop: int) -> Constant:

@@ -60,9 +60,9 @@ def _targets(graph: Graph, entries: list[Entry], where: str) -> dict[Entry, tupl
     targets = {}
     for entry in entries:
         place = f"{where}: {entry}"
-        block = blocks.get((entry.region, entry.block))
-        tensor = None if block is None else block.tensors.get(entry.tensor)
-        if block is None or tensor is None:
+        owner = blocks.get((entry.region, entry.block))
+        tensor = None if owner is None else owner.tensors.get(entry.tensor)
+        if owner is None or tensor is None:
             findings.append(
                 Finding(
                     "undefined-name",
@@ -82,7 +82,7 @@ def _targets(graph: Graph, entries: list[Entry], where: str) -> dict[Entry, tupl
                     "these weights belong to another version of the program",
                 )
             )
-        targets[entry] = (block, tensor)
+        targets[entry] = (owner, tensor)
     if findings:
         raise TosaConvertError(findings)
     return targets

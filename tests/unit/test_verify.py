@@ -1,0 +1,370 @@
+"""Every rule of the graph: what it accepts, and the one change that it refuses."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from unit.building import block, branching, counting, example, graph, op, region, shape, tensor
+
+from tosa_convert.errors import CODES
+from tosa_convert.graph import Constant, Graph, Operator, Region, Shape, Tensor, dtype, verify
+from tosa_convert.graph.dtypes import (
+    BlockShape,
+    BlockSize,
+    NanPropagationMode,
+    ResizeMode,
+    RoundingMode,
+)
+from tosa_convert.graph.model import BlockScale
+from tosa_convert.graph.verify import INT32_MAX
+
+Break = Callable[[Graph], None]
+
+
+def scaled(name: str = "s", *, data: bool = True) -> Tensor:
+    """A block-scaled tensor of 2 x 64 elements: four scales."""
+    made = tensor(name, "FP8E4M3", (2, 64), bytes(128) if data else None)
+    scales = Constant(dtype("FP8UE8M0"), 4, bytes(4)) if data else None
+    made.scale = BlockScale(dtype("FP8UE8M0"), BlockShape.BLOCK_SHAPE_32, scales)
+    return made
+
+
+def zoo() -> Graph:
+    """Every kind of attribute and value: the sound graph that the cases below break."""
+    made = graph(
+        "i c",
+        "out",
+        [
+            tensor("i", "INT8", (1, 4, 4, 2)),
+            tensor("c", "BOOL", ()),
+            tensor("k", "INT4", (3,), b"\xe1\x07"),
+            scaled("mx"),
+            tensor("out", "INT8", (1, 4, 4, 2)),
+            tensor("clamped", "INT8", (1, 4, 4, 2)),
+            tensor("turned", "INT8", (1, 4, 4, 2)),
+            tensor("zp", "INT8", (1,), b"\0"),
+            tensor("pooled", "INT8", (1, 2, 2, 2)),
+            tensor("made", "FP32", None),
+            tensor("dyn", "INT8", (-1, 0, INT32_MAX)),
+            shape("to", 1, 4, 4, 2),
+            Shape("open", 2),
+        ],
+        [
+            op("CONST", "", "k"),
+            op("CONST", "", "mx"),
+            op("CONST", "", "zp"),
+            op("CONST_SHAPE", "", "to"),
+            op("CLAMP", "i", "clamped", min_val=b"\x80", max_val=b"\x7f" + bytes(7),
+               nan_mode=NanPropagationMode.IGNORE),
+            op("TRANSPOSE", "clamped", "turned", perms=(0, 2, 1, 3)),
+            op("AVG_POOL2D", "turned zp zp", "pooled", kernel=(2, 2), stride=(2, 2),
+               pad=(0, 0, 0, 0), acc_type=dtype("INT32")),
+            op("CUSTOM", "i", "made", operator_name="f", domain_name="d",
+               implementation_attrs=b"\0\xff"),
+            op("COND_IF", "c i", "out", then_graph="then", else_graph="else"),
+        ],
+    )  # fmt: skip
+    kept = [tensor("a", "INT8", (1, 4, 4, 2))]
+    made.regions.append(region("then", "a", "a", list(kept), []))
+    made.regions.append(region("else", "a", "a", list(kept), []))
+    return made
+
+
+@pytest.mark.parametrize("make", [example, branching, counting, zoo])
+def test_a_sound_graph_has_no_findings(make: Callable[[], Graph]) -> None:
+    assert verify(make()) == []
+
+
+def at(name: str) -> Callable[[Graph], Operator]:
+    return lambda g: next(o for o in g.main.operators if o.spec.name == name)
+
+
+def attribute(operator: str, name: str, value: object) -> Break:
+    def change(g: Graph) -> None:
+        at(operator)(g).attributes[name] = value  # type: ignore[assignment]
+
+    return change
+
+
+def ends(operator: str, inputs: str | None = None, outputs: str | None = None) -> Break:
+    def change(g: Graph) -> None:
+        found = at(operator)(g)
+        found.inputs = found.inputs if inputs is None else tuple(inputs.split())
+        found.outputs = found.outputs if outputs is None else tuple(outputs.split())
+
+    return change
+
+
+def field(name: str, /, **values: Any) -> Break:
+    def change(g: Graph) -> None:
+        value = g.main.tensors.get(name) or g.main.shapes[name]
+        for key, new in values.items():
+            setattr(value, key, new)
+
+    return change
+
+
+def scale(**values: Any) -> Break:
+    def change(g: Graph) -> None:
+        for key, new in values.items():
+            setattr(g.main.tensors["mx"].scale, key, new)
+
+    return change
+
+
+def drop_attribute(g: Graph) -> None:
+    del at("CLAMP")(g).attributes["nan_mode"]
+
+
+def extra_block(g: Graph) -> None:
+    g.regions[1].blocks.append(block("", "", [], [], "second"))
+
+
+def rename_region(g: Graph) -> None:
+    g.regions[2].name = "then"
+
+
+def shape_of_a_tensors_name(g: Graph) -> None:
+    g.main.shapes["i"] = Shape("i", 4)
+
+
+def later(g: Graph) -> None:
+    operators = g.main.operators
+    operators.insert(0, operators.pop())
+    operators[0].inputs = ("c", "clamped")
+
+
+def variable_operator(g: Graph) -> None:
+    g.main.operators.append(op("VARIABLE"))
+
+
+def calls_itself(g: Graph) -> None:
+    inner = g.regions[1].blocks[0]
+    inner.tensors["b"] = tensor("b", "BOOL", ())
+    inner.inputs.append("b")
+    inner.operators.append(op("COND_IF", "b a", "x", then_graph="else", else_graph="then"))
+    inner.tensors["x"] = tensor("x", "INT8", (1, 4, 4, 2))
+
+
+def ints(row: str, count: int) -> Constant:
+    return Constant(dtype(row), count, bytes(dtype(row).wire_bytes(count)))
+
+
+REFUSED: list[tuple[str, Break, str, str]] = [
+    ("no regions", lambda g: g.regions.clear(), "malformed-structure", "no regions"),
+    ("a region twice", rename_region, "duplicate-name", "two regions"),
+    ("two blocks", extra_block, "malformed-structure", "2 blocks"),
+    ("no block", lambda g: g.regions[1].blocks.clear(), "malformed-structure", "0 blocks"),
+    ("tensor and shape", shape_of_a_tensors_name, "duplicate-name", "both a tensor and a shape"),
+    ("an input twice", lambda g: g.main.inputs.append("i"), "duplicate-name", "among the block's"),
+    ("unknown input", lambda g: g.main.inputs.append("q"), "undefined-name", 'input "q"'),
+    ("unknown output", lambda g: g.main.outputs.append("q"), "undefined-name", 'output "q"'),
+    ("output never made", lambda g: g.main.outputs.append("dyn"), "undefined-name", "never defined"),
+    ("operand unknown", ends("TRANSPOSE", "q"), "undefined-name", "never defined"),
+    ("operand later", later, "undefined-name", "defined only later"),
+    ("defined twice", ends("TRANSPOSE", outputs="clamped"), "duplicate-name", "already defined"),
+    ("an argument defined", ends("TRANSPOSE", outputs="i"), "duplicate-name", "already defined"),
+    ("result unlisted", ends("TRANSPOSE", outputs="q"), "undefined-name", "neither the tensors"),
+    ("a VARIABLE operator", variable_operator, "malformed-operator", "declared by its tensor"),
+    ("too few operands", ends("AVG_POOL2D", "turned zp"), "malformed-operator", "2 inputs"),
+    ("too many operands", ends("TRANSPOSE", "clamped i"), "malformed-operator", "2 inputs"),
+    ("no operand of several", ends("COND_IF", ""), "malformed-operator", "expected 1 to any"),
+    ("no result", ends("CONST", outputs=""), "malformed-operator", "0 outputs, expected 1"),
+    ("shape for tensor", ends("TRANSPOSE", "to"), "malformed-operator", "is a shape, expected a"),
+    ("tensor for shape", ends("CONST_SHAPE", outputs="dyn"), "malformed-operator", "is a tensor"),
+    ("attribute missing", drop_attribute, "malformed-operator", '"nan_mode" is missing'),
+    ("attribute unknown", attribute("CONST", "axis", 1), "malformed-operator", "expected: none"),
+    ("region unknown", attribute("COND_IF", "then_graph", "q"), "undefined-name", 'region "q"'),
+    ("main as branch", attribute("COND_IF", "then_graph", "main"), "malformed-structure", "main"),
+    ("a cycle", calls_itself, "malformed-structure", "must not form a cycle"),
+    ("list too short", attribute("AVG_POOL2D", "pad", (0,) * 3), "malformed-operator", "expected 4"),
+    ("list too long", attribute("AVG_POOL2D", "pad", (0,) * 5), "malformed-operator", "expected 4"),
+    ("list over i32", attribute("TRANSPOSE", "perms", (2**31,)), "malformed-operator", "32 bits"),
+    ("list of text", attribute("TRANSPOSE", "perms", ("0",)), "malformed-operator", "found"),
+    ("list as list", attribute("TRANSPOSE", "perms", [0]), "malformed-operator", "expected tuple"),
+    ("wrong accumulator", attribute("AVG_POOL2D", "acc_type", dtype("INT8")), "malformed-operator",
+     "found INT8, expected one of INT32"),
+    ("enum as number", attribute("CLAMP", "nan_mode", 1), "malformed-operator", "found 1"),
+    ("another enum", attribute("CLAMP", "nan_mode", ResizeMode.NEAREST), "malformed-operator",
+     "expected NanPropagationMode"),
+    ("bound too short", attribute("CLAMP", "min_val", b""), "malformed-operator", "0 bytes"),
+    ("bound as number", attribute("CLAMP", "min_val", 3), "malformed-operator", "expected bytes"),
+    ("text as bytes", attribute("CUSTOM", "operator_name", b"f"), "malformed-operator", "str"),
+    ("bytes as text", attribute("CUSTOM", "implementation_attrs", "f"), "malformed-operator", "bytes"),
+    ("no data", field("k", data=None), "missing-data", '"k" has no data'),
+    ("no sizes", field("to", data=None), "missing-data", '"to" has no data'),
+    ("no scales", scale(data=None), "missing-data", "no scales"),
+    ("another name", field("dyn", name="q"), "malformed-tensor", 'its name is "q"'),
+    ("another name of a shape", field("open", name="q"), "malformed-tensor", 'its name is "q"'),
+    ("dimension -2", field("dyn", shape=(-2,)), "unsupported-shape", "dimension -2"),
+    ("dimension 2^31", field("dyn", shape=(2**31,)), "unsupported-shape", str(2**31)),
+    ("symbol of no variable", field("dyn", variable_name="v"), "malformed-tensor", "no variable"),
+    ("scales of 31", field("mx", shape=(4, 31), data=None), "malformed-tensor", "blocks of 32"),
+    ("scales of rank 0", field("mx", shape=(), data=None), "malformed-tensor", "blocks of 32"),
+    ("scales of nothing", field("mx", shape=(2, 0), data=None), "malformed-tensor", "blocks of 32"),
+    ("scales of any rank", field("mx", shape=None, data=None), "malformed-tensor", "blocks of 32"),
+    ("too few scales", scale(data=ints("FP8UE8M0", 3)), "data-length", "3 scales"),
+    ("scales of a type", scale(data=ints("FP8E4M3", 4)), "data-length", "4 scales of FP8E4M3"),
+    ("too few elements", field("k", data=ints("INT4", 2)), "data-length", "2 elements"),
+    ("too many elements", field("k", data=ints("INT4", 4)), "data-length", "4 elements"),
+    ("data of dynamic", field("k", shape=(-1,)), "data-length", "shape [-1]"),
+    ("data of unranked", field("k", shape=None), "data-length", "unranked"),
+    ("data of a type", field("k", data=ints("INT8", 3)), "malformed-tensor", "INT8 data in a INT4"),
+    ("INT4 of -8", field("k", data=Constant(dtype("INT4"), 3, b"\x81\x07")), "int4-minus-8", "-8"),
+    ("rank -1", field("open", rank=-1), "malformed-tensor", "rank -1"),
+    ("too few sizes", field("to", rank=5), "data-length", "4 sizes in a shape of 5"),
+    ("sizes of a type", field("to", data=ints("INT32", 4)), "malformed-tensor", "INT32"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "code", "text"), [row[1:] for row in REFUSED],
+                         ids=[row[0] for row in REFUSED])  # fmt: skip
+def test_one_change_is_refused_by_its_rule(change: Break, code: str, text: str) -> None:
+    made = zoo()
+    change(made)
+    findings = verify(made)
+    assert code in [found.code for found in findings]
+    assert any(found.code == code and text in str(found) for found in findings), findings
+    assert all(found.code in CODES for found in findings)
+
+
+def test_every_kind_of_attribute_accepts_its_extremes() -> None:
+    made = graph(
+        "x",
+        "y",
+        [tensor("x"), tensor("y")],
+        [op("REDUCE_SUM", "x", "y", axis=-(2**31))],
+    )
+    for value in (-(2**31), INT32_MAX):
+        made.main.operators[0].attributes["axis"] = value
+        assert verify(made) == []
+    for wrong in (-(2**31) - 1, 2**31, True, "0", None, 0.0):
+        made.main.operators[0].attributes["axis"] = wrong  # type: ignore[assignment]
+        assert [found.code for found in verify(made)] == ["malformed-operator"]
+
+
+def test_a_bound_may_be_longer_than_the_element_and_not_shorter() -> None:
+    made = zoo()
+    clamp = at("CLAMP")(made)
+    for length in (1, 2, 4, 8, 16):
+        clamp.attributes["min_val"] = bytes(length)
+        assert verify(made) == []
+    made.main.tensors["i"].dtype = dtype("FP32")
+    clamp.attributes["min_val"] = bytes(3)
+    assert any("3 bytes" in found.message for found in verify(made))
+
+
+def test_a_variable_may_be_written_twice_and_read_at_once() -> None:
+    made = counting()
+    made.main.operators.append(op("VARIABLE_WRITE", "x", "v"))
+    assert verify(made) == []
+    made.main.operators.append(op("IDENTITY", "x", "v"))
+    assert verify(made) == []
+    made.main.operators.append(op("ADD", "x x", "v"))
+    assert [found.code for found in verify(made)] == ["duplicate-name"]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "sound"),
+    [
+        ("v s n", "o t", True),
+        ("v n", "o", True),
+        ("v", "o", False),
+        ("v s n n", "o", False),
+        ("n v", "o", False),
+    ],
+)
+def test_optional_operands_may_be_left_out_and_the_rest_keep_their_kinds(
+    inputs: str, outputs: str, sound: bool
+) -> None:
+    values = [tensor(name, "FP8E4M3", (2, 32)) for name in ("v", "s", "o", "t")]
+    made = graph(
+        "v s n",
+        outputs,
+        [*values, Shape("n", 2)],
+        [op("RESHAPE_BLOCK_SCALED", inputs, outputs, block_size=BlockSize.BLOCK_SIZE_1)],
+    )
+    assert (verify(made) == []) == sound
+
+
+def test_a_region_may_be_run_by_two_operators_or_twice_by_one() -> None:
+    made = branching()
+    made.main.operators[0].attributes["else_graph"] = "then"
+    assert verify(made) == []
+
+
+def test_deep_nesting_is_no_problem_and_a_long_cycle_is_found() -> None:
+    made = graph("c", "", [tensor("c", "BOOL", ())], [op("COND_IF", "c", then_graph="1", else_graph="1")])
+    for number in range(1, 3000):
+        inner = op("COND_IF", "c", then_graph=str(number + 1), else_graph=str(number + 1))
+        made.regions.append(region(str(number), "c", "", [tensor("c", "BOOL", ())], [inner]))
+    made.regions.append(region("3000", "c", "", [tensor("c", "BOOL", ())], []))
+    assert verify(made) == []
+    made.regions[2999].blocks[0].operators[0].attributes["then_graph"] = "17"
+    assert {found.code for found in verify(made)} == {"malformed-structure"}
+
+
+def test_all_findings_are_told_at_once_and_in_order() -> None:
+    made = zoo()
+    field("k", data=None)(made)
+    attribute("AVG_POOL2D", "pad", ())(made)
+    made.main.outputs.append("q")
+    assert [found.code for found in verify(made)] == [
+        "missing-data",
+        "malformed-operator",
+        "undefined-name",
+    ]
+
+
+def test_verifying_changes_nothing() -> None:
+    made = zoo()
+    rename_region(made)
+    before = len(made.regions), list(made.main.tensors), list(made.main.operators)
+    verify(made)
+    assert before == (len(made.regions), list(made.main.tensors), list(made.main.operators))
+
+
+def test_a_hundred_thousand_wrong_operators_are_told_apart_in_linear_time() -> None:
+    made = graph("", "", [tensor("y")], [op("EXP", "nowhere", "y")] * 100_000)
+    findings = verify(made)
+    assert findings[0].code == "undefined-name"
+    # Nobody reads them all, and their text must not outgrow the file that caused them.
+    assert len(findings) <= 10_000
+
+
+def test_a_shape_of_many_wrong_dimensions_is_one_short_finding() -> None:
+    made = graph("x", "", [tensor("x", shape=(-2,) * 20_000)], [])
+    findings = verify(made)
+    assert [found.code for found in findings] == ["unsupported-shape"]
+    assert len(str(findings[0])) < 1000
+
+
+def test_a_tensor_of_absurd_rank_is_counted_in_no_time() -> None:
+    made = graph("x", "", [tensor("x", shape=(INT32_MAX,) * 200_000)], [])
+    made.main.tensors["x"].data = Constant(dtype("FP32"), 1, bytes(4))
+    assert [found.code for found in verify(made)] == ["data-length"]
+    made.main.tensors["x"].shape = (*(INT32_MAX,) * 200_000, 0)
+    assert made.main.tensors["x"].element_count() == 0
+
+
+def test_enums_and_rows_in_attributes_survive_pickling() -> None:
+    attributes = {"mode": RoundingMode.SINGLE_ROUND, "acc_type": dtype("INT48")}
+    assert pickle.loads(pickle.dumps(attributes)) == attributes
+
+
+def test_a_region_without_blocks_does_not_hide_what_else_is_wrong() -> None:
+    made = example()
+    made.regions.append(Region("empty"))
+    made.main.outputs.append("q")
+    assert [f.code for f in verify(made)] == ["undefined-name", "malformed-structure"]
+
+
+def test_numpy_integers_are_no_attribute_values() -> None:
+    # They would reach files and messages as something that compares equal and prints otherwise.
+    made = example()
+    made.main.operators[2].attributes["axis"] = np.int64(0)  # type: ignore[assignment]
+    assert [found.code for found in verify(made)] == ["malformed-operator"]
