@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, overload
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.files import PathLike, map_file, replace_file, same_file
 from tosa_convert.formats import Format, of_path, sniff
-from tosa_convert.version import PRODUCER
+from tosa_convert.version import __version__
 
 if TYPE_CHECKING:
-    from tosa_convert.graph.model import Graph
+    from tosa_convert.graph.model import Graph, SoftwareVersion
 
 Names = Literal["retain", "generate"]
 #: "1.0" or "1.1" as asked for, or "" for the one the input has or needs.
@@ -33,6 +33,14 @@ WEIGHTS: Final = ("auto", "embedded", "offset", "npy")
 JSON_INLINE_BYTES: Final = 1 << 20
 #: Constants of at most this many bytes stay in the file when weights go beside it.
 SMALL_BYTES: Final = 1 << 10
+
+
+def producer() -> SoftwareVersion:
+    """What this program stamps into the files it writes."""
+    from tosa_convert.graph.model import SoftwareVersion
+
+    major, minor, micro = map(int, __version__.split("."))
+    return SoftwareVersion(major, minor, micro, "tosa-convert")
 
 
 @contextmanager
@@ -195,7 +203,7 @@ def encode(graph: Graph, *, weights: Weights = "auto") -> Iterator[Any]:
 
     out_of_line = {"auto": None, "embedded": False, "offset": True, "npy": None}[weights]
     with _garbage_collection_paused():
-        return plan(graph, PRODUCER, out_of_line=out_of_line).pieces()
+        return plan(graph, producer(), out_of_line=out_of_line).pieces()
 
 
 def save(
@@ -316,7 +324,7 @@ def render(
     if kind == "json":
         from tosa_convert.jsontext.write import write as write_json
 
-        return write_json(graph, PRODUCER)
+        return write_json(graph, producer())
     from tosa_convert.mlir.bindings import default_bindings
     from tosa_convert.mlir.parse import dump
     from tosa_convert.mlir.write import write

@@ -70,6 +70,14 @@ CODES: Final[dict[str, tuple[Blame, str]]] = {
     "no-function": (UNSUPPORTED, "the module has no function with a body"),
     "constant-form": (UNSUPPORTED, "a constant whose data cannot be had"),
     "too-large": (UNSUPPORTED, "the result would not fit the format"),
+    # Running and comparing
+    "missing-refmodel": (USAGE, "the reference model is needed and not installed"),
+    "missing-backend": (USAGE, "what a backend needs is not installed"),
+    "input-mismatch": (USAGE, "arrays given for a run are not those the model takes"),
+    "refmodel-refused": (BAD, "the reference model refuses the graph or the data"),
+    "refmodel-failed": (UNSUPPORTED, "the reference model ended without a result or a reason"),
+    "refmodel-timeout": (UNSUPPORTED, "a run did not end within its time limit"),
+    "backend-failed": (UNSUPPORTED, "a backend did not run the model"),
 }
 
 

@@ -5,8 +5,10 @@ Nothing here knows our own code, so that nothing of ours can judge itself.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -87,22 +89,20 @@ class TosaOpt:
         return _refused(done) if done.returncode or not tosa.exists() else None
 
 
-def flatc_json(files: Sequence[Path], folder: Path) -> dict[Path, Json]:
-    """What `flatc --json` says of each file; their stems must differ. Raises ToolError."""
+def flatc_json(folder: Path, *files: Path) -> list[Json]:
+    """What `flatc --json` says of each file; it passes through `folder`. Raises ToolError.
+
+    The files' stems must differ.
+    """
     options = ["--json", "--strict-json", "--raw-binary", "-o", folder]
-    results = {}
-    for start in range(0, len(files), 200):
-        some = files[start : start + 200]
-        done = _call(
-            [official_suite.native("flatc"), *options, official_suite.schema(), "--", *some]
-        )
-        if done.returncode:
-            raise ToolError(f"flatc: {done.stderr.strip() or done.stdout.strip()}")
-        for file in some:
-            target = folder / f"{file.stem}.json"
-            results[file] = json.loads(target.read_bytes())
-            target.unlink()
-    return results
+    done = _call([official_suite.native("flatc"), *options, official_suite.schema(), "--", *files])
+    if done.returncode:
+        raise ToolError(f"flatc: {done.stderr.strip() or done.stdout.strip()}")
+    targets = [folder / f"{file.stem}.json" for file in files]
+    found = [json.loads(target.read_bytes()) for target in targets]
+    for target in targets:
+        target.unlink()
+    return found
 
 
 def reference_run(tosa: Path, test: Path, folder: Path) -> dict[str, bytes] | Refused:
@@ -161,13 +161,22 @@ def operators_of(found: Json) -> set[str]:
 
     The attribute's type and not the operator's code, which is IDENTITY for two more of them.
     """
-    names = dict(zip(official_suite.attribute_tables(), official_suite.operators(), strict=True))
+    names = _operator_by_table()
     return {
         names[operator["attribute_type"]]
         for region in found.get("regions", ())
         for block in region.get("blocks", ())
         for operator in block.get("operators", ())
     }
+
+
+@functools.cache
+def _operator_by_table() -> dict[str, str]:
+    """Attribute table -> operator: the union's members stand in the operators' order."""
+    text = official_suite.schema().read_text(encoding="utf-8")
+    found = re.search(r"^union\s+Attribute\b[^{]*\{([^}]*)\}", text, re.MULTILINE)
+    tables = re.findall(r"^\s*(\w+)", found[1] if found else "", re.MULTILINE)
+    return dict(zip(tables, official_suite.operators(), strict=True))
 
 
 def first_difference(left: Json, right: Json, path: str = "") -> str:

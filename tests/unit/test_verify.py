@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from unit.building import block, branching, counting, example, graph, op, region, shape, tensor
 
-from tosa_convert.errors import CODES
+from tosa_convert.errors import CODES, MAX_FINDINGS
 from tosa_convert.graph import Constant, Graph, Operator, Region, Shape, Tensor, dtype, verify
 from tosa_convert.graph.dtypes import (
     BlockShape,
@@ -68,9 +68,8 @@ def zoo() -> Graph:
             op("COND_IF", "c i", "out", then_graph="then", else_graph="else"),
         ],
     )  # fmt: skip
-    kept = [tensor("a", "INT8", (1, 4, 4, 2))]
-    made.regions.append(region("then", "a", "a", list(kept), []))
-    made.regions.append(region("else", "a", "a", list(kept), []))
+    for name in ("then", "else"):
+        made.regions.append(region(name, "a", "a", [tensor("a", "INT8", (1, 4, 4, 2))], []))
     return made
 
 
@@ -333,14 +332,14 @@ def test_a_hundred_thousand_wrong_operators_are_told_apart_in_linear_time() -> N
     findings = verify(made)
     assert findings[0].code == "undefined-name"
     # Nobody reads them all, and their text must not outgrow the file that caused them.
-    assert len(findings) <= 10_000
+    assert len(findings) == MAX_FINDINGS
 
 
 def test_a_shape_of_many_wrong_dimensions_is_one_short_finding() -> None:
     made = graph("x", "", [tensor("x", shape=(-2,) * 20_000)], [])
     findings = verify(made)
     assert [found.code for found in findings] == ["unsupported-shape"]
-    assert len(str(findings[0])) < 1000
+    assert len(str(findings[0])) < 5000
 
 
 def test_a_tensor_of_absurd_rank_is_counted_in_no_time() -> None:

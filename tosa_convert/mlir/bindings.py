@@ -8,7 +8,6 @@ tells which it belongs to; only where there is none is a default chosen.
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import importlib.util
 from collections.abc import Iterator
 from functools import cache, cached_property
@@ -41,6 +40,8 @@ class Bindings:
     @cached_property
     def version(self) -> str:
         """The distribution's version, or "" where it does not tell."""
+        import importlib.metadata  # costs as much as a small file takes to convert
+
         name = _DISTRIBUTIONS.get(self.package, self.package)
         try:
             return importlib.metadata.version(name)
@@ -91,11 +92,12 @@ def bindings_of(thing: object) -> Bindings:
 def installed() -> Iterator[str]:
     """The packages of DEFAULT_ORDER that can be imported; none of them is."""
     for package in DEFAULT_ORDER:
-        try:
-            if importlib.util.find_spec(f"{package}{_EXTENSION}") is not None:
-                yield package
-        except ModuleNotFoundError:
-            continue
+        top, _, below = package.partition(".")
+        # Asking for a submodule would import its parents, which loads a whole copy of MLIR.
+        spec = importlib.util.find_spec(top)
+        folders = (spec.submodule_search_locations or ()) if spec is not None else ()
+        if any(Path(folder, *below.split("."), "_mlir_libs").is_dir() for folder in folders):
+            yield package
 
 
 def default_bindings(name: str = "") -> Bindings:
@@ -103,10 +105,8 @@ def default_bindings(name: str = "") -> Bindings:
 
     Raises TosaConvertError("missing-bindings") if there are none.
     """
-    candidates = list(installed())
-    if name:
-        candidates = [package for package in candidates if package == name]
-    if not candidates:
+    found = next((package for package in installed() if name in ("", package)), None)
+    if found is None:
         raise fail(
             "missing-bindings",
             "",
@@ -114,4 +114,4 @@ def default_bindings(name: str = "") -> Bindings:
             f"looked for {', '.join([name] if name else DEFAULT_ORDER)}",
             "pip install 'tosa-convert[mlir]'",
         )
-    return _bindings(candidates[0])
+    return _bindings(found)

@@ -33,7 +33,14 @@ def add_tosa_serialize(pass_manager: Any, path: PathLike, **options: Any) -> Non
 
 def add_tosa_serialize_json(pass_manager: Any, path: PathLike, **options: Any) -> None:
     """Add the pass `tosa-serialize-json`: as `add_tosa_serialize`, but the flatbuffer as JSON."""
-    _add(pass_manager, "tosa-serialize-json", "Write a TOSA flatbuffer as JSON", path, "json", options)
+    _add(
+        pass_manager,
+        "tosa-serialize-json",
+        "Write a TOSA flatbuffer as JSON",
+        path,
+        "json",
+        options,
+    )
 
 
 def _add(
@@ -44,11 +51,13 @@ def _add(
     to: str,
     options: dict[str, Any],
 ) -> None:
-    from tosa_convert.api import export_tosa_func_to_flatbuffer
+    from tosa_convert import api
+
+    export: Any = api.export_tosa_func_to_flatbuffer
 
     def run(operation: Any, running_pass: Any) -> None:
         try:
-            export_tosa_func_to_flatbuffer(operation, path, to=to, **options)
+            export(operation, path, to=to, **options)
         except TosaConvertError as error:
             for finding in error.findings:
                 operation.location.emit_error(f"{argument}: {finding}")

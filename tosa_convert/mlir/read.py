@@ -254,8 +254,14 @@ class _Reader:
         shapes: dict[str, Shape] = {}
         taken = set(tensors)
         taken.update(name for name in (*argument_names, *result_names) if name is not None)
+        # Fetched once for each operation: the bindings make a new object every time.
+        attributes = [operation.attributes for operation in operations]
+        inner: dict[int, list[str | None]] = {}
         if self.retain:
-            taken.update(self.inner_names(operations))
+            for index, count in enumerate(map(len, attributes)):
+                if count and NAME_ATTRIBUTE in attributes[index]:
+                    inner[index] = names_of(attributes[index][NAME_ATTRIBUTE])
+                    taken.update(name for name in inner[index] if name is not None)
         claimed: set[str] = set()
 
         def claim(name: str, what: str) -> str:
@@ -300,7 +306,7 @@ class _Reader:
             returned[value] = name
 
         pending = self.operations(
-            block, operations, values, returned, taken, tensors, shapes, claim
+            block, operations, attributes, inner, values, returned, taken, tensors, shapes, claim
         )
 
         for value in last.operands:
@@ -319,16 +325,12 @@ class _Reader:
             self.regions.append(item.region)
             self.block(item.region.blocks[0], item.body, item.owner, item.inputs, item.outputs)
 
-    def inner_names(self, operations: list[Any]) -> Iterator[str]:
-        for operation in operations:
-            attributes = operation.attributes
-            if NAME_ATTRIBUTE in attributes:
-                yield from filter(None, names_of(attributes[NAME_ATTRIBUTE]))
-
     def operations(
         self,
         block: Block,
         operations: list[Any],
+        all_attributes: list[Any],
+        inner: dict[int, list[str | None]],
         values: dict[Any, str],
         returned: dict[Any, str],
         taken: set[str],
@@ -340,7 +342,8 @@ class _Reader:
         pending: list[_Pending] = []
         types, location, namer = self.types, self.location, self.namer
         append = block.operators.append
-        for operation in operations:
+        none_given: list[str | None] = []
+        for number, operation in enumerate(operations):
             name = operation.name
             spec = BY_MLIR.get(name)
             if spec is None:
@@ -360,10 +363,8 @@ class _Reader:
                     self.captured(operation, operand)
                     found = ""
                 inputs.append(found)
-            attributes = operation.attributes
-            given: list[str | None] = []
-            if self.retain and NAME_ATTRIBUTE in attributes:
-                given = names_of(attributes[NAME_ATTRIBUTE])
+            attributes = all_attributes[number]
+            given = inner.get(number, none_given) if inner else none_given
             outputs = []
             results = operation.results
             for index in range(len(results)):
@@ -378,7 +379,7 @@ class _Reader:
                     output = namer.result()
                     if output in taken:
                         output = unused(output, taken)
-                    taken.add(output)
+                        taken.add(output)
                 values[result] = output
                 outputs.append(output)
                 kind = types(result.type)

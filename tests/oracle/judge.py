@@ -1,0 +1,258 @@
+"""Is what we make of a program what the outside tools make of it?
+
+A Judge takes official flatbuffers and MLIR modules, and gives a Verdict for each with every
+difference found. What the outside tools refuse or get wrong is recognised by what they say or by a
+rule stated here, never by a file's name; the verdict then holds the reason, and others judge: the
+official file itself, MLIR's verifier, the reference model.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from outside_tools import (
+    Refused,
+    TosaOpt,
+    first_difference,
+    flatc_json,
+    mend_block_scaled,
+    operators_of,
+    reference_run,
+    same_nans,
+    simplified,
+)
+
+import tosa_convert as tc
+from tosa_convert.mlir.bindings import default_bindings
+
+#: Fastest place for files that live for a moment.
+_MEMORY: Final = Path("/dev/shm")
+
+#: What tosa-opt says when it refuses to read a sound file -> why. Its reader folds zero points into
+#: attributes to build an operator, although its own writer and the reference model take them.
+_REFUSES_SOUND: Final = {
+    "ERROR: cannot retrieve the zero points from op": "its reader wants constant zero points",
+}
+_MENDED: Final = "it writes block-scaled constants unpacked"
+#: What MLIR's verifier says of a program, whoever reads it.
+_VERIFIER: Final = re.compile(r"error: (?P<said>'tosa\.\w+' op .*)")
+
+#: What printed modules may differ in where names are generated, or the version is asked for.
+_NAME: Final = re.compile(r'tosa\.tensor_name = "(?:[^"\\]|\\.)*"')
+_STAMP: Final = re.compile(r'tosa\.fbs_version = "[^"]*"')
+
+
+@dataclass
+class Verdict:
+    """What came out for one program.
+
+    exported: our file has tosa-opt's JSON, and tosa-opt reads it. imported: our module is tosa-opt's.
+    returned: imported and exported again it is the original. ran: the reference model computes the
+    same bytes. All None where not judged.
+    reason: why an outside tool could not judge, or what it does wrongly.
+    """
+
+    file: str
+    operators: set[str] = field(default_factory=set)
+    exported: bool | None = None
+    imported: bool | None = None
+    returned: bool | None = None
+    ran: bool | None = None
+    reason: str = ""
+    differences: list[str] = field(default_factory=list)
+
+    def check(self, what: str, difference: str) -> bool:
+        """Note a difference, if there is one; whether there is none."""
+        if difference:
+            self.differences.append(f"{what}: {difference}")
+        return not difference
+
+
+class Judge:
+    """Judges programs in a scratch folder of its own; use it as a context."""
+
+    def __init__(self) -> None:
+        parent = _MEMORY if _MEMORY.is_dir() else None
+        self.folder = tempfile.TemporaryDirectory(prefix="judge-", dir=parent)
+        self.scratch = Path(self.folder.name)
+        self.tosa_opt = TosaOpt(self.scratch)
+        self.bindings = default_bindings("torch_mlir")
+        self.context = self.bindings.new_context()
+
+    def __enter__(self) -> Judge:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.folder.cleanup()
+
+    def file(self, file: Path) -> Verdict:
+        """Judge an official flatbuffer; its folder holds the test's description and inputs."""
+        verdict = Verdict(str(file))
+        self.context = self.bindings.new_context()
+        module = self.scratch / "theirs.mlirbc"
+        refused = self.tosa_opt.read(file, module)
+        try:
+            built = self.load(file, names="generate", constants="dense")
+        except tc.TosaConvertError as error:
+            self.unbuildable(verdict, file, refused, error)
+            return verdict
+        if refused is None:
+            theirs = self.parse(module)
+            verdict.imported = verdict.check("import", text_difference(show(theirs), show(built)))
+        elif refused.message in _REFUSES_SOUND:
+            verdict.reason = _REFUSES_SOUND[refused.message]
+            # Its writer takes what its reader does not: let it write what we have read.
+            theirs = built
+            module.write_bytes(bytecode(built))
+        else:
+            verdict.check("tosa-opt refuses the file", str(refused))
+            return verdict
+        self.export(verdict, theirs, module, refused)
+        back = self.scratch / "back.tosa"
+        tc.export_tosa_func_to_flatbuffer(self.load(file), back)
+        verdict.returned = verdict.check("round trip", graph_difference(file, back))
+        again = self.reading(back)
+        expected = str(refused) if refused else show(theirs)
+        verdict.returned &= verdict.check(
+            "tosa-opt's reading of the round trip", text_difference(expected, again)
+        )
+        if verdict.reason:
+            self.run(verdict, file, back)
+        return verdict
+
+    def unbuildable(
+        self, verdict: Verdict, file: Path, refused: Refused | None, error: tc.TosaConvertError
+    ) -> None:
+        """We refuse to build a module: right if MLIR's verifier says the same to tosa-opt."""
+        match = None if refused is None else _VERIFIER.search(refused.message)
+        if match is None or match["said"] not in str(error):
+            verdict.check("import", f"we say {error}; tosa-opt says {refused or 'nothing'}")
+            return
+        verdict.reason = f"MLIR's verifier refuses it: {match['said']}"
+        back = self.scratch / "back.tosa"
+        tc.save(tc.load(file), back)
+        verdict.returned = verdict.check("round trip", graph_difference(file, back))
+        verdict.operators = operators_of(*flatc_json(self.scratch, back))
+        self.run(verdict, file, back)
+
+    def module(self, path: Path) -> Verdict:
+        """Judge a module, text or bytecode, with one function."""
+        verdict = Verdict(str(path))
+        self.context = self.bindings.new_context()
+        module = self.parse(path)
+        if not self.export(verdict, module, path, None):
+            return verdict
+        ours = self.scratch / "ours.tosa"
+        built = self.load(ours, names="generate", constants="dense")
+        verdict.imported = verdict.check(
+            "import", text_difference(self.reading(ours), show(built))
+        )
+        once = tc.export_tosa_func_to_flatbuffer(module)
+        again = tc.export_tosa_func_to_flatbuffer(self.load(once))
+        difference = tc.compare(tc.load(once), tc.load(again), locations=True, version=True)
+        verdict.returned = verdict.check("round trip", "" if once == again else f"{difference}")
+        return verdict
+
+    # -- steps --------------------------------------------------------------------------------
+
+    def export(self, verdict: Verdict, module: Any, path: Path, refused: Refused | None) -> bool:
+        """Compare our file of `module` with tosa-opt's file of the same module in `path`.
+
+        refused: what tosa-opt's reader says of this program. Whether tosa-opt wrote a file.
+        """
+        ours, theirs = self.scratch / "ours.tosa", self.scratch / "theirs.tosa"
+        tc.export_tosa_func_to_flatbuffer(module, ours, names="generate", tosa_version="1.1")
+        unwritten = self.tosa_opt.write(path, theirs)
+        if unwritten is not None:
+            verdict.check("tosa-opt does not write it", str(unwritten))
+            return False
+        left, right = map(simplified, flatc_json(self.scratch, theirs, ours))
+        verdict.operators = operators_of(left)
+        if mend_block_scaled(left):
+            verdict.reason = verdict.reason or _MENDED
+        same_nans(left)
+        same_nans(right)
+        verdict.exported = verdict.check("export", first_difference(left, right))
+        expected = str(refused) if refused else plain(show(module))
+        found = self.reading(ours)
+        verdict.exported &= verdict.check(
+            "tosa-opt's reading of our export",
+            text_difference(expected, found if refused else plain(found)),
+        )
+        return True
+
+    def run(self, verdict: Verdict, file: Path, ours: Path) -> None:
+        """The reference model's answer to the official file and to ours must be the same bytes."""
+        expected = reference_run(file, file.parent, self.scratch / "expected")
+        found = reference_run(ours, file.parent, self.scratch / "found")
+        said = "" if expected == found else f"{describe(expected)} != {describe(found)}"
+        same = verdict.check("the reference model", said)
+        if isinstance(expected, Refused):
+            verdict.reason += f"; the reference model refuses it, too: {expected}"
+        else:
+            verdict.ran = same
+
+    def parse(self, path: Path) -> Any:
+        """A module of the bindings."""
+        return self.bindings.ir.Module.parseFile(str(path), self.context)
+
+    def load(self, source: Path | bytes, **options: Any) -> Any:
+        """Our import."""
+        return tc.import_tosa_func_from_flatbuffer(source, context=self.context, **options)
+
+    def reading(self, file: Path) -> str:
+        """tosa-opt's reading of a file, printed by the bindings; or what it says instead."""
+        module = self.scratch / "reading.mlirbc"
+        refused = self.tosa_opt.read(file, module)
+        return str(refused) if refused else show(self.parse(module))
+
+
+def show(module: Any) -> str:
+    """A module in generic form without locations."""
+    return str(module.operation.get_asm(print_generic_op_form=True))
+
+
+def plain(text: str) -> str:
+    """A printed module without the names of values and the version."""
+    return _STAMP.sub("tosa.fbs_version", _NAME.sub("tosa.tensor_name", text))
+
+
+def bytecode(module: Any) -> bytes:
+    """A module as bytecode."""
+    parts: list[bytes] = []
+
+    class Sink:
+        def write(self, part: bytes) -> None:
+            parts.append(part)
+
+    module.operation.write_bytecode(Sink())
+    return b"".join(parts)
+
+
+def text_difference(expected: str, found: str) -> str:
+    """The first lines that differ, or "" if none do."""
+    if expected == found:
+        return ""
+    left, right = expected.splitlines(), found.splitlines()
+    for number, (one, other) in enumerate(zip(left, right, strict=False), 1):
+        if one != other:
+            start = next(i for i, pair in enumerate(zip(one + "\0", other + "\0", strict=False)) if pair[0] != pair[1])
+            start = max(0, start - 40)
+            return f"line {number}: ...{one[start:][:160]}... != ...{other[start:][:160]}..."
+    return f"{len(left)} lines != {len(right)} lines"
+
+
+def graph_difference(one: Path, other: Path) -> str:
+    """The first difference of two flatbuffers as graphs, names apart; "" if there is none."""
+    return str(tc.compare(tc.load(one), tc.load(other), names=False) or "")
+
+
+def describe(result: dict[str, bytes] | Refused) -> str:
+    """What the reference model gave, for a message."""
+    if isinstance(result, Refused):
+        return str(result)
+    return ", ".join(f"{name}: {len(data)} bytes" for name, data in result.items())

@@ -1,0 +1,253 @@
+"""Equal graphs are equal whatever form their data has; every kind of difference is found and located."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from unit.building import block, branching, counting, example, graph, op, shape, tensor
+from unit.test_verify import at, attribute, ends, field, scale, zoo
+
+from tosa_convert.graph import (
+    Constant,
+    Difference,
+    Graph,
+    Shape,
+    compare,
+    dtype,
+    verify,
+)
+from tosa_convert.graph.dtypes import NanPropagationMode
+from tosa_convert.graph.versions import V1_1_DRAFT
+
+
+@pytest.mark.parametrize("make", [example, branching, counting, zoo])
+def test_a_graph_equals_itself_made_again(make: Callable[[], Graph]) -> None:
+    assert compare(make(), make(), locations=True, version=True) is None
+
+
+def renamed(made: Graph) -> Graph:
+    """The same graph with every name prefixed, those of regions and blocks too."""
+    for region in made.regions:
+        region.name = f"R.{region.name}"
+        for inner in region.blocks:
+            inner.name = f"B.{inner.name}"
+            inner.inputs = [f"n.{name}" for name in inner.inputs]
+            inner.outputs = [f"n.{name}" for name in inner.outputs]
+            for operator in inner.operators:
+                operator.inputs = tuple(f"n.{name}" for name in operator.inputs)
+                operator.outputs = tuple(f"n.{name}" for name in operator.outputs)
+                for row in operator.spec.regions:
+                    operator.attributes[row.name] = f"R.{operator.attributes[row.name]}"
+            for values in (inner.tensors, inner.shapes):
+                for value in list(values.values()):  # type: ignore[attr-defined]
+                    value.name = f"n.{value.name}"
+                    if getattr(value, "variable", False):
+                        value.variable_name = value.variable_name or value.name[2:]
+                copy = {value.name: value for value in values.values()}  # type: ignore[attr-defined]
+                values.clear()
+                values.update(copy)
+    return made
+
+
+@pytest.mark.parametrize("make", [example, branching, counting, zoo])
+def test_names_need_only_correspond_if_they_are_not_asked_for(make: Callable[[], Graph]) -> None:
+    other = renamed(make())
+    assert verify(other) == []
+    assert compare(make(), other, names=False) is None
+    assert compare(other, make(), names=False) is None
+    found = compare(make(), other)
+    assert found is not None
+    assert found.path.endswith("name")
+
+
+def test_names_must_correspond_one_to_one() -> None:
+    def subtract(left: str, right: str) -> Graph:
+        values = [tensor(name) for name in ("x", "y", "z", "d")]
+        return graph("x y", "d", values, [op("SUB", f"{left} {right}", "d")])
+
+    assert compare(subtract("x", "y"), subtract("x", "y"), names=False) is None
+    assert compare(subtract("x", "y"), subtract("y", "x"), names=False) is not None
+    assert compare(subtract("x", "y"), subtract("x", "x"), names=False) is not None
+    assert compare(subtract("x", "x"), subtract("x", "y"), names=False) is not None
+
+
+def test_producer_padding_and_the_order_of_values_do_not_matter() -> None:
+    other = zoo()
+    other.producer = None
+    other.main.tensors = dict(reversed(other.main.tensors.items()))
+    other.main.tensors["k"].data.padding = 6  # type: ignore[union-attr]
+    assert compare(zoo(), other, locations=True, version=True) is None
+
+
+def test_a_splat_equals_the_same_elements_written_out() -> None:
+    one, other = example(), example()
+    one.main.tensors["w"].data = Constant(dtype("FP32"), 6, b"\0\0\x80\x3f", splat=True)
+    other.main.tensors["w"].data = Constant(dtype("FP32"), 6, np.ones(6, "<f4"))
+    assert compare(one, other) is None
+
+
+def test_data_that_no_run_can_see_does_not_matter() -> None:
+    other = example()
+    other.main.tensors["s"].data = Constant(dtype("FP32"), 6, bytes(24))
+    assert compare(example(), other) is None
+
+
+def test_bytes_behind_a_bound_do_not_matter_and_its_own_do() -> None:
+    other = zoo()
+    at("CLAMP")(other).attributes["min_val"] = b"\x80\1\2\3"
+    assert compare(zoo(), other) is None
+    at("CLAMP")(other).attributes["min_val"] = b"\x81"
+    assert compare(zoo(), other) is not None
+
+
+def more_blocks(g: Graph) -> None:
+    g.regions[1].blocks.append(block("", "", [], [], "then"))
+
+
+def rename_region(g: Graph) -> None:
+    g.regions[2].name = "otherwise"
+    at("COND_IF")(g).attributes["else_graph"] = "otherwise"
+
+
+def swap_regions(g: Graph) -> None:
+    at("COND_IF")(g).attributes.update(then_graph="else", else_graph="then")
+
+
+def change_bit(g: Graph) -> None:
+    g.main.tensors["k"].data = Constant(dtype("INT4"), 3, b"\xe1\x06")
+
+
+def drop_last(g: Graph) -> None:
+    g.main.operators.pop()
+    g.main.outputs.clear()
+
+
+def change_kind(g: Graph) -> None:
+    del g.main.shapes["to"]
+    g.main.tensors["to"] = tensor("to", "INT64", (4,))
+
+
+def fewer_operators(g: Graph) -> None:
+    g.main.outputs[0] = "i"
+    g.main.operators.pop()
+
+
+def first_scale(g: Graph) -> None:
+    g.main.tensors["mx"].scale.data = Constant(dtype("FP8UE8M0"), 4, b"\1\0\0\0")  # type: ignore[union-attr]
+
+
+MAIN = 'region "main" block "main"'
+DIFFERENT: list[tuple[str, Callable[[Graph], Any], str, str]] = [
+    ("regions", lambda g: g.regions.pop(), "number of regions", "3 != 2"),
+    ("region name", rename_region, 'region "else" name', "else != otherwise"),
+    ("branches", swap_regions, f"{MAIN} operator #8 COND_IF attribute then_graph", "then != else"),
+    ("blocks", more_blocks, 'region "then" number of blocks', "1 != 2"),
+    ("block name", lambda g: setattr(g.main, "name", "b"), 'region "main" block name', "main != b"),
+    ("inputs", lambda g: g.main.inputs.pop(), f"number of {MAIN} inputs", "2 != 1"),
+    ("input order", lambda g: g.main.inputs.reverse(), f'{MAIN} inputs "i" name', "i != c"),
+    ("output", lambda g: g.main.outputs.__setitem__(0, "i"), f'{MAIN} outputs "out" name', "!= i"),
+    ("outputs", drop_last, f"{MAIN} number of operators", "9 != 8"),
+    ("operators", fewer_operators, f"{MAIN} number of operators", "9 != 8"),
+    ("operator", lambda g: setattr(at("TRANSPOSE")(g), "spec", op("EXP").spec),
+     f"{MAIN} operator #5 TRANSPOSE operator", "TRANSPOSE != EXP"),
+    ("operands", ends("CUSTOM", "i i"), f"{MAIN} operator #7 CUSTOM number of inputs", "1 != 2"),
+    ("results", ends("CUSTOM", outputs=""), f"{MAIN} operator #7 CUSTOM number of outputs", "1 != 0"),
+    ("operand", ends("TRANSPOSE", "i"), f'{MAIN} operator #5 TRANSPOSE "clamped" name', "clamped != i"),
+    ("number", attribute("AVG_POOL2D", "pad", (0, 0, 0, 1)),
+     f"{MAIN} operator #6 AVG_POOL2D attribute pad", "(0, 0, 0, 0) != (0, 0, 0, 1)"),
+    ("enum", attribute("CLAMP", "nan_mode", NanPropagationMode.PROPAGATE),
+     f"{MAIN} operator #4 CLAMP attribute nan_mode", "2 != 1"),
+    ("bytes", attribute("CUSTOM", "implementation_attrs", b"\0"),
+     f"{MAIN} operator #7 CUSTOM attribute implementation_attrs", "!= b'\\x00'"),
+    ("dtype", field("i", dtype=dtype("INT16")), f'{MAIN} inputs "i" dtype', "INT8 != INT16"),
+    ("shape", field("i", shape=(1, 4, 4, 1)), f'{MAIN} inputs "i" shape', "(1, 4, 4, 1)"),
+    ("unranked", field("made", shape=()), f'{MAIN} operator #7 CUSTOM "made" shape', "None != ()"),
+    ("rank", field("to", rank=3, data=None), f'{MAIN} operator #3 CONST_SHAPE "to" rank', "4 != 3"),
+    ("sizes", field("to", data=shape("to", 1, 4, 4, 3).data),
+     f'{MAIN} operator #3 CONST_SHAPE "to" data', "element 3 is 0x0000000000000002 != 0x0000000000000003"),
+    ("kind", change_kind, f'{MAIN} operator #3 CONST_SHAPE "to" kind', "Shape != Tensor"),
+    ("a bit", change_bit, f'{MAIN} operator #0 CONST "k" data', "element 2 is 0x07 != 0x06"),
+    ("no data", field("k", data=None), f'{MAIN} operator #0 CONST "k" data', "!= None"),
+    ("no scale", field("mx", scale=None), f'{MAIN} operator #1 CONST "mx" block scale', "!= None"),
+    ("a scale", first_scale, f'{MAIN} operator #1 CONST "mx" scales data', "element 0 is 0x00 != 0x01"),
+    ("scale dtype", scale(dtype=dtype("FP8E4M3")), f'{MAIN} operator #1 CONST "mx" scale dtype', "!="),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "path", "values"), [row[1:] for row in DIFFERENT],
+                         ids=[row[0] for row in DIFFERENT])  # fmt: skip
+def test_a_difference_is_found_and_located(
+    change: Callable[[Graph], Any], path: str, values: str
+) -> None:
+    other = zoo()
+    change(other)
+    found = compare(zoo(), other)
+    assert isinstance(found, Difference)
+    assert found.path == path
+    assert values in str(found)
+    assert compare(other, zoo()) is not None
+
+
+@pytest.mark.parametrize("change", [row[1] for row in DIFFERENT if "name" not in row[0]],
+                         ids=[row[0] for row in DIFFERENT if "name" not in row[0]])  # fmt: skip
+def test_a_difference_that_is_no_name_is_found_without_names_too(
+    change: Callable[[Graph], Any],
+) -> None:
+    other = zoo()
+    change(other)
+    assert compare(zoo(), other, names=False) is not None
+    assert compare(other, zoo(), names=False) is not None
+
+
+def test_locations_and_versions_differ_only_where_asked_for() -> None:
+    other = example()
+    other.main.operators[1].location = 'loc("f.mlir":3:8)'
+    other.version = V1_1_DRAFT
+    assert compare(example(), other) is None
+    found = compare(example(), other, locations=True)
+    assert found is not None
+    assert found.path == f"{MAIN} operator #1 ADD location"
+    found = compare(example(), other, version=True)
+    assert found is not None
+    assert str(found) == "version: 1.0.0 != 1.1.0 draft"
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        (field("v", variable_name="total"), f"{MAIN} variables"),
+        (field("v", data=None), f'{MAIN} variable "counter" data'),
+        (field("v", data=Constant(dtype("INT32"), 1, b"\6\0\0\0")), f'{MAIN} variable "counter" data'),
+        (field("v", shape=(2,), data=None), f'{MAIN} variable "counter" shape'),
+        (field("r", variable=True, variable_name="r"), f"{MAIN} variables"),
+    ],
+)
+def test_variables_differ_by_symbol_type_and_initial_value(
+    change: Callable[[Graph], Any], path: str
+) -> None:
+    other = counting()
+    change(other)
+    for names in (True, False):
+        found = compare(counting(), other, names=names)
+        assert found is not None
+        assert found.path == path
+
+
+def test_minus_zero_and_nan_payloads_are_differences() -> None:
+    def constant(data: str) -> Graph:
+        raw = bytes.fromhex(data)
+        return graph("", "k", [tensor("k", "FP32", (1,), raw)], [op("CONST", "", "k")])
+
+    assert compare(constant("0000c07f"), constant("0000c07f")) is None
+    assert compare(constant("0000c07f"), constant("0100c07f")) is not None
+    assert compare(constant("00000000"), constant("00000080")) is not None
+
+
+def test_a_value_that_is_listed_and_never_used_does_not_matter() -> None:
+    other = example()
+    other.main.tensors["spare"] = tensor("spare")
+    other.main.shapes["open"] = Shape("open", 1)
+    assert compare(example(), other) is None

@@ -1,0 +1,76 @@
+"""Which TOSA version a graph needs, and what a lower one is refused for."""
+
+from __future__ import annotations
+
+import pytest
+from unit.building import example, graph, op, tensor
+
+from tosa_convert.graph import Version, dtype, lowest_version
+from tosa_convert.graph.dtypes import DTYPES, BlockShape
+from tosa_convert.graph.model import BlockScale, SoftwareVersion
+from tosa_convert.graph.opset import OPERATORS
+from tosa_convert.graph.versions import BY_NAME, MXFP_FEATURE, V1_0, V1_1_DRAFT, beyond, features
+
+#: What 1.1 brought, from the release notes of the dialect and kept apart from the rows.
+NEW_TYPES = {"FP6E2M3", "FP6E3M2", "FP4E2M1", "FP8UE8M0", "INT64", "MXINT8"}
+NEW_OPERATORS = {
+    "MATMUL_T_BLOCK_SCALED", "CAST_FROM_BLOCK_SCALED", "CAST_TO_BLOCK_SCALED", "DIM", "CONCAT_SHAPE",
+    "ADD_SHAPE", "SUB_SHAPE", "MUL_SHAPE", "SLICE_SHAPE", "EXP2_SHAPE", "LOG2_CEIL_SHAPE",
+    "LOG2_FLOOR_SHAPE", "MAX_SHAPE", "MIN_SHAPE", "MOD_SHAPE", "DIV_CEIL_SHAPE", "DIV_FLOOR_SHAPE",
+    "ASSERT_EQUAL_SHAPE", "CONV2D_BLOCK_SCALED", "MAX_POOL2D_ADAPTIVE", "AVG_POOL2D_ADAPTIVE",
+    "RESHAPE_BLOCK_SCALED", "ROW_GATHER_BLOCK_SCALED", "ROW_GATHER", "MATMUL_T",
+}  # fmt: skip
+
+
+def test_the_rows_say_1_1_exactly_where_1_1_is_needed() -> None:
+    assert {row.name for row in DTYPES if row.since == (1, 1)} == NEW_TYPES
+    assert {row.name for row in OPERATORS if row.since == (1, 1)} == NEW_OPERATORS
+
+
+@pytest.mark.parametrize("name", [row.name for row in DTYPES])
+def test_a_tensors_type_decides_the_version(name: str) -> None:
+    made = graph("x", "x", [tensor("x", name)], [])
+    expected = V1_1_DRAFT if name in NEW_TYPES else V1_0
+    assert lowest_version(made) == expected
+
+
+@pytest.mark.parametrize("row", OPERATORS, ids=str)
+def test_an_operator_decides_the_version(row: object) -> None:
+    made = graph("", "", [], [op(str(row))])
+    expected = V1_1_DRAFT if str(row) in NEW_OPERATORS else V1_0
+    assert lowest_version(made) == expected
+
+
+def test_everything_too_new_is_named_with_its_place() -> None:
+    made = example()
+    made.main.operators[1].spec = op("ADD_SHAPE").spec
+    made.main.tensors["x"].dtype = dtype("INT64")
+    findings = list(beyond(made, V1_0))
+    assert [finding.code for finding in findings] == ["version-too-low"] * 2
+    assert 'loc("f.mlir":2:8)' in findings[0].where or findings[0].where == "f.mlir:2:8"
+    assert "ADD_SHAPE" in findings[0].message
+    assert findings[1].where.endswith('tensor "x"')
+    assert list(beyond(made, V1_1_DRAFT)) == []
+
+
+def test_the_scales_of_a_tensor_count_once_and_set_a_feature() -> None:
+    made = graph("x", "x", [tensor("x", "FP8E4M3", (1, 32))], [])
+    assert features(made) == 0
+    assert lowest_version(made) == V1_0
+    made.main.tensors["x"].scale = BlockScale(dtype("FP8UE8M0"), BlockShape.BLOCK_SHAPE_32)
+    assert features(made) == MXFP_FEATURE
+    assert len(list(beyond(made, V1_0))) == 1
+
+
+def test_regions_count_as_well() -> None:
+    made = example()
+    inner = graph("x", "x", [tensor("x", "INT64")], []).regions[0]
+    made.regions.append(inner)
+    assert lowest_version(made) == V1_1_DRAFT
+
+
+def test_versions_compare_and_print_as_people_write_them() -> None:
+    assert V1_0 < V1_1_DRAFT < Version(1, 2)
+    assert [str(version) for version in BY_NAME.values()] == ["1.0.0", "1.1.0 draft"]
+    assert str(SoftwareVersion(1, 2, 3)) == "1.2.3"
+    assert str(SoftwareVersion(1, 2, 3, "x")) == "1.2.3 x"
