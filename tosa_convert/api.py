@@ -31,16 +31,21 @@ WEIGHTS: Final = ("auto", "embedded", "offset", "npy")
 #: Constants that together take more than this many bytes are not written as JSON text unless asked
 #: for: each byte becomes up to 20.
 JSON_INLINE_BYTES: Final = 1 << 20
+#: The release of tosa-tools whose schema ours equals; a test compares them.
+SCHEMA_RELEASE: Final = (2026, 8, 0)
 #: Constants of at most this many bytes stay in the file when weights go beside it.
 SMALL_BYTES: Final = 1 << 10
 
 
 def producer() -> SoftwareVersion:
-    """What this program stamps into the files it writes."""
+    """What this program stamps into the files it writes.
+
+    Readers take the numbers for the release of the schema that the writer followed, and warn of
+    releases older than their own; so the numbers are that, and the modifier says who wrote the file.
+    """
     from tosa_convert.graph.model import SoftwareVersion
 
-    major, minor, micro = map(int, __version__.split("."))
-    return SoftwareVersion(major, minor, micro, "tosa-convert")
+    return SoftwareVersion(*SCHEMA_RELEASE, f"tosa-convert {__version__}")
 
 
 @contextmanager

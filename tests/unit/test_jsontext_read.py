@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -204,7 +205,13 @@ def test_any_name_survives(name: str, location: str) -> None:
         lambda made: json.dumps(made, sort_keys=True),
         lambda made: "// a\n/* b\n* / ** */" + json.dumps(made, indent=1).replace("\n", "//,\n"),
         lambda made: json.dumps(made).replace(":", "/* : */:/**/").replace(",", "//\r,"),
-        lambda made: json.dumps(made).replace("]", ",]").replace("}", ", }").replace("[,]", "[]"),
+        lambda made: (
+            json.dumps(made)
+            .replace("]", ",]")
+            .replace("}", ", }")
+            .replace("[,]", "[]")
+            .replace("{, }", "{}")
+        ),
         lambda made: json.dumps(made).replace('"regions"', "regions").replace('"data"', "data"),
         lambda made: json.dumps(made).replace('"type"', '"\\u0074ype"'),
     ],
@@ -222,8 +229,11 @@ def test_any_name_survives(name: str, location: str) -> None:
     ],
 )
 def test_spelling_makes_no_difference(layout: Callable[[Json], str]) -> None:
-    made = json.loads(text(example()))
-    assert text(read(layout(made).encode())) == text(example())
+    made = example()
+    for row in made.main.operators:
+        # Some of the layouts replace punctuation wherever it is.
+        row.location = "here"
+    assert text(read(layout(json.loads(text(made))).encode())) == text(made)
 
 
 @pytest.mark.parametrize(
@@ -266,7 +276,9 @@ def test_flags_may_be_numbers(path: str, value: Any, result: Any) -> None:
 
 
 def test_absent_fields_have_the_defaults_of_the_schema() -> None:
-    found = read(b'{"version": {"_major": 1, "_minor": 0, "_patch": 0}, "regions": [{"blocks": [{}]}]}')
+    found = read(
+        b'{"version": {"_major": 1, "_minor": 0, "_patch": 0}, "regions": [{"blocks": [{}]}]}'
+    )
     assert found.version == Version(1, 0, 0, draft=True)
     assert found.producer is None
     assert found.main.name == found.regions[0].name == ""
@@ -350,7 +362,21 @@ def test_what_is_no_32_bit_number_is_refused(value: Any) -> None:
 
 @pytest.mark.parametrize(
     "spelling",
-    ["NaN", "Infinity", "-Infinity", "-", "+1", "01", "-01", "0x10", "1e3", "1.", ".5", "1_0", "--1"]
+    [
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        "-",
+        "+1",
+        "01",
+        "-01",
+        "0x10",
+        "1e3",
+        "1.",
+        ".5",
+        "1_0",
+        "--1",
+    ]
     + ["9" * 21, "9" * 5000, "-" + "9" * 100000, "true", "INT8", "'1'"],
 )
 def test_what_json_has_no_number_for_is_refused(spelling: str) -> None:
@@ -471,7 +497,9 @@ def test_a_version_that_is_not_ours_is_refused_and_nothing_else_is_said(version:
 
 
 def test_a_missing_attribute_type_is_refused() -> None:
-    assert "attribute_type is missing" in str(refused(changed("operator.attribute_type", drop=True)))
+    assert "attribute_type is missing" in str(
+        refused(changed("operator.attribute_type", drop=True))
+    )
     made = base()
     row = made["regions"][0]["blocks"][0]["operators"][0]
     del row["attribute_type"], row["attribute"]
@@ -658,7 +686,10 @@ def test_no_more_than_a_hundred_findings_are_reported() -> None:
         (b'{"x": "a\nb"}', "found the control character 0x0A in a string"),
         (b'{"regions": [{"name": "a\tb"}]}', "found the control character 0x09 in a string"),
         (b'{"regions": [{"name": "ab', "a string starts here and does not end"),
-        (b'{"regions": [{"name": "\\x41"}]}', "found the escape \\x, which stands for no character"),
+        (
+            b'{"regions": [{"name": "\\x41"}]}',
+            "found the escape \\x, which stands for no character",
+        ),
         (b'{"regions": [{"name": "\\ud83d"}]}', "found the escape \\ud83d"),
         (b'{"regions": [{"name": "\\ud83d\\u0041"}]}', "found the escape \\ud83d"),
         (b'{"regions": [{"name": "\\ude00"}]}', "found the escape \\ude00"),
@@ -675,7 +706,7 @@ def test_no_more_than_a_hundred_findings_are_reported() -> None:
 def test_text_that_cannot_be_followed_is_refused(raw: bytes, message: str) -> None:
     error = refused(raw)
     assert error.code == "malformed-json"
-    assert message in error.findings[0].message
+    assert any(message in row.message for row in error.findings)
 
 
 @pytest.mark.parametrize(
@@ -713,17 +744,16 @@ def test_numbers_are_converted_all_at_once_only_if_each_of_them_is_right(
     raw: str, last: bool
 ) -> None:
     found = numbers.parsed(raw.encode(), last=last)
-    try:
-        expected = json.loads(f"[{raw.rstrip(', ') if raw.rstrip().endswith(',') else raw}]")
-    except ValueError:
-        expected = None
-    if raw.strip().endswith(",,") or raw.strip() == ",":
-        expected = None
-    if not last and not raw.rstrip().endswith(",") and raw.strip():
-        expected = None
-    if expected is not None and any(value > 255 for value in expected):
-        expected = None
-    assert (None if found is None else found.tolist()) == expected
+    words = [word.strip() for word in raw.split(",")]
+    # The last comma is followed by nothing, unless the list may end without one.
+    complete = words[-1] == "" or last
+    if words[-1] == "":
+        words.pop()
+    right = complete and all(re.fullmatch("0|[1-9][0-9]{0,2}", word) for word in words)
+    expected = list(map(int, words)) if right else [256]
+    assert (None if found is None else found.tolist()) == (
+        expected if all(value < 256 for value in expected) else None
+    )
 
 
 # -- what is hostile ----------------------------------------------------------------------------
@@ -817,7 +847,9 @@ def test_a_damaged_file_is_read_or_refused_and_nothing_else(data: st.DataObject)
         elif kind == "cut":
             del raw[at : at + data.draw(st.integers(1, 40))]
         elif kind == "insert":
-            raw[at:at] = data.draw(st.sampled_from([b"[", b"{", b"null", b"1e9", b"//", b"/*", b","]))
+            raw[at:at] = data.draw(
+                st.sampled_from([b"[", b"{", b"null", b"1e9", b"//", b"/*", b","])
+            )
         else:
             del raw[at:]
         if not raw:

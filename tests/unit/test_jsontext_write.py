@@ -41,7 +41,9 @@ def with_name(name: str) -> Graph:
 
 def test_a_small_graph_is_exactly_this_text() -> None:
     made = graph("", "t", [tensor("t", "INT8", (2,), b"\x00\xff")], [op("CONST", "", "t")])
-    assert text(made) == """\
+    assert (
+        text(made)
+        == """\
 {
   "version": {
     "_major": 1,
@@ -110,6 +112,7 @@ def test_a_small_graph_is_exactly_this_text() -> None:
   }
 }
 """
+    )
 
 
 def test_draft_is_said_only_when_it_is_false() -> None:

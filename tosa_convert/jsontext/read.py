@@ -87,12 +87,16 @@ def read(buffer: Any, where: str = "") -> Graph:
     Raises TosaConvertError with all findings that could be told independently, up to a hundred, each
     with its line and column (in bytes) and the path of the field.
     """
-    reader = _Reader(memoryview(buffer).cast("B"))
-    graph = None
-    with contextlib.suppress(Stop):
-        graph = reader.graph()
-    if reader.found or graph is None:
-        raise TosaConvertError(reader.findings(where))
+    with memoryview(buffer) as whole, whole.cast("B") as view:
+        reader = _Reader(view)
+        graph = None
+        with contextlib.suppress(Stop):
+            graph = reader.graph()
+        # It refers to itself by these: let go of it now and not when cycles are collected.
+        reader.rows.clear()
+        reader.builders.clear()
+        if reader.found or graph is None:
+            raise TosaConvertError(reader.findings(where))
     return graph
 
 
@@ -104,7 +108,7 @@ class _Reader(Scanner):
         self.containers = 0
         #: The attribute_type of the operator that is being read, once it is known.
         self.attribute_type: int | None = None
-        builders: dict[str, Callable[[], Any]] = {
+        self.builders: dict[str, Callable[[], Any]] = {
             "TosaRegion": self.region,
             "TosaBasicBlock": self.block,
             "TosaOperator": self.operator,
@@ -112,7 +116,6 @@ class _Reader(Scanner):
             "TosaShape": self.shape,
             "Version": self.version,
         }
-        self.builders = builders
         self.rows: dict[str, Rows] = {}
 
     def rows_of(self, table: str) -> Rows:

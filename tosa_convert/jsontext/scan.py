@@ -59,7 +59,7 @@ _ESCAPES: Final = {
         '"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"
     }.items()
 }  # fmt: skip
-_QUOTE, _BACKSLASH, _COMMA, _SLASH, _STAR = b'"\\,/*'
+_QUOTE, _BACKSLASH, _COMMA, _COLON, _SLASH, _STAR = b'"\\,:/*'
 _OBJECT, _LIST = b"{["
 _CLOSERS: Final = {_OBJECT: ord("}"), _LIST: ord("]")}
 
@@ -234,7 +234,7 @@ class Scanner:
             elif closers and character == closers[-1]:
                 closers.pop()
                 self.position += 1
-            elif closers and character in b",:":
+            elif closers and character in (_COMMA, _COLON):
                 self.position += 1
                 continue
             else:
@@ -317,7 +317,7 @@ class Scanner:
             key = match[0].decode("ascii")
             self.position = match.end()
         self.space()
-        if self.peek() != ord(":"):
+        if self.peek() != _COLON:
             raise self.stop(f'found {self.describe()}, expected ":" behind a field\'s name')
         self.position += 1
         self.space()

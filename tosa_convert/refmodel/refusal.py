@@ -23,6 +23,7 @@ _FATAL: Final = re.compile(r"^(?:FATAL ERROR|WARNING) AT .*?:\n(?P<text>.*)$", r
 _TRACE: Final = re.compile(
     r"Evaluating node_(?P<id>\d+),\s*(?P<type>\w+), output tensor=(?P<output>.*)$", re.MULTILINE
 )
+_CREATE: Final = re.compile(r"Creating operator id_(?P<id>\d+),\s*(?P<type>\w+),", re.MULTILINE)
 _TENSOR: Final = re.compile(r"[Tt]ensor (?P<name>\S+) ")
 
 #: Exit codes of the program, apart from signals.
@@ -131,6 +132,13 @@ def _operator(graph: Graph, text: str, trace: str) -> tuple[str, Block, int, Ope
             op = candidate[3]
             if op.spec.encoded_as == last["type"] and op.outputs and op.outputs[0] in names:
                 return candidate
+        for candidate in candidates:
+            if candidate[2] == int(last["id"]) and candidate[3].spec.encoded_as == last["type"]:
+                return candidate
+    # The model creates the operators of a block in order, and stops at one it does not have.
+    created = None if traces else list(_CREATE.finditer(trace))
+    if created:
+        last = created[-1]
         for candidate in candidates:
             if candidate[2] == int(last["id"]) and candidate[3].spec.encoded_as == last["type"]:
                 return candidate

@@ -1,0 +1,89 @@
+"""`run`: a program's answer from the TOSA reference model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+CONTEXT = {"help_option_names": ["-h", "--help"]}
+
+
+def input_options(command: Any) -> Any:
+    """The options that say what goes in; shared by the verbs that run something."""
+    for option in (
+        click.option(
+            "-i",
+            "--input",
+            "inputs",
+            multiple=True,
+            metavar="[NAME=]FILE",
+            help="An .npz keyed by name, or NAME=FILE.npy; may be repeated.",
+        ),
+        click.option(
+            "--random",
+            type=int,
+            metavar="SEED",
+            help="Random values, within ranges by element type, for inputs that are not given.",
+        ),
+        click.option("--func", metavar="NAME", help="The function to run, where there are several."),
+        click.option(
+            "--timeout",
+            type=float,
+            default=600.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="Limit for one run of the reference model.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command("run", context_settings=CONTEXT)
+@click.argument("model", type=click.Path())
+@input_options
+@click.option("-o", "--output", type=click.Path(), metavar="NPZ", help="Outputs, keyed by name.")
+@click.option(
+    "--variables", metavar="NPZ", type=click.Path(), help="Initial states of variables, by name."
+)
+@click.option(
+    "--save-variables", metavar="NPZ", type=click.Path(), help="Write the states after the run."
+)
+@click.option("--save-inputs", metavar="NPZ", type=click.Path(), help="Write the inputs used.")
+@click.option("--precise", is_flag=True, help="Compute floating point in FP64.")
+@click.option(
+    "--bounds", metavar="NPZ", type=click.Path(), help="Write accuracy bounds (implies --precise)."
+)
+@click.option(
+    "--intermediates",
+    metavar="DIR|NPZ",
+    type=click.Path(),
+    help="Write every computed tensor with its operator and location.",
+)
+@click.option(
+    "--pattern", multiple=True, metavar="GLOB", help="Only intermediates whose name matches."
+)
+@click.option(
+    "--batch-mib",
+    type=click.IntRange(1),
+    default=256,
+    show_default=True,
+    help="MiB of intermediates that one run may hold.",
+)
+@click.option(
+    "--level",
+    type=click.Choice(["none", "8k"]),
+    default="none",
+    show_default=True,
+    help="Limits on sizes that the reference model checks.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
+def run(model: str, **options: Any) -> int:
+    """Run MODEL (MLIR, .tosa or JSON) on the TOSA reference model.
+
+    Inputs come from .npy and .npz files or --random; without -o a summary is printed only.
+    """
+    from tosa_convert.cli.running import run_command
+
+    return run_command(model, options)

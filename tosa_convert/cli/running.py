@@ -1,0 +1,239 @@
+"""What the verbs that run programs share: inputs from files, results into files, summaries."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from tosa_convert.errors import fail
+from tosa_convert.files import file_error, replace_file
+from tosa_convert.graph.model import Graph
+from tosa_convert.refmodel.arrays import Array, match
+from tosa_convert.refmodel.inputs import random_inputs
+from tosa_convert.refmodel.runner import as_graph, input_slots
+from tosa_convert.refmodel.runner import run as run_model
+
+
+def load_array(path: str) -> Array:
+    """One array from an `.npy`; raises TosaConvertError("file-error")."""
+    try:
+        array: Array = np.load(path, allow_pickle=False)
+    except OSError as error:
+        raise file_error(path, error, "read") from None
+    except (ValueError, EOFError) as error:
+        raise fail("file-error", path, f"it is no .npy: {error}") from None
+    if not isinstance(array, np.ndarray):
+        raise fail("file-error", path, "it holds several arrays, expected one .npy")
+    return array
+
+
+def load_npz(path: str | os.PathLike[str]) -> dict[str, Array]:
+    """The arrays of an `.npz` by name; raises TosaConvertError("file-error")."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise fail("file-error", os.fspath(path), "it is one array, expected an .npz")
+            return {name: archive[name] for name in archive.files}
+    except OSError as error:
+        raise file_error(path, error, "read") from None
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise fail("file-error", os.fspath(path), f"it is no .npz: {error}") from None
+
+
+def save_npz(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:
+    """Write arrays by name; the same arrays give the same bytes, and the file is replaced whole."""
+    buffer = io.BytesIO()
+    write_npz(buffer, arrays.items())
+    replace_file(path, [buffer.getbuffer()])
+
+
+def write_npz(file: Any, arrays: Iterable[tuple[str, Array]]) -> None:
+    """Write arrays one after the other into an open file; nothing depends on the clock."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for name, array in arrays:
+            entry = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+            with archive.open(entry, "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+
+
+def gather_inputs(given: Iterable[str], names: list[str]) -> dict[str, Array]:
+    """The arrays that the -i options name."""
+    arrays: dict[str, Array] = {}
+    for text in given:
+        name, equals, path = text.partition("=")
+        if equals and not os.path.exists(text):
+            new = {name: load_array(path)}
+        elif text.endswith(".npy"):
+            if len(names) != 1:
+                raise click.UsageError(
+                    f"-i {text}: the model has {len(names)} inputs ({', '.join(names)}); "
+                    f"write -i NAME={text}"
+                )
+            new = {names[0]: load_array(text)}
+        else:
+            new = load_npz(text)
+        for key in new:
+            if key in arrays:
+                raise click.UsageError(f'input "{key}" is given twice')
+        arrays.update(new)
+    return arrays
+
+
+def model_and_inputs(model: str, options: Mapping[str, Any]) -> tuple[Graph, dict[str, Array]]:
+    """The program and an array for each of its inputs, checked.
+
+    Raises TosaConvertError.
+    """
+    graph = as_graph(model, func=options["func"])
+    slots = input_slots(graph)
+    arrays = gather_inputs(options["inputs"], [slot.key for slot in slots])
+    if options["random"] is not None:
+        arrays = {**random_inputs(graph, slots, options["random"]), **arrays}
+    elif not arrays and slots:
+        raise click.UsageError(
+            "no inputs: give -i NAME=FILE.npy, -i FILE.npz or --random SEED; it takes "
+            + ", ".join(map(str, slots))
+        )
+    return graph, match(slots, arrays)
+
+
+def described(arrays: Mapping[str, Array]) -> list[dict[str, Any]]:
+    """Name, type, shape and range of each array."""
+    rows = []
+    for name, array in arrays.items():
+        row: dict[str, Any] = {
+            "name": name,
+            "dtype": str(array.dtype),
+            "shape": list(array.shape),
+        }
+        if array.size:
+            wide = array.astype(np.float64) if array.dtype.kind not in "biu" else array
+            with np.errstate(invalid="ignore"):
+                row["min"], row["max"] = _plain(np.min(wide)), _plain(np.max(wide))
+        rows.append(row)
+    return rows
+
+
+def _plain(value: Any) -> Any:
+    number = value.item()
+    return number if not isinstance(number, float) or np.isfinite(number) else str(number)
+
+
+def run_command(model: str, options: Mapping[str, Any]) -> int:
+    """`run`, once its modules are loaded."""
+    from tosa_convert.refmodel.intermediates import iterate, save_to_folder
+    from tosa_convert.refmodel.runner import with_variables
+
+    graph, arrays = model_and_inputs(model, options)
+    states = load_npz(options["variables"]) if options["variables"] else {}
+    if options["pattern"] and not options["intermediates"]:
+        raise click.UsageError("--pattern chooses among --intermediates DIR|NPZ")
+    # A flatbuffer runs as it is; everything else as what it converts to.
+    result = run_model(
+        model if _runs_as_it_is(model) else graph,
+        arrays,
+        variables=states,
+        precise=options["precise"],
+        bounds=options["bounds"] is not None,
+        level=options["level"],
+        timeout=options["timeout"],
+    )
+    if options["save_variables"] and graph_has_hidden_state(graph, result.variables):
+        raise fail(
+            "unsupported-operator",
+            model,
+            "variables are written inside control flow; their final state cannot be had",
+        )
+    summary: dict[str, Any] = {
+        "outputs": described(result.outputs),
+        "variables": described(result.variables),
+        "seconds": round(result.seconds, 3),
+    }
+    for option, content in (
+        ("output", result.outputs),
+        ("bounds", result.bounds),
+        ("save_variables", result.variables),
+        ("save_inputs", arrays),
+    ):
+        if options[option]:
+            save_npz(options[option], content)
+    if options["intermediates"]:
+        items = iterate(
+            with_variables(graph, states),
+            arrays,
+            options["pattern"] or ("*",),
+            precise=options["precise"],
+            level=options["level"],
+            timeout=options["timeout"],
+            batch_bytes=options["batch_mib"] << 20,
+        )
+        target = options["intermediates"]
+        if target.endswith(".npz"):
+            rows = _save_to_npz(items, Path(target))
+        else:
+            rows = save_to_folder(items, Path(target))
+        summary["intermediates"] = {"count": len(rows), "path": target}
+    _print(summary, options["as_json"])
+    return 0
+
+
+def graph_has_hidden_state(graph: Graph, known: Mapping[str, Any]) -> bool:
+    """Whether a variable's state after the run is not among the known ones."""
+    from tosa_convert.refmodel.runner import variables_of
+
+    return any(name not in known for name in variables_of(graph))
+
+
+def _runs_as_it_is(model: str) -> bool:
+    from tosa_convert.files import map_file
+    from tosa_convert.formats import sniff
+
+    return sniff(map_file(model), model) == "tosa"
+
+
+def _save_to_npz(items: Iterator[Any], path: Path) -> list[dict[str, Any]]:
+    """Every array by name as it comes, and `manifest` (JSON as bytes): operator and location."""
+    rows: list[dict[str, Any]] = []
+
+    def arrays() -> Iterator[tuple[str, Array]]:
+        for item in items:
+            for key, array in item.arrays.items():
+                rows.append(
+                    {"name": key, "operator": item.operator, "location": item.location}
+                )
+                yield key, array
+        text = json.dumps({"tensors": rows})
+        yield "manifest.json", np.frombuffer(text.encode(), np.uint8)
+
+    beside = path.with_name(path.name + ".part")
+    try:
+        with open(beside, "wb") as file:
+            write_npz(file, arrays())
+        os.replace(beside, path)
+    except OSError as error:
+        raise file_error(path, error, "written") from None
+    finally:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+    return rows
+
+
+def _print(summary: Mapping[str, Any], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(summary, indent=1))
+        return
+    for kind in ("outputs", "variables"):
+        for row in summary[kind]:
+            span = f" {row['min']} .. {row['max']}" if "min" in row else ""
+            click.echo(f"{kind[:-1]} {row['name']}: {row['dtype']}{row['shape']}{span}")
+    if "intermediates" in summary:
+        click.echo("{count} intermediates in {path}".format(**summary["intermediates"]))
