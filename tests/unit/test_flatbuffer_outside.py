@@ -187,14 +187,38 @@ def test_a_1_1_file_says_which_reader_it_needs() -> None:
     assert outside.read(encode(made))["compatibility"]["features"] == 2
 
 
-#: A graph that returns its argument: x: FP32, shape [2]. Offsets are relative to where they stand.
-BY_HAND = bytes.fromhex("""
-    10000000 544f5341                             # 0: root table at 16; identifier "TOSA"
-    0800 0c00 0400 0800                           # 8: vtable of 8, table of 12: version 4, regions 8
-    08000000 08000000 28000000                    # 16: graph: vtable 8 back, version at 28, regions at 64
-    14000000                                      # 28: version: vtable at 28 - 20 = 8? no: see 48
-    01000000 00000000 00000000 00000000           # 32: _major 1, _minor 0, _patch 0, _draft false
-""".replace("#", "\n#").replace("\n#", "#") if False else "")  # fmt: skip
+#: A graph that returns its argument x, FP32 of shape [2]. An offset counts from where it stands.
+BY_HAND = """
+    10000000 544f5341                   #   0 the root table is at 16; identifier "TOSA"
+    0800 0c00 0400 0800                 #   8 vtable of the graph: 8 bytes; version at 4, regions at 8
+    08000000 14000000 24000000          #  16 graph: vtable 8 back; version at 40; regions at 60
+    0c00 1400 0400 0800 0c00 1000       #  28 vtable of the version: four slots
+    0c000000 01000000 00000000 00000000 #  40 version: 1, 0, 0
+    00 000000                           #  56 ... not a draft; padding
+    01000000 0c000000                   #  60 regions: one, at 76
+    0800 0c00 0400 0800                 #  68 vtable of the region
+    08000000 70000000 04000000          #  76 region: name at 192; blocks at 88
+    01000000 14000000                   #  88 blocks: one, at 112
+    0e00 1400 0400 0000 0800 0c00 1000  #  96 vtable of the block: no operators, no shapes
+    0000                                # 110 padding
+    10000000 4c000000 0c000000          # 112 block: name at 192; tensors at 132
+    10000000 0c000000                   # 124 ... inputs at 140; outputs at 140, the same list
+    01000000 18000000                   # 132 tensors: one, at 160
+    01000000 28000000                   # 140 names: one, at 184
+    0a00 1000 0400 0800 0c00 0000       # 148 vtable of the tensor: name, shape, type; padding
+    0c000000 14000000 08000000 07000000 # 160 tensor: name at 184; shape at 176; FP32
+    01000000 02000000                   # 176 shape: one dimension, 2
+    01000000 78 000000                  # 184 "x"
+    04000000 6d61696e 00 000000         # 192 "main"
+"""
+
+
+def test_a_file_written_by_hand_reads_as_its_comments_say() -> None:
+    data = bytes.fromhex("".join(line.partition("#")[0] for line in BY_HAND.splitlines()))
+    assert len(data) == 204
+    expected = graph("x", "x", [tensor("x", shape=(2,))], [])
+    assert compare(read(data), expected, version=True) is None
+    assert read(data).version == V1_0
 
 
 @pytest.mark.parametrize("make", GRAPHS)

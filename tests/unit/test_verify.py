@@ -215,6 +215,7 @@ REFUSED: list[tuple[str, Break, str, str]] = [
     ("data of a type", field("k", data=ints("INT8", 3)), "malformed-tensor", "INT8 data in a INT4"),
     ("INT4 of -8", field("k", data=Constant(dtype("INT4"), 3, b"\x81\x07")), "int4-minus-8", "-8"),
     ("rank -1", field("open", rank=-1), "malformed-tensor", "rank -1"),
+    ("rank 2^31", field("open", rank=2**31), "malformed-tensor", "rank 2147483648"),
     ("too few sizes", field("to", rank=5), "data-length", "4 sizes in a shape of 5"),
     ("sizes of a type", field("to", data=ints("INT32", 4)), "malformed-tensor", "INT32"),
 ]  # fmt: skip

@@ -14,6 +14,7 @@ import traceback
 import click
 
 from tosa_convert.cli.convert import convert
+from tosa_convert.cli.extract import extract
 from tosa_convert.cli.run import run as run_verb
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.version import __version__
@@ -31,6 +32,7 @@ def tosa_flatbuffer() -> None:
 
 tosa_flatbuffer.add_command(convert)
 tosa_flatbuffer.add_command(run_verb)
+tosa_flatbuffer.add_command(extract)
 
 
 def run(command: click.Command, arguments: list[str] | None = None) -> int:

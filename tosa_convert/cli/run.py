@@ -26,7 +26,9 @@ def input_options(command: Any) -> Any:
             metavar="SEED",
             help="Random values, within ranges by element type, for inputs that are not given.",
         ),
-        click.option("--func", metavar="NAME", help="The function to run, where there are several."),
+        click.option(
+            "--func", metavar="NAME", help="The function to run, where there are several."
+        ),
         click.option(
             "--timeout",
             type=float,

@@ -207,9 +207,7 @@ def _save_to_npz(items: Iterator[Any], path: Path) -> list[dict[str, Any]]:
     def arrays() -> Iterator[tuple[str, Array]]:
         for item in items:
             for key, array in item.arrays.items():
-                rows.append(
-                    {"name": key, "operator": item.operator, "location": item.location}
-                )
+                rows.append({"name": key, "operator": item.operator, "location": item.location})
                 yield key, array
         text = json.dumps({"tensors": rows})
         yield "manifest.json", np.frombuffer(text.encode(), np.uint8)

@@ -488,7 +488,15 @@ class _Writer:
 
     def place_strings(self) -> None:
         """Each string: its length, its bytes, a terminating zero, and on to a multiple of 4."""
-        encoded = [text.encode() for text in self.strings.ids]
+        try:
+            encoded = [text.encode() for text in self.strings.ids]
+        except UnicodeEncodeError as error:
+            raise fail(
+                "value-out-of-range",
+                "",
+                f"the text {error.object[:200]!a} holds half a character, which UTF-8 does not have",
+                "rename what is called that",
+            ) from None
         lengths = np.array([len(text) for text in encoded], np.int64)
         sizes = 4 + (lengths // 4 + 1) * 4
         first = len(self.out)

@@ -346,8 +346,8 @@ class _Verifier:
     def shape(self, where: str, key: str, shape: Shape) -> None:
         if shape.name != key:
             self.say("malformed-tensor", where, f'its name is "{shape.name}"')
-        if shape.rank < 0:
-            self.say("malformed-tensor", where, f"rank {shape.rank}")
+        if not 0 <= shape.rank <= INT32_MAX:
+            self.say("malformed-tensor", where, f"rank {shape.rank}, expected 0 to {INT32_MAX}")
         elif shape.data is not None and shape.data.count != shape.rank:
             self.say("data-length", where, f"{shape.data.count} sizes in a shape of {shape.rank}")
         elif shape.data is not None and shape.data.dtype is not INT64:

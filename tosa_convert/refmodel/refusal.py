@@ -24,6 +24,9 @@ _TRACE: Final = re.compile(
     r"Evaluating node_(?P<id>\d+),\s*(?P<type>\w+), output tensor=(?P<output>.*)$", re.MULTILINE
 )
 _CREATE: Final = re.compile(r"Creating operator id_(?P<id>\d+),\s*(?P<type>\w+),", re.MULTILINE)
+_LACKING: Final = re.compile(
+    r"could not allocate op\s+(?P<what>\w+ .*?)(?:SubgraphTraverser|$)", re.M
+)
 _TENSOR: Final = re.compile(r"[Tt]ensor (?P<name>\S+) ")
 
 #: Exit codes of the program, apart from signals.
@@ -43,6 +46,14 @@ def explain(graph: Graph, ended: Ended, trace: str) -> Finding:
             where = f"{operator.location}: {where}"
         shapes = f"; {signature(block, operator)}"
     sentence = _sentence(text, check)
+    lacking = _LACKING.search(text)
+    if lacking is not None:
+        return Finding(
+            "refmodel-refused",
+            where,
+            f"the reference model has no {lacking['what']}{shapes}",
+            "TOSA does not define the operator for these element types and ranks",
+        )
     if check is not None:
         kind = (
             "for this data the specification leaves the result unpredictable"
@@ -53,9 +64,7 @@ def explain(graph: Graph, ended: Ended, trace: str) -> Finding:
             "refmodel-refused",
             where,
             f"{kind}: {sentence or 'no reason given'}{shapes}",
-            f"rule: not {check['rule']} ({check['name']}:{check['line']})"
-            if "ERROR_IF" in check[0] or "LEVEL" in check[0]
-            else f"rule: {check['rule']} ({check['name']}:{check['line']})",
+            f"{_rule(check)} ({check['name']}:{check['line']})",
         )
     if sentence:
         return Finding(
@@ -68,6 +77,14 @@ def explain(graph: Graph, ended: Ended, trace: str) -> Finding:
         where,
         f"the reference model ended with {ending}: {tail or 'it said nothing'}{shapes}",
     )
+
+
+def _rule(check: re.Match[str]) -> str:
+    """The condition that must hold."""
+    forbidden = "ERROR_IF" in check[0]
+    if check["rule"] == "true":
+        return "rule"
+    return f"rule: not {check['rule']}" if forbidden else f"rule: {check['rule']}"
 
 
 def signature(block: Block, operator: Operator) -> str:

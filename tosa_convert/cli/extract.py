@@ -1,0 +1,56 @@
+"""`extract`: a part of a program as a file of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from tosa_convert.graph.model import Graph
+
+CONTEXT = {"help_option_names": ["-h", "--help"]}
+
+
+@click.command("extract", context_settings=CONTEXT)
+@click.argument("model", type=click.Path())
+@click.option(
+    "--outputs", multiple=True, required=True, metavar="T[,T]", help="Tensors that become outputs."
+)
+@click.option("--inputs", multiple=True, metavar="S[,S]", help="Tensors that become inputs.")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(),
+    help="The file; its extension is its format.",
+)
+@click.option("--func", metavar="NAME", help="The function to cut, where there are several.")
+def extract(
+    model: str, outputs: tuple[str, ...], inputs: tuple[str, ...], output: str, func: str | None
+) -> int:
+    """Cut the part of MODEL that computes --outputs, from --inputs and its own inputs."""
+    from tosa_convert import api
+    from tosa_convert.graph.extract import extract as cut
+    from tosa_convert.refmodel.runner import as_graph
+
+    api.refuse_same_file(model, output)
+    graph = as_graph(model, func=func)
+    result = cut(graph, split_names(graph, outputs), split_names(graph, inputs))
+    api.save(result, output)
+    computed = sum(bool(op.inputs) for op in result.main.operators)
+    click.echo(
+        f"{output}: {computed} operators, inputs {', '.join(result.main.inputs) or 'none'}, "
+        f"outputs {', '.join(result.main.outputs)}",
+        err=True,
+    )
+    return 0
+
+
+def split_names(graph: Graph, texts: tuple[str, ...]) -> list[str]:
+    """Names separated by commas; a name that has a comma itself is taken whole."""
+    names: list[str] = []
+    for text in texts:
+        whole = text in graph.main.tensors or text in graph.main.shapes
+        names += [text] if whole else [part for part in text.split(",") if part]
+    return names
