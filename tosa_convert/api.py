@@ -143,6 +143,31 @@ def weights_folder(path: PathLike) -> Path:
     return Path(path).with_suffix(".weights")
 
 
+def export_weights(graph: Graph, folder: PathLike, *, larger_than: int = 0) -> int:
+    """Write the constants of more than `larger_than` bytes into a folder; returns how many."""
+    from tosa_convert.weights.write import write
+
+    _check(graph)
+    left = write(graph, folder, larger_than=larger_than, producer=producer())
+    return sum(1 for _ in graph.constants()) - sum(1 for _ in left.constants())
+
+
+def import_weights(
+    graph: Graph, folder: PathLike, *, accept_changed_weights: bool = False
+) -> Graph:
+    """The graph with the constants of a folder in place of its own; shapes and types must agree."""
+    from tosa_convert.weights.read import read
+
+    return read(graph, folder, accept_changed=accept_changed_weights)
+
+
+def strip_weights(graph: Graph, *, keep_small: bool = True) -> Graph:
+    """The graph with zeros for weights; constants of a few elements stay unless not `keep_small`."""
+    from tosa_convert.weights.strip import strip
+
+    return strip(graph, keep_small=keep_small)
+
+
 def read_module(
     module_or_func: Any,
     *,
@@ -238,7 +263,7 @@ def save(
         from tosa_convert.weights.write import write
 
         _check(graph)
-        written = write(graph, weights_folder(path), larger_than=beside)
+        written = write(graph, weights_folder(path), larger_than=beside, producer=producer())
     pieces = render(
         written,
         kind,

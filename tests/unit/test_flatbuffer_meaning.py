@@ -68,7 +68,7 @@ CASES: dict[str, tuple[Callable[[Fields], None], str, str, str]] = {
                     f"{MAIN} operator #0", "operator code 0 (UNKNOWN)"),
     "operator 9999": (lambda r: operator(r, 8, op=9999), "unsupported-operator",
                       f"{MAIN} operator #8", "operator code 9999 is not"),
-    "others' attributes": (lambda r: operator(r, 5, attribute_type=2, attribute={}),
+    "others' attributes": (lambda r: operator(r, 5, attribute_type=2, attribute={"acc_type": 5}),
                            "malformed-operator", f"{MAIN} operator #5",
                            "TRANSPOSE has attributes of AvgPool2dAttribute, expected TransposeAttribute"),
     "attributes 255": (lambda r: operator(r, 0, attribute_type=255), "malformed-operator",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from tosa_convert import api
+from tosa_convert.consumers import CONSUMERS, weights_for
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.files import STANDARD, gathered, map_file, read_standard_input
 from tosa_convert.formats import EXTENSIONS, FORMATS, MLIR_FORMATS, Format, of_path, sniff
@@ -61,6 +62,12 @@ Options = dict[str, Any]
     help="Where constants go: inside the flatbuffer, behind it, or inside unless it would pass 2 GiB.",
 )
 @click.option(
+    "--for",
+    "consumer",
+    type=click.Choice(list(CONSUMERS)),
+    help="A program that is to read the output; a form it does not open is refused.",
+)
+@click.option(
     "--narrow",
     metavar="TYPES",
     default="",
@@ -86,6 +93,8 @@ Options = dict[str, Any]
 def convert(inputs: tuple[str, ...], output: str | None, **options: Any) -> int:
     """Convert TOSA programs between MLIR text, MLIR bytecode, flatbuffers and JSON."""
     to = _target(options)
+    if options["consumer"] is not None:
+        options["weights"] = weights_for(options["consumer"], options["weights"])
     paths = list(inputs) or [STANDARD]
     if len(paths) > 1 or os.path.isdir(paths[0]):
         return _convert_many(paths, output, to, options)

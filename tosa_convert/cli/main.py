@@ -6,6 +6,7 @@ Exit codes: 0 done; 1 a check found a difference; 2 usage; 3 bad input; 4 valid 
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import sys
@@ -13,9 +14,6 @@ import traceback
 
 import click
 
-from tosa_convert.cli.convert import convert
-from tosa_convert.cli.extract import extract
-from tosa_convert.cli.run import run as run_verb
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.version import __version__
 
@@ -23,16 +21,38 @@ EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
 _ISSUES = "please report it with the command and, if you can share it, the input"
 
+#: Verb -> the module that has it, under the verb's name. Imported when the verb is used.
+VERBS = {
+    "convert": "tosa_convert.cli.convert",
+    "extract": "tosa_convert.cli.extract",
+    "repack": "tosa_convert.cli.repack",
+    "run": "tosa_convert.cli.run",
+    "weights": "tosa_convert.cli.weights",
+}
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+
+class _Verbs(click.Group):
+    """The verbs, imported one at a time: a short command should not wait for the others."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        return verb(cmd_name)
+
+
+def verb(name: str) -> click.Command:
+    """The command of a verb."""
+    found: click.Command = getattr(importlib.import_module(VERBS[name]), name)
+    return found
+
+
+@click.command(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="tosa-flatbuffer")
 def tosa_flatbuffer() -> None:
     """Convert, inspect and check TOSA programs: MLIR, flatbuffers, JSON."""
-
-
-tosa_flatbuffer.add_command(convert)
-tosa_flatbuffer.add_command(run_verb)
-tosa_flatbuffer.add_command(extract)
 
 
 def run(command: click.Command, arguments: list[str] | None = None) -> int:
@@ -69,4 +89,4 @@ def main() -> None:
 
 def main_convert() -> None:
     """`tosa-flatbuffer-convert`."""
-    sys.exit(run(convert))
+    sys.exit(run(verb("convert")))

@@ -58,11 +58,12 @@ def save_npz(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:
 
 def write_npz(file: Any, arrays: Iterable[tuple[str, Array]]) -> None:
     """Write arrays one after the other into an open file; nothing depends on the clock."""
+    write_array: Any = np.lib.format.write_array
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         for name, array in arrays:
             entry = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
             with archive.open(entry, "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+                write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
 def gather_inputs(given: Iterable[str], names: list[str]) -> dict[str, Array]:

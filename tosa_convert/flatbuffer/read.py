@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from enum import IntEnum
+from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError, fail
 from tosa_convert.flatbuffer.check import Columns, Positions
 from tosa_convert.flatbuffer.layout import ATTRIBUTES, ENUMS, ROOT, TABLES
 from tosa_convert.graph.constant import Constant
@@ -24,6 +26,8 @@ from tosa_convert.graph.model import (
     SoftwareVersion,
     Tensor,
     Version,
+    block_path,
+    quoted,
 )
 from tosa_convert.graph.opset import (
     BY_CODE,
@@ -51,7 +55,8 @@ def read(buffer: Any, where: str = "") -> Graph:
 
     The graph's constants are views of `buffer`; whoever gives a mapped file keeps it unchanged.
     Raises TosaConvertError with all findings of the first kind that occurs: first the file's
-    structure, then its version, then operators, tensors and shapes.
+    structure, then its version, then operators, tensors and shapes. Of more than MAX_FINDINGS, the
+    first ones.
     """
     view = memoryview(buffer).cast("B")
     try:
@@ -151,12 +156,12 @@ class _Reader:
         owners = [
             region for region, count in zip(regions, counts, strict=True) for _ in range(count)
         ]
-        paths = [
-            f'region "{region}" block "{name}"' for region, name in zip(owners, names, strict=True)
-        ]
-        operators = _split(self.operators(operator_tables, paths, operator_counts), operator_counts)
-        tensors = _split(self.tensors(tensor_tables, paths, tensor_counts), tensor_counts)
-        shapes = _split(self.shapes(shape_tables, paths, shape_counts), shape_counts)
+        paths = [block_path(region, name) for region, name in zip(owners, names, strict=True)]
+        operators = _split(
+            self.operators(operator_tables, _Members(paths, operator_counts)), operator_counts
+        )
+        tensors = _split(self.tensors(tensor_tables, _Members(paths, tensor_counts)), tensor_counts)
+        shapes = _split(self.shapes(shape_tables, _Members(paths, shape_counts)), shape_counts)
         blocks = []
         for index, name in enumerate(names):
             block = Block(name, list(inputs[index]), list(outputs[index]), operators[index])
@@ -182,10 +187,12 @@ class _Reader:
 
     def say(self, code: str, where: str, message: str, hint: str = "") -> None:
         self.findings.append(Finding(code, where, message, hint))
+        if len(self.findings) == MAX_FINDINGS:
+            raise TosaConvertError(self.findings)
 
     # -- operators ----------------------------------------------------------------------------
 
-    def operators(self, tables: Positions, paths: list[str], counts: list[int]) -> list[Operator]:
+    def operators(self, tables: Positions, members: _Members) -> list[Operator]:
         codes, kinds, attribute_at, inputs, outputs, location_at = self.table(
             "TosaOperator",
             tables,
@@ -201,11 +208,10 @@ class _Reader:
         for index, (code, kind) in enumerate(zip(codes, kinds, strict=True)):
             spec = _SPECS.get((code, kind))
             if spec is None:
-                where = _member(paths, counts, index, "operator")
-                self.bad_operator(where, code, kind)
+                self.bad_operator(members.path(index, "operator"), code, kind)
                 spec = IDENTITY
             specs.append(spec)
-        attributes = self.attributes(specs, np.array(kinds, np.int64), attribute_at, paths, counts)
+        attributes = self.attributes(specs, np.array(kinds, np.int64), attribute_at, members)
         return list(map(Operator, specs, inputs, outputs, attributes, locations))
 
     def bad_operator(self, where: str, code: int, kind: int) -> None:
@@ -241,40 +247,37 @@ class _Reader:
         specs: list[OperatorSpec],
         kinds: Positions,
         places: Positions,
-        paths: list[str],
-        counts: list[int],
+        members: _Members,
     ) -> list[dict[str, AttributeValue]]:
         results: list[dict[str, AttributeValue]] = [{} for _ in specs]
         for kind in np.unique(kinds).tolist():
             if kind not in BY_CODE or not BY_CODE[kind].attributes:
                 continue
             spec = BY_CODE[kind]
-            members = np.flatnonzero((kinds == kind) & (places >= 0))
+            present = np.flatnonzero((kinds == kind) & (places >= 0))
             for index in np.flatnonzero((kinds == kind) & (places < 0)).tolist():
                 self.say(
                     "malformed-operator",
-                    _member(paths, counts, index, f"operator {spec}"),
+                    members.path(index, f"operator {spec}"),
                     "it has no attributes",
                 )
-            if not len(members):
+            if not len(present):
                 continue
             table = f"{spec.table}Attribute"
             names = [row.name for row in spec.attributes]
-            at = self.columns.follow(places[members], table)
+            at = self.columns.follow(places[present], table)
             found = self.table(table, at, *names)
             for row, column in zip(spec.attributes, found, strict=True):
                 convert = _CONVERT.get(row.kind)
-                for index, value in zip(members.tolist(), column, strict=True):
+                for index, value in zip(present.tolist(), column, strict=True):
                     if convert is not None:
                         value = convert(value)
                     elif row.enum is not None:
                         value = self.enum_value(
-                            row.enum, value, row.name, paths, counts, index, specs[index]
+                            row.enum, value, row.name, members, index, specs[index]
                         )
                     elif row.kind == "dtype":
-                        value = self.dtype_value(
-                            value, row.name, paths, counts, index, specs[index]
-                        )
+                        value = self.dtype_value(value, row.name, members, index, specs[index])
                     results[index][row.name] = value
         return results
 
@@ -283,8 +286,7 @@ class _Reader:
         enum: type[IntEnum],
         value: int,
         name: str,
-        paths: list[str],
-        counts: list[int],
+        members: _Members,
         index: int,
         spec: OperatorSpec,
     ) -> IntEnum:
@@ -293,7 +295,7 @@ class _Reader:
         except ValueError:
             self.say(
                 "malformed-operator",
-                _member(paths, counts, index, f"operator {spec}"),
+                members.path(index, f"operator {spec}"),
                 f'attribute "{name}" is {value}, expected '
                 + ", ".join(f"{member.name} ({int(member)})" for member in enum),
             )
@@ -303,8 +305,7 @@ class _Reader:
         self,
         value: int,
         name: str,
-        paths: list[str],
-        counts: list[int],
+        members: _Members,
         index: int,
         spec: OperatorSpec,
     ) -> DType:
@@ -312,7 +313,7 @@ class _Reader:
         if found is None:
             self.say(
                 "malformed-operator",
-                _member(paths, counts, index, f"operator {spec}"),
+                members.path(index, f"operator {spec}"),
                 f'attribute "{name}" is {_dtype_text(value)}',
             )
             return INT64
@@ -320,7 +321,7 @@ class _Reader:
 
     # -- tensors and shapes -------------------------------------------------------------------
 
-    def tensors(self, tables: Positions, paths: list[str], counts: list[int]) -> list[Tensor]:
+    def tensors(self, tables: Positions, members: _Members) -> list[Tensor]:
         fields = (
             "name",
             "shape",
@@ -355,7 +356,7 @@ class _Reader:
                 scale_offset,
                 scale_size,
             ) = row
-            where = f'{_member(paths, counts, index, "tensor")} "{name}"'
+            where = f"{members.path(index, 'tensor')} {quoted(name)}"
             dtype = DTYPE_BY_CODE.get(code)
             if dtype is None:
                 self.say("malformed-tensor", where, f"its type is {_dtype_text(code)}")
@@ -379,7 +380,7 @@ class _Reader:
                     tensor.scale.data = self.constant(
                         f"{where} scales", tensor.scale.dtype, blocks, dims, scales
                     )
-            elif scales is not None and len(scales):
+            elif scales is not None and len(scales) and not block and not scale_code:
                 self.say("malformed-tensor", where, "it has scales and no block shape")
             results.append(tensor)
         if len(results) != len(tables):
@@ -444,11 +445,11 @@ class _Reader:
         padding = len(data) - needed
         return Constant(dtype, count, data[:needed], padding=padding if padding < 8 else 0)
 
-    def shapes(self, tables: Positions, paths: list[str], counts: list[int]) -> list[Shape]:
+    def shapes(self, tables: Positions, members: _Members) -> list[Shape]:
         results = []
         columns = self.table("TosaShape", tables, "name", "rank", "data")
         for index, (name, rank, data) in enumerate(zip(*columns, strict=True)):
-            where = f'{_member(paths, counts, index, "shape")} "{name}"'
+            where = f"{members.path(index, 'shape')} {quoted(name)}"
             shape = Shape(name, rank)
             if data is not None and len(data):
                 if len(data) < 8 * rank:
@@ -485,13 +486,18 @@ def _split(values: list[Any], counts: Sequence[int]) -> list[list[Any]]:
     return parts
 
 
-def _member(paths: list[str], counts: list[int], index: int, kind: str) -> str:
-    """The path of member `index` of all blocks' members taken together."""
-    for path, count in zip(paths, counts, strict=True):
-        if index < count:
-            return f"{path} {kind} #{index}"
-        index -= count
-    raise IndexError(index)
+class _Members:
+    """The members of all blocks taken together: operators, tensors or shapes."""
+
+    def __init__(self, paths: list[str], counts: list[int]) -> None:
+        self.paths = paths
+        self.ends = list(accumulate(counts))
+
+    def path(self, index: int, kind: str) -> str:
+        """Where member `index` stands, for messages."""
+        block = bisect_right(self.ends, index)
+        start = self.ends[block - 1] if block else 0
+        return f"{self.paths[block]} {kind} #{index - start}"
 
 
 def _dtype_text(code: int) -> str:

@@ -73,14 +73,12 @@ class Plan:
         for start, constant in self.data:
             if self.out_of_line:
                 yield _ZEROS[: start - position]
-                padding = 0
             else:
-                padding = constant.padding
                 yield _ZEROS[: start - 4 - position]
-                yield _U32.pack(constant.nbytes + padding)
+                yield _U32.pack(constant.nbytes + constant.padding)
             yield from constant.chunks()
-            yield _ZEROS[:padding]
-            position = start + constant.nbytes + padding
+            yield _ZEROS[: constant.padding]
+            position = start + constant.nbytes + constant.padding
 
 
 def plan(graph: Graph, producer: SoftwareVersion, *, out_of_line: bool | None = None) -> Plan:
@@ -535,9 +533,10 @@ class _Writer:
                 struct.pack_into("<QQ", self.out, field, position, 0)
                 continue
             position += -position % TAIL_ALIGN
-            struct.pack_into("<QQ", self.out, field, position, tail.nbytes)
+            stored = tail.nbytes + tail.padding
+            struct.pack_into("<QQ", self.out, field, position, stored)
             data.append((position, tail))
-            position += tail.nbytes
+            position += stored
         return self.finished(data, position)
 
     def finished(self, data: list[tuple[int, Constant]], size: int) -> Plan:

@@ -220,7 +220,10 @@ class _Reader:
         """A tosa.variable."""
         attributes = operation.attributes
         label = symbol(operation)
-        shape = tuple(DYNAMIC if size < 0 else int(size) for size in attributes["var_shape"])
+        # The elements are of type index, whose -1 the bindings give as an unsigned number.
+        shape = tuple(
+            size if 0 <= size < 1 << 63 else DYNAMIC for size in map(int, attributes["var_shape"])
+        )
         element = self.types(
             self.ir.RankedTensorType.get([], attributes["type"].value, None, operation.location)
         )

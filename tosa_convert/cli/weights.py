@@ -1,0 +1,61 @@
+"""`weights export|import|strip`: a program's constants as files of their own, and without them."""
+
+from __future__ import annotations
+
+import click
+
+from tosa_convert import api
+
+_CONTEXT = {"help_option_names": ["-h", "--help"]}
+
+
+@click.group(context_settings=_CONTEXT)
+def weights() -> None:
+    """Take a program's weights out, put edited ones in, or strip them."""
+
+
+@weights.command("export", context_settings=_CONTEXT)
+@click.argument("source", type=click.Path(), metavar="IN")
+@click.option(
+    "-o", "--output", type=click.Path(), metavar="DIR", help="By default IN's stem with .weights."
+)
+@click.option(
+    "--larger-than",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="BYTES",
+    help="Leave smaller constants out.",
+)
+def export_weights(source: str, output: str | None, larger_than: int) -> None:
+    """Write a .npy for each constant, and a manifest."""
+    folder = output or api.weights_folder(source)
+    count = api.export_weights(api.load(source), folder, larger_than=larger_than)
+    click.echo(f"{count} constants in {folder}", err=True)
+
+
+@weights.command("import", context_settings=_CONTEXT)
+@click.argument("source", type=click.Path(), metavar="IN")
+@click.argument("folder", type=click.Path(file_okay=False), metavar="DIR")
+@click.option("-o", "--output", required=True, type=click.Path(), help="The new file.")
+@click.option("--accept-changed-weights", is_flag=True, help="Take weights that were edited.")
+def import_weights(source: str, folder: str, output: str, accept_changed_weights: bool) -> None:
+    """Put the constants of a folder into a program of the same shapes and types."""
+    api.refuse_same_file(source, output)
+    graph = api.import_weights(
+        api.load(source), folder, accept_changed_weights=accept_changed_weights
+    )
+    api.save(graph, output)
+
+
+@weights.command("strip", context_settings=_CONTEXT)
+@click.argument("source", type=click.Path(), metavar="IN")
+@click.option("-o", "--output", required=True, type=click.Path(), help="The new file.")
+@click.option("--all", "everything", is_flag=True, help="Also constants of a few elements.")
+def strip_weights(source: str, output: str, everything: bool) -> None:
+    """Replace the weights by zeros, so that a confidential model can go with a bug report.
+
+    Shapes, element types, names and small constants (zero points, shifts) stay as they are.
+    """
+    api.refuse_same_file(source, output)
+    api.save(api.strip_weights(api.load(source), keep_small=not everything), output)

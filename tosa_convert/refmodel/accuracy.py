@@ -1,0 +1,281 @@
+"""TOSA's accuracy rules: how far an operator's result may be from the exact one.
+
+The specification gives each floating-point operator a bound on its error in terms of the exact
+result, which the reference model computes in FP64 (precise mode), and for some of a second tensor,
+the bounds, which it computes from the absolute values of the operands (bounds mode). The rows below
+were read off the descriptors of the official tests, and the bounds were checked against the official
+verifier (tests/refmodel/test_accuracy.py). A rule judges one operator whose operands were exact: it
+says nothing about a network in which errors add up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from tosa_convert.graph.dtypes import DType, RoundingMode
+from tosa_convert.graph.model import Block, Graph, Operator, Tensor
+from tosa_convert.refmodel.arrays import Array
+
+#: Element type -> bits of the fraction, smallest normal, largest finite, whether it has infinity.
+FLOATS: Final[dict[str, tuple[int, float, float, bool]]] = {
+    "FP32": (23, 2.0**-126, (2 - 2.0**-23) * 2.0**127, True),
+    "FP16": (10, 2.0**-14, 65504.0, True),
+    "BF16": (7, 2.0**-126, (2 - 2.0**-7) * 2.0**127, True),
+    "FP8E4M3": (3, 2.0**-6, 448.0, False),
+    "FP8E5M2": (2, 2.0**-14, 57344.0, True),
+    "FP6E2M3": (3, 1.0, 7.5, False),
+    "FP6E3M2": (2, 0.25, 28.0, False),
+    "FP4E2M1": (1, 1.0, 6.0, False),
+}
+_SUBNORMALS_REQUIRED: Final = frozenset(("FP8E4M3", "FP8E5M2"))
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How far a result may be off.
+
+    kind: "exact", "ulp", "dot-product", "abs-error", "reduce-product", "max-relative", "steps".
+    amount: ulps, the multiple of the dot product's unit, products, or integer steps.
+    """
+
+    kind: str
+    amount: float = 0.0
+    base: float = 0.0
+    lower: float = 0.0
+    divisor: float = 1.0
+    magnitude: bool = False
+    floor: float = 0.0
+
+    @property
+    def needs_bounds(self) -> bool:
+        """Whether the bounds tensor is part of it."""
+        return self.kind in ("dot-product", "abs-error")
+
+    def __str__(self) -> str:
+        return self.kind if self.kind in ("exact", "abs-error") else f"{self.kind} {self.amount:g}"
+
+    def limits(
+        self, reference: Array, bounds: Array | None, kind: DType
+    ) -> tuple[Array, Array, Array]:
+        """Lowest and highest result allowed, and the bound on the error, for each element.
+
+        reference, bounds: float64, from the precise run. Where the bound is infinite or NaN every
+        result is allowed; where the reference is NaN so are the limits.
+        """
+        frac, least, most, _ = FLOATS[kind.name]
+        with np.errstate(all="ignore"):
+            error = self._error(reference, bounds, frac, least, most)
+            low, high = reference - error, reference + error
+            free = ~np.isfinite(error) & ~np.isnan(reference)
+            high = np.where(high > most, np.inf, high)
+            low = np.where(low > most, np.inf, low)
+            low = np.where(low < -most, -np.inf, low)
+            high = np.where(high < -most, -np.inf, high)
+            low, high = np.where(free, -np.inf, low), np.where(free, np.inf, high)
+        return low, high, error
+
+    def _error(
+        self, reference: Array, bounds: Array | None, frac: int, least: float, most: float
+    ) -> Array:
+        size = np.abs(reference)
+        if self.kind == "ulp":
+            return _ulp(size, frac, least) * self.amount
+        if self.kind == "reduce-product":
+            factor = math.expm1(self.amount * math.log1p(2.0 ** (-frac - 1)))
+            return np.asarray(size * factor)
+        if self.kind == "max-relative":
+            largest = float(np.nanmax(size, initial=0.0, where=np.isfinite(size)))
+            relative = np.full(size.shape, self.base * largest)
+            return np.maximum(relative, _ulp(size, frac, least) * self.amount)
+        if self.kind == "dot-product":
+            assert bounds is not None
+            unit = np.maximum(bounds * 2.0 ** (-1 - frac), least)
+            error = np.where(bounds == 0, 0.0, unit * self.amount)
+            overflow = bounds * (1 + self.amount * 2.0 ** (-1 - frac)) > most
+            return np.where(overflow | np.isnan(bounds), np.inf, error)
+        if self.kind == "abs-error":
+            assert bounds is not None
+            sized, value = (
+                (bounds, np.ones_like(bounds))
+                if self.magnitude
+                else (
+                    reference,
+                    bounds + self.base,
+                )
+            )
+            scaled = np.maximum(np.abs(sized), least)
+            if self.lower:
+                scaled = np.maximum(self.lower / value, scaled)
+            error = 2.0 ** int(-frac / self.divisor) * scaled * value
+            return np.maximum(error, self.floor)
+        return np.zeros(reference.shape)
+
+    def accepts(self, actual: Array, reference: Array, bounds: Array | None, kind: DType) -> Array:
+        """For each element whether the result is allowed. actual: any floating-point type."""
+        frac, least, _, has_infinity = FLOATS[kind.name]
+        found = actual.astype(np.float64)
+        low, high, error = self.limits(reference, bounds, kind)
+        with np.errstate(invalid="ignore"):
+            good = (found >= low) & (found <= high)
+            if kind.name not in _SUBNORMALS_REQUIRED:
+                nearest = np.minimum(np.abs(low), np.abs(high))
+                nearest = np.where((low <= 0) & (high >= 0), 0.0, nearest)
+                good |= (found == 0) & (nearest < least) & ~np.isnan(error)
+            free = ~np.isfinite(error)
+            if not has_infinity:
+                free |= np.isinf(low) | np.isinf(high)
+            good |= np.isnan(found) & free
+        return np.where(np.isnan(reference), np.isnan(found), good)
+
+
+def _ulp(size: Array, frac: int, least: float) -> Array:
+    """The unit in the last place of each value; that of the smallest normal below it, 0 for 0."""
+    finite = np.where(np.isfinite(size) & (size > 0), size, 1.0)
+    exponent = np.frexp(finite)[1] - 1
+    power = np.maximum(np.ldexp(1.0, exponent), least)
+    return np.where(np.isfinite(size) & (size > 0), power * 2.0**-frac, 0.0)
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+EXACT: Final = Rule("exact")
+_DOT: Final = frozenset(
+    _words(
+        "AVG_POOL2D AVG_POOL2D_ADAPTIVE CONV2D CONV3D DEPTHWISE_CONV2D TRANSPOSE_CONV2D FFT2D RFFT2D "
+        "MATMUL MATMUL_T MATMUL_T_BLOCK_SCALED CONV2D_BLOCK_SCALED REDUCE_SUM"
+    )
+)
+_ULPS: Final = {
+    "CEIL": 0.5,
+    "FLOOR": 0.5,
+    "ERF": 5.0,
+    "RECIPROCAL": 1.0,
+    "RSQRT": 2.0,
+    "CAST": 1.0,
+    "CAST_FROM_BLOCK_SCALED": 1.0,
+    "CAST_TO_BLOCK_SCALED": 1.0,
+}
+#: Operators that only move elements: what is allowed for an operand is allowed for the result.
+MOVES: Final = frozenset(
+    _words(
+        "CONCAT GATHER IDENTITY PAD RESHAPE REVERSE ROW_GATHER SCATTER SLICE TILE TRANSPOSE "
+        "VARIABLE_READ VARIABLE_WRITE"
+    )
+)
+_OneOf = Callable[[str], Rule]
+_FUNCTIONS: Final[dict[str, _OneOf]] = {
+    "SIGMOID": lambda kind: Rule("abs-error"),
+    "EXP": lambda kind: Rule("abs-error", base=3.0 if kind == "FP32" else 1.0),
+    "LOG": lambda kind: Rule("abs-error", lower=0.5),
+    "TANH": lambda kind: Rule("abs-error", lower=0.5, base=12.0 if kind == "FP32" else 4.0),
+    "COS": lambda kind: Rule("abs-error", base=1.0, divisor=2.0, magnitude=True),
+    "SIN": lambda kind: Rule(
+        "abs-error", base=2.0, divisor=2.0, magnitude=True, floor=math.pi * FLOATS[kind][1]
+    ),
+    "RESIZE": lambda kind: Rule("max-relative", 20.0, base=0.006),
+}
+
+
+def rule_of(block: Block, operator: Operator, output: str) -> Rule | None:
+    """The rule for an operator's output when its operands are exact; None where TOSA gives none."""
+    name = operator.spec.name
+    result = block.tensors.get(output)
+    if result is None or result.dtype.name not in FLOATS:
+        if (
+            name == "RESCALE"
+            and operator.attributes.get("rounding_mode") is RoundingMode.INEXACT_ROUND
+        ):
+            return Rule("steps", 1.0)
+        return EXACT
+    kind = result.dtype.name
+    if name in ("ADD", "SUB", "MUL"):
+        return Rule("ulp", 1.0 if kind == "BF16" else 0.5)
+    if name in _ULPS:
+        return Rule("ulp", _ULPS[name])
+    if name in _DOT:
+        return Rule("dot-product", _dot_amount(block, operator, result))
+    if name == "REDUCE_PRODUCT":
+        source = block.tensors[operator.inputs[0]]
+        axis = operator.attributes["axis"]
+        return Rule("reduce-product", float(source.shape[axis]) if source.shape else 1.0)  # type: ignore[index]
+    if name == "RESIZE" and getattr(operator.attributes["mode"], "name", "") == "NEAREST":
+        return EXACT
+    if name in _FUNCTIONS:
+        return _FUNCTIONS[name](kind)
+    if name in ("POW", "CUSTOM", "COND_IF", "WHILE_LOOP"):
+        return None
+    return EXACT
+
+
+def _dot_amount(block: Block, operator: Operator, result: Tensor) -> float:
+    """How many units a sum of products may be off: by its length and its accumulator."""
+    terms = dot_length(block, operator)
+    operands = [t for name in operator.inputs[:2] if (t := block.tensors.get(name)) is not None]
+    accumulator = operator.attributes.get("acc_type")
+    acc = accumulator.name if isinstance(accumulator, DType) else "FP32"
+    source = operands[0].dtype.name
+    if isinstance(accumulator, DType) or operator.spec.name == "REDUCE_SUM":
+        wide = acc if isinstance(accumulator, DType) else result.dtype.name
+        shorter = max(0, FLOATS[wide][0] - FLOATS[result.dtype.name][0])
+        terms = max(1, math.ceil(terms / 2.0**shorter))
+    elif result.dtype.name != "FP32":
+        terms = max(1, math.ceil(terms / 2.0 ** (23 - FLOATS[result.dtype.name][0])))
+    if source == result.dtype.name == "FP32":
+        return 6.0 * terms
+    return 2.0 * terms
+
+
+def dot_length(block: Block, operator: Operator) -> int:
+    """How many products an element of the result is the sum of."""
+    name = operator.spec.name
+    first = block.tensors[operator.inputs[0]].shape or ()
+    attributes = operator.attributes
+    if name == "AVG_POOL2D":
+        kernel = attributes["kernel"]
+        assert isinstance(kernel, tuple)
+        return math.prod(kernel)
+    if name == "AVG_POOL2D_ADAPTIVE":
+        return math.prod(first[1:3])
+    if name in ("MATMUL", "MATMUL_T", "MATMUL_T_BLOCK_SCALED"):
+        return first[-1]
+    if name == "REDUCE_SUM":
+        axis = attributes["axis"]
+        assert isinstance(axis, int)
+        return first[axis]
+    if name == "FFT2D":
+        return 2 * math.prod(first[1:])
+    if name == "RFFT2D":
+        return math.prod(first[1:])
+    position = 2 if name == "CONV2D_BLOCK_SCALED" else 1
+    weight = block.tensors[operator.inputs[position]].shape or ()
+    # Weights are [output, kernel..., input]; those of a depthwise one [kernel..., channel, multiple].
+    return math.prod(weight[:2]) if name == "DEPTHWISE_CONV2D" else math.prod(weight[1:])
+
+
+def rules(graph: Graph) -> dict[str, Rule]:
+    """The rule for each tensor of the main block on whose way at most one operator may err.
+
+    Tensors that are not in it inherit errors: no rule of TOSA's judges them.
+    """
+    block = graph.main
+    known: dict[str, Rule] = dict.fromkeys(block.inputs, EXACT)
+    known.update((name, EXACT) for name, tensor in block.tensors.items() if tensor.variable)
+    for operator in block.operators:
+        operands = [known.get(name) for name in operator.inputs if name in block.tensors]
+        for name in operator.outputs:
+            if None not in operands and all(rule == EXACT for rule in operands):
+                rule = rule_of(block, operator, name)
+                if rule is not None:
+                    known[name] = rule
+            elif operator.spec.name in MOVES and None not in operands:
+                different = {rule for rule in operands if rule is not None and rule != EXACT}
+                if len(different) == 1:
+                    known[name] = different.pop()
+    return known
