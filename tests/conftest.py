@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,14 +44,14 @@ def torch_mlir() -> Bindings:
 
 
 @pytest.fixture
-def parse(bindings: Bindings) -> Iterator[Any]:
+def parse(bindings: Bindings) -> Callable[[str], Any]:
     """Text -> module in a context of the bindings; the context lives as long as the test."""
     context = bindings.new_context()
 
     def parse_text(text: str) -> Any:
         return bindings.ir.Module.parse(text, context)
 
-    yield parse_text
+    return parse_text
 
 
 @pytest.fixture(scope="session")

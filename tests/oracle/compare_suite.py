@@ -59,9 +59,7 @@ def subset(cases: Iterable[official_suite.Case], each: int, seed: int) -> list[o
     for case in cases:
         by_operator[case.operator].append(case)
     random_source = random.Random(seed)
-    chosen = [
-        random_source.sample(found, min(each, len(found))) for found in by_operator.values()
-    ]
+    chosen = [random_source.sample(found, min(each, len(found))) for found in by_operator.values()]
     return sorted(case for some in chosen for case in some)
 
 

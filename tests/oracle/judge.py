@@ -14,16 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from outside_tools import (
-    MENDS,
-    Refused,
-    TosaOpt,
-    first_difference,
-    flatc_json,
-    operators_of,
-    reference_run,
-    simplified,
-)
+from file_json import MANY_VARIABLES, MENDS, first_difference, operators_of, simplified
+from outside_tools import Refused, TosaOpt, flatc_json, reference_run
 
 import tosa_convert as tc
 from tosa_convert.mlir.bindings import default_bindings
@@ -42,6 +34,7 @@ _VERIFIER: Final = re.compile(r"error: (?P<said>'tosa\.\w+' op .*)")
 #: What printed modules may differ in where names are generated, or the version is asked for.
 _NAME: Final = re.compile(r'tosa\.tensor_name = "(?:[^"\\]|\\.)*"')
 _STAMP: Final = re.compile(r'tosa\.fbs_version = "[^"]*"')
+_VARIABLE: Final = '  "tosa.variable"('
 
 
 @dataclass
@@ -149,7 +142,9 @@ class Judge:
         once = tc.export_tosa_func_to_flatbuffer(module)
         again = tc.export_tosa_func_to_flatbuffer(self.load(once))
         difference = "" if once == again else "the bytes differ: "
-        difference += str(tc.compare(tc.load(once), tc.load(again), locations=True, version=True) or "")
+        difference += str(
+            tc.compare(tc.load(once), tc.load(again), locations=True, version=True) or ""
+        )
         verdict.returned = verdict.check("round trip", difference)
         return verdict
 
@@ -207,8 +202,15 @@ class Judge:
 
 
 def show(module: Any) -> str:
-    """A module in generic form without locations."""
-    return str(module.operation.get_asm(print_generic_op_form=True))
+    """A module in generic form without locations; many variables in the order of their names."""
+    text = str(module.operation.get_asm(print_generic_op_form=True))
+    if text.count(_VARIABLE) > MANY_VARIABLES:
+        lines = text.splitlines()
+        declared = sorted(line for line in lines if line.startswith(_VARIABLE))
+        text = "\n".join(
+            lines[:1] + declared + [line for line in lines[1:] if line not in declared]
+        )
+    return text
 
 
 def plain(text: str) -> str:
@@ -235,7 +237,11 @@ def text_difference(expected: str, found: str) -> str:
     left, right = expected.splitlines(), found.splitlines()
     for number, (one, other) in enumerate(zip(left, right, strict=False), 1):
         if one != other:
-            start = next(i for i, pair in enumerate(zip(one + "\0", other + "\0", strict=False)) if pair[0] != pair[1])
+            start = next(
+                i
+                for i, pair in enumerate(zip(one + "\0", other + "\0", strict=False))
+                if pair[0] != pair[1]
+            )
             start = max(0, start - 40)
             return f"line {number}: ...{one[start:][:160]}... != ...{other[start:][:160]}..."
     return f"{len(left)} lines != {len(right)} lines"

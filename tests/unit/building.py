@@ -85,8 +85,14 @@ def example() -> Graph:
     return graph(
         "x",
         "y",
-        [tensor("x"), tensor("w", data=weight), tensor("s"), tensor("m", shape=(1, 3))]
-        + [shape("to", 3), tensor("y", shape=(3,))],
+        [
+            tensor("x"),
+            tensor("w", data=weight),
+            tensor("s"),
+            tensor("m", shape=(1, 3)),
+            shape("to", 3),
+            tensor("y", shape=(3,)),
+        ],
         [
             op("CONST", "", "w"),
             op("ADD", "x w", "s", 'loc("f.mlir":2:8)'),
@@ -118,7 +124,12 @@ def counting() -> Graph:
     return graph(
         "x",
         "sum",
-        [state, tensor("x", "INT32", (1,)), tensor("r", "INT32", (1,)), tensor("sum", "INT32", (1,))],
+        [
+            state,
+            tensor("x", "INT32", (1,)),
+            tensor("r", "INT32", (1,)),
+            tensor("sum", "INT32", (1,)),
+        ],
         [
             op("VARIABLE_READ", "v", "r"),
             op("ADD", "x r", "sum"),

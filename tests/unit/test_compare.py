@@ -167,7 +167,7 @@ DIFFERENT: list[tuple[str, Callable[[Graph], Any], str, str]] = [
     ("unranked", field("made", shape=()), f'{MAIN} operator #7 CUSTOM "made" shape', "None != ()"),
     ("rank", field("to", rank=3, data=None), f'{MAIN} operator #3 CONST_SHAPE "to" rank', "4 != 3"),
     ("sizes", field("to", data=shape("to", 1, 4, 4, 3).data),
-     f'{MAIN} operator #3 CONST_SHAPE "to" data', "element 3 is 0x0000000000000002 != 0x0000000000000003"),
+     f'{MAIN} operator #3 CONST_SHAPE "to" data', "element 3 is 0x0000000000000002 !="),
     ("kind", change_kind, f'{MAIN} operator #3 CONST_SHAPE "to" kind', "Shape != Tensor"),
     ("a bit", change_bit, f'{MAIN} operator #0 CONST "k" data', "element 2 is 0x07 != 0x06"),
     ("no data", field("k", data=None), f'{MAIN} operator #0 CONST "k" data', "!= None"),
@@ -220,7 +220,10 @@ def test_locations_and_versions_differ_only_where_asked_for() -> None:
     [
         (field("v", variable_name="total"), f"{MAIN} variables"),
         (field("v", data=None), f'{MAIN} variable "counter" data'),
-        (field("v", data=Constant(dtype("INT32"), 1, b"\6\0\0\0")), f'{MAIN} variable "counter" data'),
+        (
+            field("v", data=Constant(dtype("INT32"), 1, b"\6\0\0\0")),
+            f'{MAIN} variable "counter" data',
+        ),
         (field("v", shape=(2,), data=None), f'{MAIN} variable "counter" shape'),
         (field("r", variable=True, variable_name="r"), f"{MAIN} variables"),
     ],

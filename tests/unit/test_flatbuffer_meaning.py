@@ -70,7 +70,7 @@ CASES: dict[str, tuple[Callable[[Fields], None], str, str, str]] = {
                       f"{MAIN} operator #8", "operator code 9999 is not"),
     "others' attributes": (lambda r: operator(r, 5, attribute_type=2, attribute={"acc_type": 5}),
                            "malformed-operator", f"{MAIN} operator #5",
-                           "TRANSPOSE has attributes of AvgPool2dAttribute, expected TransposeAttribute"),
+                           "has attributes of AvgPool2dAttribute, expected TransposeAttribute"),
     "attributes 255": (lambda r: operator(r, 0, attribute_type=255), "malformed-operator",
                        f"{MAIN} operator #0", "attributes of type 255"),
     "no attributes": (without_attribute, "malformed-operator", f"{MAIN} operator CLAMP #4",
@@ -128,7 +128,8 @@ CASES: dict[str, tuple[Callable[[Fields], None], str, str, str]] = {
     "TOSA 0.80": (lambda r: version(r, 0, 80), "unsupported-version", "version",
                   "the file is TOSA 0.80.0, we read 1.0.0"),
     "TOSA 1.1": (lambda r: version(r, 1, 1), "unsupported-version", "version", "TOSA 1.1.0, we read"),
-    "TOSA 1.2": (lambda r: version(r, 1, 2, draft=True), "unsupported-version", "version", "1.2.0 draft"),
+    "TOSA 1.2": (lambda r: version(r, 1, 2, draft=True), "unsupported-version", "version",
+                 "1.2.0 draft"),
     "TOSA 2.0": (lambda r: version(r, 2, 0), "unsupported-version", "version", "TOSA 2.0.0"),
     "no version": (lambda r: r["version"].clear(), "unsupported-version", "version", "-1.-1.-1 draft"),
 }  # fmt: skip

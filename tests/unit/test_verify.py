@@ -298,7 +298,9 @@ def test_a_region_may_be_run_by_two_operators_or_twice_by_one() -> None:
 
 
 def test_deep_nesting_is_no_problem_and_a_long_cycle_is_found() -> None:
-    made = graph("c", "", [tensor("c", "BOOL", ())], [op("COND_IF", "c", then_graph="1", else_graph="1")])
+    made = graph(
+        "c", "", [tensor("c", "BOOL", ())], [op("COND_IF", "c", then_graph="1", else_graph="1")]
+    )
     for number in range(1, 3000):
         inner = op("COND_IF", "c", then_graph=str(number + 1), else_graph=str(number + 1))
         made.regions.append(region(str(number), "c", "", [tensor("c", "BOOL", ())], [inner]))

@@ -219,14 +219,24 @@ class Columns:
                     raise self.bad(where + 4 + error.start, f"{what} is not UTF-8") from None
         return [known[where] for where in at.tolist()]
 
-    def bytes_of(self, places: Positions, what: str) -> list[memoryview | None]:
-        """Each vector of bytes as a view; None where absent."""
+    def bytes_of(
+        self, places: Positions, what: str, *, once: bool = False
+    ) -> list[memoryview | None]:
+        """Each vector of bytes as a view, equal places as one view; None where absent.
+
+        once: charge a vector that is used many times only once.
+        """
         starts, lengths = self.vectors(places, 1, what)
+        # The length stands before the start, so vectors that start alike are one.
+        unique, first, inverse = np.unique(starts, return_index=True, return_inverse=True)
+        self.charge(int((lengths[first] if once else lengths).sum()) // 8, what)
+        views = [
+            self.buffer[start : start + length]
+            for start, length in zip(unique.tolist(), lengths[first].tolist(), strict=True)
+        ]
         return [
-            self.buffer[start : start + length] if place >= 0 else None
-            for place, start, length in zip(
-                places.tolist(), starts.tolist(), lengths.tolist(), strict=True
-            )
+            views[which] if place >= 0 else None
+            for place, which in zip(places.tolist(), inverse.tolist(), strict=True)
         ]
 
     def int_lists(self, places: Positions, what: str) -> list[tuple[int, ...]]:

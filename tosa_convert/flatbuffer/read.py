@@ -93,7 +93,8 @@ class _Reader:
                 case "[i32]":
                     results.append(columns.int_lists(places, what))
                 case "[u8]":
-                    results.append(columns.bytes_of(places, what))
+                    once = name.endswith("Attribute")
+                    results.append(columns.bytes_of(places, what, once=once))
                 case "[table]" | "table" | "union":
                     results.append(places)
                 case _:
@@ -268,6 +269,8 @@ class _Reader:
             at = self.columns.follow(places[present], table)
             found = self.table(table, at, *names)
             for row, column in zip(spec.attributes, found, strict=True):
+                if row.kind in ("element", "bytes"):
+                    column = _copied(column)
                 convert = _CONVERT.get(row.kind)
                 for index, value in zip(present.tolist(), column, strict=True):
                     if convert is not None:
@@ -406,6 +409,7 @@ class _Reader:
     def tail(self, where: str, offset: int, size: int) -> memoryview | None:
         """Data behind the flatbuffer."""
         file_size = self.columns.size
+        self.columns.charge(min(size, file_size) // 8, where)
         if offset > file_size or size > file_size - offset:
             self.say(
                 "missing-data",
@@ -500,6 +504,15 @@ class _Members:
         return f"{self.paths[block]} {kind} #{index - start}"
 
 
+def _copied(views: list[memoryview | None]) -> list[bytes]:
+    """Each view's bytes; those of one view are copied once. Nothing where there is no view."""
+    copies: dict[int, bytes] = {id(None): b""}
+    for view in views:
+        if id(view) not in copies:
+            copies[id(view)] = bytes(view or b"")
+    return [copies[id(view)] for view in views]
+
+
 def _dtype_text(code: int) -> str:
     name = _DTYPE_NAMES.get(code)
     if name is None:
@@ -517,8 +530,8 @@ _CONVERT: Final[dict[str, Any]] = {
     "i32": int,
     "i32s": tuple,
     "bool": bool,
-    "element": lambda view: b"" if view is None else bytes(view),
-    "bytes": lambda view: b"" if view is None else bytes(view),
+    "element": bytes,
+    "bytes": bytes,
     "string": str,
     "region": str,
 }

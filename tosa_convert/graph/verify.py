@@ -6,6 +6,7 @@ empty list, an adapter may rely on every rule here without checking again.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Final
 
 from tosa_convert.errors import MAX_FINDINGS, Finding
@@ -49,10 +50,8 @@ def verify(graph: Graph) -> list[Finding]:
     Of more than MAX_FINDINGS, the first ones.
     """
     verifier = _Verifier(graph)
-    try:
+    with contextlib.suppress(_Enough):
         verifier.run()
-    except _Enough:
-        pass
     return verifier.findings
 
 

@@ -26,6 +26,7 @@ from tosa_convert.graph.model import (
     SoftwareVersion,
     Tensor,
     Version,
+    quoted,
 )
 from tosa_convert.graph.opset import (
     BY_CODE,
@@ -48,9 +49,6 @@ READABLE: Final = (V1_0, Version(1, 0, 0, draft=True), V1_1_DRAFT)
 #: where it is empty, so a small file must not have millions of them.
 CONTAINER_BYTES: Final = 32
 CONTAINERS_FREE: Final = 1000
-
-#: Dimensions of a tensor. More would say nothing, and their product may take forever.
-MAX_RANK: Final = 64
 
 #: Offsets 0 and 1 cannot lie behind a flatbuffer: they mean that there is no such data.
 _NO_OFFSET: Final = 1
@@ -84,8 +82,8 @@ def read(buffer: Any, where: str = "") -> Graph:
     Nothing of `buffer` is kept. Beyond JSON, comments, unquoted keys, commas behind the last member
     and a byte order mark are accepted; a null field is an absent one.
 
-    Raises TosaConvertError with all findings that could be told independently, up to a hundred, each
-    with its line and column (in bytes) and the path of the field.
+    Raises TosaConvertError with all findings that could be told independently, the first MAX_FINDINGS
+    of them, each with its line and column (in bytes) and the path of the field.
     """
     with memoryview(buffer) as whole, whole.cast("B") as view:
         reader = _Reader(view)
@@ -234,7 +232,7 @@ class _Reader(Scanner):
             for value in values:
                 if value.name in seen:
                     self.say(
-                        f'two {kind}s of the block are called "{value.name}"',
+                        f"two {kind}s of the block are called {quoted(value.name)}",
                         code="duplicate-name",
                         at=start,
                     )
@@ -382,16 +380,9 @@ class _Reader(Scanner):
             found.get("variable", False),
             found.get("variable_name", ""),
         )
-        if len(dims) > MAX_RANK:
-            tensor.shape = None
-            self.say(
-                f"its shape has {len(dims)} dimensions, we read at most {MAX_RANK}",
-                code="unsupported-shape",
-                at=start,
-            )
         if len(self.found) != before:
             return tensor
-        self.path.append(f' "{name}"')
+        self.path.append(f" {quoted(name)}")
         if code not in DTYPE_BY_CODE:
             self.bad_tensor(start, f"its type is {_dtype_text(code)}")
         elif unranked and dims:
@@ -488,7 +479,7 @@ class _Reader(Scanner):
         if len(self.found) != before or data is None or not len(data):
             return shape
         if len(data) < 8 * shape.rank:
-            self.path.append(f' "{shape.name}"')
+            self.path.append(f" {quoted(shape.name)}")
             self.say(
                 f"{len(data)} bytes of data, {shape.rank} sizes need {8 * shape.rank}",
                 code="data-length",

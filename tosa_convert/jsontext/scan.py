@@ -16,12 +16,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from tosa_convert.errors import Finding
+from tosa_convert.errors import MAX_FINDINGS, Finding
 from tosa_convert.jsontext.numbers import parsed
 from tosa_convert.jsontext.schema import Enum
 
-#: Findings after which reading ends: nobody reads more, and each takes memory.
-MAX_FINDINGS: Final = 100
 #: Lists and objects within one another, in a value that is stepped over.
 MAX_DEPTH: Final = 64
 #: Characters of the text that a message quotes.

@@ -24,7 +24,8 @@ _CHUNKS: Final = 17
 _DENSE_CHUNK: Final = 6
 _RESOURCE_CHUNK: Final = 12
 
-_STRING_ELEMENTS: Final = re.compile(r'"0x([0-9A-Fa-f]{1,2})"')
+_STRING_ELEMENTS: Final = re.compile(r'"0x([0-9A-Fa-f]+)"')
+_STRING_ATTRIBUTE: Final = re.compile(r'dense<\[*"[^>]*>')
 _SCALES: Final = re.compile(r"!tosa\.block_scaled<[^,>]*, \{([^}]*)\}>")
 _E8M0: Final = dtype("FP8UE8M0")
 
@@ -180,13 +181,24 @@ def resource(bindings: Bindings, operation: Any, kind: DType, count: int) -> Con
 
 def strings(attribute: Any, kind: DType, count: int) -> Constant:
     """The data of a dense attribute of string elements, which is how !tosa.mxint8 is spelled."""
-    text = str(attribute)
-    elements = bytes(int(found, 16) for found in _STRING_ELEMENTS.findall(text))
-    if len(elements) == 1 and not text.startswith("dense<["):
-        return Constant(kind, count, elements, splat=True)
-    if len(elements) != count:
+    return _from_strings(str(attribute), kind, count)
+
+
+def _from_strings(text: str, kind: DType, count: int) -> Constant:
+    """Elements written as strings: one for each, one for all, or one with the bytes of all."""
+    found = _STRING_ELEMENTS.findall(text)
+    if len(found) == 1 and len(found[0]) == 2 * count:
+        elements = bytes.fromhex(found[0])
+    elif any(len(element) > 2 for element in found):
+        elements = b""
+    else:
+        elements = bytes(int(element, 16) for element in found)
+    splat = len(elements) == 1 and not text.startswith("dense<[")
+    if not splat and len(elements) != count:
         raise Unreadable(f"it has {len(elements)} readable elements, expected {count}")
-    return Constant(kind, count, elements)
+    if kind.is_packed and max(elements) >> kind.bits:
+        raise Unreadable(f"an element has more than the {kind.bits} bits of {kind}")
+    return Constant(kind, count, elements, unpacked=kind.is_packed, splat=splat)
 
 
 def block_scaled(
@@ -203,6 +215,13 @@ def block_scaled(
     blocks = count // block
     if len(scales) not in (1, blocks):
         raise Unreadable(f"it has {len(scales)} scales, expected {blocks}")
+    scale = Constant(_E8M0, blocks, scales, splat=len(scales) == 1)
+    if len(_chunks(bindings, operation)) != _CHUNKS:
+        # Where many values were printed, they were parsed as one string, and so are no raw data.
+        spelled = _STRING_ATTRIBUTE.search(operation.get_asm(print_generic_op_form=True))
+        if spelled is None:
+            raise Unreadable("its values are neither numbers nor strings")
+        return _from_strings(spelled[0], kind, count), scale
     api = _c_api(bindings)
     if api is None:
         splat = False
@@ -212,8 +231,7 @@ def block_scaled(
         buffer = ctypes.create_string_buffer(encoded, len(encoded))
         handle = api.by_name(_handle(operation), _StringRef(ctypes.addressof(buffer), len(encoded)))
         splat = api.is_splat(handle)
-    values = _raw(bindings, operation, handle, splat, kind, count)
-    return values, Constant(_E8M0, blocks, scales, splat=len(scales) == 1)
+    return _raw(bindings, operation, handle, splat, kind, count), scale
 
 
 def _e8m0(text: str) -> int:

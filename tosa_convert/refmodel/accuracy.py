@@ -40,7 +40,8 @@ class Rule:
     """How far a result may be off.
 
     kind: "exact", "ulp", "dot-product", "abs-error", "reduce-product", "max-relative", "steps".
-    amount: ulps, the multiple of the dot product's unit, products, or integer steps.
+    amount: ulps (away from zero, and towards it `lower` where that is given), the multiple of the
+        dot product's unit, products, or integer steps.
     """
 
     kind: str
@@ -70,7 +71,10 @@ class Rule:
         frac, least, most, _ = FLOATS[kind.name]
         with np.errstate(all="ignore"):
             error = self._error(reference, bounds, frac, least, most)
-            low, high = reference - error, reference + error
+            inner = error * self.lower / self.amount if self.kind == "ulp" and self.lower else error
+            negative = reference < 0
+            low = reference - np.where(negative, error, inner)
+            high = reference + np.where(negative, inner, error)
             free = ~np.isfinite(error) & ~np.isnan(reference)
             high = np.where(high > most, np.inf, high)
             low = np.where(low > most, np.inf, low)
@@ -160,7 +164,6 @@ _ULPS: Final = {
     "RSQRT": 2.0,
     "CAST": 1.0,
     "CAST_FROM_BLOCK_SCALED": 1.0,
-    "CAST_TO_BLOCK_SCALED": 1.0,
 }
 #: Operators that only move elements: what is allowed for an operand is allowed for the result.
 MOVES: Final = frozenset(
@@ -188,15 +191,18 @@ def rule_of(block: Block, operator: Operator, output: str) -> Rule | None:
     name = operator.spec.name
     result = block.tensors.get(output)
     if result is None or result.dtype.name not in FLOATS:
-        if (
-            name == "RESCALE"
-            and operator.attributes.get("rounding_mode") is RoundingMode.INEXACT_ROUND
-        ):
-            return Rule("steps", 1.0)
-        return EXACT
+        scaled = result is not None and result.scale is not None
+        if name == "CAST_TO_BLOCK_SCALED" or (name == "CAST" and scaled):
+            return None
+        inexact = operator.attributes.get("rounding_mode") is RoundingMode.INEXACT_ROUND
+        return Rule("steps", 1.0) if name == "RESCALE" and inexact else EXACT
     kind = result.dtype.name
     if name in ("ADD", "SUB", "MUL"):
         return Rule("ulp", 1.0 if kind == "BF16" else 0.5)
+    if name == "CAST_TO_BLOCK_SCALED" or (name == "CAST" and result.scale is not None):
+        return None  # values and scales are judged together
+    if name == "CAST" and block.tensors[operator.inputs[0]].scale is None:
+        return Rule("ulp", 0.5, lower=1.0)
     if name in _ULPS:
         return Rule("ulp", _ULPS[name])
     if name in _DOT:
@@ -205,7 +211,11 @@ def rule_of(block: Block, operator: Operator, output: str) -> Rule | None:
         source = block.tensors[operator.inputs[0]]
         axis = operator.attributes["axis"]
         return Rule("reduce-product", float(source.shape[axis]) if source.shape else 1.0)  # type: ignore[index]
-    if name == "RESIZE" and getattr(operator.attributes["mode"], "name", "") == "NEAREST":
+    if name == "CAST_TO_BLOCK_SCALED" or (name == "CAST" and result.scale is not None):
+        return None  # values and scales are judged together
+    if name == "CAST" and block.tensors[operator.inputs[0]].scale is None:
+        return Rule("ulp", 0.5, lower=1.0)
+    if name == "RESIZE" and result.scale is not None:
         return EXACT
     if name in _FUNCTIONS:
         return _FUNCTIONS[name](kind)
@@ -215,21 +225,50 @@ def rule_of(block: Block, operator: Operator, output: str) -> Rule | None:
 
 
 def _dot_amount(block: Block, operator: Operator, result: Tensor) -> float:
-    """How many units a sum of products may be off: by its length and its accumulator."""
+    """How many units a sum of products may be off: by its length, its operands, its accumulator."""
+    name = operator.spec.name
     terms = dot_length(block, operator)
-    operands = [t for name in operator.inputs[:2] if (t := block.tensors.get(name)) is not None]
+    pair = [block.tensors[operator.inputs[i]] for i in _factors(name)]
+    narrow = [t.dtype.bits <= 8 or t.scale is not None for t in pair]
+    scaled = any(t.scale is not None for t in pair) or "BLOCK_SCALED" in name
+    bias = "CONV" in name and (scaled or not _is_zero(block.tensors[operator.inputs[_bias(name)]]))
+    out = FLOATS[result.dtype.name][0]
     accumulator = operator.attributes.get("acc_type")
-    acc = accumulator.name if isinstance(accumulator, DType) else "FP32"
-    source = operands[0].dtype.name
-    if isinstance(accumulator, DType) or operator.spec.name == "REDUCE_SUM":
-        wide = acc if isinstance(accumulator, DType) else result.dtype.name
-        shorter = max(0, FLOATS[wide][0] - FLOATS[result.dtype.name][0])
-        terms = max(1, math.ceil(terms / 2.0**shorter))
-    elif result.dtype.name != "FP32":
-        terms = max(1, math.ceil(terms / 2.0 ** (23 - FLOATS[result.dtype.name][0])))
-    if source == result.dtype.name == "FP32":
-        return 6.0 * terms
-    return 2.0 * terms
+    acc = accumulator.name if isinstance(accumulator, DType) else result.dtype.name
+    if name == "REDUCE_SUM" and acc == "BF16":
+        acc = "FP32"
+    if "BLOCK_SCALED" in name:
+        acc = "FP32"
+    # Narrow operands may be multiplied by units that keep fewer bits than FP32 has.
+    if acc == "FP32" and "MATMUL" in name and any(narrow):
+        return float(min(_NARROW_UNITS * terms, _NARROW_MOST))
+    if acc == "FP32" and "CONV" in name and any(narrow):
+        if result.dtype.name == "FP32":
+            return float(min(_NARROW_UNITS * (terms + bias), _NARROW_MOST))
+        return float(_NARROW_UNITS * max(2, math.ceil(terms / _NARROW_SHARED)))
+    terms = math.ceil(terms / 2.0 ** max(0, FLOATS[acc][0] - out)) + bias
+    whole = all(t.dtype.name == "FP32" for t in pair) and result.dtype.name == "FP32"
+    return (6.0 if whole else 2.0) * terms
+
+
+_NARROW_UNITS: Final = 2048
+_NARROW_MOST: Final = 131072
+_NARROW_SHARED: Final = 32
+
+
+def _factors(name: str) -> tuple[int, ...]:
+    """Positions of the operands that are multiplied with one another."""
+    if name.startswith(("AVG_POOL", "REDUCE", "FFT", "RFFT")):
+        return (0,)
+    return (0, 2) if "BLOCK_SCALED" in name else (0, 1)
+
+
+def _bias(name: str) -> int:
+    return 4 if "BLOCK_SCALED" in name else 2
+
+
+def _is_zero(tensor: Tensor) -> bool:
+    return tensor.data is not None and not tensor.data.elements().any()
 
 
 def dot_length(block: Block, operator: Operator) -> int:
@@ -242,7 +281,8 @@ def dot_length(block: Block, operator: Operator) -> int:
         assert isinstance(kernel, tuple)
         return math.prod(kernel)
     if name == "AVG_POOL2D_ADAPTIVE":
-        return math.prod(first[1:3])
+        kernel_shape = block.shapes[operator.inputs[3]].values()
+        return math.prod(kernel_shape if kernel_shape is not None else first[1:3])
     if name in ("MATMUL", "MATMUL_T", "MATMUL_T_BLOCK_SCALED"):
         return first[-1]
     if name == "REDUCE_SUM":

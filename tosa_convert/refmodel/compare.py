@@ -334,7 +334,8 @@ class _Worst:
         one, other = expected[where], actual[where]
         difference, size = _differences(one, other)
         with np.errstate(all="ignore"):
-            relative = np.where(difference == 0, 0.0, difference / size)
+            relative = np.where(np.isfinite(difference), difference / size, np.inf)
+            relative = np.where(difference == 0, 0.0, relative)
         self.atol = max(self.atol, float(difference.max()))
         self.rtol = max(self.rtol, float(relative.max()))
         self.ulp = max(self.ulp, _ulp_distance(one, other))
@@ -342,7 +343,8 @@ class _Worst:
             bad = ~allowed[0][where]
             score = off[where]
         else:
-            bad = ~(difference <= atol + rtol * size)
+            # An infinite difference passes nothing, not even relative to an infinity.
+            bad = ~((difference <= atol + rtol * size) & np.isfinite(difference))
             score = difference
         self.failing += int(np.count_nonzero(bad))
         score = np.where(np.isnan(score), np.inf, score)
@@ -379,7 +381,11 @@ def _ulp_distance(one: Array, other: Array) -> float:
     0 for integers, and for types below 8 bits and scales, whose codes are not in the values' order.
     """
     name = one.dtype.name
-    if one.dtype.kind in "biu" or "int" in name or name.startswith(("float4", "float6", "float8_e8")):
+    if (
+        one.dtype.kind in "biu"
+        or "int" in name
+        or name.startswith(("float4", "float6", "float8_e8"))
+    ):
         return 0.0
     if np.isnan(one).any() or np.isnan(other).any():
         return math.inf

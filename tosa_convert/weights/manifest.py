@@ -19,8 +19,9 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
-from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError, fail
 from tosa_convert.graph.dtypes import DTYPES
+from tosa_convert.graph.model import block_path, quoted
 from tosa_convert.weights.npy import MAX_RANK
 
 NAME: Final = "manifest.json"
@@ -58,7 +59,7 @@ class Entry:
 
     def __str__(self) -> str:
         scales = " scales" if self.part == "scale_data" else ""
-        return f'region "{self.region}" block "{self.block}" tensor "{self.tensor}"{scales}'
+        return f"{block_path(self.region, self.block)} tensor {quoted(self.tensor)}{scales}"
 
 
 def is_device(name: str) -> bool:
@@ -85,7 +86,8 @@ def dump(entries: Iterable[Entry], producer: str) -> bytes:
 def load(text: bytes, where: str) -> list[Entry]:
     """The manifest's entries; no file and no part of a tensor occurs twice.
 
-    Raises TosaConvertError("malformed-weights" or "unsafe-path") with all findings.
+    Raises TosaConvertError("malformed-weights" or "unsafe-path") with all findings, the
+    first MAX_FINDINGS of them.
     """
     content = _parsed(text, where)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
@@ -149,6 +151,8 @@ class _Check:
 
     def say(self, path: str, message: str, code: str = "malformed-weights") -> None:
         self.findings.append(Finding(code, f"{self.where}: {path}".rstrip(": "), message, _HINT))
+        if len(self.findings) == MAX_FINDINGS:
+            raise TosaConvertError(self.findings)
 
     def keys(self, path: str, found: dict[str, Any], expected: Iterable[str]) -> bool:
         before = len(self.findings)

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tosa_convert.errors import Finding, TosaConvertError
+from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DType, dtype
-from tosa_convert.graph.model import Block, Graph, Tensor
+from tosa_convert.graph.model import Block, Graph, Tensor, quoted
 from tosa_convert.graph.opset import CONST
 from tosa_convert.weights import npy
 from tosa_convert.weights.folder import files_to_map, manifest_of, size_of, view
@@ -33,7 +33,7 @@ def read(graph: Graph, folder: str | os.PathLike[str], *, accept_changed: bool =
         on purpose. Checksums are not computed then, so that nothing reads the files before they are
         used. Types, shapes, lengths and ranges are checked all the same.
 
-    Raises TosaConvertError with all findings of the first step that has any: the manifest by itself,
+    Raises TosaConvertError with the findings of the first step that has any: the manifest by itself,
     the manifest against the graph, the files, their checksums.
     """
     folder = Path(folder)
@@ -84,7 +84,7 @@ def _targets(graph: Graph, entries: list[Entry], where: str) -> dict[Entry, tupl
             )
         targets[entry] = (owner, tensor)
     if findings:
-        raise TosaConvertError(findings)
+        raise TosaConvertError(findings[:MAX_FINDINGS])
     return targets
 
 
@@ -120,13 +120,13 @@ def _complete(graph: Graph, targets: dict[Entry, tuple[Block, Tensor]], where: s
                 findings.append(
                     Finding(
                         "missing-data",
-                        f'{path} tensor "{tensor.name}"',
+                        f"{path} tensor {quoted(tensor.name)}",
                         f"neither the program nor {where} has the constant's {part}",
                         "these weights belong to another version of the program",
                     )
                 )
     if findings:
-        raise TosaConvertError(findings)
+        raise TosaConvertError(findings[:MAX_FINDINGS])
 
 
 def _constants(graph: Graph) -> Iterator[tuple[str, Block, Tensor]]:
@@ -181,7 +181,7 @@ class _Loader:
 
     def raise_findings(self) -> None:
         if self.findings:
-            raise TosaConvertError(self.findings)
+            raise TosaConvertError(self.findings[:MAX_FINDINGS])
 
     def check_sum(self, entry: Entry, data: memoryview) -> None:
         digest = hashlib.sha256()

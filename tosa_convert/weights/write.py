@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tosa_convert.errors import Finding, TosaConvertError
+from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError
 from tosa_convert.files import write_pieces
 from tosa_convert.graph.constant import Constant
-from tosa_convert.graph.model import Block, Graph, SoftwareVersion, Tensor
+from tosa_convert.graph.model import Block, Graph, SoftwareVersion, Tensor, block_path, quoted
 from tosa_convert.weights import manifest, npy
 from tosa_convert.weights.folder import replacing
 from tosa_convert.weights.manifest import Entry, Part
@@ -107,7 +107,7 @@ class _Chosen:
         return self.tensor.shape or ()
 
     def __str__(self) -> str:
-        return f'region "{self.region}" block "{self.block.name}" tensor "{self.tensor.name}"'
+        return f"{block_path(self.region, self.block.name)} tensor {quoted(self.tensor.name)}"
 
 
 def _chosen(graph: Graph, larger_than: int) -> Iterator[_Chosen]:
@@ -132,7 +132,7 @@ def _check(graph: Graph, chosen: list[_Chosen]) -> None:
                 findings.append(
                     Finding(
                         "duplicate-name",
-                        f'region "{region.name}" block "{block.name}"',
+                        block_path(region.name, block.name),
                         "two blocks have these names, and the manifest tells constants by them",
                     )
                 )
@@ -166,7 +166,7 @@ def _check(graph: Graph, chosen: list[_Chosen]) -> None:
                 )
             )
     if findings:
-        raise TosaConvertError(findings)
+        raise TosaConvertError(findings[:MAX_FINDINGS])
 
 
 class _Names:

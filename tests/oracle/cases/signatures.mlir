@@ -67,6 +67,7 @@ func.func @unranked(%a: tensor<*xf32>) -> tensor<2xf32> {
 // -----
 
 // A result without a rank. tosa-opt writes it as we do, and reads it as rank 0.
+// differs: import: .* -> tensor<f32>, .* != .* -> tensor<\*xf32>,
 func.func @unranked_result(%a: tensor<*xf32>) -> tensor<*xf32> {
   %0 = tosa.abs %a : (tensor<*xf32>) -> tensor<*xf32>
   return %0 : tensor<*xf32>
@@ -83,7 +84,8 @@ func.func @scalars(%a: tensor<f32>, %b: tensor<i64>) -> (tensor<f32>, tensor<i64
 
 // -----
 
-// An argument of no elements, which no operator of the dialect takes.
+// An argument of no elements, which no operator of the dialect takes. tosa-opt reads 0 as unknown.
+// differs: import: .*tensor<\?x3xf32>.* != .*tensor<0x3xf32>
 func.func @empty(%a: tensor<0x3xf32>) -> tensor<0x3xf32> {
   return %a : tensor<0x3xf32>
 }
@@ -110,7 +112,8 @@ func.func @order(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
 
 // -----
 
-// A plain constant of the arith dialect.
+// Plain constants of the arith dialect, which torch-mlir leaves and tosa-opt does not know.
+// differs: tosa-opt does not write it: .*Dialect `arith' not found
 func.func @arith() -> (tensor<2xf32>, tensor<3xi8>) {
   %0 = arith.constant dense<[1.0, -0.0]> : tensor<2xf32>
   %1 = arith.constant dense<5> : tensor<3xi8>

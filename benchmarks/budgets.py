@@ -1,0 +1,182 @@
+"""The budgets: what each row has to reach, and whether it does. Honest where it does not."""
+
+from __future__ import annotations
+
+import re
+import statistics
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import places
+from measure import run
+from rows import Row
+
+PYTHON = "ours (Python)"
+COMMAND = "ours (command)"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One limit: what was measured, what it had to be, and whether it is."""
+
+    work: str
+    limit: str
+    measured: str
+    met: bool
+
+    def as_json(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def judge(rows: dict[str, Row]) -> list[Verdict]:
+    """A verdict for each budget whose rows have run. The worse of two rows counts."""
+    verdicts: list[Verdict] = []
+
+    def faster(work: str, ids: list[str], least: float, subject: str = PYTHON) -> None:
+        found = [rows[i].ratio(subject) for i in ids if i in rows]
+        ratios = [ratio for ratio in found if ratio is not None]
+        if ratios:
+            ratio = min(ratios)
+            verdicts.append(
+                Verdict(work, f"at least {least:g}x faster", f"{ratio:.1f}x", ratio >= least)
+            )
+
+    def within(work: str, limit: float, unit: str, measured: list[float]) -> None:
+        if measured:
+            most = max(measured)
+            verdicts.append(
+                Verdict(work, f"at most {limit:g} {unit}", f"{most:.2f} {unit}", most <= limit)
+            )
+
+    graphs = ("chain", "branch")
+    faster("export 100,000 operators", [f"export/{g}/100000" for g in graphs], 30)
+    within(
+        "export, an operator, beyond MLIR's parse",
+        10,
+        "µs",
+        [_export_cost(rows[i]) for i in (f"export/{g}/100000" for g in graphs) if i in rows],
+    )
+    for what, least in (("f32/dense", 8), ("i8/dense", 15), ("f32/resource", 3)):
+        faster(f"export 512 MiB {what} weights", [f"export/weights/512/{what}"], least)
+    within(
+        "peak memory of an export of 512 MiB, against the parsed module",
+        1.15,
+        "x",
+        [_peak(r) for i, r in rows.items() if i.startswith("export/weights/512/")],
+    )
+    faster("import 512 MiB weights", [i for i in rows if i.startswith("import/weights/512/")], 4)
+    within(
+        "growth of anonymous memory of an import of the most weights, until they are touched",
+        16,
+        "MiB",
+        [
+            _number(r, "memory", "anonymous") / (1 << 20)
+            for i, r in rows.items()
+            if i.startswith(("import/weights/", "import/sparse/"))
+        ],
+    )
+    faster("import 100,000 operators", [f"import/{g}/100000" for g in graphs], 1)
+    within(
+        "import, an operator",
+        10,
+        "µs",
+        [_import_cost(rows[i]) for i in (f"import/{g}/100000" for g in graphs) if i in rows],
+    )
+    many = [i for i in rows if i.startswith("many/")]
+    faster("many small files in one call", many, 4, COMMAND)
+    pip = "tosa-opt (pip command)"
+    slower = [
+        1 / ratio
+        for i in ("one/export", "one/import")
+        if i in rows and (ratio := rows[i].ratio(COMMAND, pip)) is not None
+    ]
+    within("one small file, command line, against pip's tosa-opt", 1.3, "x", slower)
+    return verdicts
+
+
+def _number(row: Row, *keys: str) -> float:
+    found: object = row.found
+    for key in keys:
+        found = found.get(key) if isinstance(found, dict) else None
+    return float(found) if isinstance(found, (int, float)) else float("nan")
+
+
+def _phases(row: Row) -> dict[str, float]:
+    found = row.found.get("phases")
+    return found if isinstance(found, dict) else {}
+
+
+def _export_cost(row: Row) -> float:
+    """Microseconds an operator of our call: everything behind the parse, counted once."""
+    parts = _phases(row)
+    skipped = ("MLIR: parse and verify", "MLIR: verify again")
+    return sum(s for name, s in parts.items() if name not in skipped) / row.size * 1e6
+
+
+def _import_cost(row: Row) -> float:
+    """Microseconds an operator; what building the module repeats is in it already."""
+    parts = _phases(row)
+    return sum(s for name, s in parts.items() if not name.startswith(("check", "MLIR"))) / row.size * 1e6
+
+
+def _peak(row: Row) -> float:
+    return _number(row, "memory", "peak") / _number(row, "memory", "parsed")
+
+
+# -- starting up -----------------------------------------------------------------------------------
+
+_FUNCTIONS = (
+    "from tosa_convert import load, save, export_tosa_func_to_flatbuffer, "
+    "import_tosa_func_from_flatbuffer"
+)
+
+
+def start_up(repeat: int) -> tuple[list[tuple[str, float]], list[Verdict]]:
+    """Milliseconds of the package's imports and of --help; and what they had to be."""
+    sets = {
+        "import tosa_convert": "import tosa_convert",
+        "  and its functions": _FUNCTIONS,
+        "  and all it takes to read and write a .tosa": (
+            f"{_FUNCTIONS}; import tosa_convert.flatbuffer.read, tosa_convert.flatbuffer.write, "
+            "tosa_convert.graph.verify"
+        ),
+        "  of which numpy": "import numpy",
+        "MLIR's bindings, numpy included (torch_mlir.ir)": "import torch_mlir.ir",
+    }
+    found: list[tuple[str, float]] = []
+    for name, code in sets.items():
+        if "torch_mlir" in code and not places.has("torch_mlir"):
+            continue
+        found.append((name, statistics.median(_import_time(code) for _ in range(repeat))))
+    commands: dict[str, list[str | Path]] = {
+        "python -c pass": [sys.executable, "-c", "pass"],
+        "tosa-flatbuffer-convert --help": [*places.ours(), "--help"],
+    }
+    for name, words in commands.items():
+        found.append((name, 1e3 * statistics.median(run(words).wall for _ in range(repeat))))
+    times = dict(found)
+    verdicts = []
+    for name, limit in (
+        ("import tosa_convert", 60),
+        ("  and all it takes to read and write a .tosa", 60),
+        ("tosa-flatbuffer-convert --help", 80),
+    ):
+        verdicts.append(
+            Verdict(name.strip(), f"at most {limit} ms", f"{times[name]:.1f} ms", times[name] <= limit)
+        )
+    return found, verdicts
+
+
+def _import_time(code: str) -> float:
+    """What `python -X importtime` counts beyond the interpreter's own start, in milliseconds."""
+    words = [sys.executable, "-X", "importtime", "-c"]
+    return _importtime([*words, code]) - _importtime([*words, "pass"])
+
+
+def _importtime(words: list[str]) -> float:
+    script = "import subprocess, sys; r = subprocess.run(sys.argv[1:], stderr=subprocess.PIPE); "
+    script += "sys.stdout.buffer.write(r.stderr)"
+    told = run([sys.executable, "-c", script, *words]).told
+    rows = re.findall(r"import time:\s+(\d+) \|", told)
+    return sum(map(int, rows)) / 1000

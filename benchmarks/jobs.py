@@ -1,0 +1,222 @@
+"""What one measured process does, in ours or in the peer's Python builder.
+
+    python benchmarks/jobs.py export IN.mlirbc OUT.tosa
+    python benchmarks/jobs.py import IN.tosa
+    python benchmarks/jobs.py export-many FOLDER OUT
+    python benchmarks/jobs.py build-ours|build-peer OPERATORS OUT.tosa
+    python benchmarks/jobs.py export-phases|import-phases|import-memory|export-memory IN [OUT]
+    python benchmarks/jobs.py same ONE.tosa OTHER.tosa
+
+The last two tell what they found as JSON on stdout. Imports are inside the jobs: what a job does
+not need is not part of its time.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+
+def memory(*keys: str) -> list[int]:
+    """Figures of this process's memory, in bytes: VmRSS, VmHWM, RssAnon, RssFile, RssShmem."""
+    rows = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return [int(rows[key].split()[0]) * 1024 for key in keys]
+
+
+def parsed(path: str) -> Any:
+    """The module in a file, in a fresh context of the default bindings."""
+    from tosa_convert.mlir.bindings import default_bindings
+
+    bindings = default_bindings()
+    return bindings.ir.Module.parseFile(path, bindings.new_context())
+
+
+def export(source: str, target: str) -> None:
+    """MLIR bytecode -> .tosa, in one call."""
+    import tosa_convert as tc
+
+    tc.export_tosa_func_to_flatbuffer(parsed(source), target)
+
+
+def import_(source: str) -> None:
+    """.tosa -> module in memory."""
+    import tosa_convert as tc
+
+    tc.import_tosa_func_from_flatbuffer(source)
+
+
+def export_many(folder: str, target: str) -> None:
+    """Every file of a folder, in one process and one context."""
+    import tosa_convert as tc
+    from tosa_convert.mlir.bindings import default_bindings
+
+    bindings = default_bindings()
+    context = bindings.new_context()
+    Path(target).mkdir(exist_ok=True)
+    for path in sorted(Path(folder).iterdir()):
+        module = bindings.ir.Module.parseFile(str(path), context)
+        tc.export_tosa_func_to_flatbuffer(module, Path(target, path.name).with_suffix(".tosa"))
+
+
+def build_ours(count: str, target: str) -> None:
+    """A chain of operators made by Python calls on our Graph, then written."""
+    import tosa_convert as tc
+    from tosa_convert.graph import Block, Graph, Operator, Region, Tensor, Version, dtype, operator
+
+    tanh, fp32 = operator("TANH"), dtype("FP32")
+    block = Block("main", ["in"])
+    block.tensors["in"] = Tensor("in", fp32, (4, 4))
+    value = "in"
+    for index in range(int(count)):
+        result = f"t{index}"
+        block.tensors[result] = Tensor(result, fp32, (4, 4))
+        block.operators.append(Operator(tanh, (value,), (result,)))
+        value = result
+    block.outputs.append(value)
+    tc.save(Graph(Version(1, 0), [Region("main", [block])]), target)
+
+
+def build_peer(count: str, target: str) -> None:
+    """The same chain made with `tosa_serializer`."""
+    import tosa_serializer as ts
+
+    serializer = ts.TosaSerializer()
+    block = serializer.currRegion.basicBlocks[0]
+    shape, kind = [4, 4], ts.DType.FP32
+    value = "in"
+    attribute = ts.TosaSerializerAttribute()
+    attribute.TanhAttribute()
+    block.addTensor(value, shape, kind)
+    block.addInput(value)
+    for index in range(int(count)):
+        result = f"t{index}"
+        block.addTensor(result, shape, kind)
+        block.addOperator(ts.Op.TANH, [value], [result], attribute)
+        value = result
+    block.addOutput(value)
+    Path(target).write_bytes(serializer.serialize())
+
+
+class Phases:
+    """Seconds and their names, one after the other."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def __call__(self, name: str, work: Any) -> Any:
+        started = time.perf_counter()
+        result = work()
+        self.seconds[name] = time.perf_counter() - started
+        return result
+
+
+def export_phases(source: str, target: str) -> dict[str, float]:
+    """Where the time of an export goes, in seconds."""
+    from tosa_convert import api
+    from tosa_convert.files import replace_file
+    from tosa_convert.flatbuffer.write import plan
+    from tosa_convert.graph.verify import verify
+    from tosa_convert.mlir.bindings import default_bindings
+    from tosa_convert.mlir.read import read
+
+    default_bindings()  # imported before the clock runs
+    gc.disable()
+    phase = Phases()
+    module = phase("MLIR: parse and verify", lambda: parsed(source))
+    phase("MLIR: verify again", module.operation.verify)
+    graph = phase("read the module (verify again included)", lambda: read(module))
+    graph = phase("stamp the version", lambda: api.stamp(graph))
+    if phase("check the graph", lambda: verify(graph)):
+        raise SystemExit("the graph is not sound")
+    planned = phase("lay out the file", lambda: plan(graph, api.producer()))
+    phase("write it", lambda: replace_file(target, planned.pieces()))
+    return phase.seconds
+
+
+def import_phases(source: str) -> dict[str, float]:
+    """Where the time of an import goes, in seconds."""
+    import tosa_convert as tc
+    from tosa_convert.flatbuffer import read as _read
+    from tosa_convert.graph.verify import verify
+    from tosa_convert.mlir.bindings import default_bindings
+    from tosa_convert.mlir.write import write
+
+    assert _read
+    gc.disable()
+    phase = Phases()
+    bindings = default_bindings()
+    graph = phase("map and check the file", lambda: tc.load(source))
+    phase("check the graph", lambda: verify(graph))
+    context = bindings.new_context()
+    module = phase(
+        "build the module (both checks included)", lambda: write(graph, bindings, context)
+    )
+    phase("MLIR: verify", module.operation.verify)
+    return phase.seconds
+
+
+def export_memory(source: str, target: str) -> dict[str, int]:
+    """Resident memory once the module is parsed, and the most while it is exported, in bytes."""
+    import tosa_convert as tc
+    from tosa_convert.flatbuffer import write as _write
+    from tosa_convert.mlir import read as _read
+
+    assert _write and _read
+    module = parsed(source)
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak of parsing
+    before, before_anonymous = memory("VmRSS", "RssAnon")
+    tc.export_tosa_func_to_flatbuffer(module, target)
+    peak, after_anonymous = memory("VmHWM", "RssAnon")
+    return {
+        "parsed": before,
+        "peak": peak,
+        "anonymous_before": before_anonymous,
+        "anonymous_after": after_anonymous,
+    }
+
+
+def import_memory(source: str) -> dict[str, int]:
+    """How an import makes the resident memory grow, by kind of page, in bytes."""
+    import tosa_convert as tc
+    from tosa_convert.mlir import write as _write
+    from tosa_convert.mlir.bindings import default_bindings
+
+    assert _write
+    context = default_bindings().new_context()
+    keys = ("RssAnon", "RssFile", "RssShmem")
+    before = memory(*keys)
+    module = tc.import_tosa_func_from_flatbuffer(source, context=context)
+    grown = [after - was for after, was in zip(memory(*keys), before, strict=True)]
+    assert module
+    return dict(zip(("anonymous", "file", "shared"), grown, strict=True))
+
+
+def same(one: str, other: str) -> dict[str, str]:
+    """Whether two files hold the same program, bit for bit; the difference, or ""."""
+    import tosa_convert as tc
+
+    difference = tc.compare(tc.load(one), tc.load(other))
+    return {"difference": "" if difference is None else str(difference)}
+
+
+JOBS = {
+    "export": export,
+    "import": import_,
+    "export-many": export_many,
+    "build-ours": build_ours,
+    "build-peer": build_peer,
+    "export-phases": export_phases,
+    "import-phases": import_phases,
+    "export-memory": export_memory,
+    "import-memory": import_memory,
+    "same": same,
+}
+
+if __name__ == "__main__":
+    found = JOBS[sys.argv[1]](*sys.argv[2:])
+    if found is not None:
+        print(json.dumps(found))

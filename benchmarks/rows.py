@@ -1,0 +1,379 @@
+"""The rows of the benchmark: what is done, by whom, on which input."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import places
+from measure import Failed, Result, Run, run, run_each
+
+#: Inputs from this many bytes on are made when needed and deleted behind their rows.
+LARGE = 512 << 20
+#: Peak memory of `tosa-opt` for each byte of weights, beyond which a row is skipped.
+PEER_MEMORY = 9
+#: `tosa-opt` takes quadratic time: 100,000 operators take most of a minute, 1,000,000 over an hour.
+PEER_MOST_OPERATORS = 100_000
+#: The pip-installed command is timed on this many of the small files; the rest costs as much again.
+SHIM_SAMPLE = 100
+
+#: Ways to keep `tosa-opt` from spending its time on printing the module, which nobody asked for.
+PEER_FLAGS = {
+    "print elided": [
+        "--mlir-elide-elementsattrs-if-larger=16",
+        "--mlir-elide-resource-strings-if-larger=16",
+    ],
+    "bytecode": ["--emit-bytecode", "--elide-resource-data-from-bytecode"],
+}
+PEER_FLAGS |= {
+    f"{name}, one thread": [*flags, "--mlir-disable-threading"]
+    for name, flags in list(PEER_FLAGS.items())
+}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is measured."""
+
+    operators: tuple[int, ...]
+    mib: tuple[int, ...]
+    kinds: tuple[tuple[str, str], ...]
+    files: int
+    builder: tuple[int, ...]
+    sparse_gib: int
+
+
+_KINDS = (("f32", "dense"), ("i8", "dense"), ("bf16", "dense"), ("f32", "resource"))
+QUICK = Sizes((200, 1000), (1, 4), (("f32", "dense"), ("i8", "resource")), 12, (1000,), 1)
+NORMAL = Sizes((1000, 10_000, 100_000), (64, 512), _KINDS, 2400, (1000, 10_000, 100_000), 8)
+FULL = Sizes(
+    (1000, 10_000, 100_000, 1_000_000), (64, 512, 4096), _KINDS, 2400, (1000, 10_000, 100_000), 8
+)
+
+Subject = Callable[[bool], Run]
+
+
+@dataclass
+class Row:
+    """One line of work. The first subject is ours; ratios are against `peer`.
+
+    size: operators, bytes of weights, or files, by `unit`.
+    """
+
+    id: str
+    title: str
+    unit: str
+    size: int
+    subjects: dict[str, Subject]
+    peer: str = ""
+    extra: Callable[[], dict[str, object]] | None = None
+    #: Results, filled in when it has run.
+    results: dict[str, Result] = field(default_factory=dict)
+    found: dict[str, object] = field(default_factory=dict)
+    skipped: list[str] = field(default_factory=list)
+
+    def ratio(self, subject: str, peer: str = "") -> float | None:
+        """How many times faster than the peer a subject is, in this run."""
+        other = self.results.get(peer or self.peer)
+        one = self.results.get(subject)
+        if one is None or other is None or not one.runs or not other.runs:
+            return None
+        return other.wall / one.wall
+
+
+class Rows:
+    """Makes the rows of one run, and their inputs in its folder."""
+
+    def __init__(self, folder: Path, sizes: Sizes, say: Callable[[str], None]) -> None:
+        self.folder = folder
+        self.sizes = sizes
+        self.say = say
+        self.native = places.native_tosa_opt(folder)
+        self.shim = places.pip_tosa_opt()
+        self.builder = places.has("tosa_serializer")
+        self.empty = folder / "empty.mlir"
+        self.empty.write_text("module {}\n")
+        #: What sort of input -> the fastest flags for tosa-opt, found by trying.
+        self.flags: dict[str, str] = {}
+        self.made: dict[str, Path] = {}
+
+    # -- inputs -------------------------------------------------------------------------------
+
+    def make(self, name: str, *parameters: object) -> Path:
+        """The input with these parameters; made once."""
+        if name not in self.made:
+            path = self.folder / name
+            self.say(f"making {name}")
+            run([sys.executable, places.HERE / "inputs.py", *map(str, parameters), path])
+            self.made[name] = path
+        return self.made[name]
+
+    def graph(self, kind: str, count: int) -> Path:
+        return self.make(f"{kind}-{count}.mlirbc", kind, count)
+
+    def weights(self, mib: int, dtype: str, form: str) -> Path:
+        return self.make(f"weights-{mib}-{dtype}-{form}.mlirbc", "weights", mib, dtype, form)
+
+    def tosa(self, module: Path) -> Path:
+        return self.make(f"{module.stem}.tosa", "tosa", module)
+
+    def drop(self, *names: str) -> None:
+        """Delete what starts with one of these names: large inputs, and outputs."""
+        for path in self.folder.iterdir():
+            if path.name.startswith(names):
+                self.made.pop(path.name, None)
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    # -- subjects -----------------------------------------------------------------------------
+
+    def job(self, *words: object) -> Subject:
+        """A job of ours through the Python functions, in a process of its own."""
+        return self.command(sys.executable, places.HERE / "jobs.py", *words)
+
+    def command(self, *words: object) -> Subject:
+        text = [str(word) for word in words]
+        return lambda sample: run(text, sample=sample)
+
+    def peer_flags(self, sort: str, export: bool, sample: Path) -> list[str]:
+        """The fastest of PEER_FLAGS for a sort of input, tried on a small one of it."""
+        if sort not in self.flags:
+            assert self.native
+            times = {
+                name: min(run(self.opt(self.native, export, sample, flags)).wall for _ in range(3))
+                for name, flags in PEER_FLAGS.items()
+            }
+            self.flags[sort] = min(times, key=lambda name: times[name])
+            self.say(f"tosa-opt on {sort}: fastest with {self.flags[sort]}")
+        return PEER_FLAGS[self.flags[sort]]
+
+    def opt(self, program: str, export: bool, source: Path, flags: list[str]) -> list[str]:
+        """A call of tosa-opt; an import builds the module in memory, as ours does."""
+        target = self.folder / "peer.tosa"
+        if export:
+            what = [f"--tosa-serialize=tosa-flatbuffer-filename={target}", str(source)]
+        else:
+            what = [f"--tosa-deserialize=tosa-flatbuffer-filename={source}", str(self.empty)]
+        return [program, *what, *flags, "-o", "/dev/null"]
+
+    def peers(
+        self, row: Row, sort: str, export: bool, source: Path, sample: Path, *, shim: bool = False
+    ) -> None:
+        """Add tosa-opt to a row, if it is there and can do it."""
+        row.peer = "tosa-opt"
+        if self.native is None:
+            row.skipped.append("tosa-opt: tosa-tools is not installed")
+            return
+        need = PEER_MEMORY * source.stat().st_size
+        if need > places.free_memory():
+            row.skipped.append(f"tosa-opt: would need about {need >> 20} MiB of memory")
+            return
+        if row.unit == "operators" and row.size > PEER_MOST_OPERATORS:
+            row.skipped.append("tosa-opt: takes quadratic time, over an hour here")
+            return
+        flags = self.peer_flags(sort, export, sample)
+        row.subjects["tosa-opt"] = self.command(*self.opt(self.native, export, source, flags))
+        if shim and self.shim:
+            words = self.opt(self.shim, export, source, flags)
+            row.subjects["tosa-opt (pip command)"] = self.command(*words)
+
+    # -- rows ---------------------------------------------------------------------------------
+
+    def all(self) -> Iterator[tuple[str, Callable[[], Row]]]:
+        """Every row by its id, made only when it is wanted."""
+        yield "one/export", lambda: self.one(True)
+        yield "one/import", lambda: self.one(False)
+        yield f"many/export/{self.sizes.files}", self.many
+        for kind in ("chain", "branch"):
+            for count in self.sizes.operators:
+                for export in (True, False):
+                    yield (
+                        f"{'export' if export else 'import'}/{kind}/{count}",
+                        lambda kind=kind, count=count, export=export: self.operators(
+                            kind, count, export
+                        ),
+                    )
+        for count in self.sizes.builder:
+            yield f"build/chain/{count}", lambda count=count: self.build(count)
+        for mib in self.sizes.mib:
+            for dtype, form in self.sizes.kinds:
+                for export in (True, False):
+                    # A .tosa file is the same from either form.
+                    if export or form == "dense":
+                        yield (
+                            f"{'export' if export else 'import'}/weights/{mib}/{dtype}"
+                            + (f"/{form}" if export else ""),
+                            lambda mib=mib, dtype=dtype, form=form, export=export: (
+                                self.weight_row(mib, dtype, form, export)
+                            ),
+                        )
+        gib = self.sizes.sparse_gib
+        yield f"import/sparse/{gib << 10}", lambda: self.sparse(gib)
+
+    def one(self, export: bool) -> Row:
+        source = self.folder / "digits_cnn.mlirbc"
+        shutil.copy(places.EXAMPLE, source)
+        target = self.folder / "ours.tosa"
+        if not export:
+            source, target = self.tosa(source), self.folder / "ours.mlirbc"
+        verb = "export" if export else "import"
+        row = Row(
+            f"one/{verb}",
+            f"{verb} one small file (digits_cnn)",
+            "files",
+            1,
+            {
+                "ours (command)": self.command(*places.ours(), source, "-o", target),
+                "ours (Python)": self.job(verb, source, *([target] if export else [])),
+                "Python and MLIR's bindings alone": self.command(
+                    sys.executable, "-c", "import torch_mlir.ir"
+                ),
+            },
+        )
+        self.peers(row, f"{verb} small", export, source, source, shim=True)
+        return row
+
+    def many(self) -> Row:
+        count = self.sizes.files
+        source = self.make(f"small-{count}", "small", count)
+        files = sorted(source.iterdir())
+        row = Row(
+            f"many/export/{count}",
+            f"export {count} small files in one call",
+            "files",
+            count,
+            {
+                "ours (command)": self.many_ours(
+                    [*places.ours(), source, "-o", self.folder / "out-many"]
+                ),
+                "ours (Python)": self.many_ours(
+                    [
+                        sys.executable,
+                        places.HERE / "jobs.py",
+                        "export-many",
+                        source,
+                        self.folder / "out-many",
+                    ]
+                ),
+            },
+            peer="tosa-opt",
+        )
+        if self.native is None:
+            row.skipped.append("tosa-opt: tosa-tools is not installed")
+            return row
+        flags = self.peer_flags("export small", True, files[0])
+        native, shim = self.native, self.shim
+        calls = [self.opt(native, True, path, flags) for path in files]
+        row.subjects["tosa-opt"] = lambda _: run_each(calls)
+        if shim is not None:
+            sample = [self.opt(shim, True, path, flags) for path in files[:SHIM_SAMPLE]]
+
+            def shims(_: bool) -> Run:
+                found = run_each(sample)
+                found.wall *= count / len(sample)
+                found.cpu *= count / len(sample)
+                return found
+
+            row.subjects["tosa-opt (pip command)"] = shims
+            if count > SHIM_SAMPLE:
+                row.found["note"] = f"pip command: {SHIM_SAMPLE} files, times {count / SHIM_SAMPLE:g}"
+        return row
+
+    def many_ours(self, words: list[object]) -> Subject:
+        def subject(sample: bool) -> Run:
+            self.drop("out-many")
+            return run([str(word) for word in words], sample=sample)
+
+        return subject
+
+    def operators(self, kind: str, count: int, export: bool) -> Row:
+        verb = "export" if export else "import"
+        source = self.graph(kind, count)
+        sample = self.graph(kind, self.sizes.operators[0])
+        if not export:
+            source, sample = self.tosa(source), self.tosa(sample)
+        row = Row(f"{verb}/{kind}/{count}", f"{verb} {kind} of {count:,} operators", "operators", count, {})
+        self.own(row, export, source)
+        self.peers(row, f"{verb} {kind}", export, source, sample)
+        return row
+
+    def own(self, row: Row, export: bool, source: Path) -> None:
+        """Our two subjects, and what is looked at inside the process."""
+        target = self.folder / "ours.tosa"
+        if export:
+            row.subjects["ours (Python)"] = self.job("export", source, target)
+            row.subjects["ours (command)"] = self.command(*places.ours(), source, "-o", target)
+            row.extra = lambda: {
+                "phases": self.told("export-phases", source, target),
+                "memory": self.told("export-memory", source, target),
+                "same": self.same(target, self.folder / "peer.tosa", row),
+            }
+        else:
+            module = self.folder / "ours.mlirbc"
+            row.subjects["ours (Python)"] = self.job("import", source)
+            row.subjects["ours (command)"] = self.command(*places.ours(), source, "-o", module)
+            row.extra = lambda: {
+                "phases": self.told("import-phases", source),
+                "memory": self.told("import-memory", source),
+            }
+
+    def told(self, *words: object) -> object:
+        found = self.job(*words)(False).told
+        return json.loads(found)
+
+    def same(self, one: Path, other: Path, row: Row) -> str:
+        """Whether the peer wrote the same program, so that the times compare like with like."""
+        if "tosa-opt" not in row.results or not row.results["tosa-opt"].runs:
+            return "not compared"
+        try:
+            found = json.loads(self.job("same", one, other)(False).told)
+        except Failed as failure:
+            return str(failure)
+        return found["difference"] or "same program"
+
+    def build(self, count: int) -> Row:
+        row = Row(
+            f"build/chain/{count}",
+            f"build a graph of {count:,} operators in Python and write it",
+            "operators",
+            count,
+            {"ours (Python)": self.job("build-ours", count, self.folder / "ours.tosa")},
+            peer="tosa_serializer",
+        )
+        if self.builder:
+            target = self.folder / "peer.tosa"
+            row.subjects["tosa_serializer"] = self.job("build-peer", count, target)
+            row.extra = lambda: {"same": self.same_built(target)}
+        else:
+            row.skipped.append("tosa_serializer: tosa-tools is not installed")
+        return row
+
+    def same_built(self, peer: Path) -> str:
+        found = json.loads(self.job("same", self.folder / "ours.tosa", peer)(False).told)
+        return found["difference"] or "same program"
+
+    def weight_row(self, mib: int, dtype: str, form: str, export: bool) -> Row:
+        verb = "export" if export else "import"
+        smallest = self.sizes.mib[0]
+        sample, source = self.weights(smallest, dtype, form), self.weights(mib, dtype, form)
+        if not export:
+            sample, source = self.tosa(sample), self.tosa(source)
+        name = f"{verb}/weights/{mib}/{dtype}" + (f"/{form}" if export else "")
+        title = f"{verb} {mib} MiB of {dtype} weights" + (f", {form}" if export else "")
+        row = Row(name, title, "bytes", mib << 20, {})
+        self.own(row, export, source)
+        self.peers(row, f"{verb} {dtype} {form if export else 'weights'}", export, source, sample)
+        return row
+
+    def sparse(self, gib: int) -> Row:
+        """Import a file whose weights are a hole: nothing but the mapping can be paid for."""
+        source = self.make(f"sparse-{gib}.tosa", "sparse", gib)
+        row = Row(
+            f"import/sparse/{gib << 10}", f"import {gib} GiB of weights (sparse)", "bytes", gib << 30, {}
+        )
+        row.subjects["ours (Python)"] = self.job("import", source)
+        row.extra = lambda: {"memory": self.told("import-memory", source)}
+        return row

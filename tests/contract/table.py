@@ -1,0 +1,166 @@
+"""Every format into every other: a table of 49 cells.
+
+    python tests/oracle/official_suite.py DIR --subset sample     # makes a suite
+    python tests/contract/table.py DIR --every 5                  # fills the table with its files
+
+Each file is written in the form of the row, read, written in the form of the column, and read. Its
+cell counts it if that is the program of the file: by `compare`, names, locations and version
+included, and if the bytes are those that the column's form has without the detour. Prints the count
+of each cell, then every difference. Exit code 1 on any difference, or if nothing was compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import tosa_convert as tc
+from tosa_convert.graph import Graph
+
+#: Fastest place for files that live for a moment.
+_MEMORY: Final = Path("/dev/shm")
+#: What a module says of an operator that a file gives no location.
+UNKNOWN: Final = "loc(unknown)"
+
+
+@dataclass(frozen=True)
+class Form:
+    """A way to keep a program: a format, and where its weights go."""
+
+    name: str
+    extension: str
+    weights: str = "auto"
+
+    def write(self, graph: Graph, folder: Path) -> Path:
+        """Write the program into a folder of its own; the file."""
+        folder.mkdir(exist_ok=True)
+        path = folder / f"m{self.extension}"
+        tc.save(graph, path, weights=self.weights)  # type: ignore[arg-type]
+        return path
+
+
+FORMS: Final = (
+    Form("MLIR text", ".mlir"),
+    Form("bytecode", ".mlirbc"),
+    Form(".tosa", ".tosa", "embedded"),
+    Form(".tosa offset", ".tosa", "offset"),
+    Form(".tosa+npy", ".tosa", "npy"),
+    Form("JSON", ".json", "embedded"),
+    Form("JSON+npy", ".json", "npy"),
+)
+CELLS: Final = tuple((row.name, column.name) for row in FORMS for column in FORMS)
+
+Cell = tuple[str, str]
+
+
+@dataclass
+class Table:
+    """What came out: equal programs by cell, operators seen, and every difference."""
+
+    files: int = 0
+    operators: set[str] = field(default_factory=set)
+    counts: Counter[Cell] = field(default_factory=Counter)
+    differences: list[tuple[Cell, str, str]] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every cell counts every file, and there are any."""
+        return bool(self.files) and all(self.counts[cell] == self.files for cell in CELLS)
+
+    def lines(self) -> Iterator[str]:
+        """The counts, to be read."""
+        width = max(len(form.name) for form in FORMS)
+        yield " " * width + "".join(f"  {form.name:>{width}}" for form in FORMS)
+        for row in FORMS:
+            counts = (self.counts[row.name, column.name] for column in FORMS)
+            yield f"{row.name:<{width}}" + "".join(f"  {count:>{width}}" for count in counts)
+        yield f"{self.files} files, {len(self.operators)} operators, {len(CELLS)} cells"
+        yield f"{len(self.differences)} differences"
+        for (row, column), file, text in self.differences:
+            yield f"{row} -> {column}: {file}: {text}"
+
+
+def bytes_below(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder, by its path in it."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def original(source: Path) -> Graph:
+    """A program as any form of it should read; without a location is loc(unknown) in MLIR."""
+    graph = tc.load(source)
+    for _, block in graph.blocks():
+        for operator in block.operators:
+            operator.location = operator.location or UNKNOWN
+    return graph
+
+
+def difference(expected: Graph, path: Path, folder: Path, direct: dict[str, bytes]) -> str:
+    """In what the file at `path`, alone in its folder, is not the program; "" if it is."""
+    found = tc.compare(expected, tc.load(path), locations=True, version=True)
+    if found is not None:
+        return str(found)
+    written = bytes_below(folder)
+    unequal = sorted(
+        name for name in written.keys() | direct.keys() if written.get(name) != direct.get(name)
+    )
+    return f"other bytes than without the detour: {', '.join(unequal)}" if unequal else ""
+
+
+def fill(table: Table, source: Path, scratch: Path) -> None:
+    """Take one program through every cell."""
+    graph = original(source)
+    table.files += 1
+    for _, block in graph.blocks():
+        table.operators.update(operator.spec.name for operator in block.operators)
+    paths: dict[str, Path] = {}
+    direct: dict[str, dict[str, bytes]] = {}
+    for form in FORMS:
+        folder = scratch / form.name
+        paths[form.name] = form.write(graph, folder)
+        direct[form.name] = bytes_below(folder)
+    for row in FORMS:
+        middle = tc.load(paths[row.name])
+        for column in FORMS:
+            folder = scratch / f"{row.name} to {column.name}"
+            path = column.write(middle, folder)
+            cell = row.name, column.name
+            said = difference(graph, path, folder, direct[column.name])
+            if said:
+                table.differences.append((cell, str(source), said))
+            else:
+                table.counts[cell] += 1
+
+
+def run(sources: Iterable[Path]) -> Table:
+    """The table of these programs, in any format that can be read."""
+    table = Table()
+    parent = _MEMORY if _MEMORY.is_dir() else None
+    for source in sources:
+        with tempfile.TemporaryDirectory(prefix="table-", dir=parent) as scratch:
+            fill(table, source, Path(scratch))
+    return table
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Fill the table with the files below a directory and print it."""
+    parser = argparse.ArgumentParser(description="Convert every format into every other.")
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--every", type=int, default=1, help="only every N-th file")
+    options = parser.parse_args(arguments)
+    started = time.monotonic()
+    table = run(sorted(options.directory.rglob("*.tosa"))[:: options.every])
+    print("\n".join(table.lines()))
+    print(f"{time.monotonic() - started:.0f} s")
+    return 0 if table.passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,151 @@
+"""The fenced blocks of a Markdown document, and how each kind is run.
+
+| block | what happens |
+|---|---|
+| `mlir`, `json` | the file that its first line names (`// f.mlir`) is written |
+| `sh` | a script for bash; it must succeed |
+| `console` | `$ command` lines are run; the lines behind each are all it prints, `...` is anything |
+| `python` | a script; it must succeed, without warnings |
+
+A document has no other blocks, and no code outside of them: what is not run cannot stay true.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+
+#: Seconds a block may take.
+PATIENCE = 300
+
+FILES = {"mlir": "// ", "json": "// "}
+RUN = {"sh", "console", "python"}
+#: Drawn, not run.
+DRAWN = {"mermaid"}
+
+_FENCE = re.compile(r"^(?P<mark>`{3,}|~{3,})(?P<rest>.*)$")
+#: What a Markdown renderer would show as code although no fence is around it.
+_OTHER_CODE = re.compile(r"^(?: {4,}|\t)(?! *[-*0-9|])\S|<(?:pre|code)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, the line its fence is on, and what is in it."""
+
+    language: str
+    line: int
+    text: str
+
+
+def blocks(text: str) -> list[Block]:
+    """All blocks of a document; ValueError for what is code and no block that we know."""
+    found: list[Block] = []
+    lines = text.splitlines()
+    number = 0
+    while number < len(lines):
+        fence = _FENCE.match(lines[number].lstrip())
+        if fence is None:
+            if _OTHER_CODE.search(lines[number]):
+                raise ValueError(f"line {number + 1}: code outside of a fence: {lines[number]!r}")
+            number += 1
+            continue
+        language = fence["rest"].strip()
+        if fence["mark"] != "```" or lines[number] != lines[number].lstrip():
+            raise ValueError(f"line {number + 1}: a fence is ``` at the start of the line")
+        if language not in {*FILES, *RUN, *DRAWN}:
+            raise ValueError(f"line {number + 1}: no way to run a block of {language!r}")
+        try:
+            end = lines.index("```", number + 1)
+        except ValueError:
+            raise ValueError(f"line {number + 1}: the block does not end") from None
+        found.append(Block(language, number + 1, "\n".join(lines[number + 1 : end]) + "\n"))
+        number = end + 1
+    return found
+
+
+def environment() -> dict[str, str]:
+    """This interpreter's commands first, as in an activated environment."""
+    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
+    return {**os.environ, "PATH": path, "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "error"}
+
+
+def run_block(block: Block, folder: Path) -> str:
+    """Run a block in a folder; what was wrong, or ""."""
+    if block.language in DRAWN:
+        return ""
+    if block.language in FILES:
+        first, _, rest = block.text.partition("\n")
+        name = first.removeprefix(FILES[block.language])
+        if name == first or Path(name).name != name:
+            return f"its first line is {first!r}, expected `{FILES[block.language]}NAME`"
+        (folder / name).write_text(f"{first}\n{rest}" if block.language == "mlir" else rest)
+        return ""
+    if block.language == "console":
+        return _console(block.text, folder)
+    if block.language == "python":
+        command = [sys.executable, "-c", block.text]
+    else:
+        command = _bash(block.text, "-euo", "pipefail")
+    code, output = _call(command, folder)
+    return f"exit code {code}\n{output}" if code else ""
+
+
+def _bash(script: str, *strict: str) -> list[str]:
+    bash = shutil.which("bash")
+    assert bash is not None, "the documents' commands are for bash"
+    return [bash, *strict, "-c", script]
+
+
+def _call(command: list[str], folder: Path) -> tuple[int, str]:
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=PATIENCE,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+def _console(text: str, folder: Path) -> str:
+    steps: list[tuple[str, list[str]]] = []
+    for line in text.splitlines():
+        if line.startswith("$ "):
+            steps.append((line[2:], []))
+        elif not steps:
+            return f"{line!r} is the output of no command"
+        else:
+            steps[-1][1].append(line)
+    for command, expected in steps:
+        code, output = _call(_bash(command), folder)
+        if code:
+            return f"$ {command}\nexit code {code} (to show one: `command; echo $?`)\n{output}"
+        if not matches(output, expected):
+            wanted = "\n".join(expected)
+            return f"$ {command}\nprinted\n{output}\nand the document says\n{wanted}"
+    return ""
+
+
+def matches(output: str, expected: list[str]) -> bool:
+    """Whether the lines are all of the output; `...` is anything within a line or instead of some."""
+    parts = []
+    for line in expected:
+        if line.strip() == "...":
+            parts.append(r"(?:.*\n)*")
+        else:
+            parts.append(".*".join(map(re.escape, line.rstrip().split("..."))) + r"[ \t]*\n")
+    # A last line may lack its end, and an empty line shows nothing.
+    lines = [line for line in output.splitlines() if line.strip()]
+    return re.fullmatch("".join(parts), "".join(f"{line}\n" for line in lines)) is not None

@@ -1,0 +1,200 @@
+"""Every command and every snippet of the documents is run, in the order of the document."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from click import Command, Context
+from docs.blocks import Block, blocks, matches, run_block
+
+from tosa_convert.cli.main import EXIT_BUG, EXIT_INTERRUPTED, tosa_flatbuffer
+from tosa_convert.errors import Blame
+from tosa_convert.mlir.bindings import installed
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    tomllib = None
+
+#: Documents whose blocks are run, with the packages that they need besides our own.
+RUN = {
+    "README.md": ("torch-mlir", "tosa-tools"),
+    "docs/comparison.md": ("torch-mlir", "tosa-tools"),
+    "docs/formats.md": ("torch-mlir",),
+}
+
+#: Ours that are for people at a terminal: they install, or start all of the tests.
+INSTALLS = re.compile(r"pip install '\.\[(?P<extra>\w+)\]' && (?P<command>.+)")
+
+
+def lines_of(root: Path, document: str) -> list[Block]:
+    return blocks((root / document).read_text(encoding="utf-8"))
+
+
+def first_block(root: Path) -> list[re.Match[str]]:
+    block = lines_of(root, "README.md")[0]
+    assert block.language == "sh", f"README.md:{block.line}: the first block is not one for a shell"
+    found = [INSTALLS.fullmatch(line) for line in block.text.splitlines()]
+    assert all(found), f"README.md:{block.line}: expected `pip install '.[EXTRA]' && COMMAND`"
+    return [match for match in found if match is not None]
+
+
+def test_the_first_block_of_the_readme_is_two_commands_install_and_convert_install_and_test(
+    root: Path,
+) -> None:
+    convert, test = first_block(root)
+    assert convert["command"].startswith("tosa-flatbuffer-convert examples/")
+    # What the second runs is this very suite; .ci/run executes both as they stand.
+    assert test["command"] == "python -m pytest"
+
+
+@pytest.mark.skipif(tomllib is None, reason="tomllib came with Python 3.11")
+def test_the_extras_that_the_readme_installs_exist(root: Path) -> None:
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = set(re.findall(r"pip install '\.\[(\w+)\]'", (root / "README.md").read_text()))
+    assert {"mlir", "test"} <= extras <= set(project["optional-dependencies"])
+
+
+@pytest.mark.parametrize("document", RUN)
+@pytest.mark.skipif(sys.platform == "win32", reason="the documents' commands are for bash")
+def test_every_block_of_a_document_runs(root: Path, document: str, tmp_path: Path) -> None:
+    for package in RUN[document]:
+        try:
+            version = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            pytest.skip(f"{document} is about {package}, which is not installed")
+        named = re.search(rf"\b{package} ([\d.]+\d)", (root / document).read_text(encoding="utf-8"))
+        if document == "docs/comparison.md" and named is not None and named[1] != version:
+            pytest.skip(f"{document} is about {named[0]}; version {version} is installed")
+    assert shutil.which("bash"), "the documents' commands are for bash"
+    found = lines_of(root, document)
+    if document == "README.md":
+        convert, _ = first_block(root)
+        # What it installs is installed; .ci/run does that, too.
+        found[0] = Block("sh", found[0].line, convert["command"])
+    shutil.copytree(root / "examples", tmp_path / "examples", ignore=ignored)
+    for block in found:
+        problem = run_block(block, tmp_path)
+        assert not problem, f"{document}:{block.line}: {problem}"
+
+
+def ignored(folder: str, names: list[str]) -> set[str]:
+    return {name for name in names if name == "__pycache__"}
+
+
+def test_the_default_bindings_are_those_that_the_readme_installs(root: Path) -> None:
+    pytest.importorskip("torch_mlir")
+    assert next(iter(installed())) == "torch_mlir"
+
+
+def verbs() -> dict[str, Command]:
+    context = Context(tosa_flatbuffer)
+    found = {name: tosa_flatbuffer.get_command(context, name) for name in names(context)}
+    return {name: command for name, command in found.items() if command is not None}
+
+
+def names(context: Context) -> list[str]:
+    return tosa_flatbuffer.list_commands(context)
+
+
+def test_the_readme_names_every_verb_and_nothing_that_is_none(root: Path) -> None:
+    text = (root / "README.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`?tosa-flatbuffer ([a-z]+)\b", text))
+    named |= set(re.findall(r"^\| `([a-z]+)` \|", text, re.MULTILINE))
+    assert named == set(verbs())
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/formats.md", "docs/errors.md"])
+def test_every_option_that_a_document_mentions_exists(root: Path, document: str) -> None:
+    text = (root / document).read_text(encoding="utf-8")
+    # Those of other programs stand on lines that begin with these programs.
+    lines = [line for line in text.splitlines() if not re.match(r"(\$ )?(flatc|tosa-opt|nox)", line)]
+    mentioned = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", "\n".join(lines)))
+    known = {"--help", "--version"}
+    for command in verbs().values():
+        known.update(option for row in command.params for option in row.opts)
+    assert mentioned - known - OTHERS == set()
+
+
+#: Options of other programs that the documents' prose names.
+OTHERS = {"--tosa-serialize", "--tosa-deserialize", "--json", "--strict-json", "--raw-binary"} | {
+    "--mlir-print-op-generic",
+    "--mlir-print-debuginfo",
+    "--binary",
+}
+
+
+def test_the_readme_lists_the_exit_codes(root: Path) -> None:
+    text = (root / "README.md").read_text(encoding="utf-8").partition("## Exit codes")[2]
+    listed = set(map(int, re.findall(r"^\| (\d+) \|", text, re.MULTILINE)))
+    assert listed == {0, 1, *map(int, Blame), EXIT_BUG, EXIT_INTERRUPTED}
+
+
+# -- the runner itself can fail --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```bash\nls\n```\n",
+        "```\nls\n```\n",
+        "~~~sh\nls\n~~~\n",
+        "1. one\n   ```sh\n   ls\n   ```\n",
+        "````sh\nls\n````\n",
+        "```sh\nls\n",
+        "Text:\n\n    ls\n",
+        "Text:\n\n\tls\n",
+        "<pre>ls</pre>\n",
+    ],
+)
+def test_a_block_that_would_go_unrun_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^line \d"):
+        blocks(text)
+
+
+def test_blocks_are_found_with_language_line_and_text() -> None:
+    text = "a\n\n```sh\nls\n\npwd\n```\n```python\nx = 1\n```\n"
+    assert blocks(text) == [Block("sh", 3, "ls\n\npwd\n"), Block("python", 8, "x = 1\n")]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the documents' commands are for bash")
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("sh", "true\n", ""),
+        ("sh", "false\ntrue\n", "exit code 1"),
+        ("sh", "false | true\n", "exit code 1"),
+        ("python", "assert True\n", ""),
+        ("python", "assert False\n", "AssertionError"),
+        ("python", "import warnings\nwarnings.warn('w')\n", "UserWarning"),
+        ("console", "$ echo one; echo two >&2\none\ntwo\n", ""),
+        ("console", "$ echo one\n$ echo two\ntwo\n", "printed"),
+        ("console", "$ echo one\ntwo\n", "the document says"),
+        ("console", "$ false\n", "exit code 1"),
+        ("console", "one\n", "the output of no command"),
+        ("mlir", "// f.mlir\nmodule {}\n", ""),
+        ("mlir", "module {}\n", "expected `// NAME`"),
+        ("mlir", "// ../f.mlir\n", "expected `// NAME`"),
+    ],
+)
+def test_a_block_that_fails_is_told(
+    language: str, text: str, expected: str, tmp_path: Path
+) -> None:
+    problem = run_block(Block(language, 1, text), tmp_path)
+    assert expected in problem
+    assert bool(expected) == bool(problem)
+
+
+def test_what_is_printed_is_compared_line_by_line() -> None:
+    assert matches("a\nb\n", ["a", "b"])
+    assert matches("a\nb", ["a", "b"])
+    assert not matches("a\nb\nc\n", ["a", "b"])
+    assert not matches("a\n", ["a", "b"])
+    assert matches("a\nx\ny\nb\n", ["a", "...", "b"])
+    assert matches("took 12 ms\n", ["took ... ms"])
+    assert not matches("took 12 s\n", ["took ... ms"])
