@@ -21,23 +21,33 @@ WIDTH, HEIGHT = 920, 740
 PANEL_W, PANEL_H, LEFT, TOP, RIGHT, BOTTOM = 450, 310, 66, 34, 20, 44
 HEAD, LEGEND = 62, 46
 
-#: Subject, prefix of the row's id -> class of the line. Class "o" is ours, "t" tosa-opt, "s" the
-#: builder; dashes are imports.
-STYLE = """
-svg { --bg: #ffffff; --ink: #1f2328; --dim: #59636e; --grid: #d9dee3; --o: #0969da; --t: #c2410c;
-      --s: #6f42c1; font: 12px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; }
-@media (prefers-color-scheme: dark) { svg { --bg: #0d1117; --ink: #e6edf3; --dim: #9198a1;
-      --grid: #2b323b; --o: #58a6ff; --t: #ff9a5c; --s: #c297ff; } }
-.bg { fill: var(--bg); } text { fill: var(--ink); } .dim { fill: var(--dim); }
-.title { font-size: 16px; font-weight: 600; } .panel { font-weight: 600; }
-.grid { stroke: var(--grid); stroke-width: 1; } .axis { stroke: var(--dim); stroke-width: 1; }
-.line { fill: none; stroke-width: 2.2; stroke-linejoin: round; }
-.o { stroke: var(--o); } .t { stroke: var(--t); } .s { stroke: var(--s); }
-.dot.o { fill: var(--o); } .dot.t { fill: var(--t); } .dot.s { fill: var(--s); }
-.open { fill: var(--bg) !important; stroke-width: 1.8; } .dash { stroke-dasharray: 6 4; }
-.ends { stroke: none; font-size: 11px; } .ends.o { fill: var(--o); } .ends.t { fill: var(--t); }
-.ends.s { fill: var(--s); }
+#: Colours of a light and of a dark page: background, text, quiet text, grid; then the lines: "o" is
+#: ours, "t" is tosa-opt, "s" is the builder. Plain rules, since not every viewer knows variables.
+LIGHT = ("#ffffff", "#1f2328", "#59636e", "#d9dee3", "#0969da", "#c2410c", "#6f42c1")
+DARK = ("#0d1117", "#e6edf3", "#9198a1", "#2b323b", "#58a6ff", "#ff9a5c", "#c297ff")
+SHARED = """
+text { font: 12px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; }
+text.title { font-size: 16px; font-weight: 600; } text.panel { font-weight: 600; }
+.line { fill: none; stroke-width: 2.2; stroke-linejoin: round; } .dash { stroke-dasharray: 6 4; }
+.grid { stroke-width: 1; } .axis { stroke-width: 1; fill: none; } .dot { stroke-width: 1.8; }
 """
+
+
+def _colours(background: str, ink: str, dim: str, grid: str, *lines: str) -> str:
+    rules = [
+        f".bg {{ fill: {background}; }} text {{ fill: {ink}; }} text.dim {{ fill: {dim}; }}",
+        f".grid {{ stroke: {grid}; }} .axis {{ stroke: {dim}; }}",
+    ]
+    for name, colour in zip("ots", lines, strict=True):
+        rules.append(f".{name} {{ stroke: {colour}; }} .dot.{name} {{ fill: {colour}; }}")
+    rules.append(f".dot.open {{ fill: {background}; }}")
+    return "\n".join(rules)
+
+
+STYLE = (
+    f"{SHARED}{_colours(*LIGHT)}\n"
+    f"@media (prefers-color-scheme: dark) {{\n{_colours(*DARK)}\n}}\n"
+)
 
 
 @dataclass(frozen=True)
@@ -102,9 +112,9 @@ def panels(found: dict[str, Any]) -> list[Panel]:
     mib = 1 / (1 << 20)
     return [
         Panel("Time against operators", "operators", "seconds", lines(operators, "wall", 1)),
-        Panel("Time against weights", "MiB of f32 weights", "seconds", lines(weights, "wall", 1)),
+        Panel("Time against weights", "MiB of weights", "seconds", lines(weights, "wall", 1)),
         Panel("Peak memory against operators", "operators", "MiB", lines(operators, "peak_bytes", mib)),
-        Panel("Peak memory against weights", "MiB of f32 weights", "MiB", lines(weights, "peak_bytes", mib)),
+        Panel("Peak memory against weights", "MiB of weights", "MiB", lines(weights, "peak_bytes", mib)),
     ]
 
 
@@ -151,7 +161,7 @@ def _panel(panel: Panel, left: float, top: float) -> list[str]:
             f'<text class="dim" x="{x0 - 7}" y="{y + 4:.1f}" text-anchor="end">{_number(power)}</text>'
         )
     out.append(
-        f'<path class="axis" fill="none" d="M{x0} {y0}V{y0 + height}H{x0 + width}"/>'
+        f'<path class="axis" d="M{x0} {y0}V{y0 + height}H{x0 + width}"/>'
         f'<text class="dim" x="{x0 + width / 2}" y="{y0 + height + 35}" text-anchor="middle">'
         f"{escape(panel.x)}</text>"
         f'<text class="dim" transform="translate({left + 14} {y0 + height / 2}) rotate(-90)" '

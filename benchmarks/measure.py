@@ -82,8 +82,11 @@ class Result:
         }
 
 
-def run(command: Sequence[str | Path], *, sample: bool = False) -> Run:
-    """Run a command to its end; stdout becomes `told`. Raises Failed with the end of stderr."""
+def run(command: Sequence[str | Path], *, sample: bool = False, listen: str = "stdout") -> Run:
+    """Run a command to its end; the stream `listen` becomes `told`.
+
+    Raises Failed with the end of stderr.
+    """
     words = list(map(str, command))
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         actions = [
@@ -98,8 +101,9 @@ def run(command: Sequence[str | Path], *, sample: bool = False) -> Run:
         wall = time.perf_counter() - started
         anonymous = watch.stop() if watch else None
         code = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        told = out.read(1 << 20).decode(errors="replace")
+        heard = out if listen == "stdout" else err
+        heard.seek(0)
+        told = heard.read(1 << 20).decode(errors="replace")
         if code:
             err.seek(0)
             tail = err.read()[-2000:].decode(errors="replace").strip()

@@ -75,6 +75,9 @@ def main(words: list[str] | None = None) -> int:
     sizes = QUICK if options.quick else FULL if options.full else NORMAL
     folder, where = places.scratch()
     terminal = sys.stdout.isatty()
+    # As installed: compiled modules are kept, here in a folder of this run.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = str(folder / "pycache")
     try:
         plan = Rows(folder, sizes, say)
         names = [(name, make) for name, make in plan.all() if wanted(name, options.only)]

@@ -62,8 +62,9 @@ def parse(text: str) -> Schema:
     while source[position:].strip():
         match = DECLARATION.match(source, position)
         if match is None:
-            line = source.count("\n", 0, position) + 1
-            raise SyntaxError(f"{SCHEMA.name}:{line}: not understood: {source[position:][:60]!r}")
+            rest = source[position:].lstrip()
+            line = source.count("\n", 0, len(source) - len(rest)) + 1
+            raise SyntaxError(f"{SCHEMA.name}:{line}: not understood: {rest[:60]!r}")
         position = match.end()
         if match["identifier"]:
             schema.identifier = match["identifier"]
@@ -117,8 +118,10 @@ def field_rows(schema: Schema, table: str) -> list[str]:
                 arguments.append(repr(f"[{SCALARS[element]}]"))
             elif element == "string":
                 arguments.append("'[string]'")
-            else:
+            elif element in schema.tables:
                 arguments += ["'[table]'", f"table={element!r}"]
+            else:
+                raise SyntaxError(f"table {table}: field {name}: type {kind}")
         elif element == "string":
             arguments.append("'string'")
         elif element in SCALARS:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.files import PathLike, map_file, replace_file, same_file
+from tosa_convert.files import PathLike, Pieces, Progress, map_file, replace_file, same_file
 from tosa_convert.formats import Format, of_path, sniff
 from tosa_convert.version import __version__
 
@@ -245,6 +245,7 @@ def save(
     names: Names = "retain",
     bindings: str = "",
     verify: bool = False,
+    progress: Progress | None = None,
 ) -> None:
     """Write a graph to `path`; the extension, or `to`, says in which format. It is replaced whole.
 
@@ -253,6 +254,7 @@ def save(
         pass 2 GiB, and beside JSON where they take more than 1 MiB.
     names, bindings: see `import_tosa_func_from_flatbuffer`; for MLIR only.
     verify: read the result back and compare it bit for bit before it takes its place.
+    progress: called with the bytes written so far, every 16 MiB at most.
 
     Raises TosaConvertError; nothing is left behind then.
     """
@@ -273,7 +275,7 @@ def save(
         checked=beside is not None,
     )
     check = _read_back(graph, path, kind, names, bindings) if verify else None
-    replace_file(path, pieces, check)
+    replace_file(path, pieces, check, progress)
 
 
 def _read_back(graph: Graph, path: PathLike, kind: Format, names: Names, bindings: str) -> Any:
@@ -335,8 +337,8 @@ def render(
     names: Names = "retain",
     bindings: str = "",
     checked: bool = False,
-) -> Iterator[Any]:
-    """The pieces of a file of the given format, all of it in one file.
+) -> Pieces:
+    """The content of a file of the given format, all of it in one file.
 
     checked: the graph was verified, and may lack data that lies beside the file.
     """
@@ -379,6 +381,7 @@ def export_tosa_func_to_flatbuffer(
     narrow: Collection[str] = (),
     input_shapes: Mapping[str, tuple[int, ...]] | None = None,
     verify: bool = False,
+    progress: Progress | None = None,
 ) -> bytes: ...
 @overload
 def export_tosa_func_to_flatbuffer(
@@ -394,6 +397,7 @@ def export_tosa_func_to_flatbuffer(
     narrow: Collection[str] = (),
     input_shapes: Mapping[str, tuple[int, ...]] | None = None,
     verify: bool = False,
+    progress: Progress | None = None,
 ) -> None: ...
 def export_tosa_func_to_flatbuffer(
     module_or_func: Any,
@@ -408,6 +412,7 @@ def export_tosa_func_to_flatbuffer(
     narrow: Collection[str] = (),
     input_shapes: Mapping[str, tuple[int, ...]] | None = None,
     verify: bool = False,
+    progress: Progress | None = None,
 ) -> bytes | None:
     """Write a function of an MLIR module as a TOSA flatbuffer; the bytes, or to `path`.
 
@@ -426,6 +431,7 @@ def export_tosa_func_to_flatbuffer(
     input_shapes: argument -> its sizes, for arguments with dynamic dimensions; the rest follows by
         MLIR's shape inference, and what stays dynamic is logged with the reason.
     verify: read the result back and compare it bit for bit before it takes its place.
+    progress: called with the bytes written so far, every 16 MiB at most; for files only.
 
     Raises TosaConvertError with every finding at once: operators of other dialects, types that TOSA
     does not have, values that do not fit. Nothing is narrowed, dropped or left behind.
@@ -440,9 +446,19 @@ def export_tosa_func_to_flatbuffer(
     )
     graph = stamp(graph, tosa_version)
     if path is not None:
-        save(graph, path, to=to or _flatbuffer_format(path), weights=weights, verify=verify)
+        save(
+            graph,
+            path,
+            to=to or _flatbuffer_format(path),
+            weights=weights,
+            verify=verify,
+            progress=progress,
+        )
         return None
-    data = b"".join(render(graph, to or "tosa", weights=weights))
+    pieces = render(graph, to or "tosa", weights=weights)
+    # Joined at once, so that weights are copied once; only MLIR's printer calls back instead.
+    assert not callable(pieces)
+    data = b"".join(pieces)
     if verify:
         from tosa_convert.graph.compare import compare
 

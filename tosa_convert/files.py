@@ -23,6 +23,12 @@ STANDARD: Final = "-"
 #: Pieces are gathered up to this many bytes before they are written; larger ones go straight out.
 GATHER_BYTES: Final = 1 << 20
 
+#: Characters of a file's name that the file beside it repeats; each may take 4 bytes of 255.
+_NAME_CHARACTERS: Final = 32
+
+#: Bytes handed to the system at a time, and so how often progress is told.
+WRITE_BYTES: Final = 1 << 24
+
 PathLike = str | os.PathLike[str]
 
 
@@ -32,6 +38,17 @@ def file_error(path: PathLike, error: OSError, doing: str) -> TosaConvertError:
     return fail("file-error", os.fspath(path), f"cannot be {doing}: {reason}")
 
 
+def refuse_odd_path(path: PathLike) -> None:
+    """Raise TosaConvertError("file-error") for a path that no system could have a file at."""
+    text = os.fspath(path)
+    try:
+        odd = b"\0" in os.fsencode(text)
+    except UnicodeEncodeError:
+        odd = True
+    if odd:
+        raise fail("file-error", ascii(text), "no file can be called that")
+
+
 def map_file(path: PathLike) -> memoryview:
     """The bytes of a file: mapped if it is a regular file, read otherwise.
 
@@ -39,6 +56,7 @@ def map_file(path: PathLike) -> memoryview:
     rename, as everything here does, is safe.
     Raises TosaConvertError("file-error").
     """
+    refuse_odd_path(path)
     try:
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
@@ -72,16 +90,61 @@ def gathered(pieces: Iterable[Any]) -> Iterator[Any]:
         yield buffer
 
 
-def write_pieces(file: BinaryIO, pieces: Iterable[Any]) -> int:
-    """Write the pieces to an unbuffered file; returns the number of bytes."""
+class Sink:
+    """What a writer that calls back is given as its file.
+
+    Foreign code calls `write` and cannot pass a Python exception on, so the first one is kept, the
+    rest of the output is swallowed, and `finish` raises it.
+    """
+
+    def __init__(self, file: BinaryIO, progress: Progress | None = None) -> None:
+        self.file = file
+        self.progress = progress
+        self.total = 0
+        self.error: BaseException | None = None
+
+    def write(self, piece: bytes) -> int:
+        """Write all of `piece`, unless an earlier write failed."""
+        if self.error is None:
+            try:
+                self.total += _write_all(self.file, piece, self.total, self.progress)
+            except BaseException as error:  # also an interrupt: it must not cross foreign code
+                self.error = error
+        return len(piece)
+
+    def finish(self) -> int:
+        """Raise what went wrong, or return the number of bytes."""
+        if self.error is not None:
+            raise self.error
+        return self.total
+
+
+#: A file's content: its bytes in order, or a function that writes them to a Sink.
+Pieces = Iterable[Any] | Callable[[Sink], None]
+#: Told how many bytes were written so far.
+Progress = Callable[[int], None]
+
+
+def _write_all(file: BinaryIO, piece: Any, done: int = 0, progress: Progress | None = None) -> int:
+    view = memoryview(piece)
+    total = view.nbytes
+    while view:
+        # A write to a pipe or of more than 2 GiB may take only a part.
+        view = view[file.write(view[:WRITE_BYTES]) :]
+        if progress is not None:
+            progress(done + total - view.nbytes)
+    return total
+
+
+def write_pieces(file: BinaryIO, pieces: Pieces, progress: Progress | None = None) -> int:
+    """Write the pieces to a file; returns the number of bytes."""
+    if callable(pieces):
+        sink = Sink(file, progress)
+        pieces(sink)
+        return sink.finish()
     total = 0
     for piece in gathered(pieces):
-        view = memoryview(piece)
-        while view:
-            # A write to a pipe or of more than 2 GiB may take only a part.
-            count = file.write(view)
-            total += count
-            view = view[count:]
+        total += _write_all(file, piece, total, progress)
     return total
 
 
@@ -94,15 +157,20 @@ def same_file(one: PathLike, other: PathLike) -> bool:
 
 
 def replace_file(
-    path: PathLike, pieces: Iterable[Any], check: Callable[[Path], None] | None = None
+    path: PathLike,
+    pieces: Pieces,
+    check: Callable[[Path], None] | None = None,
+    progress: Progress | None = None,
 ) -> int:
     """Put a file with these bytes in place of `path`, or leave everything as it was.
 
     check: looks at the new file before it takes its place, and raises if it should not.
+    progress: told how many bytes were written, at least every WRITE_BYTES.
     Follows symbolic links, keeps the permissions of a file that is replaced, and writes straight
     into what is no regular file (a pipe, a device). Returns the number of bytes.
     Raises TosaConvertError("file-error").
     """
+    refuse_odd_path(path)
     target = Path(os.path.realpath(path))
     try:
         mode: int | None = target.stat().st_mode
@@ -111,8 +179,8 @@ def replace_file(
     try:
         if mode is not None and not stat.S_ISREG(mode):
             with open(target, "wb", buffering=0) as special:
-                return write_pieces(special, pieces)
-        return _replace(target, mode, pieces, check)
+                return write_pieces(special, pieces, progress)
+        return _replace(target, mode, pieces, check, progress)
     except OSError as error:
         raise file_error(path, error, "written") from None
 
@@ -120,16 +188,17 @@ def replace_file(
 def _replace(
     target: Path,
     mode: int | None,
-    pieces: Iterable[Any],
+    pieces: Pieces,
     check: Callable[[Path], None] | None,
+    progress: Progress | None,
 ) -> int:
-    beside = target.parent / f".{target.name[:64]}.{secrets.token_hex(6)}.part"
+    beside = target.parent / f".{target.name[:_NAME_CHARACTERS]}.{secrets.token_hex(6)}.part"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     # Created with the permissions any new file gets here, so that a replacement is no surprise.
     descriptor = os.open(beside, flags, 0o666)
     try:
         with open(descriptor, "wb", buffering=0) as file:
-            total = write_pieces(file, pieces)
+            total = write_pieces(file, pieces, progress)
             if mode is not None and hasattr(os, "fchmod"):
                 os.fchmod(file.fileno(), stat.S_IMODE(mode))
             os.fsync(file.fileno())

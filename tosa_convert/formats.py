@@ -30,6 +30,8 @@ _BYTECODE: Final = b"ML\xefR"
 _BOM: Final = b"\xef\xbb\xbf"
 #: Bytes looked at to tell a format.
 _SNIFF: Final = 4096
+#: Characters that no text has: all below a blank but white space.
+_CONTROLS: Final = bytes({*range(32)} - {*b"\t\n\v\f\r"})
 
 
 def sniff(data: memoryview, where: str) -> Format:
@@ -46,7 +48,7 @@ def sniff(data: memoryview, where: str) -> Format:
         return "mlirbc"
     if head[4:8] == b"TOSA":
         return "tosa"
-    if b"\0" not in head:
+    if head.translate(None, _CONTROLS) == head:
         text = head.removeprefix(_BOM).lstrip()
         # A JSON object; MLIR's own leading brace is that of `{-#`, its resources.
         if text.startswith(b"{") and not text.startswith(b"{-#"):

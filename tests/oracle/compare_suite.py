@@ -19,8 +19,11 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 
-import official_suite
-from judge import Judge, Verdict
+# Tests find one another by their folder's name; a script's own path is the folder itself.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from oracle import official_suite
+from oracle.judge import Judge, Verdict
 
 #: Files a worker takes at once.
 _BATCH = 40

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import official_suite
+from oracle import official_suite
 
 Json = Any
 

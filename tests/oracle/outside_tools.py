@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import official_suite
+from oracle import official_suite
 
 Json = Any
 

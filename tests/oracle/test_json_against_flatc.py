@@ -80,7 +80,7 @@ def flatc(tmp_path: Path) -> Flatc:
 
 
 @pytest.fixture(scope="module")
-def suite(request: pytest.FixtureRequest) -> list[Path]:
+def suite(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The flatbuffers of an official suite."""
     named = os.environ.get("TOSA_OFFICIAL_SUITE")
     if named:
@@ -89,7 +89,9 @@ def suite(request: pytest.FixtureRequest) -> list[Path]:
         problem = official_suite.missing()
         if problem:
             pytest.skip(f"there is no official suite: {problem}")
-        folder = Path(request.config.cache.mkdir("official-suite-sample"))
+        cache = getattr(request.config, "cache", None)
+        name = "official-suite-sample"
+        folder = Path(cache.mkdir(name)) if cache else tmp_path_factory.mktemp(name)
         official_suite.generate(folder, subset="sample")
     files = [case.tosa for case in official_suite.cases(folder)]
     assert files, f"{folder} holds no suite"

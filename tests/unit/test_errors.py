@@ -51,7 +51,9 @@ def test_an_error_is_known_by_its_first_finding() -> None:
     assert str(error).count("\n") == 1
 
 
-@pytest.mark.parametrize(("code", "exit_code"), [("option-conflict", 2), ("data-length", 3), ("too-large", 4)])
+@pytest.mark.parametrize(
+    ("code", "exit_code"), [("option-conflict", 2), ("data-length", 3), ("too-large", 4)]
+)
 def test_the_exit_code_says_who_can_mend_it(code: str, exit_code: int) -> None:
     assert fail(code, "", "").exit_code == exit_code
 

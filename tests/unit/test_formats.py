@@ -76,7 +76,9 @@ def test_every_format_has_an_extension() -> None:
     assert set(EXTENSIONS.values()) == set(FORMATS)
 
 
-@pytest.mark.parametrize("path", ["model", "model.", "model.txt", "model.tosa.bak", ".tosa", "a.tosa/b"])
+@pytest.mark.parametrize(
+    "path", ["model", "model.", "model.txt", "model.tosa.bak", ".tosa", "a.tosa/b"]
+)
 def test_another_extension_is_refused_with_the_choice(path: str) -> None:
     with pytest.raises(TosaConvertError) as caught:
         of_path(path)

@@ -22,7 +22,7 @@ from tosa_convert.graph import DTYPES, Constant, DType, Graph, compare, dtype, o
 from tosa_convert.graph.dtypes import BlockShape, NanPropagationMode
 from tosa_convert.graph.model import BlockScale, Version
 from tosa_convert.graph.versions import V1_1_DRAFT
-from tosa_convert.jsontext import numbers
+from tosa_convert.jsontext import numbers, scan
 from tosa_convert.jsontext.read import read
 from tosa_convert.jsontext.write import write
 
@@ -813,6 +813,11 @@ def test_weights_take_little_more_memory_than_their_bytes() -> None:
     data = found.main.tensors["t"].data
     assert data is not None
     assert data.same_bits(value.data)
+
+
+def test_no_more_strings_are_remembered_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "REMEMBERED", 2)
+    same(example(), text(example()))
 
 
 def test_nothing_of_the_buffer_is_kept() -> None:

@@ -157,6 +157,17 @@ def test_scalars_equal_to_the_default_are_left_out_and_enums_are_not() -> None:
     assert main_block(made)["operators"][0]["attribute"] == {"nan_mode": "PROPAGATE"}
 
 
+def test_flags_are_written_only_where_they_are_set() -> None:
+    made = graph("x", "", [tensor("x"), tensor("a"), tensor("b")], [])
+    for name, inverse in (("a", True), ("b", False)):
+        made.main.operators.append(
+            op("FFT2D", "x x", f"{name} {name}", inverse=inverse, local_bound=not inverse)
+        )
+    first, second = (row["attribute"] for row in main_block(made)["operators"])
+    assert first == {"inverse": True}
+    assert second == {"local_bound": True}
+
+
 def test_attributes_of_every_kind_are_written() -> None:
     made = graph(
         "x",

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unit.building import PRODUCER, counting, example, graph, op, region, shape, tensor
 
-from tosa_convert.errors import TosaConvertError
+from tosa_convert.errors import MAX_FINDINGS, TosaConvertError
 from tosa_convert.flatbuffer.write import plan
 from tosa_convert.graph import DTYPES, Constant, DType, Graph, compare, dtype, verify
 from tosa_convert.graph.dtypes import BlockShape
@@ -686,6 +686,12 @@ def test_an_entry_with_a_wrong_value_is_refused(field: str, value: Any, folder: 
     assert f"constants[0].{field}" in str(error)
 
 
+def test_no_more_findings_about_a_manifest_are_reported_than_anybody_reads(folder: Path) -> None:
+    apart = write(several("a"), folder)
+    edit(folder, lambda c: c.update(constants=[0] * 10_000))
+    assert len(refused(apart, folder).findings) == MAX_FINDINGS
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -937,6 +943,20 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(
     with pytest.raises(TosaConvertError) as caught:
         folders.view(folder, "a.npy", mapped=True)
     assert caught.value.code == "unsafe-path"
+
+
+def test_what_the_system_refuses_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    apart = write(several("a"), folder)
+
+    def denied(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    for name in ("open", "lstat"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, name, denied)
+            error = refused(apart, folder)
+        assert error.code == "file-error"
+        assert "Permission denied" in str(error)
 
 
 def test_a_folder_in_place_of_a_file_is_refused(folder: Path) -> None:

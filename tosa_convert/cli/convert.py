@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from tosa_convert import api
+from tosa_convert.cli.progress import WriteProgress
 from tosa_convert.consumers import CONSUMERS, weights_for
 from tosa_convert.errors import Finding, TosaConvertError, fail
-from tosa_convert.files import STANDARD, gathered, map_file, read_standard_input
+from tosa_convert.files import STANDARD, map_file, read_standard_input, write_pieces
 from tosa_convert.formats import EXTENSIONS, FORMATS, MLIR_FORMATS, Format, of_path, sniff
 
 if TYPE_CHECKING:
@@ -196,8 +197,7 @@ def _convert_one(source: str, output: str | None, to: Format | None, options: Op
         bindings=options["bindings"],
     )
     stream = sys.stdout.buffer
-    for piece in gathered(pieces):
-        stream.write(piece)
+    write_pieces(stream, pieces)
     stream.flush()
 
 
@@ -210,6 +210,7 @@ def _save(graph: Graph, output: str | Path, to: Format, options: Options) -> Non
         names=options["names"],
         bindings=options["bindings"],
         verify=options["verify"],
+        progress=WriteProgress(str(output), sum(data.nbytes for _, data in graph.constants())),
     )
 
 

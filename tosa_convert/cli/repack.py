@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from tosa_convert import api
+from tosa_convert.cli.progress import WriteProgress
 from tosa_convert.consumers import CONSUMERS, weights_for
 from tosa_convert.errors import fail
 from tosa_convert.files import map_file
@@ -50,4 +51,10 @@ def repack(
     graph = api.load(source, accept_changed_weights=accept_changed_weights)
     if consumer is not None:
         weights = weights_for(consumer, weights)
-    api.save(graph, output, weights=weights, verify=verify)  # type: ignore[arg-type]
+    api.save(
+        graph,
+        output,
+        weights=weights,  # type: ignore[arg-type]
+        verify=verify,
+        progress=WriteProgress(output, sum(data.nbytes for _, data in graph.constants())),
+    )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
+from tosa_convert.files import Sink
 from tosa_convert.mlir.bindings import Bindings
 from tosa_convert.mlir.diagnostics import diagnostics
 
@@ -26,21 +27,17 @@ def parse(bindings: Bindings, context: Any, data: memoryview, path: str = "") ->
         raise diagnostics(bindings, error, path, parsing=True) from None
 
 
-def dump(module: Any, *, binary: bool, locations: bool = True) -> Iterator[bytes]:
-    """The module as bytecode, or as text with its locations."""
-    operation = module.operation
-    if not binary:
-        text = operation.get_asm(enable_debug_info=locations)
-        yield text.encode() if isinstance(text, str) else text
-        yield b"\n"
-        return
-    pieces: list[bytes] = []
+def dump(module: Any, *, binary: bool, locations: bool = True) -> Callable[[Sink], None]:
+    """What writes the module to a sink, as bytecode or as text with its locations.
 
-    class Sink:
-        @staticmethod
-        def write(piece: bytes) -> int:
-            pieces.append(piece)
-            return len(piece)
+    MLIR hands its output over piece by piece, so memory does not grow with the weights.
+    """
 
-    operation.write_bytecode(Sink())
-    yield from pieces
+    def write(sink: Sink) -> None:
+        if binary:
+            module.operation.write_bytecode(sink)
+        else:
+            module.operation.print(file=sink, binary=True, enable_debug_info=locations)
+            sink.write(b"\n")
+
+    return write

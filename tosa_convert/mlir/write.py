@@ -374,12 +374,18 @@ class _Writer:
         if shared and data.is_view and not data.dtype.is_packed and data.dtype is not _BOOL:
             uniform = data.nbytes <= SPLAT_BYTES and data.uniform() is not None
             if not uniform or self.constants == "resource":
-                address = np.frombuffer(data.buffer, np.uint8).ctypes.data
+                # The alignment is part of what MLIR prints, so it must not depend on the address: it
+                # is the element's own, and data that lies askew (files may) is moved.
+                buffer: Any = data.buffer
+                alignment = min(MAX_ALIGN, data.dtype.element_bytes & -data.dtype.element_bytes)
+                raw = np.frombuffer(buffer, np.uint8)
+                if raw.ctypes.data % alignment:
+                    buffer = raw.copy()
                 return ir.DenseResourceElementsAttr.get_from_buffer(
-                    data.buffer,
+                    buffer,
                     name or "constant",
                     kind,
-                    alignment=min(MAX_ALIGN, (address | MAX_ALIGN) & -(address | MAX_ALIGN)),
+                    alignment=alignment,
                     is_mutable=False,
                     context=self.context,
                 )

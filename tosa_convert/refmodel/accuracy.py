@@ -115,7 +115,7 @@ class Rule:
             scaled = np.maximum(np.abs(sized), least)
             if self.lower:
                 scaled = np.maximum(self.lower / value, scaled)
-            error = 2.0 ** int(-frac / self.divisor) * scaled * value
+            error = 2.0 ** (-frac / self.divisor) * scaled * value
             return np.maximum(error, self.floor)
         return np.zeros(reference.shape)
 

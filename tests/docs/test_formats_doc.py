@@ -1,0 +1,87 @@
+"""What docs/formats.md says of the wire is what the tables of the program say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tosa_convert.formats import EXTENSIONS
+from tosa_convert.graph import DTYPES, OPERATORS, Constant, DType
+from tosa_convert.graph.dtypes import V1_0
+from tosa_convert.graph.packing import pack
+
+DOCUMENT = "docs/formats.md"
+
+
+def between(root: Path, mark: str) -> str:
+    text = (root / DOCUMENT).read_text(encoding="utf-8")
+    found = re.search(f"<!-- {mark} -->\n(.*?)<!-- /{mark} -->", text, re.DOTALL)
+    assert found is not None, f"{DOCUMENT} has no <!-- {mark} --> section"
+    return found[1]
+
+
+def layout(row: DType) -> str:
+    if row.name == "BOOL":
+        return "a byte, 0 or 1"
+    if row.name == "INT4":
+        return "two a byte, the first in the low half; -7 to 7"
+    if row.bits == 4:
+        return "two a byte, the first in the low half"
+    if row.bits == 6:
+        return "four to three bytes, the first in the lowest bits"
+    return "a byte" if row.bits == 8 else f"{row.bits // 8} bytes, little-endian"
+
+
+def values(row: DType) -> list[float]:
+    if row.name == "BOOL":
+        return [1, 0, 1]
+    return [1, 2, 0.5] if row.name == "FP8UE8M0" else [1, -2, 6]
+
+
+def example(row: DType) -> bytes:
+    """The values in a file's form, made by numpy and not by a Constant."""
+    array = np.array(values(row)).astype(row.numpy)
+    if row.is_packed:
+        return pack(array.view(np.uint8) & (1 << row.bits) - 1, row.bits).tobytes()
+    octets = array.view(np.uint8).reshape(len(array), -1)[:, : row.element_bytes]
+    return octets.tobytes()
+
+
+def dtypes_table() -> str:
+    lines = [
+        "| type | code | bits | in a file | example | bytes | MLIR | since |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in DTYPES:
+        shown = ", ".join(f"{value:g}" for value in values(row))
+        since = ".".join(map(str, row.since))
+        lines.append(
+            f"| `{row.name}` | {row.code} | {row.bits} | {layout(row)} | {shown} | "
+            f"`{example(row).hex(' ')}` | `{row.mlir}` | {since} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def operators_list() -> str:
+    return ", ".join(f"`{row.name}`" for row in OPERATORS if row.since > V1_0) + ".\n"
+
+
+@pytest.mark.parametrize(("mark", "make"), [("dtypes", dtypes_table), ("operators", operators_list)])
+def test_the_table_is_that_of_the_program(root: Path, mark: str, make: object) -> None:
+    assert callable(make)
+    expected = "\n" + make() + "\n"
+    assert between(root, mark) == expected, f"to mend it, put this there:\n{expected}"
+
+
+@pytest.mark.parametrize("row", DTYPES, ids=str)
+def test_the_example_bytes_of_a_type_are_read_as_the_values_they_stand_for(row: DType) -> None:
+    found = Constant(row, len(values(row)), example(row)).numpy()
+    assert found.astype(np.float64).tolist() == values(row)
+
+
+def test_the_extensions_are_listed(root: Path) -> None:
+    text = (root / DOCUMENT).read_text(encoding="utf-8").partition("\n\n|")[2].partition("\n\n")[0]
+    assert set(re.findall(r"`(\.\w+)`", text)) == set(EXTENSIONS)
