@@ -262,10 +262,10 @@ def save(
     beside = _beside(graph, kind, weights)
     written = graph
     if beside is not None:
-        from tosa_convert.weights.write import write
+        from tosa_convert.weights.write import without
 
         _check(graph)
-        written = write(graph, weights_folder(path), larger_than=beside, producer=producer())
+        written = without(graph, larger_than=beside)
     pieces = render(
         written,
         kind,
@@ -274,29 +274,33 @@ def save(
         bindings=bindings,
         checked=beside is not None,
     )
-    check = _read_back(graph, path, kind, names, bindings) if verify else None
-    replace_file(path, pieces, check, progress)
+
+    def finish(new: Path) -> None:
+        # The weights follow once the new file is complete, and right before it takes its place.
+        if beside is not None:
+            export_weights(graph, weights_folder(path), larger_than=beside)
+        if verify:
+            _read_back(graph, new, path, kind, names, bindings)
+
+    replace_file(path, pieces, finish if verify or beside is not None else None, progress)
 
 
-def _read_back(graph: Graph, path: PathLike, kind: Format, names: Names, bindings: str) -> Any:
-    """What --verify does with the new file before it is put in place."""
+def _read_back(
+    graph: Graph, new: Path, path: PathLike, kind: Format, names: Names, bindings: str
+) -> None:
+    """Raise TosaConvertError("verification-failed") if the new file is not what was meant."""
+    from tosa_convert.graph.compare import compare
 
-    def check(beside: Path) -> None:
-        from tosa_convert.graph.compare import compare
-
-        data = map_file(beside)
-        found = load(data, names=names, bindings=bindings)
-        found = _with_weights(found, os.fspath(path), accept_changed=False)
-        difference = compare(graph, found, names=names == "retain" or kind in ("tosa", "json"))
-        if difference is not None:
-            raise fail(
-                "verification-failed",
-                os.fspath(path),
-                f"what was written reads back differently: {difference}",
-                "nothing was put in place; this is a defect of the converter, please report it",
-            )
-
-    return check
+    found = load(map_file(new), names=names, bindings=bindings)
+    found = _with_weights(found, os.fspath(path), accept_changed=False)
+    difference = compare(graph, found, names=names == "retain" or kind in ("tosa", "json"))
+    if difference is not None:
+        raise fail(
+            "verification-failed",
+            os.fspath(path),
+            f"what was written reads back differently: {difference}",
+            "nothing was put in place; this is a defect of the converter, please report it",
+        )
 
 
 def _beside(graph: Graph, kind: Format, weights: Weights) -> int | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tosa_convert.consumers import CONSUMERS
 from tosa_convert.formats import EXTENSIONS
 from tosa_convert.graph import DTYPES, OPERATORS, Constant, DType
 from tosa_convert.graph.dtypes import V1_0
@@ -69,9 +71,21 @@ def operators_list() -> str:
     return ", ".join(f"`{row.name}`" for row in OPERATORS if row.since > V1_0) + ".\n"
 
 
-@pytest.mark.parametrize(("mark", "make"), [("dtypes", dtypes_table), ("operators", operators_list)])
-def test_the_table_is_that_of_the_program(root: Path, mark: str, make: object) -> None:
-    assert callable(make)
+def consumers_table() -> str:
+    lines = ["| program (`--for`) | embedded | offset | of another form it |", "|---|---|---|---|"]
+    for row in CONSUMERS.values():
+        marks = " | ".join("yes" if form in row.weights else "no" for form in ("embedded", "offset"))
+        lines.append(f"| `{row.name}` | {marks} | {row.otherwise} |")
+    return "\n".join(lines) + "\n"
+
+
+TABLES = {"dtypes": dtypes_table, "operators": operators_list, "consumers": consumers_table}
+
+
+@pytest.mark.parametrize(("mark", "make"), TABLES.items(), ids=TABLES.keys())
+def test_the_table_is_that_of_the_program(
+    root: Path, mark: str, make: Callable[[], str]
+) -> None:
     expected = "\n" + make() + "\n"
     assert between(root, mark) == expected, f"to mend it, put this there:\n{expected}"
 

@@ -106,7 +106,7 @@ def test_the_readme_names_every_verb_and_nothing_that_is_none(root: Path) -> Non
     text = (root / "README.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`?tosa-flatbuffer ([a-z]+)\b", text))
     named |= set(re.findall(r"^\| `([a-z]+)` \|", text, re.MULTILINE))
-    assert named == set(verbs())
+    assert named == set(verbs()), "every verb has a row in the README's table of verbs"
 
 
 @pytest.mark.parametrize("document", ["README.md", "docs/formats.md", "docs/errors.md"])

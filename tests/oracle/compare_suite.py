@@ -9,11 +9,10 @@ Prints counts, then every difference. Exit code 1 on any difference, or if nothi
 from __future__ import annotations
 
 import argparse
-import random
 import sys
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
@@ -35,8 +34,12 @@ def judge_files(files: Sequence[Path]) -> list[Verdict]:
         return [judge.file(file) for file in files]
 
 
-def judge_all(files: Sequence[Path], jobs: int) -> Iterator[Verdict]:
-    """Judge all files in `jobs` processes, in no particular order.
+def judge_all(
+    files: Sequence[Path],
+    jobs: int,
+    work: Callable[[Sequence[Path]], list[Verdict]] = judge_files,
+) -> Iterator[Verdict]:
+    """Judge all files in `jobs` processes, in no particular order; `work` judges a batch.
 
     The processes are spawned: MLIR starts threads, which a fork would not survive. A worker that dies
     is a difference, too: of the batch it was at.
@@ -44,26 +47,16 @@ def judge_all(files: Sequence[Path], jobs: int) -> Iterator[Verdict]:
     batches = [files[start : start + _BATCH] for start in range(0, len(files), _BATCH)]
     if jobs <= 1:
         for batch in batches:
-            yield from judge_files(batch)
+            yield from work(batch)
         return
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        futures = {pool.submit(judge_files, batch): batch for batch in batches}
+        futures = {pool.submit(work, batch): batch for batch in batches}
         for future in as_completed(futures):
             try:
                 yield from future.result()
             except BrokenProcessPool as error:
                 for file in futures[future]:
                     yield Verdict(str(file), differences=[f"the process died: {error}"])
-
-
-def subset(cases: Iterable[official_suite.Case], each: int, seed: int) -> list[official_suite.Case]:
-    """At most `each` cases of every operator, chosen by the seed."""
-    by_operator: dict[str, list[official_suite.Case]] = defaultdict(list)
-    for case in cases:
-        by_operator[case.operator].append(case)
-    random_source = random.Random(seed)
-    chosen = [random_source.sample(found, min(each, len(found))) for found in by_operator.values()]
-    return sorted(case for some in chosen for case in some)
 
 
 class Tally:

@@ -268,6 +268,15 @@ def test_a_variable_may_be_written_twice_and_read_at_once() -> None:
     assert [found.code for found in verify(made)] == ["duplicate-name"]
 
 
+def test_only_variables_are_read_and_written_as_such() -> None:
+    made = counting()
+    made.main.operators[0].inputs = ("x",)
+    assert ["x" in found.message for found in verify(made)] == [True]
+    made = counting()
+    made.main.operators[2].outputs = ("r",)
+    assert 'output "r" is not a variable' in [found.message for found in verify(made)]
+
+
 @pytest.mark.parametrize(
     ("inputs", "outputs", "sound"),
     [

@@ -202,16 +202,17 @@ def _convert_one(source: str, output: str | None, to: Format | None, options: Op
 
 
 def _save(graph: Graph, output: str | Path, to: Format, options: Options) -> None:
-    api.save(
-        graph,
-        output,
-        to=to,
-        weights=options["weights"],
-        names=options["names"],
-        bindings=options["bindings"],
-        verify=options["verify"],
-        progress=WriteProgress(str(output), sum(data.nbytes for _, data in graph.constants())),
-    )
+    with WriteProgress(str(output), sum(data.nbytes for _, data in graph.constants())) as progress:
+        api.save(
+            graph,
+            output,
+            to=to,
+            weights=options["weights"],
+            names=options["names"],
+            bindings=options["bindings"],
+            verify=options["verify"],
+            progress=progress,
+        )
 
 
 def _convert_many(paths: list[str], output: str | None, to: Format | None, options: Options) -> int:

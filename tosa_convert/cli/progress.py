@@ -15,7 +15,10 @@ LINE_EVERY: Final = 10.0
 
 
 class WriteProgress:
-    """A callback for `api.save`: told how many bytes of about `total` were written."""
+    """A callback for `api.save`: told how many bytes of about `total` were written.
+
+    A context: leaving it takes the bar off the screen.
+    """
 
     def __init__(self, name: str, total: int) -> None:
         self.name = name
@@ -52,9 +55,10 @@ class WriteProgress:
             self.task = self.bar.add_task(self.name, total=self.total or None)
             self.bar.start()
         self.bar.update(self.task, completed=done)
-        if self.total and done >= self.total:
-            self.bar.stop()
 
-    def __del__(self) -> None:
+    def __enter__(self) -> WriteProgress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         if self.bar is not None:
             self.bar.stop()

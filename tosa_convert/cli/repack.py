@@ -51,10 +51,5 @@ def repack(
     graph = api.load(source, accept_changed_weights=accept_changed_weights)
     if consumer is not None:
         weights = weights_for(consumer, weights)
-    api.save(
-        graph,
-        output,
-        weights=weights,  # type: ignore[arg-type]
-        verify=verify,
-        progress=WriteProgress(output, sum(data.nbytes for _, data in graph.constants())),
-    )
+    with WriteProgress(output, sum(data.nbytes for _, data in graph.constants())) as progress:
+        api.save(graph, output, weights=weights, verify=verify, progress=progress)  # type: ignore[arg-type]

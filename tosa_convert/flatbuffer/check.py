@@ -4,12 +4,14 @@ Every read takes a column: one field of many tables, one element of many vectors
 with a few array operations, so proving a file safe costs about as much as reading it. What is wrong
 is reported with its byte offset.
 
-Sharing is legal in a flatbuffer, and a small file can use it to describe an enormous graph. So every
-column is charged against a budget that is proportional to the file's size.
+Sharing is legal in a flatbuffer, and a small file can use it to describe an enormous graph. So what
+is read is charged, in bytes of memory that it will take, against a budget that is proportional to the
+file's size.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -21,9 +23,18 @@ from tosa_convert.flatbuffer.tables import Field
 
 Positions = npt.NDArray[np.int64]
 
-#: Cells that may be read for each byte of the file, and for any file at all.
-CELLS_PER_BYTE: Final = 8
-CELLS_FREE: Final = 100_000
+#: Bytes of memory that reading may take for each byte of the file, and for any file at all. Real
+#: files of many small operators and no weights take up to 7 times their size.
+MEMORY_PER_BYTE: Final = 8
+MEMORY_FREE: Final = 32 << 20
+
+#: What things take: a number among others while it is looked at, an object, a short string and its
+#: place among those that are known, and a list's entry.
+_NUMBER: Final = 40
+_OBJECT: Final = 64
+_STRING: Final = 180
+_ENTRY: Final = 16
+_VIEW: Final = 200
 
 _DTYPES: Final = {"bool": "u1", "u8": "u1", "i32": "<i4", "u32": "<u4", "u64": "<u8"}
 _HINT: Final = "the file is damaged or is not a TOSA flatbuffer; make it again"
@@ -35,7 +46,7 @@ class Columns:
     def __init__(self, buffer: memoryview) -> None:
         self.buffer = buffer
         self.size = buffer.nbytes
-        self.budget = CELLS_FREE + CELLS_PER_BYTE * self.size
+        self.budget = MEMORY_FREE + MEMORY_PER_BYTE * self.size
         self._views = {
             name: np.frombuffer(buffer, name, count=self.size // np.dtype(name).itemsize)
             for name in ("u1", "<u2", "<i4", "<u4", "<u8")
@@ -46,9 +57,9 @@ class Columns:
         """The error for the byte at `offset`."""
         return fail("malformed-flatbuffer", f"byte {offset}", message, _HINT)
 
-    def charge(self, cells: int, what: str) -> None:
-        """Count work against the budget."""
-        self.budget -= cells
+    def charge(self, memory: int, what: str) -> None:
+        """Count bytes of memory against the budget; what is negative was let go again."""
+        self.budget -= memory
         if self.budget < 0:
             raise fail(
                 "malformed-flatbuffer",
@@ -100,10 +111,9 @@ class Columns:
             raise self.bad(int(fields[(distances == 0).argmax()]), f"the offset of {what} is 0")
         return fields + distances
 
-    def fields(self, table: str, tables: Positions, names: tuple[str, ...]) -> list[Positions]:
-        """For each name the places of that field in each table; -1 where it is absent."""
+    def fields(self, table: str, tables: Positions, names: tuple[str, ...]) -> Iterator[Positions]:
+        """For each name the places of that field in each table, in turn; -1 where it is absent."""
         layout = TABLES[table]
-        self.charge(len(tables) * (1 + len(names)), f"table {table}")
         vtables = tables - self.values("<i4", tables, f"table {table}")
         unique, inverse = np.unique(vtables, return_inverse=True)
         sizes = self.values("<u2", unique, f"the vtable of a {table}")
@@ -116,7 +126,6 @@ class Columns:
         if len(ends) and int(ends.max()) > self.size:
             offset = int(tables[ends.argmax()])
             raise self.bad(offset, f"a {table} lies partly outside the file of {self.size} bytes")
-        columns = []
         for name in names:
             field = layout[name]
             present = sizes >= 6 + 2 * field.slot
@@ -128,8 +137,7 @@ class Columns:
                 offset = int(unique[beyond.argmax()])
                 raise self.bad(offset, f"{table}.{name} lies outside its table")
             distance = offsets[inverse]
-            columns.append(np.where(distance == 0, -1, tables + distance))
-        return columns
+            yield np.where(distance == 0, -1, tables + distance)
 
     def scalars(self, table: str, field: Field, places: Positions) -> npt.NDArray[np.int64]:
         """The field's number in each table, its default where absent."""
@@ -167,7 +175,7 @@ class Columns:
     ) -> Positions:
         """The places of all elements of all vectors, one vector after the other."""
         total = int(lengths.sum())
-        self.charge(total, what)
+        self.charge(_NUMBER * total, what)
         ends = np.cumsum(lengths)
         within = np.arange(total, dtype=np.int64) - np.repeat(ends - lengths, lengths)
         return np.repeat(starts, lengths) + within * width
@@ -180,12 +188,14 @@ class Columns:
     def string_lists(self, places: Positions, what: str) -> list[tuple[str, ...]]:
         """Each vector of strings as a tuple; () where absent."""
         starts, lengths = self.vectors(places, 4, what)
-        texts = self.strings(self.elements(starts, lengths, 4, what), what)
+        elements = self.elements(starts, lengths, 4, what)
+        texts = self.strings(elements, what)
         lists = []
         position = 0
         for length in lengths.tolist():
             lists.append(tuple(texts[position : position + length]))
             position += length
+        self.charge(len(lists) * _OBJECT - len(elements) * (_NUMBER - _ENTRY), what)
         return lists
 
     def strings(self, places: Positions, what: str) -> list[str]:
@@ -209,7 +219,8 @@ class Columns:
             if over.any():
                 offset = int(fresh[over.argmax()])
                 raise self.bad(offset, f"{what} runs over the end of the file")
-            self.charge(int(lengths.sum()) // 8, what)
+            # A character may take 4 bytes if only one among them is beyond the others' range.
+            self.charge(len(fresh) * _STRING + 4 * int(lengths.sum()), what)
             for where, end in zip(fresh.tolist(), ends.tolist(), strict=True):
                 if self.buffer[end]:
                     raise self.bad(end, f"{what} is not terminated by a zero")
@@ -224,14 +235,17 @@ class Columns:
     ) -> list[memoryview | None]:
         """Each vector of bytes as a view, equal places as one view; None where absent.
 
-        once: charge a vector that is used many times only once.
+        once: they are to be copied, one that is used many times only once. Otherwise views cost
+            nothing, but whoever looks at all of them should not look at each byte over and over.
         """
         starts, lengths = self.vectors(places, 1, what)
         # The length stands before the start, so vectors that start alike are one.
         unique, first, inverse = np.unique(starts, return_index=True, return_inverse=True)
-        self.charge(int((lengths[first] if once else lengths).sum()) // 8, what)
+        used = int(lengths[first].sum()) if once else max(0, int(lengths.sum()) - self.size)
+        self.charge(int(np.count_nonzero(lengths[first])) * _VIEW + used, what)
+        empty = self.buffer[:0]
         views = [
-            self.buffer[start : start + length]
+            self.buffer[start : start + length] if length else empty
             for start, length in zip(unique.tolist(), lengths[first].tolist(), strict=True)
         ]
         return [
@@ -240,12 +254,16 @@ class Columns:
         ]
 
     def int_lists(self, places: Positions, what: str) -> list[tuple[int, ...]]:
-        """Each vector of int32 as a tuple; () where absent."""
+        """Each vector of int32 as a tuple, equal places as one tuple; () where absent."""
         starts, lengths = self.vectors(places, 4, what)
-        numbers = self.values("<i4", self.elements(starts, lengths, 4, what), what).tolist()
+        # The length stands before the start, so vectors that start alike are one.
+        unique, first, inverse = np.unique(starts, return_index=True, return_inverse=True)
+        lengths = lengths[first]
+        numbers = self.values("<i4", self.elements(unique, lengths, 4, what), what).tolist()
         lists = []
         position = 0
         for length in lengths.tolist():
             lists.append(tuple(numbers[position : position + length]))
             position += length
-        return lists
+        self.charge(len(lists) * _OBJECT, what)
+        return list(map(lists.__getitem__, inverse.tolist()))

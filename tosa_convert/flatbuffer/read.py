@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right
 from collections.abc import Sequence
 from enum import IntEnum
@@ -28,23 +29,32 @@ from tosa_convert.graph.model import (
     Version,
     block_path,
     quoted,
+    sizes,
 )
 from tosa_convert.graph.opset import (
     BY_CODE,
-    CONST,
-    CONST_SHAPE,
     IDENTITY,
     OPERATORS,
     AttributeValue,
     OperatorSpec,
 )
-from tosa_convert.graph.versions import V1_0, V1_1_DRAFT
-
-#: Versions we read. A final 1.1 may still change what the draft says, so it is not among them.
-READABLE: Final = (V1_0, Version(1, 0, 0, draft=True), V1_1_DRAFT)
+from tosa_convert.graph.settle import fill_empty_constants
+from tosa_convert.graph.versions import READABLE
 
 #: Offsets 0 and 1 cannot lie behind a flatbuffer: readers in the field take `data` then.
 _NO_OFFSET: Final = 1
+
+#: Bytes of memory that a table takes: what is made of it, and what is needed meanwhile.
+_MEMORY: Final = {
+    "TosaRegion": (200, 100),
+    "TosaBasicBlock": (500, 1000),
+    "TosaOperator": (170, 100),
+    "TosaTensor": (210, 180),
+    "TosaShape": (180, 80),
+}
+#: ... where it has data.
+_DATA_MEMORY: Final = 300
+_EMPTY_DICT: Final = sys.getsizeof({})
 
 _OP_NAMES: Final = {code: name for name, code in ENUMS["Op"].items()}
 _DTYPE_NAMES: Final = {code: name for name, code in ENUMS["DType"].items()}
@@ -74,11 +84,15 @@ class _Reader:
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
         self.findings: list[Finding] = []
+        #: Bytes behind the flatbuffer that tensors refer to.
+        self.tails = 0
 
     def table(self, name: str, tables: Positions, *fields: str) -> list[Any]:
         """The named fields of each table: lists of Python values, in the order asked for."""
         columns = self.columns
         layout = TABLES[name]
+        kept, meanwhile = _MEMORY.get(name, (0, 0))
+        columns.charge(len(tables) * (kept + meanwhile), f"table {name}")
         results: list[Any] = []
         for field_name, places in zip(fields, columns.fields(name, tables, fields), strict=True):
             field = layout[field_name]
@@ -168,7 +182,7 @@ class _Reader:
             block = Block(name, list(inputs[index]), list(outputs[index]), operators[index])
             block.tensors = self.by_name(paths[index], "tensor", tensors[index])
             block.shapes = self.by_name(paths[index], "shape", shapes[index])
-            _fill_empty_constants(block)
+            fill_empty_constants(block)
             blocks.append(block)
         return blocks
 
@@ -213,6 +227,7 @@ class _Reader:
                 spec = IDENTITY
             specs.append(spec)
         attributes = self.attributes(specs, np.array(kinds, np.int64), attribute_at, members)
+        self.columns.charge(-len(tables) * _MEMORY["TosaOperator"][1], "")
         return list(map(Operator, specs, inputs, outputs, attributes, locations))
 
     def bad_operator(self, where: str, code: int, kind: int) -> None:
@@ -267,12 +282,20 @@ class _Reader:
             table = f"{spec.table}Attribute"
             names = [row.name for row in spec.attributes]
             at = self.columns.follow(places[present], table)
-            found = self.table(table, at, *names)
+            # Writers let operators of equal attributes share a table.
+            unique, first, inverse = np.unique(at, return_index=True, return_inverse=True)
+            found = self.table(table, unique, *names)
+            owners = present[first].tolist()
+            shared: list[dict[str, AttributeValue]] = [{} for _ in owners]
+            self.columns.charge(
+                (len(owners) + len(present)) * (sys.getsizeof(dict.fromkeys(names)) - _EMPTY_DICT),
+                table,
+            )
             for row, column in zip(spec.attributes, found, strict=True):
                 if row.kind in ("element", "bytes"):
                     column = _copied(column)
                 convert = _CONVERT.get(row.kind)
-                for index, value in zip(present.tolist(), column, strict=True):
+                for which, (index, value) in enumerate(zip(owners, column, strict=True)):
                     if convert is not None:
                         value = convert(value)
                     elif row.enum is not None:
@@ -281,7 +304,9 @@ class _Reader:
                         )
                     elif row.kind == "dtype":
                         value = self.dtype_value(value, row.name, members, index, specs[index])
-                    results[index][row.name] = value
+                    shared[which][row.name] = value
+            for index, which in zip(present.tolist(), inverse.tolist(), strict=True):
+                results[index] = shared[which].copy()
         return results
 
     def enum_value(
@@ -366,7 +391,7 @@ class _Reader:
                 continue
             shape = None if unranked else dims
             if unranked and dims:
-                self.say("malformed-tensor", where, f"it is unranked and has shape {list(dims)}")
+                self.say("malformed-tensor", where, f"it is unranked and has shape {sizes(dims)}")
             tensor = Tensor(name, dtype, shape, None, None, bool(variable), symbol)
             if block or scale_code:
                 tensor.scale = self.scale(where, block, scale_code)
@@ -388,6 +413,7 @@ class _Reader:
             results.append(tensor)
         if len(results) != len(tables):
             raise TosaConvertError(self.findings)
+        self.columns.charge(-len(tables) * _MEMORY["TosaTensor"][1], "")
         return results
 
     def scale(self, where: str, block: int, code: int) -> BlockScale | None:
@@ -409,7 +435,9 @@ class _Reader:
     def tail(self, where: str, offset: int, size: int) -> memoryview | None:
         """Data behind the flatbuffer."""
         file_size = self.columns.size
-        self.columns.charge(min(size, file_size) // 8, where)
+        # Views cost little, but whoever looks at all of them should not look at a byte too often.
+        self.tails += size
+        self.columns.charge(min(size, file_size) if self.tails > file_size else 0, where)
         if offset > file_size or size > file_size - offset:
             self.say(
                 "missing-data",
@@ -432,7 +460,7 @@ class _Reader:
             self.say(
                 "data-length",
                 where,
-                f"{len(data)} bytes of data for the dynamic shape {list(dims)}",
+                f"{len(data)} bytes of data for the dynamic shape {sizes(dims)}",
                 "constant data needs a static shape",
             )
             return None
@@ -445,6 +473,7 @@ class _Reader:
                 "the weight is truncated; write the file again",
             )
             return None
+        self.columns.charge(_DATA_MEMORY, where)
         # Writers pad to 8 bytes. Keep that much, so that a file can be written back as it was.
         padding = len(data) - needed
         return Constant(dtype, count, data[:needed], padding=padding if padding < 8 else 0)
@@ -466,19 +495,6 @@ class _Reader:
                     shape.data = Constant(INT64, rank, data[: 8 * rank])
             results.append(shape)
         return results
-
-
-def _fill_empty_constants(block: Block) -> None:
-    """Give constants of no elements their data: in a file they look like values without any."""
-    for operator in block.operators:
-        if operator.spec is CONST or operator.spec is CONST_SHAPE:
-            for name in operator.outputs:
-                tensor = block.tensors.get(name)
-                if tensor is not None and tensor.data is None and tensor.element_count() == 0:
-                    tensor.data = Constant(tensor.dtype, 0, b"")
-                shape = block.shapes.get(name)
-                if shape is not None and shape.data is None and shape.rank == 0:
-                    shape.data = Constant(INT64, 0, b"")
 
 
 def _split(values: list[Any], counts: Sequence[int]) -> list[list[Any]]:

@@ -25,7 +25,7 @@ from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Graph, Operator, Shape, SoftwareVersion, Tensor, Version
 from tosa_convert.graph.opset import OPERATORS
-from tosa_convert.graph.versions import V1_0, features
+from tosa_convert.graph.versions import MIN_READER, V1_0, features
 
 Positions = npt.NDArray[np.int64]
 
@@ -35,8 +35,6 @@ SIZE_LIMIT: Final = 2**31 - 1
 DATA_ALIGN: Final = 16
 #: Alignment of data behind the flatbuffer, in bytes; what readers in the field were tested with.
 TAIL_ALIGN: Final = 8
-#: The first schema release that has everything of TOSA 1.1 that we write.
-MIN_READER: Final = SoftwareVersion(2026, 8, 0)
 
 _U32: Final = struct.Struct("<I")
 _OPERATOR: Final = TABLES["TosaOperator"].shape(

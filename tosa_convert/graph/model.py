@@ -6,7 +6,7 @@ order, and tensors and shapes that operators refer to by name. Names are unique 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tosa_convert.graph.constant import Constant
@@ -15,6 +15,8 @@ from tosa_convert.graph.opset import AttributeValue, OperatorSpec
 
 #: A dimension whose size is not known.
 DYNAMIC = -1
+#: Dimensions of a tensor. More would say nothing, and their product may take forever.
+MAX_RANK = 64
 #: Elements beyond which nobody counts: a file may give a tensor a million dimensions.
 _COUNTED = 2**63
 #: Characters of a name that a message repeats: a file may give a name of megabytes to everything.
@@ -178,6 +180,13 @@ def quoted(name: str) -> str:
         return f'"{name}"'
     half = _NAME_CHARACTERS // 2
     return f'"{name[:half]}...{name[-half:]}"'
+
+
+def sizes(shape: Sequence[int]) -> str:
+    """A shape, for messages; the end of a very long one is left out."""
+    if len(shape) <= MAX_RANK:
+        return str(list(shape))
+    return f"{str(list(shape[:MAX_RANK]))[:-1]}, ... {len(shape)} dimensions]"
 
 
 def block_path(region: str, block: str) -> str:

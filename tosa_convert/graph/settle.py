@@ -1,4 +1,4 @@
-"""Shapes that become known: finish what inference leaves open, and say what stays dynamic."""
+"""What becomes known only from the whole graph: empty constants, inferred shapes, and what is not."""
 
 from __future__ import annotations
 
@@ -10,10 +10,23 @@ import numpy as np
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT64
 from tosa_convert.graph.model import Block, Graph, Operator, Shape, operator_path
-from tosa_convert.graph.opset import CONST_SHAPE, operator
+from tosa_convert.graph.opset import CONST, CONST_SHAPE, operator
 
 _RESHAPE = operator("RESHAPE")
 log = logging.getLogger("tosa_convert")
+
+
+def fill_empty_constants(block: Block) -> None:
+    """Give constants of no elements their data: in a file they look like values without any."""
+    for op in block.operators:
+        if op.spec in (CONST, CONST_SHAPE):
+            for name in op.outputs:
+                tensor = block.tensors.get(name)
+                if tensor is not None and tensor.data is None and tensor.element_count() == 0:
+                    tensor.data = Constant(tensor.dtype, 0, b"")
+                shape = block.shapes.get(name)
+                if shape is not None and shape.data is None and shape.rank == 0:
+                    shape.data = Constant(INT64, 0, b"")
 
 
 def settle_reshapes(graph: Graph) -> None:

@@ -13,6 +13,7 @@ from tosa_convert.errors import MAX_FINDINGS, Finding
 from tosa_convert.graph.dtypes import INT64, DType
 from tosa_convert.graph.model import (
     DYNAMIC,
+    MAX_RANK,
     Block,
     Graph,
     Operator,
@@ -28,6 +29,8 @@ from tosa_convert.graph.opset import (
     IDENTITY,
     OPERATORS,
     VARIABLE,
+    VARIABLE_READ,
+    VARIABLE_WRITE,
     Attribute,
 )
 
@@ -147,6 +150,8 @@ class _Verifier:
                 self.attributes(where, region, index, operator, block)
             if spec is CONST or spec is CONST_SHAPE:
                 self.constant(where, index, operator, block)
+            elif spec is VARIABLE_READ or spec is VARIABLE_WRITE:
+                self.state(where, index, operator, block)
         for name in block.outputs:
             if name not in defined:
                 self.say("undefined-name", where, f'block output "{name}" is never defined')
@@ -263,6 +268,19 @@ class _Verifier:
                         "regions: " + ", ".join(f'"{name}"' for name in list(self.regions)[:8]),
                     )
 
+    def state(self, where: str, index: int, operator: Operator, block: Block) -> None:
+        side, names = "input", operator.inputs
+        if operator.spec is VARIABLE_WRITE:
+            side, names = "output", operator.outputs
+        for name in names:
+            tensor = block.tensors.get(name)
+            if tensor is not None and not tensor.variable:
+                self.say(
+                    "malformed-operator",
+                    operator_path(where, index, operator),
+                    f'{side} "{name}" is not a variable',
+                )
+
     def constant(self, where: str, index: int, operator: Operator, block: Block) -> None:
         for name in operator.outputs:
             value: Tensor | Shape | None = block.tensors.get(name) or block.shapes.get(name)
@@ -283,6 +301,15 @@ class _Verifier:
     def tensor(self, where: str, key: str, tensor: Tensor) -> None:
         if tensor.name != key:
             self.say("malformed-tensor", where, f'its name is "{tensor.name}"')
+        rank = len(tensor.shape or ())
+        if rank > MAX_RANK:
+            self.say(
+                "unsupported-shape",
+                where,
+                f"its shape has {rank} dimensions, we carry at most {MAX_RANK}",
+                "merge dimensions with a RESHAPE where the model is made",
+            )
+            return
         for size in tensor.shape or ():
             if not DYNAMIC <= size <= INT32_MAX:
                 self.say(

@@ -10,13 +10,19 @@ from collections.abc import Iterator
 from typing import Final
 
 from tosa_convert.errors import Finding
-from tosa_convert.graph.model import Graph, Version, operator_path
+from tosa_convert.graph.model import Graph, SoftwareVersion, Version, operator_path
 
 V1_0: Final = Version(1, 0)
 V1_1_DRAFT: Final = Version(1, 1, 0, draft=True)
 
 #: What a user may ask for -> what is stamped.
 BY_NAME: Final = {"1.0": V1_0, "1.1": V1_1_DRAFT}
+
+#: Versions that are read. A final 1.1 may still change what the draft says, so it is not among them.
+READABLE: Final = (V1_0, Version(1, 0, 0, draft=True), V1_1_DRAFT)
+
+#: The first release of the schema that has everything of TOSA 1.1.
+MIN_READER: Final = SoftwareVersion(2026, 8, 0)
 
 #: Bit 1 of the compatibility features: the file holds block-scaled (MX) tensors.
 MXFP_FEATURE: Final = 1 << 1

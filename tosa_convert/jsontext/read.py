@@ -30,20 +30,16 @@ from tosa_convert.graph.model import (
 )
 from tosa_convert.graph.opset import (
     BY_CODE,
-    CONST,
-    CONST_SHAPE,
     IDENTITY,
     OPERATORS,
     Attribute,
     AttributeValue,
     OperatorSpec,
 )
-from tosa_convert.graph.versions import V1_0, V1_1_DRAFT
+from tosa_convert.graph.settle import fill_empty_constants
+from tosa_convert.graph.versions import READABLE, V1_0
 from tosa_convert.jsontext.scan import Rows, Scanner, Stop
 from tosa_convert.jsontext.schema import DTYPE, OP, TABLES, Field, attribute_table
-
-#: Versions we read. A final 1.1 may still change what the draft says, so it is not among them.
-READABLE: Final = (V1_0, Version(1, 0, 0, draft=True), V1_1_DRAFT)
 
 #: Bytes of text that a region or block takes, at the least and on average. Each takes memory even
 #: where it is empty, so a small file must not have millions of them.
@@ -222,7 +218,7 @@ class _Reader(Scanner):
         )
         block.tensors = self.by_name(start, "tensor", found.get("tensors", []))
         block.shapes = self.by_name(start, "shape", found.get("shapes", []))
-        _fill_empty_constants(block)
+        fill_empty_constants(block)
         return block
 
     def by_name(self, start: int, kind: str, values: list[Any]) -> dict[str, Any]:
@@ -489,19 +485,6 @@ class _Reader(Scanner):
         else:
             shape.data = Constant(INT64, shape.rank, data[: 8 * shape.rank])
         return shape
-
-
-def _fill_empty_constants(block: Block) -> None:
-    """Give constants of no elements their data: in a file they look like values without any."""
-    for operator in block.operators:
-        if operator.spec is CONST or operator.spec is CONST_SHAPE:
-            for name in operator.outputs:
-                tensor = block.tensors.get(name)
-                if tensor is not None and tensor.data is None and tensor.element_count() == 0:
-                    tensor.data = Constant(tensor.dtype, 0, b"")
-                shape = block.shapes.get(name)
-                if shape is not None and shape.data is None and shape.rank == 0:
-                    shape.data = Constant(INT64, 0, b"")
 
 
 def _dtype_text(code: int) -> str:

@@ -16,12 +16,9 @@ from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Graph, Operator, Shape, SoftwareVersion, Tensor, Version
 from tosa_convert.graph.opset import OPERATORS, Attribute, AttributeValue
-from tosa_convert.graph.versions import V1_0, features
+from tosa_convert.graph.versions import MIN_READER, V1_0, features
 from tosa_convert.jsontext.numbers import STEP, Members
 from tosa_convert.jsontext.schema import attribute_table
-
-#: The first schema release that has everything of TOSA 1.1 that we write.
-MIN_READER: Final = SoftwareVersion(2026, 8, 0)
 
 #: Characters that are gathered into a piece.
 PIECE: Final = 1 << 18

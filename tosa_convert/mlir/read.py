@@ -195,7 +195,6 @@ class _Reader:
         name = symbol(function) if self.retain else "main"
         main = Region(name, [Block("main")])
         self.namer.regions.add(name)
-        self.regions.append(main)
         body = function.regions[0]
         if len(body.blocks) != 1:
             raise fail(
@@ -211,7 +210,15 @@ class _Reader:
             arguments = signature_names(function, "arg_attrs", len(block.arguments))
             returned = block.operations[len(block.operations) - 1].operands
             results = signature_names(function, "res_attrs", len(returned))
-        self.block(main.blocks[0], block, function, arguments, results)
+        # Depth first, in the order of the file. Not recursive: modules may nest deeply.
+        pending = [_Pending(main, block, function, arguments, results)]
+        while pending:
+            item = pending.pop()
+            self.regions.append(item.region)
+            inner = self.block(
+                item.region.blocks[0], item.body, item.owner, item.inputs, item.outputs
+            )
+            pending += reversed(inner)
         if self.findings:
             raise TosaConvertError(self.findings)
         return Graph(V1_1_DRAFT, self.regions)
@@ -249,8 +256,8 @@ class _Reader:
         owner: Any,
         argument_names: list[str | None],
         result_names: list[str | None],
-    ) -> None:
-        """Read a block, then the regions of its control flow, in the order of the file."""
+    ) -> list[_Pending]:
+        """Read a block; returns the regions of its control flow, which are still to be read."""
         operations = [view.operation for view in body.operations]
         values: dict[Any, str] = {}
         tensors: dict[str, Tensor] = {tensor.name: tensor for tensor in self.variables.values()}
@@ -295,7 +302,7 @@ class _Reader:
             self.say(
                 last or owner, "malformed-structure", f"the block does not end in {terminator}"
             )
-            return
+            return []
         returned: dict[Any, str] = {}
         for index, value in enumerate(last.operands):
             if value in values or value in returned:
@@ -324,9 +331,7 @@ class _Reader:
         ordered += sorted(tensors.keys() - variables)
         block.tensors = {name: tensors[name] for name in ordered}
         block.shapes = {name: shapes[name] for name in sorted(shapes)}
-        for item in pending:
-            self.regions.append(item.region)
-            self.block(item.region.blocks[0], item.body, item.owner, item.inputs, item.outputs)
+        return pending
 
     def operations(
         self,

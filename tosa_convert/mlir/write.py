@@ -7,14 +7,23 @@ handed out.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 import numpy as np
 
-from tosa_convert.errors import Finding, TosaConvertError
+from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import dtype
-from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor, operator_path
+from tosa_convert.graph.model import (
+    Block,
+    Graph,
+    Operator,
+    Region,
+    Tensor,
+    block_path,
+    operator_path,
+)
 from tosa_convert.graph.opset import (
     CONST,
     CONST_SHAPE,
@@ -41,6 +50,12 @@ Constants = Literal["auto", "dense", "resource"]
 DENSE_BYTES: Final = 256
 #: Constants of at most this many bytes are searched for a value that all elements share.
 SPLAT_BYTES: Final = 1 << 16
+#: How deep regions may be nested; TOSA's own limit at level 8K.
+MAX_NESTING: Final = 256
+#: Operators a module may have for each one of the graph, and for any graph at all: a region that is
+#: run from two places is in the module twice.
+COPIES: Final = 16
+OPERATORS_FREE: Final = 100_000
 #: Strictest alignment of a resource that MLIR's bytecode can carry, in bytes.
 MAX_ALIGN: Final = 16
 
@@ -168,6 +183,7 @@ class _Writer:
                             "give the variable a rank",
                         )
                     )
+            findings += self.misused_variables(where, block)
         if findings:
             raise TosaConvertError(findings)
         for symbol, tensor in sorted(declared.items(), key=lambda item: _natural(item[1].name)):
@@ -183,6 +199,28 @@ class _Writer:
                 kind = self.tensor_type(tensor)
                 attributes["initial_value"] = self.dense(tensor.name, kind, tensor.data)
             self.create(VARIABLE, [], [], attributes, self.location.unknown)
+
+    @staticmethod
+    def misused_variables(where: str, block: Block) -> Iterator[Finding]:
+        """Variables where the dialect needs a value: only reading and writing operators name them."""
+        variables = {tensor.name for tensor in block.tensors.values() if tensor.variable}
+        variables -= set(block.inputs)
+        if not variables:
+            return
+        hint = "read it into a tensor of its own with VARIABLE_READ"
+        for name in block.outputs:
+            if name in variables:
+                message = f'block output "{name}" is a variable, expected a value'
+                yield Finding("malformed-structure", where, message, hint)
+        for index, operator in enumerate(block.operators):
+            touched = [name for name in operator.inputs + operator.outputs if name in variables]
+            if len(touched) > (operator.spec.encoded_as == IDENTITY.name):
+                yield Finding(
+                    "malformed-operator",
+                    operator_path(where, index, operator),
+                    f'"{touched[-1]}" is a variable, expected a value',
+                    hint,
+                )
 
     # -- functions and blocks -----------------------------------------------------------------
 
@@ -221,8 +259,30 @@ class _Writer:
             regions=1,
             loc=self.location.unknown,
         )
-        body = function.regions[0].blocks.append(*inputs)
-        self.block(block, body, "func.return")
+        nested = self.block(block, function.regions[0].blocks.append(*inputs), "func.return")
+        # Depth first, in the order of reading. Not recursive, because files may nest and share
+        # regions as they like, and each place that runs a region gets a copy of it.
+        pending = [(inner, 1) for inner in reversed(nested)]
+        built = len(block.operators)
+        limit = OPERATORS_FREE + COPIES * sum(len(b.operators) for _, b in self.graph.blocks())
+        while pending:
+            (name, place), depth = pending.pop()
+            block = self.regions[name].blocks[0]
+            built += len(block.operators) + 1
+            if depth > MAX_NESTING or built > limit:
+                raise fail(
+                    "too-large",
+                    block_path(name, block.name),
+                    f"regions are nested more than {MAX_NESTING} deep"
+                    if depth > MAX_NESTING
+                    else f"regions that are run from many places come to over {limit} operators",
+                    "MLIR has a copy of a region at each place that runs it",
+                )
+            kinds = [self.value_type(block, name) for name in block.inputs]
+            locations = [self.location.unknown] * len(kinds)
+            body = place.blocks.append(*kinds, arg_locs=locations)
+            nested = self.block(block, body, "tosa.yield")
+            pending += [(inner, depth + 1) for inner in reversed(nested)]
 
     def signature(self, names: list[str]) -> Any:
         """The names of arguments or results, as the dialect keeps them."""
@@ -231,8 +291,8 @@ class _Writer:
             [ir.DictAttr.get({NAME_ATTRIBUTE: self.attributes.string(name)}) for name in names]
         )
 
-    def block(self, block: Block, body: Any, terminator: str) -> None:
-        """Build a block; then the regions that its control flow runs, in the order of reading."""
+    def block(self, block: Block, body: Any, terminator: str) -> list[tuple[str, Any]]:
+        """Build a block; returns the regions that its control flow runs, each with its place."""
         ir = self.ir
         values: dict[str, Any] = dict(zip(block.inputs, body.arguments, strict=True))
         for tensor in block.tensors.values():
@@ -282,12 +342,11 @@ class _Writer:
                 if spec.regions:
                     nested.append((operator, built))
             ir.Operation.create(terminator, operands=[values[name] for name in block.outputs])
-        for operator, built in nested:
-            for row, region in zip(operator.spec.regions, built.regions, strict=True):
-                inner = self.regions[str(operator.attributes[row.name])].blocks[0]
-                kinds = [self.value_type(inner, name) for name in inner.inputs]
-                locations = [self.location.unknown] * len(kinds)
-                self.block(inner, region.blocks.append(*kinds, arg_locs=locations), "tosa.yield")
+        return [
+            (str(operator.attributes[row.name]), region)
+            for operator, built in nested
+            for row, region in zip(operator.spec.regions, built.regions, strict=True)
+        ]
 
     def place(self, location: LocationWriter, block: Block, index: int, operator: Operator) -> Any:
         if self.by_path:

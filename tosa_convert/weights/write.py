@@ -86,6 +86,11 @@ def write(
     return _without(graph, chosen)
 
 
+def without(graph: Graph, *, larger_than: int = 0) -> Graph:
+    """The graph as `write` returns it, before anything is written."""
+    return _without(graph, list(_chosen(graph, larger_than)))
+
+
 def _release(version: SoftwareVersion) -> str:
     return f"{version.major}.{version.minor}.{version.micro}"
 

@@ -1,0 +1,54 @@
+"""What the tests of the contract share: the official suite's sample, modules, and a model runner."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from oracle import official_suite
+
+CASES = Path(__file__).parent / "cases"
+
+
+@pytest.fixture(scope="session")
+def suite(request: pytest.FixtureRequest) -> list[official_suite.Case]:
+    """The sample of the official suite: $TOSA_SUITE_DIR, else made once and kept in pytest's cache."""
+    given = os.environ.get("TOSA_SUITE_DIR")
+    if given:
+        cases = official_suite.cases(Path(given))
+        assert cases, f"TOSA_SUITE_DIR={given} holds no official test"
+        return cases
+    problem = official_suite.missing()
+    if problem:
+        pytest.skip(f"the official suite cannot be made: {problem}")
+    folder = Path(request.config.cache.mkdir("official-suite")) / "sample"
+    official_suite.generate(folder, subset="sample")
+    return official_suite.cases(folder)
+
+
+@pytest.fixture(scope="session")
+def smallest(suite: list[official_suite.Case]) -> list[official_suite.Case]:
+    """The smallest official file of each operator."""
+    found: dict[str, official_suite.Case] = {}
+    for case in sorted(suite, key=lambda case: (case.tosa.stat().st_size, case)):
+        found.setdefault(case.operator, case)
+    return sorted(found.values())
+
+
+@pytest.fixture(scope="session")
+def oracle() -> Any:
+    """The native programs of tosa-tools."""
+    problem = official_suite.missing()
+    if problem:
+        pytest.skip(f"tosa-tools cannot be used: {problem}")
+    from contract import outside
+
+    return outside
+
+
+@pytest.fixture
+def example(root: Path) -> Path:
+    """The example network, MLIR bytecode."""
+    return root / "examples" / "digits_cnn.mlirbc"

@@ -1,0 +1,86 @@
+"""What outside programs make of a file, a call each: tosa-opt, flatc, the reference model.
+
+Nothing here knows our own code. A program that refuses raises Refused with what it said.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from oracle import official_suite
+
+#: Seconds after which an outside program counts as hanging.
+PATIENCE = 120
+
+
+class Refused(Exception):
+    """An outside program ended with an error; the message is what it said."""
+
+
+def call(program: str, *arguments: str | Path) -> str:
+    """Run a native program of tosa-tools; what it prints. Raises Refused."""
+    command: Sequence[str] = [str(official_suite.native(program)), *map(str, arguments)]
+    # The reference model attaches a debugger to its caller if it finds one on the path.
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        timeout=PATIENCE,
+        env={**os.environ, "PATH": ""},
+    )
+    if done.returncode:
+        raise Refused(done.stderr.strip() or f"{program}: exit code {done.returncode}")
+    return done.stdout
+
+
+def tosa_opt_reading(path: Path, scratch: Path) -> str:
+    """The module that tosa-opt reads from a `.tosa` or JSON file, as generic text."""
+    empty = scratch / "empty.mlir"
+    empty.write_text("module {}\n", encoding="utf-8")
+    if path.suffix == ".json":
+        option = (
+            f"--tosa-deserialize-json=tosa-flatbuffer-filename={path} "
+            f"tosa-flatbuffer-schema={official_suite.schema()}"
+        )
+    else:
+        option = f"--tosa-deserialize=tosa-flatbuffer-filename={path}"
+    text = call("tosa-opt", option, empty, "--mlir-print-op-generic")
+    # Which form it was stands in the description.
+    return text.replace("TOSA JSON Converted", "TOSA FBS Converted")
+
+
+def flatc_binary(path: Path, folder: Path) -> Path:
+    """The flatbuffer that flatc makes from a JSON file."""
+    call("flatc", "--binary", "-o", folder, official_suite.schema(), path)
+    made = folder / f"{path.stem}.tosa"
+    return made if made.exists() else folder / f"{path.stem}.bin"
+
+
+def flatc_json(path: Path, folder: Path) -> Path:
+    """The JSON that flatc makes from a flatbuffer."""
+    call(
+        "flatc", "--json", "--strict-json", "--raw-binary", "-o", folder,
+        official_suite.schema(), "--", path,
+    )  # fmt: skip
+    return folder / f"{path.stem}.json"
+
+
+def reference_run(path: Path, test: Path, folder: Path) -> dict[str, bytes]:
+    """What the reference model computes from a file on the inputs of an official test."""
+    folder.mkdir(parents=True, exist_ok=True)
+    description = json.loads((test / "desc.json").read_text(encoding="utf-8"))
+    call(
+        "tosa_reference_model",
+        f"--test_desc={test / 'desc.json'}",
+        f"--flatbuffer_dir={test}",
+        f"--tosa_file={path}",
+        f"--operator_fbs={official_suite.schema()}",
+        f"--output_dir={folder}",
+    )
+    return {name: (folder / name).read_bytes() for name in description["ofm_file"]}

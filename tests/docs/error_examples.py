@@ -1,0 +1,383 @@
+"""For each error code the smallest thing that raises it: what docs/errors.md shows is what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from unit.building import block, example, graph, op, tensor
+
+import tosa_convert as tc
+from tosa_convert import api
+from tosa_convert.cli.convert import convert
+from tosa_convert.graph import Constant, Graph, Region, Version, dtype
+from tosa_convert.refmodel import run
+
+#: Code -> what raises it, in an empty working folder. "mlir" needs torch-mlir's bindings, "refmodel"
+#: the reference model.
+EXAMPLES: dict[str, tuple[str, Callable[[], object]]] = {}
+
+#: Codes that no example here raises, and why.
+WITHOUT: dict[str, str] = {
+    "verification-failed": "no input is known that raises it: it would be a defect of ours",
+}
+
+
+def raises(code: str, needs: str = "") -> Callable[[Callable[[], object]], Callable[[], object]]:
+    def note(function: Callable[[], object]) -> Callable[[], object]:
+        assert code not in EXAMPLES
+        EXAMPLES[code] = (needs, function)
+        return function
+
+    return note
+
+
+def said(code: str) -> str:
+    """What the example of a code says, without what depends on the machine."""
+    try:
+        EXAMPLES[code][1]()
+    except tc.TosaConvertError as error:
+        assert error.code == code, f"it is {error.code}"
+        return re.sub(r"\btorch_mlir \d[\w.+-]*", "torch_mlir 20261001", str(error))
+    raise AssertionError(f"nothing was raised, expected {code}")
+
+
+def module(text: str, **options: Any) -> Graph:
+    Path("m.mlir").write_text(text, encoding="utf-8")
+    return tc.load("m.mlir", **options)
+
+
+def function(body: str, result: str = "tensor<2xf32>", argument: str = "tensor<2xf32>") -> str:
+    return (
+        f"func.func @main(%x: {argument}) -> {result} {{\n  {body}\n  return %0 : {result}\n}}\n"
+    )
+
+
+def written(made: Graph, name: str = "m.tosa", **options: Any) -> str:
+    tc.save(made, name, **options)
+    return name
+
+
+# -- requests --------------------------------------------------------------------------------------
+
+TWO = "func.func @one() { return }\nfunc.func @two() { return }\n"
+
+
+@raises("ambiguous-function", "mlir")
+def _() -> object:
+    return module(TWO)
+
+
+@raises("unknown-function", "mlir")
+def _() -> object:
+    return module(TWO, func="three")
+
+
+@raises("unknown-argument", "mlir")
+def _() -> object:
+    text = "func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }\n"
+    return module(text, input_shapes={"image": (4,)})
+
+
+@raises("unknown-format")
+def _() -> object:
+    return written(example(), "m.bin")
+
+
+@raises("would-overwrite-input")
+def _() -> object:
+    return convert.main([written(example()), "-o", "m.tosa"], standalone_mode=False)
+
+
+@raises("option-conflict")
+def _() -> object:
+    return written(example(), "m.json", weights="offset")
+
+
+@raises("missing-bindings")
+def _() -> object:
+    return module("module {}", bindings="vendor_mlir")
+
+
+@raises("not-an-mlir-object")
+def _() -> object:
+    return tc.export_tosa_func_to_flatbuffer("m.mlir")
+
+
+@raises("file-error")
+def _() -> object:
+    return tc.load("absent.tosa")
+
+
+@raises("foreign-folder")
+def _() -> object:
+    Path("m.weights").mkdir()
+    Path("m.weights", "notes.txt").touch()
+    return written(example(), weights="npy")
+
+
+# -- files that are not what they should be --------------------------------------------------------
+
+
+@raises("unrecognised-input")
+def _() -> object:
+    return tc.load(b"\x1c\0\0\0TFL3\0\0")
+
+
+@raises("empty-input")
+def _() -> object:
+    return tc.load(b"")
+
+
+@raises("malformed-mlir", "mlir")
+def _() -> object:
+    return module(function("%0 = tosa.abs %y : (tensor<2xf32>) -> tensor<2xf32>"))
+
+
+@raises("malformed-flatbuffer")
+def _() -> object:
+    name = Path(written(example()))
+    name.write_bytes(name.read_bytes()[:200])
+    return tc.load(name)
+
+
+@raises("malformed-tensor")
+def _() -> object:
+    made = example()
+    made.main.tensors["x"].variable_name = "state"
+    return written(made)
+
+
+@raises("malformed-operator")
+def _() -> object:
+    values = [tensor("x"), tensor("y")]
+    return written(graph("x", "y", list(values), [op("ADD", "x", "y")]))
+
+
+@raises("malformed-structure")
+def _() -> object:
+    made = example()
+    made.regions[0].blocks.append(block("", "", [], []))
+    return written(made)
+
+
+@raises("undefined-name")
+def _() -> object:
+    return written(graph("x", "y", [tensor("x"), tensor("y")], [op("ADD", "x z", "y")]))
+
+
+@raises("duplicate-name", "mlir")
+def _() -> object:
+    name = '{tosa.tensor_name = "x"}'
+    return module(
+        f"func.func @main(%a: tensor<2xf32> {name}, %b: tensor<2xf32> {name}) {{ return }}\n"
+    )
+
+
+@raises("missing-data")
+def _() -> object:
+    return written(graph("", "w", [tensor("w")], [op("CONST", "", "w")]))
+
+
+@raises("data-length")
+def _() -> object:
+    weight = tensor("w", data=bytes(24))
+    weight.shape = (2, 4)
+    return written(graph("", "w", [weight], [op("CONST", "", "w")]))
+
+
+@raises("int4-minus-8")
+def _() -> object:
+    weight = tensor("w", "INT4", (2,), data=b"\x81")
+    return written(graph("", "w", [weight], [op("CONST", "", "w")]))
+
+
+@raises("malformed-json")
+def _() -> object:
+    return tc.load(b'{"version": {"_major": 1, "_minor": "zero"}}')
+
+
+def beside() -> Path:
+    """A program whose weights are beside it: the manifest."""
+    written(example(), weights="npy")
+    return Path("m.weights", "manifest.json")
+
+
+@raises("malformed-weights")
+def _() -> object:
+    manifest = beside()
+    manifest.write_text(manifest.read_text().replace('"FP32"', '"FP64"'))
+    return tc.load("m.tosa")
+
+
+@raises("mismatched-weights")
+def _() -> object:
+    beside()
+    np.save("m.weights/w.npy", np.zeros((3, 3), np.float32))
+    return tc.load("m.tosa")
+
+
+@raises("changed-weights")
+def _() -> object:
+    beside()
+    np.save("m.weights/w.npy", np.zeros((2, 3), np.float32))
+    return tc.load("m.tosa")
+
+
+@raises("unsafe-path")
+def _() -> object:
+    manifest = beside()
+    found = json.loads(manifest.read_text())
+    found["constants"][0]["file"] = "../w.npy"
+    manifest.write_text(json.dumps(found))
+    return tc.load("m.tosa")
+
+
+# -- good input that cannot be carried -------------------------------------------------------------
+
+
+@raises("unsupported-version")
+def _() -> object:
+    made = example()
+    made.version = Version(0, 80)
+    return tc.load(b"".join(api.encode(made)), names="retain")
+
+
+@raises("version-too-low")
+def _() -> object:
+    values = [tensor("x", "INT64"), tensor("y", "INT64")]
+    return api.stamp(graph("x", "y", list(values), [op("IDENTITY", "x", "y")]), "1.0")
+
+
+@raises("foreign-operator", "mlir")
+def _() -> object:
+    return module(function("%0 = arith.addf %x, %x : tensor<2xf32>"))
+
+
+@raises("unsupported-operator", "mlir")
+def _() -> object:
+    text = function(
+        "%0 = tosa.apply_scale %x, %x, %s {rounding_mode = SINGLE_ROUND} : "
+        "(tensor<2xi32>, tensor<2xi32>, tensor<2xi8>) -> tensor<2xi32>",
+        "tensor<2xi32>",
+        "tensor<2xi32>, %s: tensor<2xi8>",
+    )
+    return module(text)
+
+
+@raises("unsupported-attribute", "mlir")
+def _() -> object:
+    return module(
+        function(
+            '%0 = tosa.custom %x {domain_name = "d", implementation_attrs = "", '
+            'operator_name = "\\FF"} : (tensor<2xf32>) -> tensor<2xf32>'
+        )
+    )
+
+
+@raises("unsupported-dtype", "mlir")
+def _() -> object:
+    return module("func.func @main(%x: tensor<2xui8>) { return }\n")
+
+
+@raises("unsupported-type", "mlir")
+def _() -> object:
+    return module("func.func @main(%x: i32) { return }\n")
+
+
+@raises("unsupported-shape", "mlir")
+def _() -> object:
+    return module("func.func @main(%x: tensor<4294967296xi8>) { return }\n")
+
+
+@raises("value-out-of-range", "mlir")
+def _() -> object:
+    text = (
+        '%0 = "tosa.const"() <{values = dense<[1, 4294967296]> : tensor<2xi64>}>'
+        " : () -> tensor<2xi64>"
+    )
+    return module(function(text, "tensor<2xi64>"), narrow=["i64"])
+
+
+@raises("captured-value", "mlir")
+def _() -> object:
+    text = """%0 = "tosa.cond_if"(%c) ({
+    %y = tosa.abs %x : (tensor<2xf32>) -> tensor<2xf32>
+    tosa.yield %y : tensor<2xf32>
+  }, {
+    tosa.yield %x : tensor<2xf32>
+  }) : (tensor<i1>) -> tensor<2xf32>"""
+    return module(function(text, argument="tensor<2xf32>, %c: tensor<i1>"))
+
+
+@raises("no-function", "mlir")
+def _() -> object:
+    return module("func.func private @elsewhere(tensor<2xf32>)\n")
+
+
+@raises("constant-form", "mlir")
+def _() -> object:
+    text = (
+        '%0 = "tosa.const"() <{values = dense_resource<w> : tensor<2xf32>}> : () -> tensor<2xf32>'
+    )
+    return module(function(text))
+
+
+@raises("too-large")
+def _() -> object:
+    weight = tensor("w", "INT8", (2**31 - 1,))
+    weight.data = Constant(dtype("INT8"), 2**31 - 1, b"\0", splat=True)
+    made = graph("", "w", [weight], [op("CONST", "", "w")])
+    return written(made, weights="embedded")
+
+
+# -- running and comparing -------------------------------------------------------------------------
+
+
+def model(named: str) -> Any:
+    """The environment that names a program as the reference model."""
+    return mock.patch.dict(os.environ, {"TOSA_REFERENCE_MODEL": named})
+
+
+def x() -> dict[str, Any]:
+    return {"x": np.ones((2, 3), np.float32)}
+
+
+@raises("missing-refmodel")
+def _() -> object:
+    with model("absent/tosa_reference_model"):
+        return run(example(), x())
+
+
+@raises("input-mismatch")
+def _() -> object:
+    return run(example(), {"x": np.ones((3, 2), np.float32)})
+
+
+@raises("refmodel-refused", "refmodel")
+def _() -> object:
+    values = [tensor("x"), tensor("y", shape=(2, 2)), tensor("z")]
+    made = graph("x y", "z", list(values), [op("ADD", "x y", "z", 'loc("f.mlir":2:8)')])
+    return run(made, {**x(), "y": np.ones((2, 2), np.float32)})
+
+
+@raises("refmodel-failed")
+def _() -> object:
+    with model(str(shutil.which("false"))):
+        return run(example(), x())
+
+
+@raises("refmodel-timeout")
+def _() -> object:
+    slow = Path("slow").absolute()
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o755)
+    with model(str(slow)):
+        return run(example(), x(), timeout=0.25)

@@ -1,0 +1,238 @@
+"""Every file of a seeded sample of the official tests is to us what it is to the outside tools.
+
+The sample is made where $TOSA_SUITE_DIR says, and kept there, or else in a temporary folder. For all
+of the official tests: `python tests/oracle/official_suite.py DIR` and
+`python tests/oracle/compare_suite.py DIR`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from oracle import compare_suite, official_suite, written_cases
+from oracle.judge import Judge, Verdict
+
+import tosa_convert as tc
+
+pytestmark = [
+    pytest.mark.oracle,
+    pytest.mark.skipif(bool(official_suite.missing()), reason=official_suite.missing()),
+]
+
+#: Operators that the official generator makes no tests of, which is why there are ours.
+NEVER_GENERATED = {"custom", "variable", "variable_read", "variable_write"}
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample."""
+    kept = os.environ.get("TOSA_SUITE_DIR")
+    directory = Path(kept) if kept else tmp_path_factory.mktemp("official") / "sample"
+    official_suite.generate(directory, subset="sample", jobs=os.cpu_count() or 1)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with Judge() as found:
+        yield found
+
+
+def test_all_of_the_sample_is_equal_both_ways(suite: Path) -> None:
+    files = [case.tosa for case in official_suite.cases(suite)]
+    tally = compare_suite.Tally()
+    for verdict in compare_suite.judge_all(files, os.cpu_count() or 1):
+        tally.add(verdict)
+    print("\n".join(tally.lines()))
+    assert not tally.different, "\n".join(tally.lines())
+    assert tally.passed
+    assert tally.files >= 300
+    assert set(official_suite.operators()) - tally.operators == NEVER_GENERATED
+    # No reason to let others judge is so wide that little is left to tosa-opt.
+    assert tally.yes["exported"] > 0.95 * tally.files
+    assert tally.yes["imported"] > 0.95 * tally.files
+
+
+def test_what_the_generator_never_makes_is_written_by_hand() -> None:
+    text = "".join(case.text for case in written_cases.cases())
+    assert not [name for name in NEVER_GENERATED if f"tosa.{name}" not in text]
+
+
+# -- proof that the comparison can fail ------------------------------------------------------------
+
+
+def first(suite: Path, operator: str, words: str = "") -> Path:
+    """The first case of an operator whose folder's name holds `words`."""
+    for case in official_suite.cases(suite):
+        if case.operator == operator and words in case.folder.name:
+            return case.tosa
+    raise AssertionError(f"the sample has no {operator} {words}")
+
+
+def spoil(monkeypatch: pytest.MonkeyPatch, change: Callable[[tc.Graph], None]) -> None:
+    """Let every export of ours be of a graph that was changed."""
+    real = tc.export_tosa_func_to_flatbuffer
+
+    def export(module: Any, path: Path, **options: Any) -> None:
+        graph = tc.load(real(module, **options))
+        change(graph)
+        tc.save(graph, path)
+
+    monkeypatch.setattr(tc, "export_tosa_func_to_flatbuffer", export)
+
+
+def other_axis(graph: tc.Graph) -> None:
+    for operator in graph.main.operators:
+        if "axis" in operator.attributes:
+            operator.attributes["axis"] = 1 - int(operator.attributes["axis"])  # type: ignore[arg-type]
+
+
+def one_bit(graph: tc.Graph) -> None:
+    for tensor in graph.main.tensors.values():
+        if tensor.data is not None:
+            flipped = bytearray(tensor.data.packed())
+            flipped[0] ^= 1
+            tensor.data.buffer = memoryview(flipped)
+            return
+    raise AssertionError("no constant to change")
+
+
+def one_scale(graph: tc.Graph) -> None:
+    for tensor in graph.main.tensors.values():
+        if tensor.scale is not None and tensor.scale.data is not None:
+            tensor.scale.data.buffer = memoryview(bytes(b ^ 1 for b in tensor.scale.data.packed()))
+            return
+    raise AssertionError("no block-scaled constant to change")
+
+
+def outputs_swapped(graph: tc.Graph) -> None:
+    graph.main.outputs.reverse()
+
+
+def operand_swapped(graph: tc.Graph) -> None:
+    for operator in graph.main.operators:
+        if len(operator.inputs) == 2:
+            operator.inputs = operator.inputs[::-1]
+
+
+def dropped(graph: tc.Graph) -> None:
+    graph.main.operators.pop()
+    graph.main.outputs = list(graph.main.inputs)
+
+
+def moved(graph: tc.Graph) -> None:
+    for operator in graph.main.operators:
+        operator.location = 'loc("elsewhere":7:7)'
+
+
+SPOILT = [
+    ("argmax", "", other_axis, "axis"),
+    ("conv2d", "i8xi8", one_bit, "data[0]"),
+    ("rfft2d", "", outputs_swapped, "outputs[0]"),
+    ("sub", "", operand_swapped, "inputs[0]"),
+    ("abs", "", dropped, ""),
+]
+
+
+@pytest.mark.parametrize(("operator", "words", "change", "where"), SPOILT)
+def test_a_change_of_an_export_is_seen(
+    suite: Path,
+    judge: Judge,
+    monkeypatch: pytest.MonkeyPatch,
+    operator: str,
+    words: str,
+    change: Callable[[tc.Graph], None],
+    where: str,
+) -> None:
+    file = first(suite, operator, words)
+    assert not judge.file(file).differences
+    spoil(monkeypatch, change)
+    verdict = judge.file(file)
+    assert verdict.exported is False
+    assert verdict.returned is False
+    found = [line.partition(":")[0] for line in verdict.differences]
+    assert "export" in found
+    assert "round trip" in found
+    assert where in next(line for line in verdict.differences if line.startswith("export"))
+
+
+def test_a_change_of_an_import_is_seen(
+    suite: Path, judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = tc.import_tosa_func_from_flatbuffer
+
+    def load(source: Any, **options: Any) -> Any:
+        graph = tc.load(source)
+        other_axis(graph)
+        path = judge.scratch / "spoilt.tosa"
+        tc.save(graph, path)
+        return real(path, **options)
+
+    monkeypatch.setattr(tc, "import_tosa_func_from_flatbuffer", load)
+    verdict = judge.file(first(suite, "reverse", "2x"))
+    assert verdict.imported is False
+    assert [line for line in verdict.differences if line.startswith("import: ") and "axis" in line]
+
+
+def test_a_change_of_scales_changes_what_the_reference_model_computes(
+    suite: Path, judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = first(suite, "conv2d", "bs32-f8ue8m0-f8e4m3xbs32")
+    verdict = judge.file(file)
+    assert verdict.ran is True
+    assert verdict.reason
+    spoil(monkeypatch, one_scale)
+    assert judge.file(file).ran is False
+
+
+def test_a_change_of_locations_is_none(
+    suite: Path, judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoil(monkeypatch, moved)
+    assert not judge.file(first(suite, "abs")).differences
+
+
+def test_a_file_that_the_oracle_refuses_for_an_unknown_reason_is_a_difference(
+    suite: Path, judge: Judge, tmp_path: Path
+) -> None:
+    graph = tc.load(first(suite, "const", "i4"))
+    one = next(tensor for tensor in graph.main.tensors.values() if tensor.data is not None)
+    assert one.data is not None
+    one.data.buffer = memoryview(bytes(len(one.data.buffer)))
+    good = tmp_path / "test.tosa"
+    tc.save(graph, good)
+    # An INT4 of -8: tosa-opt aborts, we refuse it. That is no verdict of MLIR's verifier.
+    data = good.read_bytes()
+    place = data.rindex(bytes(len(one.data.buffer)))
+    good.write_bytes(data[:place] + b"\x08" + data[place + 1 :])
+    assert judge.file(good).differences
+
+
+def test_the_command_fails_when_nothing_was_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert compare_suite.main([str(tmp_path), "--jobs", "1"]) == 1
+    assert "0 files" in capsys.readouterr().out
+
+
+def test_one_difference_fails_the_command() -> None:
+    tally = compare_suite.Tally()
+    tally.add(Verdict("a", {"abs"}, exported=True, imported=True, returned=True))
+    assert tally.passed
+    tally.add(Verdict("b", {"abs"}, exported=True, imported=True, returned=True, differences=["x"]))
+    assert not tally.passed
+
+
+def test_a_worker_that_dies_is_a_difference(tmp_path: Path) -> None:
+    """As MLIR may abort: the file named must be reported, not lost."""
+    verdicts = list(compare_suite.judge_all([tmp_path / "a", tmp_path / "b"], 2, work=die))
+    assert [verdict.file for verdict in verdicts] == [str(tmp_path / "a"), str(tmp_path / "b")]
+    assert all("died" in verdict.differences[0] for verdict in verdicts)
+
+
+def die(files: object) -> list[Verdict]:
+    os.abort()

@@ -1,0 +1,103 @@
+"""Runs a model with somebody else's software: a program of its own, so that it may crash.
+
+    python worker.py KIND MODEL IN.npz OUT.npz
+
+IN.npz holds the inputs as in0, in1, ... in the model's order; OUT.npz gets out0, out1, ... and, where
+the software tells them, the results of its own operators as t0, t1, ... in the order they ran. It
+needs numpy and the software only, so any Python that has them will do.
+"""
+
+import sys
+
+import numpy as np
+
+
+def _iree(model, inputs):  # type: ignore[no-untyped-def]
+    import iree.compiler as compiler
+    import iree.runtime as runtime
+
+    try:
+        binary = compiler.compile_file(
+            model,
+            input_type="tosa",
+            target_backends=["llvm-cpu"],
+            extra_args=["--iree-llvmcpu-target-cpu=host"],
+        )
+    except compiler.CompilerToolError as error:
+        lines = [line for line in str(error).splitlines() if "error:" in line]
+        raise SystemExit("IREE does not compile it: " + " / ".join(lines[:3] or [str(error)[:500]]))
+    config = runtime.Config("local-task")
+    context = runtime.SystemContext(config=config)
+    context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, binary))
+    results = context.modules.module["main"](*inputs)
+    results = results if isinstance(results, (list, tuple)) else [results]
+    return [np.asarray(result.to_host()) for result in results], []
+
+
+def _tflite(model, inputs):  # type: ignore[no-untyped-def]
+    try:
+        from ai_edge_litert import interpreter as tflite
+    except ImportError:
+        from tensorflow.lite.python import interpreter as tflite
+    reference = tflite.OpResolverType.BUILTIN_REF
+    machine = tflite.Interpreter(
+        model, experimental_op_resolver_type=reference, experimental_preserve_all_tensors=True
+    )
+    details = machine.get_input_details()
+    if len(details) != len(inputs):
+        raise SystemExit(f"the TFLite model has {len(details)} inputs, the TOSA one {len(inputs)}")
+    for row, array in zip(details, inputs):
+        if tuple(row["shape"]) != array.shape:
+            machine.resize_tensor_input(row["index"], array.shape)
+    machine.allocate_tensors()
+    for row, array in zip(details, inputs):
+        machine.set_tensor(row["index"], array)
+    machine.invoke()
+    outputs = [machine.get_tensor(row["index"]) for row in machine.get_output_details()]
+    steps = []
+    for row in machine._get_ops_details():
+        for index in row["outputs"]:
+            steps.append(machine.get_tensor(index))
+    return outputs, steps
+
+
+def _torch(model, inputs):  # type: ignore[no-untyped-def]
+    import importlib.util
+    import os
+
+    import torch
+
+    path, _, name = model.rpartition(":")
+    if path and path.endswith(".py"):
+        spec = importlib.util.spec_from_file_location("eager_model", path)
+        module = importlib.util.module_from_spec(spec)
+        sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+        spec.loader.exec_module(module)
+        eager = getattr(module, name)
+        if not isinstance(eager, torch.nn.Module):
+            eager = eager()
+    else:
+        eager = torch.export.load(model).module()
+    with torch.no_grad():
+        results = eager(*(torch.from_numpy(array) for array in inputs))
+    results = results if isinstance(results, (list, tuple)) else [results]
+    return [result.detach().numpy() for result in results], []
+
+
+def main():  # type: ignore[no-untyped-def]
+    kind, model, source, target = sys.argv[1:]
+    with np.load(source) as archive:
+        inputs = [archive[f"in{i}"] for i in range(len(archive.files))]
+    runners = {"iree": _iree, "tflite": _tflite, "torch": _torch}
+    try:
+        outputs, steps = runners[kind](model, inputs)
+    except ImportError as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(3)
+    arrays = {f"out{i}": array for i, array in enumerate(outputs)}
+    arrays.update({f"t{i}": array for i, array in enumerate(steps)})
+    np.savez(target, **arrays)
+
+
+if __name__ == "__main__":
+    main()
