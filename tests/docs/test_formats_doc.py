@@ -87,7 +87,7 @@ def test_the_table_is_that_of_the_program(
     root: Path, mark: str, make: Callable[[], str]
 ) -> None:
     expected = "\n" + make() + "\n"
-    assert between(root, mark) == expected, f"to mend it, put this there:\n{expected}"
+    assert between(root, mark) == expected, f"to mend it: python tests/docs/mend.py\n{expected}"
 
 
 @pytest.mark.parametrize("row", DTYPES, ids=str)

@@ -90,7 +90,7 @@ def flatc_json(folder: Path, *files: Path) -> list[Json]:
 
     The files' stems must differ.
     """
-    options = ["--json", "--strict-json", "--raw-binary", "-o", folder]
+    options: list[str | Path] = ["--json", "--strict-json", "--raw-binary", "-o", folder]
     done = _call([official_suite.native("flatc"), *options, official_suite.schema(), "--", *files])
     if done.returncode:
         raise ToolError(f"flatc: {done.stderr.strip() or done.stdout.strip()}")

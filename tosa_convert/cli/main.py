@@ -23,6 +23,8 @@ _ISSUES = "please report it with the command and, if you can share it, the input
 
 #: Verb -> the module that has it, under the verb's name. Imported when the verb is used.
 VERBS = {
+    "bisect": "tosa_convert.cli.bisect",
+    "check": "tosa_convert.cli.check",
     "convert": "tosa_convert.cli.convert",
     "extract": "tosa_convert.cli.extract",
     "repack": "tosa_convert.cli.repack",

@@ -205,3 +205,39 @@ def _print(summary: Mapping[str, Any], as_json: bool) -> None:
             click.echo(f"{kind[:-1]} {row['name']}: {row['dtype']}{row['shape']}{span}")
     if "intermediates" in summary:
         click.echo("{count} intermediates in {path}".format(**summary["intermediates"]))
+
+
+def backend_of(graph: Graph, arrays: Mapping[str, Array], options: Mapping[str, Any]) -> Any:
+    """What --against names."""
+    from tosa_convert.refmodel.backends import open_backend
+
+    return open_backend(
+        options["against"],
+        graph,
+        arrays,
+        original=options["original"],
+        python=options["python"],
+        timeout=options["timeout"],
+    )
+
+
+def tolerances_of(options: Mapping[str, Any]) -> Any:
+    """What --atol and --rtol ask for."""
+    from tosa_convert.refmodel.compare import Tolerances
+
+    pairs = {}
+    for option in ("atol", "rtol"):
+        found = []
+        for text in options[option]:
+            name, colon, value = text.rpartition(":")
+            try:
+                number = float(value)
+            except ValueError:
+                number = -1.0
+            if not number >= 0:
+                raise click.UsageError(
+                    f"--{option} {text}: expected [NAME:]VALUE, a number from 0 up"
+                )
+            found.append((name if colon else "*", number))
+        pairs[option] = tuple(found)
+    return Tolerances(pairs["atol"], pairs["rtol"])

@@ -23,18 +23,17 @@ from tosa_convert.flatbuffer.tables import Field
 
 Positions = npt.NDArray[np.int64]
 
-#: Bytes of memory that reading may take for each byte of the file, and for any file at all. Real
-#: files of many small operators and no weights take up to 7 times their size.
-MEMORY_PER_BYTE: Final = 8
+#: Bytes of memory that reading may take for each byte of the file, and for any file at all. Files
+#: of many small operators or constants and no weights take 6 to 9 times their size, all others less.
+MEMORY_PER_BYTE: Final = 10
 MEMORY_FREE: Final = 32 << 20
 
-#: What things take: a number among others while it is looked at, an object, a short string and its
-#: place among those that are known, and a list's entry.
+#: What things take: a number among others while it is looked at, a tuple, an entry of a list, and a
+#: short string and its place among those that are known.
 _NUMBER: Final = 40
-_OBJECT: Final = 64
-_STRING: Final = 180
-_ENTRY: Final = 16
-_VIEW: Final = 200
+_TUPLE: Final = 56
+_ENTRY: Final = 10
+_STRING: Final = 130
 
 _DTYPES: Final = {"bool": "u1", "u8": "u1", "i32": "<i4", "u32": "<u4", "u64": "<u8"}
 _HINT: Final = "the file is damaged or is not a TOSA flatbuffer; make it again"
@@ -195,7 +194,7 @@ class Columns:
         for length in lengths.tolist():
             lists.append(tuple(texts[position : position + length]))
             position += length
-        self.charge(len(lists) * _OBJECT - len(elements) * (_NUMBER - _ENTRY), what)
+        self.charge(len(lists) * _TUPLE - len(elements) * (_NUMBER - _ENTRY), what)
         return lists
 
     def strings(self, places: Positions, what: str) -> list[str]:
@@ -219,39 +218,47 @@ class Columns:
             if over.any():
                 offset = int(fresh[over.argmax()])
                 raise self.bad(offset, f"{what} runs over the end of the file")
-            # A character may take 4 bytes if only one among them is beyond the others' range.
-            self.charge(len(fresh) * _STRING + 4 * int(lengths.sum()), what)
+            self.charge(len(fresh) * _STRING + int(lengths.sum()), what)
             for where, end in zip(fresh.tolist(), ends.tolist(), strict=True):
                 if self.buffer[end]:
                     raise self.bad(end, f"{what} is not terminated by a zero")
                 try:
-                    known[where] = str(self.buffer[where + 4 : end], "utf-8")
+                    text = known[where] = str(self.buffer[where + 4 : end], "utf-8")
+                    if not text.isascii():
+                        # Each character takes as much as the widest.
+                        self.charge(3 * len(text), what)
                 except UnicodeDecodeError as error:
                     raise self.bad(where + 4 + error.start, f"{what} is not UTF-8") from None
         return [known[where] for where in at.tolist()]
 
-    def bytes_of(
-        self, places: Positions, what: str, *, once: bool = False
-    ) -> list[memoryview | None]:
-        """Each vector of bytes as a view, equal places as one view; None where absent.
+    def bytes_of(self, places: Positions, what: str) -> Iterator[memoryview | None]:
+        """Each vector of bytes as a view, made when it is asked for; None where absent.
 
-        once: they are to be copied, one that is used many times only once. Otherwise views cost
-            nothing, but whoever looks at all of them should not look at each byte over and over.
+        Views cost nothing, but whoever looks at all of them should not look at each byte over and
+        over: what is more than the file is charged.
         """
+        starts, lengths = self.vectors(places, 1, what)
+        self.charge(max(0, int(lengths.sum()) - self.size), what)
+        # Small numbers are objects that exist already.
+        kept = np.where(places < 0, -1, np.where(lengths == 0, 0, starts)).tolist()
+        buffer = self.buffer
+        return (
+            buffer[start : start + length] if start >= 0 else None
+            for start, length in zip(kept, lengths.tolist(), strict=True)
+        )
+
+    def copies_of(self, places: Positions, what: str) -> list[bytes]:
+        """Each vector of bytes, equal places as one object; nothing where absent."""
         starts, lengths = self.vectors(places, 1, what)
         # The length stands before the start, so vectors that start alike are one.
         unique, first, inverse = np.unique(starts, return_index=True, return_inverse=True)
-        used = int(lengths[first].sum()) if once else max(0, int(lengths.sum()) - self.size)
-        self.charge(int(np.count_nonzero(lengths[first])) * _VIEW + used, what)
-        empty = self.buffer[:0]
-        views = [
-            self.buffer[start : start + length] if length else empty
-            for start, length in zip(unique.tolist(), lengths[first].tolist(), strict=True)
+        lengths = lengths[first]
+        self.charge(len(unique) * _TUPLE + int(lengths.sum()), what)
+        copies = [
+            bytes(self.buffer[start : start + length])
+            for start, length in zip(unique.tolist(), lengths.tolist(), strict=True)
         ]
-        return [
-            views[which] if place >= 0 else None
-            for place, which in zip(places.tolist(), inverse.tolist(), strict=True)
-        ]
+        return list(map(copies.__getitem__, inverse.tolist()))
 
     def int_lists(self, places: Positions, what: str) -> list[tuple[int, ...]]:
         """Each vector of int32 as a tuple, equal places as one tuple; () where absent."""
@@ -265,5 +272,5 @@ class Columns:
         for length in lengths.tolist():
             lists.append(tuple(numbers[position : position + length]))
             position += length
-        self.charge(len(lists) * _OBJECT, what)
+        self.charge(len(lists) * _TUPLE, what)
         return list(map(lists.__getitem__, inverse.tolist()))

@@ -48,12 +48,12 @@ _NO_OFFSET: Final = 1
 _MEMORY: Final = {
     "TosaRegion": (200, 100),
     "TosaBasicBlock": (500, 1000),
-    "TosaOperator": (170, 100),
-    "TosaTensor": (210, 180),
-    "TosaShape": (180, 80),
+    "TosaOperator": (160, 100),
+    "TosaTensor": (200, 120),
+    "TosaShape": (160, 80),
 }
-#: ... where it has data.
-_DATA_MEMORY: Final = 300
+#: ... and the data of a tensor or shape.
+_DATA_MEMORY: Final = 290
 _EMPTY_DICT: Final = sys.getsizeof({})
 
 _OP_NAMES: Final = {code: name for name, code in ENUMS["Op"].items()}
@@ -107,8 +107,11 @@ class _Reader:
                 case "[i32]":
                     results.append(columns.int_lists(places, what))
                 case "[u8]":
-                    once = name.endswith("Attribute")
-                    results.append(columns.bytes_of(places, what, once=once))
+                    # Attributes are kept; of data, only views are.
+                    copied = name.endswith("Attribute")
+                    results.append(
+                        columns.copies_of(places, what) if copied else columns.bytes_of(places, what)
+                    )
                 case "[table]" | "table" | "union":
                     results.append(places)
                 case _:
@@ -292,8 +295,6 @@ class _Reader:
                 table,
             )
             for row, column in zip(spec.attributes, found, strict=True):
-                if row.kind in ("element", "bytes"):
-                    column = _copied(column)
                 convert = _CONVERT.get(row.kind)
                 for which, (index, value) in enumerate(zip(owners, column, strict=True)):
                     if convert is not None:
@@ -492,6 +493,7 @@ class _Reader:
                         f"{len(data)} bytes of data, {rank} sizes need {8 * rank}",
                     )
                 else:
+                    self.columns.charge(_DATA_MEMORY, where)
                     shape.data = Constant(INT64, rank, data[: 8 * rank])
             results.append(shape)
         return results
@@ -518,15 +520,6 @@ class _Members:
         block = bisect_right(self.ends, index)
         start = self.ends[block - 1] if block else 0
         return f"{self.paths[block]} {kind} #{index - start}"
-
-
-def _copied(views: list[memoryview | None]) -> list[bytes]:
-    """Each view's bytes; those of one view are copied once. Nothing where there is no view."""
-    copies: dict[int, bytes] = {id(None): b""}
-    for view in views:
-        if id(view) not in copies:
-            copies[id(view)] = bytes(view or b"")
-    return [copies[id(view)] for view in views]
 
 
 def _dtype_text(code: int) -> str:

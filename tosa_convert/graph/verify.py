@@ -70,6 +70,8 @@ class _Verifier:
         #: What the operators of a block produce, made only where a message needs it.
         self.produced: set[str] = set()
         self.produced_in: Block | None = None
+        #: Types of bare tensors that keep every rule: most tensors share a few.
+        self.sound: set[tuple[DType, tuple[int, ...] | None, bool]] = set()
         #: Region -> regions its operators run, to find cycles.
         self.calls: dict[str, list[str]] = {}
 
@@ -112,7 +114,15 @@ class _Verifier:
                 "duplicate-name", f'{where} "{name}"', "both a tensor and a shape have this name"
             )
         for key, tensor in block.tensors.items():
-            self.tensor(f"{where} tensor {quoted(key)}", key, tensor)
+            if tensor.name == key and self.is_bare(tensor):
+                kind = (tensor.dtype, tensor.shape, tensor.variable)
+                if kind not in self.sound:
+                    found = len(self.findings)
+                    self.tensor(f"{where} tensor {quoted(key)}", key, tensor)
+                    if len(self.findings) == found:
+                        self.sound.add(kind)
+            else:
+                self.tensor(f"{where} tensor {quoted(key)}", key, tensor)
         for key, shape in block.shapes.items():
             self.shape(f"{where} shape {quoted(key)}", key, shape)
         defined = {tensor.name for tensor in block.tensors.values() if tensor.variable}
@@ -125,9 +135,10 @@ class _Verifier:
         tensors, shapes = block.tensors, block.shapes
         for index, operator in enumerate(block.operators):
             spec = operator.spec
-            for name in operator.inputs:
-                if name not in defined:
-                    self.undefined(where, index, operator, name, block)
+            if not defined.issuperset(operator.inputs):
+                for name in operator.inputs:
+                    if name not in defined:
+                        self.undefined(where, index, operator, name, block)
             outputs = operator.outputs
             for name in outputs:
                 if name in defined and not self.is_variable_target(block, operator, name):
@@ -155,6 +166,11 @@ class _Verifier:
         for name in block.outputs:
             if name not in defined:
                 self.say("undefined-name", where, f'block output "{name}" is never defined')
+
+    @staticmethod
+    def is_bare(tensor: Tensor) -> bool:
+        """Whether a tensor has nothing but a name and a type, the common case."""
+        return tensor.data is None and tensor.scale is None and not tensor.variable_name
 
     @staticmethod
     def is_variable_target(block: Block, operator: Operator, name: str) -> bool:
@@ -434,6 +450,8 @@ def attribute_problem(row: Attribute, value: object) -> str:
         assert isinstance(value, tuple)
         if row.length >= 0 and len(value) != row.length:
             return f"{len(value)} values, expected {row.length}: {list(value)[:16]}"
+        if len(value) > MAX_RANK:
+            return f"{len(value)} values, and no tensor has more than {MAX_RANK} dimensions"
         return next(filter(None, map(_i32_problem, value)), "")
     if row.kind == "dtype" and value not in row.choices:
         return f"found {value}, expected one of " + ", ".join(map(str, row.choices))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from tosa_convert.files import Sink
 from tosa_convert.mlir.bindings import Bindings
-from tosa_convert.mlir.diagnostics import diagnostics
+from tosa_convert.mlir.diagnostics import diagnostics, form_of
+
+#: Bytes of a file that are looked at to tell how it is written.
+_HEAD: Final = 1 << 16
 
 
 def parse(bindings: Bindings, context: Any, data: memoryview, path: str = "") -> Any:
@@ -24,7 +27,7 @@ def parse(bindings: Bindings, context: Any, data: memoryview, path: str = "") ->
         raw = bytes(data)
         return module.parse(raw if raw.startswith(b"ML\xefR") else raw.decode(), context)
     except bindings.ir.MLIRError as error:
-        raise diagnostics(bindings, error, path, parsing=True) from None
+        raise diagnostics(bindings, error, path, form=form_of(bytes(data[:_HEAD]))) from None
 
 
 def dump(module: Any, *, binary: bool, locations: bool = True) -> Callable[[Sink], None]:

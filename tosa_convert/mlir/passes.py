@@ -13,6 +13,7 @@ an entry point like the command-line tool, and so the one module here that stand
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from tosa_convert.errors import TosaConvertError
@@ -22,7 +23,7 @@ from tosa_convert.files import PathLike
 def add_tosa_serialize(pass_manager: Any, path: PathLike, **options: Any) -> None:
     """Add the pass `tosa-serialize`, which writes the module as a flatbuffer and does not change it.
 
-    options: those of `export_tosa_func_to_flatbuffer`.
+    options: those of `export_tosa_func_to_flatbuffer`. Raises TypeError for others.
 
     When the pass runs, an expected failure is emitted as MLIR errors, one for each finding, and
     fails the pass: the pass manager's `run` then raises the bindings' own MLIRError with them, and
@@ -54,6 +55,8 @@ def _add(
     from tosa_convert import api
 
     export: Any = api.export_tosa_func_to_flatbuffer
+    # A wrong option is the caller's mistake: say so here, not in the middle of a pipeline.
+    inspect.signature(export).bind(None, path, to=to, **options)
 
     def run(operation: Any, running_pass: Any) -> None:
         try:

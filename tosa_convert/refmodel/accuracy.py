@@ -88,14 +88,14 @@ class Rule:
     ) -> Array:
         size = np.abs(reference)
         if self.kind == "ulp":
-            return _ulp(size, frac, least) * self.amount
+            return np.asarray(_ulp(size, frac, least) * self.amount)
         if self.kind == "reduce-product":
             factor = math.expm1(self.amount * math.log1p(2.0 ** (-frac - 1)))
             return np.asarray(size * factor)
         if self.kind == "max-relative":
             largest = float(np.nanmax(size, initial=0.0, where=np.isfinite(size)))
             relative = np.full(size.shape, self.base * largest)
-            return np.maximum(relative, _ulp(size, frac, least) * self.amount)
+            return np.asarray(np.maximum(relative, _ulp(size, frac, least) * self.amount))
         if self.kind == "dot-product":
             assert bounds is not None
             unit = np.maximum(bounds * 2.0 ** (-1 - frac), least)
@@ -116,12 +116,12 @@ class Rule:
             if self.lower:
                 scaled = np.maximum(self.lower / value, scaled)
             error = 2.0 ** (-frac / self.divisor) * scaled * value
-            return np.maximum(error, self.floor)
+            return np.asarray(np.maximum(error, self.floor))
         return np.zeros(reference.shape)
 
     def accepts(self, actual: Array, reference: Array, bounds: Array | None, kind: DType) -> Array:
         """For each element whether the result is allowed. actual: any floating-point type."""
-        frac, least, _, has_infinity = FLOATS[kind.name]
+        _, least, _, has_infinity = FLOATS[kind.name]
         found = actual.astype(np.float64)
         low, high, error = self.limits(reference, bounds, kind)
         with np.errstate(invalid="ignore"):
@@ -134,7 +134,7 @@ class Rule:
             if not has_infinity:
                 free |= np.isinf(low) | np.isinf(high)
             good |= np.isnan(found) & free
-        return np.where(np.isnan(reference), np.isnan(found), good)
+        return np.asarray(np.where(np.isnan(reference), np.isnan(found), good))
 
 
 def _ulp(size: Array, frac: int, least: float) -> Array:

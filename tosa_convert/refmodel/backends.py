@@ -150,10 +150,9 @@ def work(
             raise fail("backend-failed", kind, f"an input is {array.dtype}, which numpy lacks")
     with session() as folder:
         np.savez(folder / "in.npz", **{f"in{i}": array for i, array in enumerate(inputs)})
-        script = str(Path(__file__).with_name("worker.py"))
-        command = [python, script, kind, model, "in.npz", "out.npz"]
-        if kind != "torch":
-            command[3] = os.path.abspath(model)
+        # As text, not by path: beside the file lie modules whose names the software imports, too.
+        source = Path(__file__).with_name("worker.py").read_text(encoding="utf-8")
+        command = [python, "-c", source, kind, os.path.abspath(model), "in.npz", "out.npz"]
         ended = _run(command, folder, timeout, kind)
         if ended.returncode == _MISSING:
             raise fail("missing-backend", kind, _last_line(ended.stderr), _PIP[kind])
@@ -166,7 +165,7 @@ def work(
 
 
 def _numbered(arrays: Mapping[str, Array], prefix: str) -> list[Array]:
-    found = []
+    found: list[Array] = []
     while f"{prefix}{len(found)}" in arrays:
         found.append(arrays[f"{prefix}{len(found)}"])
     return found

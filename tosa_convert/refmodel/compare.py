@@ -62,11 +62,12 @@ class Tolerances:
 def _epsilon(kind: np.dtype[Any]) -> float:
     if kind.kind in "biu" or "int" in kind.name:
         return 0.0
-    if kind.kind == "f":
-        return float(np.finfo(np.dtype(kind)).eps)
-    import ml_dtypes
+    finfo: Any = np.finfo
+    if kind.kind != "f":
+        import ml_dtypes
 
-    return float(ml_dtypes.finfo(kind).eps)
+        finfo = ml_dtypes.finfo
+    return float(finfo(kind).eps)
 
 
 @dataclass(frozen=True, slots=True)

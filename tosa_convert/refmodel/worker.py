@@ -8,11 +8,14 @@ needs numpy and the software only, so any Python that has them will do.
 """
 
 import sys
+from typing import Any
 
 import numpy as np
 
+Arrays = list[Any]
 
-def _iree(model, inputs):  # type: ignore[no-untyped-def]
+
+def _iree(model: str, inputs: Arrays) -> tuple[Arrays, Arrays]:
     import iree.compiler as compiler
     import iree.runtime as runtime
 
@@ -21,11 +24,17 @@ def _iree(model, inputs):  # type: ignore[no-untyped-def]
             model,
             input_type="tosa",
             target_backends=["llvm-cpu"],
-            extra_args=["--iree-llvmcpu-target-cpu=host"],
+            # The limit is for embedded targets; a host's threads have megabytes of stack.
+            extra_args=[
+                "--iree-llvmcpu-target-cpu=host",
+                "--iree-llvmcpu-stack-allocation-limit=4194304",
+            ],
         )
     except compiler.CompilerToolError as error:
         lines = [line for line in str(error).splitlines() if "error:" in line]
-        raise SystemExit("IREE does not compile it: " + " / ".join(lines[:3] or [str(error)[:500]]))
+        raise SystemExit(
+            "IREE does not compile it: " + " / ".join(lines[:3] or [str(error)[:500]])
+        ) from None
     config = runtime.Config("local-task")
     context = runtime.SystemContext(config=config)
     context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, binary))
@@ -34,11 +43,13 @@ def _iree(model, inputs):  # type: ignore[no-untyped-def]
     return [np.asarray(result.to_host()) for result in results], []
 
 
-def _tflite(model, inputs):  # type: ignore[no-untyped-def]
+def _tflite(model: str, inputs: Arrays) -> tuple[Arrays, Arrays]:
+    import importlib
+
     try:
-        from ai_edge_litert import interpreter as tflite
+        tflite = importlib.import_module("ai_edge_litert.interpreter")
     except ImportError:
-        from tensorflow.lite.python import interpreter as tflite
+        tflite = importlib.import_module("tensorflow.lite.python.interpreter")
     reference = tflite.OpResolverType.BUILTIN_REF
     machine = tflite.Interpreter(
         model, experimental_op_resolver_type=reference, experimental_preserve_all_tensors=True
@@ -46,11 +57,11 @@ def _tflite(model, inputs):  # type: ignore[no-untyped-def]
     details = machine.get_input_details()
     if len(details) != len(inputs):
         raise SystemExit(f"the TFLite model has {len(details)} inputs, the TOSA one {len(inputs)}")
-    for row, array in zip(details, inputs):
+    for row, array in zip(details, inputs, strict=True):
         if tuple(row["shape"]) != array.shape:
             machine.resize_tensor_input(row["index"], array.shape)
     machine.allocate_tensors()
-    for row, array in zip(details, inputs):
+    for row, array in zip(details, inputs, strict=True):
         machine.set_tensor(row["index"], array)
     machine.invoke()
     outputs = [machine.get_tensor(row["index"]) for row in machine.get_output_details()]
@@ -61,7 +72,7 @@ def _tflite(model, inputs):  # type: ignore[no-untyped-def]
     return outputs, steps
 
 
-def _torch(model, inputs):  # type: ignore[no-untyped-def]
+def _torch(model: str, inputs: Arrays) -> tuple[Arrays, Arrays]:
     import importlib.util
     import os
 
@@ -70,6 +81,8 @@ def _torch(model, inputs):  # type: ignore[no-untyped-def]
     path, _, name = model.rpartition(":")
     if path and path.endswith(".py"):
         spec = importlib.util.spec_from_file_location("eager_model", path)
+        if spec is None or spec.loader is None:
+            raise SystemExit(f"{path} is no Python file")
         module = importlib.util.module_from_spec(spec)
         sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
         spec.loader.exec_module(module)
@@ -84,7 +97,7 @@ def _torch(model, inputs):  # type: ignore[no-untyped-def]
     return [result.detach().numpy() for result in results], []
 
 
-def main():  # type: ignore[no-untyped-def]
+def main() -> None:
     kind, model, source, target = sys.argv[1:]
     with np.load(source) as archive:
         inputs = [archive[f"in{i}"] for i in range(len(archive.files))]
@@ -93,7 +106,7 @@ def main():  # type: ignore[no-untyped-def]
         outputs, steps = runners[kind](model, inputs)
     except ImportError as error:
         print(error, file=sys.stderr)
-        raise SystemExit(3)
+        raise SystemExit(3) from None
     arrays = {f"out{i}": array for i, array in enumerate(outputs)}
     arrays.update({f"t{i}": array for i, array in enumerate(steps)})
     np.savez(target, **arrays)

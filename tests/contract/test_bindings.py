@@ -1,0 +1,380 @@
+"""One code for every MLIR bindings: torch_mlir's, IREE's, and upstream's layout."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from contract import standin
+from contract.conftest import CASES
+
+import tosa_convert as tc
+from tosa_convert.mlir.bindings import Bindings, bindings_of, default_bindings, installed
+
+MODULE = """
+module {
+  func.func @f(%x: tensor<2x3xf32> {tosa.tensor_name = "x"}) -> (tensor<6xf32> {tosa.tensor_name = "y"}) {
+    %0 = "tosa.const"() <{values = dense<[[1.0, -0.0, 3.0]]> : tensor<1x3xf32>}> : () -> tensor<1x3xf32>
+    %1 = "tosa.add"(%x, %0) : (tensor<2x3xf32>, tensor<1x3xf32>) -> tensor<2x3xf32>
+    %2 = "tosa.clamp"(%1) <{min_val = 0.0 : f32, max_val = 6.0 : f32}> : (tensor<2x3xf32>) -> tensor<2x3xf32>
+    %3 = "tosa.const_shape"() <{values = dense<6> : tensor<1xindex>}> : () -> !tosa.shape<1>
+    %4 = "tosa.reshape"(%2, %3) : (tensor<2x3xf32>, !tosa.shape<1>) -> tensor<6xf32>
+    return %4 : tensor<6xf32>
+  }
+}
+"""
+
+
+@pytest.fixture(scope="session")
+def iree() -> Bindings:
+    """IREE's bindings."""
+    if "iree.compiler" not in installed():
+        pytest.skip("the MLIR bindings iree.compiler are not installed")
+    return default_bindings("iree.compiler")
+
+
+def generic(module: Any) -> str:
+    """A module in the form that all versions share, locations included."""
+    return str(module.operation.get_asm(print_generic_op_form=True, enable_debug_info=True))
+
+
+def bytecode(module: Any) -> bytes:
+    buffer = io.BytesIO()
+    module.operation.write_bytecode(buffer)
+    return buffer.getvalue()
+
+
+# -- each of them -------------------------------------------------------------------------------
+
+
+def test_an_object_tells_its_bindings(bindings: Bindings) -> None:
+    context = bindings.new_context()
+    module = bindings.ir.Module.parse(MODULE, context)
+    function = next(iter(module.body.operations))
+    things = [context, module, module.operation, function, function.operation, module.body]
+    with context:
+        things += [bindings.ir.InsertionPoint(module.body), bindings.ir.Location.unknown()]
+    assert {bindings_of(thing) for thing in things} == {bindings}
+    assert bindings.version
+
+
+def test_a_module_a_function_and_their_operations_export_alike(bindings: Bindings) -> None:
+    module = bindings.ir.Module.parse(MODULE, bindings.new_context())
+    function = next(iter(module.body.operations))
+    before = generic(module)
+    files = {
+        tc.export_tosa_func_to_flatbuffer(thing)
+        for thing in (module, module.operation, function, function.operation)
+    }
+    assert len(files) == 1
+    assert generic(module) == before
+
+
+def test_import_builds_in_the_bindings_of_the_context(bindings: Bindings, example: Path) -> None:
+    data = tc.export_tosa_func_to_flatbuffer(
+        bindings.ir.Module.parseFile(str(example), bindings.new_context())
+    )
+    context = bindings.new_context()
+    module = tc.import_tosa_func_from_flatbuffer(data, context=context)
+    assert type(module) is bindings.ir.Module
+    assert module.context == context
+    assert module.operation.verify()
+    assert tc.export_tosa_func_to_flatbuffer(module) == data
+    with context, bindings.ir.Location.unknown():
+        place = bindings.ir.InsertionPoint(bindings.ir.Module.create().body)
+        assert tc.export_tosa_func_to_flatbuffer(
+            tc.import_tosa_func_from_flatbuffer(data, context=place.block.owner)
+        ) == data  # fmt: skip
+
+
+def test_both_bindings_write_and_build_the_same(
+    torch_mlir: Bindings, iree: Bindings, example: Path
+) -> None:
+    for source in (example, CASES / "custom_and_variables.mlir"):
+        text = generic(
+            torch_mlir.ir.Module.parseFile(str(source), torch_mlir.new_context())
+        )  # bytecode of variables does not cross, so take the generic text
+        modules = [
+            own.ir.Module.parse(text, own.new_context()) for own in (torch_mlir, iree)
+        ]
+        data = [tc.export_tosa_func_to_flatbuffer(module) for module in modules]
+        assert data[0] == data[1]
+        built = [
+            tc.import_tosa_func_from_flatbuffer(data[0], context=own.new_context(), constants="dense")
+            for own in (torch_mlir, iree)
+        ]
+        assert [generic(module) for module in built][0] == generic(built[1])
+
+
+# -- IREE ---------------------------------------------------------------------------------------
+
+
+def _built_with(own: Bindings) -> Any:
+    """A module made operation by operation, as a frontend does."""
+    ir = own.ir
+    with own.new_context(), ir.Location.file("frontend.py", 3, 1):
+        module = ir.Module.create()
+        kind = ir.RankedTensorType.get([2, 2], ir.F32Type.get())
+        with ir.InsertionPoint(module.body):
+            function = ir.Operation.create(
+                "func.func",
+                regions=1,
+                attributes={
+                    "sym_name": ir.StringAttr.get("net"),
+                    "function_type": ir.TypeAttr.get(ir.FunctionType.get([kind], [kind])),
+                },
+            )
+        block = function.regions[0].blocks.append(kind)
+        with ir.InsertionPoint(block):
+            values = ir.DenseElementsAttr.get_splat(kind, ir.FloatAttr.get(ir.F32Type.get(), 0.5))
+            weight = ir.Operation.create("tosa.const", results=[kind], attributes={"values": values})
+            total = ir.Operation.create(
+                "tosa.add", results=[kind], operands=[block.arguments[0], weight.result]
+            )
+            ir.Operation.create("func.return", operands=[total.result])
+    return module
+
+
+def test_a_module_built_with_iree_imports_into_a_torch_mlir_context(
+    torch_mlir: Bindings, iree: Bindings, tmp_path: Path
+) -> None:
+    module = _built_with(iree)
+    tc.export_tosa_func_to_flatbuffer(module, tmp_path / "m.tosa")
+    context = torch_mlir.new_context()
+    found = tc.import_tosa_func_from_flatbuffer(tmp_path / "m.tosa", context=context)
+    assert type(found) is torch_mlir.ir.Module
+    assert tc.export_tosa_func_to_flatbuffer(found) == (tmp_path / "m.tosa").read_bytes()
+    assert "@net" in str(found)
+    assert 'loc("frontend.py":3:1)' in generic(found)
+
+
+@pytest.mark.oracle
+def test_iree_compiles_what_we_import_into_its_context(iree: Bindings, example: Path) -> None:
+    tools = importlib.import_module("iree.compiler.tools")
+    data = tc.export_tosa_func_to_flatbuffer(
+        iree.ir.Module.parseFile(str(example), iree.new_context())
+    )
+    module = tc.import_tosa_func_from_flatbuffer(data, context=iree.new_context())
+    compiled = tools.compile_str(bytecode(module), input_type="tosa", target_backends=["vmvx"])
+    # The weights are in it: it is a program, not an empty module.
+    assert len(compiled) > sum(c.nbytes for _, c in tc.load(data).constants() if c.nbytes > 256)
+    assert b"digits_cnn" in compiled
+
+
+# -- upstream's layout --------------------------------------------------------------------------
+
+_PROGRAM = """
+import json, sys
+import mlir.ir as ir
+import tosa_convert as tc
+from tosa_convert.mlir.bindings import bindings_of, installed
+from tosa_convert.mlir.passes import add_tosa_serialize
+
+source, target = sys.argv[1:]
+context = ir.Context()
+module = ir.Module.parseFile(source, context)
+function = next(iter(module.body.operations))
+data = tc.export_tosa_func_to_flatbuffer(module)
+again = tc.import_tosa_func_from_flatbuffer(data, context=context)
+default = tc.import_tosa_func_from_flatbuffer(data)
+import mlir.passmanager
+with context:
+    manager = mlir.passmanager.PassManager()
+    manager.add("canonicalize")
+    add_tosa_serialize(manager, target)
+    manager.run(again.operation)
+try:
+    with context:
+        bad = ir.Module.parse('func.func @f(%x: f32) { %0 = arith.addf %x, %x : f32 return }')
+        tc.export_tosa_func_to_flatbuffer(bad)
+    refusal = ""
+except tc.TosaConvertError as error:
+    refusal = error.code
+try:
+    tc.load(b'func.func @f() { %0 = "tosa.argmin"() : () -> tensor<1xi32> return }')
+    skew = ""
+except tc.TosaConvertError as error:
+    skew = error.findings[0].hint
+print(json.dumps({
+    "class": type(module).__module__ + "." + type(module).__name__,
+    "operation": type(module.operation).__module__,
+    "function": type(function).__module__ + "." + type(function).__name__,
+    "bindings": [str(bindings_of(x)) for x in (context, module, module.operation, function)],
+    "installed": list(installed()),
+    "equal": tc.export_tosa_func_to_flatbuffer(again) == data,
+    "function_equal": tc.export_tosa_func_to_flatbuffer(function) == data,
+    "default": type(default).__module__,
+    "refusal": refusal,
+    "skew": skew,
+    "data": data.hex(),
+}))
+"""
+
+
+@pytest.fixture(scope="session")
+def upstream(torch_mlir: Bindings, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the stand-in package."""
+    wheel = Path(str(torch_mlir.ir.__file__)).parent
+    return standin.make(tmp_path_factory.mktemp("standin"), wheel)
+
+
+def test_upstreams_layout_is_served_without_torch_mlir(
+    upstream: Path, torch_mlir: Bindings, example: Path, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, str(example), str(tmp_path / "m.tosa")],
+        env={**os.environ, "PYTHONPATH": str(upstream)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["class"] == "mlir._mlir_libs._mlir.ir.Module"
+    assert told["operation"] == "mlir._mlir_libs._mlir.ir"
+    assert told["function"] == "mlir.dialects.func.FuncOp"
+    assert set(told["bindings"]) == {"mlir"}
+    assert "mlir" in told["installed"]
+    assert standin.WHEEL not in told["installed"]
+    assert told["default"] == "mlir._mlir_libs._mlir.ir"
+    assert told["equal"]
+    assert told["function_equal"]
+    assert told["refusal"] == "unsupported-type"
+    assert told["skew"].startswith("mlir has no tosa.argmin")
+    theirs = torch_mlir.ir.Module.parseFile(str(example), torch_mlir.new_context())
+    assert bytes.fromhex(told["data"]) == tc.export_tosa_func_to_flatbuffer(theirs)
+    assert (tmp_path / "m.tosa").stat().st_size
+
+
+# -- skew ---------------------------------------------------------------------------------------
+
+
+def body(text: str, result: str, argument: str = "tensor<2x3xf32>") -> str:
+    return f"func.func @f(%a: {argument}) -> {result} {{\n  %1 = {text}\n  return %1 : {result}\n}}\n"
+
+
+CAST = body('"tosa.cast"(%a) : (tensor<2x3xf32>) -> tensor<2x3xi32>', "tensor<2x3xi32>")
+UNSIGNED = body(
+    '"tosa.cast"(%a) <{input_unsigned = true}> : (tensor<2xi8>) -> tensor<2xf32>',
+    "tensor<2xf32>",
+    "tensor<2xi8>",
+)
+ARGMIN = body('"tosa.argmin"(%a) <{axis = 1 : i32}> : (tensor<2x3xf32>) -> tensor<2xi32>', "tensor<2xi32>")
+VARIABLE = "tosa.variable @v = dense<1> : tensor<2xi32>\n" + body(
+    '"tosa.variable_read"() {name = "v"} : () -> tensor<2xi32>', "tensor<2xi32>"
+)
+
+
+def refusal(data: bytes, reader: Bindings, **options: Any) -> tc.Finding:
+    with pytest.raises(tc.TosaConvertError) as caught:
+        tc.load(data, bindings=reader.package, **options)
+    return caught.value.findings[0]
+
+
+def names(finding: tc.Finding, reader: Bindings, other: Bindings) -> None:
+    """The finding names the bindings, their version, and the others that could be used."""
+    assert f"{reader.package} {reader.version}" in finding.hint
+    assert f"--bindings {other.package}" in finding.hint
+
+
+@pytest.mark.parametrize("writer", ["torch_mlir", "iree.compiler"])
+def test_custom_text_of_other_bindings_is_refused_with_the_form_that_crosses(
+    writer: str, torch_mlir: Bindings, iree: Bindings
+) -> None:
+    source = default_bindings(writer)
+    reader = iree if source is torch_mlir else torch_mlir
+    module = source.ir.Module.parse(MODULE, source.new_context())
+    finding = refusal(str(module).encode(), reader)
+    assert finding.code == "malformed-mlir"
+    assert "print_generic_op_form=True" in finding.hint
+    names(finding, reader, source)
+    # The form that the hint names does cross, and so does the other way out.
+    expected = tc.load(str(module).encode(), bindings=writer)
+    for data in (generic(module).encode(), bytecode(module)):
+        assert tc.compare(expected, tc.load(data, bindings=reader.package)) is None
+
+
+@pytest.mark.parametrize(
+    ("writer", "text"),
+    [("iree.compiler", CAST), ("iree.compiler", VARIABLE), ("torch_mlir", VARIABLE)],
+    ids=["cast of IREE", "variable of IREE", "variable of torch-mlir"],
+)
+def test_bytecode_that_does_not_cross_is_refused_with_the_form_that_does(
+    writer: str, text: str, torch_mlir: Bindings, iree: Bindings
+) -> None:
+    source = default_bindings(writer)
+    reader = iree if source is torch_mlir else torch_mlir
+    module = source.ir.Module.parse(text, source.new_context())
+    finding = refusal(bytecode(module), reader)
+    assert "Its generic text crosses" in finding.hint
+    names(finding, reader, source)
+    crossed = tc.load(generic(module).encode(), bindings=reader.package)
+    assert tc.compare(tc.load(text.encode(), bindings=writer), crossed) is None
+
+
+@pytest.mark.parametrize("form", ["text", "generic", "bytecode"])
+def test_an_operator_that_one_lacks_crosses_in_no_form(
+    form: str, torch_mlir: Bindings, iree: Bindings
+) -> None:
+    module = iree.ir.Module.parse(ARGMIN, iree.new_context())
+    data = {
+        "text": str(module).encode(),
+        "generic": generic(module).encode(),
+        "bytecode": bytecode(module),
+    }[form]
+    finding = refusal(data, torch_mlir)
+    assert "has no tosa.argmin, so no form of it crosses" in finding.hint
+    assert "print_generic" not in finding.hint
+    names(finding, torch_mlir, iree)
+    own = refusal(data, iree)
+    assert own.code == "unsupported-operator"
+    assert "'tosa.argmin'" in own.message
+
+
+def test_an_attribute_that_one_lacks_crosses_in_no_form(
+    torch_mlir: Bindings, iree: Bindings
+) -> None:
+    module = iree.ir.Module.parse(UNSIGNED, iree.new_context())
+    finding = refusal(generic(module).encode(), torch_mlir)
+    assert "tosa.cast of torch_mlir" in finding.hint
+    assert "has no attribute {input_unsigned = true}" in finding.hint
+    names(finding, torch_mlir, iree)
+    own = refusal(generic(module).encode(), iree)
+    assert own.code == "unsupported-attribute"
+    assert "input_unsigned = true" in own.message
+    # False is what the others mean anyway.
+    meaningless = tc.load(UNSIGNED.replace("true", "false").encode(), bindings="iree.compiler")
+    assert meaningless.main.operators[0].attributes == {}
+
+
+def test_a_syntax_error_in_the_generic_form_is_not_blamed_on_versions(
+    torch_mlir: Bindings,
+) -> None:
+    text = generic(torch_mlir.ir.Module.parse(CAST, torch_mlir.new_context()))
+    finding = refusal(text.replace("->", "=>", 1).encode(), torch_mlir)
+    assert finding.hint == f"this is what {torch_mlir} says"
+
+
+def test_an_operator_that_the_context_lacks_is_refused_before_anything_is_written(
+    torch_mlir: Bindings, tmp_path: Path
+) -> None:
+    ir = torch_mlir.ir
+    with torch_mlir.new_context(), ir.Location.name("here"):
+        module = ir.Module.parse(CAST)
+        block = next(iter(module.body.operations)).regions[0].blocks[0]
+        with ir.InsertionPoint.at_block_begin(block):
+            ir.Operation.create("tosa.argmin", results=[block.arguments[0].type])
+    with pytest.raises(tc.TosaConvertError) as caught:
+        tc.export_tosa_func_to_flatbuffer(module, tmp_path / "m.tosa")
+    assert caught.value.code == "malformed-mlir"
+    assert f"{torch_mlir} has no tosa.argmin" in caught.value.findings[0].hint
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,92 @@
+"""docs/errors.md and the table of error codes say the same, and the examples are what is said."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from docs.error_examples import EXAMPLES, WITHOUT, said
+
+from tosa_convert.errors import CODES
+from tosa_convert.mlir.bindings import installed
+
+DOCUMENT = "docs/errors.md"
+NOT_RAISED = "Not raised by this version"
+
+_SECTION = re.compile(
+    r"^### `(?P<code>[^`]+)`\n\n(?P<first>[^\n]+)\n\n(?P<text>.+?)\n(?:\n```text\n(?P<shown>.+?)\n```\n)?"
+    r"(?=\n##|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+@pytest.fixture(scope="module")
+def sections() -> dict[str, re.Match[str]]:
+    text = Path(__file__).resolve().parents[2].joinpath(DOCUMENT).read_text(encoding="utf-8")
+    found = {match["code"]: match for match in _SECTION.finditer(text)}
+    assert len(found) == text.count("\n### "), "a section of the document does not have its form"
+    return found
+
+
+def raised() -> set[str]:
+    """Codes that stand as a string anywhere in the package but in their table."""
+    package = Path(__file__).resolve().parents[2] / "tosa_convert"
+    source = "\n".join(
+        path.read_text(encoding="utf-8")
+        for path in sorted(package.rglob("*.py"))
+        if path.name != "errors.py"
+    )
+    return {code for code in CODES if f'"{code}"' in source}
+
+
+def test_every_code_has_a_section_and_every_section_a_code(
+    sections: dict[str, re.Match[str]],
+) -> None:
+    assert list(sections) == list(CODES), "the sections stand in the order of errors.CODES"
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_section_says_who_can_mend_it_what_it_means_and_what_to_do(
+    sections: dict[str, re.Match[str]], code: str
+) -> None:
+    blame, meaning = CODES[code]
+    section = sections[code]
+    assert section["first"] == f"Exit code {int(blame)}: {meaning}."
+    if code not in raised():
+        assert section["text"].startswith(NOT_RAISED), f"nothing in the package raises {code}"
+        return
+    assert not section["text"].startswith(NOT_RAISED)
+    assert len(section["text"]) > 60
+    assert section["shown"] is not None
+    assert re.search(rf"(^|: )error: .+ \[{code}\]$", section["shown"], re.MULTILINE)
+
+
+def test_every_code_that_is_raised_has_an_example_or_a_reason() -> None:
+    assert raised() == EXAMPLES.keys() | WITHOUT.keys()
+
+
+@pytest.mark.parametrize("code", EXAMPLES)
+def test_the_example_is_what_is_said(
+    sections: dict[str, re.Match[str]],
+    code: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    needs = EXAMPLES[code][0]
+    if needs == "mlir" and next(iter(installed()), "") != "torch_mlir":
+        pytest.skip("the example is written for the bindings torch_mlir, which are not installed")
+    if needs == "refmodel":
+        try:
+            metadata.version("tosa-tools")
+        except metadata.PackageNotFoundError:
+            pytest.skip("the TOSA reference model (tosa-tools) is not installed")
+    if code in ("refmodel-failed", "refmodel-timeout", "backend-failed"):
+        if sys.platform == "win32" or not shutil.which("false"):
+            pytest.skip("the example puts a program of the shell in the model's place")
+    monkeypatch.chdir(tmp_path)
+    found = said(code)
+    assert sections[code]["shown"] == found, f"to mend it: python tests/docs/mend.py\n{found}"

@@ -1,0 +1,282 @@
+"""Modules that cannot be carried: every code, with the line, and everything at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tosa_convert.errors import CODES, TosaConvertError
+from tosa_convert.mlir.bindings import Bindings
+from tosa_convert.mlir.read import read
+
+
+def function(body: str, arguments: str = "%a: tensor<2xf32>", results: str = "") -> str:
+    """A function around lines of a body; the first of them is line 2."""
+    return f"func.func @f({arguments}) {results and '-> ' + results} {{\n{body}\n}}\n"
+
+
+# Text, then code, line and column, and a part of the message, for each finding.
+REFUSED: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
+    "another dialect": (
+        function("%0 = arith.addf %a, %a : tensor<2xf32>\nreturn"),
+        [("foreign-operator", "2:6", "'arith.addf' is not a TOSA operator")],
+    ),
+    "an operator that the format lacks": (
+        function(
+            "%0 = tosa.apply_scale %a, %b, %c {rounding_mode = SINGLE_ROUND} : "
+            "(i32, i32, i8) -> i32\nreturn",
+            "%a: i32, %b: i32, %c: i8",
+        ),
+        [
+            ("unsupported-type", "1:1", "argument 0: i32 is not a tensor"),
+            ("unsupported-type", "1:1", "argument 1: i32 is not a tensor"),
+            ("unsupported-type", "1:1", "argument 2: i8 is not a tensor"),
+            ("unsupported-operator", "2:6", "'tosa.apply_scale' is in the dialect but not"),
+        ],
+    ),
+    "a type that is no tensor": (
+        function("return", "%a: memref<2xf32>"),
+        [("unsupported-type", "1:1", "memref<2xf32> is not a tensor or a !tosa.shape")],
+    ),
+    "a tensor with an encoding": (
+        function("return", '%a: tensor<2xf32, "enc">'),
+        [("unsupported-type", "1:1", "has an encoding")],
+    ),
+    "f64": (
+        function("return", "%a: tensor<2xf64>"),
+        [("unsupported-dtype", "1:1", "TOSA has no element type f64")],
+    ),
+    "an unsigned type": (
+        function("return", "%a: tensor<2xui8>"),
+        [("unsupported-dtype", "1:1", "no element type ui8")],
+    ),
+    "a signed type": (
+        function("return", "%a: tensor<2xsi8>"),
+        [("unsupported-dtype", "1:1", "no element type si8")],
+    ),
+    "a quantised type": (
+        function("return", "%a: tensor<2x!quant.uniform<i8:f32, 0.5>>"),
+        [("unsupported-dtype", "1:1", "!quant.uniform")],
+    ),
+    "complex": (
+        function("return", "%a: tensor<2xcomplex<f32>>"),
+        [("unsupported-dtype", "1:1", "complex<f32>")],
+    ),
+    "index": (
+        function("return", "%a: tensor<2xindex>"),
+        [("unsupported-dtype", "1:1", "element type index")],
+    ),
+    "an odd integer": (
+        function("return", "%a: tensor<2xi33>"),
+        [("unsupported-dtype", "1:1", "element type i33")],
+    ),
+    "a dimension over 2^31 - 1": (
+        function("return", "%a: tensor<2147483648xi8>"),
+        [("unsupported-shape", "1:1", "a dimension over 2147483647")],
+    ),
+    "a list over 32 bits": (
+        function(
+            '%0 = "tosa.max_pool2d"(%a) <{kernel = array<i64: 1, 5000000000>, '
+            "stride = array<i64: 1, 1>, pad = array<i64: 0, 0, 0, 0>, nan_mode = #tosa.nan_mode<PROPAGATE>}> : "
+            "(tensor<?x?x?x?xf32>) -> tensor<?x?x?x?xf32>\nreturn",
+            "%a: tensor<?x?x?x?xf32>",
+        ),
+        [("value-out-of-range", "2:6", "attribute kernel: 5000000000 does not fit 32 bits")],
+    ),
+    "a captured value": (
+        function(
+            '%0 = "tosa.cond_if"(%c) ({\n'
+            "%1 = tosa.exp %a : (tensor<2xf32>) -> tensor<2xf32>\n"
+            '"tosa.yield"(%1) : (tensor<2xf32>) -> ()\n'
+            "}, {\n"
+            '"tosa.yield"(%a) : (tensor<2xf32>) -> ()\n'
+            "}) : (tensor<i1>) -> tensor<2xf32>\nreturn",
+            "%a: tensor<2xf32>, %c: tensor<i1>",
+        ),
+        [
+            ("captured-value", "3:6", "'tosa.exp' uses %arg0 from outside its region"),
+            ("captured-value", "6:1", "'tosa.yield' uses %arg0 from outside its region"),
+        ],
+    ),
+    "several blocks": (
+        function("cf.br ^b\n^b:\nreturn"),
+        [("malformed-structure", "1:1", "function @f has 2 blocks, expected 1")],
+    ),
+    "no function": (
+        "module {\n}\n",
+        [("no-function", "1:1", "found no func.func, expected a function with a body")],
+    ),
+    "only a declaration": (
+        "func.func private @f(tensor<2xf32>)\n",
+        [("no-function", "1:1", "only declarations: @f")],
+    ),
+    "two functions": (
+        "func.func @f() { return }\nfunc.func @g() { return }\n",
+        [
+            ("ambiguous-function", "1:1", "function @f is one of 2 with a body: @f, @g"),
+            ("ambiguous-function", "2:1", "function @g is one of 2 with a body: @f, @g"),
+        ],
+    ),
+    "a missing resource": (
+        function(
+            '%0 = "tosa.const"() <{values = dense_resource<gone> : tensor<2xf32>}> : '
+            "() -> tensor<2xf32>\nreturn"
+        ),
+        [("constant-form", "2:6", "attribute values: it has no data")],
+    ),
+    "a sparse constant": (
+        function(
+            "%0 = arith.constant sparse<[[0]], [1.0]> : tensor<2xf32>\nreturn",
+        ),
+        [("constant-form", "2:6", "attribute value: it is neither dense nor a dense_resource")],
+    ),
+    "INT4 of -8": (
+        function(
+            '%0 = "tosa.const"() <{values = dense<[1, -8]> : tensor<2xi4>}> : () -> tensor<2xi4>\nreturn'
+        ),
+        [],
+    ),
+    "two results of one name": (
+        'func.func @f(%a: tensor<2xf32> {tosa.tensor_name = "n"}, '
+        '%b: tensor<2xf32> {tosa.tensor_name = "n"}) { return }\n',
+        [("duplicate-name", "1:1", 'argument 1 is called "n", and so is another value')],
+    ),
+    "everything at once": (
+        "func.func @f(%a: tensor<2xf64>) {\n"
+        "  %0 = arith.addf %a, %a : tensor<2xf64>\n"
+        "  return\n}\n"
+        "func.func @g(%a: tensor<2xi33>) {\n"
+        "  %0 = arith.addi %a, %a : tensor<2xi33>\n"
+        "  %1 = arith.muli %0, %0 : tensor<2xi33>\n"
+        "  return\n}\n",
+        [
+            ("ambiguous-function", "1:1", "@f is one of 2"),
+            ("ambiguous-function", "5:1", "@g is one of 2"),
+            ("unsupported-dtype", "1:1", "f64"),
+            ("foreign-operator", "2:8", "'arith.addf'"),
+            ("unsupported-dtype", "5:1", "i33"),
+            ("foreign-operator", "6:8", "'arith.addi'"),
+            ("foreign-operator", "7:8", "'arith.muli'"),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_module_is_refused_with_every_finding(parse: Any, name: str) -> None:
+    text, expected = REFUSED[name]
+    if not expected:
+        return
+    with pytest.raises(TosaConvertError) as caught:
+        read(parse(text))
+    found = caught.value.findings
+    assert [(f.code, f.where) for f in found] == [(code, f"-:{at}") for code, at, _ in expected]
+    for finding, (_, _, message) in zip(found, expected, strict=True):
+        assert message in finding.message
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("another dialect", "lower it to TOSA"),
+        ("f64", "narrow"),
+        ("an unsigned type", "tosa-convert-integer-type-to-signless"),
+        ("a quantised type", "RESCALE"),
+        ("complex", "real and imaginary"),
+        ("two functions", "--func f"),
+        ("a captured value", "pass it in as an operand"),
+        ("a missing resource", "no elision"),
+        ("two results of one name", "names='generate'"),
+        ("several blocks", "tosa.cond_if"),
+    ],
+)
+def test_the_first_finding_says_what_to_do(parse: Any, name: str, hint: str) -> None:
+    with pytest.raises(TosaConvertError) as caught:
+        read(parse(REFUSED[name][0]))
+    assert hint in caught.value.findings[0].hint
+
+
+def test_these_cases_use_every_code_that_is_about_modules() -> None:
+    used = {code for _, expected in REFUSED.values() for code, _, _ in expected}
+    about_modules = {
+        "foreign-operator", "unsupported-operator", "unsupported-dtype", "unsupported-type",
+        "unsupported-shape", "value-out-of-range", "captured-value", "no-function",
+        "constant-form", "ambiguous-function", "malformed-structure", "duplicate-name",
+    }  # fmt: skip
+    assert about_modules <= used <= CODES.keys()
+
+
+def test_minus_8_in_an_int4_constant_is_refused_where_the_file_is_written(parse: Any) -> None:
+    from tosa_convert import export_tosa_func_to_flatbuffer
+
+    with pytest.raises(TosaConvertError) as caught:
+        export_tosa_func_to_flatbuffer(parse(REFUSED["INT4 of -8"][0]))
+    assert caught.value.code == "int4-minus-8"
+
+
+def test_invalid_modules_are_refused_before_anything_is_read(bindings: Bindings) -> None:
+    ir = bindings.ir
+    with bindings.new_context(), ir.Location.file("m.mlir", 3, 5):
+        module = ir.Module.create()
+        with ir.InsertionPoint(module.body):
+            # No operand, no sym_name: printing or writing this would crash the process.
+            ir.Operation.create("tosa.exp", results=[ir.RankedTensorType.get([2], ir.F32Type.get())])
+        with pytest.raises(TosaConvertError) as caught:
+            read(module)
+    assert caught.value.code == "malformed-mlir"
+    assert caught.value.findings[0].where == "m.mlir:3:5"
+
+
+def test_what_has_no_location_is_found_by_its_name(bindings: Bindings) -> None:
+    text = 'module {\n func.func @f() {\n "x.y"() : () -> () loc(unknown)\n return\n } loc(unknown)\n}'
+    context = bindings.new_context()
+    context.allow_unregistered_dialects = True
+    with pytest.raises(TosaConvertError) as caught:
+        read(bindings.ir.Module.parse(text, context))
+    assert [(f.code, f.where) for f in caught.value.findings] == [("foreign-operator", "'x.y'")]
+
+
+def test_an_undeclared_variable_is_refused_by_mlir_or_by_us(parse: Any, bindings: Bindings) -> None:
+    text = function('%0 = tosa.variable_read @v : tensor<2xf32>\nreturn')
+    try:
+        module = parse(text)
+    except bindings.ir.MLIRError:
+        return
+    with pytest.raises(TosaConvertError) as caught:
+        read(module)
+    assert caught.value.code in ("malformed-mlir", "undefined-name")
+
+
+def test_an_attribute_that_changes_the_meaning_is_refused(bindings: Bindings) -> None:
+    if bindings.package != "iree.compiler":
+        pytest.skip("only IREE's dialect has cast's input_unsigned")
+    text = function(
+        '%0 = "tosa.cast"(%a) <{input_unsigned = VALUE}> : (tensor<2xi8>) -> tensor<2xi32>\nreturn',
+        "%a: tensor<2xi8>",
+    )
+    context = bindings.new_context()
+    read(bindings.ir.Module.parse(text.replace("VALUE", "false"), context))
+    with pytest.raises(TosaConvertError) as caught:
+        read(bindings.ir.Module.parse(text.replace("VALUE", "true"), context))
+    assert caught.value.code == "unsupported-attribute"
+    assert caught.value.findings[0].where == "-:2:6"
+
+
+def test_a_shape_constant_of_another_form_is_refused(bindings: Bindings) -> None:
+    ir = bindings.ir
+    context = bindings.new_context()
+    context.allow_unregistered_dialects = True
+    with context, ir.Location.file("m.mlir", 3, 5):
+        kind = ir.RankedTensorType.get([2], ir.IndexType.get())
+        values = ir.DenseResourceElementsAttr.get_from_buffer(bytes(16), "s", kind)
+        module = ir.Module.parse("func.func @f() {\n return\n}")
+        with ir.InsertionPoint.at_block_begin(next(iter(module.body.operations)).regions[0].blocks[0]):
+            ir.Operation.create(
+                "tosa.const_shape",
+                results=[ir.Type.parse("!tosa.shape<2>")],
+                attributes={"values": values},
+            )
+        with pytest.raises(TosaConvertError) as caught:
+            read(module)
+    assert caught.value.code in ("malformed-mlir", "constant-form")

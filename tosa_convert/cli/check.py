@@ -1,0 +1,67 @@
+"""`check`: a model against something else that computes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tosa_convert.cli.run import CONTEXT, input_options
+
+
+def against_options(command: Any) -> Any:
+    """The options that say what a model is compared with; shared by check and bisect."""
+    for option in (
+        click.option(
+            "--against",
+            required=True,
+            metavar="BACKEND",
+            help="iree, tflite, torch, a folder of .npy, an .npz, another model with the same names, "
+            "or a command with {model} {inputs} {outputs} in it.",
+        ),
+        click.option(
+            "--original",
+            default="",
+            metavar="FILE",
+            help="For tflite the .tflite, for torch FILE.py:NAME or an exported program.",
+        ),
+        click.option(
+            "--python",
+            default="",
+            metavar="PROGRAM",
+            help="The Python that has the backend's packages; by default this one.",
+        ),
+        click.option(
+            "--atol",
+            multiple=True,
+            metavar="[NAME:]VALUE",
+            help="Absolute tolerance, for all tensors or those whose name matches NAME.",
+        ),
+        click.option(
+            "--rtol", multiple=True, metavar="[NAME:]VALUE", help="Relative tolerance, likewise."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command("check", context_settings=CONTEXT)
+@click.argument("model", type=click.Path())
+@input_options
+@against_options
+@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
+def check(model: str, **options: Any) -> int:
+    """Run MODEL on the reference model and compare its outputs with a BACKEND's.
+
+    Exit code 1 if they differ. Integers are compared bit for bit; floating point by TOSA's accuracy
+    rules where they apply, else within --atol and --rtol.
+    """
+    from tosa_convert.cli.running import backend_of, model_and_inputs, tolerances_of
+    from tosa_convert.refmodel.check import check as check_model
+
+    graph, arrays = model_and_inputs(model, options)
+    limits = tolerances_of(options)
+    backend = backend_of(graph, arrays, options)
+    result = check_model(graph, backend, arrays, tolerances=limits, timeout=options["timeout"])
+    click.echo(result.to_json() if options["as_json"] else str(result))
+    return 0 if result.ok else 1
