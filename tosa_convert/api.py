@@ -70,6 +70,7 @@ def load(
     narrow: Collection[str] = (),
     input_shapes: Mapping[str, tuple[int, ...]] | None = None,
     accept_changed_weights: bool = False,
+    context: Any = None,
 ) -> Graph:
     """Read a program: a `.tosa` flatbuffer, its JSON, MLIR text or bytecode, told apart by content.
 
@@ -78,6 +79,8 @@ def load(
     func, names, full_paths, narrow, input_shapes: see `export_tosa_func_to_flatbuffer`; MLIR only.
     bindings: the package of MLIR bindings to use, else the first installed.
     accept_changed_weights: take weights whose checksum is not the one in their manifest.
+    context: an ir.Context to parse MLIR in, instead of a fresh one: making one takes longer than
+        reading a small file. It keeps the attributes of all that was parsed in it.
 
     Raises TosaConvertError: what is wrong with the input, every finding at once.
     """
@@ -95,11 +98,12 @@ def load(
             from tosa_convert.jsontext.read import read as read_json
 
             return _with_weights(read_json(data, where), where, accept_changed_weights)
-    from tosa_convert.mlir.bindings import default_bindings
+    from tosa_convert.mlir.bindings import bindings_of, default_bindings
     from tosa_convert.mlir.parse import parse
 
-    chosen = default_bindings(bindings)
-    module = parse(chosen, chosen.new_context(), data, where)
+    if context is None:
+        context = default_bindings(bindings).new_context()
+    module = parse(bindings_of(context), context, data, where)
     return read_module(
         module,
         func=func,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-import secrets
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -192,7 +191,7 @@ def _replace(
     check: Callable[[Path], None] | None,
     progress: Progress | None,
 ) -> int:
-    beside = target.parent / f".{target.name[:_NAME_CHARACTERS]}.{secrets.token_hex(6)}.part"
+    beside = target.parent / f".{target.name[:_NAME_CHARACTERS]}.{os.urandom(6).hex()}.part"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     # Created with the permissions any new file gets here, so that a replacement is no surprise.
     descriptor = os.open(beside, flags, 0o666)

@@ -84,7 +84,8 @@ def run_block(block: Block, folder: Path) -> str:
         name = first.removeprefix(FILES[block.language])
         if name == first or Path(name).name != name:
             return f"its first line is {first!r}, expected `{FILES[block.language]}NAME`"
-        (folder / name).write_text(f"{first}\n{rest}" if block.language == "mlir" else rest)
+        text = f"{first}\n{rest}" if block.language == "mlir" else rest
+        (folder / name).write_text(text, encoding="utf-8")
         return ""
     if block.language == "console":
         return _console(block.text, folder)

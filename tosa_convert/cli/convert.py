@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 Options = dict[str, Any]
 
+#: Inputs of this many bytes may share an MLIR context.
+CONTEXT_BYTES = 64 << 20
+
 
 @click.command(
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -122,7 +125,31 @@ def _target(options: Options) -> Format | None:
     return to
 
 
-def _graph(source: str, to: Format | None, options: Options) -> tuple[Format, Graph]:
+class _SharedContext:
+    """An MLIR context for many small files: making one takes longer than converting a file.
+
+    Made anew once it was given CONTEXT_BYTES, since it keeps all attributes it ever saw.
+    """
+
+    def __init__(self, bindings: str) -> None:
+        self.bindings = bindings
+        self.context: Any = None
+        self.given = 0
+
+    def for_bytes(self, count: int) -> Any:
+        """A context to parse a file of `count` bytes in."""
+        from tosa_convert.mlir.bindings import default_bindings
+
+        if self.context is None or self.given + count > CONTEXT_BYTES:
+            self.context = default_bindings(self.bindings).new_context()
+            self.given = 0
+        self.given += count
+        return self.context
+
+
+def _graph(
+    source: str, to: Format | None, options: Options, shared: _SharedContext | None = None
+) -> tuple[Format, Graph]:
     """What the input holds, and the format it is to have."""
     standard = source == STANDARD
     if standard and sys.stdin.isatty():
@@ -141,6 +168,7 @@ def _graph(source: str, to: Format | None, options: Options) -> tuple[Format, Gr
         narrow=[kind.strip() for kind in options["narrow"].split(",") if kind.strip()],
         input_shapes=_shapes(options["input_shapes"]),
         accept_changed_weights=options["accept_changed_weights"],
+        context=shared.for_bytes(len(data)) if shared and found in MLIR_FORMATS else None,
     )
     return to, api.stamp(graph, options["tosa_version"] or "")
 
@@ -224,12 +252,14 @@ def _convert_many(paths: list[str], output: str | None, to: Format | None, optio
         raise click.UsageError(f"-o {output} is a file; for several inputs give a directory")
     jobs = _jobs(paths, folder, to)
     failures: list[TosaConvertError] = []
+    shared = _SharedContext(options["bindings"])
     for source, target in jobs:
         try:
             api.refuse_same_file(source, target)
             target.parent.mkdir(parents=True, exist_ok=True)
             kind = of_path(target)
-            _save(_graph(str(source), kind, options)[1], target, kind, options)
+            graph = _graph(str(source), kind, options, shared)[1]
+            _save(graph, target, kind, options)
         except TosaConvertError as error:
             prefix = "" if any(str(source) in f.where for f in error.findings) else f"{source}: "
             click.echo(f"{prefix}{error}", err=True)

@@ -25,12 +25,13 @@ Positions = npt.NDArray[np.int64]
 
 #: Bytes of memory that reading may take for each byte of the file, and for any file at all. Files
 #: of many small operators or constants and no weights take 6 to 9 times their size, all others less.
-MEMORY_PER_BYTE: Final = 10
+MEMORY_PER_BYTE: Final = 12
 MEMORY_FREE: Final = 32 << 20
 
-#: What things take: a number among others while it is looked at, a tuple, an entry of a list, and a
+#: What things take: a number of a column while it is looked at, an integer in a tuple, a tuple, an entry of a list, and a
 #: short string and its place among those that are known.
-_NUMBER: Final = 40
+_NUMBER: Final = 72
+_INTEGER: Final = 40
 _TUPLE: Final = 56
 _ENTRY: Final = 10
 _STRING: Final = 130
@@ -209,9 +210,11 @@ class Columns:
             return texts
         at = self.follow(places, what)
         known = self._strings
-        fresh = np.array([where for where in set(at.tolist()) if where not in known], np.int64)
+        unique = np.unique(at)
+        self.charge(_NUMBER * len(unique), what)
+        fresh = np.array([where for where in unique.tolist() if where not in known], np.int64)
+        self.charge(-_NUMBER * len(unique), what)
         if len(fresh):
-            fresh.sort()
             lengths = self.values("<u4", fresh, f"the length of {what}")
             ends = fresh + 4 + lengths
             over = ends >= self.size
@@ -272,5 +275,5 @@ class Columns:
         for length in lengths.tolist():
             lists.append(tuple(numbers[position : position + length]))
             position += length
-        self.charge(len(lists) * _TUPLE, what)
+        self.charge(len(lists) * _TUPLE - len(numbers) * (_NUMBER - _INTEGER), what)
         return list(map(lists.__getitem__, inverse.tolist()))

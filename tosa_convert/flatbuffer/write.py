@@ -335,12 +335,11 @@ class _Writer:
         lists: list[tuple[str, ...]] = [()] * (2 * len(operators))
         lists[0::2] = [operator.inputs for operator in operators]
         lists[1::2] = [operator.outputs for operator in operators]
-        attributes = np.array(self.attributes.all(keys), np.int64)
-        # Numbers grow in the order in which they turn up: the first of each new one.
-        _, firsts = np.unique(attributes, return_index=True)
-        for first in firsts.tolist():
-            if attributes[first] == len(self.examples):
-                self.examples.append(operators[first])
+        attributes = self.attributes.all(keys)
+        # Backwards, so that of each new number the first operator stays.
+        firsts = dict(zip(reversed(attributes), reversed(operators), strict=True))
+        new = range(len(self.examples), len(self.attributes.ids))
+        self.examples.extend(map(firsts.__getitem__, new))
         locations = self.locations.all([operator.location for operator in operators])
         lengths = np.fromiter(map(len, lists), np.int64, len(lists))
         kinds = np.array(codes, np.int64)

@@ -16,7 +16,7 @@ from tosa_convert.mlir.bindings import Bindings
 MAX_DEPTH: Final = 64
 
 _STRING: Final = r'"(?:[^"\\\n]|\\.)*"'
-_FILE: Final = re.compile(rf"({_STRING})(?=:\d+:\d+)")
+_QUOTED: Final = re.compile(rf"({_STRING})(:\d+:\d+)?")
 _TOKEN: Final = re.compile(
     rf"\s*(?:(?P<string>{_STRING})|(?P<number>\d+)|(?P<word>[a-z]+)|(?P<mark>[:(),<>\[\]]))"
 )
@@ -39,23 +39,29 @@ class LocationReader:
         if isinstance(location, self.file_class):
             # Much the commonest kind; printing it takes six times as long.
             start_line, start_col = location.start_line, location.start_col
-            if location.end_line == start_line and location.end_col == start_col:
+            is_point = location.end_line == start_line and location.end_col == start_col
+            # The bindings give numbers from 2^31 on as negative ones.
+            if is_point and start_line >= 0 and start_col >= 0:
                 name = self.file(location.filename)
                 if name is not None:
                     return f'loc("{name}":{start_line}:{start_col})'
         text = str(location)
-        if text.startswith('loc("loc('):
-            # A location that LocationWriter could not parse and kept as a name: it is text already.
-            return unquote(text[4:-1])
-        return text if self.full_paths else _FILE.sub(_last_component, text)
+        while text.startswith('loc("loc('):
+            # A name that is a location: LocationWriter could not parse it, or another tool, which
+            # does not parse what it reads, put one around it and maybe more behind it.
+            quoted = _QUOTED.match(text, 4)
+            assert quoted is not None
+            name = unquote(quoted[1])
+            if quoted.end() < len(text) - 1 and not name.endswith(")"):
+                break
+            text = name
+        return text if self.full_paths else _QUOTED.sub(_last_component, text)
 
     def file(self, name: str) -> str | None:
         """A file name ready to be quoted, or None if it needs MLIR's escapes."""
         if name not in self.files:
             plain = name if self.full_paths else _basename(name)
-            self.files[name] = plain if plain.isascii() and plain.isprintable() else None
-            if '"' in plain or "\\" in plain:
-                self.files[name] = None
+            self.files[name] = plain if quote(plain.encode()) == f'"{plain}"' else None
         return self.files[name]
 
 
@@ -64,17 +70,31 @@ def _basename(name: str) -> str:
 
 
 def _last_component(match: re.Match[str]) -> str:
-    # In MLIR's escapes a backslash is doubled, so cutting at either leaves a whole string.
-    return '"' + _basename(match[1][1:-1]) + '"'
+    if match[2] is None:
+        return match[0]
+    name = _unescape(match[1])
+    return quote(re.split(rb"[/\\]", name)[-1] or name) + match[2]
+
+
+def _unescape(text: str) -> bytes:
+    def replace(found: re.Match[bytes]) -> bytes:
+        return bytes([int(found[1], 16)]) if found[1] else _ESCAPES[found[2]]
+
+    return _ESCAPE.sub(replace, text[1:-1].encode("utf-8", "replace"))
 
 
 def unquote(text: str) -> str:
     """The string that a quoted MLIR string spells."""
+    return _unescape(text).decode("utf-8", "replace")
 
-    def replace(found: re.Match[bytes]) -> bytes:
-        return bytes([int(found[1], 16)]) if found[1] else _ESCAPES[found[2]]
 
-    return _ESCAPE.sub(replace, text[1:-1].encode()).decode("utf-8", "replace")
+def quote(raw: bytes) -> str:
+    """A string as MLIR quotes it: printable ASCII as it is, all other bytes in hexadecimal."""
+    escaped = (
+        "\\\\" if byte == 0x5C else chr(byte) if 32 <= byte < 127 and byte != 0x22 else f"\\{byte:02X}"
+        for byte in raw
+    )
+    return '"' + "".join(escaped) + '"'
 
 
 class LocationWriter:
@@ -154,7 +174,8 @@ class _Parser:
         value = int(self.take("number")[:11])
         if value > 0xFFFFFFFF:
             raise _NotALocation
-        return value
+        # The bindings take a signed number, and MLIR what its bits say as an unsigned one.
+        return value - (1 << 32 if value >> 31 else 0)
 
     def whole(self) -> Any:
         self.expect("loc")

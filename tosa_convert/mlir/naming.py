@@ -59,7 +59,7 @@ class Namer:
         text = str(location)
         if text.startswith('loc("') and hasattr(location, "start_line"):
             name = os.path.basename(unquote(text[4 : text.rindex('":') + 1]))
-            return f"{os.path.splitext(name)[0]}_L{location.start_line}_{mlir_name}"
+            return f"{os.path.splitext(name)[0]}_L{location.start_line & 0xFFFFFFFF}_{mlir_name}"
         return f"{self.control_flow - 1}_{mlir_name}"
 
 

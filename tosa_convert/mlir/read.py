@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from tosa_convert.errors import Finding, TosaConvertError, fail
-from tosa_convert.graph.constant import Constant
-from tosa_convert.graph.dtypes import INT64
 from tosa_convert.graph.model import (
     DYNAMIC,
     Block,
@@ -35,10 +33,10 @@ from tosa_convert.graph.opset import (
 )
 from tosa_convert.graph.verify import attribute_problem
 from tosa_convert.graph.versions import BY_NAME, V1_1_DRAFT, lowest_version
-from tosa_convert.mlir import constants
 from tosa_convert.mlir.attributes import AttributeReader, BadAttribute
 from tosa_convert.mlir.bindings import Bindings, bindings_of
 from tosa_convert.mlir.diagnostics import diagnostics, plain_location
+from tosa_convert.mlir.filling import ARITH_CONSTANT, ConstantReader
 from tosa_convert.mlir.kept import NAME_ATTRIBUTE, REGIONS_ATTRIBUTE, VERSION_ATTRIBUTE
 from tosa_convert.mlir.locations import LocationReader
 from tosa_convert.mlir.naming import Namer, unused
@@ -55,14 +53,8 @@ from tosa_convert.mlir.types import TypeReader, ValueType
 
 Names = Literal["retain", "generate"]
 
-#: Data from a dense attribute is padded with zeros to a multiple of this, in bytes, in a file.
-PADDING: Final = 8
-#: ... except data of these, which are written as long as they are.
-_UNPADDED: Final = frozenset({"FP6E2M3", "FP6E3M2", "FP4E2M1", "MXINT8"})
-
 _YIELD: Final = "tosa.yield"
 _RETURN: Final = "func.return"
-_ARITH_CONSTANT: Final = "arith.constant"
 _CAST: Final = operator("CAST")
 
 _TARGET_ENV: Final = "tosa.target_env"
@@ -175,6 +167,9 @@ class _Reader:
         self.narrowing = narrowing
         self.types = TypeReader(bindings, narrowing)
         self.attributes = AttributeReader(bindings, narrowing)
+        self.constants = ConstantReader(
+            bindings, self.types, narrowing, self.say, pad_resources=self.retain
+        )
         self.location = LocationReader(bindings, full_paths=full_paths)
         self.namer = Namer()
         self.findings: list[Finding] = []
@@ -244,7 +239,7 @@ class _Reader:
             self.narrowing.touch(element.narrowed, tensor.name)
         if "initial_value" in attributes:
             kind = ValueType(element.dtype, shape, narrowed=element.narrowed)
-            tensor.data = self.constant(operation, "initial_value", kind)
+            tensor.data = self.constants.constant(operation, "initial_value", kind)
         self.variables[label] = tensor
 
     # -- blocks -------------------------------------------------------------------------------
@@ -355,7 +350,7 @@ class _Reader:
             name = operation.name
             spec = BY_MLIR.get(name)
             if spec is None:
-                if name != _ARITH_CONSTANT:
+                if name != ARITH_CONSTANT:
                     self.foreign(operation)
                     # Its results are spoken for: whoever uses them is not to blame as well.
                     values.update((result, "") for result in operation.results)
@@ -507,7 +502,7 @@ class _Reader:
                     f"'{operation.name}' has no attribute {row.name}",
                 )
         if spec is CONST or spec is CONST_SHAPE:
-            self.fill(operator, operation, tensors, shapes)
+            self.constants.fill(operator, operation, tensors, shapes)
         elif spec.regions:
             self.control_flow(operator, operation, pending)
         elif spec is VARIABLE_READ or spec is VARIABLE_WRITE:
@@ -570,8 +565,9 @@ class _Reader:
         attributes = operation.attributes
         if REGIONS_ATTRIBUTE not in attributes:
             return []
+        noted = attributes[REGIONS_ATTRIBUTE]
         kept = []
-        for entry in attributes[REGIONS_ATTRIBUTE]:
+        for entry in noted if isinstance(noted, self.ir.ArrayAttr) else ():
             found = _KeptRegion()
             if isinstance(entry, self.ir.DictAttr):
                 found.name = text_of(entry["name"]) if "name" in entry else None
@@ -580,101 +576,6 @@ class _Reader:
                 found.outputs = names_of(entry["outputs"]) if "outputs" in entry else []
             kept.append(found)
         return kept
-
-    # -- constants ----------------------------------------------------------------------------
-
-    def fill(
-        self,
-        operator: Operator,
-        operation: Any,
-        tensors: dict[str, Tensor],
-        shapes: dict[str, Shape],
-    ) -> None:
-        """Attach the data of a constant to the value it produces."""
-        name = operator.outputs[0]
-        attribute = "value" if operation.name == _ARITH_CONSTANT else "values"
-        tensor = tensors.get(name)
-        if tensor is not None:
-            scale = None if tensor.scale is None else (tensor.scale.dtype, tensor.scale.shape)
-            narrowed = self.types(operation.results[0].type).narrowed
-            kind = ValueType(tensor.dtype, tensor.shape, scale, narrowed=narrowed)
-            if scale is None:
-                tensor.data = self.constant(operation, attribute, kind)
-            else:
-                self.block_scaled(operation, attribute, tensor)
-        elif name in shapes:
-            try:
-                value = operation.attributes[attribute]
-                shapes[name].data = constants.dense(
-                    self.bindings, operation, value, INT64, shapes[name].rank
-                )
-            except (constants.Unreadable, ValueError, AttributeError) as error:
-                self.say(operation, "constant-form", f"'{operation.name}': {error}")
-
-    def constant(self, operation: Any, name: str, kind: ValueType) -> Constant | None:
-        """The data of the attribute `name`, or None and a finding."""
-        ir, dtype = self.ir, kind.dtype
-        assert dtype is not None
-        count = Tensor("", dtype, kind.shape).element_count()
-        attribute = operation.attributes[name]
-        if count is None:
-            self.say(
-                operation,
-                "unsupported-shape",
-                f"'{operation.name}' has data for a dynamic shape: {attribute.type}",
-                "a constant needs a static shape",
-            )
-            return None
-        stored = self.narrowing.stored(kind.narrowed) or dtype
-        try:
-            if isinstance(attribute, ir.DenseElementsAttr):
-                data = constants.dense(self.bindings, operation, attribute, stored, count)
-                data = self.narrowing.convert(data, dtype)
-                data.padding = _padding(data)
-                return data
-            text = str(attribute)
-            if text.startswith("dense_resource<"):
-                data = constants.resource(self.bindings, operation, stored, count)
-                data = self.narrowing.convert(data, dtype)
-                if self.retain:
-                    data.padding = _padding(data)
-                return data
-            if text.startswith("dense<"):
-                data = constants.strings(attribute, dtype, count)
-                data.padding = _padding(data)
-                return data
-            raise constants.Unreadable("it is neither dense nor a dense_resource")
-        except OverflowError as problem:
-            self.say(
-                operation,
-                "value-out-of-range",
-                f"'{operation.name}' attribute {name}: {problem}",
-                f"leave {kind.narrowed} out of the types to narrow, or change the value",
-            )
-            return None
-        except constants.Unreadable as problem:
-            self.say(
-                operation,
-                "constant-form",
-                f"'{operation.name}' attribute {name}: {problem}",
-                "print or save the module with its resources (no elision) and export again",
-            )
-            return None
-
-    def block_scaled(self, operation: Any, name: str, tensor: Tensor) -> None:
-        count = tensor.element_count()
-        assert count is not None
-        assert tensor.scale is not None
-        try:
-            tensor.data, tensor.scale.data = constants.block_scaled(
-                self.bindings, operation, name, tensor.dtype, count, int(tensor.scale.shape)
-            )
-        except constants.Unreadable as problem:
-            self.say(operation, "constant-form", f"'{operation.name}' attribute {name}: {problem}")
-
-
-def _padding(data: Constant) -> int:
-    return 0 if data.dtype.name in _UNPADDED else -data.nbytes % PADDING
 
 
 def _short(value: Any) -> str:

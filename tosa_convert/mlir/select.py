@@ -115,9 +115,11 @@ def text_of(attribute: Any) -> str | None:
 
 
 def names_of(attribute: Any) -> list[str | None]:
-    """The names in a string attribute or in an array of them."""
+    """The names in a string attribute or in an array of them; none in any other attribute."""
     if hasattr(attribute, "value_bytes"):
         return [text_of(attribute)]
+    if not hasattr(type(attribute), "__iter__"):
+        return []
     return [text_of(entry) for entry in attribute]
 
 
@@ -139,7 +141,8 @@ def signature_names(function: Any, which: str, count: int) -> list[str | None]:
     tensor_names = which in attributes and any(NAME_ATTRIBUTE in e for e in attributes[which])
     if not tensor_names and _ENTRY_FUNCTION in attributes:
         entry, key = attributes[_ENTRY_FUNCTION], _ENTRY_KEYS[which]
-        listed = text_of(entry[key]) if key in entry else None
+        is_dictionary = type(entry).__name__ == "DictAttr"
+        listed = text_of(entry[key]) if is_dictionary and key in entry else None
         parts = [part.strip() for part in listed.split(",")] if listed else []
         # A list of another length names something else; a name twice names nothing.
         if len(parts) == count and len(set(parts)) == count and all(parts):

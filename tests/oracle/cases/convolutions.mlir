@@ -62,3 +62,12 @@ func.func @products(%a: tensor<1x4x3xi8>, %b: tensor<1x3x5xi8>, %t: tensor<1x5x3
   %4:2 = "tosa.rfft2d"(%3#1) <{local_bound = true}> : (tensor<1x8x16xf32>) -> (tensor<1x8x9xf32>, tensor<1x8x9xf32>)
   return %0, %1, %3#0, %3#1, %4#1, %4#0 : tensor<1x4x5xi32>, tensor<1x4x5xi32>, tensor<1x8x16xf32>, tensor<1x8x16xf32>, tensor<1x8x9xf32>, tensor<1x8x9xf32>
 }
+
+// -----
+
+// BF16 as the accumulator, which the dialect takes for FP8 only.
+func.func @accumulator(%a: tensor<1x3x3x2xf8E5M2>) -> tensor<1x2x2x2xf8E5M2> {
+  %z = "tosa.const"() <{values = dense<0.0> : tensor<1xf8E5M2>}> : () -> tensor<1xf8E5M2>
+  %0 = "tosa.avg_pool2d"(%a, %z, %z) <{kernel = array<i64: 2, 2>, stride = array<i64: 1, 1>, pad = array<i64: 0, 0, 0, 0>, acc_type = bf16}> : (tensor<1x3x3x2xf8E5M2>, tensor<1xf8E5M2>, tensor<1xf8E5M2>) -> tensor<1x2x2x2xf8E5M2>
+  return %0 : tensor<1x2x2x2xf8E5M2>
+}

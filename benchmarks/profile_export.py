@@ -1,0 +1,143 @@
+"""Where the time of a large export goes, with the floor beside it.
+
+    python benchmarks/profile_export.py [--operators N] [--graph chain|branch] [--calls]
+
+The floor is what nobody can do without who exports through MLIR's Python bindings: MLIR's own parse,
+and a bare walk that touches what an exporter must see of each operation and does nothing with it.
+Processor time of the fastest of several rounds, in microseconds an operator.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import gc
+import pstats
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import inputs
+from report import show
+
+from tosa_convert import api
+from tosa_convert.flatbuffer.write import plan
+from tosa_convert.graph.verify import verify
+from tosa_convert.mlir.bindings import default_bindings
+from tosa_convert.mlir.read import read
+
+ROUNDS = 5
+
+
+def operations(module: Any) -> Any:
+    """The operations of @main."""
+    return module.body.operations[0].regions[0].blocks[0].operations
+
+
+def walk(module: Any) -> None:
+    """Touch name, operands, results, their types, attributes and location, by indexing."""
+    for view in operations(module):
+        operation = view.operation
+        operation.name  # noqa: B018
+        operands, results = operation.operands, operation.results
+        for index in range(len(operands)):
+            operands[index]
+        for index in range(len(results)):
+            results[index].type  # noqa: B018
+        len(operation.attributes)
+        operation.location  # noqa: B018
+
+
+def walk_with_text(module: Any) -> None:
+    """The same, and the location's text, which goes into the file."""
+    walk(module)
+    for view in operations(module):
+        str(view.location)
+
+
+def walk_with_names(module: Any) -> None:
+    """The same as `walk`, with values as keys of a dictionary: whose result is an operand?"""
+    names: dict[Any, str] = {}
+    for view in operations(module):
+        operation = view.operation
+        operation.name  # noqa: B018
+        operands, results = operation.operands, operation.results
+        for index in range(len(operands)):
+            names.get(operands[index])
+        for index in range(len(results)):
+            result = results[index]
+            result.type  # noqa: B018
+            names[result] = "name"
+        len(operation.attributes)
+        operation.location  # noqa: B018
+
+
+def fastest(work: Callable[[], Any]) -> float:
+    """Seconds of processor time of the fastest round; garbage is collected between rounds only."""
+    best = float("inf")
+    for _ in range(ROUNDS):
+        gc.collect()
+        started = time.process_time()
+        kept = work()
+        best = min(best, time.process_time() - started)
+        del kept
+    return best
+
+
+def main() -> None:
+    """Print the profile."""
+    parser = argparse.ArgumentParser(description="Profile an export beside its floor.")
+    parser.add_argument("--operators", type=int, default=100_000)
+    parser.add_argument("--graph", choices=["chain", "branch"], default="chain")
+    parser.add_argument("--calls", action="store_true", help="also the calls that take the most")
+    options = parser.parse_args()
+    bindings = default_bindings()
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "in.mlirbc")
+        inputs.main(options.graph, str(options.operators), str(source))
+
+        def parse() -> Any:
+            return bindings.ir.Module.parseFile(str(source), bindings.new_context())
+
+        module = parse()
+        count = len(operations(module)) - 1
+        # As the public functions do: the graph is many small objects and no cycles.
+        gc.disable()
+        graph = read(module)
+        planned = plan(graph, api.producer())
+        rows: list[tuple[str, float, bool]] = [
+            ("floor: MLIR parses and verifies the bytecode", fastest(parse), False),
+            ("floor: MLIR verifies the module", fastest(module.operation.verify), False),
+            ("floor: a bare walk through the bindings", fastest(lambda: walk(module)), False),
+            ("  ... and values as keys", fastest(lambda: walk_with_names(module)), False),
+            ("  ... and each location's text", fastest(lambda: walk_with_text(module)), False),
+            ("ours: read the module (verifies it, too)", fastest(lambda: read(module)), True),
+            ("ours: stamp the version", fastest(lambda: api.stamp(graph)), True),
+            ("ours: check the graph", fastest(lambda: verify(graph)), True),
+            (
+                "ours: encoder, lay out the file",
+                fastest(lambda: plan(graph, api.producer())),
+                True,
+            ),
+            ("ours: encoder, join the pieces", fastest(lambda: b"".join(planned.pieces())), True),
+        ]
+        total = sum(seconds for _, seconds, ours in rows if ours)
+        rows.append(("ours: all of it, beyond the parse", total, False))
+        whole = fastest(lambda: api.export_tosa_func_to_flatbuffer(module))
+        rows.append(("export_tosa_func_to_flatbuffer(module)", whole, False))
+        told = [(name, f"{seconds / count * 1e6:.2f}") for name, seconds, _ in rows]
+        title = f"{options.graph} of {count:,} operators, {bindings}; µs an operator"
+        show(title, ("what", "µs/op"), told, terminal=sys.stdout.isatty())
+        if options.calls:
+            profile = cProfile.Profile()
+            profile.runcall(api.export_tosa_func_to_flatbuffer, module)
+            pstats.Stats(profile).sort_stats("tottime").print_stats(20)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""The one door for commands: `nox -s lint types tests docs suite fuzz bench`.
+
+`nox` alone runs lint, types and tests. Each session makes an environment of its own; in one that
+already has `pip install '.[dev]'`, `nox --no-venv --no-install -s NAME` uses that.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nox
+
+nox.options.sessions = ["lint", "types", "tests"]
+nox.options.reuse_existing_virtualenvs = True
+
+ROOT = Path(__file__).parent
+#: Where the official suite is kept between runs.
+SUITE = ROOT / ".nox" / "suite"
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style: ruff's rules, and its formatting."""
+    session.install("ruff>=0.6")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Types: mypy, strict."""
+    session.install(".[dev]")
+    session.run("mypy")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """All tests; `-- ARGS` go to pytest."""
+    session.install(".[test]")
+    session.run("python", "-m", "pytest", *session.posargs)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The documents' commands, snippets, tables and links; `-- --mend` writes what can be made anew."""
+    session.install(".[test]")
+    if "--mend" in session.posargs:
+        session.run("python", "tests/docs/mend.py")
+    else:
+        session.run("python", "-m", "pytest", "tests/docs", *session.posargs)
+
+
+@nox.session
+def suite(session: nox.Session) -> None:
+    """Make the whole official suite (about 10,850 files) and compare each with tosa-opt.
+
+    `-- DIR` for a folder that has one, or where it should be made. Half an hour on two processors.
+    """
+    session.install(".[test]")
+    folder = session.posargs[0] if session.posargs else str(SUITE)
+    session.run("python", "tests/oracle/official_suite.py", folder, "--subset", "full")
+    session.run("python", "tests/oracle/compare_suite.py", folder, *session.posargs[1:])
+
+
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """Hostile input, until told to stop; `-- ARGS` go to the campaign."""
+    campaign = ROOT / "tests" / "hostile" / "campaign.py"
+    if not campaign.exists():
+        session.skip(f"{campaign.relative_to(ROOT)} is not there yet")
+    session.install(".[test]")
+    session.run("python", str(campaign), *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Measure against the budgets and against tosa-opt; `-- --quick` to see that it works."""
+    session.install(".[test]")
+    session.run("python", "benchmarks/run.py", *session.posargs)

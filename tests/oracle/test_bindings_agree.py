@@ -1,0 +1,33 @@
+"""All MLIR bindings make one file of a program, and read one program from a file."""
+
+from __future__ import annotations
+
+import pytest
+
+import tosa_convert as tc
+from oracle import written_cases
+from tosa_convert.mlir.bindings import Bindings
+
+TEXTS = {case.name: case.text for case in written_cases.cases()}
+TEXTS |= {
+    f"{element.mlir}-{form}": written_cases.constants(element, form)[0]
+    for element in written_cases.ELEMENTS
+    for form in written_cases.FORMS
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_program_is_the_same_bytes_through_any_bindings(
+    torch_mlir: Bindings, bindings: Bindings, name: str
+) -> None:
+    module = torch_mlir.ir.Module.parse(TEXTS[name], torch_mlir.new_context())
+    expected = tc.export_tosa_func_to_flatbuffer(module)
+    context = bindings.new_context()
+    again = bindings.ir.Module.parse(TEXTS[name], context)
+    assert tc.export_tosa_func_to_flatbuffer(again) == expected
+    read = tc.import_tosa_func_from_flatbuffer(expected, context=context)
+    assert tc.export_tosa_func_to_flatbuffer(read) == expected
+    # What was read can be printed and parsed, in the form that all bindings share.
+    printed = read.operation.get_asm(print_generic_op_form=True)
+    copy = torch_mlir.ir.Module.parse(printed, torch_mlir.new_context())
+    assert tc.compare(tc.load(tc.export_tosa_func_to_flatbuffer(copy)), tc.load(expected)) is None

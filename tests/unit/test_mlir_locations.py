@@ -1,0 +1,203 @@
+"""Locations: one line of text in a file, and the same location again in MLIR."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from unit.building import graph, op, tensor
+
+from tosa_convert.graph import Graph
+from tosa_convert.mlir.bindings import Bindings
+from tosa_convert.mlir.locations import MAX_DEPTH, LocationReader, LocationWriter, unquote
+from tosa_convert.mlir.read import read
+from tosa_convert.mlir.write import write
+
+BODY = "func.func @f(%a: tensor<2xf32>) {{\n  %0 = tosa.exp %a : (tensor<2xf32>) -> tensor<2xf32> {}\n  return\n}}\n"
+
+
+def location_of(parse: Any, text: str, *, full_paths: bool = False) -> str:
+    """What a file says of an operation with this location."""
+    return read(parse(BODY.format(text)), full_paths=full_paths).main.operators[0].location
+
+
+def with_location(text: str) -> Graph:
+    return graph("a", "", [tensor("a"), tensor("b")], [op("EXP", "a", "b", text)])
+
+
+def in_mlir(bindings: Bindings, text: str) -> str:
+    """What MLIR prints of an operator whose location in a file is `text`."""
+    module = write(with_location(text), bindings, bindings.new_context())
+    function = next(iter(module.body.operations))
+    return str(function.regions[0].blocks[0].operations[0].location)
+
+
+PLAIN = [
+    "loc(unknown)",
+    'loc("f.mlir":2:8)',
+    'loc("f.mlir":0:0)',
+    'loc("f.mlir":4294967295:4294967295)',
+    'loc("f.mlir":2:8 to :12)',
+    'loc("f.mlir":2:8 to 3:1)',
+    'loc("name")',
+    'loc("name"("f.mlir":2:8))',
+    'loc("outer"("inner"("f.mlir":2:8)))',
+    'loc(fused["a", "b"])',
+    'loc(fused["a", "f.mlir":2:8, callsite("b" at "c")])',
+    'loc(callsite("f.mlir":2:8 at "g.mlir":3:4))',
+    'loc(callsite("f" at callsite("g" at "h":1:2)))',
+    r'loc("with \22quotes\22 and \\ backslash")',
+    r'loc("a\0Ab\09c")',
+    r'loc("\C3\A9\F0\9F\98\80":1:2)',
+    'loc("")',
+    'loc("x y.py":1:2)',
+    'loc("loc":1:2)',
+    'loc("at")',
+]
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_a_location_is_stored_as_mlir_prints_it(parse: Any, text: str) -> None:
+    assert location_of(parse, text) == text
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_a_stored_location_is_the_same_location_again(bindings: Bindings, text: str) -> None:
+    assert in_mlir(bindings, text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "stored"),
+    [
+        ('loc("/home/me/f.mlir":2:8)', 'loc("f.mlir":2:8)'),
+        ('loc("dir/f.mlir":2:8)', 'loc("f.mlir":2:8)'),
+        (r'loc("C:\\dir\\f.mlir":2:8)', 'loc("f.mlir":2:8)'),
+        ('loc("/a/b"("/c/d.py":1:2))', 'loc("/a/b"("d.py":1:2))'),
+        ('loc(fused["/a/b", "/c/d.py":1:2])', 'loc(fused["/a/b", "d.py":1:2])'),
+        ('loc(callsite("/a/b.py":1:2 at "/c/d.py":3:4))', 'loc(callsite("b.py":1:2 at "d.py":3:4))'),
+        ('loc("/c/d.py":1:2 to :9)', 'loc("d.py":1:2 to :9)'),
+        (r'loc("/a \22b\22/c \22d\22.py":1:2)', r'loc("c \22d\22.py":1:2)'),
+        (r'loc("/\C3\A9/\C3\A9.py":1:2)', r'loc("\C3\A9.py":1:2)'),
+        ('loc("/":1:2)', 'loc("/":1:2)'),
+        ('loc("dir/":1:2)', 'loc("dir/":1:2)'),
+    ],
+)
+def test_folders_are_cut_from_file_names_and_from_nothing_else(
+    parse: Any, text: str, stored: str
+) -> None:
+    assert location_of(parse, text) == stored
+    assert location_of(parse, text, full_paths=True) == text
+
+
+@pytest.mark.parametrize("text", [t for t in PLAIN if t != "loc(unknown)"])
+def test_many_trips_change_nothing(bindings: Bindings, text: str) -> None:
+    found = text
+    for _ in range(3):
+        module = write(with_location(found), bindings, bindings.new_context())
+        found = read(module).main.operators[0].location
+    assert found == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "anything",
+        "loc(",
+        'loc("f":1:2',
+        'loc("f":1:2) ',
+        'loc("f":1)',
+        'loc("f":1:99999999999)',
+        'loc("f":99999999999999999999:1)',
+        "loc(fused[])",
+        'loc(fused<"meta">["a"])',
+        "loc(callsite(unknown))",
+        'loc("a" "b")',
+        "loc()",
+        'loc("unfinished)',
+        "loc(#alias)",
+        'LOC("f":1:2)',
+        '"f":1:2',
+        "\n",
+        "a\0b",
+        '{"a": [1, 2]}',
+        "(" * 10_000,
+        "loc(" * 10_000,
+        '"' * 9_999,
+    ],
+)
+def test_a_text_that_is_no_location_becomes_a_name(bindings: Bindings, text: str) -> None:
+    context = bindings.new_context()
+    location = LocationWriter(bindings, context)(text)
+    assert str(location).startswith('loc("')
+    assert location.name_str == text
+
+
+@pytest.mark.parametrize("kind", ['callsite({} at "x")', 'fused[{}, "x"]', '"n"({})'])
+def test_deep_nesting_is_kept_as_a_name_and_comes_back(bindings: Bindings, kind: str) -> None:
+    def nested(depth: int) -> str:
+        text = '"f.mlir":1:2'
+        for _ in range(depth):
+            text = kind.replace("{}", text)
+        return f"loc({text})"
+
+    reader = LocationReader(bindings)
+    for depth in (MAX_DEPTH, MAX_DEPTH + 1, 3000):
+        context = bindings.new_context()
+        writer = LocationWriter(bindings, context)
+        location = writer(nested(depth))
+        assert reader(location) == nested(depth)
+        assert ('loc("loc(' in str(location)) == (depth > MAX_DEPTH)
+
+
+def test_what_another_tool_nested_in_a_name_is_unwrapped(parse: Any) -> None:
+    # tosa-opt reads a file's location as a name, and names the region and the file around it.
+    text = r'loc("loc(\22f.mlir\22:2:8)"("main"("x.tosa":0:0)))'
+    assert location_of(parse, text) == 'loc("f.mlir":2:8)'
+    twice = r'loc("loc(\22loc(\\22f.mlir\\22:2:8)\22(\22main\22(\22x.tosa\22:0:0)))"("main"("y.tosa":0:0)))'
+    assert location_of(parse, twice) == 'loc("f.mlir":2:8)'
+
+
+@pytest.mark.parametrize("name", ["loc(", "loc(x", "loc(x)y", "loc(unknown) and more"])
+def test_a_name_that_only_begins_like_a_location_comes_back(
+    parse: Any, bindings: Bindings, name: str
+) -> None:
+    stored = location_of(parse, f'loc("{name}")')
+    assert stored == name
+    assert in_mlir(bindings, stored) == f'loc("{name}")'
+    nested = f'loc("{name}"("f":1:2))'
+    assert location_of(parse, nested) == nested
+
+
+def test_strings_that_look_like_positions_stay_whole(parse: Any) -> None:
+    text = r'loc(fused["a/b", ":1:2 x/y", "/c/d":3:4, "e/\22:5:6"])'
+    assert location_of(parse, text) == text.replace("/c/d", "d")
+
+
+def test_equal_texts_make_one_location(bindings: Bindings) -> None:
+    writer = LocationWriter(bindings, bindings.new_context())
+    assert writer('loc("f":1:2)') is writer('loc("f":1:2)')
+    assert writer("") is writer("loc(unknown)")
+
+
+def test_a_location_with_metadata_is_kept_as_text(parse: Any, bindings: Bindings) -> None:
+    text = 'loc(fused<"meta">["a", "b"])'
+    stored = location_of(parse, text)
+    assert stored == text
+    module = write(with_location(stored), bindings, bindings.new_context())
+    assert read(module).main.operators[0].location == text
+
+
+@pytest.mark.parametrize(
+    ("quoted", "expected"),
+    [
+        ('""', ""),
+        (r'"a\22b"', 'a"b'),
+        (r'"\\"', "\\"),
+        (r'"\\22"', "\\22"),
+        (r'"\C3\A9"', "é"),
+        (r'"\n\t\""', '\n\t"'),
+        (r'"\FF"', "\N{REPLACEMENT CHARACTER}"),
+    ],
+)
+def test_a_quoted_text_is_read_as_mlir_means_it(quoted: str, expected: str) -> None:
+    assert unquote(quoted) == expected

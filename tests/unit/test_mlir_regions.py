@@ -1,0 +1,278 @@
+"""Control flow and variables: regions, their names, and what may not be seen from inside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from unit.building import branching, counting, graph, op, region, tensor
+
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.flatbuffer.read import read as read_flatbuffer
+from tosa_convert.flatbuffer.write import plan
+from tosa_convert.graph import Graph, compare, dtype, verify
+from tosa_convert.graph.model import SoftwareVersion
+from tosa_convert.mlir.bindings import Bindings
+from tosa_convert.mlir.read import read
+from tosa_convert.mlir.write import MAX_NESTING, write
+
+T = "tensor<2xf32>"
+ARGUMENTS = f"%c: tensor<i1>, %a: {T}"
+
+
+def cond_if(result: str, operand: str, then: str = "", otherwise: str = "") -> str:
+    """A cond_if on one line whose regions exponentiate and keep their argument."""
+    then = then or f'%t1 = "tosa.exp"(%t) : ({T}) -> {T} "tosa.yield"(%t1) : ({T}) -> ()'
+    otherwise = otherwise or f'"tosa.yield"(%e) : ({T}) -> ()'
+    return (
+        f'%{result} = "tosa.cond_if"(%c, %{operand}) ({{ ^bb0(%t: {T}): {then} }}, '
+        f"{{ ^bb0(%e: {T}): {otherwise} }}) : (tensor<i1>, {T}) -> {T}"
+    )
+
+
+def function(body: str) -> str:
+    return f"func.func @f({ARGUMENTS}) -> {T} {{\n{body}\nreturn %r : {T}\n}}\n"
+
+
+def names(found: Graph) -> list[str]:
+    return [region.name for region in found.regions]
+
+
+def test_each_region_becomes_one_named_after_its_place(parse: Any) -> None:
+    found = read(parse(function(cond_if("r", "a"))))
+    assert verify(found) == []
+    assert names(found) == ["f", "-_L2_tosa.cond_if_then_region", "-_L2_tosa.cond_if_else_region"]
+    assert [region.blocks[0].name for region in found.regions[1:]] == [
+        "-_L2_tosa.cond_if_then_region_bb0",
+        "-_L2_tosa.cond_if_else_region_bb0",
+    ]
+    operator = found.main.operators[0]
+    assert operator.attributes == {"then_graph": names(found)[1], "else_graph": names(found)[2]}
+    assert found.regions[1].blocks[0].inputs == ["TosaInput_2"]
+    assert found.regions[1].blocks[0].outputs == ["TosaOutput_1"]
+    assert found.regions[2].blocks[0].outputs == ["TosaInput_3"]
+
+
+def test_two_operators_on_one_line_get_names_of_their_own(parse: Any) -> None:
+    found = read(parse(function(cond_if("q", "a") + " " + cond_if("r", "q"))))
+    assert verify(found) == []
+    assert len(set(names(found))) == len(names(found)) == 5
+    first, second = found.main.operators
+    assert not set(first.attributes.values()) & set(second.attributes.values())
+
+
+def test_operators_without_a_line_are_numbered(parse: Any) -> None:
+    text = function(cond_if("q", "a") + " loc(unknown) " + cond_if("r", "q") + ' loc("n")')
+    assert names(read(parse(text)))[1:] == [
+        "0_tosa.cond_if_then_region",
+        "0_tosa.cond_if_else_region",
+        "1_tosa.cond_if_then_region",
+        "1_tosa.cond_if_else_region",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "stem"),
+    [("dir/model.x.mlir", "model.x"), ("model", "model"), (".hidden", ".hidden"), ("a\\\\b.py", None)],
+)
+def test_the_name_has_the_files_stem_and_no_folder(parse: Any, file: str, stem: str | None) -> None:
+    text = function(cond_if("r", "a") + f' loc("{file}":7:1)')
+    found = names(read(parse(text)))[1]
+    if stem is not None:
+        assert found == f"{stem}_L7_tosa.cond_if_then_region"
+    assert "dir" not in found
+
+
+def test_a_function_may_be_called_as_a_region_would_be(parse: Any) -> None:
+    text = function(cond_if("r", "a")).replace("@f", '@"-_L2_tosa.cond_if_then_region"')
+    found = read(parse(text))
+    assert verify(found) == []
+    assert len(set(names(found))) == 3
+
+
+NESTED = function(
+    cond_if(
+        "q",
+        "a",
+        then=f'%t1 = "tosa.cond_if"(%k, %t) ({{ ^bb0(%x: {T}): "tosa.yield"(%x) : ({T}) -> () }}, '
+        f'{{ ^bb0(%x: {T}): "tosa.yield"(%x) : ({T}) -> () }}) : (tensor<i1>, {T}) -> {T} '
+        f'"tosa.yield"(%t1) : ({T}) -> ()',
+    ).replace(f"^bb0(%t: {T}):", f'^bb0(%t: {T}): %k = "tosa.const"() <{{values = dense<true> : '
+              'tensor<i1>}> : () -> tensor<i1>')
+    + "\n"
+    + cond_if("r", "q")
+)  # fmt: skip
+
+
+def test_regions_stand_depth_first(parse: Any) -> None:
+    found = read(parse(NESTED))
+    assert verify(found) == []
+    assert names(found) == [
+        "f",
+        "-_L2_tosa.cond_if_then_region",
+        "-_L2_tosa.cond_if_then_region_1",
+        "-_L2_tosa.cond_if_else_region_1",
+        "-_L2_tosa.cond_if_else_region",
+        "-_L3_tosa.cond_if_then_region",
+        "-_L3_tosa.cond_if_else_region",
+    ]
+
+
+def test_a_loop_has_a_condition_and_a_body(parse: Any) -> None:
+    kind = "tensor<i32>"
+    text = (
+        f"func.func @f(%a: {kind}) -> {kind} {{\n"
+        f'%r = "tosa.while_loop"(%a) ({{ ^bb0(%x: {kind}): %1 = "tosa.greater"(%x, %x) : '
+        f'({kind}, {kind}) -> tensor<i1> "tosa.yield"(%1) : (tensor<i1>) -> () }}, '
+        f'{{ ^bb0(%x: {kind}): "tosa.yield"(%x) : ({kind}) -> () }}) : ({kind}) -> {kind}\n'
+        f"return %r : {kind}\n}}\n"
+    )
+    found = read(parse(text))
+    assert verify(found) == []
+    assert names(found)[1:] == ["-_L2_tosa.while_loop_cond_region", "-_L2_tosa.while_loop_body_region"]
+    assert found.main.operators[0].attributes == {
+        "cond_graph": names(found)[1],
+        "body_graph": names(found)[2],
+    }
+
+
+@pytest.mark.parametrize("text", [function(cond_if("r", "a")), NESTED])
+def test_control_flow_survives_the_way_to_mlir_and_back(
+    parse: Any, bindings: Bindings, text: str
+) -> None:
+    found = read(parse(text))
+    again = read(write(found, bindings, bindings.new_context()))
+    assert compare(found, again, locations=True) is None
+    generated = read(write(found, bindings, bindings.new_context(), names="generate"))
+    assert compare(found, generated, names=False) is None
+
+
+def test_names_of_a_file_survive_the_way_to_mlir_and_back(bindings: Bindings) -> None:
+    made = branching()
+    again = read(write(made, bindings, bindings.new_context()))
+    assert compare(made, again) is None
+    text = str(write(made, bindings, bindings.new_context(), names="generate"))
+    assert '"then"' not in text
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["7 : i32", '"then"', "[]", "[7, 8]", "[{}, {}]", '[{name = 7}, {inputs = 7, outputs = "x"}]',
+     '[{name = "f"}, {name = "f"}]', '[{inputs = ["a", "a", "a"]}, {outputs = [1, 2]}]'],
+)  # fmt: skip
+def test_notes_on_regions_that_say_nothing_do_no_harm(parse: Any, value: str) -> None:
+    text = function(cond_if("r", "a").replace("}) :", f"}}) {{tosa.regions = {value}}} :"))
+    found = read(parse(text))
+    assert verify(found) == []
+    assert len(found.regions) == 3
+
+
+def test_an_inner_region_sees_its_arguments_only(parse: Any) -> None:
+    inner = f'%t1 = "tosa.add"(%t, %a) : ({T}, {T}) -> {T} "tosa.yield"(%t1) : ({T}) -> ()'
+    with pytest.raises(TosaConvertError) as caught:
+        read(parse(function(cond_if("r", "a", then=inner))))
+    assert [finding.code for finding in caught.value.findings] == ["captured-value"]
+    assert "%arg1" in caught.value.findings[0].message
+
+
+def test_an_empty_region_is_refused_by_somebody(parse: Any, bindings: Bindings) -> None:
+    text = function(f'%r = "tosa.cond_if"(%c, %a) ({{ }}, {{ }}) : (tensor<i1>, {T}) -> {T}')
+    try:
+        module = parse(text)
+    except bindings.ir.MLIRError:
+        return
+    with pytest.raises(TosaConvertError) as caught:
+        read(module)
+    assert caught.value.code in ("malformed-structure", "malformed-mlir")
+
+
+def nested(depth: int, *, branches: int = 1) -> Graph:
+    """cond_if within cond_if; with two branches each region is run from two places."""
+
+    def operator(number: int) -> Any:
+        then = f"{number}" if number < depth else "end"
+        return op("COND_IF", "c c x", "y", then_graph=then,
+                  else_graph=then if branches == 2 else "end")  # fmt: skip
+
+    def values() -> list[Any]:
+        return [tensor("c", "BOOL", ()), tensor("x"), tensor("y")]
+
+    made = graph("c x", "y", values(), [operator(1)])
+    for number in range(1, depth):
+        made.regions.append(region(f"{number}", "c x", "y", values(), [operator(number + 1)]))
+    made.regions.append(region("end", "c x", "x", values(), []))
+    return made
+
+
+def test_regions_may_be_nested_as_deep_as_tosa_allows(bindings: Bindings) -> None:
+    made = nested(MAX_NESTING)
+    module = write(made, bindings, bindings.new_context(), names="generate")
+    assert len(read(module).regions) == 2 * MAX_NESTING + 1
+
+
+@pytest.mark.parametrize("depth", [MAX_NESTING + 1, 5000])
+def test_deeper_nesting_is_refused_and_not_recursed_into(bindings: Bindings, depth: int) -> None:
+    with pytest.raises(TosaConvertError, match=f"nested more than {MAX_NESTING} deep") as caught:
+        write(nested(depth), bindings, bindings.new_context())
+    assert caught.value.code == "too-large"
+
+
+def test_shared_regions_cannot_make_a_small_file_an_enormous_module(bindings: Bindings) -> None:
+    made = nested(64, branches=2)
+    assert verify(made) == []
+    with pytest.raises(TosaConvertError, match="run from many places") as caught:
+        write(made, bindings, bindings.new_context())
+    assert caught.value.code == "too-large"
+    small = nested(5, branches=2)
+    assert len(read(write(small, bindings, bindings.new_context(), names="generate")).regions) == 63
+
+
+def test_a_variable_survives_the_way_through_every_format(bindings: Bindings) -> None:
+    made = counting()
+    module = write(made, bindings, bindings.new_context())
+    again = read(module)
+    assert compare(made, again, names=False) is None
+    data = b"".join(plan(again, SoftwareVersion(1, 0, 0)).pieces())
+    assert compare(again, read_flatbuffer(data), locations=True) is None
+
+
+@pytest.mark.parametrize("misuse", ["operand", "output", "copy"])
+def test_a_variable_where_a_value_should_be_is_refused(bindings: Bindings, misuse: str) -> None:
+    made = counting()
+    if misuse == "operand":
+        made.main.operators[1].inputs = ("x", "v")
+    elif misuse == "output":
+        made.main.outputs = ["v"]
+    else:
+        other = tensor("w", "INT32", (1,))
+        other.variable, other.variable_name = True, "w"
+        made.main.tensors["w"] = other
+        made.main.operators.append(op("IDENTITY", "v", "w"))
+    with pytest.raises(TosaConvertError, match="is a variable, expected a value"):
+        write(made, bindings, bindings.new_context())
+
+
+def test_a_variable_that_differs_from_block_to_block_is_refused(bindings: Bindings) -> None:
+    made = branching()
+    for block, kind in zip((made.main, made.regions[1].blocks[0]), ("INT32", "INT8"), strict=True):
+        state = tensor("v", kind, (1,))
+        state.variable, state.variable_name = True, "v"
+        block.tensors["v"] = state
+    with pytest.raises(TosaConvertError, match="@v is INT8 .* here and INT32") as caught:
+        write(made, bindings, bindings.new_context())
+    assert caught.value.code == "malformed-tensor"
+
+
+def test_an_unranked_variable_is_refused_and_a_dynamic_one_kept(bindings: Bindings) -> None:
+    made = counting()
+    made.main.tensors["v"].data = None
+    made.main.tensors["v"].shape = None
+    with pytest.raises(TosaConvertError, match="@counter is unranked") as caught:
+        write(made, bindings, bindings.new_context())
+    assert caught.value.code == "unsupported-shape"
+    made = counting()
+    for name in ("v", "r", "x", "sum"):
+        made.main.tensors[name].shape, made.main.tensors[name].data = (-1,), None
+    again = read(write(made, bindings, bindings.new_context()))
+    assert again.main.tensors["Variable_0"].shape == (-1,)
+    assert again.main.tensors["Variable_0"].dtype is dtype("INT32")
