@@ -117,7 +117,11 @@ def _export_cost(row: Row) -> float:
 def _import_cost(row: Row) -> float:
     """Microseconds an operator; what building the module repeats is in it already."""
     parts = _phases(row)
-    return sum(s for name, s in parts.items() if not name.startswith(("check", "MLIR"))) / row.size * 1e6
+    return (
+        sum(s for name, s in parts.items() if not name.startswith(("check", "MLIR")))
+        / row.size
+        * 1e6
+    )
 
 
 def _peak(row: Row) -> float:
@@ -165,7 +169,9 @@ def start_up(repeat: int) -> tuple[list[tuple[str, float]], list[Verdict]]:
         ("tosa-flatbuffer-convert --help", 80),
     ):
         verdicts.append(
-            Verdict(name.strip(), f"at most {limit} ms", f"{times[name]:.1f} ms", times[name] <= limit)
+            Verdict(
+                name.strip(), f"at most {limit} ms", f"{times[name]:.1f} ms", times[name] <= limit
+            )
         )
     return found, verdicts
 

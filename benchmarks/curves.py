@@ -45,8 +45,7 @@ def _colours(background: str, ink: str, dim: str, grid: str, *lines: str) -> str
 
 
 STYLE = (
-    f"{SHARED}{_colours(*LIGHT)}\n"
-    f"@media (prefers-color-scheme: dark) {{\n{_colours(*DARK)}\n}}\n"
+    f"{SHARED}{_colours(*LIGHT)}\n@media (prefers-color-scheme: dark) {{\n{_colours(*DARK)}\n}}\n"
 )
 
 
@@ -86,14 +85,20 @@ def panels(found: dict[str, Any]) -> list[Panel]:
         for verb in ("export", "import")
     ]
 
-    def lines(kinds: list[tuple[str, str, str, str, bool]], key: str, scale: float) -> tuple[Line, ...]:
+    def lines(
+        kinds: list[tuple[str, str, str, str, bool]], key: str, scale: float
+    ) -> tuple[Line, ...]:
         drawn = []
         for label, prefix, name, style, dashed in kinds:
             points = {}
             for row in rows:
                 fits = row["id"].startswith(prefix)
                 if "/weights/" in prefix:
-                    tail = row["id"].rsplit("/", 1)[-1] if dashed else "/".join(row["id"].split("/")[-2:])
+                    tail = (
+                        row["id"].rsplit("/", 1)[-1]
+                        if dashed
+                        else "/".join(row["id"].split("/")[-2:])
+                    )
                     fits = fits and tail == ("f32" if dashed else "f32/dense")
                     sparse = row["id"].startswith("import/sparse") and dashed and style == "o"
                     fits = fits or sparse
@@ -101,20 +106,31 @@ def panels(found: dict[str, Any]) -> list[Panel]:
                 if fits and subject:
                     value = subject[key]
                     spread = (
-                        (subject["wall_min"], subject["wall_max"]) if key == "wall" else (value, value)
+                        (subject["wall_min"], subject["wall_max"])
+                        if key == "wall"
+                        else (value, value)
                     )
                     size = row["size"] / (1 << 20) if row["unit"] == "bytes" else row["size"]
                     points[size] = (value * scale, spread[0] * scale, spread[1] * scale)
             if points:
-                drawn.append(Line(label, style, dashed, tuple((x, *points[x]) for x in sorted(points))))
+                drawn.append(
+                    Line(label, style, dashed, tuple((x, *points[x]) for x in sorted(points)))
+                )
         return tuple(drawn)
 
     mib = 1 / (1 << 20)
     return [
         Panel("Time against operators", "operators", "seconds", lines(operators, "wall", 1)),
         Panel("Time against weights", "MiB of weights", "seconds", lines(weights, "wall", 1)),
-        Panel("Peak memory against operators", "operators", "MiB", lines(operators, "peak_bytes", mib)),
-        Panel("Peak memory against weights", "MiB of weights", "MiB", lines(weights, "peak_bytes", mib)),
+        Panel(
+            "Peak memory against operators", "operators", "MiB", lines(operators, "peak_bytes", mib)
+        ),
+        Panel(
+            "Peak memory against weights",
+            "MiB of weights",
+            "MiB",
+            lines(weights, "peak_bytes", mib),
+        ),
     ]
 
 
@@ -135,7 +151,9 @@ def _panel(panel: Panel, left: float, top: float) -> list[str]:
     x0, y0 = left + LEFT, top + TOP
     width, height = PANEL_W - LEFT - RIGHT, PANEL_H - TOP - BOTTOM
     if not panel.lines:
-        out.append(f'<text class="dim" x="{x0}" y="{y0 + height / 2}">not measured in this run</text>')
+        out.append(
+            f'<text class="dim" x="{x0}" y="{y0 + height / 2}">not measured in this run</text>'
+        )
         return out
     xs = [point[0] for line in panel.lines for point in line.points]
     ys = [value for line in panel.lines for point in line.points for value in point[1:]]

@@ -42,7 +42,10 @@ class Builder:
         with self.context, ir.Location.unknown():
             module = ir.Module.create()
             kind = ir.FunctionType.get([self.type], [self.type])
-            attributes = {"sym_name": ir.StringAttr.get("main"), "function_type": ir.TypeAttr.get(kind)}
+            attributes = {
+                "sym_name": ir.StringAttr.get("main"),
+                "function_type": ir.TypeAttr.get(kind),
+            }
             function = ir.Operation.create("func.func", attributes=attributes, regions=1)
             module.body.append(function)
             block = function.regions[0].blocks.append(self.type)
@@ -203,7 +206,9 @@ def main(kind: str, *rest: str) -> None:
         case "sparse":
             sparse(int(rest[0]), out)
         case "tosa":
-            module = default_bindings().ir.Module.parseFile(rest[0], default_bindings().new_context())
+            module = default_bindings().ir.Module.parseFile(
+                rest[0], default_bindings().new_context()
+            )
             tc.export_tosa_func_to_flatbuffer(module, out, names="generate")
         case _:
             raise SystemExit(f"no input is called {kind}")

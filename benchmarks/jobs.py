@@ -165,7 +165,8 @@ def export_memory(source: str, target: str) -> dict[str, int]:
     from tosa_convert.flatbuffer import write as _write
     from tosa_convert.mlir import read as _read
 
-    assert _write and _read
+    assert _write
+    assert _read
     module = parsed(source)
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of parsing
     before, before_anonymous = memory("VmRSS", "RssAnon")

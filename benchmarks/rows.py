@@ -206,8 +206,8 @@ class Rows:
                         yield (
                             f"{'export' if export else 'import'}/weights/{mib}/{dtype}"
                             + (f"/{form}" if export else ""),
-                            lambda mib=mib, dtype=dtype, form=form, export=export: (
-                                self.weight_row(mib, dtype, form, export)
+                            lambda mib=mib, dtype=dtype, form=form, export=export: self.weight_row(
+                                mib, dtype, form, export
                             ),
                         )
         gib = self.sizes.sparse_gib
@@ -279,7 +279,9 @@ class Rows:
 
             row.subjects["tosa-opt (pip command)"] = shims
             if count > SHIM_SAMPLE:
-                row.found["note"] = f"pip command: {SHIM_SAMPLE} files, times {count / SHIM_SAMPLE:g}"
+                row.found["note"] = (
+                    f"pip command: {SHIM_SAMPLE} files, times {count / SHIM_SAMPLE:g}"
+                )
         return row
 
     def many_ours(self, words: list[object]) -> Subject:
@@ -295,7 +297,13 @@ class Rows:
         sample = self.graph(kind, self.sizes.operators[0])
         if not export:
             source, sample = self.tosa(source), self.tosa(sample)
-        row = Row(f"{verb}/{kind}/{count}", f"{verb} {kind} of {count:,} operators", "operators", count, {})
+        row = Row(
+            f"{verb}/{kind}/{count}",
+            f"{verb} {kind} of {count:,} operators",
+            "operators",
+            count,
+            {},
+        )
         self.own(row, export, source)
         self.peers(row, f"{verb} {kind}", export, source, sample)
         return row
@@ -372,7 +380,11 @@ class Rows:
         """Import a file whose weights are a hole: nothing but the mapping can be paid for."""
         source = self.make(f"sparse-{gib}.tosa", "sparse", gib)
         row = Row(
-            f"import/sparse/{gib << 10}", f"import {gib} GiB of weights (sparse)", "bytes", gib << 30, {}
+            f"import/sparse/{gib << 10}",
+            f"import {gib} GiB of weights (sparse)",
+            "bytes",
+            gib << 30,
+            {},
         )
         row.subjects["ours (Python)"] = self.job("import", source)
         row.extra = lambda: {"memory": self.told("import-memory", source)}

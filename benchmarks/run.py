@@ -15,6 +15,7 @@ import datetime
 import fnmatch
 import os
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -72,6 +73,8 @@ def measure(row: Row, repeat: int) -> None:
 def main(words: list[str] | None = None) -> int:
     """Run the benchmark; 0 unless one of our own subjects failed."""
     options = arguments(words)
+    # So that the inputs are deleted however it ends.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sizes = QUICK if options.quick else FULL if options.full else NORMAL
     folder, where = places.scratch()
     terminal = sys.stdout.isatty()

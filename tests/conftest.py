@@ -43,10 +43,15 @@ def torch_mlir() -> Bindings:
     return default_bindings("torch_mlir")
 
 
-@pytest.fixture
-def parse(bindings: Bindings) -> Callable[[str], Any]:
-    """Text -> module in a context of the bindings; the context lives as long as the test."""
-    context = bindings.new_context()
+@pytest.fixture(scope="module")
+def context(bindings: Bindings) -> Any:
+    """A context of the bindings that a file's tests share: making one takes longer than a test."""
+    return bindings.new_context()
+
+
+@pytest.fixture(scope="module")
+def parse(bindings: Bindings, context: Any) -> Callable[[str], Any]:
+    """Text -> module."""
 
     def parse_text(text: str) -> Any:
         return bindings.ir.Module.parse(text, context)

@@ -29,9 +29,15 @@ _BATCH = 40
 
 
 def judge_files(files: Sequence[Path]) -> list[Verdict]:
-    """Judge some files in this process."""
+    """Judge some files in this process. A failure at one, even a bug, is a difference of that one."""
+    verdicts = []
     with Judge() as judge:
-        return [judge.file(file) for file in files]
+        for file in files:
+            try:
+                verdicts.append(judge.file(file))
+            except Exception as error:
+                verdicts.append(Verdict(str(file), differences=[f"failed: {error!r}"]))
+    return verdicts
 
 
 def judge_all(

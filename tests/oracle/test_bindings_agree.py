@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from oracle import written_cases
 
 import tosa_convert as tc
-from oracle import written_cases
 from tosa_convert.mlir.bindings import Bindings
 
 TEXTS = {case.name: case.text for case in written_cases.cases()}

@@ -230,6 +230,23 @@ def test_one_difference_fails_the_command() -> None:
     assert not tally.passed
 
 
+def test_a_failure_at_one_file_is_a_difference_and_the_others_go_on(
+    suite: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken, sound = first(suite, "exp"), first(suite, "log")
+    real = tc.load
+
+    def load(source: Any) -> Any:
+        if source == broken:
+            raise KeyError("a bug")
+        return real(source)
+
+    monkeypatch.setattr(tc, "load", load)
+    one, other = compare_suite.judge_files([broken, sound])
+    assert one.differences == ["failed: KeyError('a bug')"]
+    assert other.differences == []
+
+
 def test_a_worker_that_dies_is_a_difference(tmp_path: Path) -> None:
     """As MLIR may abort: the file named must be reported, not lost."""
     verdicts = list(compare_suite.judge_all([tmp_path / "a", tmp_path / "b"], 2, work=die))

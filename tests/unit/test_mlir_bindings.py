@@ -50,7 +50,9 @@ class FuncOp:
     operation = None
 
 
-@pytest.mark.parametrize("thing", [None, 7, "module {}", b"ML\xefR", object(), FuncOp(), FuncOp, sys])
+@pytest.mark.parametrize(
+    "thing", [None, 7, "module {}", b"ML\xefR", object(), FuncOp(), FuncOp, sys]
+)
 def test_a_foreign_object_is_refused_with_its_type(thing: object) -> None:
     with pytest.raises(TosaConvertError) as caught:
         bindings_of(thing)
@@ -122,7 +124,9 @@ def test_looking_for_bindings_imports_none() -> None:
         "list(installed())\n"
         "print([name for name in sys.modules if name.startswith(('torch_mlir', 'iree', 'mlir'))])\n"
     )
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert found.stdout == "[]\n"
 
 

@@ -138,11 +138,11 @@ def test_a_value_returned_twice_has_one_name(parse: Any) -> None:
 
 
 def test_a_returned_argument_keeps_the_arguments_name(parse: Any) -> None:
-    text = f'func.func @f(%a: {T} {named("x")}) -> ({T} {named("y")}) {{ return %a : {T} }}\n'
+    text = f"func.func @f(%a: {T} {named('x')}) -> ({T} {named('y')}) {{ return %a : {T} }}\n"
     assert names(check(read(parse(text)))) == (["x"], [], ["x"])
 
 
-@pytest.mark.parametrize("name", ["", " ", "é", "a b/c:0", "\N{GRINNING FACE}", 'q\\22q'])
+@pytest.mark.parametrize("name", ["", " ", "é", "a b/c:0", "\N{GRINNING FACE}", "q\\22q"])
 def test_any_name_is_carried(parse: Any, name: str) -> None:
     text = f"func.func @f(%a: {T} {named(name)}) {{ return }}\n"
     assert read(parse(text)).main.inputs == [name.replace("\\22", '"')]
@@ -195,8 +195,8 @@ def test_one_operation_may_carry_the_names_of_all_its_results(parse: Any) -> Non
 
 VARIABLES = (
     "module {\n"
-    'tosa.variable @v = dense<1> : tensor<2xi32>\n'
-    'tosa.variable @w : tensor<2xi32>\n'
+    "tosa.variable @v = dense<1> : tensor<2xi32>\n"
+    "tosa.variable @w : tensor<2xi32>\n"
     'func.func @f(%a: tensor<2xi32> {tosa.tensor_name = "NAME"}) {\n'
     "%0 = tosa.variable_read @w : tensor<2xi32>\n"
     "tosa.variable_write @v, %0 : tensor<2xi32>\n"
@@ -222,25 +222,29 @@ def test_a_name_that_a_variable_has_is_refused(parse: Any) -> None:
 @pytest.mark.parametrize("text", [PLAIN, CARRIED, VARIABLES])
 @pytest.mark.parametrize("mode", ["retain", "generate"])
 def test_names_survive_the_way_to_mlir_and_back(
-    parse: Any, bindings: Bindings, text: str, mode: Any
+    parse: Any, bindings: Bindings, context: Any, text: str, mode: Any
 ) -> None:
     graph = read(parse(text), names=mode)
-    module = write(graph, bindings, bindings.new_context(), names="retain")
+    module = write(graph, bindings, context, names="retain")
     again = read(module)
     assert compare(graph, again, locations=True) is None
 
 
-def test_only_names_that_would_not_be_generated_are_written(parse: Any, bindings: Bindings) -> None:
-    module = write(read(parse(PLAIN)), bindings, bindings.new_context())
-    inner = [o for o in next(iter(module.body.operations)).regions[0].blocks[0].operations]
+def test_only_names_that_would_not_be_generated_are_written(
+    parse: Any, bindings: Bindings, context: Any
+) -> None:
+    module = write(read(parse(PLAIN)), bindings, context)
+    inner = list(next(iter(module.body.operations)).regions[0].blocks[0].operations)
     assert all("tosa.tensor_name" not in operation.attributes for operation in inner)
-    module = write(read(parse(CARRIED)), bindings, bindings.new_context())
+    module = write(read(parse(CARRIED)), bindings, context)
     assert str(module).count("inner") == 1
 
 
-def test_generated_names_leave_only_the_signatures_in_mlir(parse: Any, bindings: Bindings) -> None:
+def test_generated_names_leave_only_the_signatures_in_mlir(
+    parse: Any, bindings: Bindings, context: Any
+) -> None:
     graph = read(parse(CARRIED))
-    module = write(graph, bindings, bindings.new_context(), names="generate")
+    module = write(graph, bindings, context, names="generate")
     text = str(module)
     assert "inner" not in text
     assert "func.func @main" in text

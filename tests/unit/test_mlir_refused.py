@@ -24,8 +24,8 @@ REFUSED: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
     ),
     "an operator that the format lacks": (
         function(
-            '%0 = "tosa.apply_scale"(%a, %b, %c) <{rounding_mode = #tosa.rounding_mode<SINGLE_ROUND>}> : '
-            "(i32, i32, i8) -> i32\nreturn",
+            '%0 = "tosa.apply_scale"(%a, %b, %c) <{rounding_mode = #tosa.rounding_mode<SINGLE_ROUND>'
+            "}> : (i32, i32, i8) -> i32\nreturn",
             "%a: i32, %b: i32, %c: i8",
         ),
         [
@@ -78,8 +78,8 @@ REFUSED: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
     "a list over 32 bits": (
         function(
             '%0 = "tosa.max_pool2d"(%a) <{kernel = array<i64: 1, 5000000000>, '
-            "stride = array<i64: 1, 1>, pad = array<i64: 0, 0, 0, 0>, nan_mode = #tosa.nan_mode<PROPAGATE>}> : "
-            "(tensor<?x?x?x?xf32>) -> tensor<?x?x?x?xf32>\nreturn",
+            "stride = array<i64: 1, 1>, pad = array<i64: 0, 0, 0, 0>, "
+            "nan_mode = #tosa.nan_mode<PROPAGATE>}> : (tensor<?x?x?x?xf32>) -> tensor<?x?x?x?xf32>\nreturn",
             "%a: tensor<?x?x?x?xf32>",
         ),
         [("value-out-of-range", "2:6", "attribute kernel: 5000000000 does not fit 32 bits")],
@@ -223,7 +223,9 @@ def test_invalid_modules_are_refused_before_anything_is_read(bindings: Bindings)
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
             # No operand, no sym_name: printing or writing this would crash the process.
-            ir.Operation.create("tosa.exp", results=[ir.RankedTensorType.get([2], ir.F32Type.get())])
+            ir.Operation.create(
+                "tosa.exp", results=[ir.RankedTensorType.get([2], ir.F32Type.get())]
+            )
         with pytest.raises(TosaConvertError) as caught:
             read(module)
     assert caught.value.code == "malformed-mlir"
@@ -231,7 +233,9 @@ def test_invalid_modules_are_refused_before_anything_is_read(bindings: Bindings)
 
 
 def test_what_has_no_location_is_found_by_its_name(bindings: Bindings) -> None:
-    text = 'module {\n func.func @f() {\n "x.y"() : () -> () loc(unknown)\n return\n } loc(unknown)\n}'
+    text = (
+        'module {\n func.func @f() {\n "x.y"() : () -> () loc(unknown)\n return\n } loc(unknown)\n}'
+    )
     context = bindings.new_context()
     context.allow_unregistered_dialects = True
     with pytest.raises(TosaConvertError) as caught:
@@ -240,7 +244,7 @@ def test_what_has_no_location_is_found_by_its_name(bindings: Bindings) -> None:
 
 
 def test_an_undeclared_variable_is_refused_by_mlir_or_by_us(parse: Any, bindings: Bindings) -> None:
-    text = function('%0 = tosa.variable_read @v : tensor<2xf32>\nreturn')
+    text = function("%0 = tosa.variable_read @v : tensor<2xf32>\nreturn")
     try:
         module = parse(text)
     except bindings.ir.MLIRError:
@@ -273,7 +277,9 @@ def test_a_shape_constant_of_another_form_is_refused(bindings: Bindings) -> None
         kind = ir.RankedTensorType.get([2], ir.IndexType.get())
         values = ir.DenseResourceElementsAttr.get_from_buffer(bytes(16), "s", kind)
         module = ir.Module.parse("func.func @f() {\n return\n}")
-        with ir.InsertionPoint.at_block_begin(next(iter(module.body.operations)).regions[0].blocks[0]):
+        with ir.InsertionPoint.at_block_begin(
+            next(iter(module.body.operations)).regions[0].blocks[0]
+        ):
             ir.Operation.create(
                 "tosa.const_shape",
                 results=[ir.Type.parse("!tosa.shape<2>")],

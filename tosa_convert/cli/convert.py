@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
@@ -22,7 +24,12 @@ if TYPE_CHECKING:
 Options = dict[str, Any]
 
 #: Inputs of this many bytes may share an MLIR context.
-CONTEXT_BYTES = 64 << 20
+CONTEXT_BYTES: Final = 64 << 20
+#: Files that a further process must have to be worth its start.
+FILES_PER_PROCESS: Final = 64
+#: Inputs of more bytes than this are not converted side by side unless asked for: each process
+#: needs the memory of the file it converts.
+TOGETHER_BYTES: Final = 1 << 30
 
 
 @click.command(
@@ -91,6 +98,15 @@ CONTEXT_BYTES = 64 << 20
     is_flag=True,
     help="Take .npy weights whose checksum is not the one in their manifest.",
 )
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Processes that convert several inputs side by side; by default as many as there are cores "
+    "for many small files, else one.",
+)
 @click.option("--full-paths", is_flag=True, help="Keep the folders of file names in locations.")
 @click.option("--bindings", metavar="PACKAGE", default="", help="MLIR bindings to use.")
 @click.version_option(package_name="tosa-convert")
@@ -145,6 +161,9 @@ class _SharedContext:
             self.given = 0
         self.given += count
         return self.context
+
+
+_shared_context = functools.cache(_SharedContext)
 
 
 def _graph(
@@ -252,20 +271,54 @@ def _convert_many(paths: list[str], output: str | None, to: Format | None, optio
         raise click.UsageError(f"-o {output} is a file; for several inputs give a directory")
     jobs = _jobs(paths, folder, to)
     failures: list[TosaConvertError] = []
-    shared = _SharedContext(options["bindings"])
-    for source, target in jobs:
-        try:
-            api.refuse_same_file(source, target)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            kind = of_path(target)
-            graph = _graph(str(source), kind, options, shared)[1]
-            _save(graph, target, kind, options)
-        except TosaConvertError as error:
+    work = functools.partial(_convert_job, options=options)
+    for (source, _), error in zip(jobs, _each(work, jobs, options["jobs"]), strict=True):
+        if error is not None:
             prefix = "" if any(str(source) in f.where for f in error.findings) else f"{source}: "
             click.echo(f"{prefix}{error}", err=True)
             failures.append(error)
     click.echo(f"{len(jobs) - len(failures)} of {len(jobs)} files converted", err=True)
     return max((failure.exit_code for failure in failures), default=0)
+
+
+def _convert_job(job: tuple[Path, Path], options: Options) -> TosaConvertError | None:
+    """One of many; what is wrong with it, if something is."""
+    source, target = job
+    try:
+        api.refuse_same_file(source, target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        kind = of_path(target)
+        graph = _graph(str(source), kind, options, _shared_context(options["bindings"]))[1]
+        _save(graph, target, kind, options)
+    except TosaConvertError as error:
+        return error
+    return None
+
+
+def _each(
+    work: Callable[[tuple[Path, Path]], TosaConvertError | None],
+    jobs: list[tuple[Path, Path]],
+    processes: int,
+) -> Iterator[TosaConvertError | None]:
+    """The outcome of each job, in order; by as many processes as asked for, 0 for as many as pay."""
+    if not processes:
+        processes = max(1, min(os.cpu_count() or 1, len(jobs) // FILES_PER_PROCESS))
+        if processes > 1 and sum(map(_size, jobs)) > TOGETHER_BYTES:
+            processes = 1
+    if processes == 1:
+        yield from map(work, jobs)
+        return
+    from concurrent.futures import ProcessPoolExecutor
+
+    with ProcessPoolExecutor(processes) as pool:
+        yield from pool.map(work, jobs, chunksize=FILES_PER_PROCESS // 4)
+
+
+def _size(job: tuple[Path, Path]) -> int:
+    try:
+        return job[0].stat().st_size
+    except OSError:
+        return 0  # whoever converts it tells what is wrong with it
 
 
 def _jobs(paths: list[str], folder: Path, to: Format | None) -> list[tuple[Path, Path]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import multiprocessing
 import os
@@ -88,13 +89,13 @@ def _executor(scheduler: str | None, jobs: int) -> tuple[Callable[[], Executor],
         context = multiprocessing.get_context("spawn")
         return lambda: ProcessPoolExecutor(jobs, mp_context=context), 4 * jobs
     try:
-        from distributed import Client
+        distributed: Any = importlib.import_module("distributed")
     except ImportError:
         raise fail(
             "missing-backend", "--scheduler", "Dask is not installed", "pip install distributed"
         ) from None
     try:
-        client = Client(scheduler, timeout=20)
+        client = distributed.Client(scheduler, timeout=20)
     except (OSError, TimeoutError, ValueError) as error:
         raise fail("file-error", scheduler, f"no Dask scheduler answers: {error}") from None
 

@@ -22,7 +22,6 @@ import numpy as np
 
 from tosa_convert import api
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.files import replace_file
 from tosa_convert.graph.extract import computed_tensors, extract
 from tosa_convert.graph.model import Graph
 from tosa_convert.refmodel.arrays import Array, Slot, coerce, slots
@@ -34,6 +33,7 @@ from tosa_convert.refmodel.runner import (
     output_slots,
     run,
     session,
+    write_scratch,
 )
 
 _MODEL_EXTENSIONS: Final = (".tosa", ".mlir", ".mlirbc", ".bc", ".json")
@@ -231,7 +231,7 @@ class Iree:
         part = extract(graph, names, cuts)
         with session() as folder:
             path = folder / "part.mlir"
-            replace_file(path, [_text_for_iree(part)])
+            write_scratch(path, [_text_for_iree(part)])
             given = [inputs[slot.key] for slot in input_slots(part)]
             outputs, _ = work(self.python, "iree", str(path), given, self.timeout)
         return _checked(part, _by_position(part, outputs, "iree"))
@@ -280,7 +280,7 @@ class Command:
         """See Runner."""
         part = extract(graph, names, cuts)
         with session() as folder:
-            replace_file(folder / "model.tosa", api.encode(part))
+            write_scratch(folder / "model.tosa", api.encode(part))
             save_npz(folder / "in.npz", {s.key: inputs[s.key] for s in input_slots(part)})
             places = {
                 "{model}": str(folder / "model.tosa"),

@@ -26,7 +26,7 @@ from tosa_convert.graph.model import Graph
 from tosa_convert.refmodel.arrays import Array, slots
 from tosa_convert.refmodel.intermediates import iterate
 from tosa_convert.refmodel.npz import save_npz
-from tosa_convert.refmodel.runner import TIMEOUT, input_slots
+from tosa_convert.refmodel.runner import TIMEOUT, input_slots, write_scratch
 
 #: Names of outputs and of values that became inputs.
 Cut = tuple[tuple[str, ...], tuple[str, ...]]
@@ -193,7 +193,7 @@ class Reducer:
             return self.answers[key]
         part = self.cut(cut)
         model, data = self.folder / "candidate.tosa", self.folder / "candidate.npz"
-        replace_file(model, api.encode(api.stamp(part)))
+        write_scratch(model, api.encode(api.stamp(part)))
         if self.inputs is not None:
             save_npz(data, self.values(part))
         places = {"{model}": str(model.resolve()), "{inputs}": str(data.resolve())}

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from tosa_convert import api
 from tosa_convert.errors import Finding, TosaConvertError, fail
-from tosa_convert.files import map_file, replace_file
+from tosa_convert.files import Pieces, map_file, write_pieces
 from tosa_convert.formats import MLIR_FORMATS, sniff
 from tosa_convert.graph.model import Block, Graph, Region, Tensor
 from tosa_convert.graph.opset import VARIABLE_READ, VARIABLE_WRITE
@@ -191,12 +191,18 @@ def file_stem(all_slots: list[Slot], slot: Slot, prefix: str = "in") -> str:
     return stem if slot.key == slot.tensor else f"{stem}_scale"
 
 
+def write_scratch(path: Path, pieces: Pieces) -> None:
+    """Write a file that need not outlive the run: unlike `replace_file`, it does not wait for disks."""
+    with open(path, "wb", buffering=0) as file:
+        write_pieces(file, pieces)
+
+
 def write_model(graph: Graph, folder: Path) -> None:
     """Write the graph as `model.tosa`; raises TosaConvertError with what is unsound about it."""
     findings = verify(graph)
     if findings:
         raise TosaConvertError(findings)
-    replace_file(folder / "model.tosa", api.encode(graph))
+    write_scratch(folder / "model.tosa", api.encode(graph))
 
 
 def execute(
@@ -371,4 +377,4 @@ def _link(source: str | os.PathLike[str], target: Path) -> None:
     try:
         target.symlink_to(Path(source).resolve())
     except OSError:
-        replace_file(target, [map_file(source)])
+        write_scratch(target, [map_file(source)])

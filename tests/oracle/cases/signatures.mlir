@@ -119,3 +119,13 @@ func.func @arith() -> (tensor<2xf32>, tensor<3xi8>) {
   %1 = arith.constant dense<5> : tensor<3xi8>
   return %0, %1 : tensor<2xf32>, tensor<3xi8>
 }
+
+// -----
+
+// ... and with their data in a resource, as torch-mlir leaves large ones.
+// differs: tosa-opt does not write it: .*Dialect `arith' not found
+func.func @arith_resource() -> tensor<5xi16> {
+  %0 = arith.constant dense_resource<weight> : tensor<5xi16>
+  return %0 : tensor<5xi16>
+}
+{-# dialect_resources: { builtin: { weight: "0x02000000010002000300FFFF0080" } } #-}

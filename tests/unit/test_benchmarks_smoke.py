@@ -1,0 +1,91 @@
+"""The benchmark runs: smallest sizes only, since a timed test would test the machine."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="the benchmark reads /proc"
+)
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def peer() -> None:
+    try:
+        importlib.metadata.distribution("tosa-tools")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("tosa-tools is not installed: pip install 'tosa-convert[refmodel]'")
+
+
+def benchmark(root: Path, script: str, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(root / "benchmarks" / script), *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+@pytest.fixture(scope="module")
+def outcome(root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict, str]:  # type: ignore[type-arg]
+    """Text, JSON and SVG of a run of one row."""
+    folder = tmp_path_factory.mktemp("bench")
+    words = ["--quick", "--repeat", "1", "--only", "export/chain/200"]
+    done = benchmark(
+        root, "run.py", *words, "--json", f"{folder}/b.json", "--svg", f"{folder}/b.svg"
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, json.loads((folder / "b.json").read_text()), (folder / "b.svg").read_text()
+
+
+def test_a_run_measures_ours_and_the_peer(outcome: tuple[str, dict, str]) -> None:  # type: ignore[type-arg]
+    text, found, _ = outcome
+    assert "export chain of 200 operators" in text
+    (row,) = found["rows"]
+    for subject in ("ours (Python)", "ours (command)", "tosa-opt"):
+        measured = row["subjects"][subject]
+        assert measured["wall_min"] <= measured["wall"] <= measured["wall_max"]
+        assert measured["peak_bytes"] > 1 << 20
+    assert row["subjects"]["tosa-opt"]["ratio"] == 1
+
+
+def test_both_sides_did_the_same_work(outcome: tuple[str, dict, str]) -> None:  # type: ignore[type-arg]
+    (row,) = outcome[1]["rows"]
+    assert row["same"] == "same program"
+
+
+def test_the_drawing_is_one_file_with_the_measured_points(outcome: tuple[str, dict, str]) -> None:  # type: ignore[type-arg]
+    drawn = ElementTree.fromstring(outcome[2])
+    assert len(list(drawn.iter(f"{SVG}circle"))) >= 4
+    assert "href" not in outcome[2]
+    assert "prefers-color-scheme: dark" in outcome[2]
+
+
+def test_a_subject_that_fails_makes_the_benchmark_fail(root: Path, tmp_path: Path) -> None:
+    # A folder for bytecode that cannot be made breaks nothing; a broken package does.
+    broken = tmp_path / "tosa_convert"
+    broken.mkdir()
+    (broken / "__init__.py").write_text("raise SystemExit(9)\n")
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import os; "
+        "os.environ['PYTHONPATH'] = sys.argv[2]; import run; "
+        "sys.exit(run.main(['--quick', '--repeat', '1', '--only', 'one/export']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(root / "benchmarks"), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 1
+    assert "exit code 9" in done.stderr
