@@ -89,6 +89,37 @@ def show(title: str, header: Sequence[str], body: list[Sequence[str]], *, termin
     print(table(header, body), flush=True)
 
 
+def markdown(rows: dict[str, Row], verdicts: list[Verdict], about: dict[str, Any]) -> str:
+    """The budgets and one line a row, for the README and docs/performance.md."""
+    machine, versions = about["machine"], about["versions"]
+    out = [
+        f"{machine['cores']} cores of {machine['processor']}, {about['scratch']}; "
+        + ", ".join(f"{name} {version}" for name, version in versions.items() if version),
+        "",
+        "| budget | limit | measured | |",
+        "|---|---|---|---|",
+        *(
+            f"| {v.work} | {v.limit} | {v.measured} | {'met' if v.met else '**not met**'} |"
+            for v in verdicts
+        ),
+        "",
+        "| work | ours (Python) | ours (command) | peer | ratio | memory, MiB: ours | peer |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows.values():
+        peer = row.results.get(row.peer)
+        own = [row.results.get(f"ours ({how})") for how in ("Python", "command")]
+        ran = [result for result in own if result is not None and result.runs]
+        if not ran:
+            continue
+        ratio = row.ratio("ours (Python)")
+        times = [seconds(r.wall) if r is not None and r.runs else "" for r in (*own, peer)]
+        peaks = [mebibytes(ran[0].peak), mebibytes(peer.peak) if peer and peer.runs else ""]
+        shown = f"{ratio:.3g}x" if ratio is not None else ""
+        out.append(f"| {row.title} | {' | '.join(times)} | {shown} | {' | '.join(peaks)} |")
+    return "\n".join(out) + "\n"
+
+
 def as_json(
     rows: dict[str, Row],
     verdicts: list[Verdict],

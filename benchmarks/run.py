@@ -1,6 +1,7 @@
 """One command: make the inputs, run ours and the peers, print and save what was measured.
 
-    python benchmarks/run.py [--quick|--full] [--only PATTERN] [--json FILE] [--svg FILE] [--repeat N]
+    python benchmarks/run.py [--quick|--full] [--only PATTERN] [--repeat N]
+                             [--json FILE] [--svg FILE] [--markdown FILE]
 
 Every number is of a whole process, measured from outside: wall time, processor time, the kernel's
 peak of resident memory (mapped pages of files count there) and the sampled peak of anonymous memory
@@ -25,7 +26,7 @@ import places
 from budgets import judge, start_up
 from curves import svg
 from measure import Failed, alternate
-from report import HEADER, as_json, lines, show, write_json
+from report import HEADER, as_json, lines, markdown, show, write_json
 from rows import FULL, LARGE, NORMAL, QUICK, Row, Rows
 
 
@@ -44,6 +45,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--list", action="store_true", help="print the rows' ids and leave")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the README's tables")
     parser.add_argument("--svg", type=Path, metavar="FILE", help="draw the growth curves")
     parser.add_argument("--repeat", type=int, default=5, metavar="N", help="runs of each (5)")
     return parser.parse_args(words)
@@ -129,6 +131,8 @@ def main(words: list[str] | None = None) -> int:
         found = as_json(rows, verdicts, start, {**about, "tosa_opt_flags": plan.flags})
         if options.json:
             write_json(options.json, found)
+        if options.markdown:
+            options.markdown.write_text(markdown(rows, verdicts, about), encoding="utf-8")
         if options.svg:
             options.svg.write_text(svg(found), encoding="utf-8")
         ours = [r for row in rows.values() for n, r in row.results.items() if n.startswith("ours")]

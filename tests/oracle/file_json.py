@@ -64,7 +64,7 @@ def _operator_by_table() -> dict[str, str]:
 
 def first_difference(left: Json, right: Json, path: str = "") -> str:
     """Where two JSON values first differ, or "" if they are equal."""
-    if left == right and type(left) is type(right):
+    if left == right:
         return ""
     if isinstance(left, dict) and isinstance(right, dict):
         for key in (*left, *(key for key in right if key not in left)):

@@ -213,6 +213,22 @@ def generate(directory: Path, seed: int = 42, jobs: int = 2, subset: Subset = "f
     return stamp
 
 
+def sample(config: Any, scratch: Path) -> Path:
+    """Find the sample that tests use: where $TOSA_SUITE_DIR says, else made once in pytest's cache.
+
+    config: pytest's. scratch: where to make it if pytest keeps no cache.
+    """
+    given = os.environ.get("TOSA_SUITE_DIR")
+    if given:
+        if not cases(Path(given)):
+            raise SuiteError(f"TOSA_SUITE_DIR={given} holds no official test")
+        return Path(given)
+    cache = getattr(config, "cache", None)
+    folder = (Path(cache.mkdir("official-suite")) if cache else scratch) / "sample"
+    generate(folder, jobs=os.cpu_count() or 1, subset="sample")
+    return folder
+
+
 def _build(scratch: Path, key: Stamp, jobs: int) -> Stamp:
     """Run all passes of a subset, gather their tests in `scratch / "suite"`, and stamp it."""
     started = time.monotonic()

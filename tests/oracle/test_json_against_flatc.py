@@ -1,13 +1,12 @@
 """Our JSON against flatc's: the same bytes out, and the same program in.
 
 flatc comes with the wheel `tosa-tools`. The tests of the official suite are taken from the folder
-that TOSA_OFFICIAL_SUITE names (see official_suite.py), or a sample is made, once, in pytest's cache.
+that TOSA_SUITE_DIR names (see official_suite.py), or a sample is made, once, in pytest's cache.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -82,17 +81,10 @@ def flatc(tmp_path: Path) -> Flatc:
 @pytest.fixture(scope="module")
 def suite(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The flatbuffers of an official suite."""
-    named = os.environ.get("TOSA_OFFICIAL_SUITE")
-    if named:
-        folder = Path(named)
-    else:
-        problem = official_suite.missing()
-        if problem:
-            pytest.skip(f"there is no official suite: {problem}")
-        cache = getattr(request.config, "cache", None)
-        name = "official-suite-sample"
-        folder = Path(cache.mkdir(name)) if cache else tmp_path_factory.mktemp(name)
-        official_suite.generate(folder, subset="sample")
+    problem = official_suite.missing()
+    if problem:
+        pytest.skip(f"there is no official suite: {problem}")
+    folder = official_suite.sample(request.config, tmp_path_factory.mktemp("official"))
     files = [case.tosa for case in official_suite.cases(folder)]
     assert files, f"{folder} holds no suite"
     return files

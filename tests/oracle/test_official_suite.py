@@ -1,8 +1,7 @@
 """Every file of a seeded sample of the official tests is to us what it is to the outside tools.
 
-The sample is made where $TOSA_SUITE_DIR says, and kept there, or else in a temporary folder. For all
-of the official tests: `python tests/oracle/official_suite.py DIR` and
-`python tests/oracle/compare_suite.py DIR`.
+The sample is $TOSA_SUITE_DIR, or else made once and kept in pytest's cache. For all of the official
+tests: `python tests/oracle/official_suite.py DIR` and `python tests/oracle/compare_suite.py DIR`.
 """
 
 from __future__ import annotations
@@ -28,12 +27,9 @@ NEVER_GENERATED = {"custom", "variable", "variable_read", "variable_write"}
 
 
 @pytest.fixture(scope="module")
-def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def suite(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sample."""
-    kept = os.environ.get("TOSA_SUITE_DIR")
-    directory = Path(kept) if kept else tmp_path_factory.mktemp("official") / "sample"
-    official_suite.generate(directory, subset="sample", jobs=os.cpu_count() or 1)
-    return directory
+    return official_suite.sample(request.config, tmp_path_factory.mktemp("official"))
 
 
 @pytest.fixture(scope="module")

@@ -257,7 +257,7 @@ def test_spelling_makes_no_difference(layout: Callable[[Json], str]) -> None:
         ("operator.location", {}),
         ("operator.location", None),
         ("software_version", None),
-        ("compatibility", {"features": 2**64 - 1, "min_reader_version": {"_major": 9}}),
+        ("compatibility", {"features": 3, "min_reader_version": {"_major": 1, "_minor": 9}}),
         ("version._draft", True),
         ("version._patch", 7),
     ],

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from unit.building import graph, op, shape, tensor
+from unit.building import graph, op, shape
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import DTYPES, Constant, DType, Graph, Tensor, compare, dtype, verify
@@ -44,7 +44,9 @@ def constant(bindings: Bindings, context: Any, row: DType, sizes: list[int], raw
         kind = ir.RankedTensorType.get(sizes, ir.Type.parse(row.mlir))
         values = ir.DenseElementsAttr.get(np.frombuffer(raw, np.uint8), type=kind)
         module = ir.Module.parse("func.func @f() {\n return\n}")
-        with ir.InsertionPoint.at_block_begin(next(iter(module.body.operations)).regions[0].blocks[0]):
+        with ir.InsertionPoint.at_block_begin(
+            next(iter(module.body.operations)).regions[0].blocks[0]
+        ):
             ir.Operation.create("tosa.const", results=[kind], attributes={"values": values})
     return module
 
@@ -91,13 +93,17 @@ def test_resource_bits_arrive(bindings: Bindings, context: Any, row: DType, pack
 
 
 @pytest.mark.parametrize("size", [0, 1, 59, 61, 64])
-def test_a_resource_of_another_length_is_refused(bindings: Bindings, context: Any, size: int) -> None:
+def test_a_resource_of_another_length_is_refused(
+    bindings: Bindings, context: Any, size: int
+) -> None:
     ir = bindings.ir
     with context, ir.Location.file("m.mlir", 3, 5):
         kind = ir.RankedTensorType.get([3, 5], ir.F32Type.get())
         values = ir.DenseResourceElementsAttr.get_from_buffer(bytes(size), "w", kind)
         module = ir.Module.parse("func.func @f() {\n return\n}")
-        with ir.InsertionPoint.at_block_begin(next(iter(module.body.operations)).regions[0].blocks[0]):
+        with ir.InsertionPoint.at_block_begin(
+            next(iter(module.body.operations)).regions[0].blocks[0]
+        ):
             ir.Operation.create("tosa.const", results=[kind], attributes={"values": values})
         with pytest.raises(TosaConvertError) as caught:
             read(module)
@@ -233,9 +239,7 @@ def test_constants_without_elements_are_read_where_mlir_has_them(
     assert caught.value.code == "malformed-mlir"
 
 
-@pytest.mark.parametrize(
-    "name", ["FP8E4M3", "FP8E5M2", "FP6E2M3", "FP6E3M2", "FP4E2M1", "MXINT8"]
-)
+@pytest.mark.parametrize("name", ["FP8E4M3", "FP8E5M2", "FP6E2M3", "FP6E3M2", "FP4E2M1", "MXINT8"])
 @pytest.mark.parametrize("splat", [False, True])
 def test_block_scaled_constants_survive_with_their_scales(
     bindings: Bindings, context: Any, name: str, splat: bool
@@ -261,13 +265,24 @@ def test_every_scale_survives_as_text(torch_mlir: Bindings, code: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "elements_", ['"0x1"', '["0x1", "0xFF"]', '["0x01", "0xff"]', '["1", "2"]', '["0x100", "0x1"]', '["", "0x1"]']
+    "elements_",
+    [
+        '"0x1"',
+        '["0x1", "0xFF"]',
+        '["0x01", "0xff"]',
+        '["1", "2"]',
+        '["0x100", "0x1"]',
+        '["", "0x1"]',
+    ],
 )
 def test_elements_spelled_as_texts_are_read_or_refused(
     bindings: Bindings, context: Any, elements_: str
 ) -> None:
     kind = "tensor<2x!tosa.mxint8>"
-    text = f'func.func @f() {{\n%0 = "tosa.const"() <{{values = dense<{elements_}> : {kind}}}> : () -> {kind}\nreturn\n}}'
+    text = (
+        f'func.func @f() {{\n%0 = "tosa.const"() <{{values = dense<{elements_}> : {kind}}}> : '
+        f"() -> {kind}\nreturn\n}}"
+    )
     try:
         module = bindings.ir.Module.parse(text, context)
     except bindings.ir.MLIRError:

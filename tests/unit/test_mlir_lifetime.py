@@ -201,6 +201,7 @@ def test_data_at_any_address_is_taken(bindings: Bindings, shift: int) -> None:
     made.main.tensors["w"].data = Constant(dtype("FP32"), 1000, view)
     module = write(made, bindings, bindings.new_context())
     assert compare(made, read(module)) is None
+
     # An alignment that bytecode cannot carry would make a file that nobody can parse.
     class Sink(bytearray):
         def write(self, piece: bytes) -> int:

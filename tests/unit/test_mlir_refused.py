@@ -79,7 +79,8 @@ REFUSED: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
         function(
             '%0 = "tosa.max_pool2d"(%a) <{kernel = array<i64: 1, 5000000000>, '
             "stride = array<i64: 1, 1>, pad = array<i64: 0, 0, 0, 0>, "
-            "nan_mode = #tosa.nan_mode<PROPAGATE>}> : (tensor<?x?x?x?xf32>) -> tensor<?x?x?x?xf32>\nreturn",
+            "nan_mode = #tosa.nan_mode<PROPAGATE>}> : (tensor<?x?x?x?xf32>) -> "
+            "tensor<?x?x?x?xf32>\nreturn",
             "%a: tensor<?x?x?x?xf32>",
         ),
         [("value-out-of-range", "2:6", "attribute kernel: 5000000000 does not fit 32 bits")],

@@ -189,7 +189,10 @@ def _graph(
         accept_changed_weights=options["accept_changed_weights"],
         context=shared.for_bytes(len(data)) if shared and found in MLIR_FORMATS else None,
     )
-    return to, api.stamp(graph, options["tosa_version"] or "")
+    if found in MLIR_FORMATS or options["tosa_version"]:
+        graph = api.stamp(graph, options["tosa_version"] or "")
+    # A flatbuffer keeps the version it has, whatever it holds.
+    return to, graph
 
 
 def _shapes(given: tuple[str, ...]) -> dict[str, tuple[int, ...]]:

@@ -29,6 +29,7 @@ VERBS = {
     "check": "tosa_convert.cli.check",
     "convert": "tosa_convert.cli.convert",
     "extract": "tosa_convert.cli.extract",
+    "generate": "tosa_convert.cli.generate",
     "reduce": "tosa_convert.cli.reduce",
     "repack": "tosa_convert.cli.repack",
     "run": "tosa_convert.cli.run",

@@ -39,7 +39,7 @@ from tosa_convert.graph.opset import (
     OperatorSpec,
 )
 from tosa_convert.graph.settle import fill_empty_constants
-from tosa_convert.graph.versions import READABLE
+from tosa_convert.graph.versions import NOT_FOR_US_HINT, READABLE, not_for_us
 
 #: Offsets 0 and 1 cannot lie behind a flatbuffer: readers in the field take `data` then.
 _NO_OFFSET: Final = 1
@@ -110,7 +110,9 @@ class _Reader:
                     # Attributes are kept; of data, only views are.
                     copied = name.endswith("Attribute")
                     results.append(
-                        columns.copies_of(places, what) if copied else columns.bytes_of(places, what)
+                        columns.copies_of(places, what)
+                        if copied
+                        else columns.bytes_of(places, what)
                     )
                 case "[table]" | "table" | "union":
                     results.append(places)
@@ -121,17 +123,13 @@ class _Reader:
     def graph(self) -> Graph:
         columns = self.columns
         root = columns.root(ROOT)
-        version_at, regions_at, software_at = self.table(
-            ROOT, root, "version", "regions", "software_version"
+        version_at, regions_at, software_at, needs_at = self.table(
+            ROOT, root, "version", "regions", "software_version", "compatibility"
         )
         version = self.version(columns.follow(version_at, "TosaGraph.version"))
-        producer = None
-        if software_at[0] >= 0:
-            table = columns.follow(software_at, "TosaGraph.software_version")
-            major, minor, micro, modifier = self.table(
-                "SoftwareVersion", table, "_major", "_minor", "_micro", "_modifier"
-            )
-            producer = SoftwareVersion(major[0], minor[0], micro[0], modifier[0])
+        if needs_at[0] >= 0:
+            self.compatibility(columns.follow(needs_at, "TosaGraph.compatibility"))
+        producer = self.software_version(software_at, "TosaGraph.software_version")
         tables, _ = columns.tables(regions_at, "TosaGraph.regions")
         names, blocks_at = self.table("TosaRegion", tables, "name", "blocks")
         block_tables, counts = columns.tables(blocks_at, "TosaRegion.blocks")
@@ -144,6 +142,28 @@ class _Reader:
         if self.findings:
             raise TosaConvertError(self.findings)
         return Graph(version, regions, producer)
+
+    def software_version(self, place: Positions, what: str) -> SoftwareVersion | None:
+        if place[0] < 0:
+            return None
+        major, minor, micro, modifier = self.table(
+            "SoftwareVersion",
+            self.columns.follow(place, what),
+            "_major",
+            "_minor",
+            "_micro",
+            "_modifier",
+        )
+        return SoftwareVersion(major[0], minor[0], micro[0], modifier[0])
+
+    def compatibility(self, table: Positions) -> None:
+        reader_at, used = self.table(
+            "SerializationCompatibility", table, "min_reader_version", "features"
+        )
+        reader = self.software_version(reader_at, "SerializationCompatibility.min_reader_version")
+        problem = not_for_us(reader, used[0])
+        if problem:
+            raise fail("unsupported-version", "compatibility", problem, NOT_FOR_US_HINT)
 
     def version(self, table: Positions) -> Version:
         major, minor, patch, draft = (
@@ -385,8 +405,13 @@ class _Reader:
                 scale_offset,
                 scale_size,
             ) = row
-            where = f"{members.path(index, 'tensor')} {quoted(name)}"
             dtype = DTYPE_BY_CODE.get(code)
+            # Most tensors are a name and a type: nothing that could be wrong, nothing to add.
+            if not (data or scales or variable or unranked or symbol or scale_code or block):
+                if offset <= _NO_OFFSET and dtype is not None:
+                    results.append(Tensor(name, dtype, dims))
+                    continue
+            where = f"{members.path(index, 'tensor')} {quoted(name)}"
             if dtype is None:
                 self.say("malformed-tensor", where, f"its type is {_dtype_text(code)}")
                 continue

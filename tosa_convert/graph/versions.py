@@ -7,7 +7,9 @@ availability checks (docs/formats.md).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from typing import Final
 
@@ -24,6 +26,8 @@ BY_NAME: Final = {"1.0": V1_0, "1.1": V1_1_DRAFT}
 #: Versions that are read. A final 1.1 may still change what the draft says, so it is not among them.
 READABLE: Final = (V1_0, Version(1, 0, 0, draft=True), V1_1_DRAFT)
 
+_SPELLED: Final = re.compile(r"(\d{1,4})\.(\d{1,4})\.(\d{1,9})( draft)?")
+
 #: The first release of the schema that has everything of TOSA 1.1.
 MIN_READER: Final = SoftwareVersion(2026, 8, 0)
 
@@ -31,6 +35,8 @@ MIN_READER: Final = SoftwareVersion(2026, 8, 0)
 MXFP_FEATURE: Final = 1 << 1
 #: Every bit of those features that we know.
 _FEATURES: Final = 0b11
+
+NOT_FOR_US_HINT: Final = "update tosa-convert, or write the file with an older tool"
 
 Types = tuple[str, ...]
 
@@ -77,6 +83,22 @@ _NEW_IN_1_1: Final[dict[str, tuple[int, frozenset[Types]]]] = {
     "SCATTER": (1, _rows("BOOL BOOL")),
     "RESIZE": (1, frozenset((kind, kind) for kind in _FP8)),
 }
+
+
+def spell(version: Version) -> str:
+    """The version as a user asks for it, or in full."""
+    return next((name for name, known in BY_NAME.items() if known == version), str(version))
+
+
+def spelled(text: str) -> Version | None:
+    """The version that `spell` gave as this text, or None if it is none that we read."""
+    if text in BY_NAME:
+        return BY_NAME[text]
+    found = _SPELLED.fullmatch(text)
+    if found is None:
+        return None
+    version = Version(int(found[1]), int(found[2]), int(found[3]), bool(found[4]))
+    return version if replace(version, patch=0) in READABLE else None
 
 
 def lowest_version(graph: Graph) -> Version:

@@ -37,7 +37,7 @@ from tosa_convert.graph.opset import (
     OperatorSpec,
 )
 from tosa_convert.graph.settle import fill_empty_constants
-from tosa_convert.graph.versions import READABLE, V1_0
+from tosa_convert.graph.versions import NOT_FOR_US_HINT, READABLE, V1_0, not_for_us
 from tosa_convert.jsontext.scan import Rows, Scanner, Stop
 from tosa_convert.jsontext.schema import DTYPE, OP, TABLES, Field, attribute_table
 
@@ -45,6 +45,11 @@ from tosa_convert.jsontext.schema import DTYPE, OP, TABLES, Field, attribute_tab
 #: where it is empty, so a small file must not have millions of them.
 CONTAINER_BYTES: Final = 32
 CONTAINERS_FREE: Final = 1000
+
+#: Bytes of memory that things take, a tensor's with its place among others of the block.
+_MEMORY: Final = {"TosaOperator": 300, "TosaTensor": 220, "TosaShape": 180}
+_DATA_MEMORY: Final = 450
+_ATTRIBUTE_MEMORY: Final = 100
 
 #: Offsets 0 and 1 cannot lie behind a flatbuffer: they mean that there is no such data.
 _NO_OFFSET: Final = 1
@@ -161,15 +166,13 @@ class _Reader(Scanner):
         if "version" not in found:
             self.say("the required field version is missing", at=start)
         version = found.get("version", V1_0)
-        producer = None
-        if "software_version" in found:
-            row = found["software_version"]
-            producer = SoftwareVersion(
-                row.get("_major", -1),
-                row.get("_minor", -1),
-                row.get("_micro", -1),
-                row.get("_modifier", ""),
-            )
+        needs = found.get("compatibility", {})
+        problem = not_for_us(
+            _software_version(needs.get("min_reader_version")), needs.get("features", 0)
+        )
+        if problem:
+            self.say(problem, NOT_FOR_US_HINT, code="unsupported-version", at=start)
+        producer = _software_version(found.get("software_version"))
         return Graph(version, found.get("regions", []), producer)
 
     def version(self) -> Version:
@@ -258,6 +261,7 @@ class _Reader(Scanner):
 
     def operator(self) -> Operator:
         start, before = self.position, len(self.found)
+        self.charge(_MEMORY["TosaOperator"])
         self.attribute_type = None
         found = self.table_named("TosaOperator")
         attributes = found.get("attribute")
@@ -333,6 +337,7 @@ class _Reader(Scanner):
             elif isinstance(value, memoryview):
                 value = bytes(value)
             values[row.name] = value
+        self.charge(_ATTRIBUTE_MEMORY * len(values))
         return values
 
     def enum_value(self, start: int, row: Attribute, enum: type[IntEnum], value: int) -> IntEnum:
@@ -362,6 +367,7 @@ class _Reader(Scanner):
 
     def tensor(self) -> Tensor:
         start, before = self.position, len(self.found)
+        self.charge(_MEMORY["TosaTensor"])
         found = self.table_named("TosaTensor")
         name = found.get("name", "")
         dims = found.get("shape", ())
@@ -463,12 +469,14 @@ class _Reader(Scanner):
                 at=start,
             )
             return None
+        self.charge(_DATA_MEMORY)
         # Writers pad to 8 bytes. Keep that much, so that a file can be written back as it was.
         padding = len(data) - needed
         return Constant(dtype, count, data[:needed], padding=padding if padding < 8 else 0)
 
     def shape(self) -> Shape:
         start, before = self.position, len(self.found)
+        self.charge(_MEMORY["TosaShape"])
         found = self.table_named("TosaShape")
         shape = Shape(found.get("name", ""), found.get("rank", 0))
         data = found.get("data")
@@ -492,3 +500,14 @@ def _dtype_text(code: int) -> str:
     if name is None:
         return f"code {code}, which is no DType"
     return f"{name}, which {NOT_ELEMENT_TYPES.get(name, 'is unknown')}"
+
+
+def _software_version(row: dict[str, Any] | None) -> SoftwareVersion | None:
+    if row is None:
+        return None
+    return SoftwareVersion(
+        row.get("_major", -1),
+        row.get("_minor", -1),
+        row.get("_micro", -1),
+        row.get("_modifier", ""),
+    )

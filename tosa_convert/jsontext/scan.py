@@ -22,6 +22,14 @@ from tosa_convert.jsontext.schema import Enum
 
 #: Lists and objects within one another, in a value that is stepped over.
 MAX_DEPTH: Final = 64
+#: Bytes of memory that reading may take for each byte of the text, and for any text at all. Texts
+#: that programs write take less than their size; only one of nearly nothing but empty objects more.
+MEMORY_PER_BYTE: Final = 12
+MEMORY_FREE: Final = 32 << 20
+#: What things take: a member of a list of numbers or strings, and a string among those remembered.
+INTEGER_MEMORY: Final = 40
+ENTRY_MEMORY: Final = 20
+STRING_MEMORY: Final = 60
 #: Characters of the text that a message quotes.
 QUOTED: Final = 40
 #: Members of an enum that a message lists.
@@ -90,6 +98,17 @@ class Scanner:
         self.path: list[str] = []
         self.found: list[Located] = []
         self._strings: dict[bytes, str] = {}
+        #: Bytes of memory that may still be taken.
+        self.memory = MEMORY_FREE + MEMORY_PER_BYTE * self.size
+
+    def charge(self, memory: int) -> None:
+        """Count bytes of memory that are taken; raises Stop where there are too many."""
+        self.memory -= memory
+        if self.memory < 0:
+            raise self.stop(
+                f"a text of {self.size} bytes describes more objects than we read in one of its size",
+                "it holds little but empty objects or lists; write it as a .tosa file",
+            )
 
     # -- findings -----------------------------------------------------------------------------
 
@@ -359,7 +378,10 @@ class Scanner:
 
     def decoded(self, raw: bytes, at: int) -> str:
         try:
-            return raw.decode()
+            text = raw.decode()
+            # Each character takes as much as the widest.
+            self.charge(STRING_MEMORY + len(text) * (1 if text.isascii() else 4))
+            return text
         except UnicodeDecodeError as error:
             self.say("a string is not UTF-8", at=at + error.start)
             return ""
@@ -461,6 +483,7 @@ class Scanner:
             if match is not None:
                 self.position = match.end()
                 members.append(self.remembered(match[1], match.start(1)))
+                self.charge(ENTRY_MEMORY)
                 if buffer[self.position - 1] != _COMMA:
                     return tuple(members)
             elif self.closes(_CLOSERS[_LIST]):
@@ -468,6 +491,7 @@ class Scanner:
             else:
                 self.path.append(f"[{len(members)}]")
                 members.append(self.string())
+                self.charge(ENTRY_MEMORY)
                 self.path.pop()
                 if self.delimiter(_CLOSERS[_LIST]):
                     return tuple(members)
@@ -483,6 +507,7 @@ class Scanner:
             if match is not None and low <= int(match[1]) <= high:
                 self.position = match.end()
                 members.append(int(match[1]))
+                self.charge(INTEGER_MEMORY)
                 if buffer[self.position - 1] != _COMMA:
                     return tuple(members)
             elif self.closes(_CLOSERS[_LIST]):
@@ -490,6 +515,7 @@ class Scanner:
             else:
                 self.path.append(f"[{len(members)}]")
                 members.append(self.integer(low, high))
+                self.charge(INTEGER_MEMORY)
                 self.path.pop()
                 if self.delimiter(_CLOSERS[_LIST]):
                     return tuple(members)

@@ -32,7 +32,7 @@ from tosa_convert.graph.opset import (
     operator,
 )
 from tosa_convert.graph.verify import attribute_problem
-from tosa_convert.graph.versions import BY_NAME, V1_1_DRAFT, lowest_version
+from tosa_convert.graph.versions import BY_NAME, V1_1_DRAFT, lowest_version, spelled
 from tosa_convert.mlir.attributes import AttributeReader, BadAttribute
 from tosa_convert.mlir.bindings import Bindings, bindings_of
 from tosa_convert.mlir.diagnostics import diagnostics, plain_location
@@ -132,7 +132,7 @@ def _asked_version(operation: Any) -> Version | None:
         if found is not None:
             return BY_NAME.get(found[1])
     if VERSION_ATTRIBUTE in attributes:
-        return BY_NAME.get(text_of(attributes[VERSION_ATTRIBUTE]) or "")
+        return spelled(text_of(attributes[VERSION_ATTRIBUTE]) or "")
     return None
 
 

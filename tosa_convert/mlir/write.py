@@ -34,7 +34,7 @@ from tosa_convert.graph.opset import (
     OperatorSpec,
 )
 from tosa_convert.graph.verify import verify
-from tosa_convert.graph.versions import lowest_version
+from tosa_convert.graph.versions import lowest_version, spell
 from tosa_convert.mlir.attributes import AttributeWriter
 from tosa_convert.mlir.bindings import Bindings
 from tosa_convert.mlir.diagnostics import diagnostics
@@ -116,9 +116,8 @@ class _Writer:
             stamp = f"{version.major}.{version.minor}.{version.patch}{'d' if version.draft else ''}"
             operation.attributes["tosa.description"] = self.attributes.string("TOSA FBS Converted")
             operation.attributes["tosa.fbs_version"] = self.attributes.string(stamp)
-            if self.retain and version.minor > lowest_version(graph).minor:
-                asked = f"{version.major}.{version.minor}"
-                operation.attributes[VERSION_ATTRIBUTE] = self.attributes.string(asked)
+            if self.retain and version > lowest_version(graph):
+                operation.attributes[VERSION_ATTRIBUTE] = self.attributes.string(spell(version))
             with ir.InsertionPoint(module.body):
                 self.declare_variables()
                 self.function(graph.regions[0])

@@ -9,11 +9,13 @@ which its whole session is ended.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -47,12 +49,17 @@ def locate() -> Path:
         if os.path.isfile(named) and os.access(named, os.X_OK):
             return Path(named)
         raise fail("missing-refmodel", named, f"${ENVIRONMENT} names no program")
+    return _installed(os.environ.get("PATH", ""))
+
+
+@functools.lru_cache(4)
+def _installed(path: str) -> Path:
     suffix = ".exe" if sys.platform == "win32" else ""
     with contextlib.suppress(metadata.PackageNotFoundError):
         program = Path(str(metadata.distribution(_WHEEL).locate_file(f"bin/{_NAME}{suffix}")))
         if program.is_file() and os.access(program, os.X_OK):
             return program
-    on_path = shutil.which(_NAME)
+    on_path = shutil.which(_NAME, path=path)
     if on_path is None:
         raise fail(
             "missing-refmodel",
@@ -77,7 +84,9 @@ def run(command: list[str], folder: Path, timeout: float) -> Ended:
     for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "HOME", "TMPDIR"):
         if name in os.environ:
             environment[name] = os.environ[name]
-    if Path(command[0]).read_bytes()[:2] == b"#!":
+    with open(command[0], "rb") as program:
+        is_script = program.read(2) == b"#!"
+    if is_script:
         environment["PATH"] = os.environ.get("PATH", "")  # a launcher script needs its interpreter
     with open(folder / "stderr", "w+b") as errors:
         child = subprocess.Popen(
@@ -90,17 +99,28 @@ def run(command: list[str], folder: Path, timeout: float) -> Ended:
             start_new_session=True,
         )
         _without_core_file(child.pid)
+        # A wait with a limit polls, and sleeps longer than a small model runs; a timer does not.
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            _end_session(child)
+
+        timer = threading.Timer(timeout, end)
+        timer.daemon = True
+        timer.start()
         try:
-            code = child.wait(timeout)
-        except subprocess.TimeoutExpired:
+            code = child.wait()
+        finally:
+            timer.cancel()
+            _end_session(child)
+        if late.is_set():
             raise fail(
                 "refmodel-timeout",
                 "",
                 f"the reference model did not end within {timeout:g} s",
                 "raise the limit with --timeout, or cut the model with extract",
-            ) from None
-        finally:
-            _end_session(child)
+            )
         size = errors.seek(0, os.SEEK_END)
         errors.seek(max(0, size - KEPT_OUTPUT))
         return Ended(code, errors.read().decode(errors="replace"))
