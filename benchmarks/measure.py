@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import statistics
 import tempfile
 import threading
@@ -97,7 +98,12 @@ def run(command: Sequence[str | Path], *, sample: bool = False, listen: str = "s
         started = time.perf_counter()
         pid = os.posix_spawn(words[0], words, os.environ, file_actions=actions)
         watch = _Watch(pid) if sample else None
-        _, status, usage = os.wait4(pid, 0)
+        try:
+            _, status, usage = os.wait4(pid, 0)
+        except BaseException:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            raise
         wall = time.perf_counter() - started
         anonymous = watch.stop() if watch else None
         code = os.waitstatus_to_exitcode(status)

@@ -75,8 +75,9 @@ def measure(row: Row, repeat: int) -> None:
 def main(words: list[str] | None = None) -> int:
     """Run the benchmark; 0 unless one of our own subjects failed."""
     options = arguments(words)
-    # So that the inputs are deleted however it ends.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # However it ends, what was measured is told and the inputs are deleted.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sizes = QUICK if options.quick else FULL if options.full else NORMAL
     folder, where = places.scratch()
     terminal = sys.stdout.isatty()
@@ -100,19 +101,24 @@ def main(words: list[str] | None = None) -> int:
         if os.getloadavg()[0] > 0.7 * len(os.sched_getaffinity(0)):
             print("the machine is busy with other work: ratios hold better than times")
         rows: dict[str, Row] = {}
+        whole = True
         for name, make in names:
             say(name)
             try:
                 row = make()
+                measure(row, options.repeat)
             except Failed as failure:
                 say(f"{name} cannot be prepared: {failure}")
                 continue
-            measure(row, options.repeat)
+            except KeyboardInterrupt:
+                say("stopped: this is what was measured until now")
+                whole = False
+                break
             rows[name] = row
             plan.drop("ours.", "peer.", "out-many")
             tidy(plan, name, [n for n, _ in names])
         start, limits = [], []
-        if wanted("start", options.only):
+        if whole and wanted("start", options.only):
             start, limits = start_up(options.repeat)
         verdicts = [*judge(rows), *limits]
         body = [line for row in rows.values() for line in lines(row)]

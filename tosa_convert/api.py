@@ -502,7 +502,7 @@ def import_tosa_func_from_flatbuffer(
 
     Raises TosaConvertError: what is wrong with the file, every finding at once.
     """
-    from tosa_convert.mlir.bindings import bindings_of, default_bindings
+    from tosa_convert.mlir.bindings import bindings_of, context_of, default_bindings
     from tosa_convert.mlir.write import write
 
     if context is None:
@@ -510,7 +510,7 @@ def import_tosa_func_from_flatbuffer(
         context = bindings.new_context()
     else:
         bindings = bindings_of(context)
-        context = getattr(context, "context", context)
+        context = context_of(context)
     graph = load(source, accept_changed_weights=accept_changed_weights)
     with _garbage_collection_paused():
         return write(graph, bindings, context, names=names, constants=constants)

@@ -140,6 +140,13 @@ class TosaConvertError(Exception):
         return int(CODES[self.code][0])
 
 
+def refuse_unknown(option: str, value: object, choices: Iterable[str]) -> None:
+    """Raise TosaConvertError("option-conflict") for a value that is none of an option's choices."""
+    if value not in choices:
+        expected = ", ".join(choice or '""' for choice in choices)
+        raise fail("option-conflict", option, f"found {value!r}, expected one of {expected}")
+
+
 def fail(code: str, where: str, message: str, hint: str = "") -> TosaConvertError:
     """The error with this one finding, to be raised by the caller."""
     return TosaConvertError(Finding(code, where, message, hint))

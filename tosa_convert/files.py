@@ -13,7 +13,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, TextIO
 
 from tosa_convert.errors import TosaConvertError, fail
 
@@ -66,9 +66,38 @@ def map_file(path: PathLike) -> memoryview:
         raise file_error(path, error, "read") from None
 
 
+def standard_input() -> TextIO:
+    """Standard input; its `buffer` has the bytes. Raises TosaConvertError("file-error") if closed."""
+    if sys.stdin is None:
+        raise fail("file-error", "<stdin>", "standard input is closed")
+    return sys.stdin
+
+
+def standard_output() -> TextIO:
+    """Standard output; its `buffer` takes bytes. Raises TosaConvertError("file-error") if closed."""
+    if sys.stdout is None:
+        raise fail("file-error", "<stdout>", "standard output is closed")
+    return sys.stdout
+
+
 def read_standard_input() -> memoryview:
     """All of standard input."""
-    return memoryview(sys.stdin.buffer.read())
+    return memoryview(standard_input().buffer.read())
+
+
+def write_standard_output(pieces: Pieces) -> None:
+    """Write the pieces to standard output; a reader that left is a BrokenPipeError.
+
+    Raises TosaConvertError("file-error") for anything else that is wrong with it.
+    """
+    stream = standard_output().buffer
+    try:
+        write_pieces(stream, pieces)
+        stream.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise file_error("<stdout>", error, "written") from None
 
 
 def gathered(pieces: Iterable[Any]) -> Iterator[Any]:

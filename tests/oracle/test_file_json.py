@@ -111,7 +111,7 @@ def test_region_names_may_only_be_ours_without_a_number() -> None:
 
 def test_only_many_variables_may_stand_in_another_order() -> None:
     def variables(order: list[int], data: int = 0) -> Any:
-        found = [{"name": f"Variable_{i}", "variable": True, "data": [i]} for i in order]
+        found: list[Any] = [{"name": f"Variable_{i}", "variable": True, "data": [i]} for i in order]
         found[0]["data"][0] += data
         return file(*found, {"name": "z"})
 

@@ -81,7 +81,7 @@ def test_a_read_keeps_the_write_before_it(builder) -> None:
 
 
 def test_constants_are_not_among_the_computed(chain: Graph) -> None:
-    assert computed_tensors(chain) == [(0, "a"), (2, "b"), (3, "c")]
+    assert computed_tensors(chain) == [(1, "a"), (2, "b"), (3, "c")]
 
 
 @pytest.mark.usefixtures("refmodel")

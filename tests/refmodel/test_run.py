@@ -340,3 +340,33 @@ def test_a_folder_of_intermediates_has_safe_unique_names(builder, tmp_path: Path
     assert len(set(files)) == 2
     assert all(np.load(tmp_path / "d" / f).tolist() == [1] for f in files)
     assert [row["name"] for row in rows] == ["../a", "_/a"]
+
+
+@pytest.mark.usefixtures("refmodel")
+@pytest.mark.parametrize("wrong", [0, 3, 9])
+def test_an_operator_that_the_model_refuses_without_a_name_is_found(builder, wrong: int) -> None:
+    b = builder()
+    b.input("x", "FP32", (2, 3))
+    b.input("y", "FP32", (2, 2))
+    current = "x"
+    for i in range(10):
+        other = "y" if i == wrong else current
+        current = b.op("ADD", [current, other], f"t{i}", "FP32", (2, 3))
+    inputs = {"x": np.ones((2, 3), np.float32), "y": np.ones((2, 2), np.float32)}
+    error = fails("refmodel-refused", lambda: refmodel.run(b.graph(current), inputs))
+    assert f"operator #{wrong} ADD" in str(error)
+    assert 'input2 "y" FP32[2, 2]' in str(error)
+    assert "do not fit one another" in str(error)
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_a_refused_file_is_not_touched(builder, tmp_path: Path) -> None:
+    b = builder()
+    b.input("x", "FP32", (2, 3))
+    b.input("y", "FP32", (2, 2))
+    b.op("ADD", ["x", "y"], "z", "FP32", (2, 3))
+    tc.save(b.graph("z"), tmp_path / "m.tosa")
+    before = (tmp_path / "m.tosa").read_bytes()
+    inputs = {"x": np.ones((2, 3), np.float32), "y": np.ones((2, 2), np.float32)}
+    fails("refmodel-refused", lambda: refmodel.run(tmp_path / "m.tosa", inputs))
+    assert (tmp_path / "m.tosa").read_bytes() == before

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -15,7 +14,15 @@ from tosa_convert import api
 from tosa_convert.cli.progress import WriteProgress
 from tosa_convert.consumers import CONSUMERS, weights_for
 from tosa_convert.errors import Finding, TosaConvertError, fail
-from tosa_convert.files import STANDARD, map_file, read_standard_input, write_pieces
+from tosa_convert.files import (
+    STANDARD,
+    file_error,
+    map_file,
+    read_standard_input,
+    standard_input,
+    standard_output,
+    write_standard_output,
+)
 from tosa_convert.formats import EXTENSIONS, FORMATS, MLIR_FORMATS, Format, of_path, sniff
 
 if TYPE_CHECKING:
@@ -171,7 +178,7 @@ def _graph(
 ) -> tuple[Format, Graph]:
     """What the input holds, and the format it is to have."""
     standard = source == STANDARD
-    if standard and sys.stdin.isatty():
+    if standard and standard_input().isatty():
         raise click.UsageError("no input: give a file, or pipe one in (--help tells more)")
     data = read_standard_input() if standard else map_file(source)
     where = "<stdin>" if standard else source
@@ -237,7 +244,7 @@ def _convert_one(source: str, output: str | None, to: Format | None, options: Op
         _save(_graph(source, to, options)[1], output, to, options)
         return
     kind, graph = _graph(source, to, options)
-    if kind in ("tosa", "mlirbc") and sys.stdout.isatty():
+    if kind in ("tosa", "mlirbc") and standard_output().isatty():
         raise click.UsageError(f"{FORMATS[kind]} does not go to a terminal; use -o FILE or a pipe")
     pieces = api.render(
         graph,
@@ -246,9 +253,7 @@ def _convert_one(source: str, output: str | None, to: Format | None, options: Op
         names=options["names"],
         bindings=options["bindings"],
     )
-    stream = sys.stdout.buffer
-    write_pieces(stream, pieces)
-    stream.flush()
+    write_standard_output(pieces)
 
 
 def _save(graph: Graph, output: str | Path, to: Format, options: Options) -> None:
@@ -289,7 +294,10 @@ def _convert_job(job: tuple[Path, Path], options: Options) -> TosaConvertError |
     source, target = job
     try:
         api.refuse_same_file(source, target)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise file_error(target.parent, error, "made") from None
         kind = of_path(target)
         graph = _graph(str(source), kind, options, _shared_context(options["bindings"]))[1]
         _save(graph, target, kind, options)
@@ -352,6 +360,18 @@ def _jobs(paths: list[str], folder: Path, to: Format | None) -> list[tuple[Path,
                 )
             taken[target] = source
             jobs.append((source, target))
+    inputs = {os.path.realpath(source): source for source, _ in jobs}
+    for source, target in jobs:
+        overwritten = inputs.get(os.path.realpath(target))
+        if overwritten is not None:
+            clashes.append(
+                Finding(
+                    "would-overwrite-input",
+                    str(source),
+                    f"its output {target} is the input {overwritten}",
+                    "choose another directory for the outputs",
+                )
+            )
     if clashes:
         raise TosaConvertError(clashes)
     if not jobs:
@@ -365,4 +385,9 @@ def _jobs(paths: list[str], folder: Path, to: Format | None) -> list[tuple[Path,
 
 def _other_side(source: Path) -> Format:
     """MLIR becomes a flatbuffer, everything else MLIR text."""
-    return "tosa" if sniff(map_file(source), str(source)) in MLIR_FORMATS else "mlir"
+    try:
+        found = sniff(map_file(source), str(source))
+    except TosaConvertError:
+        # Whoever converts it tells what is wrong with it.
+        found = EXTENSIONS.get(source.suffix.lower(), "tosa")
+    return "tosa" if found in MLIR_FORMATS else "mlir"

@@ -67,7 +67,8 @@ def run(command: click.Command, arguments: list[str] | None = None) -> int:
     logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
     try:
         result = command.main(arguments, standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except TosaConvertError as error:
         click.echo(str(error), err=True)
@@ -113,7 +114,7 @@ def _leave(code: int) -> NoReturn:
     Taking graphs and MLIR's contexts apart first would take a fifth of a short command's time.
     """
     logging.shutdown()
-    for stream in (sys.stdout, sys.stderr):
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # None where they are closed
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
     os._exit(code)

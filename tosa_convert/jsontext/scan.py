@@ -24,12 +24,12 @@ from tosa_convert.jsontext.schema import Enum
 MAX_DEPTH: Final = 64
 #: Bytes of memory that reading may take for each byte of the text, and for any text at all. Texts
 #: that programs write take less than their size; only one of nearly nothing but empty objects more.
-MEMORY_PER_BYTE: Final = 12
+MEMORY_PER_BYTE: Final = 10
 MEMORY_FREE: Final = 32 << 20
 #: What things take: a member of a list of numbers or strings, and a string among those remembered.
 INTEGER_MEMORY: Final = 40
 ENTRY_MEMORY: Final = 20
-STRING_MEMORY: Final = 60
+STRING_MEMORY: Final = 120
 #: Characters of the text that a message quotes.
 QUOTED: Final = 40
 #: Members of an enum that a message lists.

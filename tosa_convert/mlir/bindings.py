@@ -89,6 +89,29 @@ def bindings_of(thing: object) -> Bindings:
     )
 
 
+def context_of(thing: Any) -> Any:
+    """The context that `thing` is or belongs to: an insertion point, a block, an operation, a type.
+
+    Raises TosaConvertError("not-an-mlir-object") if there is none.
+    """
+    ir = bindings_of(thing).ir
+    found = thing
+    if isinstance(found, ir.InsertionPoint):
+        found = found.block
+    if isinstance(found, (ir.Block, ir.Region)):
+        found = found.owner
+    if not isinstance(found, ir.Context):
+        found = getattr(found, "context", None)
+    if not isinstance(found, ir.Context):
+        raise fail(
+            "not-an-mlir-object",
+            "",
+            f"found a {type(thing).__name__}, which belongs to no context",
+            "give an ir.Context or an ir.InsertionPoint",
+        )
+    return found
+
+
 def installed() -> Iterator[str]:
     """The packages of DEFAULT_ORDER that can be imported; none of them is."""
     for package in DEFAULT_ORDER:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
+from tosa_convert.errors import fail
 from tosa_convert.files import Sink
 from tosa_convert.mlir.bindings import Bindings
 from tosa_convert.mlir.diagnostics import diagnostics, form_of
@@ -26,6 +27,9 @@ def parse(bindings: Bindings, context: Any, data: memoryview, path: str = "") ->
             return module.parseFile(path, context)
         raw = bytes(data)
         return module.parse(raw if raw.startswith(b"ML\xefR") else raw.decode(), context)
+    except UnicodeDecodeError as error:
+        where = f"{path}: byte {error.start}" if path else f"byte {error.start}"
+        raise fail("malformed-mlir", where, "the text is not UTF-8") from None
     except bindings.ir.MLIRError as error:
         raise diagnostics(bindings, error, path, form=form_of(bytes(data[:_HEAD]))) from None
 

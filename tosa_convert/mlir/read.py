@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.errors import Finding, TosaConvertError, fail, refuse_unknown
 from tosa_convert.graph.model import (
     DYNAMIC,
     Block,
@@ -95,6 +95,7 @@ def read(
     expresses it. Its constants are views of memory that the module's context owns.
     Raises TosaConvertError with every finding that could be told: operators, types, attributes.
     """
+    refuse_unknown("names", names, ("retain", "generate"))
     bindings = bindings_of(module_or_func)
     operation = operation_of(bindings, module_or_func)
     try:

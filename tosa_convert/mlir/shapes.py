@@ -21,8 +21,8 @@ def resolve(
 ) -> tuple[Any, str]:
     """A copy of the function's module in which arguments have the shapes given for them.
 
-    shapes: argument -> its sizes. An argument goes by the name it gets in a file (TosaInput_k where
-        it carries none) or by its position: `arg0`, `arg1`, ...
+    shapes: argument -> its sizes. An argument goes by the name it gets in a file, whether names are
+        retained or generated (TosaInput_k), or by its position: `arg0`, `arg1`, ...
 
     Returns the copy's module operation and the function's name; the module given is not changed.
     Raises TosaConvertError("unknown-argument") and ("unsupported-shape") for shapes that do not
@@ -59,11 +59,12 @@ def _set_arguments(
     ir = bindings.ir
     block = function.regions[0].blocks[0]
     count = len(block.arguments)
-    namer = Namer()
-    names = [name or namer.input() for name in signature_names(function, "arg_attrs", count)]
-    places = {f"arg{index}": index for index in range(count)} | {
-        name: index for index, name in enumerate(names)
-    }
+    given, namer = signature_names(function, "arg_attrs", count), Namer()
+    generated = Namer()
+    names = [name or namer.input() for name in given]
+    places = {f"arg{index}": index for index in range(count)}
+    places |= {generated.input(): index for index in range(count)}
+    places |= {name: index for index, name in enumerate(names)}
     where = plain_location(str(function.location))
     findings = []
     for key, sizes in shapes.items():

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.errors import Finding, TosaConvertError, fail, refuse_unknown
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import dtype
 from tosa_convert.graph.model import (
@@ -81,6 +81,8 @@ def write(
 
     Raises TosaConvertError if the graph is not sound, or with what MLIR's verifier says of it.
     """
+    refuse_unknown("names", names, ("retain", "generate"))
+    refuse_unknown("constants", constants, ("auto", "dense", "resource"))
     findings = verify(graph)
     if findings:
         raise TosaConvertError(findings)

@@ -7,7 +7,6 @@ the TFLite interpreter or torch on the original model).
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import shlex
@@ -238,16 +237,12 @@ class Iree:
 
 
 def _text_for_iree(graph: Graph) -> bytes:
-    """The graph as text with every constant dense.
+    """The graph in MLIR's generic text, which any bindings read, with every constant dense.
 
     IREE 3.13 compiles a RESCALE whose multipliers are a resource to one that gives zeros.
     """
-    try:
-        context = importlib.import_module("iree.compiler.ir").Context()
-    except ImportError:
-        context = None
     data = b"".join(api.encode(graph))
-    module = api.import_tosa_func_from_flatbuffer(data, context=context, constants="dense")
+    module = api.import_tosa_func_from_flatbuffer(data, constants="dense")
     asm: str = module.operation.get_asm(print_generic_op_form=True)
     return asm.encode()
 

@@ -33,11 +33,28 @@ _TENSOR: Final = re.compile(r"[Tt]ensor (?P<name>\S+) ")
 UNPREDICTABLE, ERROR = 1, 2
 
 
-def explain(graph: Graph, ended: Ended, trace: str) -> Finding:
-    """The refusal as a finding: operator, rule, shapes, and the model's own sentence."""
+def is_nameless(ended: Ended) -> bool:
+    """Whether the model refused the graph as such and did not say which operator it stopped at."""
+    return "validateGraph()" in ended.stderr and not _NODE.search(ended.stderr)
+
+
+def explain(graph: Graph, ended: Ended, trace: str, index: int | None = None) -> Finding:
+    """The refusal as a finding: operator, rule, shapes, and the model's own sentence.
+
+    index: the operator of the main block, if the caller found it out.
+    """
     text = ended.stderr
     check = _CHECK.search(text)
-    found = _operator(graph, text, trace)
+    if index is not None:
+        path, block = next(graph.blocks())
+        found: tuple[str, Block, int, Operator] | None = (
+            path,
+            block,
+            index,
+            block.operators[index],
+        )
+    else:
+        found = _operator(graph, text, trace)
     where, shapes = "", ""
     if found is not None:
         path, block, index, operator = found
@@ -53,6 +70,14 @@ def explain(graph: Graph, ended: Ended, trace: str) -> Finding:
             where,
             f"the reference model has no {lacking['what']}{shapes}",
             "TOSA does not define the operator for these element types and ranks",
+        )
+    if is_nameless(ended):
+        return Finding(
+            "refmodel-refused",
+            where,
+            "the reference model refuses it: shapes, element types or attributes do not fit one "
+            f"another{shapes}",
+            "it does not say which; compare them with the operator's rules in the specification",
         )
     if check is not None:
         kind = (
@@ -153,7 +178,7 @@ def _operator(graph: Graph, text: str, trace: str) -> tuple[str, Block, int, Ope
             if candidate[2] == int(last["id"]) and candidate[3].spec.encoded_as == last["type"]:
                 return candidate
     # The model creates the operators of a block in order, and stops at one it does not have.
-    created = None if traces else list(_CREATE.finditer(trace))
+    created = list(_CREATE.finditer(trace)) if _LACKING.search(text) else []
     if created:
         last = created[-1]
         for candidate in candidates:

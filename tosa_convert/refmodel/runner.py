@@ -31,7 +31,7 @@ from tosa_convert.refmodel.arrays import (
     slots,
 )
 from tosa_convert.refmodel.inputs import random_inputs
-from tosa_convert.refmodel.refusal import explain
+from tosa_convert.refmodel.refusal import explain, is_nameless
 
 Level = Literal["none", "8k"]
 
@@ -199,6 +199,7 @@ def write_scratch(path: Path, pieces: Pieces) -> None:
 
 def write_model(graph: Graph, folder: Path) -> None:
     """Write the graph as `model.tosa`; raises TosaConvertError with what is unsound about it."""
+    (folder / "model.tosa").unlink(missing_ok=True)  # it may be a link to the user's own file
     findings = verify(graph)
     if findings:
         raise TosaConvertError(findings)
@@ -251,6 +252,10 @@ def execute(
         missing = [f for f in description["ofm_file"] if not (folder / f).exists()]
         if not missing:
             return seconds
+    if is_nameless(ended):
+        raise TosaConvertError(
+            explain(graph, ended, "", _first_invalid(graph, folder, command, timeout))
+        )
     trace = ""
     with contextlib.suppress(TosaConvertError):
         again = [
@@ -264,6 +269,37 @@ def execute(
     with contextlib.suppress(OSError):
         trace = (folder / "trace").read_text(errors="replace")
     raise TosaConvertError(explain(graph, ended, trace))
+
+
+def _first_invalid(graph: Graph, folder: Path, command: list[str], timeout: float) -> int | None:
+    """The operator of the main block at which the model stops validating, by halving."""
+    main = graph.main
+
+    def refused(count: int) -> bool:
+        operators = main.operators[:count]
+        outputs = [name for name in operators[-1].outputs if name in main.tensors]
+        used = {*main.inputs, *(n for op in operators for n in (*op.inputs, *op.outputs))}
+        tensors = {n: t for n, t in main.tensors.items() if n in used or t.variable}
+        shapes = {n: s for n, s in main.shapes.items() if n in used}
+        block = Block(main.name, main.inputs, outputs, operators, tensors, shapes)
+        regions = [Region(graph.regions[0].name, [block]), *graph.regions[1:]]
+        write_model(Graph(graph.version, regions, graph.producer), folder)
+        description = {
+            "tosa_file": "model.tosa",
+            "ifm_name": block.inputs,
+            "ifm_file": [f"in{i}.npy" for i in range(len(block.inputs))],
+            "ofm_name": outputs,
+            "ofm_file": [f"part{i}.npy" for i in range(len(outputs))],
+            "expected_failure": False,
+        }
+        (folder / "desc.json").write_text(json.dumps(description), encoding="utf-8")
+        return is_nameless(process.run([*command, "--validate_only=1"], folder, timeout))
+
+    low, high = 1, len(main.operators)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if refused(middle) else (middle + 1, high)
+    return low - 1 if refused(low) else None
 
 
 def with_outputs(graph: Graph, outputs: list[str]) -> Graph:

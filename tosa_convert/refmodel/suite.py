@@ -251,7 +251,10 @@ def run_all(
             # One at a time, so that the case that kills its worker is the only one that pays.
             window = 1
         finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+            # Not shutdown's own cancel_futures: Dask's executor has no such argument.
+            for future in running:
+                future.cancel()
+            pool.shutdown(wait=True)
 
 
 def summary(answers: Iterable[Answer], seconds: float) -> dict[str, Any]:

@@ -1,0 +1,72 @@
+"""Many files in one call: worker processes and a shared MLIR context change nothing but the time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.building import branching, example
+from unit.test_cli import TEXT, convert, save
+
+from tosa_convert.cli import convert as verb
+
+__all__ = ["convert"]  # the fixture
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    """Five programs, the second and the fourth of them damaged."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for index in range(5):
+        path = folder / f"m{index}.tosa"
+        if index in (1, 3):
+            path.write_bytes(b"\x10\0\0\0TOSA")
+        else:
+            save(path, branching() if index else example())
+    return folder
+
+
+def test_processes_write_and_say_what_one_process_does(convert: Any, mixed: Path) -> None:
+    one = convert("in", "--to", "json", "-o", "one", "-j", "1")
+    two = convert("in", "--to", "json", "-o", "two", "-j", "2")
+    assert one == two
+    assert one[0] == 3
+    assert one[2].index("m1.tosa") < one[2].index("m3.tosa")
+    assert one[2].endswith("3 of 5 files converted\n")
+    root = mixed.parent
+    assert contents(root / "one") == contents(root / "two")
+    assert len(contents(root / "one")) == 3
+
+
+def test_a_file_that_is_not_there_is_said_from_a_process_too(convert: Any) -> None:
+    code, _, err = convert("no.mlir", "none.mlir", "--to", "tosa", "-o", "out", "-j", "2")
+    assert code == 2
+    assert err.count("[file-error]") == 2
+
+
+@pytest.mark.parametrize("limit", [1, 1 << 20])
+def test_files_that_share_a_context_do_not_change_one_another(
+    convert: Any, tmp_path: Path, torch_mlir: Any, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    monkeypatch.setattr(verb, "CONTEXT_BYTES", limit)
+    made = []
+    new_context = type(torch_mlir).new_context
+    monkeypatch.setattr(
+        type(torch_mlir), "new_context", lambda self: made.append(0) or new_context(self)
+    )
+    verb._shared_context.cache_clear()
+    (tmp_path / "in").mkdir()
+    for name, operator in zip("abc", ("exp", "tanh", "exp"), strict=True):
+        (tmp_path / "in" / f"{name}.mlir").write_text(TEXT.replace("exp", operator))
+    assert convert("in", "-o", "out")[0] == 0
+    assert len(made) == (3 if limit == 1 else 1)
+    verb._shared_context.cache_clear()
+    for name in "abc":
+        assert convert(f"in/{name}.mlir", "-o", "alone.tosa")[0] == 0
+        assert (tmp_path / "alone.tosa").read_bytes() == contents(tmp_path / "out")[f"{name}.tosa"]
