@@ -7,7 +7,7 @@ paragraph in docs/errors.md; codes are stable, messages are not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -140,7 +140,7 @@ class TosaConvertError(Exception):
         return int(CODES[self.code][0])
 
 
-def refuse_unknown(option: str, value: object, choices: Iterable[str]) -> None:
+def refuse_unknown(option: str, value: object, choices: Collection[str]) -> None:
     """Raise TosaConvertError("option-conflict") for a value that is none of an option's choices."""
     if value not in choices:
         expected = ", ".join(choice or '""' for choice in choices)

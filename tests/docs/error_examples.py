@@ -12,6 +12,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import pytest
 from unit.building import block, example, graph, op, tensor
 
 import tosa_convert as tc
@@ -40,12 +41,10 @@ def raises(code: str, needs: str = "") -> Callable[[Callable[[], object]], Calla
 
 def said(code: str) -> str:
     """What the example of a code says, without what depends on the machine."""
-    try:
+    with pytest.raises(tc.TosaConvertError) as caught:
         EXAMPLES[code][1]()
-    except tc.TosaConvertError as error:
-        assert error.code == code, f"it is {error.code}"
-        return plain(str(error))
-    raise AssertionError(f"nothing was raised, expected {code}")
+    assert caught.value.code == code
+    return plain(str(caught.value))
 
 
 def plain(text: str) -> str:
@@ -61,9 +60,7 @@ def module(text: str, **options: Any) -> Graph:
 
 
 def function(body: str, result: str = "tensor<2xf32>", argument: str = "tensor<2xf32>") -> str:
-    return (
-        f"func.func @main(%x: {argument}) -> {result} {{\n  {body}\n  return %0 : {result}\n}}\n"
-    )
+    return f"func.func @main(%x: {argument}) -> {result} {{\n  {body}\n  return %0 : {result}\n}}\n"
 
 
 def written(made: Graph, name: str = "m.tosa", **options: Any) -> str:

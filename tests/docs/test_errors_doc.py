@@ -18,7 +18,8 @@ DOCUMENT = "docs/errors.md"
 NOT_RAISED = "Not raised by this version"
 
 _SECTION = re.compile(
-    r"^### `(?P<code>[^`]+)`\n\n(?P<first>[^\n]+)\n\n(?P<text>.+?)\n(?:\n```text\n(?P<shown>.+?)\n```\n)?"
+    r"^### `(?P<code>[^`]+)`\n\n(?P<first>[^\n]+)\n\n(?P<text>.+?)\n"
+    r"(?:\n```text\n(?P<shown>.+?)\n```\n)?"
     r"(?=\n##|\Z)",
     re.MULTILINE | re.DOTALL,
 )

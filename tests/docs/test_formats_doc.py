@@ -47,7 +47,8 @@ def example(row: DType) -> bytes:
     """The values in a file's form, made by numpy and not by a Constant."""
     array = np.array(values(row)).astype(row.numpy)
     if row.is_packed:
-        return pack(array.view(np.uint8) & (1 << row.bits) - 1, row.bits).tobytes()
+        codes = array.view(np.uint8) & np.uint8((1 << row.bits) - 1)
+        return pack(codes, row.bits).tobytes()
     octets = array.view(np.uint8).reshape(len(array), -1)[:, : row.element_bytes]
     return octets.tobytes()
 
@@ -74,7 +75,9 @@ def operators_list() -> str:
 def consumers_table() -> str:
     lines = ["| program (`--for`) | embedded | offset | of another form it |", "|---|---|---|---|"]
     for row in CONSUMERS.values():
-        marks = " | ".join("yes" if form in row.weights else "no" for form in ("embedded", "offset"))
+        marks = " | ".join(
+            "yes" if form in row.weights else "no" for form in ("embedded", "offset")
+        )
         lines.append(f"| `{row.name}` | {marks} | {row.otherwise} |")
     return "\n".join(lines) + "\n"
 
@@ -83,9 +86,7 @@ TABLES = {"dtypes": dtypes_table, "operators": operators_list, "consumers": cons
 
 
 @pytest.mark.parametrize(("mark", "make"), TABLES.items(), ids=TABLES.keys())
-def test_the_table_is_that_of_the_program(
-    root: Path, mark: str, make: Callable[[], str]
-) -> None:
+def test_the_table_is_that_of_the_program(root: Path, mark: str, make: Callable[[], str]) -> None:
     expected = "\n" + make() + "\n"
     assert between(root, mark) == expected, f"to mend it: python tests/docs/mend.py\n{expected}"
 

@@ -40,7 +40,7 @@ EXCEPTIONS: dict[str, tuple[set[str], str]] = {
 #: Part -> packages of others that it may import besides the standard library.
 OUTSIDE: dict[str, set[str]] = {
     "graph": {"numpy", "ml_dtypes"},
-    **dict.fromkeys(ADAPTERS, {"numpy"}),
+    **{adapter: {"numpy"} for adapter in ADAPTERS},
     "refmodel": {"numpy", "ml_dtypes"},
     "cli": {"numpy", "click", "rich"},
 }

@@ -32,12 +32,12 @@ RUN = {
 INSTALLS = re.compile(r"pip install '\.\[(?P<extra>\w+)\]' && (?P<command>.+)")
 
 
-def lines_of(root: Path, document: str) -> list[Block]:
+def blocks_of(root: Path, document: str) -> list[Block]:
     return blocks((root / document).read_text(encoding="utf-8"))
 
 
 def first_block(root: Path) -> list[re.Match[str]]:
-    block = lines_of(root, "README.md")[0]
+    block = blocks_of(root, "README.md")[0]
     assert block.language == "sh", f"README.md:{block.line}: the first block is not one for a shell"
     found = [INSTALLS.fullmatch(line) for line in block.text.splitlines()]
     assert all(found), f"README.md:{block.line}: expected `pip install '.[EXTRA]' && COMMAND`"
@@ -72,7 +72,7 @@ def test_every_block_of_a_document_runs(root: Path, document: str, tmp_path: Pat
         if document == "docs/comparison.md" and named is not None and named[1] != version:
             pytest.skip(f"{document} is about {named[0]}; version {version} is installed")
     assert shutil.which("bash"), "the documents' commands are for bash"
-    found = lines_of(root, document)
+    found = blocks_of(root, document)
     if document == "README.md":
         convert, _ = first_block(root)
         # What it installs is installed; .ci/run does that, too.
@@ -113,7 +113,9 @@ def test_the_readme_names_every_verb_and_nothing_that_is_none(root: Path) -> Non
 def test_every_option_that_a_document_mentions_exists(root: Path, document: str) -> None:
     text = (root / document).read_text(encoding="utf-8")
     # Those of other programs stand on lines that begin with these programs.
-    lines = [line for line in text.splitlines() if not re.match(r"(\$ )?(flatc|tosa-opt|nox)", line)]
+    lines = [
+        line for line in text.splitlines() if not re.match(r"(\$ )?(flatc|tosa-opt|nox)", line)
+    ]
     mentioned = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", "\n".join(lines)))
     known = {"--help", "--version"}
     for command in verbs().values():

@@ -33,9 +33,12 @@ def encode(made: Graph) -> bytes:
 def test_the_package_shows_what_it_promises() -> None:
     for name in tc.__all__:
         assert getattr(tc, name) is not None
-    assert {"load", "save", "export_tosa_func_to_flatbuffer", "import_tosa_func_from_flatbuffer"} < set(
-        tc.__all__
-    )
+    assert {
+        "load",
+        "save",
+        "export_tosa_func_to_flatbuffer",
+        "import_tosa_func_from_flatbuffer",
+    } < set(tc.__all__)
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, lambda d: memoryview(d).cast("I")])
@@ -66,7 +69,9 @@ def test_exporting_gives_bytes_or_writes_them(parse: Any, tmp_path: Path) -> Non
     assert (tmp_path / "m.tosa").read_bytes() == data
     assert tc.export_tosa_func_to_flatbuffer(module, str(tmp_path / "m.json")) is None
     assert sniff(memoryview((tmp_path / "m.json").read_bytes()), "") == "json"
-    assert tc.export_tosa_func_to_flatbuffer(module, to="json") == (tmp_path / "m.json").read_bytes()
+    assert (
+        tc.export_tosa_func_to_flatbuffer(module, to="json") == (tmp_path / "m.json").read_bytes()
+    )
 
 
 def test_module_operation_and_function_are_the_same_to_export(parse: Any) -> None:
@@ -138,7 +143,9 @@ def test_an_option_that_is_none_of_its_choices_is_refused(
     assert sorted(tmp_path.iterdir()) == before
 
 
-@pytest.mark.parametrize("what", ["context", "module", "location", "type", "body", "insertion point"])
+@pytest.mark.parametrize(
+    "what", ["context", "module", "location", "type", "body", "insertion point"]
+)
 def test_importing_builds_in_the_bindings_of_whatever_is_given(
     bindings: Bindings, what: str
 ) -> None:
@@ -212,9 +219,9 @@ def test_a_version_is_stamped_as_asked_for_and_kept_otherwise() -> None:
     assert str(api.stamp(made).version) == "1.0.0"
     assert str(api.stamp(made, "1.1").version) == "1.1.0 draft"
     assert made.version.minor == 0
-    made.main.tensors["x"].dtype = tc.load(encode(graph("x", "x", [tensor("x", "INT64")], []))).main.tensors[
-        "x"
-    ].dtype
+    made.main.tensors["x"].dtype = (
+        tc.load(encode(graph("x", "x", [tensor("x", "INT64")], []))).main.tensors["x"].dtype
+    )
     with pytest.raises(tc.TosaConvertError) as caught:
         api.stamp(made, "1.0")
     assert caught.value.code == "version-too-low"
@@ -228,7 +235,9 @@ def test_saving_does_not_change_the_graph(tmp_path: Path, torch_mlir: Any) -> No
     assert made.producer == PRODUCER
 
 
-@pytest.mark.parametrize("chain", [("tosa", "json", "mlir", "mlirbc"), ("mlirbc", "tosa", "mlir", "json")])
+@pytest.mark.parametrize(
+    "chain", [("tosa", "json", "mlir", "mlirbc"), ("mlirbc", "tosa", "mlir", "json")]
+)
 def test_every_format_leads_to_every_other(tmp_path: Path, torch_mlir: Any, chain: Any) -> None:
     made = tc.load(encode(branching()))
     for step, kind in enumerate(chain):
@@ -240,7 +249,9 @@ def test_every_format_leads_to_every_other(tmp_path: Path, torch_mlir: Any, chai
 def test_a_custom_operator_that_mlir_cannot_have_is_refused_where_it_stands(
     torch_mlir: Any,
 ) -> None:
-    made = graph("x", "y", [tensor("x"), tensor("y", "INT8")], [op("EXP", "x", "y", 'loc("f.py":3:4)')])
+    made = graph(
+        "x", "y", [tensor("x"), tensor("y", "INT8")], [op("EXP", "x", "y", 'loc("f.py":3:4)')]
+    )
     with pytest.raises(tc.TosaConvertError) as caught:
         tc.import_tosa_func_from_flatbuffer(encode(made))
     (finding,) = caught.value.findings

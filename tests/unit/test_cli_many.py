@@ -77,9 +77,7 @@ def test_one_that_is_no_program_does_not_stop_the_others(
     assert tree(tmp_path / "out") == ["a.mlir"]
 
 
-def test_the_worst_failure_is_the_exit_code(
-    convert: Any, tmp_path: Path, torch_mlir: Any
-) -> None:
+def test_the_worst_failure_is_the_exit_code(convert: Any, tmp_path: Path, torch_mlir: Any) -> None:
     (tmp_path / "a.mlir").write_text("func.func @f(%a: tensor<2xf64>) { return }")
     (tmp_path / "b.mlir").write_text("func.func @f(")
     code, _, err = convert("a.mlir", "b.mlir", "-o", "out")

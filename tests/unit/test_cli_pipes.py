@@ -195,7 +195,9 @@ def test_help_is_quick_and_needs_neither_numpy_nor_mlir() -> None:
         "loaded = {name.partition('.')[0] for name in sys.modules}\n"
         "print(code, sorted(loaded & {'numpy', 'ml_dtypes', 'torch_mlir', 'iree', 'mlir', 'rich'}))\n"
     )
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert found.stdout.endswith("0 []\n")
 
 

@@ -90,8 +90,11 @@ def test_rescale(bindings: Bindings, context: Any, mode: RoundingMode, flags: An
         tensor("y", "INT8", (2, 3)),
     ]
     operators = [op("CONST", "", name) for name in ("m", "s", "zi", "zo")]
-    operators.append(op("RESCALE", "x m s zi zo", "y", scale32=scale32, rounding_mode=mode,
-                        per_channel=per_channel, input_unsigned=False, output_unsigned=unsigned))  # fmt: skip
+    unsigned_flags = {"input_unsigned": False, "output_unsigned": unsigned}
+    operators.append(
+        op("RESCALE", "x m s zi zo", "y", scale32=scale32, rounding_mode=mode,
+           per_channel=per_channel, **unsigned_flags)
+    )  # fmt: skip
     both_ways(bindings, context, graph("x", "y", values, operators))
 
 

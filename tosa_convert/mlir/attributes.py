@@ -112,16 +112,20 @@ class AttributeReader:
         dtype = narrow or BY_MLIR.get(text)
         if dtype is None:
             raise self._wrong(attribute, "a typed number of a TOSA element type")
-        if narrow is not None and not self.narrowing.fits(text, attribute.value):
-            raise self._wrong(attribute, f"a number that fits {dtype.mlir}")
-        if isinstance(attribute, self.ir.IntegerAttr):
-            raw = (int(attribute.value) & (1 << _int_bits(dtype)) - 1).to_bytes(8, "little")
-        elif isinstance(attribute, self.ir.FloatAttr):
-            raw = np.array(attribute.value, np.float64).astype(dtype.numpy).tobytes()
-        elif isinstance(attribute, self.ir.BoolAttr):
-            raw = bytes([bool(attribute.value)])
-        else:
+        if not isinstance(attribute, (self.ir.IntegerAttr, self.ir.FloatAttr, self.ir.BoolAttr)):
             raise self._wrong(attribute, "a number")
+        value = attribute.value
+        if narrow is not None:
+            try:
+                value = self.narrowing.bound(text, value, upper=row.name == "max_val")
+            except OverflowError:
+                raise self._wrong(attribute, f"a number that fits {dtype.mlir}") from None
+        if isinstance(attribute, self.ir.IntegerAttr):
+            raw = (int(value) & (1 << _int_bits(dtype)) - 1).to_bytes(8, "little")
+        elif isinstance(attribute, self.ir.FloatAttr):
+            raw = np.array(value, np.float64).astype(dtype.numpy).tobytes()
+        else:
+            raw = bytes([bool(value)])
         return raw.ljust(ELEMENT_BYTES, b"\0")
 
     def _string(self, row: Attribute, attribute: Any) -> str:

@@ -23,6 +23,9 @@ _FP32: Final = dtype("FP32")
 #: Element type in MLIR -> what it is stored as, and what it becomes.
 TARGETS: Final = {"i64": (INT64, INT32), "f64": (_FP64, _FP32)}
 
+#: Operators whose result depends on how many bits there are, not on the number alone.
+WIDTH_MATTERS: Final = frozenset({"CLZ", "LOGICAL_RIGHT_SHIFT"})
+
 
 class Narrowing:
     """Which element types are narrowed, and what was touched. False if none are."""
@@ -38,6 +41,8 @@ class Narrowing:
         self.kinds = frozenset(kinds)
         self.touched: dict[str, list[str]] = {kind: [] for kind in TARGETS if kind in self.kinds}
         self.rounded = 0
+        self.rounded_bounds = 0
+        self.saturated = 0
 
     def __bool__(self) -> bool:
         return bool(self.kinds)
@@ -54,12 +59,31 @@ class Narrowing:
         """Note that the tensor `name` was narrowed."""
         self.touched[kind].append(name)
 
-    def fits(self, kind: str, value: Any) -> bool:
-        """Whether a single number survives: integers exactly, floats without overflow."""
+    def bound(self, kind: str, value: Any, *, upper: bool) -> Any:
+        """A bound of a CLAMP in the narrower type.
+
+        One beyond every narrower value (frontends write the largest number for "none") becomes the
+        last of them, which bounds the same. OverflowError if nothing lies within the bound.
+        """
+        lowest: Any
+        highest: Any
         if kind == "i64":
-            return -(2**31) <= int(value) < 2**31
-        with np.errstate(over="ignore"):
-            return not np.isfinite(value) or bool(np.isfinite(np.float32(value)))
+            narrow, lowest, highest = int(value), -(2**31), 2**31 - 1
+        else:
+            with np.errstate(over="ignore"):
+                narrow = np.float32(value)
+            lowest, highest = np.finfo(np.float32).min, np.finfo(np.float32).max
+            if not np.isfinite(value):
+                return narrow
+            if np.isfinite(narrow):
+                self.rounded_bounds += narrow != value
+                return narrow
+        if lowest <= value <= highest:
+            return narrow
+        if (value > highest) is not upper:
+            raise OverflowError(f"{value} does not fit {TARGETS[kind][1].mlir}")
+        self.saturated += 1
+        return highest if upper else lowest
 
     def convert(self, data: Constant, target: DType) -> Constant:
         """The constant in the narrower type; OverflowError names the first element that overflows."""
@@ -88,3 +112,7 @@ class Narrowing:
                 yield f"narrowed {kind} to {target} in {len(names)} tensors: {', '.join(names)}"
         if self.rounded:
             yield f"narrowing f64 to f32 rounded {self.rounded} constant elements"
+        if self.rounded_bounds:
+            yield f"narrowing f64 to f32 rounded {self.rounded_bounds} bounds of CLAMP"
+        if self.saturated:
+            yield f"narrowing moved {self.saturated} bounds of CLAMP to the last number of the type"

@@ -40,7 +40,7 @@ from tosa_convert.mlir.filling import ARITH_CONSTANT, ConstantReader
 from tosa_convert.mlir.kept import NAME_ATTRIBUTE, REGIONS_ATTRIBUTE, VERSION_ATTRIBUTE
 from tosa_convert.mlir.locations import LocationReader
 from tosa_convert.mlir.naming import Namer, unused
-from tosa_convert.mlir.narrowing import Narrowing
+from tosa_convert.mlir.narrowing import WIDTH_MATTERS, Narrowing
 from tosa_convert.mlir.select import (
     names_of,
     operation_of,
@@ -394,6 +394,13 @@ class _Reader:
                 elif kind.dtype is not None:
                     if kind.narrowed:
                         self.narrowing.touch(kind.narrowed, output)
+                        if kind.narrowed == "i64" and spec.name in WIDTH_MATTERS:
+                            self.say(
+                                operation,
+                                "value-out-of-range",
+                                f"'{name}' depends on the bits that narrowing i64 would take away",
+                                "compute it in i32 where the model is made",
+                            )
                     scale = None if kind.scale is None else BlockScale(*kind.scale)
                     tensors[output] = Tensor(output, kind.dtype, kind.shape, None, scale)
                 else:

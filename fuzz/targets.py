@@ -1,0 +1,328 @@
+"""What is done with a mutant: everything that a program embedding us would do with the file.
+
+Each target has seeds, a way to make input number `i` of a campaign's seed (the same on every run and
+every machine), and `run`, which returns the code of the first refusal or "accepted". Whatever else
+escapes is a defect.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import shutil
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from mutate_bytes import mutate_bytes
+from mutate_flatbuffer import Map, mutate_flatbuffer
+from mutate_text import mutate_text, tokens_of
+
+from tosa_convert import api
+from tosa_convert.errors import TosaConvertError, fail
+
+CORPUS: Final = Path(__file__).parent / "corpus"
+ACCEPTED: Final = "accepted"
+#: Bytes up to which a flatbuffer is a seed; large ones make each input slow and no new mistakes.
+LARGEST_SEED: Final = 8192
+BINDINGS: Final = {"torch": "torch_mlir", "iree": "iree.compiler"}
+
+
+class Target:
+    """One format, with one copy of MLIR's bindings or with none."""
+
+    #: Seconds of processor time after which an input hangs.
+    hang_after = 5.0
+    #: Whether MLIR's own parser reads the bytes, so that it and not we may crash.
+    parses_with_mlir = False
+
+    def __init__(self, name: str, folders: list[Path], scratch: Path) -> None:
+        self.name = name
+        self.scratch = scratch
+        self.bindings = BINDINGS.get(name.partition("-")[2], "")
+        self.seeds = self.read_seeds(folders)
+        if not self.seeds:
+            raise SystemExit(f"{name}: no seeds below {', '.join(map(str, folders))}")
+        self.prepared: dict[int, Any] = {}
+
+    def read_seeds(self, folders: list[Path]) -> list[Any]:
+        """What the flatbuffers in the folders are in this format."""
+        seeds = []
+        for data in programs(folders):
+            # What this format or these bindings refuse is no seed of theirs.
+            with contextlib.suppress(TosaConvertError):
+                seeds.append(self.seed_of(data))
+        return seeds
+
+    def seed_of(self, data: bytes) -> Any:
+        """A flatbuffer's program in this format."""
+        return data
+
+    def input(self, seed: int, index: int) -> Any:
+        """Mutant number `index` of a campaign's seed."""
+        random = Random(zlib.crc32(f"{seed}/{self.name}/{index}".encode()))
+        which = random.randrange(len(self.seeds))
+        if which not in self.prepared:
+            if len(self.prepared) >= 64:
+                self.prepared.clear()
+            self.prepared[which] = self.prepare(self.seeds[which])
+        return self.mutant(self.prepared[which], random)
+
+    def prepare(self, seed: bytes) -> Any:
+        return seed
+
+    def mutant(self, prepared: Any, random: Random) -> Any:
+        data = bytearray(prepared)
+        mutate_bytes(data, random, random.choice((1, 1, 2, 4, 8)))
+        return bytes(data)
+
+    def size(self, data: Any) -> int:
+        """Bytes of an input."""
+        return len(data)
+
+    def save(self, data: Any, path: Path) -> None:
+        """Keep an input for whoever looks into a defect."""
+        path.write_bytes(data)
+
+    def run(self, data: Any) -> str:
+        """Do everything; the code of a refusal, or ACCEPTED."""
+        try:
+            self.use(data)
+        except TosaConvertError as error:
+            # Whoever prints it must be able to.
+            str(error).encode("utf-8", "backslashreplace")
+            return error.code
+        return ACCEPTED
+
+    def use(self, data: Any) -> None:
+        raise NotImplementedError
+
+
+class Flatbuffer(Target):
+    """Read, verified, and written again as flatbuffer and JSON."""
+
+    def prepare(self, seed: bytes) -> Map:
+        return Map(seed)
+
+    def mutant(self, prepared: Map, random: Random) -> bytes:
+        return mutate_flatbuffer(prepared, random)
+
+    def use(self, data: bytes) -> None:
+        graph = api.load(data)
+        written = drain(api.render(graph, "tosa", weights="embedded"))
+        drain(api.render(graph, "json", weights="embedded"))
+        again = drain(api.render(api.load(written), "tosa", weights="embedded"))
+        if again != written:
+            raise AssertionError("what was written reads back as something else")
+
+
+class Import(Flatbuffer):
+    """Read and built as a module of MLIR; printed, and exported again."""
+
+    def use(self, data: bytes) -> None:
+        graph = api.load(data)
+        for dump in ("mlirbc", "mlir"):
+            text = drain(api.render(graph, dump, bindings=self.bindings))
+        found = api.load(text, bindings=self.bindings)
+        drain(api.render(found, "tosa", weights="embedded"))
+
+
+class Json(Target):
+    """Read, verified, and written again as JSON and flatbuffer."""
+
+    def seed_of(self, data: bytes) -> bytes:
+        return drain(api.render(api.load(data), "json", weights="embedded"))
+
+    def prepare(self, seed: bytes) -> list[bytes]:
+        return tokens_of(seed)
+
+    def mutant(self, prepared: list[bytes], random: Random) -> bytes:
+        return mutate_text(prepared, random, mlir=False)
+
+    def use(self, data: bytes) -> None:
+        graph = api.load(data)
+        drain(api.render(graph, "tosa", weights="embedded"))
+        written = drain(api.render(graph, "json", weights="embedded"))
+        if drain(api.render(api.load(written), "json", weights="embedded")) != written:
+            raise AssertionError("what was written reads back as something else")
+
+
+class Text(Target):
+    """Parsed by MLIR, read, and written as a flatbuffer."""
+
+    parses_with_mlir = True
+    dump = "mlir"
+
+    def seed_of(self, data: bytes) -> bytes:
+        return drain(api.render(api.load(data), self.dump, bindings=self.bindings))
+
+    def prepare(self, seed: bytes) -> list[bytes]:
+        return tokens_of(seed)
+
+    def mutant(self, prepared: list[bytes], random: Random) -> bytes:
+        return mutate_text(prepared, random, mlir=True)
+
+    def use(self, data: bytes) -> None:
+        drain(api.render(api.load(data, bindings=self.bindings), "tosa", weights="embedded"))
+
+
+class Bytecode(Text):
+    """As text, from MLIR's bytecode."""
+
+    dump = "mlirbc"
+
+    def prepare(self, seed: bytes) -> bytes:
+        return seed
+
+    def mutant(self, prepared: bytes, random: Random) -> bytes:
+        return Target.mutant(self, prepared, random)
+
+
+def programs(folders: list[Path]) -> list[bytes]:
+    """The small flatbuffers below the folders, smallest first, without doubles."""
+    found = {
+        path.read_bytes()
+        for folder in folders
+        for path in folder.rglob("*.tosa")
+        if path.stat().st_size <= LARGEST_SEED
+    }
+    return sorted(found, key=lambda data: (len(data), data))
+
+
+class Sink:
+    def __init__(self, pieces: list[bytes]) -> None:
+        self.pieces = pieces
+
+    def write(self, piece: bytes) -> int:
+        self.pieces.append(bytes(piece))
+        return len(piece)
+
+
+class Weights(Target):
+    """A program whose constants lie in a folder: manifest and arrays, mutated, missing, replaced."""
+
+    def __init__(self, name: str, folders: list[Path], scratch: Path) -> None:
+        super().__init__(name, folders, scratch)
+        self.folder = scratch / "weights"
+
+    def seed_of(self, data: bytes) -> tuple[bytes, dict[str, bytes]]:
+        """The program without its constants, and the files of its folder."""
+        into = self.scratch / "seed"
+        shutil.rmtree(into, ignore_errors=True)
+        into.mkdir(parents=True)
+        graph = api.load(data)
+        api.save(graph, into / "m.tosa", weights="npy")
+        files = {p.name: p.read_bytes() for p in sorted((into / "m.weights").iterdir())}
+        if len(files) < 2:
+            raise fail("missing-data", "", "a program without constants is no seed")
+        return (into / "m.tosa").read_bytes(), files
+
+    def mutant(self, prepared: Any, random: Random) -> Any:
+        program, files = prepared[0], dict(prepared[1])
+        arrays = [name for name in files if name != "manifest.json"]
+        special: dict[str, str] = {}
+        for _ in range(random.choice((1, 1, 1, 2, 3))):
+            match random.randrange(8):
+                case 0 | 1 | 2:
+                    tokens = tokens_of(files["manifest.json"])
+                    files["manifest.json"] = mutate_text(tokens, random, mlir=False)
+                case 3 | 4:
+                    name = random.choice(arrays)
+                    data = bytearray(files.get(name, b""))
+                    head = bytearray(data[:128])
+                    mutate_bytes(head, random, random.choice((1, 2)))
+                    files[name] = bytes(head) + bytes(data[128:])
+                case 5:
+                    name = random.choice(arrays)
+                    data = bytearray(files.get(name, b""))
+                    mutate_bytes(data, random, random.choice((1, 2)))
+                    files[name] = bytes(data)
+                case 6:
+                    files.pop(random.choice(list(files)), None)
+                    files.setdefault("manifest.json", b"")
+                case _:
+                    special[random.choice(list(files))] = random.choice(("link", "folder", "fifo"))
+        accept = random.random() < 0.6
+        return program, files, special, accept
+
+    def size(self, data: Any) -> int:
+        return len(data[0]) + sum(map(len, data[1].values()))
+
+    def save(self, data: Any, path: Path) -> None:
+        self.lay_out(data, path)
+
+    def lay_out(self, data: Any, folder: Path) -> None:
+        program, files, special, _ = data
+        shutil.rmtree(folder, ignore_errors=True)
+        weights = folder / "m.weights"
+        weights.mkdir(parents=True)
+        (folder / "m.tosa").write_bytes(program)
+        for name, content in files.items():
+            path = weights / name
+            match special.get(name):
+                case "link":
+                    path.symlink_to("/etc/passwd")
+                case "folder":
+                    path.mkdir()
+                case "fifo":
+                    os.mkfifo(path)
+                case _:
+                    path.write_bytes(content)
+
+    def use(self, data: Any) -> None:
+        self.lay_out(data, self.folder)
+        graph = api.load(self.folder / "m.tosa", accept_changed_weights=data[3])
+        drain(api.render(graph, "tosa", weights="embedded"))
+
+
+def drain(pieces: Any) -> bytes:
+    """The bytes of what a renderer gives: pieces, or a function that writes to a sink."""
+    if not callable(pieces):
+        return b"".join(bytes(piece) for piece in pieces)
+    parts: list[bytes] = []
+    pieces(Sink(parts))
+    return b"".join(parts)
+
+
+
+
+#: Name -> what makes it, and its share of a campaign's time.
+TARGETS: Final[dict[str, tuple[Callable[..., Target], float]]] = {
+    "tosa": (Flatbuffer, 4.0),
+    "json": (Json, 3.0),
+    "weights": (Weights, 2.0),
+    **{f"import-{short}": (Import, 1.5) for short in BINDINGS},
+    **{f"mlir-{short}": (Text, 1.0) for short in BINDINGS},
+    **{f"mlirbc-{short}": (Bytecode, 0.5) for short in BINDINGS},
+}
+
+
+def available() -> list[str]:
+    """The targets whose bindings are installed."""
+    found = []
+    for name in TARGETS:
+        package = BINDINGS.get(name.partition("-")[2])
+        try:
+            if package:
+                importlib.import_module(f"{package}.ir")
+        except ImportError:
+            continue
+        found.append(name)
+    return found
+
+
+def make(name: str, folders: list[Path], scratch: Path) -> Target:
+    """The target called `name`."""
+    scratch.mkdir(parents=True, exist_ok=True)
+    return TARGETS[name][0](name, folders, scratch)
+
+
+def described(data: Any) -> str:
+    """An input that is no file, for a report."""
+    return json.dumps({"special": data[2], "accept": data[3]}) if isinstance(data, tuple) else ""
+
+

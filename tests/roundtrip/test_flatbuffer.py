@@ -1,0 +1,93 @@
+"""Any sound graph is the same graph after the way through a file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("hypothesis", reason="hypothesis is not installed")
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from roundtrip.graphs import USABLE, graphs, texts
+
+from tosa_convert.flatbuffer.read import read
+from tosa_convert.flatbuffer.write import plan
+from tosa_convert.graph import Graph, OperatorSpec, compare, verify
+from tosa_convert.graph.model import SoftwareVersion
+
+QUICK = settings(
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+def encode(made: Graph, **options: Any) -> bytes:
+    assert made.producer is not None
+    return b"".join(plan(made, made.producer, **options).pieces())
+
+
+def check(made: Graph, *, out_of_line: bool) -> None:
+    assert verify(made) == []
+    data = encode(made, out_of_line=out_of_line)
+    found = read(data)
+    assert verify(found) == []
+    assert compare(made, found, locations=True, version=True) is None
+    assert compare(found, made, locations=True, version=True) is None
+    assert found.producer == made.producer
+    # What compare leaves out: every listed value, and data of those that are no constants.
+    for one, other in zip(made.regions, found.regions, strict=True):
+        block, again = one.blocks[0], other.blocks[0]
+        assert list(block.tensors) == list(again.tensors)
+        assert list(block.shapes) == list(again.shapes)
+        for name, value in block.tensors.items():
+            copy = again.tensors[name]
+            assert (value.dtype, value.shape, value.variable) == (copy.dtype, copy.shape, copy.variable)
+            assert value.variable_name == copy.variable_name
+            if value.data is not None and value.data.count:
+                assert copy.data is not None
+                assert value.data.same_bits(copy.data)
+    assert encode(found, out_of_line=out_of_line) == data
+    # And between the two forms, in both directions.
+    other_form = encode(read(encode(found, out_of_line=not out_of_line)), out_of_line=out_of_line)
+    assert other_form == data
+
+
+@QUICK
+@given(graphs(), st.booleans())
+def test_a_graph_survives_exactly(made: Graph, out_of_line: bool) -> None:
+    check(made, out_of_line=out_of_line)
+
+
+@pytest.mark.parametrize("spec", USABLE, ids=str)
+def test_every_operator_survives_exactly(spec: OperatorSpec) -> None:
+    @settings(
+        QUICK,
+        max_examples=4,
+        derandomize=True,
+        database=None,
+    )
+    @given(graphs([spec, spec]))
+    def survives(made: Graph) -> None:
+        assert [operator.spec for operator in made.main.operators] == [spec, spec]
+        check(made, out_of_line=False)
+
+    survives()
+
+
+@QUICK
+@given(graphs())
+def test_writing_does_not_change_the_graph(made: Graph) -> None:
+    first = encode(made)
+    assert encode(made) == first
+    assert verify(made) == []
+
+
+@QUICK
+@given(graphs(), texts)
+def test_the_producer_is_all_that_a_producer_changes(made: Graph, text: str) -> None:
+    made.producer = SoftwareVersion(7, 8, 9, text)
+    found = read(encode(made))
+    assert found.producer == made.producer
+    assert compare(made, found, locations=True, version=True) is None
