@@ -125,7 +125,13 @@ def _import_cost(row: Row) -> float:
 
 
 def _peak(row: Row) -> float:
-    return _number(row, "memory", "peak") / _number(row, "memory", "parsed")
+    """Peak of an export against the module: what is resident, or would be if it were touched.
+
+    The resources of a parsed file are pages of that file, and not resident until somebody reads them.
+    """
+    touched = _number(row, "memory", "anonymous_before") + row.size
+    module = max(_number(row, "memory", "parsed"), touched)
+    return _number(row, "memory", "peak") / module
 
 
 # -- starting up -----------------------------------------------------------------------------------

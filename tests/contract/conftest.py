@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +12,13 @@ CASES = Path(__file__).parent / "cases"
 
 
 @pytest.fixture(scope="session")
-def suite(request: pytest.FixtureRequest) -> list[official_suite.Case]:
-    """The sample of the official suite: $TOSA_SUITE_DIR, else made once and kept in pytest's cache."""
-    given = os.environ.get("TOSA_SUITE_DIR")
-    if given:
-        cases = official_suite.cases(Path(given))
-        assert cases, f"TOSA_SUITE_DIR={given} holds no official test"
-        return cases
-    problem = official_suite.missing()
-    if problem:
+def suite(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> list[official_suite.Case]:
+    """The sample of the official suite."""
+    if problem := official_suite.missing():
         pytest.skip(f"the official suite cannot be made: {problem}")
-    folder = Path(request.config.cache.mkdir("official-suite")) / "sample"
-    official_suite.generate(folder, subset="sample")
+    folder = official_suite.sample(request.config, tmp_path_factory.mktemp("official"))
     return official_suite.cases(folder)
 
 

@@ -20,10 +20,12 @@ from tosa_convert.mlir.bindings import Bindings, bindings_of, default_bindings, 
 
 MODULE = """
 module {
-  func.func @f(%x: tensor<2x3xf32> {tosa.tensor_name = "x"}) -> (tensor<6xf32> {tosa.tensor_name = "y"}) {
+  func.func @f(%x: tensor<2x3xf32> {tosa.tensor_name = "x"})
+      -> (tensor<6xf32> {tosa.tensor_name = "y"}) {
     %0 = "tosa.const"() <{values = dense<[[1.0, -0.0, 3.0]]> : tensor<1x3xf32>}> : () -> tensor<1x3xf32>
     %1 = "tosa.add"(%x, %0) : (tensor<2x3xf32>, tensor<1x3xf32>) -> tensor<2x3xf32>
-    %2 = "tosa.clamp"(%1) <{min_val = 0.0 : f32, max_val = 6.0 : f32}> : (tensor<2x3xf32>) -> tensor<2x3xf32>
+    %2 = "tosa.clamp"(%1) <{min_val = 0.0 : f32, max_val = 6.0 : f32}>
+        : (tensor<2x3xf32>) -> tensor<2x3xf32>
     %3 = "tosa.const_shape"() <{values = dense<6> : tensor<1xindex>}> : () -> !tosa.shape<1>
     %4 = "tosa.reshape"(%2, %3) : (tensor<2x3xf32>, !tosa.shape<1>) -> tensor<6xf32>
     return %4 : tensor<6xf32>
@@ -101,16 +103,49 @@ def test_both_bindings_write_and_build_the_same(
         text = generic(
             torch_mlir.ir.Module.parseFile(str(source), torch_mlir.new_context())
         )  # bytecode of variables does not cross, so take the generic text
-        modules = [
-            own.ir.Module.parse(text, own.new_context()) for own in (torch_mlir, iree)
-        ]
+        modules = [own.ir.Module.parse(text, own.new_context()) for own in (torch_mlir, iree)]
         data = [tc.export_tosa_func_to_flatbuffer(module) for module in modules]
         assert data[0] == data[1]
         built = [
-            tc.import_tosa_func_from_flatbuffer(data[0], context=own.new_context(), constants="dense")
+            tc.import_tosa_func_from_flatbuffer(
+                data[0], context=own.new_context(), constants="dense"
+            )
             for own in (torch_mlir, iree)
         ]
-        assert [generic(module) for module in built][0] == generic(built[1])
+        assert generic(built[0]) == generic(built[1])
+
+
+SHARED = """
+func.func @f(%x: tensor<4xi32>) -> (tensor<4xi32>, tensor<4xi32>) {
+  %0 = "tosa.const"() <{values = dense_resource<w> : tensor<4xi32>}> : () -> tensor<4xi32>
+  %1 = "tosa.add"(%x, %0) : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi32>
+  %2 = "tosa.sub"(%0, %0) : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi32>
+  return %1, %2 : tensor<4xi32>, tensor<4xi32>
+}
+{-# dialect_resources: { builtin: { w: "0x0400000001000000020000000300000004000000" } } #-}
+"""
+
+
+def test_a_resource_that_several_operators_use_is_read(bindings: Bindings) -> None:
+    """MLIR's bytecode writer crashes the process on such an operation if it stands in a block."""
+    module = bindings.ir.Module.parse(SHARED, bindings.new_context())
+    before = generic(module)
+    graph = tc.load(tc.export_tosa_func_to_flatbuffer(module))
+    (weight,) = (t.data for t in graph.main.tensors.values() if t.data is not None)
+    assert weight.numpy().tolist() == [1, 2, 3, 4]
+    assert generic(module) == before
+
+
+def test_the_callers_insertion_point_gets_nothing(bindings: Bindings) -> None:
+    context = bindings.new_context()
+    module = bindings.ir.Module.parse(SHARED, context)
+    before = generic(module)
+    with context, bindings.ir.Location.unknown(), bindings.ir.InsertionPoint(module.body):
+        data = tc.export_tosa_func_to_flatbuffer(module)
+        tc.import_tosa_func_from_flatbuffer(data, context=context)
+        if bindings.package == "torch_mlir":
+            tc.export_tosa_func_to_flatbuffer(module, input_shapes={"arg0": (4,)})
+    assert generic(module) == before
 
 
 # -- IREE ---------------------------------------------------------------------------------------
@@ -134,7 +169,9 @@ def _built_with(own: Bindings) -> Any:
         block = function.regions[0].blocks.append(kind)
         with ir.InsertionPoint(block):
             values = ir.DenseElementsAttr.get_splat(kind, ir.FloatAttr.get(ir.F32Type.get(), 0.5))
-            weight = ir.Operation.create("tosa.const", results=[kind], attributes={"values": values})
+            weight = ir.Operation.create(
+                "tosa.const", results=[kind], attributes={"values": values}
+            )
             total = ir.Operation.create(
                 "tosa.add", results=[kind], operands=[block.arguments[0], weight.result]
             )
@@ -259,7 +296,9 @@ def test_upstreams_layout_is_served_without_torch_mlir(
 
 
 def body(text: str, result: str, argument: str = "tensor<2x3xf32>") -> str:
-    return f"func.func @f(%a: {argument}) -> {result} {{\n  %1 = {text}\n  return %1 : {result}\n}}\n"
+    return (
+        f"func.func @f(%a: {argument}) -> {result} {{\n  %1 = {text}\n  return %1 : {result}\n}}\n"
+    )
 
 
 CAST = body('"tosa.cast"(%a) : (tensor<2x3xf32>) -> tensor<2x3xi32>', "tensor<2x3xi32>")
@@ -268,7 +307,9 @@ UNSIGNED = body(
     "tensor<2xf32>",
     "tensor<2xi8>",
 )
-ARGMIN = body('"tosa.argmin"(%a) <{axis = 1 : i32}> : (tensor<2x3xf32>) -> tensor<2xi32>', "tensor<2xi32>")
+ARGMIN = body(
+    '"tosa.argmin"(%a) <{axis = 1 : i32}> : (tensor<2x3xf32>) -> tensor<2xi32>', "tensor<2xi32>"
+)
 VARIABLE = "tosa.variable @v = dense<1> : tensor<2xi32>\n" + body(
     '"tosa.variable_read"() {name = "v"} : () -> tensor<2xi32>', "tensor<2xi32>"
 )

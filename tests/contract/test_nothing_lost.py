@@ -216,7 +216,15 @@ def test_another_process_with_other_hashes_writes_the_same_bytes(
 ) -> None:
     for seed in ("1", "2"):
         subprocess.run(
-            [sys.executable, "-m", "tosa_convert", "convert", example, "-o", tmp_path / f"{seed}.tosa"],
+            [
+                sys.executable,
+                "-m",
+                "tosa_convert",
+                "convert",
+                example,
+                "-o",
+                tmp_path / f"{seed}.tosa",
+            ],
             env={"PYTHONHASHSEED": seed, "PATH": ""},
             check=True,
             cwd=tmp_path,
@@ -236,9 +244,9 @@ def test_mlir_to_tosa_to_mlir_to_tosa_gives_equal_bytes(
             try:
                 module = tc.import_tosa_func_from_flatbuffer(source, context=context)
             except tc.TosaConvertError as error:
-                # A program that MLIR's own verifier of this version refuses.
-                assert error.code == "malformed-mlir", source
-                continue
+                if error.code != "malformed-mlir":
+                    raise
+                continue  # a program that MLIR's own verifier of this version refuses
         elif source == example and bindings.package != "torch_mlir":
             module = tc.import_tosa_func_from_flatbuffer(
                 tc.export_tosa_func_to_flatbuffer(

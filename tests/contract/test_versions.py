@@ -29,7 +29,9 @@ module {
   }
 }
 """
-OLD = f"func.func @f(%x: {F32}) -> {F32} {{ %0 = tosa.abs %x : ({F32}) -> {F32} return %0 : {F32} }}"
+OLD = (
+    f"func.func @f(%x: {F32}) -> {F32} {{ %0 = tosa.abs %x : ({F32}) -> {F32} return %0 : {F32} }}"
+)
 
 
 def module(bindings: Bindings, text: str, **attributes: str) -> Any:
@@ -111,15 +113,11 @@ def test_a_target_that_the_program_does_not_fit_is_refused(torch_mlir: Bindings)
 
 
 @pytest.mark.parametrize("version", [V1_0, V1_1_DRAFT, Version(1, 0, 2, draft=True)], ids=str)
-def test_the_version_survives_mlir(
-    version: Version, bindings: Bindings, tmp_path: Path
-) -> None:
+def test_the_version_survives_mlir(version: Version, bindings: Bindings, tmp_path: Path) -> None:
     graph = tc.load(tc.export_tosa_func_to_flatbuffer(module(bindings, OLD)))
     graph.version = version
     tc.save(graph, tmp_path / "m.tosa")
-    back = tc.import_tosa_func_from_flatbuffer(
-        tmp_path / "m.tosa", context=bindings.new_context()
-    )
+    back = tc.import_tosa_func_from_flatbuffer(tmp_path / "m.tosa", context=bindings.new_context())
     assert tc.export_tosa_func_to_flatbuffer(back) == (tmp_path / "m.tosa").read_bytes()
 
 

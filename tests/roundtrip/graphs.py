@@ -27,7 +27,7 @@ from tosa_convert.graph import (
     Tensor,
     dtype,
 )
-from tosa_convert.graph.dtypes import BlockShape
+from tosa_convert.graph.dtypes import BLOCK_SCALE, BLOCK_SCALED, BlockShape
 from tosa_convert.graph.model import BlockScale
 from tosa_convert.graph.opset import Attribute, AttributeValue, Value
 from tosa_convert.graph.versions import V1_0, V1_1_DRAFT
@@ -147,8 +147,9 @@ class _Builder:
         """Make a tensor block-scaled."""
         blocks = self.draw(st.integers(1, 3))
         rows = self.draw(st.integers(1, 3))
+        made.dtype = self.draw(st.sampled_from(BLOCK_SCALED))
         made.shape = (rows, 32 * blocks)
-        made.scale = BlockScale(dtype("FP8UE8M0"), BlockShape.BLOCK_SHAPE_32)
+        made.scale = BlockScale(BLOCK_SCALE, BlockShape.BLOCK_SHAPE_32)
         if data:
             made.scale.data = self.draw(constants(made.scale.dtype, rows * blocks))
 
@@ -157,7 +158,9 @@ class _Builder:
         rank = self.draw(st.integers(0, 6))
         made = Shape(self.name(), rank)
         if data:
-            sizes = self.draw(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=rank, max_size=rank))
+            sizes = self.draw(
+                st.lists(st.integers(-(2**63), 2**63 - 1), min_size=rank, max_size=rank)
+            )
             made.data = Constant(dtype("INT64"), rank, np.array(sizes, "<i8").tobytes())
         self.block.shapes[made.name] = made
         return made
@@ -202,7 +205,11 @@ class _Builder:
             outputs = [str(variable)]
         else:
             self.usable += outputs
-        element = self.block.tensors[inputs[0]].dtype if inputs and inputs[0] in self.block.tensors else DTYPES[0]
+        element = (
+            self.block.tensors[inputs[0]].dtype
+            if inputs and inputs[0] in self.block.tensors
+            else DTYPES[0]
+        )
         values = {
             row.name: self.draw(attributes(row, element, self.later)) for row in spec.attributes
         }
@@ -213,7 +220,9 @@ class _Builder:
     def finish(self) -> Block:
         """The block with its outputs, and perhaps values that nothing uses."""
         draw = self.draw
-        self.block.outputs = draw(st.lists(st.sampled_from(self.usable), max_size=4)) if self.usable else []
+        self.block.outputs = (
+            draw(st.lists(st.sampled_from(self.usable), max_size=4)) if self.usable else []
+        )
         for _ in range(draw(st.integers(0, 1))):
             self.tensor(data=draw(st.booleans()))
         return self.block

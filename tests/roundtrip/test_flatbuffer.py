@@ -10,12 +10,11 @@ pytest.importorskip("hypothesis", reason="hypothesis is not installed")
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from roundtrip.graphs import USABLE, graphs, texts
+from roundtrip.graphs import USABLE, graphs
 
 from tosa_convert.flatbuffer.read import read
 from tosa_convert.flatbuffer.write import plan
 from tosa_convert.graph import Graph, OperatorSpec, compare, verify
-from tosa_convert.graph.model import SoftwareVersion
 
 QUICK = settings(
     max_examples=60,
@@ -31,6 +30,7 @@ def encode(made: Graph, **options: Any) -> bytes:
 def check(made: Graph, *, out_of_line: bool) -> None:
     assert verify(made) == []
     data = encode(made, out_of_line=out_of_line)
+    assert encode(made, out_of_line=out_of_line) == data
     found = read(data)
     assert verify(found) == []
     assert compare(made, found, locations=True, version=True) is None
@@ -43,15 +43,16 @@ def check(made: Graph, *, out_of_line: bool) -> None:
         assert list(block.shapes) == list(again.shapes)
         for name, value in block.tensors.items():
             copy = again.tensors[name]
-            assert (value.dtype, value.shape, value.variable) == (copy.dtype, copy.shape, copy.variable)
+            assert (value.dtype, value.shape, value.variable) == (
+                copy.dtype,
+                copy.shape,
+                copy.variable,
+            )
             assert value.variable_name == copy.variable_name
             if value.data is not None and value.data.count:
                 assert copy.data is not None
                 assert value.data.same_bits(copy.data)
     assert encode(found, out_of_line=out_of_line) == data
-    # And between the two forms, in both directions.
-    other_form = encode(read(encode(found, out_of_line=not out_of_line)), out_of_line=out_of_line)
-    assert other_form == data
 
 
 @QUICK
@@ -62,12 +63,7 @@ def test_a_graph_survives_exactly(made: Graph, out_of_line: bool) -> None:
 
 @pytest.mark.parametrize("spec", USABLE, ids=str)
 def test_every_operator_survives_exactly(spec: OperatorSpec) -> None:
-    @settings(
-        QUICK,
-        max_examples=4,
-        derandomize=True,
-        database=None,
-    )
+    @settings(QUICK, max_examples=2, derandomize=True, database=None)
     @given(graphs([spec, spec]))
     def survives(made: Graph) -> None:
         assert [operator.spec for operator in made.main.operators] == [spec, spec]
@@ -76,18 +72,9 @@ def test_every_operator_survives_exactly(spec: OperatorSpec) -> None:
     survives()
 
 
-@QUICK
+@settings(QUICK, max_examples=30)
 @given(graphs())
-def test_writing_does_not_change_the_graph(made: Graph) -> None:
-    first = encode(made)
-    assert encode(made) == first
-    assert verify(made) == []
-
-
-@QUICK
-@given(graphs(), texts)
-def test_the_producer_is_all_that_a_producer_changes(made: Graph, text: str) -> None:
-    made.producer = SoftwareVersion(7, 8, 9, text)
-    found = read(encode(made))
-    assert found.producer == made.producer
-    assert compare(made, found, locations=True, version=True) is None
+def test_data_moves_behind_the_flatbuffer_and_back_without_a_trace(made: Graph) -> None:
+    inside = encode(made, out_of_line=False)
+    behind = encode(read(inside), out_of_line=True)
+    assert encode(read(behind), out_of_line=False) == inside

@@ -11,6 +11,7 @@ file's size.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from typing import Final
 
@@ -28,13 +29,21 @@ Positions = npt.NDArray[np.int64]
 MEMORY_PER_BYTE: Final = 12
 MEMORY_FREE: Final = 32 << 20
 
-#: What things take: a number of a column while it is looked at, an integer in a tuple, a tuple, an entry of a list, and a
-#: short string and its place among those that are known.
+#: What things take: a number of a column while it is looked at, an integer in a tuple, a tuple, an
+#: entry of a list, and a short string and its place among those that are known.
 _NUMBER: Final = 72
 _INTEGER: Final = 40
 _TUPLE: Final = 56
 _ENTRY: Final = 10
 _STRING: Final = 130
+
+#: Vtables up to which each is looked at by itself. Most tables of a kind have one and the same.
+_FEW: Final = 8
+
+_largest: Final = np.maximum.reduce
+_least: Final = np.minimum.reduce
+_bits: Final = np.bitwise_or.reduce
+_u2: Final = struct.Struct("<H").unpack_from
 
 _DTYPES: Final = {"bool": "u1", "u8": "u1", "i32": "<i4", "u32": "<u4", "u64": "<u8"}
 _HINT: Final = "the file is damaged or is not a TOSA flatbuffer; make it again"
@@ -73,20 +82,26 @@ class Columns:
         """One number of numpy type `name` at each position; u64 beyond int64 are clamped."""
         view = self._views[name]
         width = view.itemsize
-        if len(positions):
-            outside = (positions < 0) | (positions > self.size - width)
-            if outside.any():
-                offset = int(positions[outside.argmax()])
-                raise self.bad(offset, f"{what} lies outside the file of {self.size} bytes")
-            skewed = positions % width
-            if skewed.any():
-                offset = int(positions[(skewed != 0).argmax()])
-                raise self.bad(offset, f"{what} is not aligned to {width} bytes")
-        numbers = view[positions // width]
+        # As unsigned numbers, negative ones are larger than any file.
+        if len(positions) and (
+            int(_largest(positions.view(np.uint64))) > self.size - width
+            or int(_bits(positions)) & (width - 1)
+        ):
+            raise self.misplaced(positions, width, what)
+        numbers = view[positions >> (width.bit_length() - 1)]
         if name == "<u8":
             numbers = np.minimum(numbers, np.uint64(2**63 - 1))
         result: Positions = numbers.astype(np.int64)
         return result
+
+    def misplaced(self, positions: Positions, width: int, what: str) -> TosaConvertError:
+        """The error for the first position that lies outside, or else that is not aligned."""
+        outside = (positions < 0) | (positions > self.size - width)
+        if outside.any():
+            offset = int(positions[outside.argmax()])
+            return self.bad(offset, f"{what} lies outside the file of {self.size} bytes")
+        offset = int(positions[(positions % width != 0).argmax()])
+        return self.bad(offset, f"{what} is not aligned to {width} bytes")
 
     def root(self, table: str) -> Positions:
         """Where the root table lies; checks the header."""
@@ -113,38 +128,81 @@ class Columns:
 
     def fields(self, table: str, tables: Positions, names: tuple[str, ...]) -> Iterator[Positions]:
         """For each name the places of that field in each table, in turn; -1 where it is absent."""
-        layout = TABLES[table]
         vtables = tables - self.values("<i4", tables, f"table {table}")
-        unique, inverse = np.unique(vtables, return_inverse=True)
-        sizes = self.values("<u2", unique, f"the vtable of a {table}")
-        table_sizes = self.values("<u2", unique + 2, f"the vtable of a {table}")
-        wrong = (sizes < 4) | (sizes % 2 != 0) | (unique + sizes > self.size) | (table_sizes < 4)
-        if wrong.any():
-            offset = int(unique[wrong.argmax()])
-            raise self.bad(offset, f"the vtable of a {table} has an impossible size")
-        ends = tables + table_sizes[inverse]
-        if len(ends) and int(ends.max()) > self.size:
+        if not len(tables):
+            unique, inverse = vtables, vtables
+        elif (vtables == vtables[0]).all():
+            unique, inverse = vtables[:1], np.zeros(1, np.int64)
+        else:
+            unique, inverse = np.unique(vtables, return_inverse=True)
+        if len(unique) <= _FEW:
+            rows = [self.vtable(table, names, at) for at in unique.tolist()]
+            offsets = np.array(rows, np.int64).reshape(len(rows), 1 + len(names))
+        else:
+            offsets = self.vtables(table, names, unique)
+        ends = tables + offsets[:, 0][inverse]
+        if len(ends) and int(_largest(ends)) > self.size:
             offset = int(tables[ends.argmax()])
             raise self.bad(offset, f"a {table} lies partly outside the file of {self.size} bytes")
+        for index in range(1, 1 + len(names)):
+            distance = offsets[:, index]
+            if len(distance) == 1:
+                yield tables + distance if distance[0] else np.full(len(tables), -1)
+            else:
+                distance = distance[inverse]
+                yield np.where(distance == 0, -1, tables + distance)
+
+    def vtable(self, table: str, names: tuple[str, ...], at: int) -> list[int]:
+        """A table's size, and how far from its start each field is; 0 where it is absent."""
+        what = f"the vtable of a {table}"
+        if not 0 <= at <= self.size - 4 or at % 2:
+            places = np.array([at])
+            self.values("<u2", places, what)
+            self.values("<u2", places + 2, what)
+        (size,), (table_size,) = _u2(self.buffer, at), _u2(self.buffer, at + 2)
+        if size < 4 or size % 2 or at + size > self.size or table_size < 4:
+            raise self.bad(at, f"{what} has an impossible size")
+        found = [table_size]
+        layout = TABLES[table]
         for name in names:
             field = layout[name]
+            slot = 4 + 2 * field.slot
+            distance = _u2(self.buffer, at + slot)[0] if slot + 2 <= size else 0
+            if distance and (distance < 4 or distance + field.width > table_size):
+                raise self.bad(at, f"{table}.{name} lies outside its table")
+            found.append(distance)
+        return found
+
+    def vtables(self, table: str, names: tuple[str, ...], at: Positions) -> Positions:
+        """The same of many vtables, one in a row."""
+        what = f"the vtable of a {table}"
+        self.charge(len(at) * (1 + len(names)) * 8, what)
+        sizes = self.values("<u2", at, what)
+        table_sizes = self.values("<u2", at + 2, what)
+        wrong = (sizes < 4) | (sizes % 2 != 0) | (at + sizes > self.size) | (table_sizes < 4)
+        if wrong.any():
+            raise self.bad(int(at[wrong.argmax()]), f"{what} has an impossible size")
+        found = np.zeros((len(at), 1 + len(names)), np.int64)
+        found[:, 0] = table_sizes
+        for index, name in enumerate(names):
+            field = TABLES[table][name]
             present = sizes >= 6 + 2 * field.slot
-            offsets = np.zeros(len(unique), np.int64)
-            slots = unique[present] + 4 + 2 * field.slot
-            offsets[present] = self.values("<u2", slots, f"the vtable of a {table}")
-            beyond = (offsets != 0) & ((offsets < 4) | (offsets + field.width > table_sizes))
+            slots = at[present] + 4 + 2 * field.slot
+            distances = found[:, index + 1]
+            distances[present] = self.values("<u2", slots, what)
+            beyond = (distances != 0) & ((distances < 4) | (distances + field.width > table_sizes))
             if beyond.any():
-                offset = int(unique[beyond.argmax()])
-                raise self.bad(offset, f"{table}.{name} lies outside its table")
-            distance = offsets[inverse]
-            yield np.where(distance == 0, -1, tables + distance)
+                raise self.bad(int(at[beyond.argmax()]), f"{table}.{name} lies outside its table")
+        return found
 
     def scalars(self, table: str, field: Field, places: Positions) -> npt.NDArray[np.int64]:
         """The field's number in each table, its default where absent."""
+        what = f"{table}.{field.name}"
+        if len(places) and int(_least(places)) >= 0:
+            return self.values(_DTYPES[field.kind], places, what)
         numbers = np.full(len(places), field.default, np.int64)
         present = places >= 0
         if present.any():
-            what = f"{table}.{field.name}"
             numbers[present] = self.values(_DTYPES[field.kind], places[present], what)
         return numbers
 
@@ -152,23 +210,25 @@ class Columns:
         self, places: Positions, width: int, what: str
     ) -> tuple[Positions, npt.NDArray[np.int64]]:
         """Where each vector's elements start, and how many there are; 0 where absent."""
-        starts = np.zeros(len(places), np.int64)
-        lengths = np.zeros(len(places), np.int64)
-        present = places >= 0
-        if present.any():
-            at = self.follow(places[present], what)
-            counts = self.values("<u4", at, f"the length of {what}")
-            over = at + 4 + counts * width > self.size
-            if over.any():
-                worst = int(over.argmax())
-                raise self.bad(
-                    int(at[worst]),
-                    f"{what} has {int(counts[worst])} elements of {width} bytes, "
-                    f"which the file of {self.size} bytes does not hold",
-                )
-            starts[present] = at + 4
-            lengths[present] = counts
-        return starts, lengths
+        if len(places) and int(_least(places)) < 0:
+            starts = np.zeros(len(places), np.int64)
+            lengths = np.zeros(len(places), np.int64)
+            present = places >= 0
+            if present.any():
+                starts[present], lengths[present] = self.vectors(places[present], width, what)
+            return starts, lengths
+        at = self.follow(places, what)
+        counts = self.values("<u4", at, f"the length of {what}")
+        starts = at + 4
+        ends = starts + counts * width
+        if len(ends) and int(_largest(ends)) > self.size:
+            worst = int((ends > self.size).argmax())
+            raise self.bad(
+                int(at[worst]),
+                f"{what} has {int(counts[worst])} elements of {width} bytes, "
+                f"which the file of {self.size} bytes does not hold",
+            )
+        return starts, counts
 
     def elements(
         self, starts: Positions, lengths: npt.NDArray[np.int64], width: int, what: str
@@ -200,8 +260,8 @@ class Columns:
 
     def strings(self, places: Positions, what: str) -> list[str]:
         """The string that each place refers to; "" where absent."""
-        present = places >= 0
-        if not present.all():
+        if len(places) and int(_least(places)) < 0:
+            present = places >= 0
             texts = [""] * len(places)
             for index, text in zip(
                 np.flatnonzero(present).tolist(), self.strings(places[present], what), strict=True
@@ -217,9 +277,8 @@ class Columns:
         if len(fresh):
             lengths = self.values("<u4", fresh, f"the length of {what}")
             ends = fresh + 4 + lengths
-            over = ends >= self.size
-            if over.any():
-                offset = int(fresh[over.argmax()])
+            if int(_largest(ends)) >= self.size:
+                offset = int(fresh[(ends >= self.size).argmax()])
                 raise self.bad(offset, f"{what} runs over the end of the file")
             self.charge(len(fresh) * _STRING + int(lengths.sum()), what)
             for where, end in zip(fresh.tolist(), ends.tolist(), strict=True):

@@ -444,9 +444,9 @@ class _Writer:
         if self.out_of_line:
             # The field behind an offset is its size: both are 8 bytes wide and in slot order.
             offsets = TABLES["TosaTensor"].shape((*scalars, *references)).offsets
-            self.tails.append((start + offsets["offset"], tensor.data))
+            self.tails.append((start + offsets["offset"], _stored(tensor.data)))
             if tensor.scale is not None:
-                self.tails.append((start + offsets["scale_offset"], scales))
+                self.tails.append((start + offsets["scale_offset"], _stored(scales)))
 
     def shape(self, which: int, shape: Shape) -> None:
         scalars = {"rank": shape.rank} if shape.rank else {}
@@ -461,6 +461,7 @@ class _Writer:
         )
 
     def data_object(self, data: Constant | None) -> int:
+        data = _stored(data)
         if data is None:
             return self.no_data
         which = self.new_object()
@@ -554,6 +555,11 @@ class _Writer:
             words[at >> 2] = (places[to] - at) & 0xFFFFFFFF
         del words
         return Plan(self.out, data, size, self.out_of_line)
+
+
+def _stored(data: Constant | None) -> Constant | None:
+    """The data as far as a file has it: no bytes are the same as no data."""
+    return data if data is not None and data.nbytes + data.padding else None
 
 
 def _version_fields(version: Version) -> dict[str, int]:

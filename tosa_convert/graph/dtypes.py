@@ -102,6 +102,12 @@ def dtype(name: str) -> DType:
     return _BY_NAME[name]
 
 
+#: What the elements of a block-scaled (MX) tensor may be, and what its scales are.
+BLOCK_SCALED: Final = tuple(
+    map(dtype, ("FP8E4M3", "FP8E5M2", "FP6E2M3", "FP6E3M2", "FP4E2M1", "MXINT8"))
+)
+BLOCK_SCALE: Final = dtype("FP8UE8M0")
+
 INT4: Final = dtype("INT4")
 INT8: Final = dtype("INT8")
 INT32: Final = dtype("INT32")

@@ -10,7 +10,7 @@ import contextlib
 from typing import Final
 
 from tosa_convert.errors import MAX_FINDINGS, Finding
-from tosa_convert.graph.dtypes import INT64, DType
+from tosa_convert.graph.dtypes import BLOCK_SCALE, BLOCK_SCALED, INT64, DType
 from tosa_convert.graph.model import (
     DYNAMIC,
     MAX_RANK,
@@ -352,6 +352,13 @@ class _Verifier:
                     where,
                     f"shape {tensor.shape} cannot be divided into blocks of {block}",
                     f"the last dimension must be a multiple of {block}",
+                )
+            elif tensor.dtype not in BLOCK_SCALED or scale.dtype is not BLOCK_SCALE:
+                self.say(
+                    "malformed-tensor",
+                    where,
+                    f"{tensor.dtype} with scales of {scale.dtype} in blocks",
+                    f"block-scaled are {', '.join(map(str, BLOCK_SCALED))} with {BLOCK_SCALE}",
                 )
             elif scale.data is not None and (
                 count is None

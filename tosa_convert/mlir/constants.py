@@ -94,11 +94,16 @@ def _view(address: int, length: int, owner: object) -> memoryview:
 
 def _chunks(bindings: Bindings, operation: Any) -> list[Any]:
     """The chunks of an operation's bytecode: views of MLIR's memory where that can be had."""
+    # MLIR crashes on an operation whose result has several uses, because it wants to number the users,
+    # which are not part of what it writes. A copy has none; it shares the attributes, so the data too.
+    # False: not inserted anywhere, whatever insertion point the caller is at.
+    copy = operation.clone(False)
+    copy = getattr(copy, "operation", copy)
     api = _c_api(bindings)
     if api is not None:
         spans: list[tuple[int, int]] = []
         callback = _WRITE(lambda text, _: spans.append((text.data or 0, text.length)))
-        api.write_bytecode(_handle(operation), callback, None)
+        api.write_bytecode(_handle(copy), callback, None)
         # Only the data outlives the call, so only it may be looked at: by address, not by content.
         return [_Span(address, length, operation) for address, length in spans]
 
@@ -110,7 +115,7 @@ def _chunks(bindings: Bindings, operation: Any) -> list[Any]:
             self.parts.append(part)
 
     sink = Sink()
-    operation.write_bytecode(sink)
+    copy.write_bytecode(sink)
     return sink.parts
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator
 from typing import Final, Literal
 
-from tosa_convert.errors import Finding, TosaConvertError
+from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.mlir.bindings import Bindings, installed
 from tosa_convert.mlir.locations import unquote
 
@@ -103,3 +105,26 @@ def _others(bindings: Bindings) -> str:
     """Which other bindings there are to try."""
     names = [name for name in installed() if name != bindings.package]
     return f" (installed: {', '.join(f'--bindings {name}' for name in names)})" if names else ""
+
+
+#: What the bindings' RuntimeError says when they cannot make a Python string of what MLIR holds.
+_NOT_UNICODE: Final = "str_from_cstr"
+
+
+@contextlib.contextmanager
+def refused_unless_utf8() -> Iterator[None]:
+    """Turn the bindings' refusal of text that is not UTF-8 into a finding.
+
+    Such text gets into modules, and from there into MLIR's messages, through damaged bytecode.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if _NOT_UNICODE not in str(error):
+            raise
+        raise fail(
+            "malformed-mlir",
+            "",
+            "a name, location or message of the module is not UTF-8",
+            "the bytecode is damaged; write it again",
+        ) from None

@@ -92,13 +92,13 @@ class ConstantReader:
         try:
             if isinstance(attribute, ir.DenseElementsAttr):
                 data = constants.dense(self.bindings, operation, attribute, stored, count)
-                data = self.narrowing.convert(data, dtype)
+                data = self.narrowing.convert(data, dtype, operation)
                 data.padding = _padding(data)
                 return data
             text = str(attribute)
             if text.startswith("dense_resource<"):
                 data = constants.resource(self.bindings, operation, stored, count)
-                data = self.narrowing.convert(data, dtype)
+                data = self.narrowing.convert(data, dtype, operation)
                 if self.pad_resources:
                     data.padding = _padding(data)
                 return data

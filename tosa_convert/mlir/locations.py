@@ -91,7 +91,11 @@ def unquote(text: str) -> str:
 def quote(raw: bytes) -> str:
     """A string as MLIR quotes it: printable ASCII as it is, all other bytes in hexadecimal."""
     escaped = (
-        "\\\\" if byte == 0x5C else chr(byte) if 32 <= byte < 127 and byte != 0x22 else f"\\{byte:02X}"
+        "\\\\"
+        if byte == 0x5C
+        else chr(byte)
+        if 32 <= byte < 127 and byte != 0x22
+        else f"\\{byte:02X}"
         for byte in raw
     )
     return '"' + "".join(escaped) + '"'

@@ -7,7 +7,7 @@ reported, and a value that does not fit stops it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -65,6 +65,7 @@ class Narrowing:
         One beyond every narrower value (frontends write the largest number for "none") becomes the
         last of them, which bounds the same. OverflowError if nothing lies within the bound.
         """
+        narrow: Any
         lowest: Any
         highest: Any
         if kind == "i64":
@@ -72,11 +73,12 @@ class Narrowing:
         else:
             with np.errstate(over="ignore"):
                 narrow = np.float32(value)
-            lowest, highest = np.finfo(np.float32).min, np.finfo(np.float32).max
+            limits = np.finfo(np.float32)
+            lowest, highest = float(limits.min), float(limits.max)
             if not np.isfinite(value):
                 return narrow
             if np.isfinite(narrow):
-                self.rounded_bounds += narrow != value
+                self.rounded_bounds += float(narrow) != float(value)
                 return narrow
         if lowest <= value <= highest:
             return narrow
@@ -85,18 +87,28 @@ class Narrowing:
         self.saturated += 1
         return highest if upper else lowest
 
-    def convert(self, data: Constant, target: DType) -> Constant:
-        """The constant in the narrower type; OverflowError names the first element that overflows."""
+    def convert(self, data: Constant, target: DType, operation: Any) -> Constant:
+        """The data of a constant operation in the narrower type.
+
+        OverflowError names the first element that does not fit.
+        """
         if data.dtype is target:
             return data
-        wide = np.frombuffer(data.buffer, "<i8" if data.dtype is INT64 else "<f8")
+        whole = data.dtype is INT64
+        wide = np.frombuffer(data.buffer, "<i8" if whole else "<f8")
         with np.errstate(over="ignore"):
-            narrow = wide.astype("<i4" if data.dtype is INT64 else "<f4")
-        if data.dtype is INT64:
+            narrow = wide.astype("<i4" if whole else "<f4")
+        if whole:
             lost = narrow != wide
         else:
             lost = np.isfinite(wide) & ~np.isfinite(narrow)
-            self.rounded += int((np.isfinite(wide) & (narrow != wide)).sum())
+            self.rounded += int((np.isfinite(wide) & ~lost & (narrow != wide)).sum())
+        if lost.any():
+            moved = lost & _BEYOND[_use(operation)](wide)
+            limits = np.iinfo("<i4") if whole else np.finfo("<f4")
+            narrow[moved] = np.where(wide[moved] > 0, limits.max, limits.min)
+            self.saturated += int(moved.sum())
+            lost &= ~moved
         if lost.any():
             index = int(lost.argmax())
             raise OverflowError(
@@ -115,4 +127,23 @@ class Narrowing:
         if self.rounded_bounds:
             yield f"narrowing f64 to f32 rounded {self.rounded_bounds} bounds of CLAMP"
         if self.saturated:
-            yield f"narrowing moved {self.saturated} bounds of CLAMP to the last number of the type"
+            yield f"narrowing moved {self.saturated} bounds beyond the type to its last number"
+
+
+def _use(operation: Any) -> str:
+    """The one operator that uses a constant, or "" if there are others, or none."""
+    users = {
+        getattr(use.owner, "operation", use.owner).name
+        for result in operation.results
+        for use in result.uses
+    }
+    return users.pop() if len(users) == 1 and users <= _BEYOND.keys() else ""
+
+
+#: Operator -> whether elements of its operand bound nothing that the narrower type holds: frontends
+#: write "no more than the largest number" for "unbounded".
+_BEYOND: Final[dict[str, Callable[[Any], Any]]] = {
+    "tosa.minimum": lambda wide: wide > 0,
+    "tosa.maximum": lambda wide: wide < 0,
+    "": lambda wide: np.zeros(wide.shape, bool),
+}

@@ -9,12 +9,13 @@ from typing import Any, Final
 from tosa_convert.errors import fail
 from tosa_convert.files import Sink
 from tosa_convert.mlir.bindings import Bindings
-from tosa_convert.mlir.diagnostics import diagnostics, form_of
+from tosa_convert.mlir.diagnostics import diagnostics, form_of, refused_unless_utf8
 
 #: Bytes of a file that are looked at to tell how it is written.
 _HEAD: Final = 1 << 16
 
 
+@refused_unless_utf8()
 def parse(bindings: Bindings, context: Any, data: memoryview, path: str = "") -> Any:
     """The module in `data`; where it is a file's content, MLIR maps the file at `path` itself.
 

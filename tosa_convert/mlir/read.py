@@ -35,7 +35,7 @@ from tosa_convert.graph.verify import attribute_problem
 from tosa_convert.graph.versions import BY_NAME, V1_1_DRAFT, lowest_version, spelled
 from tosa_convert.mlir.attributes import AttributeReader, BadAttribute
 from tosa_convert.mlir.bindings import Bindings, bindings_of
-from tosa_convert.mlir.diagnostics import diagnostics, plain_location
+from tosa_convert.mlir.diagnostics import diagnostics, plain_location, refused_unless_utf8
 from tosa_convert.mlir.filling import ARITH_CONSTANT, ConstantReader
 from tosa_convert.mlir.kept import NAME_ATTRIBUTE, REGIONS_ATTRIBUTE, VERSION_ATTRIBUTE
 from tosa_convert.mlir.locations import LocationReader
@@ -74,6 +74,7 @@ _MEANINGFUL_WHEN_TRUE: Final = {("CAST", "input_unsigned")}
 log = logging.getLogger("tosa_convert")
 
 
+@refused_unless_utf8()
 def read(
     module_or_func: Any,
     *,

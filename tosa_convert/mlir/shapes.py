@@ -39,7 +39,8 @@ def resolve(
         operation = getattr(parent, "operation", parent)
     ir = bindings.ir
     with operation.context, operation.location:
-        copy = operation.clone()
+        # False: not inserted, even where the caller stands at an insertion point.
+        copy = operation.clone(False)
         copy = getattr(copy, "operation", copy)
         (function,), _, _ = select(copy, name)
         _set_arguments(bindings, function, shapes)

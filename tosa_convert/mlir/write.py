@@ -33,6 +33,7 @@ from tosa_convert.graph.opset import (
     VARIABLE_WRITE,
     OperatorSpec,
 )
+from tosa_convert.graph.opset import operator as operator_spec
 from tosa_convert.graph.verify import verify
 from tosa_convert.graph.versions import lowest_version, spell
 from tosa_convert.mlir.attributes import AttributeWriter
@@ -59,6 +60,8 @@ OPERATORS_FREE: Final = 100_000
 #: Strictest alignment of a resource that MLIR's bytecode can carry, in bytes.
 MAX_ALIGN: Final = 16
 
+#: IREE 3.13 takes multipliers and shifts that are resources for zeros, without a word.
+_RESCALE: Final = operator_spec("RESCALE")
 _BOOL: Final = dtype("BOOL")
 _MXINT8: Final = dtype("MXINT8")
 
@@ -106,6 +109,8 @@ class _Writer:
         self.namer = Namer()
         #: Whether operators get their path in the graph as their location.
         self.by_path = False
+        #: Names in the current block of constants that compilers look into and so must be dense.
+        self.folded: set[str] = set()
         #: Variable symbols by the name of their tensor.
         self.symbols: dict[str, str] = {}
 
@@ -120,10 +125,10 @@ class _Writer:
             operation.attributes["tosa.fbs_version"] = self.attributes.string(stamp)
             if self.retain and version > lowest_version(graph):
                 operation.attributes[VERSION_ATTRIBUTE] = self.attributes.string(spell(version))
-            with ir.InsertionPoint(module.body):
-                self.declare_variables()
-                self.function(graph.regions[0])
             try:
+                with ir.InsertionPoint(module.body):
+                    self.declare_variables()
+                    self.function(graph.regions[0])
                 operation.verify()
             except ir.MLIRError as error:
                 refusal = diagnostics(self.bindings, error, "module")
@@ -301,6 +306,12 @@ class _Writer:
                 self.symbols[tensor.name] = tensor.variable_name or tensor.name
         # Advance the counters as reading would, to see which names need not be kept.
         outputs = set(block.outputs)
+        self.folded = {
+            name
+            for operator in block.operators
+            if operator.spec is _RESCALE
+            for name in operator.inputs[1:]
+        }
         nested: list[tuple[Operator, Any]] = []
         create, location = self.ir.Operation.create, self.location
         with ir.InsertionPoint(body):
@@ -429,7 +440,7 @@ class _Writer:
             assert tensor.scale.data is not None
             return self.block_scaled(tensor, data, tensor.scale.data)
         shared = self.constants == "resource" or (
-            self.constants == "auto" and data.nbytes > DENSE_BYTES
+            self.constants == "auto" and data.nbytes > DENSE_BYTES and name not in self.folded
         )
         if shared and data.is_view and not data.dtype.is_packed and data.dtype is not _BOOL:
             uniform = data.nbytes <= SPLAT_BYTES and data.uniform() is not None

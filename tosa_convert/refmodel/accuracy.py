@@ -162,8 +162,6 @@ _ULPS: Final = {
     "ERF": 5.0,
     "RECIPROCAL": 1.0,
     "RSQRT": 2.0,
-    "CAST": 1.0,
-    "CAST_FROM_BLOCK_SCALED": 1.0,
 }
 #: Operators that only move elements: what is allowed for an operand is allowed for the result.
 MOVES: Final = frozenset(
@@ -199,9 +197,9 @@ def rule_of(block: Block, operator: Operator, output: str) -> Rule | None:
     kind = result.dtype.name
     if name in ("ADD", "SUB", "MUL"):
         return Rule("ulp", 1.0 if kind == "BF16" else 0.5)
-    if name == "CAST_TO_BLOCK_SCALED" or (name == "CAST" and result.scale is not None):
-        return None  # values and scales are judged together
-    if name == "CAST" and block.tensors[operator.inputs[0]].scale is None:
+    if name == "CAST" or "CAST_" in name:
+        if name != "CAST" or result.scale or block.tensors[operator.inputs[0]].scale:
+            return None  # values and scales are judged together, by a rule that is not here
         return Rule("ulp", 0.5, lower=1.0)
     if name in _ULPS:
         return Rule("ulp", _ULPS[name])

@@ -125,7 +125,7 @@ def bisect(
     """Find the first operator of the main block that the backend computes otherwise.
 
     inputs: an array for each input, as `match` returns them.
-    batch_bytes: bytes of golden tensors held at a time.
+    batch_bytes: bytes of tensors held at a time, golden and the backend's together.
     Raises TosaConvertError if the reference model or the backend does not run.
     """
     search = _Search(graph, inputs, tolerances or Tolerances(), timeout)
@@ -184,7 +184,8 @@ class _Search:
 
     def runner(self, backend: Runner, limit: int) -> Bisection:
         """For backends that compute."""
-        for golden in self.batches(limit, ["*"]):
+        # Half for the golden tensors, half for the backend's; both go before the next batch comes.
+        for golden in self.batches(limit // 2, ["*"]):
             names = [name for name in golden if name in self.computed]
             found = backend.compute(self.graph, names, self.inputs, [])
             # What the rules of single operators judge is looked at below; here is only suspicion.
@@ -195,7 +196,10 @@ class _Search:
                     backend.name,
                     f"it gave no {missing[0]!r} although asked for it",
                 )
-            for suspect in self.compare(golden, found):
+            suspects = self.compare(golden, found)
+            golden.clear()
+            found.clear()
+            for suspect in suspects:
                 index = self.producers[suspect.name.removesuffix("/scale")]
                 case = self.alone(backend, index)
                 if not case.comparison.ok:
@@ -282,7 +286,9 @@ class _Search:
                 "only outputs are recorded; intermediates would narrow it down"
             )
         for golden in self.batches(limit, [_literally(name) for name in names]):
-            for suspect in self.compare(golden, recorded):
+            suspects = self.compare(golden, recorded)
+            golden.clear()
+            for suspect in suspects:
                 name = suspect.name.removesuffix("/scale")
                 indices, case = self.between(name, recorded)
                 if not case.comparison.ok:
@@ -297,7 +303,7 @@ class _Search:
         if backend.steps:
             golden: dict[str, Array] = {}
             for batch in self.batches(1 << 62, ["*"]):
-                golden.update(batch)
+                golden.update(batch)  # all at once: an aligned tensor may be anywhere
             aligned = align(self.graph, golden, backend.steps)
             self.result.notes.append(
                 f"{len(aligned)} of {len(backend.steps)} results of {backend.name}'s operators were "

@@ -1,0 +1,397 @@
+"""A campaign of mutated inputs: `python fuzz/campaign.py --seconds 60 --seed 1`.
+
+Worker processes run inputs in a loop; this process watches them. Before each input a worker notes its
+number and its processor time in shared memory, and after it the outcome, so that a crash or a hang
+costs one input, is counted, and is kept. Input number i of a seed is the same on every machine.
+
+    python fuzz/campaign.py --seconds 60                      short, for CI
+    python fuzz/campaign.py --inputs 1000000 --state DIR      long; run again to go on where it stopped
+    python fuzz/campaign.py --show tosa --seed 1 --index 77   write that input to standard output
+
+Exits with 1 if there was a crash, a hang, an exception that is not a TosaConvertError, or too much
+memory. What MLIR's own parser does to us on its own files is counted apart (see SECURITY.md).
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import json
+import mmap
+import os
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import targets  # noqa: E402
+
+from tosa_convert.errors import CODES  # noqa: E402
+
+#: Peak memory that an input may cost: for any, and for each of its bytes.
+MEMORY_FREE: Final = 64 << 20
+MEMORY_PER_BYTE: Final = 8
+#: Address space of a worker, so that a mistake of ours does not take the machine with it.
+ADDRESS_SPACE: Final = 12 << 30
+#: Seconds after which a worker that uses no processor time is waiting for something.
+WAIT_AFTER: Final = 60.0
+#: Inputs that a worker runs at most before a fresh one takes over.
+SLICE: Final = 100_000
+#: Inputs of a kind that are kept for each target.
+KEPT: Final = 20
+
+#: Outcomes, one byte an input.
+_CODES: Final = sorted(CODES)
+_NONE, _ACCEPTED, _FOREIGN, _FIRST_CODE = 0, 1, 2, 3
+#: Shared memory: number of the input that runs, processor seconds when it began, peak KiB, then outcomes.
+_HEAD: Final = struct.Struct("<qdq")
+
+
+@dataclass
+class Tally:
+    """What happened to the inputs of one target."""
+
+    inputs: int = 0
+    next: int = 0
+    outcomes: collections.Counter[str] = field(default_factory=collections.Counter)
+    crashes: collections.Counter[str] = field(default_factory=collections.Counter)
+    hangs: int = 0
+    foreign: int = 0
+    memory: int = 0
+    #: Most MiB that a worker took beyond what it had when it was ready.
+    worst: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def bad(self) -> int:
+        return sum(self.crashes.values()) + self.hangs + self.foreign + self.memory
+
+
+class Shared:
+    """The notes of one worker."""
+
+    def __init__(self, path: Path, *, create: bool) -> None:
+        size = _HEAD.size + SLICE
+        if create:
+            path.write_bytes(bytes(size))
+        with open(path, "r+b") as file:
+            self.map = mmap.mmap(file.fileno(), size)
+
+    def note(self, index: int, seconds: float, peak: int) -> None:
+        _HEAD.pack_into(self.map, 0, index, seconds, peak)
+
+    def noted(self) -> tuple[int, float, int]:
+        index, seconds, peak = _HEAD.unpack_from(self.map, 0)
+        return index, seconds, peak
+
+
+# -- the worker -------------------------------------------------------------------------------
+
+
+def status_kib(name: str) -> int:
+    """A number of /proc/self/status, or of getrusage where there is none."""
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        return int(Path("/proc/self/status").read_text().split(f"{name}:")[1].split()[0])
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def peak_kib() -> int:
+    """Most memory that this process had since `forget_peak`."""
+    return status_kib("VmHWM")
+
+
+def memory_kib() -> int:
+    """Memory that this process has."""
+    return status_kib("VmRSS")
+
+
+def forget_peak() -> bool:
+    """Start to measure the peak anew; False where the system cannot."""
+    try:
+        with open("/proc/self/clear_refs", "w") as file:
+            file.write("5")
+    except OSError:
+        return False
+    return True
+
+
+def work(options: argparse.Namespace) -> None:
+    """Run inputs until the time is over; everything is told through shared memory and files."""
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    folders = [Path(folder) for folder in options.corpus]
+    scratch = Path(options.scratch)
+    shared = Shared(scratch / "shared", create=False)
+    target = targets.make(options.worker, folders, scratch / options.worker)
+    failures = Path(options.failures)
+    target.run(target.input(options.seed, options.first))  # what is imported lazily
+    base = memory_kib()
+    worst = 0
+    started = time.monotonic()
+    for offset in range(min(SLICE, options.count)):
+        if time.monotonic() - started > options.slice:
+            break
+        index = options.first + offset
+        data = target.input(options.seed, index)
+        shared.note(index, time.process_time(), worst)
+        measured = forget_peak()
+        before = memory_kib()
+        try:
+            outcome = target.run(data)
+            value = _ACCEPTED if outcome == targets.ACCEPTED else _CODES.index(outcome) + _FIRST_CODE
+        except Exception:  # whatever it is, it is what we are looking for
+            value = _FOREIGN
+            keep(failures, options, "foreign", index, target, data, traceback.format_exc())
+        # Without a peak for each input, what a worker took since it was ready stands for it.
+        peak = max(0, peak_kib() - (before if measured else base))
+        worst = max(worst, peak)
+        limit = (MEMORY_FREE + MEMORY_PER_BYTE * target.size(data)) >> 10
+        if peak > limit:
+            text = f"{peak} KiB for {target.size(data)} bytes"
+            keep(failures, options, "memory", index, target, data, text)
+            base = memory_kib()
+        shared.map[_HEAD.size + offset] = value
+        shared.note(index + 1, time.process_time(), worst)
+
+
+def keep(
+    failures: Path,
+    options: argparse.Namespace,
+    kind: str,
+    index: int,
+    target: targets.Target,
+    data: Any,
+    text: str,
+) -> None:
+    """Keep an input and what it did."""
+    stem = failures / f"{options.worker}-{options.seed}-{index}.{kind}"
+    (stem.parent / f"{stem.name}.txt").write_text(f"{text}\n{targets.described(data)}\n")
+    if len(list(failures.glob(f"{options.worker}-*.{kind}"))) < KEPT:
+        target.save(data, stem)
+
+
+# -- the watcher ------------------------------------------------------------------------------
+
+
+def processor_seconds(process: int) -> float:
+    """Processor time of another process; where that cannot be had, the clock."""
+    try:
+        rows = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return time.monotonic()
+    return (int(rows[11]) + int(rows[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Run:
+    """One worker and what it has done so far."""
+
+    def __init__(self, name: str, tally: Tally, options: argparse.Namespace, seconds: float) -> None:
+        self.name, self.tally, self.options = name, tally, options
+        self.first = tally.next
+        self.started = time.monotonic()
+        self.scratch = Path(tempfile.mkdtemp(prefix="fuzz-", dir=options.scratch))
+        self.shared = Shared(self.scratch / "shared", create=True)
+        self.shared.note(-1, 0.0, 0)
+        left = options.inputs - total(options.tallies) if options.inputs else SLICE
+        command = [sys.executable, __file__, "--worker", name, "--seed", str(options.seed)]
+        command += ["--first", str(self.first), "--count", str(max(1, min(SLICE, left)))]
+        command += ["--slice", str(seconds), "--failures", str(options.failures)]
+        command += ["--scratch", str(self.scratch)]
+        command += [part for folder in options.corpus for part in ("--corpus", str(folder))]
+        self.log = open(self.scratch / "log", "wb")  # noqa: SIM115 - closed with the run
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log
+        )
+        self.seen, self.seen_at = -1, time.monotonic()
+
+    def hangs(self) -> bool:
+        index, since, _ = self.shared.noted()
+        now = time.monotonic()
+        if index < 0 or index != self.seen:
+            self.seen, self.seen_at = index, now
+            return index < 0 and now - self.started > 4 * WAIT_AFTER
+        if now - self.seen_at > WAIT_AFTER:
+            return True
+        used = processor_seconds(self.process.pid) - since
+        return used > targets.Target.hang_after and now - self.seen_at > targets.Target.hang_after
+
+    def finish(self, *, hung: bool) -> None:
+        """Count what the worker did, and what became of it."""
+        if hung:
+            self.process.kill()
+        status = self.process.wait()
+        index, _, peak = self.shared.noted()
+        self.log.close()
+        tally = self.tally
+        if index < 0:
+            sys.stderr.write((self.scratch / "log").read_text(errors="replace")[-2000:])
+            raise SystemExit(f"{self.name}: the worker did not start ({status})")
+        done = index - self.first
+        for value in self.shared.map[_HEAD.size : _HEAD.size + done]:
+            if value == _FOREIGN:
+                tally.foreign += 1
+            else:
+                name = targets.ACCEPTED if value == _ACCEPTED else _CODES[value - _FIRST_CODE]
+                tally.outcomes[name] += 1
+        tally.inputs += done
+        tally.next = index
+        tally.worst = max(tally.worst, peak / 1024)
+        tally.seconds += time.monotonic() - self.started
+        tally.memory = len(list(self.options.failures.glob(f"{self.name}-*.memory.txt")))
+        if hung or status:
+            # The input that was running, which has no outcome.
+            tally.inputs += 1
+            tally.next = index + 1
+            kind = "hang" if hung else signal.Signals(-status).name if status < 0 else f"exit {status}"
+            if hung:
+                tally.hangs += 1
+            else:
+                tally.crashes[kind] += 1
+            log = (self.scratch / "log").read_text(errors="replace")[-4000:]
+            note = self.options.failures / f"{self.name}-{self.options.seed}-{index}.{kind}.txt"
+            note.write_text(f"{kind}\n{log}")
+        for path in sorted(self.scratch.rglob("*"), reverse=True):
+            with contextlib.suppress(OSError):
+                path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+        with contextlib.suppress(OSError):
+            self.scratch.rmdir()
+
+
+def total(tallies: dict[str, Tally]) -> int:
+    return sum(tally.inputs for tally in tallies.values())
+
+
+def load_state(path: Path, names: list[str]) -> dict[str, Tally]:
+    """The tallies of an earlier run, and empty ones."""
+    tallies = {name: Tally() for name in names}
+    if path.exists():
+        for name, row in json.loads(path.read_text()).items():
+            row["outcomes"] = collections.Counter(row["outcomes"])
+            row["crashes"] = collections.Counter(row["crashes"])
+            tallies[name] = Tally(**row)
+    return tallies
+
+
+def save_state(path: Path, tallies: dict[str, Tally]) -> None:
+    beside = path.with_suffix(".part")
+    beside.write_text(json.dumps({name: vars(tally) for name, tally in tallies.items()}, indent=1))
+    beside.replace(path)
+
+
+def campaign(options: argparse.Namespace) -> int:
+    """Run the campaign; the exit code."""
+    names = options.targets.split(",") if options.targets else targets.available()
+    state = Path(options.state or tempfile.mkdtemp(prefix="fuzz-state-"))
+    options.failures = state / "failures"
+    options.failures.mkdir(parents=True, exist_ok=True)
+    tallies = options.tallies = load_state(state / f"{options.seed}.json", names)
+    shares = {name: targets.TARGETS[name][1] for name in names}
+    turn = max(3.0, min(options.turn, options.seconds * options.workers / len(names) / 2))
+    deadline = time.monotonic() + options.seconds
+    runs: list[Run] = []
+    spent = dict.fromkeys(names, 0.0)
+    try:
+        while True:
+            left = deadline - time.monotonic()
+            over = left < 1 or (options.inputs and total(tallies) >= options.inputs)
+            while not over and len(runs) < options.workers:
+                busy = {run.name for run in runs}
+                free = [name for name in names if name not in busy]
+                if not free:
+                    break
+                name = min(free, key=lambda name: spent[name] / shares[name])
+                seconds = min(turn, max(1.0, left - 1))
+                spent[name] += seconds
+                runs.append(Run(name, tallies[name], options, seconds))
+            if not runs:
+                break
+            time.sleep(0.1)
+            for run in list(runs):
+                hung = run.process.poll() is None and run.hangs()
+                if hung or run.process.poll() is not None:
+                    runs.remove(run)
+                    run.finish(hung=hung)
+                    save_state(state / f"{options.seed}.json", tallies)
+    finally:
+        for run in runs:
+            run.process.kill()
+            run.process.wait()
+    report(tallies, state)
+    ours = [name for name in names if not targets.TARGETS[name][0].parses_with_mlir]
+    foreign = sum(tallies[name].foreign + tallies[name].memory for name in names)
+    return 1 if foreign or any(tallies[name].bad for name in ours) else 0
+
+
+def report(tallies: dict[str, Tally], state: Path) -> None:
+    """Print what happened."""
+    head = ("target", "inputs", "accepted", "refused", "crashes", "hangs", "foreign", "memory")
+    print(" | ".join(head), "| worst MiB | inputs/s")
+    for name, tally in tallies.items():
+        accepted = tally.outcomes[targets.ACCEPTED]
+        refused = sum(tally.outcomes.values()) - accepted
+        crashes = sum(tally.crashes.values())
+        cells = (name, tally.inputs, accepted, refused, crashes, tally.hangs, tally.foreign)
+        rate = tally.inputs / tally.seconds if tally.seconds else 0.0
+        print(" | ".join(map(str, cells)), f"| {tally.memory} | {tally.worst:.0f} | {rate:.0f}")
+        if tally.crashes:
+            print("   ", ", ".join(f"{kind}: {n}" for kind, n in tally.crashes.most_common()))
+    print(f"total {total(tallies)} inputs")
+    codes: collections.Counter[str] = collections.Counter()
+    for tally in tallies.values():
+        codes += tally.outcomes
+    print("outcomes:", ", ".join(f"{code} {count}" for code, count in codes.most_common()))
+    failures = sorted(path.name for path in (state / "failures").iterdir())
+    if failures:
+        print(f"{len(failures)} files in {state / 'failures'}, such as {', '.join(failures[:5])}")
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=60.0, help="of all (default 60)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--inputs", type=int, default=0, help="stop after so many, earlier runs included")
+    parser.add_argument("--targets", default="", help=f"of {', '.join(targets.TARGETS)}")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--turn", type=float, default=30.0, help="seconds a worker runs at most")
+    parser.add_argument("--state", default="", help="folder of counts and failures, to go on later")
+    parser.add_argument("--corpus", action="append", default=[], help="folders of .tosa files")
+    parser.add_argument("--scratch", default="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    parser.add_argument("--show", default="", metavar="TARGET", help="write input --index of a target")
+    parser.add_argument("--index", type=int, default=0)
+    for name in ("--worker", "--failures"):
+        parser.add_argument(name, default="", help=argparse.SUPPRESS)
+    for name in ("--first", "--count"):
+        parser.add_argument(name, type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--slice", type=float, default=0.0, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    options.corpus = options.corpus or [str(targets.CORPUS)]
+    if options.worker:
+        work(options)
+        return 0
+    if options.show:
+        scratch = Path(tempfile.mkdtemp(prefix="fuzz-show-"))
+        target = targets.make(options.show, [Path(f) for f in options.corpus], scratch)
+        data = target.input(options.seed, options.index)
+        if isinstance(data, bytes):
+            sys.stdout.buffer.write(data)
+        else:
+            target.save(data, scratch / "input")
+            print(scratch / "input", targets.described(data))
+        return 0
+    return campaign(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
