@@ -288,8 +288,6 @@ def drain(pieces: Any) -> bytes:
     return b"".join(parts)
 
 
-
-
 #: Name -> what makes it, and its share of a campaign's time.
 TARGETS: Final[dict[str, tuple[Callable[..., Target], float]]] = {
     "tosa": (Flatbuffer, 4.0),
@@ -324,5 +322,3 @@ def make(name: str, folders: list[Path], scratch: Path) -> Target:
 def described(data: Any) -> str:
     """An input that is no file, for a report."""
     return json.dumps({"special": data[2], "accept": data[3]}) if isinstance(data, tuple) else ""
-
-

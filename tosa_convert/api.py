@@ -516,6 +516,13 @@ def import_tosa_func_from_flatbuffer(
         return write(graph, bindings, context, names=names, constants=constants)
 
 
+def new_context(bindings: str = "") -> Any:
+    """An MLIR context of the bindings called `bindings`, or of the first installed."""
+    from tosa_convert.mlir.bindings import default_bindings
+
+    return default_bindings(bindings).new_context()
+
+
 def refuse_same_file(source: PathLike, target: PathLike) -> None:
     """Raise TosaConvertError("would-overwrite-input") if both are one file."""
     if same_file(source, target):

@@ -223,8 +223,8 @@ def _replace(
     beside = target.parent / f".{target.name[:_NAME_CHARACTERS]}.{os.urandom(6).hex()}.part"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     # Created with the permissions any new file gets here, so that a replacement is no surprise.
-    descriptor = os.open(beside, flags, 0o666)
     try:
+        descriptor = os.open(beside, flags, 0o666)
         with open(descriptor, "wb", buffering=0) as file:
             total = write_pieces(file, pieces, progress)
             if mode is not None and hasattr(os, "fchmod"):
@@ -237,11 +237,11 @@ def _replace(
         with contextlib.suppress(OSError):
             os.unlink(beside)
         raise
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
     return total
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the rename itself durable, where the system has such a thing."""
     if not hasattr(os, "O_DIRECTORY"):
         return

@@ -292,8 +292,16 @@ def _change_an_attribute(graph: tc.Graph) -> None:
     operator.attributes = {**operator.attributes, "local_bound": True}
 
 
-@pytest.mark.parametrize("form", ["m.tosa", "m.json", "m.mlir", "m.mlirbc", "npy/m.tosa"])
-@pytest.mark.parametrize("damage", [_flip_a_bit, _drop_an_output, _change_an_attribute])
+@pytest.mark.parametrize(
+    ("form", "damage"),
+    [
+        (form, damage)
+        for form in ("m.tosa", "m.json", "m.mlir", "m.mlirbc", "npy/m.tosa")
+        for damage in (_flip_a_bit, _drop_an_output, _change_an_attribute)
+        # What is written there holds no weights.
+        if (form, damage) != ("npy/m.tosa", _flip_a_bit)
+    ],
+)
 def test_verify_catches_a_corrupted_write_and_leaves_the_old_file(
     form: str,
     damage: Any,
@@ -313,8 +321,6 @@ def test_verify_catches_a_corrupted_write_and_leaves_the_old_file(
     rendered = api.render
 
     def damaged(written: tc.Graph, *arguments: Any, **options: Any) -> Any:
-        if damage is _flip_a_bit and weights == "npy":
-            pytest.skip("the weights are not in what is written here")
         # Damage a copy: the graph that was given must stay what it is compared with.
         copy = tc.load(bytes_of(rendered(graph, "tosa")))
         damage(copy)

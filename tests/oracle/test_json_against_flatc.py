@@ -310,7 +310,7 @@ BOTH_READ = [
     ('"outputs": ["b"]}]}]', '"outputs": ["b",],},],},]'),
     ("{\n", "\ufeff{\n"),
     ("{\n", "{ // comment\r /* and */\n"),
-    ("]\n}", '], "compatibility": {"features": 18446744073709551615}}'),
+    ("]\n}", '], "compatibility": {"features": 2}}'),
     ("]\n}", '], "software_version": null, }// end'),
 ]
 

@@ -136,7 +136,7 @@ class _Builder:
         if data:
             count = made.element_count()
             assert count is not None
-            made.data = draw(constants(row, count))
+            made.data = draw(constants(made.dtype, count))
         if variable:
             made.variable = True
             made.variable_name = draw(st.one_of(st.just(""), texts))

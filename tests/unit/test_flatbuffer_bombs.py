@@ -58,7 +58,13 @@ def one_shape_in_many_tensors() -> bytes:
 
 def one_list_of_numbers_in_many_operators() -> bytes:
     attribute = {"perms": [0] * 50_000}
-    row = {"op": 61, "attribute_type": 61, "attribute": attribute, "inputs": ["x"], "outputs": ["x"]}
+    row = {
+        "op": 61,
+        "attribute_type": 61,
+        "attribute": attribute,
+        "inputs": ["x"],
+        "outputs": ["x"],
+    }
     return file({"operators": [row] * 20_000, "tensors": [{"name": "x", "type": 7}]})
 
 

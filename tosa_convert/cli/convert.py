@@ -161,10 +161,8 @@ class _SharedContext:
 
     def for_bytes(self, count: int) -> Any:
         """A context to parse a file of `count` bytes in."""
-        from tosa_convert.mlir.bindings import default_bindings
-
         if self.context is None or self.given + count > CONTEXT_BYTES:
-            self.context = default_bindings(self.bindings).new_context()
+            self.context = api.new_context(self.bindings)
             self.given = 0
         self.given += count
         return self.context

@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import logging
 import os
+import signal
 import sys
 import traceback
 from typing import NoReturn
@@ -21,6 +22,8 @@ from tosa_convert.version import __version__
 
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
+#: What a shell adds the number of a signal to.
+EXIT_SIGNAL = 128
 _ISSUES = "please report it with the command and, if you can share it, the input"
 
 #: Verb -> the module that has it, under the verb's name. Imported when the verb is used.
@@ -78,6 +81,8 @@ def run(command: click.Command, arguments: list[str] | None = None) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
+    except _Terminated as asked:
+        return EXIT_SIGNAL + asked.number
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
     except BrokenPipeError:
@@ -106,6 +111,22 @@ def _start() -> None:
     # numpy's linear algebra starts a thread for each core when it is imported, and nothing here
     # uses any: half of the import's time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # By default these end the process where it stands, and what it was writing would stay behind.
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _terminated)
+
+
+class _Terminated(BaseException):
+    """Somebody asked the process to end."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def _terminated(number: int, frame: object) -> NoReturn:
+    raise _Terminated(number)
 
 
 def _leave(code: int) -> NoReturn:

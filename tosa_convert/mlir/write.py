@@ -464,6 +464,8 @@ class _Writer:
 
     def dense(self, name: str, kind: Any, data: Constant) -> Any:
         """A dense attribute; the data is copied into the context."""
+        if data.count == 0:
+            return self.ir.Attribute.parse(f"dense<> : {kind}", self.context)
         if data.dtype is _MXINT8:
             # The dialect spells these elements as strings.
             elements = [f'"0x{byte:X}"' for byte in data.elements().reshape(-1).tolist()]

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from tosa_convert.errors import fail
-from tosa_convert.files import file_error
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.files import file_error, sync_folder
 from tosa_convert.weights import manifest
 
 #: Smaller files are read, larger ones mapped: a mapping takes a page and a system call or two.
@@ -29,6 +29,11 @@ _FLAGS: Final = (
     # A pipe of that name must not keep us waiting for its writer.
     | getattr(os, "O_NONBLOCK", 0)
 )
+
+#: Characters of a folder's name that the folder beside it repeats; each may take 4 bytes of 255.
+_NAME_CHARACTERS: Final = 32
+#: For renameat2: names are relative to the working directory, and are exchanged. For renamex_np.
+_HERE, _EXCHANGE, _DARWIN_SWAP = -100, 2, 2
 
 
 def files_to_map() -> int:
@@ -138,32 +143,62 @@ def _own_files(folder: Path) -> list[str]:
 def replacing(folder: Path) -> Iterator[Path]:
     """A new folder to fill, which takes the place of `folder` at the end, or leaves no trace.
 
-    Follows symbolic links. Raises TosaConvertError("foreign-folder") before anything is done, and
-    "file-error" for what the system refuses.
+    Where the system can, the two are exchanged in one step; else the old one is moved away first, and
+    moved back if the new one cannot follow. Follows symbolic links. Raises
+    TosaConvertError("foreign-folder") before anything is done, and "file-error" for what the system
+    refuses.
     """
     target = Path(os.path.realpath(folder))
     try:
-        old_files = _own_files(target) if os.path.lexists(target) else None
-        token = secrets.token_hex(6)
-        fresh = target.with_name(f".{target.name[:64]}.{token}.part")
-        old = target.with_name(f".{target.name[:64]}.{token}.old")
-        fresh.mkdir()
+        there = os.path.lexists(target)
+        old_files = _own_files(target) if there else []
+        stem = f".{target.name[:_NAME_CHARACTERS]}.{secrets.token_hex(6)}"
+        fresh, old = target.with_name(f"{stem}.part"), target.with_name(f"{stem}.old")
+        made = None
         try:
+            fresh.mkdir()
+            made = _identity(fresh)
             yield fresh
-            if old_files is None:
-                fresh.rename(target)
-            else:
-                _swap(fresh, target, old)
+            sync_folder(fresh)
+            _put(fresh, target, old, there=there)
         except BaseException:
-            shutil.rmtree(fresh, ignore_errors=True)
+            # An interrupt may come when the new folder is in place already.
+            if made is not None and _identity(target) == made:
+                _remove((fresh, old), old_files)
+            else:
+                if not os.path.lexists(target) and os.path.lexists(old):
+                    old.rename(target)
+                shutil.rmtree(fresh, ignore_errors=True)
             raise
-        if old_files is not None:
-            _remove(old, old_files)
+        try:
+            sync_folder(target.parent)
+        finally:
+            _remove((fresh, old), old_files)
     except OSError as error:
         raise file_error(folder, error, "written") from None
 
 
-def _swap(fresh: Path, target: Path, old: Path) -> None:
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What tells a folder from all others, whatever it is called."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _put(fresh: Path, target: Path, old: Path, *, there: bool) -> None:
+    """Put `fresh` in place of `target`; what was there is then called `fresh` or `old`."""
+    if not there:
+        try:
+            fresh.rename(target)
+            return
+        except OSError:
+            # Somebody else may have written it meanwhile.
+            if not target.is_dir():
+                raise
+    if _exchanged(fresh, target):
+        return
     target.rename(old)
     try:
         fresh.rename(target)
@@ -172,9 +207,30 @@ def _swap(fresh: Path, target: Path, old: Path) -> None:
         raise
 
 
-def _remove(folder: Path, files: list[str]) -> None:
-    """Remove what was seen to be ours; what has come since then stays, and so does the folder."""
-    with contextlib.suppress(OSError):
-        for name in files:
-            (folder / name).unlink()
-        folder.rmdir()
+def _exchanged(one: Path, other: Path) -> bool:
+    """Exchange two names in one step; False where the system or the file system cannot."""
+    import ctypes  # only where a folder is replaced
+
+    names = os.fsencode(one), os.fsencode(other)
+    try:
+        library = ctypes.CDLL(None)
+        if sys.platform == "darwin":
+            return bool(library.renamex_np(*names, _DARWIN_SWAP) == 0)
+        return bool(library.renameat2(_HERE, names[0], _HERE, names[1], _EXCHANGE) == 0)
+    except (AttributeError, OSError, TypeError):  # Windows, and systems of long ago
+        return False
+
+
+def _remove(folders: tuple[Path, ...], files: list[str]) -> None:
+    """Remove what was seen to be ours; what has come since then stays, and so does its folder."""
+    for folder in folders:
+        if not folder.is_dir():
+            continue
+        names = set(files)
+        with contextlib.suppress(TosaConvertError, OSError):
+            names.update(_own_files(folder))
+        for name in names:
+            with contextlib.suppress(OSError):
+                (folder / name).unlink()
+        with contextlib.suppress(OSError):
+            folder.rmdir()
