@@ -54,7 +54,7 @@ KEPT: Final = 20
 #: Outcomes, one byte an input.
 _CODES: Final = sorted(CODES)
 _NONE, _ACCEPTED, _FOREIGN, _FIRST_CODE = 0, 1, 2, 3
-#: Shared memory: number of the input that runs, processor seconds when it began, peak KiB, then outcomes.
+#: Shared memory: number of the running input, processor seconds when it began, peak KiB, then outcomes.
 _HEAD: Final = struct.Struct("<qdq")
 
 
