@@ -35,6 +35,7 @@ def test_the_table_has_every_operator_and_at_least_sixty_official_files(
 ) -> None:
     assert len(smallest) >= 60
     assert filled.files == len(smallest) + 2
+    assert filled.refused == {}
     assert {row.name for row in OPERATORS} - filled.operators == WITHOUT_CODE
 
 
@@ -54,6 +55,20 @@ def test_the_command_prints_the_counts_and_succeeds(
     assert "1 files, " in printed
     assert "49 cells" in printed
     assert "0 differences" in printed
+
+
+def test_a_file_that_mlir_refuses_is_told_and_stays_out_of_its_cells(
+    example: Path, tmp_path: Path, torch_mlir: Any
+) -> None:
+    graph = tc.load(example)
+    shape = next(s for s in graph.main.shapes.values() if s.values() == (1, 10))
+    shape.data = Constant(shape.data.dtype, 2, b"\1\0\0\0\0\0\0\0" * 2)  # type: ignore[union-attr]
+    tc.save(graph, tmp_path / "wrong.tosa")
+    found = table.run([example, tmp_path / "wrong.tosa"])
+    assert found.passed
+    assert list(found.refused) == [str(tmp_path / "wrong.tosa")]
+    assert [found.counts["JSON", column] for column in (".tosa", "bytecode")] == [2, 1]
+    assert not table.run([tmp_path / "wrong.tosa"]).passed
 
 
 def test_the_command_fails_where_there_is_nothing_to_compare(tmp_path: Path) -> None:

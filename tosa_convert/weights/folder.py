@@ -172,8 +172,10 @@ def replacing(folder: Path) -> Iterator[Path]:
             raise
         try:
             sync_folder(target.parent)
-        finally:
             _remove((fresh, old), old_files)
+        except BaseException:  # an interrupt, which comes once
+            _remove((fresh, old), old_files)
+            raise
     except OSError as error:
         raise file_error(folder, error, "written") from None
 
