@@ -37,9 +37,9 @@ def tokens_of(text: bytes) -> list[bytes]:
 
 
 def _number(token: bytes, random: Random) -> bytes:
-    value = random.choice(
-        [*INTERESTING, -1, -2, int(token) + 1 if token.lstrip(b"-").isdigit() else 5]
-    )
+    digits = token.lstrip(b"-")
+    near = int(digits) + 1 if digits.isdigit() and len(digits) < 30 else 5
+    value = random.choice([*INTERESTING, -1, -2, near])
     return str(value if random.random() < 0.8 else -value).encode()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Final, Literal
 
 from tosa_convert.errors import fail
@@ -28,6 +29,8 @@ MLIR_FORMATS: Final = frozenset({"mlir", "mlirbc"})
 
 _BYTECODE: Final = b"ML\xefR"
 _BOM: Final = b"\xef\xbb\xbf"
+#: What may stand before a text's first word: blanks, and comments as MLIR and our JSON have them.
+_COMMENTS: Final = re.compile(rb"\A(?:\s+|//[^\n]*\n?|/\*.*?\*/)*", re.DOTALL)
 #: Bytes looked at to tell a format.
 _SNIFF: Final = 4096
 #: Characters that no text has: all below a blank but white space.
@@ -49,7 +52,7 @@ def sniff(data: memoryview, where: str) -> Format:
     if head[4:8] == b"TOSA":
         return "tosa"
     if head.translate(None, _CONTROLS) == head:
-        text = head.removeprefix(_BOM).lstrip()
+        text = _COMMENTS.sub(b"", head.removeprefix(_BOM), count=1)
         # A JSON object; MLIR's own leading brace is that of `{-#`, its resources.
         if text.startswith(b"{") and not text.startswith(b"{-#"):
             return "json"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections.abc import Iterator
@@ -90,20 +91,28 @@ def test_every_package_that_we_ask_for_is_listed_with_its_licence(root: Path) ->
     import tomllib
 
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    asked = {("", name) for name in map(package, project["dependencies"])}
-    for extra, requirements in project["optional-dependencies"].items():
-        asked |= {(extra, name) for name in map(package, requirements)}
+    asked = set(project["dependencies"]).union(*project["optional-dependencies"].values())
     text = (root / "third_party" / "README.md").read_text(encoding="utf-8")
-    rows = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in text.splitlines()]
-    listed = {("", row[0]) for row in rows if len(row) == 3} | {
-        (row[0], row[1]) for row in rows if len(row) == 5
-    }
-    heads = {("", "package"), ("extra", "package"), ("", "---"), ("---", "---")}
-    assert listed - heads == {(extra, name) for extra, name in asked if name != "tosa-convert"}
+    rows = [
+        [cell.strip(" `") for cell in line.split("|")[1:-1]]
+        for line in text.splitlines()
+        if line.startswith("|")
+    ]
+    listed = {row[0] if len(row) == 3 else row[1] for row in rows}
+    assert listed - {"package", "---"} == set(map(package, asked)) - {"tosa-convert"}
     assert all(all(row) for row in rows)
+    extras = {row[0] for row in rows if len(row) == 5} - {"extra", "---"}
+    assert extras == project["optional-dependencies"].keys()
 
 
 def package(requirement: str) -> str:
     found = re.match(r"[\w.-]+", requirement)
     assert found is not None
     return found[0]
+
+
+def test_every_session_of_nox_is_in_the_list_and_no_other(root: Path) -> None:
+    tree = ast.parse((root / "noxfile.py").read_text(encoding="utf-8"))
+    sessions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    text = (root / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `nox -s (\w+)` \|", text, re.MULTILINE)) == sessions

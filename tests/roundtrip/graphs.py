@@ -43,7 +43,7 @@ texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
 locations = st.one_of(
     st.just(""),
     st.just("loc(unknown)"),
-    st.builds("loc({!r}:{}:{})".format, st.just("f.mlir"), st.integers(0, 99), st.integers(0, 99)),
+    st.builds('loc("{}":{}:{})'.format, st.just("f.mlir"), st.integers(0, 99), st.integers(0, 99)),
     texts,
 )
 

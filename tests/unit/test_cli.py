@@ -311,7 +311,7 @@ def test_the_same_input_gives_the_same_bytes_from_any_folder(
     assert str(folder).encode() in (tmp_path / "full.tosa").read_bytes()
 
 
-def test_verifying_reads_the_result_back(convert: Any, tmp_path: Path) -> None:
+def test_verifying_reads_the_result_back(convert: Any, tmp_path: Path, torch_mlir: Any) -> None:
     save(tmp_path / "m.tosa", example())
     for kind in ("tosa", "json", "mlir", "mlirbc"):
         assert convert("m.tosa", "--verify", "-o", f"out.{kind}")[0] == 0

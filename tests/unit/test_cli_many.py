@@ -65,7 +65,7 @@ def test_one_that_fails_does_not_stop_the_others(convert: Any, tmp_path: Path) -
 
 @pytest.mark.parametrize("content", [b"", b"\x89PNG\r\n\x1a\n\0", None])
 def test_one_that_is_no_program_does_not_stop_the_others(
-    convert: Any, tmp_path: Path, content: bytes | None
+    convert: Any, tmp_path: Path, torch_mlir: Any, content: bytes | None
 ) -> None:
     save(tmp_path / "a.tosa", example())
     if content is not None:

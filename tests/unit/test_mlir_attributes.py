@@ -56,6 +56,11 @@ def test_nan_modes(bindings: Bindings, context: Any, mode: NanPropagationMode) -
     both_ways(bindings, context, made)
 
 
+def test_an_identity_stays_one(bindings: Bindings, context: Any) -> None:
+    made = graph("x", "y", [tensor("x"), tensor("y")], [op("IDENTITY", "x", "y")])
+    both_ways(bindings, context, made)
+
+
 @pytest.mark.parametrize("mode", ResizeMode)
 def test_resize_modes(bindings: Bindings, context: Any, mode: ResizeMode) -> None:
     from unit.building import shape

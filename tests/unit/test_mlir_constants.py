@@ -257,11 +257,10 @@ def test_block_scaled_constants_survive_with_their_scales(
     assert compare(made, read(bindings.ir.Module.parse(str(module), context)), names=False) is None
 
 
-@pytest.mark.parametrize("code", range(256))
-def test_every_scale_survives_as_text(torch_mlir: Bindings, code: int) -> None:
+def test_every_scale_survives_as_text() -> None:
     from tosa_convert.mlir.write import _e8m0 as written
 
-    assert constants._e8m0(written(code)) == code
+    assert [constants._e8m0(written(code)) for code in range(256)] == list(range(256))
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from unit.building import graph, op, tensor
 
 from tosa_convert.errors import CODES, TosaConvertError
 from tosa_convert.mlir.bindings import Bindings
 from tosa_convert.mlir.read import read
+from tosa_convert.mlir.write import write
 
 
 def function(body: str, arguments: str = "%a: tensor<2xf32>", results: str = "") -> str:
@@ -46,6 +48,18 @@ REFUSED: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
     "f64": (
         function("return", "%a: tensor<2xf64>"),
         [("unsupported-dtype", "1:1", "TOSA has no element type f64")],
+    ),
+    "f64 as a result": (
+        function(
+            '%0 = "tosa.custom"(%a) <{operator_name = "f", domain_name = "d", '
+            'implementation_attrs = ""}> : '
+            "(tensor<2xf32>) -> tensor<2xf64>\nreturn"
+        ),
+        [("unsupported-dtype", "2:6", "'tosa.custom' result 0: tensor<2xf64>")],
+    ),
+    "a variable of f64": (
+        "module {\ntosa.variable @v : tensor<2xf64>\nfunc.func @f() { return }\n}\n",
+        [("unsupported-dtype", "2:1", "variable @v: tensor<f64>: TOSA has no element type f64")],
     ),
     "an unsigned type": (
         function("return", "%a: tensor<2xui8>"),
@@ -168,6 +182,7 @@ REFUSED: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
 def test_a_module_is_refused_with_every_finding(parse: Any, name: str) -> None:
     text, expected = REFUSED[name]
     if not expected:
+        assert name == "INT4 of -8"  # refused where a graph is checked, by a test of its own
         return
     with pytest.raises(TosaConvertError) as caught:
         read(parse(text))
@@ -231,6 +246,17 @@ def test_invalid_modules_are_refused_before_anything_is_read(bindings: Bindings)
             read(module)
     assert caught.value.code == "malformed-mlir"
     assert caught.value.findings[0].where == "m.mlir:3:5"
+
+
+def test_what_mlir_refuses_of_a_file_is_found_by_its_path(bindings: Bindings, context: Any) -> None:
+    # No operator of the file has a location, so their paths in the file must do.
+    values = [tensor("a"), tensor("b"), tensor("c", "INT8")]
+    made = graph("a", "", list(values), [op("EXP", "a", "b"), op("EXP", "b", "c")])
+    with pytest.raises(TosaConvertError) as caught:
+        write(made, bindings, context)
+    (finding,) = caught.value.findings
+    assert (finding.code, finding.where) == ("malformed-mlir", 'block "main" operator #1 EXP')
+    assert "tosa.exp" in finding.message
 
 
 def test_what_has_no_location_is_found_by_its_name(bindings: Bindings) -> None:

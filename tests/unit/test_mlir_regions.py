@@ -243,6 +243,19 @@ def test_shared_regions_cannot_make_a_small_file_an_enormous_module(
     assert len(read(write(small, bindings, context, names="generate")).regions) == 63
 
 
+def test_a_region_that_nothing_runs_is_left_out_with_a_warning(
+    bindings: Bindings, context: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = branching()
+    write(made, bindings, context)
+    assert caplog.messages == []
+    made.regions.append(region("stray", "a", "a", [tensor("a")], []))
+    again = read(write(made, bindings, context))
+    assert len(again.regions) == 3
+    (message,) = caplog.messages
+    assert 'left out, MLIR has no place for them: "stray"' in message
+
+
 def test_a_variable_survives_the_way_through_every_format(bindings: Bindings, context: Any) -> None:
     made = counting()
     module = write(made, bindings, context)

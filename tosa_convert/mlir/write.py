@@ -7,6 +7,7 @@ handed out.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Any, Final, Literal
 
@@ -23,6 +24,7 @@ from tosa_convert.graph.model import (
     Tensor,
     block_path,
     operator_path,
+    quoted,
 )
 from tosa_convert.graph.opset import (
     CONST,
@@ -64,6 +66,9 @@ MAX_ALIGN: Final = 16
 _RESCALE: Final = operator_spec("RESCALE")
 _BOOL: Final = dtype("BOOL")
 _MXINT8: Final = dtype("MXINT8")
+
+
+log = logging.getLogger("tosa_convert")
 
 
 def write(
@@ -270,6 +275,7 @@ class _Writer:
         # regions as they like, and each place that runs a region gets a copy of it.
         pending = [(inner, 1) for inner in reversed(nested)]
         built = len(block.operators)
+        left = {other.name for other in self.graph.regions[1:]}
         limit = OPERATORS_FREE + COPIES * sum(len(b.operators) for _, b in self.graph.blocks())
         while pending:
             (name, place), depth = pending.pop()
@@ -289,6 +295,14 @@ class _Writer:
             body = place.blocks.append(*kinds, arg_locs=locations)
             nested = self.block(block, body, "tosa.yield")
             pending += [(inner, depth + 1) for inner in reversed(nested)]
+            left.discard(name)
+        if left:
+            listing = ", ".join(
+                quoted(other.name) for other in self.graph.regions if other.name in left
+            )
+            log.warning(
+                "regions that nothing runs are left out, MLIR has no place for them: %s", listing
+            )
 
     def signature(self, names: list[str]) -> Any:
         """The names of arguments or results, as the dialect keeps them."""
