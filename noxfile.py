@@ -64,9 +64,14 @@ def suite(session: nox.Session) -> None:
 
 @nox.session
 def fuzz(session: nox.Session) -> None:
-    """A minute of mutated inputs; `-- ARGS` go to the campaign instead, such as `--inputs 1000000`."""
-    session.install(".[test]")
+    """A minute of mutated inputs, then ten seconds of each atheris harness where there is atheris.
+
+    `-- ARGS` go to the campaign instead, such as `--inputs 1000000 --seconds 9000 --state DIR`.
+    """
+    session.install(".[test,fuzz]")
     session.run("python", "fuzz/campaign.py", *(session.posargs or ["--seconds", "60"]))
+    if not session.posargs:
+        session.run("python", "fuzz/atheris_fuzz.py", "all")
 
 
 @nox.session

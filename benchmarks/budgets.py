@@ -83,6 +83,16 @@ def judge(rows: dict[str, Row]) -> list[Verdict]:
         "µs",
         [_import_cost(rows[i]) for i in (f"import/{g}/100000" for g in graphs) if i in rows],
     )
+    within(
+        "a progress bar, of the time that writing takes",
+        1,
+        "%",
+        [
+            100 * max(0.0, _number(r, "progress", "with") / _number(r, "progress", "without") - 1)
+            for i, r in rows.items()
+            if i.startswith("progress/")
+        ],
+    )
     many = [i for i, row in rows.items() if i.startswith("many/") and row.size >= 2000]
     faster("many small files in one call", many, 4, COMMAND)
     pip = "tosa-opt (pip command)"

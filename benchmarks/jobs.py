@@ -5,14 +5,16 @@
     python benchmarks/jobs.py export-many FOLDER OUT
     python benchmarks/jobs.py build-ours|build-peer OPERATORS OUT.tosa
     python benchmarks/jobs.py export-phases|import-phases|import-memory|export-memory IN [OUT]
+    python benchmarks/jobs.py progress IN.tosa OUT.tosa
     python benchmarks/jobs.py same ONE.tosa OTHER.tosa
 
-The last two tell what they found as JSON on stdout. Imports are inside the jobs: what a job does
+The last three lines tell what they found as JSON on stdout. Imports are inside the jobs: what a job does
 not need is not part of its time.
 """
 
 from __future__ import annotations
 
+import functools
 import gc
 import json
 import sys
@@ -196,6 +198,50 @@ def import_memory(source: str) -> dict[str, int]:
     return dict(zip(("anonymous", "file", "shared"), grown, strict=True))
 
 
+def _behind(bar: Any, before: int, done: int) -> None:
+    bar(before + done)
+
+
+def progress(source: str, target: str, rounds: int = 5, writes: int = 8) -> dict[str, float]:
+    """Seconds that writes take without a progress bar and with one on a terminal; best of each.
+
+    Several writes under one bar, as if they were one: nobody sees a bar for less than a second.
+    """
+    import os
+    import threading
+
+    import tosa_convert as tc
+    from tosa_convert.cli.progress import WriteProgress
+
+    graph = tc.load(source)
+    total = writes * sum(data.nbytes for _, data in graph.constants())
+    ours, theirs = os.openpty()
+
+    def drain() -> None:
+        while os.read(ours, 1 << 16):
+            pass
+
+    threading.Thread(target=drain, daemon=True).start()
+    os.dup2(theirs, 2)
+    best = {"without": float("inf"), "with": float("inf")}
+
+    def once(name: str, shown: bool) -> None:
+        with WriteProgress(target, total) as bar:
+            bar.shown_at = 0.0 if shown else float("inf")
+            started = time.perf_counter()
+            for number in range(writes):
+                before = number * total // writes
+                tell = functools.partial(_behind, bar, before) if shown else None
+                tc.save(graph, target, progress=tell)
+        best[name] = min(best[name], time.perf_counter() - started)
+        assert shown == (bar.bar is not None), "the bar was not what was measured"
+
+    for _ in range(rounds):
+        once("without", False)
+        once("with", True)
+    return best
+
+
 def same(one: str, other: str) -> dict[str, str]:
     """Whether two files hold the same program, bit for bit; the difference, or ""."""
     import tosa_convert as tc
@@ -214,6 +260,7 @@ JOBS = {
     "import-phases": import_phases,
     "export-memory": export_memory,
     "import-memory": import_memory,
+    "progress": progress,
     "same": same,
 }
 

@@ -128,11 +128,23 @@ def run_each(commands: Sequence[Sequence[str | Path]]) -> Run:
     return total
 
 
+def _anonymous(pid: int) -> int:
+    """Anonymous memory of a process and of those that it has started, in bytes."""
+    total = 0
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        with open(f"/proc/{pid}/status") as status:
+            total = int(status.read().partition("RssAnon:")[2].split(maxsplit=1)[0]) * 1024
+        # The command converts in a child of its own. Not every kernel lists children.
+        with open(f"/proc/{pid}/task/{pid}/children") as children:
+            total += sum(map(_anonymous, map(int, children.read().split())))
+    return total
+
+
 class _Watch:
-    """Looks at a process's anonymous memory until told to stop."""
+    """Looks at the anonymous memory of a process until told to stop."""
 
     def __init__(self, pid: int) -> None:
-        self.path = f"/proc/{pid}/status"
+        self.pid = pid
         self.most: int | None = None
         self.done = threading.Event()
         self.thread = threading.Thread(target=self._look, daemon=True)
@@ -140,9 +152,8 @@ class _Watch:
 
     def _look(self) -> None:
         while not self.done.is_set():
-            with contextlib.suppress(OSError, ValueError, IndexError), open(self.path) as status:
-                text = status.read()
-                amount = int(text.partition("RssAnon:")[2].split(maxsplit=1)[0]) * 1024
+            amount = _anonymous(self.pid)
+            if amount:
                 self.most = max(self.most or 0, amount)
             self.done.wait(SAMPLING)
 

@@ -210,6 +210,8 @@ class Rows:
                                 mib, dtype, form, export
                             ),
                         )
+        mib = self.sizes.mib[-1] if len(self.sizes.mib) < 3 else self.sizes.mib[1]
+        yield f"progress/{mib}", lambda: self.progress(mib)
         gib = self.sizes.sparse_gib
         yield f"import/sparse/{gib << 10}", lambda: self.sparse(gib)
 
@@ -374,6 +376,14 @@ class Rows:
         row = Row(name, title, "bytes", mib << 20, {})
         self.own(row, export, source)
         self.peers(row, f"{verb} {dtype} {form if export else 'weights'}", export, source, sample)
+        return row
+
+    def progress(self, mib: int) -> Row:
+        """Write weights without and with a bar on a terminal, in turn in one process."""
+        source = self.tosa(self.weights(mib, "f32", "dense"))
+        name = f"write {mib} MiB eight times"
+        row = Row(f"progress/{mib}", name, "bytes", mib << 20, {})
+        row.extra = lambda: {"progress": self.told("progress", source, self.folder / "ours.tosa")}
         return row
 
     def sparse(self, gib: int) -> Row:

@@ -26,7 +26,7 @@ _MLIR_WORDS: Final = [
     b"complex<f32>", b"tuple<>", b"() -> ()", b"dense<0>", b"dense<[]>", b"dense_resource<x>", b"unit",
     b"\"tosa.custom\"", b"tosa.identity", b"true", b"@main", b"{}", b"()", b"-1", b"1.0", b"0x7FC00000",
     b"loc(unknown)", b"#tosa.nan_mode<IGNORE>", b"array<i64: 1, 2>", b"array<i32>", b'"\\FF"',
-    b"!quant.any<i8>",
+    b'loc("\\FF":1:2)', b"!quant.any<i8>",
     b"tensor<32x!tosa.block_scaled<BLOCK_SHAPE_32:f8E8M0FNU:f8E4M3FN>>", b"affine_map<(d0) -> (d0)>",
 ]  # fmt: skip
 

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mutate_bytes import mutate_bytes
 from mutate_flatbuffer import Map, mutate_flatbuffer
@@ -37,13 +37,13 @@ class Target:
 
     #: Seconds of processor time after which an input hangs.
     hang_after = 5.0
-    #: Whether MLIR's own parser reads the bytes, so that it and not we may crash.
-    parses_with_mlir = False
+    #: Whether MLIR's own parser may crash this process: what it does is counted apart.
+    may_crash = False
 
     def __init__(self, name: str, folders: list[Path], scratch: Path) -> None:
         self.name = name
         self.scratch = scratch
-        self.bindings = BINDINGS.get(name.partition("-")[2], "")
+        self.bindings = BINDINGS.get(name.rpartition("-")[2], "")
         self.seeds = self.read_seeds(folders)
         if not self.seeds:
             raise SystemExit(f"{name}: no seeds below {', '.join(map(str, folders))}")
@@ -71,6 +71,10 @@ class Target:
                 self.prepared.clear()
             self.prepared[which] = self.prepare(self.seeds[which])
         return self.mutant(self.prepared[which], random)
+
+    def sound(self) -> Any:
+        """An input that nothing was done to."""
+        return self.seeds[0]
 
     def prepare(self, seed: bytes) -> Any:
         return seed
@@ -154,7 +158,6 @@ class Json(Target):
 class Text(Target):
     """Parsed by MLIR, read, and written as a flatbuffer."""
 
-    parses_with_mlir = True
     dump = "mlir"
 
     def seed_of(self, data: bytes) -> bytes:
@@ -173,6 +176,7 @@ class Text(Target):
 class Bytecode(Text):
     """As text, from MLIR's bytecode."""
 
+    may_crash = True
     dump = "mlirbc"
 
     def prepare(self, seed: bytes) -> bytes:
@@ -180,6 +184,16 @@ class Bytecode(Text):
 
     def mutant(self, prepared: bytes, random: Random) -> bytes:
         return Target.mutant(self, prepared, random)
+
+
+class IsolatedBytecode(Bytecode):
+    """The same files, parsed in a process each."""
+
+    may_crash = False
+
+    def use(self, data: bytes) -> None:
+        graph = api.load(data, bindings=self.bindings, isolate=True)
+        drain(api.render(graph, "tosa", weights="embedded"))
 
 
 def programs(folders: list[Path]) -> list[bytes]:
@@ -220,6 +234,9 @@ class Weights(Target):
         if len(files) < 2:
             raise fail("missing-data", "", "a program without constants is no seed")
         return (into / "m.tosa").read_bytes(), files
+
+    def sound(self) -> Any:
+        return (*self.seeds[0], {}, False)
 
     def mutant(self, prepared: Any, random: Random) -> Any:
         program, files = prepared[0], dict(prepared[1])
@@ -288,14 +305,23 @@ def drain(pieces: Any) -> bytes:
     return b"".join(parts)
 
 
-#: Name -> what makes it, and its share of a campaign's time.
-TARGETS: Final[dict[str, tuple[Callable[..., Target], float]]] = {
-    "tosa": (Flatbuffer, 4.0),
-    "json": (Json, 3.0),
-    "weights": (Weights, 2.0),
-    **{f"import-{short}": (Import, 1.5) for short in BINDINGS},
-    **{f"mlir-{short}": (Text, 1.0) for short in BINDINGS},
-    **{f"mlirbc-{short}": (Bytecode, 0.5) for short in BINDINGS},
+class Row(NamedTuple):
+    """A target: what makes it, and its shares of a campaign's time and of its inputs."""
+
+    make: Callable[..., Target]
+    seconds: float
+    inputs: float
+
+
+#: Name -> target.
+TARGETS: Final[dict[str, Row]] = {
+    "tosa": Row(Flatbuffer, 4.0, 400_000),
+    "json": Row(Json, 3.0, 414_000),
+    "weights": Row(Weights, 2.0, 100_000),
+    **{f"import-{short}": Row(Import, 1.5, 20_000) for short in BINDINGS},
+    **{f"mlir-{short}": Row(Text, 1.0, 20_000) for short in BINDINGS},
+    **{f"mlirbc-{short}": Row(Bytecode, 0.5, 2_500) for short in BINDINGS},
+    **{f"mlirbc-isolated-{short}": Row(IsolatedBytecode, 0.5, 500) for short in BINDINGS},
 }
 
 
@@ -303,7 +329,7 @@ def available() -> list[str]:
     """The targets whose bindings are installed."""
     found = []
     for name in TARGETS:
-        package = BINDINGS.get(name.partition("-")[2])
+        package = BINDINGS.get(name.rpartition("-")[2])
         try:
             if package:
                 importlib.import_module(f"{package}.ir")
@@ -316,7 +342,7 @@ def available() -> list[str]:
 def make(name: str, folders: list[Path], scratch: Path) -> Target:
     """The target called `name`."""
     scratch.mkdir(parents=True, exist_ok=True)
-    return TARGETS[name][0](name, folders, scratch)
+    return TARGETS[name].make(name, folders, scratch)
 
 
 def described(data: Any) -> str:

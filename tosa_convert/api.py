@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
@@ -35,6 +36,14 @@ JSON_INLINE_BYTES: Final = 1 << 20
 SCHEMA_RELEASE: Final = (2026, 8, 0)
 #: Constants of at most this many bytes stay in the file when weights go beside it.
 SMALL_BYTES: Final = 1 << 10
+
+
+#: Bytes of an input; more are refused.
+MAX_INPUT_BYTES: Final = sys.maxsize
+
+#: Entered with an input's name before MLIR is loaded to read it, and left when it was read. The command
+#: line puts a process in between here.
+around_mlir: Callable[[str], AbstractContextManager[object]] = nullcontext
 
 
 def producer() -> SoftwareVersion:
@@ -71,6 +80,7 @@ def load(
     input_shapes: Mapping[str, tuple[int, ...]] | None = None,
     accept_changed_weights: bool = False,
     context: Any = None,
+    isolate: bool = False,
 ) -> Graph:
     """Read a program: a `.tosa` flatbuffer, its JSON, MLIR text or bytecode, told apart by content.
 
@@ -81,6 +91,8 @@ def load(
     accept_changed_weights: take weights whose checksum is not the one in their manifest.
     context: an ir.Context to parse MLIR in, instead of a fresh one: making one takes longer than
         reading a small file. It keeps the attributes of all that was parsed in it.
+    isolate: parse MLIR in a process of its own, which costs its start: MLIR's parser can crash on
+        damaged bytecode, and takes this process with it otherwise.
 
     Raises TosaConvertError: what is wrong with the input, every finding at once.
     """
@@ -88,6 +100,13 @@ def load(
         data, where = memoryview(source).cast("B"), ""
     else:
         data, where = map_file(source), os.fspath(source)
+    if len(data) > MAX_INPUT_BYTES:
+        raise fail(
+            "too-large",
+            where,
+            f"the input has {len(data)} bytes, the limit is {MAX_INPUT_BYTES}",
+            "--limit input-bytes=N allows more",
+        )
     kind = sniff(data, where)
     with _garbage_collection_paused():
         if kind == "tosa":
@@ -98,20 +117,35 @@ def load(
             from tosa_convert.jsontext.read import read as read_json
 
             return _with_weights(read_json(data, where), where, accept_changed_weights)
-    from tosa_convert.mlir.bindings import bindings_of, default_bindings
-    from tosa_convert.mlir.parse import parse
+    if isolate:
+        from tosa_convert.isolated import load as load_isolated
 
-    if context is None:
-        context = default_bindings(bindings).new_context()
-    module = parse(bindings_of(context), context, data, where)
-    return read_module(
-        module,
-        func=func,
-        names=names,
-        full_paths=full_paths,
-        narrow=narrow,
-        input_shapes=input_shapes,
-    )
+        return load_isolated(
+            data,
+            where,
+            func=func,
+            names=names,
+            bindings=bindings,
+            full_paths=full_paths,
+            narrow=list(narrow),
+            input_shapes=dict(input_shapes or {}),
+        )
+    with around_mlir(where):
+        from tosa_convert.mlir.bindings import bindings_of, default_bindings
+        from tosa_convert.mlir.parse import parse
+
+        if context is None:
+            context = default_bindings(bindings).new_context()
+        module = parse(bindings_of(context), context, data, where)
+        return read_module(
+            module,
+            func=func,
+            names=names,
+            full_paths=full_paths,
+            narrow=narrow,
+            input_shapes=input_shapes,
+            verified=True,
+        )
 
 
 def _with_weights(graph: Graph, path: str, accept_changed: bool) -> Graph:
@@ -180,16 +214,28 @@ def read_module(
     full_paths: bool = False,
     narrow: Collection[str] = (),
     input_shapes: Mapping[str, tuple[int, ...]] | None = None,
+    verified: bool = False,
 ) -> Graph:
-    """The graph of a function of an MLIR module; see `export_tosa_func_to_flatbuffer`."""
+    """The graph of a function of an MLIR module; see `export_tosa_func_to_flatbuffer`.
+
+    verified: the module comes straight from MLIR's parser, which runs MLIR's verifier.
+    """
     from tosa_convert.mlir.read import read
 
     if input_shapes:
         from tosa_convert.mlir.shapes import resolve
 
         module_or_func, func = resolve(module_or_func, input_shapes, func=func)
+        verified = False
     with _garbage_collection_paused():
-        graph = read(module_or_func, func=func, names=names, full_paths=full_paths, narrow=narrow)
+        graph = read(
+            module_or_func,
+            func=func,
+            names=names,
+            full_paths=full_paths,
+            narrow=narrow,
+            verified=verified,
+        )
     if input_shapes:
         from tosa_convert.graph.settle import report_dynamic, settle_reshapes
 

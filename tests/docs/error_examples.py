@@ -395,4 +395,4 @@ def _() -> object:
 def _() -> object:
     backend = open_backend("false", example(), x())
     assert not isinstance(backend, Record)
-    return backend.compute(example(), ["y"], x(), [])
+    return backend.compute(example(), ["y"], x(), [], Path.cwd())

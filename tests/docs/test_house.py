@@ -24,10 +24,13 @@ ARROWS: dict[str, set[str]] = {
     "consumers": {"errors"},
     "graph": {"errors"},
     **dict.fromkeys(ADAPTERS, _HUB),
-    "api": _HUB | set(ADAPTERS),
+    "limits": {"errors"},
+    # Reads what a child process hands back, like any other flatbuffer.
+    "isolated": {"errors", "files", "graph", "flatbuffer"},
+    "api": _HUB | set(ADAPTERS) | {"isolated"},
     # Runs what the public functions read and write, so it stands above them.
     "refmodel": _HUB | {"api"},
-    "cli": _HUB | {"api", "refmodel", "consumers"},
+    "cli": _HUB | {"api", "refmodel", "consumers", "limits", "isolated"},
     "__init__": _BASE | {"api", "graph"},
     "__main__": {"cli"},
 }

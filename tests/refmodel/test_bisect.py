@@ -1,22 +1,28 @@
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 import tosa_convert as tc
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.graph import Graph
-from tosa_convert.graph.extract import computed_tensors
+from tosa_convert.graph import BlockScale, Graph, dtype, operator
+from tosa_convert.graph.dtypes import BlockShape
+from tosa_convert.graph.extract import computed_tensors, extract_from
+from tosa_convert.graph.generate import generate
 from tosa_convert.refmodel.arrays import match
 from tosa_convert.refmodel.backends import Command, OtherModel, Record, align, open_backend
 from tosa_convert.refmodel.bisect import bisect, save_case
 from tosa_convert.refmodel.check import check
 from tosa_convert.refmodel.compare import Tolerances
+from tosa_convert.refmodel.inputs import random_inputs
 from tosa_convert.refmodel.intermediates import iterate
 from tosa_convert.refmodel.npz import load_npz, save_npz
 from tosa_convert.refmodel.reduce import Reducer
@@ -200,8 +206,8 @@ def test_nameless_steps_are_found_again_by_type_shape_order_and_value(chain: Gra
     x = np.array([30, -40, 0, 70], np.int32)
     golden = {i.name: i.arrays[i.name] for i in iterate(chain, {"x": x})}
     steps = [golden["a"], golden["c"] + 1, np.zeros((2, 2), np.int32)]
-    found = align(chain, golden, steps)
-    assert [name for name, _ in found] == ["a", "c"]
+    found = align(chain, golden.items(), [lambda step=step: step for step in steps])
+    assert found == {"a": 0, "c": 1}
 
 
 def test_floating_point_is_judged_by_the_operators_rule(builder) -> None:
@@ -286,3 +292,160 @@ def test_the_command_line_says_it_by_exit_code(pair: tuple[Graph, Path], tmp_pat
     assert cli("check", *given, "--against", "out.npz", "--atol", "x:-1").returncode == 2
     assert cli("run", "m.tosa").returncode == 2
     assert cli("check", *given, "--against", "no-such-thing").returncode == 2
+
+
+def test_a_backend_that_needs_more_than_there_is_is_an_error(
+    chain: Graph, builder, tmp_path: Path
+) -> None:
+    b = builder()
+    b.input("x", "INT32", (4,))
+    b.input("more", "INT32", (4,))
+    b.op("ADD", ["x", "more"], "c", "INT32", (4,))
+    tc.save(b.graph("c"), tmp_path / "other.tosa")
+    with pytest.raises(TosaConvertError, match='input "more": error: it is missing') as caught:
+        check(chain, OtherModel(str(tmp_path / "other.tosa"), 60), {"x": np.zeros(4, np.int32)})
+    assert caught.value.code == "input-mismatch"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork there")
+def test_a_command_that_does_not_end_is_ended_with_what_it_started(
+    chain: Graph, tmp_path: Path
+) -> None:
+    marker = tmp_path / "grandchild"
+    script = tmp_path / "slow.py"
+    script.write_text(
+        "import os, time\n"
+        "if os.fork() == 0:\n"
+        f"    time.sleep(1); open({str(marker)!r}, 'w')\n"
+        "time.sleep(60)\n"
+    )
+    backend = Command([sys.executable, str(script)], 0.4)
+    start = time.monotonic()
+    with pytest.raises(TosaConvertError, match="did not end within") as caught:
+        check(chain, backend, {"x": np.zeros(4, np.int32)})
+    assert caught.value.code == "backend-failed"
+    assert time.monotonic() - start < 10
+    time.sleep(max(0.0, 1.2 - (time.monotonic() - start)))
+    assert not marker.exists()
+
+
+def test_a_backend_computes_from_its_own_results_and_gives_what_it_was_asked_for(
+    pair: tuple[Graph, Path],
+) -> None:
+    graph, other = pair
+
+    class Spy(OtherModel):
+        asked: ClassVar[list[tuple[list[str], list[str]]]] = []
+
+        def compute(self, graph, names, inputs, cuts, folder):
+            found = super().compute(graph, names, inputs, cuts, folder)
+            part = extract_from(self.graph, names, cuts)
+            self.asked.append((names, part.main.inputs))
+            return {**found, "x": -found[names[-1]]}  # not asked for: it must not become the input
+
+    result = bisect(graph, Spy(str(other), 60), {"x": X}, batch_bytes=96 * 10)
+    assert result.first is not None
+    assert result.first.operators[0][2] == 'loc("t23")'
+    assert [inputs for _, inputs in Spy.asked[:3]] == [["x"], ["t9"], ["t19"]]
+
+
+def test_a_search_in_a_graph_without_operators_compares_nothing(builder, tmp_path: Path) -> None:
+    b = builder()
+    b.input("x", "INT32", (4,))
+    graph = b.graph("x")
+    tc.save(graph, tmp_path / "same.tosa")
+    result = bisect(graph, OtherModel(str(tmp_path / "same.tosa"), 60), {"x": X.reshape(-1)[:4]})
+    assert (result.ok, result.compared) == (False, 0)
+    assert "nothing was compared" in str(result)
+
+
+def test_scales_are_compared_too(builder) -> None:
+    b = builder()
+    scale = BlockScale(dtype("FP8UE8M0"), BlockShape.BLOCK_SHAPE_32)
+    b.block.inputs.append(b.tensor("x", "FP6E2M3", (2, 32), scale=scale))
+    again = BlockScale(dtype("FP8UE8M0"), BlockShape.BLOCK_SHAPE_32)
+    b.shape("s", [1, 64])
+    b.op("RESHAPE", ["x", "s"], "y", "FP6E2M3", (1, 64))
+    b.block.tensors["y"].scale = again
+    graph = b.graph("y")
+    inputs = random_inputs(graph, input_slots(graph), 3)
+    found = run(graph, inputs).outputs
+    assert check(graph, Record("left", found), inputs).ok
+    codes = found["y/scale"].view(np.uint8).copy()
+    codes[0, 0] += 1
+    wrong = Record("left", {**found, "y/scale": codes.view(found["y/scale"].dtype)})
+    assert [t.name for t in check(graph, wrong, inputs).failures] == ["y/scale"]
+    result = bisect(graph, wrong, inputs)
+    assert result.first is not None
+    assert [row[1] for row in result.first.operators] == ["operator #1 RESHAPE"]
+
+
+OTHERS = {"ADD": "SUB", "MAXIMUM": "MINIMUM", "SIN": "COS", "TANH": "SIGMOID", "CEIL": "FLOOR"}
+
+
+def test_an_operator_altered_in_a_random_graph_is_named_wherever_it_is(tmp_path: Path) -> None:
+    named = {"main": 0, "region": 0}
+    for seed in range(0, 30, 2):
+        graph, other = generate(seed, 25), generate(seed, 25)
+        inputs = random_inputs(graph, input_slots(graph), seed)
+        for number, region in enumerate(other.regions):
+            altered = [op for op in region.blocks[0].operators if op.spec.name in OTHERS][-1:]
+            if not altered:
+                continue
+            was = altered[0].spec
+            altered[0].spec = operator(OTHERS[was.name])
+            tc.save(other, tmp_path / "other.tosa")
+            altered[0].spec = was
+            backend = OtherModel(str(tmp_path / "other.tosa"), 60)
+            result = bisect(graph, backend, inputs, batch_bytes=1 << 14)
+            if not result.differing:
+                continue  # a branch that is not taken, or values for which both are the same
+            assert result.first is not None, f"seed {seed}: {altered[0]}: {result}"
+            ((_, path, location, _),) = result.first.operators
+            assert (path.split()[-1], location) == (was.name, altered[0].location)
+            named["region" if number else "main"] += 1
+    assert named["main"] > 3, named
+    assert named["region"] > 3, named
+
+
+TORCH = """
+class Array:
+    def __init__(self, array): self.array = array
+    def detach(self): return self
+    def numpy(self): return self.array
+class no_grad:
+    def __enter__(self): pass
+    def __exit__(self, *given): pass
+def from_numpy(array): return Array(array)
+class nn:
+    class Module: pass
+"""
+NET = """
+import torch
+class Net(torch.nn.Module):
+    def __call__(self, x): return torch.Array(1 + abs(x.array) - x.array)
+class Worse(torch.nn.Module):
+    def __call__(self, x): raise ValueError("no such luck")
+"""
+
+
+def test_software_of_another_python_leaves_its_results_and_no_folder(
+    chain: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a stand-in for torch: what is tried is how arrays come and go."""
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "torch.py").write_text(TORCH)
+    (tmp_path / "net.py").write_text(NET)
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "lib"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
+    x = {"x": np.array([3, -4, 0, 7], np.int32)}
+    backend = open_backend("torch", chain, x, original=f"{tmp_path / 'net.py'}:Net")
+    assert len(list((tmp_path / "scratch").iterdir())) == 1
+    assert check(chain, backend, x).ok
+    with pytest.raises(TosaConvertError, match="no such luck") as caught:
+        open_backend("torch", chain, x, original=f"{tmp_path / 'net.py'}:Worse")
+    assert caught.value.code == "backend-failed"
+    del backend
+    gc.collect()
+    assert list((tmp_path / "scratch").iterdir()) == []

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from tosa_convert.graph import dtype
+from tosa_convert.graph.dtypes import DTYPES
 from tosa_convert.refmodel import compare as module
 from tosa_convert.refmodel.accuracy import Rule
 from tosa_convert.refmodel.compare import Judge, Tolerances, compare
+from tosa_convert.refmodel.inputs import draw
 
 
 def one(expected, actual, **more):
@@ -141,3 +143,24 @@ def test_an_inexact_rescale_may_be_one_step_off() -> None:
     judges = {"t": Judge(Rule("steps", 1.0), dtype("INT8"))}
     assert one(np.int8([5]), np.int8([6]), judges=judges)[1].ok
     assert not one(np.int8([5]), np.int8([7]), judges=judges)[1].ok
+
+
+@pytest.mark.parametrize("row", DTYPES, ids=str)
+def test_every_element_type_is_compared(row) -> None:
+    expected = draw(np.random.default_rng(5), row, (64,))
+    assert one(expected, expected.copy())[1].ok
+    codes = expected.copy().view(f"u{expected.dtype.itemsize}")
+    codes[0] ^= 1
+    tensor, result = one(expected, codes.view(expected.dtype))
+    assert tensor.differing == 1
+    if expected.dtype.kind in "biu" or "int" in expected.dtype.name:
+        assert not result.ok
+
+
+def test_the_default_tolerances_of_short_types_still_mean_something() -> None:
+    for kind, rtol in ((np.float16, 0.004), (ml_dtypes.bfloat16, 0.0313)):
+        limits = Tolerances().of("x", np.dtype(kind))
+        assert limits[0] <= 0.008
+        assert limits[1] <= rtol
+        expected = np.array([1.0, -2.0]).astype(kind)
+        assert not one(expected, np.array([1.1, -2.0]).astype(kind))[1].ok

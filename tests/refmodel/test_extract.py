@@ -6,7 +6,13 @@ import pytest
 from tosa_convert import refmodel
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import Graph, Operator, dtype, operator, verify
-from tosa_convert.graph.extract import computed_tensors, extract
+from tosa_convert.graph.extract import (
+    computed_tensors,
+    extract,
+    extract_from,
+    extract_region,
+    last_uses,
+)
 from tosa_convert.refmodel.arrays import Slot, constant_of
 
 
@@ -90,3 +96,76 @@ def test_a_cut_computes_what_the_whole_computes(chain: Graph) -> None:
     b = refmodel.run(extract(chain, ["b"]), {"x": x}).outputs["b"]
     rest = refmodel.run(extract(chain, ["c"], ["b"]), {"x": x, "b": b}).outputs["c"]
     assert rest.tolist() == refmodel.run(chain, {"x": x}).outputs["c"].tolist()
+
+
+def test_of_what_is_there_only_what_is_needed_becomes_an_input(chain: Graph) -> None:
+    part = extract_from(chain, ["c"], ["a", "b", "no such tensor"])
+    assert part.main.inputs == ["x", "b"]
+    assert kinds(part) == ["SUB"]
+
+
+def test_a_region_becomes_a_graph_with_the_regions_it_runs(builder) -> None:
+    from refmodel.test_regions import region
+
+    outer, middle, inner, other = (builder() for _ in range(4))
+    for b in (outer, middle, inner, other):
+        b.input("c", "BOOL", (1,))
+    outer.op("COND_IF", ["c", "c"], "y", "BOOL", (1,), then_graph="middle", else_graph="other")
+    middle.op("COND_IF", ["c", "c"], "y", "BOOL", (1,), then_graph="inner", else_graph="inner")
+    inner.op("LOGICAL_NOT", ["c"], "y", "BOOL", (1,))
+    graph = outer.graph("y")
+    graph.regions += [region("middle", middle, "y"), region("inner", inner, "y")]
+    graph.regions.append(region("other", other, "c"))
+    assert verify(graph) == []
+    part = extract_region(graph, "middle")
+    assert [r.name for r in part.regions] == ["main", "inner"]
+    assert part.main.name == "main"
+    assert verify(part) == []
+    assert graph.regions[1].blocks[0].name == "middle"
+    with pytest.raises(TosaConvertError, match="no such region"):
+        extract_region(graph, "nowhere")
+
+
+def test_a_tensor_is_in_use_as_long_as_a_shape_made_of_it(builder) -> None:
+    from tosa_convert.graph import Shape
+
+    b = builder()
+    b.input("x", "INT32", (4,))
+    b.op("ABS", ["x"], "a", "INT32", (4,))
+    b.block.shapes["s"] = Shape("s", 1)
+    b.block.operators.append(Operator(operator("DIM"), ("a",), ("s",), {"axis": 0}))
+    b.op("ABS", ["x"], "b", "INT32", (4,))
+    b.op("RESHAPE", ["b", "s"], "c", "INT32", (4,))
+    assert last_uses(b.block) == {"x": 2, "a": 3, "b": 3, "s": 3}
+
+
+def split(builder) -> Graph:
+    """Both results of an operator, and a sum of them."""
+    b = builder()
+    b.input("x", "FP32", (1, 2, 4))
+    b.tensor("r", "FP32", (1, 2, 3))
+    b.tensor("i", "FP32", (1, 2, 3))
+    op = Operator(operator("RFFT2D"), ("x",), ("r", "i"), {"local_bound": False})
+    b.block.operators.append(op)
+    b.op("ADD", ["r", "i"], "s", "FP32", (1, 2, 3))
+    return b.graph("s")
+
+
+def test_one_result_of_an_operator_may_be_an_input_while_another_is_computed(builder) -> None:
+    graph = split(builder)
+    part = extract(graph, ["s"], ["r"])
+    assert verify(part) == []
+    assert part.main.inputs == ["x", "r"]
+    assert part.main.operators[0].outputs == ("r_1", "i")
+    assert graph.main.operators[0].outputs == ("r", "i")
+    assert verify(graph) == []
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_the_results_of_an_operator_come_in_one_batch(builder) -> None:
+    from tosa_convert.refmodel.intermediates import batches, select
+
+    graph = split(builder)
+    x = {"x": np.ones((1, 2, 4), np.float32)}
+    found = [batch.tensors for batch in batches(graph, x, select(graph), batch_bytes=1)]
+    assert found == [[(0, "r"), (0, "i")], [(1, "s")]]

@@ -8,7 +8,9 @@ import pytest
 from tosa_convert import api, refmodel
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import verify
-from tosa_convert.graph.generate import RULES, generate
+from tosa_convert.graph.generate import NOT_GENERATED, RULES, generate
+from tosa_convert.graph.opset import OPERATORS
+from tosa_convert.graph.versions import V1_0
 from tosa_convert.refmodel import process
 
 
@@ -50,9 +52,24 @@ def test_every_graph_is_sound_and_has_as_many_operators_as_asked_for(seed: int) 
     assert graph.main.outputs
 
 
-def test_every_rule_is_used() -> None:
-    seen = {op.spec.name for seed in range(40) for op in generate(seed, 40).main.operators}
-    assert set(RULES) <= seen
+def test_every_operator_of_the_table_is_generated_or_there_is_a_reason() -> None:
+    seen = {op.spec.name for seed in range(60) for op in generate(seed, 40).main.operators}
+    every = {row.name for row in OPERATORS}
+    assert every - seen - NOT_GENERATED.keys() == set()
+    assert set(RULES) == every - NOT_GENERATED.keys()
+    assert all(NOT_GENERATED.values())
+
+
+def test_every_other_seed_keeps_to_the_first_version() -> None:
+    versions = [generate(seed, 30).version for seed in range(20)]
+    assert set(versions[1::2]) == {V1_0}
+    assert V1_0 not in versions[::2]
+
+
+def test_regions_hold_operators_and_other_regions() -> None:
+    graphs = [generate(seed, 30) for seed in range(60)]
+    nested = [op for g in graphs for r in g.regions[1:] for op in r.blocks[0].operators]
+    assert {"COND_IF", "WHILE_LOOP"} <= {op.spec.name for op in nested}
 
 
 @pytest.mark.parametrize("kind", sorted(RULES))
@@ -73,9 +90,17 @@ def test_an_unknown_operator_is_refused() -> None:
 
 @pytest.mark.oracle
 @pytest.mark.usefixtures("refmodel")
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(60))
 def test_the_reference_model_takes_it(seed: int) -> None:
     assert refmodel.run(generate(seed, 30), random=seed, level="8k").outputs
+
+
+@pytest.mark.oracle
+@pytest.mark.usefixtures("refmodel")
+@pytest.mark.parametrize("kind", sorted(RULES))
+def test_the_reference_model_takes_each_operator_alone(kind: str) -> None:
+    for seed in range(3):
+        assert refmodel.run(generate(seed, 4, kinds=[kind]), random=seed).outputs
 
 
 @pytest.mark.oracle
@@ -87,7 +112,7 @@ def test_tosa_opt_takes_it(tmp_path: Path) -> None:
         pytest.skip("this tosa-tools has no tosa-opt")
     empty = tmp_path / "empty.mlir"
     empty.write_text("module {}")
-    for seed in range(10):
+    for seed in range(20):
         path = tmp_path / f"{seed}.tosa"
         path.write_bytes(data(seed))
         command = [str(program), f"--tosa-deserialize=tosa-flatbuffer-filename={path}"]

@@ -126,14 +126,14 @@ def test_a_run_that_does_not_end_is_ended_with_its_children(
     body = (
         "import os, time\n"
         "if os.fork() == 0:\n"
-        f"    time.sleep(3); open({str(marker)!r}, 'w')\n"
+        f"    time.sleep(1.2); open({str(marker)!r}, 'w')\n"
         "time.sleep(60)"
     )
     monkeypatch.setenv(process.ENVIRONMENT, str(_script(tmp_path, body)))
     start = time.monotonic()
-    fails("refmodel-timeout", lambda: refmodel.run(chain, {"x": X}, timeout=1.0))
+    fails("refmodel-timeout", lambda: refmodel.run(chain, {"x": X}, timeout=0.4))
     assert time.monotonic() - start < 10
-    time.sleep(3.0)
+    time.sleep(1.2)
     assert not marker.exists()
 
 
@@ -370,3 +370,54 @@ def test_a_refused_file_is_not_touched(builder, tmp_path: Path) -> None:
     inputs = {"x": np.ones((2, 3), np.float32), "y": np.ones((2, 2), np.float32)}
     fails("refmodel-refused", lambda: refmodel.run(tmp_path / "m.tosa", inputs))
     assert (tmp_path / "m.tosa").read_bytes() == before
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_a_variable_that_nothing_uses_is_no_hindrance(builder, tmp_path: Path) -> None:
+    b = builder()
+    b.input("x", "INT32", (2,))
+    initial = constant_of(Slot("v", "v", dtype("INT32"), (2,)), np.array([10, 20], np.int32))
+    b.tensor("v", "INT32", (2,), data=initial, variable=True, variable_name="state")
+    b.op("ABS", ["x"], "y", "INT32", (2,))
+    graph = b.graph("y")
+    tc.save(graph, tmp_path / "m.tosa")
+    for program in (graph, tmp_path / "m.tosa"):
+        result = refmodel.run(program, {"x": np.array([-1, 2], np.int32)})
+        assert result.outputs["y"].tolist() == [1, 2]
+        assert result.variables["state"].tolist() == [10, 20]
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_exponents_of_shapes_run_without_a_level(builder) -> None:
+    from tosa_convert.graph import Shape
+
+    b = builder()
+    b.input("x", "INT32", (8,))
+    b.shape("s", [1, 2])
+    b.block.shapes["t"] = Shape("t", 2)
+    b.block.operators.append(Operator(operator("EXP2_SHAPE"), ("s",), ("t",)))
+    b.op("RESHAPE", ["x", "t"], "y", "INT32", (2, 4))
+    x = np.arange(8, dtype=np.int32)
+    assert refmodel.run(b.graph("y"), {"x": x}).outputs["y"].shape == (2, 4)
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_what_is_wrong_in_a_region_is_the_fault_of_the_operator_that_runs_it(builder) -> None:
+    from refmodel.test_regions import SHAPE, branches, inputs
+
+    graph = branches()
+    region = graph.regions[1].blocks[0]
+    region.tensors["lonely"] = tc.graph.Tensor("lonely", dtype("INT32"), SHAPE)
+    error = fails("refmodel-refused", lambda: refmodel.run(graph, inputs(True)))
+    assert "operator #1 COND_IF" in str(error)
+
+
+def test_what_is_no_archive_is_said_to_be_none(tmp_path: Path) -> None:
+    from tosa_convert.refmodel.npz import load_npz, open_npz
+
+    np.save(tmp_path / "a.npy", X)
+    (tmp_path / "a.npy").rename(tmp_path / "a.npz")
+    (tmp_path / "text.npz").write_text("nothing")
+    for name in ("a.npz", "text.npz", "missing.npz"):
+        fails("file-error", lambda name=name: load_npz(tmp_path / name))
+        fails("file-error", lambda name=name: open_npz(tmp_path / name))

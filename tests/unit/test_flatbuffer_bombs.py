@@ -65,19 +65,19 @@ def one_list_of_numbers_in_many_operators() -> bytes:
         "inputs": ["x"],
         "outputs": ["x"],
     }
-    return file({"operators": [row] * 20_000, "tensors": [{"name": "x", "type": 7}]})
+    return file({"operators": [row] * 8_000, "tensors": [{"name": "x", "type": 7}]})
 
 
 def one_long_name_in_many_findings() -> bytes:
     name = "n" * 100_000
-    operators = [exp([name], [name])] * 20_000
+    operators = [exp([name], [name])] * 8_000
     return file(
-        {"name": name, "operators": operators, "tensors": [{"name": name, "type": 99}] * 20_000}
+        {"name": name, "operators": operators, "tensors": [{"name": name, "type": 99}] * 8_000}
     )
 
 
 def one_undefined_operand_in_many_operators() -> bytes:
-    return file({"operators": [exp(["x"], ["y"])] * 20_000, "tensors": [{"name": "y", "type": 7}]})
+    return file({"operators": [exp(["x"], ["y"])] * 8_000, "tensors": [{"name": "y", "type": 7}]})
 
 
 def a_tensor_of_many_dimensions() -> bytes:
@@ -124,7 +124,7 @@ def overlapping_blobs_of_many_operators() -> bytes:
 def one_blob_of_many_operators() -> bytes:
     custom = {"operator_name": "f", "domain_name": "d", "implementation_attrs": bytes(200_000)}
     row = {"op": 69, "attribute_type": 69, "attribute": custom, "inputs": [], "outputs": []}
-    return file({"operators": [row] * 20_000})
+    return file({"operators": [row] * 8_000})
 
 
 BOMBS: list[Callable[[], bytes]] = [

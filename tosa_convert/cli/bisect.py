@@ -22,7 +22,7 @@ from tosa_convert.cli.run import CONTEXT, input_options
     type=click.IntRange(1),
     default=256,
     show_default=True,
-    help="MiB of tensors held at a time, golden and the backend's together.",
+    help="MiB of tensors that one run computes; here they lie in files.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def bisect(model: str, **options: Any) -> int:

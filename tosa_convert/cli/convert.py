@@ -24,6 +24,7 @@ from tosa_convert.files import (
     write_standard_output,
 )
 from tosa_convert.formats import EXTENSIONS, FORMATS, MLIR_FORMATS, Format, of_path, sniff
+from tosa_convert.limits import LIMITS, set_limit
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
@@ -115,11 +116,24 @@ TOGETHER_BYTES: Final = 1 << 30
     "for many small files, else one.",
 )
 @click.option("--full-paths", is_flag=True, help="Keep the folders of file names in locations.")
+@click.option(
+    "--isolate",
+    is_flag=True,
+    help="Parse MLIR in a process of its own: its parser can crash on damaged bytecode.",
+)
+@click.option(
+    "--limit",
+    "limits",
+    metavar="NAME=N",
+    multiple=True,
+    help="What an input may ask for: " + ", ".join(LIMITS) + ". May be repeated.",
+)
 @click.option("--bindings", metavar="PACKAGE", default="", help="MLIR bindings to use.")
 @click.version_option(package_name="tosa-convert")
 def convert(inputs: tuple[str, ...], output: str | None, **options: Any) -> int:
     """Convert TOSA programs between MLIR text, MLIR bytecode, flatbuffers and JSON."""
     to = _target(options)
+    _set_limits(options["limits"])
     if options["consumer"] is not None:
         options["weights"] = weights_for(options["consumer"], options["weights"])
     paths = list(inputs) or [STANDARD]
@@ -192,6 +206,7 @@ def _graph(
         narrow=[kind.strip() for kind in options["narrow"].split(",") if kind.strip()],
         input_shapes=_shapes(options["input_shapes"]),
         accept_changed_weights=options["accept_changed_weights"],
+        isolate=options["isolate"],
         context=shared.for_bytes(len(data)) if shared and found in MLIR_FORMATS else None,
     )
     if found in MLIR_FORMATS or options["tosa_version"]:
@@ -212,6 +227,14 @@ def _shapes(given: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
             )
         shapes[name] = tuple(int(part) for part in parts)
     return shapes
+
+
+def _set_limits(given: tuple[str, ...]) -> None:
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not value.isdecimal():
+            raise click.UsageError(f"--limit {text}: expected NAME=N, a whole number")
+        set_limit(name, int(value))
 
 
 def _check_direction(found: Format, where: str, options: Options) -> None:
@@ -290,6 +313,7 @@ def _convert_many(paths: list[str], output: str | None, to: Format | None, optio
 def _convert_job(job: tuple[Path, Path], options: Options) -> TosaConvertError | None:
     """One of many; what is wrong with it, if something is."""
     source, target = job
+    _set_limits(options["limits"])  # the process may be a new one
     try:
         api.refuse_same_file(source, target)
         try:
@@ -314,6 +338,11 @@ def _each(
         processes = max(1, min(os.cpu_count() or 1, len(jobs) // FILES_PER_PROCESS))
         if processes > 1 and sum(map(_size, jobs)) > TOGETHER_BYTES:
             processes = 1
+    from tosa_convert.cli import supervise
+
+    if supervise.possible():
+        yield from supervise.each(work, jobs, processes, lambda job, error: error)
+        return
     if processes == 1:
         yield from map(work, jobs)
         return

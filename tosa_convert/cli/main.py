@@ -116,6 +116,9 @@ def _start() -> None:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _terminated)
+    from tosa_convert.cli import supervise
+
+    supervise.install()
 
 
 class _Terminated(BaseException):

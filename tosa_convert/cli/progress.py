@@ -12,6 +12,8 @@ import click
 PATIENCE: Final = 1.0
 #: Where there is no terminal, a line this often, in seconds.
 LINE_EVERY: Final = 10.0
+#: A bar is drawn this often, in seconds: drawing takes milliseconds, and is to take under 1 %.
+DRAW_EVERY: Final = 0.5
 
 
 class WriteProgress:
@@ -32,6 +34,7 @@ class WriteProgress:
         if now < self.shown_at:
             return
         if sys.stderr.isatty():
+            self.shown_at = now + DRAW_EVERY
             self._draw(done)
         else:
             self.shown_at = now + LINE_EVERY
@@ -51,10 +54,12 @@ class WriteProgress:
                 TimeRemainingColumn(),
                 console=Console(stderr=True),
                 transient=True,
+                # Its own thread would draw ten times a second and take the processor from the work.
+                auto_refresh=False,
             )
             self.task = self.bar.add_task(self.name, total=self.total or None)
             self.bar.start()
-        self.bar.update(self.task, completed=done)
+        self.bar.update(self.task, completed=done, refresh=True)
 
     def __enter__(self) -> WriteProgress:
         return self

@@ -67,6 +67,15 @@ def input_options(command: Any) -> Any:
     "--pattern", multiple=True, metavar="GLOB", help="Only intermediates whose name matches."
 )
 @click.option(
+    "--inside",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Also the tensors of the branch that COND_IF takes, and of the first N iterations of "
+    "WHILE_LOOP.",
+)
+@click.option(
     "--batch-mib",
     type=click.IntRange(1),
     default=256,

@@ -100,13 +100,15 @@ def _plain(value: Any) -> Any:
 
 def run_command(model: str, options: Mapping[str, Any]) -> int:
     """`run`, once its modules are loaded."""
-    from tosa_convert.refmodel.intermediates import iterate, save_to_folder
+    from tosa_convert.refmodel.intermediates import iterate, not_collected, save_to_folder
     from tosa_convert.refmodel.runner import with_variables
 
     graph, arrays = model_and_inputs(model, options)
     states = load_npz(options["variables"]) if options["variables"] else {}
     if options["pattern"] and not options["intermediates"]:
         raise click.UsageError("--pattern chooses among --intermediates DIR|NPZ")
+    if options["inside"] and not options["intermediates"]:
+        raise click.UsageError("--inside adds to --intermediates DIR|NPZ")
     # A flatbuffer runs as it is; everything else as what it converts to.
     result = run_model(
         model if _runs_as_it_is(model) else graph,
@@ -145,13 +147,15 @@ def run_command(model: str, options: Mapping[str, Any]) -> int:
             level=options["level"],
             timeout=options["timeout"],
             batch_bytes=options["batch_mib"] << 20,
+            iterations=options["inside"],
         )
+        missing = not_collected(graph, options["inside"], precise=options["precise"])
         target = options["intermediates"]
         if target.endswith(".npz"):
-            rows = _save_to_npz(items, Path(target))
+            rows = _save_to_npz(items, Path(target), missing)
         else:
-            rows = save_to_folder(items, Path(target))
-        summary["intermediates"] = {"count": len(rows), "path": target}
+            rows = save_to_folder(items, Path(target), missing)
+        summary["intermediates"] = {"count": len(rows), "path": target, "not_collected": missing}
     _print(summary, options["as_json"])
     return 0
 
@@ -170,7 +174,9 @@ def _runs_as_it_is(model: str) -> bool:
     return sniff(map_file(model), model) == "tosa"
 
 
-def _save_to_npz(items: Iterator[Any], path: Path) -> list[dict[str, Any]]:
+def _save_to_npz(
+    items: Iterator[Any], path: Path, missing: list[dict[str, object]]
+) -> list[dict[str, Any]]:
     """Every array by name as it comes, and `manifest` (JSON as bytes): operator and location."""
     rows: list[dict[str, Any]] = []
 
@@ -179,7 +185,7 @@ def _save_to_npz(items: Iterator[Any], path: Path) -> list[dict[str, Any]]:
             for key, array in item.arrays.items():
                 rows.append({"name": key, "operator": item.operator, "location": item.location})
                 yield key, array
-        text = json.dumps({"tensors": rows})
+        text = json.dumps({"tensors": rows, "not_collected": missing})
         yield "manifest.json", np.frombuffer(text.encode(), np.uint8)
 
     beside = path.with_name(path.name + ".part")
@@ -205,6 +211,16 @@ def _print(summary: Mapping[str, Any], as_json: bool) -> None:
             click.echo(f"{kind[:-1]} {row['name']}: {row['dtype']}{row['shape']}{span}")
     if "intermediates" in summary:
         click.echo("{count} intermediates in {path}".format(**summary["intermediates"]))
+        for row in summary["intermediates"]["not_collected"]:
+            names = [name for found in row["tensors"].values() for name in found]
+            click.echo(
+                f"note: {row['operator']}: {row['reason']}; not collected: "
+                + (
+                    ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+                    if names
+                    else "nothing"
+                )
+            )
 
 
 def backend_of(graph: Graph, arrays: Mapping[str, Array], options: Mapping[str, Any]) -> Any:

@@ -7,7 +7,8 @@ Writes to a variable stay where a later read or an output needs them.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import replace
 
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.graph.model import Block, Graph, Operator, Region
@@ -51,6 +52,16 @@ def extract(graph: Graph, outputs: Sequence[str], inputs: Iterable[str] = ()) ->
     order = {name: i for i, op in enumerate(block.operators) for name in op.outputs}
     cuts.sort(key=lambda name: order.get(name, -1))
     made = {name for op in operators for name in op.outputs}
+    tensors = dict(block.tensors)
+    # An operator with several results may be kept for one while another became an input.
+    for position, op in enumerate(operators):
+        if not made.isdisjoint(cuts) and any(name in cuts for name in op.outputs):
+            renamed = {name: _another(name, tensors) for name in op.outputs if name in cuts}
+            outputs_now = tuple(renamed.get(name, name) for name in op.outputs)
+            operators[position] = replace(op, outputs=outputs_now)
+            for name, other in renamed.items():
+                tensors[other] = replace(tensors[name], name=other)
+            used.update(renamed.values())
     result = Block(
         block.name,
         own + cuts,
@@ -58,13 +69,45 @@ def extract(graph: Graph, outputs: Sequence[str], inputs: Iterable[str] = ()) ->
         operators,
         {
             name: tensor
-            for name, tensor in block.tensors.items()
+            for name, tensor in tensors.items()
             if name in used or (tensor.variable and name not in made and _has_regions(operators))
         },
         {name: shape for name, shape in block.shapes.items() if name in used},
     )
-    regions = [Region(graph.regions[0].name, [result]), *_reachable(graph, operators)]
+    regions = [Region(graph.regions[0].name, [result]), *reachable(graph, operators)]
     return Graph(graph.version, regions, graph.producer)
+
+
+def _another(name: str, taken: Container[str]) -> str:
+    """A name like this one that is free."""
+    number = 1
+    while f"{name}_{number}" in taken:
+        number += 1
+    return f"{name}_{number}"
+
+
+def extract_from(graph: Graph, outputs: Sequence[str], available: Iterable[str]) -> Graph:
+    """`extract` with those of the available tensors as inputs that the outputs need."""
+    known = [name for name in available if name in graph.main.tensors]
+    kept = needed_operators(graph, outputs, known)
+    used = {*outputs, *(n for index in kept for n in graph.main.operators[index].inputs)}
+    return extract(graph, outputs, [name for name in known if name in used])
+
+
+def extract_region(graph: Graph, name: str) -> Graph:
+    """A region as a graph of its own, with the regions that it runs.
+
+    It and its first block are called as the graph's main ones: readers look for that name.
+    Raises TosaConvertError("undefined-name").
+    """
+    for region in graph.regions:
+        if region.name == name:
+            inner = reachable(graph, [op for block in region.blocks for op in block.operators])
+            first, *rest = region.blocks
+            first = replace(first, name=graph.main.name)
+            renamed = Region(graph.regions[0].name, [first, *rest])
+            return Graph(graph.version, [renamed, *inner], graph.producer)
+    raise fail("undefined-name", f'region "{name}"', "there is no such region")
 
 
 def needed_operators(graph: Graph, outputs: Iterable[str], inputs: Iterable[str] = ()) -> set[int]:
@@ -114,23 +157,24 @@ def _states(graph: Graph, block: Block) -> dict[int, list[int]]:
             states[index] += everywhere
         elif op.spec is VARIABLE_WRITE:
             last[op.outputs[0]] = index
-        elif op.spec.regions and _touches_variables(graph, op):
+        elif op.spec.regions and touches_variables(graph, op):
             # What a region does to variables is not looked at: all before stays before.
             states[index] = [*last.values(), *everywhere]
             everywhere.append(index)
     return states
 
 
-def _touches_variables(graph: Graph, operator: Operator) -> bool:
+def touches_variables(graph: Graph, operator: Operator) -> bool:
+    """Whether a region that the operator runs, however indirectly, reads or writes a variable."""
     return any(
         op.spec is VARIABLE_READ or op.spec is VARIABLE_WRITE
-        for region in _reachable(graph, [operator])
+        for region in reachable(graph, [operator])
         for block in region.blocks
         for op in block.operators
     )
 
 
-def _reachable(graph: Graph, operators: Iterable[Operator]) -> list[Region]:
+def reachable(graph: Graph, operators: Iterable[Operator]) -> list[Region]:
     """The regions that the operators run, however indirectly, in the graph's order."""
     by_name = {region.name: region for region in graph.regions}
     seen: set[str] = set()
@@ -143,6 +187,17 @@ def _reachable(graph: Graph, operators: Iterable[Operator]) -> list[Region]:
                 seen.add(name)
                 pending += [o for block in by_name[name].blocks for o in block.operators]
     return [region for region in graph.regions[1:] if region.name in seen]
+
+
+def last_uses(block: Block) -> dict[str, int]:
+    """Tensor -> the last operator that takes it, directly or through shapes made of it."""
+    last = {name: index for index, op in enumerate(block.operators) for name in op.inputs}
+    for index in range(len(block.operators) - 1, -1, -1):
+        op = block.operators[index]
+        after = max((last.get(name, -1) for name in op.outputs if name in block.shapes), default=-1)
+        for name in op.inputs:
+            last[name] = max(last[name], after)
+    return last
 
 
 def _check_names(block: Block, names: Iterable[str]) -> None:

@@ -109,13 +109,17 @@ def _others(bindings: Bindings) -> str:
 
 #: What the bindings' RuntimeError says when they cannot make a Python string of what MLIR holds.
 _NOT_UNICODE: Final = "str_from_cstr"
+#: What their TypeError says of an attribute that is a location: they take it for a class of its own,
+#: whose constructor wants something else.
+_LOCATION: Final = re.compile(r"\(\w+: [\w.]*\.Location, /\) -> ")
 
 
 @contextlib.contextmanager
-def refused_unless_utf8() -> Iterator[None]:
-    """Turn the bindings' refusal of text that is not UTF-8 into a finding.
+def refused_by_bindings() -> Iterator[None]:
+    """Turn what the bindings cannot hand over into a finding.
 
-    Such text gets into modules, and from there into MLIR's messages, through damaged bytecode.
+    That is text that is not UTF-8, which gets into modules and from there into MLIR's messages through
+    damaged bytecode, and a location in an attribute's place, which MLIR's parser takes.
     """
     try:
         yield
@@ -127,4 +131,13 @@ def refused_unless_utf8() -> Iterator[None]:
             "",
             "a name, location or message of the module is not UTF-8",
             "the bytecode is damaged; write it again",
+        ) from None
+    except TypeError as error:
+        if not _LOCATION.search(str(error)):
+            raise
+        raise fail(
+            "unsupported-attribute",
+            "",
+            "the value of an attribute is a location, which the bindings do not hand over",
+            "leave the attribute out, or give it another value",
         ) from None

@@ -56,16 +56,17 @@ class ConstantReader:
         """Attach the data of a constant to the value it produces."""
         name = operator.outputs[0]
         attribute = "value" if operation.name == ARITH_CONSTANT else "values"
-        tensor = tensors.get(name)
-        if tensor is not None:
-            scale = None if tensor.scale is None else (tensor.scale.dtype, tensor.scale.shape)
-            narrowed = self.types(operation.results[0].type).narrowed
-            kind = ValueType(tensor.dtype, tensor.shape, scale, narrowed=narrowed)
-            if scale is None:
+        # By the operation's own type: a name that stands twice may be another value's.
+        kind = self.types(operation.results[0].type)
+        if kind.problem:
+            return
+        if kind.dtype is not None:
+            tensor = tensors[name]
+            if kind.scale is None:
                 tensor.data = self.constant(operation, attribute, kind)
             else:
                 self.block_scaled(operation, attribute, tensor)
-        elif name in shapes:
+        else:
             try:
                 value = operation.attributes[attribute]
                 shapes[name].data = constants.dense(

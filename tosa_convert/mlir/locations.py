@@ -8,6 +8,7 @@ it back with a parser of our own: the bindings have none, and MLIR's would recur
 from __future__ import annotations
 
 import re
+from contextvars import ContextVar
 from typing import Any, Final
 
 from tosa_convert.mlir.bindings import Bindings
@@ -26,12 +27,17 @@ _ESCAPE: Final = re.compile(rb'\\(?:([0-9A-Fa-f]{2})|(["\\ntr]))')
 _ESCAPES: Final = {b'"': b'"', b"\\": b"\\", b"n": b"\n", b"t": b"\t", b"r": b"\r"}
 
 
+#: Whether the module that is read may have names that are not UTF-8: the bindings end the process when
+#: they are asked for such a file's name, and printing it is safe.
+careful: Final = ContextVar("careful", default=False)
+
+
 class LocationReader:
     """Locations of MLIR as text. `full_paths` keeps file names as they are."""
 
     def __init__(self, bindings: Bindings, *, full_paths: bool = False) -> None:
         self.full_paths = full_paths
-        self.file_class: Any = getattr(bindings.ir, "FileLineColLoc", ())
+        self.file_class: Any = () if careful.get() else getattr(bindings.ir, "FileLineColLoc", ())
         self.files: dict[str, str | None] = {}
 
     def __call__(self, location: Any) -> str:

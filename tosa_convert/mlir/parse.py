@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
 from tosa_convert.errors import fail
 from tosa_convert.files import Sink
+from tosa_convert.mlir import envelope, nesting
 from tosa_convert.mlir.bindings import Bindings
-from tosa_convert.mlir.diagnostics import diagnostics, form_of, refused_unless_utf8
+from tosa_convert.mlir.diagnostics import diagnostics, form_of, refused_by_bindings
+from tosa_convert.mlir.locations import careful
 
+#: An escaped byte of a string that is not ASCII.
+_ODD: Final = re.compile(rb"\\[89A-Fa-f][0-9A-Fa-f]")
 #: Bytes of a file that are looked at to tell how it is written.
 _HEAD: Final = 1 << 16
 
 
-@refused_unless_utf8()
+@refused_by_bindings()
 def parse(bindings: Bindings, context: Any, data: memoryview, path: str = "") -> Any:
     """The module in `data`; where it is a file's content, MLIR maps the file at `path` itself.
 
-    Raises TosaConvertError("malformed-mlir") with MLIR's diagnostics as findings.
+    Raises TosaConvertError("malformed-mlir") with MLIR's diagnostics as findings. Damaged bytecode that
+    passes our own look at its structure may still crash MLIR's parser, and this process.
     """
     module = bindings.ir.Module
+    binary = bytes(data[: len(envelope.MAGIC)]) == envelope.MAGIC
+    if binary:
+        plain = envelope.check(data, path)
+    else:
+        nesting.check(data, path)
+        plain = not _ODD.search(data)
+    careful.set(not plain)
     try:
         # parseFile leaves bytecode mapped, so that resources are not copied.
         if path and os.path.isfile(path):
             return module.parseFile(path, context)
         raw = bytes(data)
-        return module.parse(raw if raw.startswith(b"ML\xefR") else raw.decode(), context)
+        return module.parse(raw if binary else raw.decode(), context)
     except UnicodeDecodeError as error:
         where = f"{path}: byte {error.start}" if path else f"byte {error.start}"
         raise fail("malformed-mlir", where, "the text is not UTF-8") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 from tosa_convert.errors import Finding, fail
@@ -37,18 +36,36 @@ def operation_of(bindings: Bindings, thing: Any) -> Any:
     return operation
 
 
-def body(operation: Any) -> Iterator[Any]:
-    for region in operation.regions:
-        for block in region.blocks:
-            for view in block.operations:
-                yield view.operation
+def children(bindings: Bindings, operation: Any) -> list[Any]:
+    """The operations directly inside of an operation, of all its blocks."""
+    ir = bindings.ir
+    if not hasattr(ir, "WalkResult"):
+        return [
+            view.operation
+            for region in operation.regions
+            for block in region.blocks
+            for view in block.operations
+        ]
+    # A block's list makes a view of each operation's own class, for which the bindings import the
+    # modules of the dialects; walking gives plain operations, in less time.
+    found: list[Any] = []
+    append, skip = found.append, ir.WalkResult.SKIP
+
+    def visit(child: Any) -> Any:
+        append(child)
+        return skip if len(found) > 1 else ir.WalkResult.ADVANCE
+
+    operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found[1:]
 
 
 def symbol(operation: Any) -> str:
     return str(operation.attributes["sym_name"].value)
 
 
-def select(operation: Any, func: str | None) -> tuple[list[Any], list[Any], list[Finding]]:
+def select(
+    bindings: Bindings, operation: Any, func: str | None
+) -> tuple[list[Any], list[Any], list[Finding]]:
     """The function to export, the variables it may use, and no findings.
 
     Where there is no choice between several: all of them, and a finding for each, so that what else
@@ -57,10 +74,10 @@ def select(operation: Any, func: str | None) -> tuple[list[Any], list[Any], list
     if operation.name == "func.func":
         parent = operation.parent
         module = getattr(parent, "operation", parent)
-        siblings = list(body(module)) if module is not None else []
+        siblings = children(bindings, module) if module is not None else []
         functions = [operation]
     elif operation.name == "builtin.module":
-        siblings = list(body(operation))
+        siblings = children(bindings, operation)
         functions = [found for found in siblings if found.name == "func.func"]
     else:
         raise fail(

@@ -30,7 +30,7 @@ def resolve(
     """
     bindings = bindings_of(module_or_func)
     operation = operation_of(bindings, module_or_func)
-    functions, _, findings = select(operation, func)
+    functions, _, findings = select(bindings, operation, func)
     if findings:
         raise TosaConvertError(findings)
     name = symbol(functions[0])
@@ -42,7 +42,7 @@ def resolve(
         # False: not inserted, even where the caller stands at an insertion point.
         copy = operation.clone(False)
         copy = getattr(copy, "operation", copy)
-        (function,), _, _ = select(copy, name)
+        (function,), _, _ = select(bindings, copy, name)
         _set_arguments(bindings, function, shapes)
         _infer(bindings, copy)
         _drop_result_casts(bindings, function)

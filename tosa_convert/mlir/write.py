@@ -108,6 +108,8 @@ class _Writer:
         self.retain = retain
         self.constants = constants
         self.types = TypeWriter(bindings, context)
+        #: Types by dtype and shape: asked once for each result.
+        self.plain_types: dict[tuple[int, tuple[int, ...] | None], Any] = {}
         self.attributes = AttributeWriter(bindings, context, self.types)
         self.location = LocationWriter(bindings, context)
         self.regions = {region.name: region for region in graph.regions}
@@ -154,9 +156,13 @@ class _Writer:
 
     def tensor_type(self, tensor: Tensor) -> Any:
         scale = tensor.scale
-        return self.types.tensor(
-            tensor.dtype, tensor.shape, None if scale is None else (scale.dtype, scale.shape)
-        )
+        if scale is not None:
+            return self.types.tensor(tensor.dtype, tensor.shape, (scale.dtype, scale.shape))
+        key = (tensor.dtype.code, tensor.shape)
+        kind = self.plain_types.get(key)
+        if kind is None:
+            kind = self.plain_types[key] = self.types.tensor(tensor.dtype, tensor.shape)
+        return kind
 
     def value_type(self, block: Block, name: str) -> Any:
         tensor = block.tensors.get(name)
@@ -327,7 +333,7 @@ class _Writer:
             for name in operator.inputs[1:]
         }
         nested: list[tuple[Operator, Any]] = []
-        create, location = self.ir.Operation.create, self.location
+        create, location, by_path = self.ir.Operation.create, self.location, self.by_path
         with ir.InsertionPoint(body):
             for index, operator in enumerate(block.operators):
                 spec = operator.spec
@@ -359,12 +365,17 @@ class _Writer:
                         attributes,
                         None,
                         len(spec.regions),
-                        self.place(location, block, index, operator),
+                        location(
+                            self.path(block, index, operator) if by_path else operator.location
+                        ),
                     )
                 except ir.MLIRError as error:
-                    path = operator_path(f'block "{block.name}"', index, operator)
+                    path = self.path(block, index, operator)
                     raise diagnostics(self.bindings, error, path) from None
-                values.update(zip(operator.outputs, built.results, strict=True))
+                if len(results) == 1:
+                    values[operator.outputs[0]] = built.result
+                else:
+                    values.update(zip(operator.outputs, built.results, strict=True))
                 if spec.regions:
                     nested.append((operator, built))
             ir.Operation.create(terminator, operands=[values[name] for name in block.outputs])
@@ -374,10 +385,9 @@ class _Writer:
             for row, region in zip(operator.spec.regions, built.regions, strict=True)
         ]
 
-    def place(self, location: LocationWriter, block: Block, index: int, operator: Operator) -> Any:
-        if self.by_path:
-            return location(operator_path(f'block "{block.name}"', index, operator))
-        return location(operator.location)
+    @staticmethod
+    def path(block: Block, index: int, operator: Operator) -> str:
+        return operator_path(f'block "{block.name}"', index, operator)
 
     def identity(
         self, block: Block, operator: Operator, values: dict[str, Any], outputs: set[str]
@@ -405,14 +415,12 @@ class _Writer:
 
     def keep_names(self, operator: Operator, outputs: set[str], attributes: dict[str, Any]) -> None:
         """Note names that reading the module would not generate by itself."""
-        kept: list[str] = []
         needed = False
         for name in operator.outputs:
             generated = self.namer.result()
-            kept.append(name)
             needed = needed or (name != generated and name not in outputs)
         if needed:
-            strings = [self.attributes.string(name) for name in kept]
+            strings = [self.attributes.string(name) for name in operator.outputs]
             attributes[NAME_ATTRIBUTE] = (
                 strings[0] if len(strings) == 1 else self.ir.ArrayAttr.get(strings)
             )

@@ -18,6 +18,7 @@ from typing import Final
 import numpy as np
 
 from tosa_convert.graph.dtypes import DType, RoundingMode
+from tosa_convert.graph.extract import extract_region
 from tosa_convert.graph.model import Block, Graph, Operator, Tensor
 from tosa_convert.refmodel.arrays import Array
 
@@ -31,7 +32,11 @@ FLOATS: Final[dict[str, tuple[int, float, float, bool]]] = {
     "FP6E2M3": (3, 1.0, 7.5, False),
     "FP6E3M2": (2, 0.25, 28.0, False),
     "FP4E2M1": (1, 1.0, 6.0, False),
+    # Fixed point: everywhere the distance that floats of six bits have below 1.
+    "MXINT8": (6, 1.0, 127 / 64, False),
 }
+#: The number that an MXINT8 of code 1 is.
+MXINT8_UNIT: Final = 1 / 64
 _SUBNORMALS_REQUIRED: Final = frozenset(("FP8E4M3", "FP8E5M2"))
 
 
@@ -39,9 +44,11 @@ _SUBNORMALS_REQUIRED: Final = frozenset(("FP8E4M3", "FP8E5M2"))
 class Rule:
     """How far a result may be off.
 
-    kind: "exact", "ulp", "dot-product", "abs-error", "reduce-product", "max-relative", "steps".
+    kind: "exact", "ulp", "dot-product", "abs-error", "reduce-product", "max-relative", "steps",
+        "bounds" (the bounds tensor is the bound).
     amount: ulps (away from zero, and towards it `lower` where that is given), the multiple of the
         dot product's unit, products, or integer steps.
+    largest: for "max-relative" the size of the largest operand.
     """
 
     kind: str
@@ -51,14 +58,16 @@ class Rule:
     divisor: float = 1.0
     magnitude: bool = False
     floor: float = 0.0
+    largest: float | None = None
 
     @property
     def needs_bounds(self) -> bool:
         """Whether the bounds tensor is part of it."""
-        return self.kind in ("dot-product", "abs-error")
+        return self.kind in ("dot-product", "abs-error", "bounds")
 
     def __str__(self) -> str:
-        return self.kind if self.kind in ("exact", "abs-error") else f"{self.kind} {self.amount:g}"
+        plain = self.kind in ("exact", "abs-error", "bounds")
+        return self.kind if plain else f"{self.kind} {self.amount:g}"
 
     def limits(
         self, reference: Array, bounds: Array | None, kind: DType
@@ -89,11 +98,16 @@ class Rule:
         size = np.abs(reference)
         if self.kind == "ulp":
             return np.asarray(_ulp(size, frac, least) * self.amount)
+        if self.kind == "bounds":
+            assert bounds is not None
+            return bounds
         if self.kind == "reduce-product":
             factor = math.expm1(self.amount * math.log1p(2.0 ** (-frac - 1)))
             return np.asarray(size * factor)
         if self.kind == "max-relative":
-            largest = float(np.nanmax(size, initial=0.0, where=np.isfinite(size)))
+            largest = self.largest
+            if largest is None:
+                largest = float(np.nanmax(size, initial=0.0, where=np.isfinite(size)))
             relative = np.full(size.shape, self.base * largest)
             return np.asarray(np.maximum(relative, _ulp(size, frac, least) * self.amount))
         if self.kind == "dot-product":
@@ -120,9 +134,9 @@ class Rule:
         return np.zeros(reference.shape)
 
     def accepts(self, actual: Array, reference: Array, bounds: Array | None, kind: DType) -> Array:
-        """For each element whether the result is allowed. actual: any floating-point type."""
+        """For each element whether the result is allowed. actual: in the type's own numpy type."""
         _, least, _, has_infinity = FLOATS[kind.name]
-        found = actual.astype(np.float64)
+        found = numbers(actual, kind)
         low, high, error = self.limits(reference, bounds, kind)
         with np.errstate(invalid="ignore"):
             good = (found >= low) & (found <= high)
@@ -135,6 +149,12 @@ class Rule:
                 free |= np.isinf(low) | np.isinf(high)
             good |= np.isnan(found) & free
         return np.asarray(np.where(np.isnan(reference), np.isnan(found), good))
+
+
+def numbers(array: Array, kind: DType) -> Array:
+    """What elements are as numbers, in float64."""
+    found = array.astype(np.float64)
+    return found * MXINT8_UNIT if kind.name == "MXINT8" else found
 
 
 def _ulp(size: Array, frac: int, least: float) -> Array:
@@ -189,18 +209,21 @@ def rule_of(block: Block, operator: Operator, output: str) -> Rule | None:
     name = operator.spec.name
     result = block.tensors.get(output)
     if result is None or result.dtype.name not in FLOATS:
-        scaled = result is not None and result.scale is not None
-        if name == "CAST_TO_BLOCK_SCALED" or (name == "CAST" and scaled):
-            return None
         inexact = operator.attributes.get("rounding_mode") is RoundingMode.INEXACT_ROUND
         return Rule("steps", 1.0) if name == "RESCALE" and inexact else EXACT
     kind = result.dtype.name
     if name in ("ADD", "SUB", "MUL"):
         return Rule("ulp", 1.0 if kind == "BF16" else 0.5)
-    if name == "CAST" or "CAST_" in name:
-        if name != "CAST" or result.scale or block.tensors[operator.inputs[0]].scale:
-            return None  # values and scales are judged together, by a rule that is not here
+    if name == "CAST_TO_BLOCK_SCALED" or (name == "CAST" and result.scale is not None):
+        return Rule("ulp", 2.0 if kind == "FP8E4M3" else 1.0)
+    if name == "CAST_FROM_BLOCK_SCALED" or (
+        name == "CAST" and block.tensors[operator.inputs[0]].scale is not None
+    ):
+        return Rule("ulp", 1.0)
+    if name == "CAST":
         return Rule("ulp", 0.5, lower=1.0)
+    if name == "POW":
+        return Rule("bounds")
     if name in _ULPS:
         return Rule("ulp", _ULPS[name])
     if name in _DOT:
@@ -209,17 +232,37 @@ def rule_of(block: Block, operator: Operator, output: str) -> Rule | None:
         source = block.tensors[operator.inputs[0]]
         axis = operator.attributes["axis"]
         return Rule("reduce-product", float(source.shape[axis]) if source.shape else 1.0)  # type: ignore[index]
-    if name == "CAST_TO_BLOCK_SCALED" or (name == "CAST" and result.scale is not None):
-        return None  # values and scales are judged together
-    if name == "CAST" and block.tensors[operator.inputs[0]].scale is None:
-        return Rule("ulp", 0.5, lower=1.0)
     if name == "RESIZE" and result.scale is not None:
         return EXACT
     if name in _FUNCTIONS:
         return _FUNCTIONS[name](kind)
-    if name in ("POW", "CUSTOM", "COND_IF", "WHILE_LOOP"):
+    if name in ("CUSTOM", "COND_IF", "WHILE_LOOP"):
         return None
     return EXACT
+
+
+def _rule_of_regions(graph: Graph, operator: Operator, output: str) -> Rule | None:
+    """The rule for an output of control flow: its region's, where the operands are exact.
+
+    Of two branches the one that may err. A loop that errs adds its errors up, so it has none.
+    """
+    if operator.spec.name not in ("COND_IF", "WHILE_LOOP"):
+        return None
+    found: list[list[Rule | None]] = []
+    for row in operator.spec.regions:
+        inner = extract_region(graph, str(operator.attributes[row.name]))
+        known = rules(inner)
+        constant = {name for op in inner.main.operators if not op.inputs for name in op.outputs}
+        found.append(
+            [EXACT if name in constant else known.get(name) for name in inner.main.outputs]
+        )
+    if operator.spec.name == "WHILE_LOOP":
+        return EXACT if all(rule == EXACT for each in found for rule in each) else None
+    position = operator.outputs.index(output)
+    pair = {each[position] if position < len(each) else None for each in found}
+    if None in pair or len(pair - {EXACT}) > 1:
+        return None
+    return next(iter(pair - {EXACT}), EXACT)
 
 
 def _dot_amount(block: Block, operator: Operator, result: Tensor) -> float:
@@ -237,21 +280,18 @@ def _dot_amount(block: Block, operator: Operator, result: Tensor) -> float:
         acc = "FP32"
     if "BLOCK_SCALED" in name:
         acc = "FP32"
+    # Errors of an accumulator with more bits add up as a random walk does: by the root of its excess.
+    excess = max(0, FLOATS[acc][0] - out)
+    terms = math.ceil(terms / math.pow(2.0, excess / 2)) + bias
     # Narrow operands may be multiplied by units that keep fewer bits than FP32 has.
-    if acc == "FP32" and "MATMUL" in name and any(narrow):
+    if acc == "FP32" and ("MATMUL" in name or "CONV" in name) and any(narrow):
         return float(min(_NARROW_UNITS * terms, _NARROW_MOST))
-    if acc == "FP32" and "CONV" in name and any(narrow):
-        if result.dtype.name == "FP32":
-            return float(min(_NARROW_UNITS * (terms + bias), _NARROW_MOST))
-        return float(_NARROW_UNITS * max(2, math.ceil(terms / _NARROW_SHARED)))
-    terms = math.ceil(terms / 2.0 ** max(0, FLOATS[acc][0] - out)) + bias
     whole = all(t.dtype.name == "FP32" for t in pair) and result.dtype.name == "FP32"
     return (6.0 if whole else 2.0) * terms
 
 
 _NARROW_UNITS: Final = 2048
 _NARROW_MOST: Final = 131072
-_NARROW_SHARED: Final = 32
 
 
 def _factors(name: str) -> tuple[int, ...]:
@@ -309,7 +349,11 @@ def rules(graph: Graph) -> dict[str, Rule]:
         operands = [known.get(name) for name in operator.inputs if name in block.tensors]
         for name in operator.outputs:
             if None not in operands and all(rule == EXACT for rule in operands):
-                rule = rule_of(block, operator, name)
+                rule = (
+                    _rule_of_regions(graph, operator, name)
+                    if operator.spec.regions
+                    else rule_of(block, operator, name)
+                )
                 if rule is not None:
                     known[name] = rule
             elif operator.spec.name in MOVES and None not in operands:

@@ -8,7 +8,7 @@ dimension, INT4 as int8, INT48 as int64. In precise mode every floating-point te
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -50,6 +50,31 @@ class Slot:
         return f'"{self.key}" {self.dtype}{list(self.shape)}'
 
 
+class Lazy(Mapping[str, Array]):
+    """Arrays by name that are read when they are asked for, and not kept.
+
+    read: gives the array of one of the names, from a file for example.
+    """
+
+    def __init__(self, names: Iterable[str], read: Callable[[str], Array]) -> None:
+        self._names = dict.fromkeys(names)
+        self._read = read
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._read(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
 def slots(block: Block, name: str, where: str = "") -> list[Slot]:
     """The arrays of a tensor or shape: one, or values and scales.
 
@@ -64,7 +89,8 @@ def slots(block: Block, name: str, where: str = "") -> list[Slot]:
             "unsupported-shape",
             where or f'tensor "{name}"',
             f"its shape is {shape}; only static shapes can be run",
-            "give the inputs static shapes when exporting",
+            "give the inputs static shapes: tosa-flatbuffer-convert --input-shape NAME=..., or when "
+            "exporting",
         )
     found = [Slot(name, name, value.dtype, value.shape)]
     if value.scale is not None:

@@ -9,29 +9,34 @@ reference model, and that result is compared with the backend's. What differs ev
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import shutil
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from tosa_convert import api
-from tosa_convert.errors import fail
+from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.files import replace_file
-from tosa_convert.graph.extract import computed_tensors, extract, needed_operators
+from tosa_convert.graph.extract import (
+    computed_tensors,
+    extract,
+    extract_from,
+    last_uses,
+    needed_operators,
+)
 from tosa_convert.graph.model import Graph, operator_path
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.refmodel.accuracy import EXACT, rules
-from tosa_convert.refmodel.arrays import Array, slots
-from tosa_convert.refmodel.backends import OtherModel, Record, Runner, align, as_slot
+from tosa_convert.refmodel.arrays import SCALE_SUFFIX, Array, Lazy, slots
+from tosa_convert.refmodel.backends import OtherModel, Record, Runner, align, typed
 from tosa_convert.refmodel.check import judges_for, origins
 from tosa_convert.refmodel.compare import Comparison, TensorComparison, Tolerances, compare
-from tosa_convert.refmodel.intermediates import BATCH_BYTES, iterate
+from tosa_convert.refmodel.intermediates import BATCH_BYTES, Batch, batches
 from tosa_convert.refmodel.npz import save_npz
 from tosa_convert.refmodel.refusal import signature
-from tosa_convert.refmodel.runner import TIMEOUT, input_slots, run
-
-#: Tensors that a backend computes in one go.
-BATCH: Final = 256
+from tosa_convert.refmodel.regions import ITERATIONS, hidden, steps
+from tosa_convert.refmodel.runner import TIMEOUT, input_slots, run, session
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,8 @@ class Divergence:
     operators: tuple[tuple[int, str, str, str], ...]
     """Index, path, location and signature of each."""
     case: Case
+    inside: tuple[tuple[str, str], ...] = ()
+    """The regions they are in: an output of the operator that runs it, and the attribute for it."""
 
     def __str__(self) -> str:
         lines = []
@@ -125,100 +132,150 @@ def bisect(
     """Find the first operator of the main block that the backend computes otherwise.
 
     inputs: an array for each input, as `match` returns them.
-    batch_bytes: bytes of tensors held at a time, golden and the backend's together.
+    batch_bytes: bytes of tensors that one run computes. They lie in files: in memory are the inputs,
+        one tensor of each side, and what goes into an operator that is looked at alone and comes out.
     Raises TosaConvertError if the reference model or the backend does not run.
     """
-    search = _Search(graph, inputs, tolerances or Tolerances(), timeout)
-    if isinstance(backend, Record):
-        return search.record(backend, batch_bytes)
-    return search.runner(backend, batch_bytes)
+    search = _Search(graph, inputs, tolerances or Tolerances(), timeout, batch_bytes)
+    return search.record(backend) if isinstance(backend, Record) else search.runner(backend)
 
 
 class _Search:
     def __init__(
-        self, graph: Graph, inputs: Mapping[str, Array], tolerances: Tolerances, timeout: float
+        self,
+        graph: Graph,
+        inputs: Mapping[str, Array],
+        tolerances: Tolerances,
+        timeout: float,
+        limit: int,
     ) -> None:
-        self.graph, self.inputs = graph, dict(inputs)
+        self.graph, self.inputs, self.limit = graph, dict(inputs), limit
         self.tolerances, self.timeout = tolerances, timeout
         self.result = Bisection()
         self.origins = origins(graph)
         self.rules = rules(graph)
         block = graph.main
         self.producers = {name: i for i, op in enumerate(block.operators) for name in op.outputs}
-        self.computed = {name for _, name in computed_tensors(graph)}
+        self.order = computed_tensors(graph)
+        self.computed = {name for _, name in self.order}
 
-    def batches(self, limit: int, patterns: list[str]) -> Iterator[dict[str, Array]]:
-        """Golden tensors in topological order, up to `limit` bytes at a time."""
-        batch: dict[str, Array] = {}
-        size = count = 0
-        items = iterate(self.graph, self.inputs, patterns, timeout=self.timeout, batch_bytes=limit)
-        for item in items:
-            nbytes = sum(array.nbytes for array in item.arrays.values())
-            if batch and (size + nbytes > limit or count >= BATCH):
-                yield batch
-                batch, size, count = {}, 0, 0
-            batch.update(item.arrays)
-            size, count = size + nbytes, count + 1
-            self.result.largest_batch = max(self.result.largest_batch, size)
-        if batch:
+    def batches(self, names: Container[str]) -> Iterator[Batch]:
+        """Golden tensors in topological order, up to the limit at a time."""
+        wanted = [(index, name) for index, name in self.order if name in names]
+        for batch in batches(
+            self.graph, self.inputs, wanted, timeout=self.timeout, batch_bytes=self.limit
+        ):
+            self.result.largest_batch = max(self.result.largest_batch, batch.nbytes)
             yield batch
 
-    def compare(
-        self, golden: Mapping[str, Array], found: Mapping[str, Array]
-    ) -> list[TensorComparison]:
+    def keys(self, batch: Batch) -> list[str]:
+        """The arrays of a batch's tensors."""
+        block = self.graph.main
+        return [slot.key for _, name in batch.tensors for slot in slots(block, name)]
+
+    def tensor(self, key: str) -> str:
+        """The tensor that an array belongs to."""
+        return key if key in self.producers else key.removesuffix(SCALE_SUFFIX)
+
+    def compare(self, batch: Batch, found: Mapping[str, Array]) -> list[TensorComparison]:
         """The differing tensors among those both sides have, in order."""
-        both = {key: array for key, array in golden.items() if key in found}
+        keys = [key for key in self.keys(batch) if key in found]
+        # What the rules of single operators judge is looked at below; here is only suspicion.
         judges, _ = judges_for(
             self.graph,
-            [key for key in both if self.rules.get(key) == EXACT],
+            [key for key in keys if self.rules.get(self.tensor(key)) == EXACT],
             self.inputs,
             self.tolerances,
             self.rules,
         )
         result = compare(
-            both, found, tolerances=self.tolerances, judges=judges, origins=self.origins
+            Lazy(keys, batch.golden.__getitem__),
+            found,
+            tolerances=self.tolerances,
+            judges=judges,
+            origins=self.origins,
         )
         self.result.compared += len(result.tensors)
         self.result.differing += [tensor.name for tensor in result.failures]
         return result.failures
 
-    def runner(self, backend: Runner, limit: int) -> Bisection:
+    def runner(self, backend: Runner) -> Bisection:
         """For backends that compute."""
-        # Half for the golden tensors, half for the backend's; both go before the next batch comes.
-        for golden in self.batches(limit // 2, ["*"]):
-            names = [name for name in golden if name in self.computed]
-            found = backend.compute(self.graph, names, self.inputs, [])
-            # What the rules of single operators judge is looked at below; here is only suspicion.
-            missing = [name for name in names if name not in found]
-            if missing:
-                raise fail(
-                    "backend-failed",
-                    backend.name,
-                    f"it gave no {missing[0]!r} although asked for it",
+        own = _Own(self.graph)
+        with session() as folder:
+            for number, batch in enumerate(self.batches(self.computed)):
+                place = folder / str(number)
+                place.mkdir()
+                names = [name for _, name in batch.tensors]
+                answer = backend.compute(
+                    self.graph, names, own.and_inputs(self.inputs), own.tensors(), place
                 )
-            suspects = self.compare(golden, found)
-            golden.clear()
-            found.clear()
-            for suspect in suspects:
-                index = self.producers[suspect.name.removesuffix("/scale")]
-                case = self.alone(backend, index)
-                if not case.comparison.ok:
-                    self.result.first = self.divergence([index], case)
-                    return self.result
-                self.result.inherited.append(suspect.name)
+                keys = self.keys(batch)
+                if missing := [key for key in keys if key not in answer]:
+                    raise fail(
+                        "backend-failed",
+                        backend.name,
+                        f"it gave no {missing[0]!r} although asked for it",
+                    )
+                found = Lazy(keys, answer.__getitem__)  # and nothing it was not asked for
+                for suspect in self.compare(batch, found):
+                    index = self.producers[self.tensor(suspect.name)]
+                    case = self.alone(backend, index, batch)
+                    if not case.comparison.ok:
+                        self.result.first = self.descend(backend, index, batch) or self.divergence(
+                            [index], case
+                        )
+                        return self.result
+                    self.result.inherited.append(suspect.name)
+                own.add(found, place)
+                own.forget(batch.tensors[-1][0])
         return self.result
 
-    def alone(self, backend: Runner, index: int) -> Case:
+    def alone(self, backend: Runner, index: int, batch: Batch) -> Case:
         """One operator on the backend, with golden operands."""
         operator = self.graph.main.operators[index]
         names = [n for n in operator.outputs if n in self.graph.main.tensors]
         cuts = self.operands(index)
         part = extract(self.graph, names, cuts)
-        given = self.golden_values(cuts)
-        needed = {s.key: given[s.key] for s in input_slots(part)}
+        needed = {slot.key: batch.golden[slot.key] for slot in input_slots(part)}
         expected = run(part, needed, timeout=self.timeout).outputs
-        found = backend.compute(self.graph, names, given, cuts)
+        given = Lazy(
+            (*self.inputs, *needed), lambda key: (needed if key in needed else self.inputs)[key]
+        )
+        with session() as folder:
+            found = dict(backend.compute(self.graph, names, given, cuts, folder))
         return self.case(part, needed, expected, found)
+
+    def descend(self, backend: Runner, index: int, batch: Batch) -> Divergence | None:
+        """What is wrong inside of an operator with regions, each region given golden values."""
+        op = self.graph.main.operators[index]
+        if not op.spec.regions:
+            return None
+        path = operator_path("", index, op).strip()
+        reason = hidden(self.graph, op)[0]
+        try:
+            for step in steps(self.graph, index, batch.golden, timeout=self.timeout):
+                inner = _Search(
+                    step.graph, step.inputs, self.tolerances, self.timeout, self.limit
+                ).runner(backend.inside(op.outputs[0], step.attribute))
+                if inner.first is not None:
+                    self.result.notes += inner.notes
+                    rows = tuple(
+                        (i, f"{path} {step.label} {inner_path}", location, text)
+                        for i, inner_path, location, text in inner.first.operators
+                    )
+                    way = ((op.outputs[0], step.attribute), *inner.first.inside)
+                    return Divergence(rows, inner.first.case, way)
+        except TosaConvertError as error:
+            reason = reason or str(error.findings[0])
+        self.result.notes.append(
+            f"{path} is named as a whole: "
+            + (
+                reason
+                or f"no operator of its regions is wrong by itself in {ITERATIONS} iterations"
+            )
+        )
+        return None
 
     def case(
         self,
@@ -254,14 +311,6 @@ class _Search:
                 pending += block.operators[self.producers[name]].inputs
         return list(dict.fromkeys(found))
 
-    def golden_values(self, names: list[str]) -> dict[str, Array]:
-        """The graph's inputs and the golden values of computed tensors."""
-        if not names:
-            return dict(self.inputs)
-        part = extract(self.graph, names)
-        needed = {s.key: self.inputs[s.key] for s in input_slots(part)}
-        return {**self.inputs, **run(part, needed, timeout=self.timeout).outputs}
-
     def divergence(self, indices: list[int], case: Case) -> Divergence:
         rows = []
         for index in indices:
@@ -270,10 +319,10 @@ class _Search:
             rows.append((index, path, op.location, signature(self.graph.main, op)))
         return Divergence(tuple(rows), case)
 
-    def record(self, backend: Record, limit: int) -> Bisection:
+    def record(self, backend: Record) -> Bisection:
         """For backends that left results."""
         recorded = self.recorded(backend)
-        names = [name for _, name in computed_tensors(self.graph) if name in recorded]
+        names = {name for name in self.computed if name in recorded}
         if not names:
             raise fail(
                 "option-conflict",
@@ -281,37 +330,42 @@ class _Search:
                 "it has no tensor of the model",
                 "results must be named as the model's tensors are: see extract and run",
             )
-        if set(names) <= set(self.graph.main.outputs):
+        if names <= set(self.graph.main.outputs):
             self.result.notes.append(
                 "only outputs are recorded; intermediates would narrow it down"
             )
-        for golden in self.batches(limit, [_literally(name) for name in names]):
-            suspects = self.compare(golden, recorded)
-            golden.clear()
-            for suspect in suspects:
-                name = suspect.name.removesuffix("/scale")
-                indices, case = self.between(name, recorded)
+        for batch in self.batches(names):
+            for suspect in self.compare(batch, recorded):
+                indices, case = self.between(self.tensor(suspect.name), recorded)
                 if not case.comparison.ok:
                     self.result.first = self.divergence(indices, case)
                     return self.result
                 self.result.inherited.append(suspect.name)
         return self.result
 
-    def recorded(self, backend: Record) -> dict[str, Array]:
+    def recorded(self, backend: Record) -> Lazy:
         """What was left, by tensor, in the tensors' types where they are only spelt otherwise."""
-        arrays = dict(backend.arrays)
+        known = {s.key: s for name in self.computed for s in slots(self.graph.main, name)}
+        aligned: dict[str, int] = {}
         if backend.steps:
-            golden: dict[str, Array] = {}
-            for batch in self.batches(1 << 62, ["*"]):
-                golden.update(batch)  # all at once: an aligned tensor may be anywhere
+            golden = (
+                (name, batch.golden[name])
+                for batch in self.batches(self.computed)
+                for _, name in batch.tensors
+            )
             aligned = align(self.graph, golden, backend.steps)
             self.result.notes.append(
                 f"{len(aligned)} of {len(backend.steps)} results of {backend.name}'s operators were "
                 "found again among the model's tensors"
             )
-            arrays = {**dict(aligned), **arrays}
-        known = {s.key: s for name in self.computed for s in slots(self.graph.main, name)}
-        return {k: as_slot(known[k], v) for k, v in arrays.items() if k in known}
+
+        def read(key: str) -> Array:
+            if key in backend.arrays:
+                return backend.arrays[key]
+            return backend.steps[aligned[key]]()
+
+        keys = (key for key in (*aligned, *backend.arrays) if key in known)
+        return typed(Lazy(keys, read), known)
 
     def between(self, name: str, recorded: Mapping[str, Array]) -> tuple[list[int], Case]:
         """What computes a tensor from the nearest recorded ones, given their recorded values."""
@@ -329,8 +383,10 @@ class _Search:
             elif operand in self.producers:
                 pending += block.operators[self.producers[operand]].inputs
         part = extract(self.graph, [name], cuts)
-        values = {**self.inputs, **recorded}
-        given = {s.key: values[s.key] for s in input_slots(part)}
+        given = {
+            slot.key: (recorded if slot.key in recorded else self.inputs)[slot.key]
+            for slot in input_slots(part)
+        }
         expected = run(part, given, timeout=self.timeout).outputs
         found = {key: recorded[key] for key in expected if key in recorded}
         indices = sorted(
@@ -341,9 +397,36 @@ class _Search:
         return indices, self.case(part, given, expected, found)
 
 
-def _literally(name: str) -> str:
-    """A pattern that matches this name only."""
-    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
+class _Own:
+    """The backend's own results that later operators take: they are not computed a second time."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.last_use = last_uses(graph.main)
+        self.kept: list[tuple[Mapping[str, Array], Path]] = []
+
+    def tensors(self) -> list[str]:
+        """The names of what there is."""
+        return [name for found, _ in self.kept for name in found if not name.endswith(SCALE_SUFFIX)]
+
+    def and_inputs(self, inputs: Mapping[str, Array]) -> Lazy:
+        """What there is and the graph's inputs, by key."""
+        places: dict[str, Mapping[str, Array]] = dict.fromkeys(inputs, inputs)
+        places.update((key, found) for found, _ in self.kept for key in found)
+        return Lazy(places, lambda key: places[key][key])
+
+    def add(self, found: Mapping[str, Array], folder: Path) -> None:
+        """Keep results that read from a folder."""
+        self.kept.append((found, folder))
+
+    def forget(self, done: int) -> None:
+        """Remove the folders of which no operator behind `done` takes a tensor."""
+        still = []
+        for found, folder in self.kept:
+            if any(self.last_use.get(name, -1) > done for name in found):
+                still.append((found, folder))
+            else:
+                shutil.rmtree(folder, ignore_errors=True)
+        self.kept = still
 
 
 def save_case(divergence: Divergence, folder: Path, backend: Runner | Record) -> list[str]:
@@ -358,9 +441,12 @@ def save_case(divergence: Divergence, folder: Path, backend: Runner | Record) ->
     save_npz(folder / "expected.npz", case.expected)
     save_npz(folder / "found.npz", case.found)
     against = "found.npz"
-    if isinstance(backend, OtherModel):
-        cuts = [n for n in case.graph.main.inputs if n not in backend.graph.main.inputs]
-        other = extract(backend.graph, case.graph.main.outputs, cuts)
+    inside = backend
+    for output, attribute in divergence.inside:
+        inside = inside if isinstance(inside, Record) else inside.inside(output, attribute)
+    if isinstance(inside, OtherModel):
+        cuts = [n for n in case.graph.main.inputs if n not in inside.graph.main.inputs]
+        other = extract_from(inside.graph, case.graph.main.outputs, cuts)
         replace_file(folder / "found.tosa", api.encode(api.stamp(other)))
         against = "found.tosa"
     elif not isinstance(backend, Record):

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
 
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.graph.dtypes import BLOCK_SCALE
 from tosa_convert.graph.extract import extract
 from tosa_convert.graph.model import Graph, operator_path
 from tosa_convert.refmodel.accuracy import EXACT, Rule, rules
-from tosa_convert.refmodel.arrays import SCALE_SUFFIX, Array, slots
-from tosa_convert.refmodel.backends import Record, Runner, as_slot
+from tosa_convert.refmodel.arrays import SCALE_SUFFIX, Array, Lazy, slots
+from tosa_convert.refmodel.backends import Record, Runner, typed
 from tosa_convert.refmodel.compare import Comparison, Judge, Tolerances, compare
-from tosa_convert.refmodel.runner import TIMEOUT, output_slots, run
+from tosa_convert.refmodel.runner import TIMEOUT, output_slots, run, session
 
 
 def check(
@@ -28,24 +32,31 @@ def check(
     Raises TosaConvertError if either does not run.
     """
     golden = run(graph, inputs, timeout=timeout).outputs
-    if isinstance(backend, Record):
-        known = {slot.key: slot for slot in output_slots(graph)}
-        found = {k: as_slot(known[k], v) for k, v in backend.arrays.items() if k in known}
-        # Intermediates that a folder holds as well are bisect's business.
-        extra = {k: v for k, v in backend.arrays.items() if k not in known}
-        computed = {name for op in graph.main.operators for name in op.outputs}
-        found.update({k: v for k, v in extra.items() if k not in computed and k not in inputs})
-    else:
-        found = backend.compute(graph, list(dict.fromkeys(graph.main.outputs)), inputs, [])
     judges, notes = judges_for(graph, list(golden), inputs, tolerances, timeout=timeout)
-    return compare(
-        golden,
-        found,
-        tolerances=tolerances,
-        judges=judges,
-        origins=origins(graph),
-        notes=notes,
-    )
+    with session() as folder:
+        if isinstance(backend, Record):
+            found: Mapping[str, Array] = _of_outputs(graph, backend, inputs)
+        else:
+            names = list(dict.fromkeys(graph.main.outputs))
+            found = backend.compute(graph, names, inputs, [], folder)
+        return compare(
+            golden,
+            found,
+            tolerances=tolerances,
+            judges=judges,
+            origins=origins(graph),
+            notes=notes,
+        )
+
+
+def _of_outputs(graph: Graph, backend: Record, inputs: Mapping[str, Array]) -> Lazy:
+    """What was left of the outputs, and what is no tensor of the model at all."""
+    known = {slot.key: slot for slot in output_slots(graph)}
+    # Inputs and intermediates that a folder holds as well are bisect's business.
+    own = {name for op in graph.main.operators for name in op.outputs}
+    own |= {name + SCALE_SUFFIX for name in own} | set(inputs)
+    keys = [key for key in backend.arrays if key in known or key not in own]
+    return typed(Lazy(keys, backend.arrays.__getitem__), known)
 
 
 def origins(graph: Graph) -> dict[str, tuple[str, str]]:
@@ -76,17 +87,26 @@ def judges_for(
     block = graph.main
     judges: dict[str, Judge] = {}
     inexact: list[str] = []
-    for name in names:
+    for key in names:
+        name = key if key in block.tensors else key.removesuffix(SCALE_SUFFIX)
         rule = found.get(name)
-        if rule is None or name not in block.tensors or (tolerances and tolerances.names(name)):
+        if rule is None or name not in block.tensors or (tolerances and tolerances.names(key)):
             continue
-        if rule == EXACT or rule.kind == "steps":
-            judges[name] = Judge(rule, block.tensors[name].dtype)
+        if key != name:
+            judges[key] = Judge(EXACT, BLOCK_SCALE)  # all rules are about values: scales are exact
+        elif rule == EXACT or rule.kind == "steps":
+            judges[key] = Judge(rule, block.tensors[name].dtype)
         else:
             inexact.append(name)
     if not inexact:
         return judges, ()
-    part = extract(graph, inexact)
+    operands = {
+        name: op.inputs[0]
+        for op in block.operators
+        for name in op.outputs
+        if name in inexact and found[name].kind == "max-relative" and op.spec.name == "RESIZE"
+    }
+    part = extract(graph, list(dict.fromkeys((*inexact, *operands.values()))))
     given = {s.key: inputs[s.key] for name in part.main.inputs for s in slots(block, name)}
     try:
         exact = run(part, given, bounds=True, timeout=timeout)
@@ -94,7 +114,11 @@ def judges_for(
         note = f"no accuracy rules, for the precise run failed: {error.findings[0].message}"
         return judges, (note,)
     for name in inexact:
+        rule = found[name]
+        if name in operands:
+            size = np.abs(exact.outputs[operands[name]])
+            rule = replace(rule, largest=float(size.max(initial=0.0, where=np.isfinite(size))))
         judges[name] = Judge(
-            found[name], block.tensors[name].dtype, exact.outputs[name], exact.bounds[name]
+            rule, block.tensors[name].dtype, exact.outputs[name], exact.bounds[name]
         )
     return judges, ()

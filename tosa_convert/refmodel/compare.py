@@ -17,14 +17,16 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.graph.dtypes import DType
-from tosa_convert.refmodel.accuracy import EXACT, Rule
+from tosa_convert.refmodel.accuracy import EXACT, Rule, numbers
 from tosa_convert.refmodel.arrays import Array
 
 #: Elements looked at in one go, so that memory does not grow with the tensor.
-BLOCK: Final = 1 << 20
-#: Default tolerance as a multiple of the element type's own precision.
+BLOCK: Final = 1 << 15
+#: Default tolerances, and the least of each as a multiple of the unit in the last place of 1.
 DEFAULT_ATOL: Final = 1e-5
 DEFAULT_RTOL: Final = 1e-4
+ATOL_UNITS: Final = 1
+RTOL_UNITS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +42,10 @@ class Tolerances:
     def of(self, name: str, kind: np.dtype[Any]) -> tuple[float, float]:
         """(atol, rtol) for a tensor. Integers get what was asked for by name or pattern, else 0."""
         exact = kind.kind in "biu" or "int" in kind.name
-        precision = max(1.0, _epsilon(kind) / float(np.finfo(np.float32).eps))
-        defaults = (0.0, 0.0) if exact else (DEFAULT_ATOL * precision, DEFAULT_RTOL * precision)
+        unit = _epsilon(kind)
+        defaults = (0.0, 0.0)
+        if not exact:
+            defaults = max(DEFAULT_ATOL, ATOL_UNITS * unit), max(DEFAULT_RTOL, RTOL_UNITS * unit)
         found = []
         for pairs, default in zip((self.atol, self.rtol), defaults, strict=True):
             value = default
@@ -63,7 +67,7 @@ def _epsilon(kind: np.dtype[Any]) -> float:
     if kind.kind in "biu" or "int" in kind.name:
         return 0.0
     finfo: Any = np.finfo
-    if kind.kind != "f":
+    if kind.name not in ("float16", "float32", "float64"):  # some of the others have kind "f", too
         import ml_dtypes
 
         finfo = ml_dtypes.finfo
@@ -205,14 +209,17 @@ def compare(
     """
     limits = tolerances or Tolerances()
     results = []
-    for name, array in expected.items():
+    for name in expected:
         if name not in actual:
             continue
         judge = (judges or {}).get(name)
         if limits.names(name):
             judge = None
         operator, location = (origins or {}).get(name, ("", ""))
-        results.append(compare_tensor(name, array, actual[name], limits, judge, operator, location))
+        # Both sides may read from files: only one tensor of each is in memory.
+        results.append(
+            compare_tensor(name, expected[name], actual[name], limits, judge, operator, location)
+        )
     return Comparison(
         tuple(results),
         tuple(name for name in expected if name not in actual),
@@ -234,9 +241,7 @@ def compare_tensor(
     atol, rtol = tolerances.of(name, expected.dtype)
     exact = expected.dtype.kind in "biu" or "int" in expected.dtype.name
     usable = judge is not None and (
-        judge.rule == EXACT
-        or (judge.precise is not None and not exact)
-        or judge.rule.kind == "steps"
+        judge.rule == EXACT or judge.precise is not None or judge.rule.kind == "steps"
     )
     if judge is not None and judge.rule.kind == "steps":
         atol = max(atol, judge.rule.amount)
@@ -278,7 +283,7 @@ def compare_tensor(
             good = judge.rule.accepts(flat_actual[part], reference, bounds, judge.kind)
             error = judge.rule.limits(reference, bounds, judge.kind)[2]
             with np.errstate(all="ignore"):
-                off = np.abs(flat_actual[part].astype(np.float64) - reference) / error
+                off = np.abs(numbers(flat_actual[part], judge.kind) - reference) / error
             allowed = (good, off)
         worst.add(start, flat_expected[part], flat_actual[part], atol, rtol, allowed)
     index = None if worst.index is None else np.unravel_index(worst.index, expected.shape)

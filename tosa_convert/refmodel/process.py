@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -88,7 +89,29 @@ def run(command: list[str], folder: Path, timeout: float) -> Ended:
         is_script = program.read(2) == b"#!"
     if is_script:
         environment["PATH"] = os.environ.get("PATH", "")  # a launcher script needs its interpreter
-    with open(folder / "stderr", "w+b") as errors:
+    ended = watch(command, folder, folder / "stderr", timeout, environment)
+    if ended is None:
+        raise fail(
+            "refmodel-timeout",
+            "",
+            f"the reference model did not end within {timeout:g} s",
+            "raise the limit with --timeout, or cut the model with extract",
+        )
+    return ended
+
+
+def watch(
+    command: list[str],
+    folder: Path,
+    log: Path,
+    timeout: float,
+    environment: Mapping[str, str] | None = None,
+) -> Ended | None:
+    """Run any command in a session of its own; None if it was ended after `timeout` seconds.
+
+    log: gets what it says on stderr. environment: instead of ours. Raises OSError.
+    """
+    with open(log, "w+b") as errors:
         child = subprocess.Popen(
             command,
             cwd=folder,
@@ -115,12 +138,7 @@ def run(command: list[str], folder: Path, timeout: float) -> Ended:
             timer.cancel()
             _end_session(child)
         if late.is_set():
-            raise fail(
-                "refmodel-timeout",
-                "",
-                f"the reference model did not end within {timeout:g} s",
-                "raise the limit with --timeout, or cut the model with extract",
-            )
+            return None
         size = errors.seek(0, os.SEEK_END)
         errors.seek(max(0, size - KEPT_OUTPUT))
         return Ended(code, errors.read().decode(errors="replace"))

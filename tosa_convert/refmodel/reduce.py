@@ -11,7 +11,6 @@ import hashlib
 import json
 import shlex
 import shutil
-import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.files import replace_file
 from tosa_convert.graph.extract import computed_tensors, extract
 from tosa_convert.graph.model import Graph
+from tosa_convert.refmodel import process
 from tosa_convert.refmodel.arrays import Array, slots
 from tosa_convert.refmodel.intermediates import iterate
 from tosa_convert.refmodel.npz import save_npz
@@ -202,16 +202,9 @@ class Reducer:
             words.append("{model}")
         for mark, path in places.items():
             words = [word.replace(mark, path) for word in words]
-        try:
-            code = subprocess.run(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=self.timeout,
-            ).returncode
-        except subprocess.TimeoutExpired:
-            code = -1
+        # A command that does not end counts as one that fails.
+        ended = process.watch(words, Path.cwd(), self.folder / "stderr", self.timeout)
+        code = -1 if ended is None else ended.code
         self.tried += 1
         self.answers[key] = code != 0
         state = {"identity": self.identity, "answers": self.answers}

@@ -16,12 +16,14 @@ from tosa_convert import api
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.files import Pieces, map_file, write_pieces
 from tosa_convert.formats import MLIR_FORMATS, sniff
+from tosa_convert.graph.extract import reachable
 from tosa_convert.graph.model import Block, Graph, Region, Tensor
 from tosa_convert.graph.opset import VARIABLE_READ, VARIABLE_WRITE
 from tosa_convert.graph.verify import verify
 from tosa_convert.refmodel import process
 from tosa_convert.refmodel.arrays import (
     Array,
+    Lazy,
     Slot,
     coerce,
     constant_of,
@@ -148,7 +150,7 @@ def run(
         if extra:
             rewritten = with_outputs(rewritten, [*rewritten.main.outputs, *dict.fromkeys(extra)])
             original = None
-        if original is not None and _is_flatbuffer(original):
+        if original is not None and _is_flatbuffer(original) and not _idle_variables(graph):
             _link(original, folder / "model.tosa")
         else:
             write_model(rewritten, folder)
@@ -177,6 +179,35 @@ def run(
         )
 
 
+def run_in(folder: Path, graph: Graph, inputs: Mapping[str, Array], timeout: float) -> Lazy:
+    """Run a graph on the reference model in an empty folder; its outputs, read from there on demand.
+
+    inputs: at least its inputs' arrays by key.
+    Raises TosaConvertError; see `run`.
+    """
+    wanted = input_slots(graph)
+    missing = [
+        Finding("input-mismatch", f'input "{slot.key}"', f"it is missing; it is {slot}")
+        for slot in wanted
+        if slot.key not in inputs
+    ]
+    if missing:
+        raise TosaConvertError(missing)
+    written = [folder / f"{file_stem(wanted, slot)}.npy" for slot in wanted]
+    for slot, path in zip(wanted, written, strict=True):
+        save_npy(path, slot, coerce(slot, inputs[slot.key]))
+    write_model(graph, folder)
+    execute(graph, folder, timeout=timeout)
+    for path in (*written, folder / "model.tosa"):
+        path.unlink()
+    out = {slot.key: slot for slot in output_slots(graph)}
+    ordered = list(out.values())
+    return Lazy(
+        out,
+        lambda key: load_npy(folder / f"{file_stem(ordered, out[key], 'out')}.npy", out[key]),
+    )
+
+
 @contextlib.contextmanager
 def session() -> Iterator[Path]:
     """A temporary folder for one run."""
@@ -198,12 +229,32 @@ def write_scratch(path: Path, pieces: Pieces) -> None:
 
 
 def write_model(graph: Graph, folder: Path) -> None:
-    """Write the graph as `model.tosa`; raises TosaConvertError with what is unsound about it."""
+    """Write the graph as `model.tosa`, without variables that its main block does not use.
+
+    The reference model refuses those; regions that use them have them, too.
+    Raises TosaConvertError with what is unsound about the graph.
+    """
     (folder / "model.tosa").unlink(missing_ok=True)  # it may be a link to the user's own file
     findings = verify(graph)
     if findings:
         raise TosaConvertError(findings)
+    if idle := _idle_variables(graph):
+        kept = {name: tensor for name, tensor in graph.main.tensors.items() if name not in idle}
+        first, *blocks = graph.regions[0].blocks
+        regions = [Region(graph.regions[0].name, [replace(first, tensors=kept), *blocks])]
+        graph = replace(graph, regions=[*regions, *graph.regions[1:]])
     write_scratch(folder / "model.tosa", api.encode(graph))
+
+
+def _idle_variables(graph: Graph) -> set[str]:
+    """Variables that the main block declares and does not use."""
+    main = graph.main
+    idle = {name for name, tensor in main.tensors.items() if tensor.variable}
+    if idle:
+        idle.difference_update(main.inputs, main.outputs)
+        for op in main.operators:
+            idle.difference_update(op.inputs, op.outputs)
+    return idle
 
 
 def execute(
@@ -237,6 +288,8 @@ def execute(
     (folder / "desc.json").write_text(json.dumps(description), encoding="utf-8")
     if level not in _LEVELS:
         raise fail("option-conflict", "level", f"found {level!r}, expected none or 8k")
+    if any(op.spec.name == "EXP2_SHAPE" for _, part in graph.blocks() for op in part.operators):
+        level = "8k"  # without a level the model takes no exponent at all
     command = [
         str(process.locate()),
         "--test_desc=desc.json",
@@ -282,7 +335,8 @@ def _first_invalid(graph: Graph, folder: Path, command: list[str], timeout: floa
         tensors = {n: t for n, t in main.tensors.items() if n in used or t.variable}
         shapes = {n: s for n, s in main.shapes.items() if n in used}
         block = Block(main.name, main.inputs, outputs, operators, tensors, shapes)
-        regions = [Region(graph.regions[0].name, [block]), *graph.regions[1:]]
+        # Only regions that are run: what is wrong in one is the fault of the operator that runs it.
+        regions = [Region(graph.regions[0].name, [block]), *reachable(graph, operators)]
         write_model(Graph(graph.version, regions, graph.producer), folder)
         description = {
             "tosa_file": "model.tosa",

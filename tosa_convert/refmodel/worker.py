@@ -1,21 +1,24 @@
 """Runs a model with somebody else's software: a program of its own, so that it may crash.
 
-    python worker.py KIND MODEL IN.npz OUT.npz
+    python worker.py KIND MODEL
 
-IN.npz holds the inputs as in0, in1, ... in the model's order; OUT.npz gets out0, out1, ... and, where
-the software tells them, the results of its own operators as t0, t1, ... in the order they ran. It
-needs numpy and the software only, so any Python that has them will do.
+The working folder holds the inputs as in0.npy, in1.npy, ... in the model's order; it gets out0.npy,
+out1.npy, ... and, where the software tells them, the results of its own operators as step0.npy,
+step1.npy, ... in the order they ran, each written before the next is fetched. It needs numpy and the
+software only, so any Python that has them will do.
 """
 
+import os
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-Arrays = list[Any]
+Arrays = Iterable[Any]
 
 
-def _iree(model: str, inputs: Arrays) -> tuple[Arrays, Arrays]:
+def _iree(model: str, inputs: list[Any]) -> tuple[Arrays, Arrays]:
     import iree.compiler as compiler
     import iree.runtime as runtime
 
@@ -37,13 +40,16 @@ def _iree(model: str, inputs: Arrays) -> tuple[Arrays, Arrays]:
         ) from None
     config = runtime.Config("local-task")
     context = runtime.SystemContext(config=config)
-    context.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, binary))
-    results = context.modules.module["main"](*inputs)
+    loaded = runtime.VmModule.copy_buffer(config.vm_instance, binary)
+    context.add_vm_module(loaded)
+    # There is one function, called as the program was; the others are IREE's own.
+    (name,) = [name for name in loaded.function_names if not name.startswith("__")]
+    results = context.modules[loaded.name][name](*inputs)
     results = results if isinstance(results, (list, tuple)) else [results]
     return [np.asarray(result.to_host()) for result in results], []
 
 
-def _tflite(model: str, inputs: Arrays) -> tuple[Arrays, Arrays]:
+def _tflite(model: str, inputs: list[Any]) -> tuple[Arrays, Arrays]:
     import importlib
 
     try:
@@ -64,17 +70,14 @@ def _tflite(model: str, inputs: Arrays) -> tuple[Arrays, Arrays]:
     for row, array in zip(details, inputs, strict=True):
         machine.set_tensor(row["index"], array)
     machine.invoke()
-    outputs = [machine.get_tensor(row["index"]) for row in machine.get_output_details()]
-    steps = []
-    for row in machine._get_ops_details():
-        for index in row["outputs"]:
-            steps.append(machine.get_tensor(index))
+    outputs = (machine.get_tensor(row["index"]) for row in machine.get_output_details())
+    rows = machine._get_ops_details()
+    steps = (machine.get_tensor(index) for row in rows for index in row["outputs"])
     return outputs, steps
 
 
-def _torch(model: str, inputs: Arrays) -> tuple[Arrays, Arrays]:
+def _torch(model: str, inputs: list[Any]) -> tuple[Arrays, Arrays]:
     import importlib.util
-    import os
 
     import torch
 
@@ -97,19 +100,24 @@ def _torch(model: str, inputs: Arrays) -> tuple[Arrays, Arrays]:
     return [result.detach().numpy() for result in results], []
 
 
+def _save(prefix: str, arrays: Arrays) -> None:
+    for number, array in enumerate(arrays):
+        np.save(f"{prefix}{number}.npy", array)
+
+
 def main() -> None:
-    kind, model, source, target = sys.argv[1:]
-    with np.load(source) as archive:
-        inputs = [archive[f"in{i}"] for i in range(len(archive.files))]
+    kind, model = sys.argv[1:]
+    inputs: list[Any] = []
+    while os.path.exists(path := f"in{len(inputs)}.npy"):
+        inputs.append(np.load(path, allow_pickle=False))
     runners = {"iree": _iree, "tflite": _tflite, "torch": _torch}
     try:
         outputs, steps = runners[kind](model, inputs)
+        _save("out", outputs)
+        _save("step", steps)
     except ImportError as error:
         print(error, file=sys.stderr)
         raise SystemExit(3) from None
-    arrays = {f"out{i}": array for i, array in enumerate(outputs)}
-    arrays.update({f"t{i}": array for i, array in enumerate(steps)})
-    np.savez(target, **arrays)
 
 
 if __name__ == "__main__":

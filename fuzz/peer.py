@@ -1,0 +1,112 @@
+"""The official tool beside us, on the same damaged files: `python fuzz/peer.py --inputs 10000`.
+
+Runs `tosa-opt` of tosa-tools, and our own reader, on the inputs of the target "tosa" that a campaign
+with that seed runs, and prints one table. Each is a flatbuffer that is read and becomes MLIR.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parent))
+
+import targets
+from oracle import official_suite
+
+from tosa_convert import api
+from tosa_convert.errors import TosaConvertError
+
+#: Seconds after which either hangs.
+PATIENCE: Final = 5.0
+#: Address space of a process of theirs, so that it does not take the machine with it.
+ADDRESS_SPACE: Final = 8 << 30
+
+
+def theirs(program: Path, tosa: Path, empty: Path) -> str:
+    """How `tosa-opt` ends that reads a flatbuffer: accepted, refused, a signal, or hung."""
+    option = f"--tosa-deserialize=tosa-flatbuffer-filename={tosa}"
+    process = subprocess.Popen(
+        [program, option, empty, "--emit-bytecode", "-o", os.devnull],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={},
+    )
+    resource.prlimit(process.pid, resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+    resource.prlimit(process.pid, resource.RLIMIT_CORE, (0, 0))
+    try:
+        code = process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return "hung"
+    if code < 0:
+        return signal.Signals(-code).name
+    return "refused" if code else "accepted"
+
+
+def ours(data: bytes, bindings: str) -> str:
+    """What we say to the same file, in this process."""
+    began = time.process_time()
+    try:
+        targets.drain(api.render(api.load(data), "mlirbc", bindings=bindings))
+        found = "accepted"
+    except TosaConvertError:
+        found = "refused"
+    except Exception as error:  # what we are looking for
+        found = f"foreign {type(error).__name__}"
+    return "hung" if time.process_time() - began > PATIENCE else found
+
+
+def main() -> int:
+    """The command; 1 if we did anything but accept or refuse."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--inputs", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="number of the first input")
+    parser.add_argument("--bindings", default="", help="MLIR bindings for our side")
+    options = parser.parse_args()
+    program = official_suite.native("tosa-opt")
+    counts: dict[str, collections.Counter[str]] = {
+        "tosa-opt": collections.Counter(),
+        "tosa-convert": collections.Counter(),
+    }
+    both: collections.Counter[tuple[str, str]] = collections.Counter()
+    scratch = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    with tempfile.TemporaryDirectory(prefix="peer-", dir=scratch) as folder:
+        target = targets.make("tosa", [targets.CORPUS], Path(folder) / "scratch")
+        tosa, empty = Path(folder, "m.tosa"), Path(folder, "empty.mlir")
+        empty.write_text("module {}\n")
+        for index in range(options.first, options.first + options.inputs):
+            data = target.input(options.seed, index)
+            tosa.write_bytes(data)
+            they, we = theirs(program, tosa, empty), ours(data, options.bindings)
+            counts["tosa-opt"][they] += 1
+            counts["tosa-convert"][we] += 1
+            both[they, we] += 1
+    print(f"{options.inputs} mutated flatbuffers, seed {options.seed}, from input {options.first}")
+    print("program | accepted | refused | crashed | hung | foreign exceptions")
+    for name, found in counts.items():
+        foreign = sum(n for how, n in found.items() if how.startswith("foreign"))
+        signals = {how: n for how, n in found.items() if how.startswith("SIG")}
+        crashed = ", ".join(f"{how} {n}" for how, n in sorted(signals.items()))
+        cells = [found["accepted"], found["refused"], sum(signals.values()), found["hung"], foreign]
+        print(f"{name} |", " | ".join(map(str, cells)), f"({crashed})" if crashed else "")
+    for (they, we), count in both.most_common():
+        print(f"    {count:6} tosa-opt {they}, tosa-convert {we}")
+    return 1 if counts["tosa-convert"].keys() - {"accepted", "refused"} else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,4 @@
+// A module of nothing.
+// where: 
+// hint: 
+module {}

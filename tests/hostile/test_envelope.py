@@ -1,0 +1,125 @@
+"""Our own look at the structure of bytecode, before MLIR makes room for what it promises."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.building import example
+from unit.test_verify import zoo
+
+import tosa_convert as tc
+from tosa_convert import api
+from tosa_convert.mlir import envelope
+from tosa_convert.mlir.bindings import Bindings
+
+#: Versions of the format that writers can be asked for.
+VERSIONS = range(7)
+
+
+def bytecode(bindings: Bindings, version: int | None = None) -> bytes:
+    sink = io.BytesIO()
+    render: Any = api.render(zoo(), "mlirbc", bindings=bindings.package)
+    render(sink)
+    if version is None:
+        return sink.getvalue()
+    module = bindings.ir.Module.parse(sink.getvalue(), bindings.new_context())
+    sink = io.BytesIO()
+    module.operation.write_bytecode(sink, version)
+    return sink.getvalue()
+
+
+def refusal(data: bytes) -> str:
+    with pytest.raises(tc.TosaConvertError) as caught:
+        envelope.check(memoryview(data), "m.mlirbc")
+    assert caught.value.code == "malformed-mlir"
+    return str(caught.value)
+
+
+def test_what_mlir_writes_is_accepted(bindings: Bindings, root: Path) -> None:
+    envelope.check(memoryview(bytecode(bindings)))
+    envelope.check(memoryview((root / "examples/digits_cnn.mlirbc").read_bytes()))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_version_of_the_format_is_accepted(bindings: Bindings, version: int) -> None:
+    data = bytecode(bindings, version)
+    assert data[4] == 2 * version + 1
+    envelope.check(memoryview(data))
+
+
+def test_a_file_that_was_cut_off_is_refused_at_a_byte(bindings: Bindings) -> None:
+    data = bytecode(bindings)
+    for size in range(4, len(data) - 1, 7):
+        assert refusal(data[:size]).startswith("m.mlirbc: byte ")
+
+
+#: The number 2**62, in nine bytes.
+HUGE = b"\x00" + (1 << 62).to_bytes(8, "little")
+
+
+def built(**contents: bytes) -> bytes:
+    """A file with these sections, and empty ones for the others."""
+    names = ("strings", "dialects", "kinds", "offsets", "operations", "r", "ro", "v", "properties")
+    file = b"ML\xefR\x0dx\x00"
+    for number, name in enumerate(names):
+        content = contents.get(name, b"\x01\x01" if name in ("dialects", "offsets") else b"\x01")
+        if name in contents or number < 5:
+            file += bytes([number, 2 * len(content) + 1]) + content
+    return file
+
+
+def test_what_is_built_here_is_sound() -> None:
+    envelope.check(memoryview(built()))
+    envelope.check(memoryview(built(strings=b"\x03\x05a\x00")))
+
+
+@pytest.mark.parametrize(
+    ("contents", "said"),
+    [
+        ({"strings": HUGE}, "found 4611686018427387904 strings, and 0 bytes are left"),
+        ({"strings": b"\x03" + HUGE}, "a string of 4611686018427387904 bytes does not fit"),
+        ({"strings": b"\x03\x01"}, "a string of 0 bytes"),
+        ({"dialects": HUGE}, "found 4611686018427387904 dialects"),
+        ({"dialects": b"\x01" + HUGE}, "found 4611686018427387904 operators' names"),
+        ({"dialects": b"\x03\x01\x01"}, "a dialect's name is 0, expected less than 0"),
+        ({"offsets": HUGE + b"\x01"}, "found 4611686018427387904 attributes"),
+        ({"offsets": b"\x01" + HUGE}, "found 4611686018427387904 types"),
+        ({"offsets": b"\x03\x01\x01\x03\x03"}, "a dialect is 0, expected less than 0"),
+        ({"properties": HUGE}, "found 4611686018427387904 properties"),
+    ],
+)
+def test_a_count_without_bytes_for_it_is_refused(contents: dict[str, bytes], said: str) -> None:
+    assert said in refusal(built(**contents))
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"ML\xefR", "the version lies outside"),
+        (b"ML\xefR\x0dx", "has no end"),
+        (b"ML\xefR\x0dx\x00\x09\x01", "a section of kind 9"),
+        (b"ML\xefR\x0dx\x00\x00\xff", "has 127 bytes, and 0 are left"),
+        (b"ML\xefR\x0dx\x00\x80\x01\x07", "aligned to 3, expected a power of two"),
+        (b"ML\xefR\x0dx\x00\x00\x01\x00\x01", "two sections of strings"),
+        (b"ML\xefR\x0dx\x00", "there is no section of strings"),
+    ],
+)
+def test_a_structure_that_is_none_is_refused(data: bytes, said: str) -> None:
+    assert said in refusal(data)
+
+
+def test_the_parser_looks_first(torch_mlir: Bindings) -> None:
+    """Without the look these end the process."""
+    for contents in ({"strings": HUGE}, {"offsets": HUGE + b"\x01"}):
+        with pytest.raises(tc.TosaConvertError, match="bytes are left for them"):
+            tc.load(built(**contents), bindings=torch_mlir.package)
+
+
+def test_a_sound_program_is_read_as_before(bindings: Bindings) -> None:
+    render: Any = api.render(example(), "mlirbc", bindings=bindings.package)
+    sink = io.BytesIO()
+    render(sink)
+    assert tc.load(sink.getvalue(), bindings=bindings.package).main.operators

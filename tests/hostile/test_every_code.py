@@ -1,0 +1,109 @@
+"""For every code that an input can cause, the smallest file that does, and what is said of it.
+
+The files say what is wrong with them in comments of their own: JSON and MLIR have comments, bytes stand
+in hexadecimal. `where` and `hint` are parts of the place and the hint of the first finding.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tosa_convert as tc
+from tosa_convert import api
+from tosa_convert.errors import CODES, Blame
+
+FILES = Path(__file__).parent / "files"
+CASES = sorted(path for path in FILES.iterdir() if path.name != "README.md")
+
+#: Codes that no file causes, and why.
+ELSEWHERE = {
+    "bad-location": "never raised: text that is no location becomes a name",
+    "verification-failed": "it would be a defect of ours; tests of --verify cause it on purpose",
+    "refmodel-refused": "of running a program; tests/refmodel",
+    "refmodel-failed": "of running a program; tests/refmodel",
+    "refmodel-timeout": "of running a program; tests/refmodel",
+    "backend-failed": "of running a program; tests/refmodel",
+}
+_NOTE = re.compile(r"^(?://|#) (where|hint|options): *(.*)$", re.MULTILINE)
+
+
+def code_of(path: Path) -> str:
+    """The code that a file is about: its name, of which a variant's is the beginning."""
+    return max((code for code in CODES if path.stem.startswith(code)), key=len)
+
+
+def bytes_of(text: str) -> bytes:
+    """Hexadecimal bytes without their comments."""
+    return bytes.fromhex(re.sub(r"#.*", "", text))
+
+
+def laid_out(case: Path, folder: Path) -> Path:
+    """The case as files: hexadecimal ones become bytes. Returns the program's path."""
+    if case.is_dir():
+        shutil.copytree(case, folder, dirs_exist_ok=True)
+    else:
+        shutil.copy(case, folder)
+    for path in folder.rglob("*.hex"):
+        path.with_suffix("").write_bytes(bytes_of(path.read_text()))
+        path.unlink()
+    return folder / "m.json" if case.is_dir() else folder / case.name.removesuffix(".hex")
+
+
+def notes(case: Path) -> dict[str, str]:
+    return dict(_NOTE.findall((case / "m.json" if case.is_dir() else case).read_text()))
+
+
+def refusal(path: Path, options: dict[str, str]) -> tc.TosaConvertError:
+    """What is said of a file that is read and written again."""
+    with pytest.raises(tc.TosaConvertError) as caught:
+        read_and_write(path, options)
+    return caught.value
+
+
+def read_and_write(path: Path, options: dict[str, str]) -> None:
+    graph = api.stamp(tc.load(path), options.get("tosa_version", ""))
+    pieces: Any = api.render(graph, "tosa", weights=options.get("weights", "auto"))  # type: ignore[arg-type]
+    for piece in pieces:
+        assert len(piece)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
+def test_a_file_is_refused_by_its_name_at_its_place(case: Path, tmp_path: Path) -> None:
+    if case.suffix == ".mlir":
+        pytest.importorskip("torch_mlir", reason="reads MLIR")
+    expected = notes(case)
+    options = dict(pair.split("=") for pair in expected.get("options", "").split())
+    path = laid_out(case, tmp_path)
+    error = refusal(path, options)
+    finding = error.findings[0]
+    assert finding.code == code_of(case), str(error)
+    assert expected["where"] in finding.where
+    assert expected["hint"] in finding.hint
+    assert bool(expected["hint"]) == bool(finding.hint), "the note should show the hint"
+    assert finding.message
+    # What is printed names the file, unless the place is one within the program.
+    if "where" in expected and re.match(r"line |byte |:\d", expected["where"]):
+        assert path.name in finding.where
+
+
+def test_every_code_of_an_input_has_a_file() -> None:
+    codes = {
+        code for code, (blame, _) in CODES.items() if blame in (Blame.BAD_INPUT, Blame.UNSUPPORTED)
+    }
+    assert {code_of(case) for case in CASES} == codes - ELSEWHERE.keys()
+    assert ELSEWHERE.keys() <= codes
+
+
+def test_files_are_tiny() -> None:
+    sizes = {
+        path: path.stat().st_size
+        for case in CASES
+        for path in (case, *case.rglob("*"))
+        if path.is_file()
+    }
+    assert max(sizes.values()) < 2048, max(sizes, key=sizes.__getitem__)

@@ -1,0 +1,79 @@
+"""The fuzzers themselves: they run, find what is wrong on purpose, and say the same input twice."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch_mlir", reason="the corpus is made into MLIR")
+
+
+def fuzz(root: Path, script: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, str(root / "fuzz" / script), *map(str, arguments)]
+    return subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_a_campaign_counts_what_it_ran(root: Path, tmp_path: Path) -> None:
+    options = ["--inputs", "60", "--seconds", "30", "--workers", "1", "--state", tmp_path]
+    done = fuzz(root, "campaign.py", "--targets", "tosa,json", *options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = {line.split(" | ")[0]: line.split(" | ") for line in done.stdout.splitlines()}
+    assert int(rows["tosa"][1]) + int(rows["json"][1]) in (60, 61)
+    assert rows["tosa"][4:8] == ["0", "0", "0", "0"]
+
+
+#: A campaign whose reader fails in every way that is counted, each at some of the inputs.
+_WRONG = """
+import os, sys, zlib
+sys.path.insert(0, {fuzz!r})
+import campaign, targets
+class Wrong(targets.Flatbuffer):
+    held = []
+    def use(self, data):
+        first = zlib.crc32(data) % 14 if data != self.seeds[0] else 0
+        if first == 1: raise ValueError("wrong")
+        if first == 2: os.abort()
+        if first == 3:
+            while True: pass
+        if first == 4: self.held.append(bytearray(100 << 20))
+targets.Target.hang_after = 0.2
+targets.TARGETS["tosa"] = targets.Row(Wrong, 1.0, 1.0)
+campaign.__file__ = __file__
+sys.exit(campaign.main())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="watches processes as Linux tells of them")
+def test_a_campaign_finds_what_is_wrong(root: Path, tmp_path: Path) -> None:
+    script = tmp_path / "wrong.py"
+    script.write_text(_WRONG.format(fuzz=str(root / "fuzz")))
+    options = ["--targets", "tosa", "--inputs", "30", "--seconds", "40", "--workers", "1"]
+    line = [sys.executable, str(script), *options, "--state", str(tmp_path / "state")]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 1, done.stdout + done.stderr
+    row = next(line for line in done.stdout.splitlines() if line.startswith("tosa | "))
+    inputs, _, _, crashes, hangs, foreign, memory = map(int, row.split(" | ")[1:8])
+    assert inputs == 30
+    assert min(crashes, hangs, foreign, memory) > 0, row
+
+
+def test_an_input_is_the_same_each_time(root: Path) -> None:
+    arguments = ("campaign.py", "--show", "json", "--seed", "9", "--index", "77")
+    first, second = fuzz(root, *arguments), fuzz(root, *arguments)
+    assert first.stdout == second.stdout
+    assert first.stdout.startswith("{")
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("atheris") is None,
+    reason="atheris is not installed: pip install '.[fuzz]' (Linux on x86-64)",
+)
+@pytest.mark.parametrize("name", ["flatbuffer", "json", "weights"])
+def test_coverage_leads_to_nothing_wrong(name: str, root: Path) -> None:
+    done = fuzz(root, "atheris_fuzz.py", name, "-runs=500", "-rss_limit_mb=4096")
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert "Done 500 runs" in done.stderr

@@ -1,0 +1,114 @@
+"""MLIR read in a process of its own: what kills that process is a finding, and nothing else changes."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+import tosa_convert as tc
+from tosa_convert import api, isolated
+from tosa_convert.graph import Graph
+from tosa_convert.graph.compare import compare
+
+pytest.importorskip("torch_mlir", reason="reads MLIR")
+
+TEXT = """
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = tosa.exp %x : (tensor<2xf32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+"""
+F64 = TEXT.replace("f32", "f64")
+
+
+def bytes_of(graph: Graph) -> bytes:
+    return b"".join(bytes(piece) for piece in api.encode(graph))
+
+
+def test_what_the_child_reads_is_what_this_process_reads(tmp_path: Path) -> None:
+    path = tmp_path / "m.mlir"
+    path.write_text(TEXT)
+    mine, child = tc.load(path), tc.load(path, isolate=True)
+    assert compare(mine, child) is None
+    assert bytes_of(mine) == bytes_of(child)
+    assert "m.mlir" in child.main.operators[0].location
+    assert bytes_of(tc.load(TEXT.encode(), isolate=True)) == bytes_of(tc.load(TEXT.encode()))
+
+
+def test_options_reach_the_child(tmp_path: Path) -> None:
+    found = tc.load(F64.encode(), isolate=True, narrow=["f64"], names="generate")
+    assert found.main.tensors[found.main.inputs[0]].dtype.name == "FP32"
+
+
+def test_what_the_child_refuses_is_refused_in_its_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("m.mlir").write_text(F64)
+    errors = []
+    for isolate in (False, True):
+        with pytest.raises(tc.TosaConvertError) as caught:
+            tc.load("m.mlir", isolate=isolate)
+        errors.append(str(caught.value))
+    assert errors[0] == errors[1]
+    assert errors[0].startswith("m.mlir:2:1: error:")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT", "SIGKILL"])
+def test_a_child_that_crashes_is_a_finding(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    number = int(getattr(signal, name))
+    monkeypatch.setattr(isolated, "CHILD", f"import os; os.kill(os.getpid(), {number})")
+    with pytest.raises(
+        tc.TosaConvertError, match=f"MLIR crashed while it read it: {name}"
+    ) as caught:
+        tc.load(TEXT.encode(), isolate=True)
+    assert caught.value.code == "malformed-mlir"
+
+
+def test_a_child_that_waits_for_ever_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolated, "CHILD", "import time; time.sleep(60)")
+    monkeypatch.setattr(isolated, "SECONDS", 0.5)
+    monkeypatch.setattr(isolated, "PATIENCE", -0.5)
+    with pytest.raises(tc.TosaConvertError, match="did not read it within 1 seconds") as caught:
+        tc.load(TEXT.encode(), isolate=True)
+    assert caught.value.code == "malformed-mlir"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a limit of POSIX")
+def test_a_child_that_computes_for_ever_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    spin = "from tosa_convert.cli.child import limit; limit(1 << 33, 1)\nwhile True: pass"
+    monkeypatch.setattr(isolated, "CHILD", spin)
+    with pytest.raises(tc.TosaConvertError, match="did not read it within") as caught:
+        tc.load(TEXT.encode(), isolate=True)
+    assert caught.value.code == "malformed-mlir"
+
+
+def test_a_child_that_hands_back_nonsense_is_checked_like_any_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        isolated, "CHILD", "import sys; open(sys.argv[3], 'wb').write(b'\\xff' * 64)"
+    )
+    with pytest.raises(tc.TosaConvertError) as caught:
+        tc.load(TEXT.encode(), isolate=True)
+    assert caught.value.code == "malformed-flatbuffer"
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self"), reason="Linux keeps to a limit of memory")
+def test_a_child_has_only_so_much_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolated, "MEMORY_FREE", 64 << 20)
+    with pytest.raises(tc.TosaConvertError, match="MLIR crashed while it read it"):
+        tc.load(TEXT.encode(), isolate=True)
+
+
+def test_the_child_imports_nothing_from_where_the_file_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit(9)")
+    (tmp_path / "tosa_convert.py").write_text("raise SystemExit(9)")
+    monkeypatch.chdir(tmp_path)
+    tc.load(TEXT.encode(), isolate=True)

@@ -1,0 +1,194 @@
+"""The command when MLIR dies: a message, an exit code, nothing left behind, the other files done."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch_mlir", reason="reads MLIR")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="supervised on Linux only")
+
+TEXT = """
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = tosa.exp %x : (tensor<2xf32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+"""
+#: Nested so deeply that MLIR's parser runs out of its stack, if our own look lets it pass.
+DEEP = f"func.func @f() attributes {{a = {'[' * 200_000}}} {{ return }}"
+
+#: The command, with a parser that does to files called bad* what the first argument says.
+_COMMAND = """
+import os, signal, sys, time
+from tosa_convert.cli.main import main_convert
+from tosa_convert.cli import supervise
+from tosa_convert.mlir import parse
+supervise.PATIENCE = 0.3
+way = sys.argv.pop(1)
+real = parse.parse
+def parsed(bindings, context, data, path=""):
+    if "bad" in path:
+        print("at it", file=sys.stderr, flush=True)
+        if way == "deaf":  # as native code is to signals that Python would hear
+            signal.pthread_sigmask(signal.SIG_BLOCK, set(signal.Signals) - {signal.SIGIO})
+            time.sleep(60)
+        os.kill(os.getpid(), getattr(signal, way))
+    return real(bindings, context, data, path)
+parse.parse = parsed
+main_convert()
+"""
+
+
+def command(way: str, *arguments: str | Path) -> list[str]:
+    return [sys.executable, "-c", _COMMAND, way, *map(str, arguments)]
+
+
+def run(way: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(way, *arguments), capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def installed(*arguments: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
+    """The command as it is."""
+    line = [sys.executable, "-m", "tosa_convert", "convert", *map(str, arguments)]
+    return subprocess.run(  # type: ignore[call-overload,no-any-return]
+        line, capture_output=True, text=True, check=False, timeout=60, **options
+    )
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> Path:
+    path = tmp_path / "in" / "bad.mlir"
+    path.parent.mkdir()
+    path.write_text(TEXT)
+    return path
+
+
+def test_a_file_on_which_mlir_crashes_is_named(tmp_path: Path) -> None:
+    """The real thing, with nothing put in its place."""
+    source, target = tmp_path / "deep.mlir", tmp_path / "out" / "m.tosa"
+    source.write_text(DEEP)
+    target.parent.mkdir()
+    target.write_bytes(b"old")
+    done = installed(source, "-o", target)
+    assert "nested more than 1024 deep" in done.stderr
+    let_pass = ("--limit", "text-depth=1000000")
+    done = installed(source, "-o", target, *let_pass)
+    assert done.returncode == 3
+    assert (
+        f"{source}: error: MLIR crashed while it read it (SIGSEGV) [malformed-mlir]" in done.stderr
+    )
+    assert target.read_bytes() == b"old"
+    assert os.listdir(target.parent) == ["m.tosa"]
+    done = installed(*let_pass, input=DEEP)
+    assert done.returncode == 3
+    assert "<stdin>: error: MLIR crashed" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("way", ["SIGABRT", "SIGBUS", "SIGKILL"])
+def test_any_death_is_told(way: str, bad: Path, tmp_path: Path) -> None:
+    done = run(way, bad, "-o", tmp_path / "m.tosa")
+    assert done.returncode == 3
+    assert f"({way})" in done.stderr
+    assert "[malformed-mlir]" in done.stderr
+    assert os.listdir(tmp_path) == ["in"]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_the_other_files_are_converted(jobs: int, bad: Path, tmp_path: Path) -> None:
+    names = {f"{name}.tosa" for name in "abcxyz"}
+    for name in "abcxyz":
+        (bad.parent / f"{name}.mlir").write_text(TEXT)
+    (bad.parent / "bad2.mlir").write_text(TEXT)
+    done = run("SIGSEGV", bad.parent, "-o", tmp_path / "out", "-j", str(jobs))
+    assert done.returncode == 3
+    assert set(os.listdir(tmp_path / "out")) == names
+    told = [line for line in done.stderr.splitlines() if "MLIR crashed" in line]
+    assert [line.partition(":")[0] for line in told] == [str(bad), str(bad.parent / "bad2.mlir")]
+    assert "6 of 8 files converted" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "many"),
+    [("SIGTERM", False), ("SIGTERM", True), ("SIGINT", False), ("SIGINT", True), ("SIGHUP", False)],
+)
+def test_a_parser_that_does_not_end_can_be_stopped(
+    name: str, many: bool, bad: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = [bad.parent, "-o", tmp_path / "out"] if many else [bad, "-o", tmp_path / "m.tosa"]
+    if many:
+        (bad.parent / "bad2.mlir").write_text(TEXT)
+    process = subprocess.Popen(command("deaf", *arguments), stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    assert process.stderr.readline() == b"at it\n"
+    number = getattr(signal, name)
+    process.send_signal(number)
+    # The pipe ends when nobody holds it: no child is left behind.
+    process.communicate(timeout=20)
+    assert process.returncode == 128 + number
+    assert not list(tmp_path.rglob("*.tosa")) + list(tmp_path.rglob(".*"))
+
+
+def test_nobody_goes_on_when_the_command_is_killed(bad: Path, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        command("deaf", bad, "-o", tmp_path / "m.tosa"), stderr=subprocess.PIPE
+    )
+    assert process.stderr is not None
+    assert process.stderr.readline() == b"at it\n"
+    began = time.monotonic()
+    process.kill()
+    process.communicate(timeout=20)
+    assert time.monotonic() - began < 20
+
+
+def test_a_signal_reaches_a_command_that_writes(tmp_path: Path) -> None:
+    """Not while MLIR reads: then the child ends by itself, and cleans up."""
+    source = tmp_path / "in.mlir"
+    source.write_text(TEXT)
+    target = tmp_path / "out" / "m.tosa"
+    target.parent.mkdir()
+    slow = (
+        "import sys, time\n"
+        "from tosa_convert import files\n"
+        "from tosa_convert.cli.main import main_convert\n"
+        "def slow(*args):\n"
+        "    print('writing', flush=True)\n"
+        "    time.sleep(60)\n"
+        "files._write_all = slow\n"
+        "main_convert()\n"
+    )
+    line = [sys.executable, "-c", slow, str(source), "-o", str(target)]
+    process = subprocess.Popen(line, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"writing\n"
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert os.listdir(target.parent) == []
+
+
+def test_exit_codes_and_output_pass_through(tmp_path: Path) -> None:
+    done = installed("--to", "json", input=TEXT)
+    assert done.returncode == 0
+    assert '"op": "EXP"' in done.stdout
+    done = installed("--to", "json", input=TEXT.replace("f32", "f64"))
+    assert done.returncode == 4
+    assert "[unsupported-dtype]" in done.stderr
+    done = installed("--to", "json", input="func.func")
+    assert done.returncode == 3
+
+
+def test_who_embeds_us_is_not_forked() -> None:
+    code = (
+        "import os, tosa_convert as tc; before = os.getpid()\n"
+        f"tc.load({TEXT.encode()!r}); assert os.getpid() == before"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -1,0 +1,440 @@
+"""A write that fails at any call of the system leaves the old file or the new one, and no litter.
+
+`python tests/hostile/test_write_faults.py` prints the table: what was tried at which call, and what
+was there afterwards.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from hostile.faults import CALLS, FAULTS, Disk, failing
+from unit.building import graph, op, tensor
+
+from tosa_convert import api
+from tosa_convert.cli.main import EXIT_INTERRUPTED, run, verb
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.files import GATHER_BYTES, replace_file
+from tosa_convert.graph import Graph
+from tosa_convert.weights.write import write as write_weights
+
+OLD, NEW = b"old" * 1000, b"new" * 5000
+
+
+def program(value: int) -> Graph:
+    """A program with two constants, told apart by their bytes."""
+    data = bytes([value]) * 4096
+    values = [tensor(name, "INT8", (4096,), data=data) for name in ("v", "w")]
+    return graph("", "v w", list(values), [op("CONST", "", "v"), op("CONST", "", "w")])
+
+
+def content(path: Path) -> object:
+    """What is at a path: bytes, a folder's files, or nothing."""
+    if path.is_dir():
+        return {entry.name: entry.read_bytes() for entry in sorted(path.iterdir())}
+    return path.read_bytes() if path.exists() else None
+
+
+class Subject:
+    """Something that is written: what it is called, and how the old and the new one get there."""
+
+    def __init__(self, name: str, target: str, old: Callable[[Path], object] | None,
+                 new: Callable[[Path], object]) -> None:  # fmt: skip
+        self.name, self.target, self.old, self.new = name, target, old, new
+        self.known: tuple[object, object] | None = None
+
+    def __str__(self) -> str:
+        return self.name
+
+    def prepare(self, folder: Path) -> Path:
+        """The old one in an empty folder; returns where it is."""
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        if self.old is not None:
+            self.old(folder / self.target)
+        return folder / self.target
+
+    def states(self, folder: Path) -> tuple[object, object]:
+        """What is there before a write, and behind one that succeeds."""
+        if self.known is None:
+            before = content(self.prepare(folder))
+            self.new(folder / self.target)
+            self.known = before, content(folder / self.target)
+        return self.known
+
+
+def old_file(path: Path) -> None:
+    path.write_bytes(OLD)
+
+
+def new_file(path: Path) -> None:
+    replace_file(path, [NEW[:100], NEW[100:]])
+
+
+def large_file(path: Path) -> None:
+    """Pieces that are too large to be gathered: a write each."""
+    replace_file(path, [bytes([value]) * GATHER_BYTES for value in range(3)])
+
+
+def checked_file(path: Path) -> None:
+    replace_file(path, [NEW], lambda beside: None)
+
+
+def weights(value: int) -> Callable[[Path], object]:
+    return lambda path: write_weights(program(value), path)
+
+
+def saved(value: int) -> Callable[[Path], object]:
+    return lambda path: api.save(program(value), path)
+
+
+def commanded(path: Path) -> None:
+    """The command, which tells by its exit code what functions raise."""
+    source = path.parent.parent / "source.tosa"
+    if not source.exists():
+        api.save(program(2), source)
+    code = run(verb("convert"), [str(source), "-o", str(path)])
+    assert code in (0, 2, EXIT_INTERRUPTED), code
+    if code:
+        raise KeyboardInterrupt if code == EXIT_INTERRUPTED else fail("file-error", "", "")
+
+
+SUBJECTS = [
+    Subject("the command over another file", "m.json", saved(1), commanded),
+    Subject("a new file", "m.tosa", None, new_file),
+    Subject("a file over another", "m.tosa", old_file, new_file),
+    Subject("a large file over another", "m.tosa", old_file, large_file),
+    Subject("a checked file over another", "m.tosa", old_file, checked_file),
+    Subject("a program over another", "m.tosa", saved(1), saved(2)),
+    Subject("a program as JSON over another", "m.json", saved(1), saved(2)),
+    Subject("a new folder of weights", "m.weights", None, weights(2)),
+    Subject("a folder of weights over another", "m.weights", weights(1), weights(2)),
+]
+
+
+def trace(subject: Subject, folder: Path) -> list[str]:
+    """The calls of a write that succeeds."""
+    target = subject.prepare(folder)
+    disk = Disk()
+    with failing(disk):
+        subject.new(target)
+    return disk.calls
+
+
+def cases(subject: Subject, folder: Path) -> Iterator[tuple[int, str, str]]:
+    """Every place at which a fault may happen, the call there, and every fault."""
+    for place, call in enumerate(trace(subject, folder)):
+        for fault in FAULTS:
+            if fault != "part" or call == "write":
+                yield place, call, fault
+
+
+def outcome(subject: Subject, folder: Path, place: int, fault: str) -> tuple[str, str]:
+    """What a fault led to: what was raised, and which file was there; AssertionError if neither."""
+    before, after = subject.states(folder)
+    target = subject.prepare(folder)
+    raised = "nothing"
+    disk = Disk(fault, place)
+    if fault.startswith("kill"):
+        killed = os.fork()
+        if not killed:
+            with failing(disk):
+                subject.new(target)
+            os._exit(0)
+        _, status = os.waitpid(killed, 0)
+        raised = "killed" if os.WIFSIGNALED(status) else "nothing"
+    else:
+        try:
+            with failing(disk):
+                subject.new(target)
+        except TosaConvertError as error:
+            raised = error.code
+        except (KeyboardInterrupt, OSError) as error:
+            raised = type(error).__name__
+    found = content(target)
+    which = "new" if found == after else "old" if found == before else "NEITHER"
+    litter = [path.name for path in folder.iterdir() if path != target]
+    if litter:
+        subject.new(target)
+        assert content(target) == after, f"what is left disturbs the next write: {litter}"
+    return raised, which + (" and litter" if litter else "")
+
+
+#: Where litter cannot be helped: the process is gone, or what would remove it is what fails.
+def may_litter(call: str, fault: str) -> bool:
+    return fault.startswith("kill") or call in ("unlink", "rmdir")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """An empty place for a folder; in memory where that is possible, for thousands of flushes."""
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tmp_path
+    with tempfile.TemporaryDirectory(prefix="faults-", dir=memory) as place:
+        yield Path(place, "folder")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a copy of this process")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # fork, with idle threads
+@pytest.mark.parametrize("subject", SUBJECTS, ids=str)
+def test_a_fault_at_any_call_leaves_the_old_or_the_new(subject: Subject, folder: Path) -> None:
+    count = 0
+    subject.states(folder)
+    for place, call, fault in cases(subject, folder):
+        raised, which = outcome(subject, folder, place, fault)
+        case = f"call {place} {call}, {fault}: raised {raised}, found {which}"
+        assert which.startswith(("old", "new")), case
+        assert "litter" not in which or may_litter(call, fault), case
+        # What was refused without a word must have been no loss: the new file is there.
+        assert raised != "nothing" or which.startswith("new"), case
+        assert raised != "OSError", case
+        count += 1
+    assert count > 20
+
+
+def test_the_faults_are_real(folder: Path) -> None:
+    """The same faults against a writer that writes in place: the shim finds what it does wrong."""
+    careless = Subject("in place", "m.tosa", old_file, _in_place)
+    found = {
+        outcome(careless, folder, place, fault)[1] for place, _, fault in cases(careless, folder)
+    }
+    assert "NEITHER" in found
+
+
+def _in_place(path: Path) -> None:
+    with open(path, "wb", buffering=0) as file:
+        file.write(NEW[:100])
+        file.write(NEW[100:])
+
+
+def test_every_call_that_counts_was_among_those_that_failed(folder: Path) -> None:
+    calls = set().union(*(trace(subject, folder) for subject in SUBJECTS))
+    assert calls >= {"open", "write", "fsync", "replace", "mkdir", "rename", "unlink", "rmdir"}
+    assert calls <= set(CALLS)
+
+
+def test_without_an_exchange_the_old_folder_is_moved_back(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On file systems that cannot exchange two names there is a moment without either."""
+    monkeypatch.setattr("tosa_convert.weights.folder._exchanged", lambda one, other: False)
+    subject = SUBJECTS[-1]
+    for place, call, fault in cases(subject, folder):
+        if fault.startswith("kill"):
+            continue
+        _, which = outcome(subject, folder, place, fault)
+        case = f"call {place} {call}, {fault}: {which}"
+        assert which.startswith(("old", "new")), case
+        assert "litter" not in which or may_litter(call, fault), case
+
+
+# -- the command ------------------------------------------------------------------------------
+
+#: Converts to a pipe that nobody reads, so that it waits in the middle of the file.
+_SLOW = """
+import sys, time
+sys.argv = ["tosa-flatbuffer-convert", sys.argv[1], "-o", sys.argv[2]]
+from tosa_convert import files
+from tosa_convert.cli.main import main_convert
+real = files._write_all
+def slow(file, piece, *args):
+    count = real(file, piece, *args)
+    print("written", flush=True)
+    time.sleep(60)
+    return count
+files._write_all = slow
+main_convert()
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="signals of POSIX")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
+def test_a_signal_in_the_middle_leaves_the_old_file_and_no_litter(
+    name: str, tmp_path: Path
+) -> None:
+    api.save(program(1), tmp_path / "in.tosa")
+    target = tmp_path / "out" / "m.json"
+    target.parent.mkdir()
+    target.write_bytes(OLD)
+    command = [sys.executable, "-c", _SLOW, str(tmp_path / "in.tosa"), str(target)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"written\n"
+    assert len(os.listdir(target.parent)) == 2
+    number = getattr(signal, name)
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert target.read_bytes() == OLD
+    assert os.listdir(target.parent) == ["m.json"]
+
+
+def converted(*arguments: str | Path, **options: object) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "tosa_convert", "convert", *map(str, arguments)]
+    return subprocess.run(command, stderr=subprocess.PIPE, check=False, timeout=60, **options)  # type: ignore[call-overload,no-any-return]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="permissions of POSIX")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.parametrize("subject", SUBJECTS, ids=str)
+def test_a_folder_that_is_read_only_stays_as_it_was(subject: Subject, folder: Path) -> None:
+    target = subject.prepare(folder)
+    before = content(target)
+    subject.states(folder.parent / "writable")  # what needs a file to read has it from here
+    folder.chmod(0o555)
+    folder.parent.chmod(0o755)
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            if os.geteuid() == 0:  # whom nothing is forbidden
+                os.setuid(65534)
+            subject.new(target)
+        except TosaConvertError as error:
+            code = 0 if error.code == "file-error" else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    folder.chmod(0o755)
+    assert content(target) == before
+    assert os.listdir(folder) == ([target.name] if subject.old else [])
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux has a disk that is always full")
+def test_a_full_disk_is_an_expected_failure(tmp_path: Path) -> None:
+    api.save(program(1), tmp_path / "m.tosa")
+    result = converted(tmp_path / "m.tosa", "-o", "/dev/full", "--to", "json")
+    assert result.returncode == 2
+    assert b"No space left on device [file-error]" in result.stderr
+    with open("/dev/full", "wb") as full:
+        result = converted(tmp_path / "m.tosa", "--to", "json", stdout=full)
+    assert result.returncode != 0
+    assert b"internal error" not in result.stderr
+
+
+def test_a_pipe_that_nobody_reads_is_no_defect(tmp_path: Path) -> None:
+    api.save(program(1), tmp_path / "m.tosa")
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        result = converted(tmp_path / "m.tosa", "--to", "json", stdout=writing)
+    finally:
+        os.close(writing)
+    assert result.returncode == 1
+    assert b"internal error" not in result.stderr
+
+
+@pytest.mark.parametrize("way", ["itself", "symlink", "hardlink", "dots"])
+def test_output_over_input_is_refused(way: str, tmp_path: Path) -> None:
+    source = tmp_path / "m.tosa"
+    api.save(program(1), source)
+    before = source.read_bytes()
+    target = tmp_path / "other.tosa"
+    if way == "symlink":
+        target.symlink_to(source)
+    elif way == "hardlink":
+        target.hardlink_to(source)
+    else:
+        (tmp_path / "folder").mkdir()
+        target = source if way == "itself" else tmp_path / "folder" / ".." / "m.tosa"
+    result = converted(source, "-o", target)
+    assert result.returncode == 2
+    assert b"would-overwrite-input" in result.stderr
+    assert source.read_bytes() == before
+
+
+_WRITER = """
+import sys
+from pathlib import Path
+from unit.building import graph, op, tensor
+from tosa_convert import api
+from tosa_convert.errors import TosaConvertError
+value, target, times = int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+data = bytes([value]) * 4096
+values = [tensor(name, "INT8", (4096,), data=data) for name in ("v", "w")]
+made = graph("", "v w", values, [op("CONST", "", "v"), op("CONST", "", "w")])
+done = 0
+for _ in range(times):
+    try:
+        if target.suffix == ".weights":
+            api.export_weights(made, target)
+        else:
+            api.save(made, target)
+        done += 1
+    except TosaConvertError as error:
+        assert error.code in ("file-error", "foreign-folder", "missing-data"), error
+print(done)
+"""
+
+
+@pytest.mark.parametrize("name", ["m.tosa", "m.weights"])
+def test_of_two_writers_at_once_one_wins_whole(name: str, tmp_path: Path) -> None:
+    target = tmp_path / "folder" / name
+    target.parent.mkdir()
+    allowed = []
+    write = api.export_weights if name == "m.weights" else api.save
+    for value in (1, 2):
+        write(program(value), target)
+        allowed.append(content(target))
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", _WRITER, str(value), str(target), "40"],
+            stdout=subprocess.PIPE,
+            env=environment,
+        )
+        for value in (1, 2)
+    ]
+    torn = 0
+    while any(writer.poll() is None for writer in writers):
+        try:
+            torn += content(target) not in allowed
+        except FileNotFoundError:
+            torn += name != "m.weights"  # a folder's files are read one after the other
+        if name == "m.weights":
+            torn = 0
+    done = [int(writer.communicate()[0]) for writer in writers]
+    assert all(writer.returncode == 0 for writer in writers)
+    assert min(done) > 0
+    assert torn == 0
+    assert content(target) in allowed
+    assert os.listdir(target.parent) == [name]
+
+
+def main() -> None:
+    """Print the table."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "folder"
+        total = 0
+        for subject in SUBJECTS:
+            rows: dict[tuple[int, str], dict[str, str]] = collections.defaultdict(dict)
+            for number, call, fault in cases(subject, folder):
+                _, which = outcome(subject, folder, number, fault)
+                rows[number, call][fault] = which
+                total += 1
+            print(f"\n{subject}: {len(rows)} calls")
+            for (number, call), row in rows.items():
+                grouped: dict[str, list[str]] = collections.defaultdict(list)
+                for fault, which in row.items():
+                    grouped[which].append(fault)
+                print(
+                    f"  {number:2} {call:8}",
+                    "; ".join(f"{which}: {', '.join(faults)}" for which, faults in grouped.items()),
+                )
+        print(f"\n{total} faults")
+
+
+if __name__ == "__main__":
+    main()
