@@ -1,6 +1,6 @@
 """One command: make the inputs, run ours and the peers, print and save what was measured.
 
-    python benchmarks/run.py [--quick|--full] [--only PATTERN] [--repeat N]
+    python benchmarks/run.py [--quick|--full] [--only PATTERN] [--skip PATTERN] [--repeat N]
                              [--json FILE] [--svg FILE] [--markdown FILE]
 
 Every number is of a whole process, measured from outside: wall time, processor time, the kernel's
@@ -42,6 +42,9 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--only", default="*", metavar="PATTERN", help="rows whose id matches; --list shows them"
+    )
+    parser.add_argument(
+        "--skip", action="append", default=[], metavar="PATTERN", help="but not these; repeatable"
     )
     parser.add_argument("--list", action="store_true", help="print the rows' ids and leave")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured")
@@ -86,7 +89,11 @@ def main(words: list[str] | None = None) -> int:
     os.environ["PYTHONPYCACHEPREFIX"] = str(folder / "pycache")
     try:
         plan = Rows(folder, sizes, say)
-        names = [(name, make) for name, make in plan.all() if wanted(name, options.only)]
+        names = [
+            (name, make)
+            for name, make in plan.all()
+            if wanted(name, options.only) and not any(wanted(name, skip) for skip in options.skip)
+        ]
         if options.list:
             print("\n".join(name for name, _ in plan.all()), "start", sep="\n")
             return 0

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tosa_convert.errors import fail
 from tosa_convert.files import Sink
-from tosa_convert.mlir import envelope, nesting
+from tosa_convert.mlir import envelope, text
 from tosa_convert.mlir.bindings import Bindings
 from tosa_convert.mlir.diagnostics import diagnostics, form_of, refused_by_bindings
 from tosa_convert.mlir.locations import careful
@@ -32,7 +32,7 @@ def parse(bindings: Bindings, context: Any, data: memoryview, path: str = "") ->
     if binary:
         plain = envelope.check(data, path)
     else:
-        nesting.check(data, path)
+        text.check(data, path)
         plain = not _ODD.search(data)
     careful.set(not plain)
     try:

@@ -1,7 +1,7 @@
-"""How deeply MLIR text is nested, told before MLIR's own parser sees it.
+"""MLIR text, looked at before MLIR's own parser sees it.
 
 That parser calls itself for each bracket that it enters, without bound: some kilobytes of "[" use its
-stack up and end the process.
+stack up and end the process. And it makes room for as many results as the number behind "%x#" says.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ MAX_DEPTH: Final = 1024
 _CHUNK: Final = 1 << 24
 #: What may hold brackets that are none: strings and comments.
 _QUIET: Final = re.compile(rb'"(?:[^"\\\n]|\\.)*(?:"|\n|$)|//[^\n]*')
+#: The number of a result, of which no sound text has that many.
+_RESULT: Final = re.compile(rb"%[\w.$-]{1,200}#\d{6,}")
 _BRACKETS: Final = b"([{<)]}>"
 _OTHERS: Final = bytes(set(range(256)) - set(_BRACKETS))
 _STEPS: Final = np.zeros(256, np.int8)
@@ -29,14 +31,22 @@ _STEPS[list(b")]}>")] = -1
 
 
 def check(text: memoryview, where: str = "") -> None:
-    """Refuse text with more than MAX_DEPTH brackets within one another.
+    """Refuse text with more than MAX_DEPTH brackets within one another, or results beyond counting.
 
-    Raises TosaConvertError("too-large").
+    Raises TosaConvertError("too-large"), and ("malformed-mlir") for such a result.
     """
     depth = 0
     inside = False
     for start in range(0, len(text), _CHUNK):
         code, inside = _without_strings(bytes(text[start : start + _CHUNK]), inside)
+        result = _RESULT.search(code)
+        if result is not None:
+            raise fail(
+                "malformed-mlir",
+                where,
+                f"found {result[0].decode()}, and no operation has that many results",
+                "the text is damaged; write it again",
+            )
         for arrow in (b"->", b">=", b"<="):
             code = code.replace(arrow, b"")
         brackets = code.translate(None, _OTHERS)
