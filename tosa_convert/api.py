@@ -86,7 +86,8 @@ def load(
 
     source: a path, or the bytes themselves. A file is mapped: constants are views of it. Weights in a
         folder beside a file (`m.weights/` of `m.tosa` or `m.json`) are found by themselves.
-    func, names, full_paths, narrow, input_shapes: see `export_tosa_func_to_flatbuffer`; MLIR only.
+    func, names, full_paths, narrow: see `export_tosa_func_to_flatbuffer`; MLIR only.
+    input_shapes: see there, too; of other formats as well, if there are MLIR bindings.
     bindings: the package of MLIR bindings to use, else the first installed.
     accept_changed_weights: take weights whose checksum is not the one in their manifest.
     context: an ir.Context to parse MLIR in, instead of a fresh one: making one takes longer than
@@ -108,15 +109,18 @@ def load(
             "--limit input-bytes=N allows more",
         )
     kind = sniff(data, where)
+    graph: Graph | None = None
     with _garbage_collection_paused():
         if kind == "tosa":
             from tosa_convert.flatbuffer.read import read
 
-            return _with_weights(read(data, where), where, accept_changed_weights)
-        if kind == "json":
+            graph = _with_weights(read(data, where), where, accept_changed_weights)
+        elif kind == "json":
             from tosa_convert.jsontext.read import read as read_json
 
-            return _with_weights(read_json(data, where), where, accept_changed_weights)
+            graph = _with_weights(read_json(data, where), where, accept_changed_weights)
+    if graph is not None:
+        return _with_shapes(graph, input_shapes, bindings) if input_shapes else graph
     if isolate:
         from tosa_convert.isolated import load as load_isolated
 
@@ -146,6 +150,15 @@ def load(
             input_shapes=input_shapes,
             verified=True,
         )
+
+
+def _with_shapes(graph: Graph, shapes: Mapping[str, tuple[int, ...]], bindings: str) -> Graph:
+    """The graph of a file with sizes for its arguments. MLIR infers the rest, so it takes a module."""
+    from tosa_convert.mlir.bindings import default_bindings
+    from tosa_convert.mlir.write import write
+
+    found = default_bindings(bindings)
+    return read_module(write(graph, found, found.new_context()), input_shapes=shapes)
 
 
 def _with_weights(graph: Graph, path: str, accept_changed: bool) -> Graph:

@@ -485,3 +485,42 @@ def test_the_tool_reports_every_tensor_on_stderr(tmp_path: Path, torch_mlir: Bin
     )
     assert f"in {count} tensors: " in reported
     assert len(reported.partition("tensors: ")[2].split(", ")) == count
+
+
+UNSIZED = """
+func.func @main(%x: tensor<?x3xf32>) -> tensor<?x3xf32> {
+  %0 = tosa.exp %x : (tensor<?x3xf32>) -> tensor<?x3xf32>
+  return %0 : tensor<?x3xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("kind", ["tosa", "json", "mlir"])
+def test_a_file_of_any_format_gets_sizes_for_its_arguments(kind: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch_mlir", reason="infers shapes")
+    path = tmp_path / f"m.{kind}"
+    tc.save(tc.load(UNSIZED.encode()), path)
+    assert set(shapes(tc.load(path)).values()) == {(-1, 3)}
+    assert set(shapes(tc.load(path, input_shapes={"arg0": (2, 3)})).values()) == {(2, 3)}
+    with pytest.raises(tc.TosaConvertError) as caught:
+        tc.load(path, input_shapes={"arg7": (2, 3)})
+    assert caught.value.code == "unknown-argument"
+
+
+@pytest.mark.parametrize("kind", ["tosa", "mlirbc"])
+def test_programs_are_run_with_the_sizes_given(kind: str, tmp_path: Path, oracle: Any) -> None:
+    pytest.importorskip("torch_mlir", reason="infers shapes")
+    from tosa_convert import refmodel
+
+    path = tmp_path / f"m.{kind}"
+    tc.save(tc.load(UNSIZED.encode()), path)
+    command = [str(path), "--random", "1", "-o", str(tmp_path / "out.npz")]
+    assert run_tool(verb("run"), command) == 4
+    assert run_tool(verb("run"), [*command, "--input-shape", "arg0=2x3"]) == 0
+    (found,) = np.load(tmp_path / "out.npz").values()
+    assert found.shape == (2, 3)
+    result = refmodel.run(path, random=1, input_shapes={"arg0": (2, 3)})
+    (again,) = result.outputs.values()
+    assert np.array_equal(found, again)
+    assert run_tool(verb("check"), [*command[:3], "--input-shape", "arg0=2x3",
+                                    "--against", str(tmp_path / "out.npz")]) == 0  # fmt: skip

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from tosa_convert import api
+from tosa_convert.cli.input_shapes import input_shape_option, parsed
 from tosa_convert.cli.progress import WriteProgress
 from tosa_convert.consumers import CONSUMERS, weights_for
 from tosa_convert.errors import Finding, TosaConvertError, fail
@@ -93,13 +94,7 @@ TOGETHER_BYTES: Final = 1 << 30
     help="Element types to convert, separated by commas: i64 to i32, f64 to f32. Each tensor it "
     "touches is reported.",
 )
-@click.option(
-    "--input-shape",
-    "input_shapes",
-    metavar="NAME=1x224x224x3",
-    multiple=True,
-    help="Sizes of an argument with dynamic dimensions; MLIR infers the rest. May be repeated.",
-)
+@input_shape_option
 @click.option("--verify", is_flag=True, help="Read the result back and compare it bit for bit.")
 @click.option(
     "--accept-changed-weights",
@@ -204,7 +199,7 @@ def _graph(
         bindings=options["bindings"],
         full_paths=options["full_paths"],
         narrow=[kind.strip() for kind in options["narrow"].split(",") if kind.strip()],
-        input_shapes=_shapes(options["input_shapes"]),
+        input_shapes=parsed(options["input_shapes"]),
         accept_changed_weights=options["accept_changed_weights"],
         isolate=options["isolate"],
         context=shared.for_bytes(len(data)) if shared and found in MLIR_FORMATS else None,
@@ -213,20 +208,6 @@ def _graph(
         graph = api.stamp(graph, options["tosa_version"] or "")
     # A flatbuffer keeps the version it has, whatever it holds.
     return to, graph
-
-
-def _shapes(given: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
-    """`NAME=1x2x3` as a name and sizes. A name may hold anything, so the last = counts."""
-    shapes: dict[str, tuple[int, ...]] = {}
-    for text in given:
-        name, equals, sizes = text.rpartition("=")
-        parts = sizes.split("x") if sizes else []
-        if not equals or not all(part.isdecimal() for part in parts):
-            raise click.UsageError(
-                f"--input-shape {text}: expected NAME=SIZExSIZE..., sizes 0 or more"
-            )
-        shapes[name] = tuple(int(part) for part in parts)
-    return shapes
 
 
 def _set_limits(given: tuple[str, ...]) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from tosa_convert.cli.input_shapes import parsed
 from tosa_convert.cli.run import CONTEXT, input_options
 
 
@@ -42,7 +43,7 @@ def reduce(model: str, command: str, work: str, output: str | None, **options: A
     if options["inputs"] or options["random"] is not None:
         graph, arrays = model_and_inputs(model, options)
     else:
-        graph = as_graph(model, func=options["func"])
+        graph = as_graph(model, func=options["func"], input_shapes=parsed(options["input_shapes"]))
         if "{inputs}" in command:
             raise click.UsageError("{inputs} needs -i or --random")
     if output is not None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from tosa_convert.cli.input_shapes import input_shape_option
+
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
@@ -26,6 +28,7 @@ def input_options(command: Any) -> Any:
             metavar="SEED",
             help="Random values, within ranges by element type, for inputs that are not given.",
         ),
+        input_shape_option,
         click.option(
             "--func", metavar="NAME", help="The function to run, where there are several."
         ),

@@ -12,6 +12,7 @@ from typing import Any
 import click
 import numpy as np
 
+from tosa_convert.cli.input_shapes import parsed
 from tosa_convert.errors import fail
 from tosa_convert.files import file_error
 from tosa_convert.graph.model import Graph
@@ -63,7 +64,7 @@ def model_and_inputs(model: str, options: Mapping[str, Any]) -> tuple[Graph, dic
 
     Raises TosaConvertError.
     """
-    graph = as_graph(model, func=options["func"])
+    graph = as_graph(model, func=options["func"], input_shapes=parsed(options["input_shapes"]))
     slots = input_slots(graph)
     arrays = gather_inputs(options["inputs"], [slot.key for slot in slots])
     if options["random"] is not None:
@@ -111,7 +112,7 @@ def run_command(model: str, options: Mapping[str, Any]) -> int:
         raise click.UsageError("--inside adds to --intermediates DIR|NPZ")
     # A flatbuffer runs as it is; everything else as what it converts to.
     result = run_model(
-        model if _runs_as_it_is(model) else graph,
+        model if _runs_as_it_is(model) and not options["input_shapes"] else graph,
         arrays,
         variables=states,
         precise=options["precise"],

@@ -89,8 +89,7 @@ def slots(block: Block, name: str, where: str = "") -> list[Slot]:
             "unsupported-shape",
             where or f'tensor "{name}"',
             f"its shape is {shape}; only static shapes can be run",
-            "give the inputs static shapes: tosa-flatbuffer-convert --input-shape NAME=..., or when "
-            "exporting",
+            "give the inputs static shapes: --input-shape NAME=SIZES, here or when converting",
         )
     found = [Slot(name, name, value.dtype, value.shape)]
     if value.scale is not None:

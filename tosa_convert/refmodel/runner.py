@@ -60,20 +60,29 @@ class Result:
     seconds: float = 0.0
 
 
-def as_graph(program: Any, *, func: str | None = None, bindings: str = "") -> Graph:
+def as_graph(
+    program: Any,
+    *,
+    func: str | None = None,
+    bindings: str = "",
+    input_shapes: Mapping[str, tuple[int, ...]] | None = None,
+) -> Graph:
     """A Graph of anything that can be read: a Graph, a path, bytes, or a module of any bindings.
 
+    input_shapes: sizes for arguments with dynamic dimensions, of files and modules.
     MLIR is stamped with the lowest version that expresses it.
     Raises TosaConvertError.
     """
     if isinstance(program, Graph):
         return program
     if isinstance(program, (str, os.PathLike, bytes, bytearray, memoryview)):
-        graph = api.load(program, func=func, bindings=bindings)
+        graph = api.load(program, func=func, bindings=bindings, input_shapes=input_shapes)
         data = memoryview(program) if not isinstance(program, (str, os.PathLike)) else None
         head = data if data is not None else map_file(program)  # type: ignore[arg-type]
         return api.stamp(graph) if sniff(head, "") in MLIR_FORMATS else graph
-    return api.load(api.export_tosa_func_to_flatbuffer(program, func=func))
+    return api.load(
+        api.export_tosa_func_to_flatbuffer(program, func=func, input_shapes=input_shapes)
+    )
 
 
 def input_slots(graph: Graph) -> list[Slot]:
@@ -111,6 +120,7 @@ def run(
     level: Level = "none",
     timeout: float = TIMEOUT,
     func: str | None = None,
+    input_shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Result:
     """Run a program on the reference model.
 
@@ -122,11 +132,12 @@ def run(
     precise: compute floating point in FP64. bounds: also give the accuracy bounds (implies precise).
     level: "none" or "8k", the limits on sizes that the model checks.
     timeout: seconds for one run.
+    input_shapes: sizes for arguments with dynamic dimensions; without, they are refused.
 
     Raises TosaConvertError: "input-mismatch" before anything runs, "refmodel-refused" naming the
     operator, the rule and the shapes, "refmodel-timeout", "missing-refmodel".
     """
-    graph = as_graph(program, func=func)
+    graph = as_graph(program, func=func, input_shapes=input_shapes)
     given = dict(inputs or {})
     wanted = input_slots(graph)
     if random is not None:
@@ -140,7 +151,8 @@ def run(
         state = with_variables(graph, variables or {})
         for item in iterate(state, arrays, patterns, precise=precise, level=level, timeout=timeout):
             collected.update(item.arrays)
-    original = program if isinstance(program, (str, os.PathLike)) and not variables else None
+    as_it_is = isinstance(program, (str, os.PathLike)) and not variables and not input_shapes
+    original = program if as_it_is else None
     with session() as folder:
         for slot in wanted:
             save_npy(folder / f"{file_stem(wanted, slot)}.npy", slot, arrays[slot.key])
