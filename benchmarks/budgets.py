@@ -88,7 +88,7 @@ def judge(rows: dict[str, Row]) -> list[Verdict]:
         1,
         "%",
         [
-            100 * max(0.0, _number(r, "progress", "with") / _number(r, "progress", "without") - 1)
+            100 * _number(r, "progress", "the bar") / _number(r, "progress", "writing")
             for i, r in rows.items()
             if i.startswith("progress/")
         ],

@@ -379,7 +379,7 @@ class Rows:
         return row
 
     def progress(self, mib: int) -> Row:
-        """Write weights without and with a bar on a terminal, in turn in one process."""
+        """Write weights with a bar on a terminal, and what the bar takes of the time."""
         source = self.tosa(self.weights(mib, "f32", "dense"))
         name = f"write {mib} MiB eight times"
         row = Row(f"progress/{mib}", name, "bytes", mib << 20, {})

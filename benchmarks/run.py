@@ -183,9 +183,7 @@ def inside(rows: dict[str, Row], *, terminal: bool) -> None:
             title = ""
         bar = row.found.get("progress")
         if isinstance(bar, dict):
-            body += [
-                (title, f"{key} a progress bar", f"{value:.3f} s") for key, value in bar.items()
-            ]
+            body += [(title, key, f"{value:.3f} s") for key, value in bar.items()]
         for key in ("same", "note", "extra_failed"):
             if key in row.found:
                 body.append((title, key, str(row.found[key])[:100]))

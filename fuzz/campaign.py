@@ -320,6 +320,8 @@ def campaign(options: argparse.Namespace) -> int:
         for name, row in rows.items()
     }
     turn = max(3.0, min(options.turn, options.seconds * options.workers / len(names) / 2))
+    # Whoever ends the campaign ends its workers with it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     deadline = time.monotonic() + options.seconds
     runs: list[Run] = []
     spent = dict.fromkeys(names, 0.0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import logging
 import os
 import resource
 import signal
@@ -71,6 +72,7 @@ def ours(data: bytes, bindings: str) -> str:
 
 def main() -> int:
     """The command; 1 if we did anything but accept or refuse."""
+    logging.getLogger("tosa_convert").setLevel(logging.ERROR)
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--inputs", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)

@@ -19,7 +19,7 @@ DRAW_EVERY: Final = 0.5
 class WriteProgress:
     """A callback for `api.save`: told how many bytes of about `total` were written.
 
-    A context: leaving it takes the bar off the screen.
+    A context: leaving it ends the bar's line.
     """
 
     def __init__(self, name: str, total: int) -> None:
@@ -27,7 +27,6 @@ class WriteProgress:
         self.total = total
         self.shown_at = time.monotonic() + PATIENCE
         self.bar: Any = None
-        self.task: Any = None
 
     def __call__(self, done: int) -> None:
         now = time.monotonic()
@@ -43,27 +42,16 @@ class WriteProgress:
 
     def _draw(self, done: int) -> None:
         if self.bar is None:
-            # Imported only by those who wait anyway.
-            from rich.console import Console
-            from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
-
-            self.bar = Progress(
-                "{task.description}",
-                BarColumn(),
-                DownloadColumn(binary_units=True),
-                TimeRemainingColumn(),
-                console=Console(stderr=True),
-                transient=True,
-                # Its own thread would draw ten times a second and take the processor from the work.
-                auto_refresh=False,
+            # Not rich: importing it takes a seventh of a second, of work that may take two.
+            self.bar = click.progressbar(
+                length=max(1, self.total), label=self.name, file=sys.stderr, show_eta=True
             )
-            self.task = self.bar.add_task(self.name, total=self.total or None)
-            self.bar.start()
-        self.bar.update(self.task, completed=done, refresh=True)
+            self.bar.__enter__()
+        self.bar.update(done - self.bar.pos)
 
     def __enter__(self) -> WriteProgress:
         return self
 
     def __exit__(self, *_: object) -> None:
         if self.bar is not None:
-            self.bar.stop()
+            self.bar.__exit__(None, None, None)
