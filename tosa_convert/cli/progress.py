@@ -25,14 +25,15 @@ class WriteProgress:
     def __init__(self, name: str, total: int) -> None:
         self.name = name
         self.total = total
-        self.shown_at = time.monotonic() + PATIENCE
+        self.terminal = bool(sys.stderr) and sys.stderr.isatty()
+        self.shown_at = time.monotonic() + (PATIENCE if self.terminal else LINE_EVERY)
         self.bar: Any = None
 
     def __call__(self, done: int) -> None:
         now = time.monotonic()
         if now < self.shown_at:
             return
-        if sys.stderr.isatty():
+        if self.terminal:
             self.shown_at = now + DRAW_EVERY
             self._draw(done)
         else:
