@@ -216,3 +216,48 @@ def test_converting_without_mlir_needs_no_bindings(tmp_path: Path) -> None:
     )
     assert found.stdout == "0\n0\n"
     assert compare(tc.load(tmp_path / "n.tosa"), example()) is None
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="a pipe has no path here")
+@pytest.mark.parametrize("verb", ["convert", "extract"])
+def test_a_pipe_may_stand_where_a_file_does(verb: str, tmp_path: Path) -> None:
+    """As in `tosa-flatbuffer-convert <(...)`: what is no regular file is read once."""
+    source = tmp_path / "m.tosa"
+    subprocess.run(
+        [*TOOL[:-1], "generate", "--seed", "1", "--operators", "3", "-o", str(source)], check=True
+    )
+    expected, found = tmp_path / "expected.json", tmp_path / "found.json"
+    options: list[str] = []
+    if verb == "extract":
+        options = ["--outputs", tc.load(source).main.outputs[0]]
+    command = [sys.executable, "-m", "tosa_convert", verb, *options]
+    subprocess.run([*command, str(source), "-o", str(expected)], check=True)
+    reads, writes = os.pipe()
+    os.write(writes, source.read_bytes())
+    os.close(writes)
+    try:
+        subprocess.run(
+            [*command, f"/dev/fd/{reads}", "-o", str(found)], check=True, pass_fds=[reads]
+        )
+    finally:
+        os.close(reads)
+    assert found.read_bytes() == expected.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("shape", "told"),
+    [
+        ("x=4294967296x4", "at most"),
+        ("x=" + "9" * 5000, "sizes 0 or more"),
+        ("x=\u0663x4", "sizes 0 or more"),
+        ("=2x4", "expected NAME"),
+    ],
+    ids=["large", "long", "other-digits", "no-name"],
+)
+def test_sizes_that_no_dimension_has_are_usage_errors(
+    shape: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tosa_convert.cli.main import run, verb
+
+    assert run(verb("convert"), ["m.tosa", "-o", "n.tosa", "--input-shape", shape]) == 2
+    assert told in capsys.readouterr().err

@@ -129,6 +129,7 @@ def convert(inputs: tuple[str, ...], output: str | None, **options: Any) -> int:
     """Convert TOSA programs between MLIR text, MLIR bytecode, flatbuffers and JSON."""
     to = _target(options)
     _set_limits(options["limits"])
+    options["input_shapes"] = parsed(options["input_shapes"])
     if options["consumer"] is not None:
         options["weights"] = weights_for(options["consumer"], options["weights"])
     paths = list(inputs) or [STANDARD]
@@ -192,14 +193,15 @@ def _graph(
     found = sniff(data, where)
     _check_direction(found, where, options)
     to = to or ("tosa" if found in MLIR_FORMATS else "mlir")
+    # What is no regular file, such as a pipe, can be read only once.
     graph = api.load(
-        data if standard else source,
+        data if standard or not os.path.isfile(source) else source,
         func=options["func"],
         names=options["names"],
         bindings=options["bindings"],
         full_paths=options["full_paths"],
         narrow=[kind.strip() for kind in options["narrow"].split(",") if kind.strip()],
-        input_shapes=parsed(options["input_shapes"]),
+        input_shapes=options["input_shapes"],
         accept_changed_weights=options["accept_changed_weights"],
         isolate=options["isolate"],
         context=shared.for_bytes(len(data)) if shared and found in MLIR_FORMATS else None,
@@ -394,7 +396,8 @@ def _jobs(paths: list[str], folder: Path, to: Format | None) -> list[tuple[Path,
 def _other_side(source: Path) -> Format:
     """MLIR becomes a flatbuffer, everything else MLIR text."""
     try:
-        found = sniff(map_file(source), str(source))
+        # What is no regular file can be read only once: its name has to do.
+        found = sniff(map_file(source) if source.is_file() else memoryview(b""), str(source))
     except TosaConvertError:
         # Whoever converts it tells what is wrong with it.
         found = EXTENSIONS.get(source.suffix.lower(), "tosa")

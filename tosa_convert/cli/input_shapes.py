@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import click
+
+#: The largest size that a dimension can have in a file.
+_MOST: Final = 2**31 - 1
+_SIZE: Final = re.compile("[0-9]{1,10}")
 
 
 def input_shape_option(command: Any) -> Any:
@@ -27,11 +32,15 @@ def parsed(given: Iterable[str]) -> dict[str, tuple[int, ...]]:
     """
     shapes: dict[str, tuple[int, ...]] = {}
     for text in given:
-        name, equals, sizes = text.rpartition("=")
+        name, _, sizes = text.rpartition("=")
         parts = sizes.split("x") if sizes else []
-        if not equals or not all(part.isdecimal() for part in parts):
+        if not name or not all(map(_SIZE.fullmatch, parts)):
             raise click.UsageError(
-                f"--input-shape {text}: expected NAME=SIZExSIZE..., sizes 0 or more"
+                f"--input-shape {text[:200]}: expected NAME=SIZExSIZE..., sizes 0 or more"
             )
+        if any(int(part) > _MOST for part in parts):
+            raise click.UsageError(f"--input-shape {text}: a size is at most {_MOST}")
+        if name in shapes:
+            raise click.UsageError(f"--input-shape {text}: {name} has a shape already")
         shapes[name] = tuple(int(part) for part in parts)
     return shapes

@@ -172,7 +172,8 @@ def _runs_as_it_is(model: str) -> bool:
     from tosa_convert.files import map_file
     from tosa_convert.formats import sniff
 
-    return sniff(map_file(model), model) == "tosa"
+    # What is no regular file can be read only once, and was.
+    return os.path.isfile(model) and sniff(map_file(model), model) == "tosa"
 
 
 def _save_to_npz(

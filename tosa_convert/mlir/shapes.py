@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.graph.verify import INT32_MAX
 from tosa_convert.mlir.bindings import Bindings, bindings_of
 from tosa_convert.mlir.diagnostics import diagnostics, plain_location
 from tosa_convert.mlir.naming import Namer
@@ -96,6 +97,8 @@ def _mismatch(ir: Any, kind: Any, sizes: tuple[int, ...]) -> str:
     found = "x".join(map(str, sizes))
     if any(size < 0 for size in sizes):
         return f"the shape {found} is not static"
+    if any(size > INT32_MAX for size in sizes):
+        return f"the shape {found} has a dimension over {INT32_MAX}"
     if isinstance(kind, ir.UnrankedTensorType):
         return ""
     if not isinstance(kind, ir.RankedTensorType):

@@ -75,6 +75,8 @@ def as_graph(
     """
     if isinstance(program, Graph):
         return program
+    if isinstance(program, (str, os.PathLike)) and not os.path.isfile(program):
+        program = map_file(program)  # a pipe can be read only once
     if isinstance(program, (str, os.PathLike, bytes, bytearray, memoryview)):
         graph = api.load(program, func=func, bindings=bindings, input_shapes=input_shapes)
         data = memoryview(program) if not isinstance(program, (str, os.PathLike)) else None
