@@ -35,7 +35,7 @@ LIMITS: Final = {
     "json-depth": Limit("jsontext.scan", "MAX_DEPTH", "lists and objects within one another"),
     # Read by functions that call themselves.
     "location-depth": Limit(
-        "mlir.locations", "MAX_DEPTH", "locations within one another", most=200
+        "mlir.writing.locations", "MAX_DEPTH", "locations within one another", most=200
     ),
     "text-depth": Limit("mlir.text", "MAX_DEPTH", "brackets of MLIR text within one another"),
     "manifest-bytes": Limit("weights.manifest", "MAX_BYTES", "bytes of a folder's manifest"),

@@ -9,9 +9,11 @@ from unit.building import graph, op, tensor
 
 from tosa_convert.graph import Graph
 from tosa_convert.mlir.bindings import Bindings
-from tosa_convert.mlir.locations import MAX_DEPTH, LocationReader, LocationWriter, unquote
+from tosa_convert.mlir.quoting import unquote
 from tosa_convert.mlir.read import read
+from tosa_convert.mlir.reading.locations import LocationReader
 from tosa_convert.mlir.write import write
+from tosa_convert.mlir.writing.locations import MAX_DEPTH, LocationWriter
 
 BODY = """func.func @f(%a: tensor<2xf32>) {{
   %0 = tosa.exp %a : (tensor<2xf32>) -> tensor<2xf32> {}

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.mlir.bindings import Bindings, installed
-from tosa_convert.mlir.locations import unquote
+from tosa_convert.mlir.quoting import unquote
 
 _FILE: Final = re.compile(r'loc\(("(?:[^"\\]|\\.)*"):(\d+):(\d+)( to [\d:]+)?\)\Z')
 _NAME: Final = re.compile(r'loc\(("(?:[^"\\]|\\.)*")\)\Z')

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from tosa_convert.mlir.locations import unquote
+from tosa_convert.mlir.quoting import unquote
 
 
 class Namer:

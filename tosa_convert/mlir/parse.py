@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from tosa_convert.errors import fail
 from tosa_convert.files import Sink
-from tosa_convert.mlir import envelope, text
+from tosa_convert.mlir import text
 from tosa_convert.mlir.bindings import Bindings
+from tosa_convert.mlir.bytecode import envelope
 from tosa_convert.mlir.diagnostics import diagnostics, form_of, refused_by_bindings
-from tosa_convert.mlir.locations import careful
+from tosa_convert.mlir.reading.locations import careful
 
 #: An escaped byte of a string that is not ASCII.
 _ODD: Final = re.compile(rb"\\[89A-Fa-f][0-9A-Fa-f]")

@@ -12,10 +12,10 @@ from tosa_convert.graph.model import Graph, Version
 from tosa_convert.graph.versions import BY_NAME, lowest_version, spelled
 from tosa_convert.mlir.bindings import bindings_of
 from tosa_convert.mlir.diagnostics import diagnostics, refused_by_bindings
-from tosa_convert.mlir.function import FunctionReader, Names
 from tosa_convert.mlir.kept import VERSION_ATTRIBUTE
-from tosa_convert.mlir.narrowing import Narrowing
-from tosa_convert.mlir.select import operation_of, select, text_of
+from tosa_convert.mlir.reading.function import FunctionReader, Names
+from tosa_convert.mlir.reading.narrowing import Narrowing
+from tosa_convert.mlir.reading.select import operation_of, select, text_of
 
 _TARGET_ENV: Final = "tosa.target_env"
 _SPECIFICATION: Final = re.compile(r'specification_version = "?(\d+\.\d+)')

@@ -10,7 +10,7 @@ from tosa_convert.graph.verify import INT32_MAX
 from tosa_convert.mlir.bindings import Bindings, bindings_of
 from tosa_convert.mlir.diagnostics import diagnostics, plain_location
 from tosa_convert.mlir.naming import Namer
-from tosa_convert.mlir.select import operation_of, select, signature_names, symbol
+from tosa_convert.mlir.reading.select import operation_of, select, signature_names, symbol
 
 _INFER: Final = "builtin.module(func.func(tosa-infer-shapes))"
 _CAST: Final = "tensor.cast"

@@ -38,13 +38,13 @@ from tosa_convert.graph.opset import (
 from tosa_convert.graph.opset import operator as operator_spec
 from tosa_convert.graph.verify import verify
 from tosa_convert.graph.versions import lowest_version, spell
-from tosa_convert.mlir.attributes import AttributeWriter
 from tosa_convert.mlir.bindings import Bindings
 from tosa_convert.mlir.diagnostics import diagnostics
 from tosa_convert.mlir.kept import NAME_ATTRIBUTE, REGIONS_ATTRIBUTE, VERSION_ATTRIBUTE
-from tosa_convert.mlir.locations import LocationWriter
 from tosa_convert.mlir.naming import Namer
-from tosa_convert.mlir.types import TypeWriter
+from tosa_convert.mlir.writing.attributes import AttributeWriter
+from tosa_convert.mlir.writing.locations import LocationWriter
+from tosa_convert.mlir.writing.types import TypeWriter
 
 Constants = Literal["auto", "dense", "resource"]
 

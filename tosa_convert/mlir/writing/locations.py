@@ -1,110 +1,24 @@
-"""Locations as text, and back.
+"""Locations from the text that a file stores.
 
-The format stores one line of text for each operator. We store MLIR's own spelling, with file names
-cut to their last component so that a file's bytes do not depend on where it was made, and we parse
-it back with a parser of our own: the bindings have none, and MLIR's would recurse without bound.
+Parsed with a parser of our own: the bindings have none, and MLIR's would recurse without bound.
 """
 
 from __future__ import annotations
 
 import re
-from contextvars import ContextVar
 from typing import Any, Final
 
 from tosa_convert.mlir.bindings import Bindings
+from tosa_convert.mlir.quoting import STRING, unquote
 
 #: Nesting at which a location is kept as a name instead of being parsed.
 MAX_DEPTH: Final = 64
 
-_STRING: Final = r'"(?:[^"\\\n]|\\.)*"'
-_QUOTED: Final = re.compile(rf"({_STRING})(:\d+:\d+)?")
 _TOKEN: Final = re.compile(
-    rf"\s*(?:(?P<string>{_STRING})|(?P<number>\d+)|(?P<word>[a-z]+)|(?P<mark>[:(),<>\[\]]))"
+    rf"\s*(?:(?P<string>{STRING})|(?P<number>\d+)|(?P<word>[a-z]+)|(?P<mark>[:(),<>\[\]]))"
 )
 #: Much the commonest location: no escapes, no nesting.
 _PLAIN: Final = re.compile(r'loc\("([^"\\]*)":(\d{1,9}):(\d{1,9})\)\Z')
-_ESCAPE: Final = re.compile(rb'\\(?:([0-9A-Fa-f]{2})|(["\\ntr]))')
-_ESCAPES: Final = {b'"': b'"', b"\\": b"\\", b"n": b"\n", b"t": b"\t", b"r": b"\r"}
-
-
-#: Whether the module that is read may have names that are not UTF-8: the bindings end the process when
-#: they are asked for such a file's name, and printing it is safe.
-careful: Final = ContextVar("careful", default=False)
-
-
-class LocationReader:
-    """Locations of MLIR as text. `full_paths` keeps file names as they are."""
-
-    def __init__(self, bindings: Bindings, *, full_paths: bool = False) -> None:
-        self.full_paths = full_paths
-        self.file_class: Any = () if careful.get() else getattr(bindings.ir, "FileLineColLoc", ())
-        self.files: dict[str, str | None] = {}
-
-    def __call__(self, location: Any) -> str:
-        """The text, `loc(...)`."""
-        if isinstance(location, self.file_class):
-            # Much the commonest kind; printing it takes six times as long.
-            start_line, start_col = location.start_line, location.start_col
-            is_point = location.end_line == start_line and location.end_col == start_col
-            # The bindings give numbers from 2^31 on as negative ones.
-            if is_point and start_line >= 0 and start_col >= 0:
-                name = self.file(location.filename)
-                if name is not None:
-                    return f'loc("{name}":{start_line}:{start_col})'
-        text = str(location)
-        while text.startswith('loc("loc('):
-            # A name that is a location: LocationWriter could not parse it, or another tool, which
-            # does not parse what it reads, put one around it and maybe more behind it.
-            quoted = _QUOTED.match(text, 4)
-            assert quoted is not None
-            name = unquote(quoted[1])
-            if quoted.end() < len(text) - 1 and not name.endswith(")"):
-                break
-            text = name
-        return text if self.full_paths else _QUOTED.sub(_last_component, text)
-
-    def file(self, name: str) -> str | None:
-        """A file name ready to be quoted, or None if it needs MLIR's escapes."""
-        if name not in self.files:
-            plain = name if self.full_paths else _basename(name)
-            self.files[name] = plain if quote(plain.encode()) == f'"{plain}"' else None
-        return self.files[name]
-
-
-def _basename(name: str) -> str:
-    return re.split(r"[/\\]", name)[-1] or name
-
-
-def _last_component(match: re.Match[str]) -> str:
-    if match[2] is None:
-        return match[0]
-    name = _unescape(match[1])
-    return quote(re.split(rb"[/\\]", name)[-1] or name) + match[2]
-
-
-def _unescape(text: str) -> bytes:
-    def replace(found: re.Match[bytes]) -> bytes:
-        return bytes([int(found[1], 16)]) if found[1] else _ESCAPES[found[2]]
-
-    return _ESCAPE.sub(replace, text[1:-1].encode("utf-8", "replace"))
-
-
-def unquote(text: str) -> str:
-    """The string that a quoted MLIR string spells."""
-    return _unescape(text).decode("utf-8", "replace")
-
-
-def quote(raw: bytes) -> str:
-    """A string as MLIR quotes it: printable ASCII as it is, all other bytes in hexadecimal."""
-    escaped = (
-        "\\\\"
-        if byte == 0x5C
-        else chr(byte)
-        if 32 <= byte < 127 and byte != 0x22
-        else f"\\{byte:02X}"
-        for byte in raw
-    )
-    return '"' + "".join(escaped) + '"'
 
 
 class LocationWriter:

@@ -8,10 +8,10 @@ from typing import Any, Final
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT64
 from tosa_convert.graph.model import Operator, Shape, Tensor
-from tosa_convert.mlir import constants
 from tosa_convert.mlir.bindings import Bindings
-from tosa_convert.mlir.narrowing import Narrowing
-from tosa_convert.mlir.types import TypeReader, ValueType
+from tosa_convert.mlir.reading import constants
+from tosa_convert.mlir.reading.narrowing import Narrowing
+from tosa_convert.mlir.reading.types import TypeReader, ValueType
 
 #: Data from a dense attribute is padded with zeros to a multiple of this, in bytes, in a file.
 PADDING: Final = 8

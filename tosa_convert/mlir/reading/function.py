@@ -30,22 +30,22 @@ from tosa_convert.graph.opset import (
 )
 from tosa_convert.graph.verify import attribute_problem
 from tosa_convert.graph.versions import V1_1_DRAFT
-from tosa_convert.mlir.attributes import AttributeReader, BadAttribute
 from tosa_convert.mlir.bindings import Bindings
 from tosa_convert.mlir.diagnostics import plain_location
-from tosa_convert.mlir.filling import ARITH_CONSTANT, ConstantReader
 from tosa_convert.mlir.kept import NAME_ATTRIBUTE, REGIONS_ATTRIBUTE
-from tosa_convert.mlir.locations import LocationReader
 from tosa_convert.mlir.naming import Namer, unused
-from tosa_convert.mlir.narrowing import WIDTH_MATTERS, Narrowing
-from tosa_convert.mlir.select import (
+from tosa_convert.mlir.reading.attributes import AttributeReader, BadAttribute
+from tosa_convert.mlir.reading.filling import ARITH_CONSTANT, ConstantReader
+from tosa_convert.mlir.reading.locations import LocationReader
+from tosa_convert.mlir.reading.narrowing import WIDTH_MATTERS, Narrowing
+from tosa_convert.mlir.reading.select import (
     children,
     names_of,
     signature_names,
     symbol,
     text_of,
 )
-from tosa_convert.mlir.types import TypeReader, ValueType
+from tosa_convert.mlir.reading.types import TypeReader, ValueType
 
 Names = Literal["retain", "generate"]
 

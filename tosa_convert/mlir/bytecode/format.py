@@ -1,0 +1,70 @@
+"""The numbers of MLIR's bytecode: https://mlir.llvm.org/docs/BytecodeFormat and the builtin dialect.
+
+A number ("varint") of 7 bits is the byte n << 1 | 1; one of 7 * w bits is w bytes, little-endian, with
+w - 1 zeros below the lowest one; eight whole bytes follow a zero byte. "Signed" means zigzag.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+MAGIC: Final = b"ML\xefR"
+
+#: The version that is asked for and that is written. Attributes are one dictionary (properties, whose
+#: order is each operation's own, came with 5), regions lie in line, and uses have no order.
+VERSION: Final = 1
+
+#: Sections.
+STRINGS: Final = 0
+DIALECTS: Final = 1
+ATTRIBUTES_AND_TYPES: Final = 2
+OFFSETS: Final = 3
+IR: Final = 4
+RESOURCES: Final = 5
+RESOURCE_OFFSETS: Final = 6
+#: Bit of a section's id: an alignment, and bytes that fill up to it, follow the size.
+ALIGNED: Final = 0x80
+#: The byte that fills up to an alignment.
+FILLER: Final = 0xCB
+
+#: What an operation has, as bits of the byte behind its name.
+HAS_ATTRIBUTES: Final = 1
+HAS_RESULTS: Final = 2
+HAS_OPERANDS: Final = 4
+HAS_SUCCESSORS: Final = 8
+HAS_REGIONS: Final = 16
+
+#: Attributes of the builtin dialect.
+ARRAY: Final = 0
+DICTIONARY: Final = 1
+STRING: Final = 2
+STRING_WITH_TYPE: Final = 3
+FLAT_SYMBOL: Final = 4
+SYMBOL: Final = 5
+TYPE: Final = 6
+UNIT: Final = 7
+INTEGER: Final = 8
+FLOAT: Final = 9
+CALLSITE_LOCATION: Final = 10
+FILE_LOCATION: Final = 11
+FUSED_LOCATION: Final = 12
+FUSED_LOCATION_WITH_METADATA: Final = 13
+NAME_LOCATION: Final = 14
+UNKNOWN_LOCATION: Final = 15
+DENSE_RESOURCE: Final = 16
+DENSE_ARRAY: Final = 17
+DENSE_ELEMENTS: Final = 18
+DENSE_STRINGS: Final = 19
+FILE_RANGE_LOCATION: Final = 22
+
+#: Types of the builtin dialect.
+INTEGER_TYPE: Final = 0
+INDEX_TYPE: Final = 1
+FUNCTION_TYPE: Final = 2
+BF16_TYPE: Final = 3
+F16_TYPE: Final = 4
+F32_TYPE: Final = 5
+F64_TYPE: Final = 6
+RANKED_TENSOR_TYPE: Final = 13
+RANKED_TENSOR_TYPE_WITH_ENCODING: Final = 14
+UNRANKED_TENSOR_TYPE: Final = 18

@@ -1,0 +1,1 @@
+"""MLIR -> Graph: what a function's operations, types, attributes and locations say."""

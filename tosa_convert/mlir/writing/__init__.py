@@ -1,0 +1,1 @@
+"""Graph -> MLIR: types, attributes, locations and constants as a module has them."""
