@@ -13,9 +13,9 @@ from tosa_convert.graph import DTYPES, Constant, DType, Graph, Tensor, compare, 
 from tosa_convert.graph.dtypes import BlockShape
 from tosa_convert.graph.model import BlockScale
 from tosa_convert.graph.packing import pack
-from tosa_convert.mlir.reading import constants
 from tosa_convert.mlir.bindings import Bindings
 from tosa_convert.mlir.read import read
+from tosa_convert.mlir.reading import constants
 from tosa_convert.mlir.write import DENSE_BYTES, write
 
 PLAIN = [row for row in DTYPES if row.name != "MXINT8"]
