@@ -14,6 +14,7 @@ from tosa_convert.graph.dtypes import BlockShape
 from tosa_convert.graph.model import BlockScale
 from tosa_convert.graph.packing import pack
 from tosa_convert.mlir.bindings import Bindings
+from tosa_convert.mlir.bytecode import capture
 from tosa_convert.mlir.read import read
 from tosa_convert.mlir.reading import constants
 from tosa_convert.mlir.write import DENSE_BYTES, write
@@ -299,7 +300,7 @@ def test_elements_spelled_as_texts_are_read_or_refused(
 def test_without_the_c_api_the_bytes_are_read_through_bytecode(
     bindings: Bindings, context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(constants, "_c_api", lambda _: None)
+    monkeypatch.setattr(capture, "_c_api", lambda _: None)
     for row in PLAIN:
         raw = elements(row, 300)
         found = data_of(read(constant(bindings, context, row, [300], raw)))

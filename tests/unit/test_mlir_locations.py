@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from unit.building import graph, op, tensor
 
+from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import Graph
 from tosa_convert.mlir.bindings import Bindings
 from tosa_convert.mlir.quoting import unquote
 from tosa_convert.mlir.read import read
-from tosa_convert.mlir.reading.locations import LocationReader
 from tosa_convert.mlir.write import write
 from tosa_convert.mlir.writing.locations import MAX_DEPTH, LocationWriter
 
@@ -154,12 +154,27 @@ def test_deep_nesting_is_kept_as_a_name_and_comes_back(
             text = kind.replace("{}", text)
         return f"loc({text})"
 
-    reader = LocationReader(bindings)
     for depth in (MAX_DEPTH, MAX_DEPTH + 1, 3000):
-        writer = LocationWriter(bindings, context)
-        location = writer(nested(depth))
-        assert reader(location) == nested(depth)
-        assert ('loc("loc(' in str(location)) == (depth > MAX_DEPTH)
+        module = write(with_location(nested(depth)), bindings, context)
+        assert read(module).main.operators[0].location == nested(depth)
+        printed = in_mlir(bindings, context, nested(depth))
+        assert ('loc("loc(' in printed) == (depth > MAX_DEPTH)
+
+
+@pytest.mark.parametrize("depth", [500, 12])
+def test_a_location_as_deep_or_as_large_as_mlir_makes_it(parse: Any, depth: int) -> None:
+    text = '"f.mlir":1:2'
+    for _ in range(depth):
+        text = f'"n"({text})'
+    assert location_of(parse, f"loc({text})") == f"loc({text})"
+
+
+def test_a_location_that_multiplies_is_refused(parse: Any) -> None:
+    aliases = "".join(f'#l{i} = loc(fused[#l{i - 1}, #l{i - 1}, "n{i}"])\n' for i in range(1, 30))
+    module = parse('#l0 = loc("f":1:2)\n' + aliases + BODY.format("loc(#l29)"))
+    with pytest.raises(TosaConvertError) as caught:
+        read(module)
+    assert caught.value.code == "too-large"
 
 
 def test_what_another_tool_nested_in_a_name_is_unwrapped(parse: Any) -> None:

@@ -59,7 +59,7 @@ REFUSED: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
     ),
     "a variable of f64": (
         "module {\ntosa.variable @v : tensor<2xf64>\nfunc.func @f() { return }\n}\n",
-        [("unsupported-dtype", "2:1", "variable @v: tensor<f64>: TOSA has no element type f64")],
+        [("unsupported-dtype", "2:1", "variable @v: tensor<2xf64>: TOSA has no element type f64")],
     ),
     "an unsigned type": (
         function("return", "%a: tensor<2xui8>"),

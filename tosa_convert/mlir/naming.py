@@ -9,9 +9,12 @@ regions in the file; layer_k counts every result, also those that get another na
 from __future__ import annotations
 
 import os
-from typing import Any
+import re
+from typing import Any, Final
 
-from tosa_convert.mlir.quoting import unquote
+from tosa_convert.mlir.quoting import STRING, unquote
+
+_FILE: Final = re.compile(rf"loc\(({STRING}):(\d+):")
 
 
 class Namer:
@@ -53,14 +56,17 @@ class Namer:
         self.regions.add(name)
         return name
 
-    def stem(self, location: Any, mlir_name: str) -> str:
-        """What the regions of a control-flow operator share: where it stands, or its number."""
+    def stem(self, location: str, mlir_name: str) -> str:
+        """What the regions of a control-flow operator share: where it stands, or its number.
+
+        location: as MLIR prints it, with the folders of files.
+        """
         self.control_flow += 1
-        text = str(location)
-        if text.startswith('loc("') and hasattr(location, "start_line"):
-            name = os.path.basename(unquote(text[4 : text.rindex('":') + 1]))
-            return f"{os.path.splitext(name)[0]}_L{location.start_line & 0xFFFFFFFF}_{mlir_name}"
-        return f"{self.control_flow - 1}_{mlir_name}"
+        found = _FILE.match(location)
+        if found is None:
+            return f"{self.control_flow - 1}_{mlir_name}"
+        name = os.path.basename(unquote(found[1]))
+        return f"{os.path.splitext(name)[0]}_L{found[2]}_{mlir_name}"
 
 
 def unused(name: str, taken: set[str] | dict[str, Any]) -> str:

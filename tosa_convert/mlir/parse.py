@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -12,11 +11,9 @@ from tosa_convert.files import Sink
 from tosa_convert.mlir import text
 from tosa_convert.mlir.bindings import Bindings
 from tosa_convert.mlir.bytecode import envelope
+from tosa_convert.mlir.bytecode.format import MAGIC
 from tosa_convert.mlir.diagnostics import diagnostics, form_of, refused_by_bindings
-from tosa_convert.mlir.reading.locations import careful
 
-#: An escaped byte of a string that is not ASCII.
-_ODD: Final = re.compile(rb"\\[89A-Fa-f][0-9A-Fa-f]")
 #: Bytes of a file that are looked at to tell how it is written.
 _HEAD: Final = 1 << 16
 
@@ -29,13 +26,11 @@ def parse(bindings: Bindings, context: Any, data: memoryview, path: str = "") ->
     passes our own look at its structure may still crash MLIR's parser, and this process.
     """
     module = bindings.ir.Module
-    binary = bytes(data[: len(envelope.MAGIC)]) == envelope.MAGIC
+    binary = bytes(data[: len(MAGIC)]) == MAGIC
     if binary:
-        plain = envelope.check(data, path)
+        envelope.check(data, path)
     else:
         text.check(data, path)
-        plain = not _ODD.search(data)
-    careful.set(not plain)
     try:
         # parseFile leaves bytecode mapped, so that resources are not copied.
         if path and os.path.isfile(path):

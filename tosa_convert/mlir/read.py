@@ -58,9 +58,9 @@ def read(
     functions, variables, findings = select(bindings, operation, func)
     graph = None
     for function in functions:
-        reader = FunctionReader(bindings, names, full_paths, Narrowing(narrow))
+        reader = FunctionReader(bindings, function, names, full_paths, Narrowing(narrow))
         try:
-            graph = reader.graph(function, variables)
+            graph = reader.graph(variables)
         except TosaConvertError as error:
             findings += error.findings
     if findings or graph is None:

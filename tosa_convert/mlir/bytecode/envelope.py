@@ -12,21 +12,17 @@ from __future__ import annotations
 from typing import Final, NoReturn
 
 from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.mlir.bytecode.format import (
+    ALIGNED,
+    ATTRIBUTES_AND_TYPES,
+    DIALECTS,
+    IR,
+    MAGIC,
+    OFFSETS,
+    STRINGS,
+)
 
-MAGIC: Final = b"ML\xefR"
-
-#: Ids of sections.
-(
-    _STRING,
-    _DIALECT,
-    _ATTR_TYPE,
-    _OFFSETS,
-    _IR,
-    _RESOURCE,
-    _RESOURCE_OFFSETS,
-    _VERSIONS,
-    _PROPERTIES,
-) = range(9)
+_PROPERTIES: Final = 8
 _SECTIONS: Final = (
     "strings",
     "dialects",
@@ -38,9 +34,7 @@ _SECTIONS: Final = (
     "dialect versions",
     "properties",
 )
-_REQUIRED: Final = (_STRING, _DIALECT, _ATTR_TYPE, _OFFSETS, _IR)
-#: In the byte of a section's id: an alignment follows.
-_ALIGNED: Final = 0x80
+_REQUIRED: Final = (STRINGS, DIALECTS, ATTRIBUTES_AND_TYPES, OFFSETS, IR)
 #: From this version of the format on, dialects may have versions.
 _HAS_VERSIONS: Final = 1
 #: From this version on, the number of all operators' names is told before them.
@@ -48,14 +42,13 @@ _COUNTS_OPERATORS: Final = 4
 _HINT: Final = "the file is damaged or was cut off; write it again"
 
 
-def check(data: memoryview, where: str = "") -> bool:
+def check(data: memoryview, where: str = "") -> None:
     """Refuse bytecode whose sections, strings or counts do not fit into the file.
 
-    Returns whether all of its strings are UTF-8; they need not be.
     Costs time in proportion to the number of sections, strings, dialects, attributes and types.
     Raises TosaConvertError("malformed-mlir") with the byte at which it does not fit.
     """
-    return _Envelope(data, where).check()
+    _Envelope(data, where).check()
 
 
 class _Envelope:
@@ -68,7 +61,7 @@ class _Envelope:
         #: Where the section ends that is read.
         self.end = len(data)
 
-    def check(self) -> bool:
+    def check(self) -> None:
         version = self.number("the version")
         producer = bytes(self.data[self.at : self.at + 4096]).find(b"\0")
         if producer < 0:
@@ -85,24 +78,17 @@ class _Envelope:
         for kind in _REQUIRED:
             if kind not in sections:
                 self.refuse(f"there is no section of {_SECTIONS[kind]}")
-        self.enter(sections[_STRING])
+        self.enter(sections[STRINGS])
         strings = self.strings()
-        # Each ends with a zero, which no character goes on behind.
-        try:
-            str(self.data[self.at : self.end], "utf-8")
-            plain = True
-        except UnicodeDecodeError:
-            plain = False
-        self.enter(sections[_DIALECT])
+        self.enter(sections[DIALECTS])
         dialects = self.dialects(version, strings)
-        self.enter(sections[_OFFSETS])
-        start, end = sections[_ATTR_TYPE]
+        self.enter(sections[OFFSETS])
+        start, end = sections[ATTRIBUTES_AND_TYPES]
         self.offsets(dialects, end - start)
         if _PROPERTIES in sections:
             self.enter(sections[_PROPERTIES])
             if self.at < self.end:
                 self.count("properties")
-        return plain
 
     def refuse(self, message: str, place: int | None = None) -> NoReturn:
         raise self.refusal(message, self.at if place is None else place)
@@ -145,12 +131,12 @@ class _Envelope:
         """A section's id, where it begins and where it ends."""
         place = self.at
         head = self.data[place]
-        kind = head & ~_ALIGNED
+        kind = head & ~ALIGNED
         if kind >= len(_SECTIONS):
             self.refuse(f"found a section of kind {kind}, expected at most {len(_SECTIONS) - 1}")
         self.at += 1
         size = self.number("the size of a section")
-        if head & _ALIGNED:
+        if head & ALIGNED:
             alignment = self.number("the alignment of a section")
             if alignment <= 0 or alignment & (alignment - 1):
                 self.refuse(f"a section is aligned to {alignment}, expected a power of two", place)

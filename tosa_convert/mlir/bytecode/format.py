@@ -68,3 +68,54 @@ F64_TYPE: Final = 6
 RANKED_TENSOR_TYPE: Final = 13
 RANKED_TENSOR_TYPE_WITH_ENCODING: Final = 14
 UNRANKED_TENSOR_TYPE: Final = 18
+
+#: Types of the builtin dialect that have no parts, in MLIR's own words. Older MLIR writes those from 21
+#: on as text.
+PLAIN_TYPES: Final = {
+    INDEX_TYPE: "index",
+    BF16_TYPE: "bf16",
+    F16_TYPE: "f16",
+    F32_TYPE: "f32",
+    F64_TYPE: "f64",
+    7: "f80",
+    8: "f128",
+    12: "none",
+    21: "tf32",
+    22: "f8E5M2",
+    23: "f8E4M3",
+    24: "f8E4M3FN",
+    25: "f8E5M2FNUZ",
+    26: "f8E4M3FNUZ",
+    27: "f8E4M3B11FNUZ",
+    28: "f8E3M4",
+    29: "f4E2M1FN",
+    30: "f6E2M3FN",
+    31: "f6E3M2FN",
+    32: "f8E8M0FNU",
+}
+
+
+def number_at(data: bytes | memoryview, at: int) -> tuple[int, int]:
+    """The number at an offset, and the offset behind it."""
+    first = data[at]
+    if first & 1:
+        return first >> 1, at + 1
+    if not first:
+        return int.from_bytes(data[at + 1 : at + 9], "little"), at + 9
+    width = (first & -first).bit_length()
+    return int.from_bytes(data[at : at + width], "little") >> width, at + width
+
+
+def spelled(number: int) -> bytes:
+    """A number as bytes."""
+    if number < 1 << 7:
+        return bytes((number << 1 | 1,))
+    width = (number.bit_length() + 6) // 7
+    if width > 8:
+        return b"\0" + number.to_bytes(8, "little")
+    return (number << width | 1 << (width - 1)).to_bytes(width, "little")
+
+
+def signed(number: int) -> int:
+    """The number that a zigzag number stands for: 0, -1, 1, -2, ..."""
+    return number >> 1 ^ -(number & 1)

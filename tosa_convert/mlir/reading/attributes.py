@@ -7,15 +7,17 @@ spells each kind.
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from tosa_convert.graph.dtypes import BY_MLIR, DType
 from tosa_convert.graph.opset import Attribute, AttributeValue
-from tosa_convert.mlir.bindings import Bindings
+from tosa_convert.mlir.bytecode.decode import Bytecode, Number, Numbers, TypeReference
+from tosa_convert.mlir.bytecode.spell import spell
 from tosa_convert.mlir.reading.narrowing import Narrowing
 from tosa_convert.mlir.spelling import GRAPH_MEMBERS, int_bits
 
@@ -30,13 +32,12 @@ class BadAttribute(Exception):
 
 
 class AttributeReader:
-    """Reads attributes; equal enum attributes once."""
+    """Reads the attributes of a bytecode."""
 
-    def __init__(self, bindings: Bindings, narrowing: Narrowing) -> None:
-        self.ir = bindings.ir
+    def __init__(self, bytecode: Bytecode, narrowing: Narrowing) -> None:
+        self.bytecode = bytecode
         self.narrowing = narrowing
-        self.enums: dict[tuple[str, str], IntEnum] = {}
-        self.by_kind: dict[str, Callable[[Attribute, Any], AttributeValue]] = {
+        self.by_kind: dict[str, Callable[[Attribute, int], AttributeValue]] = {
             "i32": self._i32,
             "i32s": self._i32s,
             "bool": self._bool,
@@ -47,82 +48,81 @@ class AttributeReader:
             "bytes": self._bytes,
         }
 
-    def __call__(self, row: Attribute, attribute: Any) -> AttributeValue:
-        """The value that `attribute`, an ir.Attribute, has as the attribute of `row`."""
-        return self.by_kind[row.kind](row, attribute)
+    def __call__(self, row: Attribute, index: int) -> AttributeValue:
+        """The value that the attribute with this number has as the attribute of `row`."""
+        return self.by_kind[row.kind](row, index)
 
-    def _wrong(self, attribute: Any, expected: str) -> BadAttribute:
-        return BadAttribute(f"found {attribute}, expected {expected}")
+    def _wrong(self, index: int, expected: str) -> BadAttribute:
+        return BadAttribute(f"found {spell(self.bytecode, attribute=index)}, expected {expected}")
 
-    def _i32(self, row: Attribute, attribute: Any) -> int:
-        if not isinstance(attribute, self.ir.IntegerAttr):
-            raise self._wrong(attribute, "an integer")
-        return int(attribute.value)
+    def _i32(self, row: Attribute, index: int) -> int:
+        found = self.bytecode.attribute(index)
+        if not isinstance(found, Number) or found.is_float or found.type == "i1":
+            raise self._wrong(index, "an integer")
+        return found.signed()
 
-    def _i32s(self, row: Attribute, attribute: Any) -> tuple[int, ...]:
-        if not isinstance(attribute, (self.ir.DenseI64ArrayAttr, self.ir.DenseI32ArrayAttr)):
-            raise self._wrong(attribute, "an array of integers")
-        return tuple(attribute)
+    def _i32s(self, row: Attribute, index: int) -> tuple[int, ...]:
+        found = self.bytecode.attribute(index)
+        if not isinstance(found, Numbers) or found.element not in ("i32", "i64"):
+            raise self._wrong(index, "an array of integers")
+        return struct.unpack(f"<{found.count}{'i' if found.element == 'i32' else 'q'}", found.data)
 
-    def _bool(self, row: Attribute, attribute: Any) -> bool:
-        if not isinstance(attribute, self.ir.BoolAttr):
-            raise self._wrong(attribute, "a bool")
-        return bool(attribute.value)
+    def _bool(self, row: Attribute, index: int) -> bool:
+        found = self.bytecode.attribute(index)
+        if not isinstance(found, Number) or found.type != "i1":
+            raise self._wrong(index, "a bool")
+        return bool(found.bits)
 
-    def _dtype(self, row: Attribute, attribute: Any) -> DType:
-        if isinstance(attribute, self.ir.TypeAttr):
-            text = str(attribute.value)
-            found = self.narrowing.target(text) or BY_MLIR.get(text)
-            if found is not None:
-                return found
-        raise self._wrong(attribute, "one of " + ", ".join(choice.mlir for choice in row.choices))
+    def _dtype(self, row: Attribute, index: int) -> DType:
+        found = self.bytecode.attribute(index)
+        if isinstance(found, TypeReference):
+            text = str(found.type)
+            dtype = self.narrowing.target(text) or BY_MLIR.get(text)
+            if dtype is not None:
+                return dtype
+        raise self._wrong(index, "one of " + ", ".join(choice.mlir for choice in row.choices))
 
-    def _enum(self, row: Attribute, attribute: Any) -> IntEnum:
+    def _enum(self, row: Attribute, index: int) -> IntEnum:
         assert row.enum is not None
-        text = str(attribute)
-        key = (row.enum.__name__, text)
-        found = self.enums.get(key)
-        if found is None:
-            match = _MEMBER.search(text)
-            name = match[1] if match else ""
-            name = GRAPH_MEMBERS.get((row.enum.__name__, name), name)
-            if name not in row.enum.__members__:
-                raise self._wrong(attribute, "one of " + ", ".join(row.enum.__members__))
-            found = self.enums[key] = row.enum[name]
-        return found
+        text = self.bytecode.attribute(index)
+        match = _MEMBER.search(text) if isinstance(text, str) else None
+        name = match[1] if match else ""
+        name = GRAPH_MEMBERS.get((row.enum.__name__, name), name)
+        if name not in row.enum.__members__:
+            raise self._wrong(index, "one of " + ", ".join(row.enum.__members__))
+        return row.enum[name]
 
-    def _element(self, row: Attribute, attribute: Any) -> bytes:
-        text = str(attribute.type) if hasattr(attribute, "type") else ""
+    def _element(self, row: Attribute, index: int) -> bytes:
+        found = self.bytecode.attribute(index)
+        text = str(found.type) if isinstance(found, Number) else ""
         narrow = self.narrowing.target(text)
         dtype = narrow or BY_MLIR.get(text)
-        if dtype is None:
-            raise self._wrong(attribute, "a typed number of a TOSA element type")
-        if not isinstance(attribute, (self.ir.IntegerAttr, self.ir.FloatAttr, self.ir.BoolAttr)):
-            raise self._wrong(attribute, "a number")
-        value = attribute.value
+        if not isinstance(found, Number) or dtype is None:
+            raise self._wrong(index, "a number of a TOSA element type")
+        bits = found.bits
         if narrow is not None:
+            wide = (
+                struct.unpack("<d", struct.pack("<Q", bits))[0]
+                if found.is_float
+                else found.signed()
+            )
             try:
-                value = self.narrowing.bound(text, value, upper=row.name == "max_val")
+                value = self.narrowing.bound(text, wide, upper=row.name == "max_val")
             except OverflowError:
-                raise self._wrong(attribute, f"a number that fits {dtype.mlir}") from None
-        if isinstance(attribute, self.ir.IntegerAttr):
-            raw = (int(value) & (1 << int_bits(dtype)) - 1).to_bytes(8, "little")
-        elif isinstance(attribute, self.ir.FloatAttr):
-            raw = np.array(value, np.float64).astype(dtype.numpy).tobytes()
-        else:
-            raw = bytes([bool(value)])
-        return raw.ljust(ELEMENT_BYTES, b"\0")
+                raise self._wrong(index, f"a number that fits {dtype.mlir}") from None
+            if found.is_float:
+                return np.array(value, dtype.numpy).tobytes().ljust(ELEMENT_BYTES, b"\0")
+            bits = int(value) & (1 << int_bits(dtype)) - 1
+        return bits.to_bytes(ELEMENT_BYTES, "little")
 
-    def _string(self, row: Attribute, attribute: Any) -> str:
-        if not isinstance(attribute, self.ir.StringAttr):
-            raise self._wrong(attribute, "a string")
-        raw: bytes = attribute.value_bytes
+    def _string(self, row: Attribute, index: int) -> str:
         try:
-            return raw.decode()
+            return self._bytes(row, index).decode()
         except UnicodeDecodeError:
-            raise self._wrong(attribute, "a string in UTF-8") from None
+            raise self._wrong(index, "a string in UTF-8") from None
 
-    def _bytes(self, row: Attribute, attribute: Any) -> bytes:
-        if not isinstance(attribute, self.ir.StringAttr):
-            raise self._wrong(attribute, "a string")
-        return bytes(attribute.value_bytes)
+    def _bytes(self, row: Attribute, index: int) -> bytes:
+        found = self.bytecode.attribute(index)
+        if not isinstance(found, bytes):
+            raise self._wrong(index, "a string")
+        return found

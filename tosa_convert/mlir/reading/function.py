@@ -6,6 +6,8 @@ import logging
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+import numpy as np
+
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.graph.model import (
     DYNAMIC,
@@ -22,6 +24,7 @@ from tosa_convert.graph.opset import (
     CONST,
     CONST_SHAPE,
     IDENTITY,
+    VARIABLE,
     VARIABLE_READ,
     VARIABLE_WRITE,
     AttributeValue,
@@ -31,6 +34,9 @@ from tosa_convert.graph.opset import (
 from tosa_convert.graph.verify import attribute_problem
 from tosa_convert.graph.versions import V1_1_DRAFT
 from tosa_convert.mlir.bindings import Bindings
+from tosa_convert.mlir.bytecode import decode
+from tosa_convert.mlir.bytecode.decode import Bytecode, Dense, Operation, TypeReference
+from tosa_convert.mlir.bytecode.spell import spell
 from tosa_convert.mlir.diagnostics import plain_location
 from tosa_convert.mlir.kept import NAME_ATTRIBUTE, REGIONS_ATTRIBUTE
 from tosa_convert.mlir.naming import Namer, unused
@@ -38,13 +44,7 @@ from tosa_convert.mlir.reading.attributes import AttributeReader, BadAttribute
 from tosa_convert.mlir.reading.filling import ARITH_CONSTANT, ConstantReader
 from tosa_convert.mlir.reading.locations import LocationReader
 from tosa_convert.mlir.reading.narrowing import WIDTH_MATTERS, Narrowing
-from tosa_convert.mlir.reading.select import (
-    children,
-    names_of,
-    signature_names,
-    symbol,
-    text_of,
-)
+from tosa_convert.mlir.reading.select import signature_names, symbol
 from tosa_convert.mlir.reading.types import TypeReader, ValueType
 
 Names = Literal["retain", "generate"]
@@ -52,13 +52,6 @@ Names = Literal["retain", "generate"]
 _YIELD: Final = "tosa.yield"
 _RETURN: Final = "func.return"
 _CAST: Final = operator("CAST")
-
-#: Operations with one result, always.
-_ONE_RESULT: Final = {
-    spec.mlir
-    for spec in BY_MLIR.values()
-    if [value.arity for value in spec.results] == [""] and spec is not VARIABLE_WRITE
-}
 
 #: Attributes an operation has besides those of its row.
 _OWN_ATTRIBUTES: Final = {
@@ -79,10 +72,12 @@ class _Pending:
     """A region whose name is known and whose block is still to be read."""
 
     region: Region
-    body: Any
-    owner: Any
+    body: decode.Block
+    owner: Operation
     inputs: list[str | None] = field(default_factory=list)
     outputs: list[str | None] = field(default_factory=list)
+    #: Whether it counts its values on from the function's.
+    in_function: bool = True
 
 
 @dataclass(slots=True)
@@ -95,269 +90,317 @@ class _KeptRegion:
     outputs: list[str | None] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class _Scope:
+    """What is known of the block that is read.
+
+    values: names by the numbers of values; "" for those that are spoken for by a finding.
+    returned: names that the block's results get for being returned.
+    taken: names that must not be generated. claimed: names that the module gave.
+    """
+
+    owner: Operation
+    body: decode.Block
+    tensors: dict[str, Tensor]
+    taken: set[str]
+    in_function: bool
+    shapes: dict[str, Shape] = field(default_factory=dict)
+    values: dict[int, str] = field(default_factory=dict)
+    returned: dict[int, str] = field(default_factory=dict)
+    claimed: set[str] = field(default_factory=set)
+    pending: list[_Pending] = field(default_factory=list)
+
+
 class FunctionReader:
     """Reads one function. `retain`: keep the names that the module carries."""
 
     def __init__(
-        self, bindings: Bindings, names: Names, full_paths: bool, narrowing: Narrowing
+        self,
+        bindings: Bindings,
+        function: Any,
+        names: Names,
+        full_paths: bool,
+        narrowing: Narrowing,
     ) -> None:
         self.bindings = bindings
-        self.ir = bindings.ir
+        self.function = function
+        self.bytecode = Bytecode(bindings, function)
         self.retain = names == "retain"
         self.narrowing = narrowing
-        self.types = TypeReader(bindings, narrowing)
-        self.attributes = AttributeReader(bindings, narrowing)
+        self.types = TypeReader(self.bytecode, narrowing)
+        self.attributes = AttributeReader(self.bytecode, narrowing)
         self.constants = ConstantReader(
-            bindings, self.types, narrowing, self.say, pad_resources=self.retain
+            self.bytecode, self.types, narrowing, self.say, self.users, pad_resources=self.retain
         )
-        self.location = LocationReader(bindings, full_paths=full_paths)
+        self.location = LocationReader(self.bytecode, full_paths=full_paths)
         self.namer = Namer()
         self.findings: list[Finding] = []
         self.variables: dict[str, Tensor] = {}
         self.regions: list[Region] = []
-        self.block_names: set[str] = set()
+        #: Rows by the numbers of operations' names.
+        self.specs = [
+            CONST if name == ARITH_CONSTANT else BY_MLIR.get(name) for name in self.bytecode.names
+        ]
+        #: Attributes that were read, by the operation's name and the number of the dictionary.
+        self.known: dict[tuple[int, int], dict[str, AttributeValue]] = {}
+        self.scope: _Scope
+        self.uses: dict[int, set[str]] | None = None
 
-    def say(self, operation: Any, code: str, message: str, hint: str = "") -> None:
-        where = plain_location(str(operation.location)) or f"'{operation.name}'"
+    def name(self, operation: Operation) -> str:
+        """What MLIR calls the operation."""
+        return self.bytecode.names[operation.name]
+
+    def place(self, operation: Operation) -> str:
+        """Where the operation is, as messages say it."""
+        return plain_location(self.location.full(operation.location))
+
+    def say(self, operation: Operation, code: str, message: str, hint: str = "") -> None:
+        where = self.place(operation) or f"'{self.name(operation)}'"
         self.findings.append(Finding(code, where, message, hint))
 
     # -- the function -------------------------------------------------------------------------
 
-    def graph(self, function: Any, variables: list[Any]) -> Graph:
+    def graph(self, variables: list[Any]) -> Graph:
+        """The graph. variables: the module's tosa.variable operations."""
         for variable in variables:
             self.declare(variable)
         # Readers want the first block to be called main; the region may keep the function's name.
-        name = symbol(function) if self.retain else "main"
+        name = symbol(self.function) if self.retain else "main"
         main = Region(name, [Block("main")])
         self.namer.regions.add(name)
-        body = function.regions[0]
-        if len(body.blocks) != 1:
+        root = self.bytecode.root
+        blocks = root.regions[0].blocks
+        if len(blocks) != 1:
             raise fail(
                 "malformed-structure",
-                plain_location(str(function.location)),
-                f"function @{symbol(function)} has {len(body.blocks)} blocks, expected 1",
+                self.place(root),
+                f"function @{symbol(self.function)} has {len(blocks)} blocks, expected 1",
                 "lower control flow to tosa.cond_if and tosa.while_loop",
             )
-        block = body.blocks[0]
+        block = blocks[0]
         arguments: list[str | None] = []
         results: list[str | None] = []
         if self.retain:
-            arguments = signature_names(function, "arg_attrs", len(block.arguments))
-            returned = block.operations[len(block.operations) - 1].operands
-            results = signature_names(function, "res_attrs", len(returned))
+            arguments = signature_names(self.function, "arg_attrs", len(block.arguments))
+            returned = Operation(*block.operations[-1]).operands
+            results = signature_names(self.function, "res_attrs", len(returned))
         # Depth first, in the order of the file. Not recursive: modules may nest deeply.
-        pending = [_Pending(main, block, function, arguments, results)]
+        pending = [_Pending(main, block, root, arguments, results)]
         while pending:
             item = pending.pop()
             self.regions.append(item.region)
-            inner = self.block(
-                item.region.blocks[0], item.body, item.owner, item.inputs, item.outputs
-            )
-            pending += reversed(inner)
+            self.block(item)
+            pending += reversed(self.scope.pending)
         if self.findings:
             raise TosaConvertError(self.findings)
         return Graph(V1_1_DRAFT, self.regions)
 
     def declare(self, operation: Any) -> None:
-        """A tosa.variable."""
-        attributes = operation.attributes
+        """A tosa.variable, which stands outside of the function."""
+        bytecode = Bytecode(self.bindings, operation)
+        root = bytecode.root
+        attributes = bytecode.dictionary(root.attributes)
         label = symbol(operation)
-        # The elements are of type index, whose -1 the bindings give as an unsigned number.
+        sizes = bytecode.attribute(attributes["var_shape"])
+        element = bytecode.attribute(attributes["type"])
+        if not isinstance(sizes, Dense) or not isinstance(element, TypeReference):
+            raise fail(
+                "malformed-operator",
+                plain_location(str(operation.location)),
+                f"variable @{label} has a shape or type that is none",
+            )
+        rank = operation.attributes["var_shape"].type.shape[0]
+        found = np.frombuffer(sizes.data, "<i8")
         shape = tuple(
-            size if 0 <= size < 1 << 63 else DYNAMIC for size in map(int, attributes["var_shape"])
+            size if size >= 0 else DYNAMIC for size in np.broadcast_to(found, (rank,)).tolist()
         )
-        element = self.types(
-            self.ir.RankedTensorType.get([], attributes["type"].value, None, operation.location)
-        )
-        if element.problem or element.dtype is None:
-            self.say(operation, element.code, f"variable @{label}: {element.problem}", element.hint)
+        types = TypeReader(bytecode, self.narrowing)
+        kind = types.tensor(decode.TensorType(shape, str(element.type)))
+        where = plain_location(str(operation.location)) or f"'{VARIABLE.mlir}'"
+
+        def say(_: Operation, code: str, message: str, hint: str = "") -> None:
+            self.findings.append(Finding(code, where, message, hint))
+
+        if kind.problem or kind.dtype is None:
+            say(root, kind.code, f"variable @{label}: {kind.problem}", kind.hint)
             return
         tensor = Tensor(
-            f"Variable_{len(self.variables)}", element.dtype, shape, None, None, True, label
+            f"Variable_{len(self.variables)}", kind.dtype, shape, None, None, True, label
         )
-        if element.narrowed:
-            self.narrowing.touch(element.narrowed, tensor.name)
+        if kind.narrowed:
+            self.narrowing.touch(kind.narrowed, tensor.name)
         if "initial_value" in attributes:
-            kind = ValueType(element.dtype, shape, narrowed=element.narrowed)
-            tensor.data = self.constants.constant(operation, "initial_value", kind)
+            constants = ConstantReader(
+                bytecode, types, self.narrowing, say, lambda _: set(), pad_resources=self.retain
+            )
+            value = bytecode.attribute(attributes["initial_value"])
+            tensor.data = constants.constant(root, "initial_value", value, kind)
         self.variables[label] = tensor
 
     # -- blocks -------------------------------------------------------------------------------
 
-    def block(
-        self,
-        block: Block,
-        body: Any,
-        owner: Any,
-        argument_names: list[str | None],
-        result_names: list[str | None],
-    ) -> list[_Pending]:
-        """Read a block; returns the regions of its control flow, which are still to be read."""
-        if len(owner.regions) == 1:
-            operations = children(self.bindings, owner)
-        else:
-            operations = [view.operation for view in body.operations]
-        values: dict[Any, str] = {}
-        tensors: dict[str, Tensor] = {tensor.name: tensor for tensor in self.variables.values()}
-        shapes: dict[str, Shape] = {}
-        taken = set(tensors)
-        taken.update(name for name in (*argument_names, *result_names) if name is not None)
-        # Most have none, which is worth knowing: the bindings make a new object of them every time.
-        attributes = [
-            found if len(found := operation.attributes) else None for operation in operations
-        ]
-        inner: dict[int, list[str | None]] = {}
-        if self.retain:
-            for index, found in enumerate(attributes):
-                if found is not None and NAME_ATTRIBUTE in found:
-                    inner[index] = names_of(found[NAME_ATTRIBUTE])
-                    taken.update(name for name in inner[index] if name is not None)
-        claimed: set[str] = set()
+    def block(self, item: _Pending) -> None:
+        """Read a block; the regions of its control flow are pending then."""
+        body, owner, block = item.body, item.owner, item.region.blocks[0]
+        tensors = {tensor.name: tensor for tensor in self.variables.values()}
+        scope = self.scope = _Scope(owner, body, tensors, set(tensors), item.in_function)
+        self.uses = None
+        scope.taken.update(name for name in (*item.inputs, *item.outputs) if name is not None)
+        given = self.given_names(body.operations)
+        for names in given.values():
+            scope.taken.update(name for name in names if name is not None)
 
-        def claim(name: str, what: str) -> str:
-            if name in claimed or name in tensors:
-                self.say(
-                    owner,
-                    "duplicate-name",
-                    f'{what} is called "{name}", and so is another value of the function',
-                    f"give every value a {NAME_ATTRIBUTE} of its own, or use names='generate'",
-                )
-            claimed.add(name)
-            return name
-
-        for index, argument in enumerate(body.arguments):
-            given = argument_names[index] if index < len(argument_names) else None
-            if given is None:
-                name = unused(self.namer.input(), taken)
-                taken.add(name)
+        for index, kind in enumerate(body.arguments):
+            name = item.inputs[index] if index < len(item.inputs) else None
+            if name is None:
+                name = unused(self.namer.input(), scope.taken)
+                scope.taken.add(name)
             else:
-                name = claim(given, f"argument {index}")
-            values[argument] = name
+                name = self.claim(name, f"argument {index}")
+            scope.values[body.first + index] = name
             block.inputs.append(name)
-            self.value(owner, f"argument {index}", name, self.types(argument.type), tensors, shapes)
+            self.value(owner, f"argument {index}", name, self.types(kind))
 
-        last = operations.pop() if operations else None
-        terminator = _RETURN if owner.name == "func.func" else _YIELD
-        if last is None or last.name != terminator:
+        last = Operation(*body.operations[-1]) if body.operations else None
+        terminator = _RETURN if self.name(owner) == "func.func" else _YIELD
+        if last is None or self.name(last) != terminator:
             self.say(
                 last or owner, "malformed-structure", f"the block does not end in {terminator}"
             )
-            return []
-        returned: dict[Any, str] = {}
+            return
         for index, value in enumerate(last.operands):
-            if value in values or value in returned:
+            if value in scope.values or value in scope.returned:
                 continue
-            given = result_names[index] if index < len(result_names) else None
-            if given is None:
-                name = unused(self.namer.output(), taken)
-                taken.add(name)
+            name = item.outputs[index] if index < len(item.outputs) else None
+            if name is None:
+                name = unused(self.namer.output(), scope.taken)
+                scope.taken.add(name)
             else:
-                name = claim(given, f"result {index}")
-            returned[value] = name
+                name = self.claim(name, f"result {index}")
+            scope.returned[value] = name
 
-        pending = self.operations(
-            block, operations, attributes, inner, values, returned, taken, tensors, shapes, claim
-        )
+        self.operations(block, given)
 
         for value in last.operands:
-            found = values.get(value)
-            if found is None:
+            name = scope.values.get(value)
+            if name is None:
                 self.captured(last, value)
             else:
-                block.outputs.append(found)
+                block.outputs.append(name)
         # tosa-opt's order: variables, the last declared first, then everything by name.
         variables = {tensor.name for tensor in self.variables.values()}
         ordered = sorted(variables, key=lambda name: -int(name.partition("_")[2]))
         ordered += sorted(tensors.keys() - variables)
         block.tensors = {name: tensors[name] for name in ordered}
-        block.shapes = {name: shapes[name] for name in sorted(shapes)}
-        return pending
+        block.shapes = {name: scope.shapes[name] for name in sorted(scope.shapes)}
 
-    def operations(
-        self,
-        block: Block,
-        operations: list[Any],
-        all_attributes: list[Any],
-        inner: dict[int, list[str | None]],
-        values: dict[Any, str],
-        returned: dict[Any, str],
-        taken: set[str],
-        tensors: dict[str, Tensor],
-        shapes: dict[str, Shape],
-        claim: Any,
-    ) -> list[_Pending]:
-        """Read a block's operations; the longest loop of all."""
-        pending: list[_Pending] = []
-        types, location, namer = self.types, self.location, self.namer
-        append = block.operators.append
-        none_given: list[str | None] = []
-        for number, operation in enumerate(operations):
-            name = operation.name
-            spec = BY_MLIR.get(name)
-            if spec is None:
-                if name != ARITH_CONSTANT:
-                    self.foreign(operation)
-                    # Its results are spoken for: whoever uses them is not to blame as well.
-                    values.update((result, "") for result in operation.results)
-                    continue
-                spec = CONST
-            inputs = []
-            # Indexing is cheaper than iterating: the bindings' iterators end in an exception.
-            operands = operation.operands
-            for index in range(len(operands)):
-                operand = operands[index]
-                found = values.get(operand)
+    def given_names(self, operations: list[decode.Fields]) -> dict[int, list[str | None]]:
+        """The names that operations carry for their results, by the operations' places."""
+        given: dict[int, list[str | None]] = {}
+        if not self.retain:
+            return given
+        without = {-1}
+        for index, fields in enumerate(operations):
+            attributes = fields[2]
+            if attributes not in without:
+                found = self.bytecode.dictionary(attributes).get(NAME_ATTRIBUTE)
                 if found is None:
-                    self.captured(operation, operand)
-                    found = ""
-                inputs.append(found)
-            attributes = all_attributes[number]
-            given = inner.get(number, none_given) if inner else none_given
-            outputs = []
-            results = (operation.result,) if name in _ONE_RESULT else operation.results
-            for index in range(len(results)):
-                result = results[index]
-                output = returned.get(result)
-                if output is not None:
-                    namer.count()
-                elif index < len(given) and given[index] is not None:
-                    namer.count()
-                    output = claim(given[index], f"the result of '{name}'")
+                    without.add(attributes)
                 else:
-                    output = namer.result()
-                    if output in taken:
-                        output = unused(output, taken)
-                        taken.add(output)
-                values[result] = output
-                outputs.append(output)
-                kind = types(result.type)
-                if kind.problem:
-                    self.say(
-                        operation, kind.code, f"'{name}' result {index}: {kind.problem}", kind.hint
-                    )
-                elif kind.dtype is not None:
-                    if kind.narrowed:
-                        self.narrowing.touch(kind.narrowed, output)
-                        if kind.narrowed == "i64" and spec.name in WIDTH_MATTERS:
-                            self.say(
-                                operation,
-                                "value-out-of-range",
-                                f"'{name}' depends on the bits that narrowing i64 would take away",
-                                "compute it in i32 where the model is made",
-                            )
-                    scale = None if kind.scale is None else BlockScale(*kind.scale)
-                    tensors[output] = Tensor(output, kind.dtype, kind.shape, None, scale)
-                else:
-                    shapes[output] = Shape(output, kind.rank)
-            operator = Operator(
-                spec, tuple(inputs), tuple(outputs), {}, location(operation.location)
+                    given[index] = self.names_of(found)
+        return given
+
+    def text_of(self, index: int | None) -> str | None:
+        """What a string attribute says, or None if it is none or not UTF-8."""
+        raw = None if index is None else self.bytecode.attribute(index)
+        if not isinstance(raw, bytes):
+            return None
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            return None
+
+    def names_of(self, index: int | None) -> list[str | None]:
+        """The names in a string attribute or in an array of them; none in any other attribute."""
+        found = None if index is None else self.bytecode.attribute(index)
+        if isinstance(found, bytes):
+            return [self.text_of(index)]
+        return [self.text_of(entry) for entry in found] if isinstance(found, list) else []
+
+    def claim(self, name: str, what: str) -> str:
+        """A name that the module gives to a value; a finding if another value has it."""
+        scope = self.scope
+        if name in scope.claimed or name in scope.tensors:
+            self.say(
+                scope.owner,
+                "duplicate-name",
+                f'{what} is called "{name}", and so is another value of the function',
+                f"give every value a {NAME_ATTRIBUTE} of its own, or use names='generate'",
             )
-            if spec is _CAST and self.narrowing and self.is_identity(operator, tensors):
+        scope.claimed.add(name)
+        return name
+
+    def operations(self, block: Block, given: dict[int, list[str | None]]) -> None:
+        """Read a block's operations but the last; the longest loop of all."""
+        scope, specs, types, location = self.scope, self.specs, self.types, self.location
+        values, tensors, returned, taken = (
+            scope.values,
+            scope.tensors,
+            scope.returned,
+            scope.taken,
+        )
+        known, next_name, narrowing = self.known, self.namer.result, bool(self.narrowing)
+        append = block.operators.append
+        for place, fields in enumerate(scope.body.operations[:-1]):
+            name, where, attributes, kinds, operands, first, _ = fields
+            spec = specs[name]
+            if spec is None:
+                self.foreign(Operation(*fields))
+                # Its results are spoken for: whoever uses them is not to blame as well.
+                values.update((first + index, "") for index in range(len(kinds)))
+                continue
+            try:
+                inputs = tuple([values[number] for number in operands])
+            except KeyError:
+                inputs = self.inputs(Operation(*fields))
+            outputs = []
+            for index, kind_number in enumerate(kinds):
+                output = next_name()
+                number = first + index
+                if number in returned:
+                    output = returned[number]
+                elif (
+                    place in given and index < len(given[place]) and given[place][index] is not None
+                ):
+                    output = self.claim(str(given[place][index]), f"the result of '{spec.mlir}'")
+                elif output in taken:
+                    output = unused(output, taken)
+                    taken.add(output)
+                values[number] = output
+                outputs.append(output)
+                kind = types(kind_number)
+                if kind.is_plain:
+                    tensors[output] = Tensor(output, kind.dtype, kind.shape)  # type: ignore[arg-type]
+                else:
+                    self.value(Operation(*fields), f"result {index}", output, kind)
+            operator = Operator(spec, inputs, tuple(outputs), {}, location(where))
+            if spec is _CAST and narrowing and self.is_identity(operator, tensors):
                 operator.spec = IDENTITY
-            if attributes is not None or spec.attributes:
-                self.operator(operator, operation, attributes or {}, tensors, shapes, pending)
+            if attributes >= 0 or spec.attributes:
+                found = known.get((name, attributes))
+                if found is not None:
+                    operator.attributes = found.copy()
+                else:
+                    self.operator(operator, Operation(*fields))
             append(operator)
-        return pending
+
+    def inputs(self, operation: Operation) -> tuple[str, ...]:
+        """An operation's inputs where one of them is of no value that is visible in the file."""
+        values = self.scope.values
+        for value in operation.operands:
+            if value not in values:
+                self.captured(operation, value)
+        return tuple(values.get(value, "") for value in operation.operands)
 
     @staticmethod
     def is_identity(operator: Operator, tensors: dict[str, Tensor]) -> bool:
@@ -365,27 +408,30 @@ class FunctionReader:
         source, target = tensors.get(operator.inputs[0]), tensors.get(operator.outputs[0])
         return source is not None and target is not None and source.dtype is target.dtype
 
-    def value(
-        self,
-        owner: Any,
-        what: str,
-        name: str,
-        kind: ValueType,
-        tensors: dict[str, Tensor],
-        shapes: dict[str, Shape],
-    ) -> None:
+    def value(self, operation: Operation, what: str, name: str, kind: ValueType) -> None:
+        """A block's argument or an operation's result."""
+        label = self.name(operation)
+        what = what if operation is self.scope.owner else f"'{label}' {what}"
         if kind.problem:
-            self.say(owner, kind.code, f"{what}: {kind.problem}", kind.hint)
+            self.say(operation, kind.code, f"{what}: {kind.problem}", kind.hint)
         elif kind.dtype is None:
-            shapes[name] = Shape(name, kind.rank)
+            self.scope.shapes[name] = Shape(name, kind.rank)
         else:
             if kind.narrowed:
                 self.narrowing.touch(kind.narrowed, name)
+                spec = self.specs[operation.name]
+                if kind.narrowed == "i64" and spec is not None and spec.name in WIDTH_MATTERS:
+                    self.say(
+                        operation,
+                        "value-out-of-range",
+                        f"'{label}' depends on the bits that narrowing i64 would take away",
+                        "compute it in i32 where the model is made",
+                    )
             scale = None if kind.scale is None else BlockScale(*kind.scale)
-            tensors[name] = Tensor(name, kind.dtype, kind.shape, None, scale)
+            self.scope.tensors[name] = Tensor(name, kind.dtype, kind.shape, None, scale)
 
-    def foreign(self, operation: Any) -> None:
-        name = operation.name
+    def foreign(self, operation: Operation) -> None:
+        name = self.name(operation)
         if name.startswith("tosa."):
             self.say(
                 operation,
@@ -401,28 +447,51 @@ class FunctionReader:
                 "lower it to TOSA before exporting",
             )
 
-    def captured(self, operation: Any, value: Any) -> None:
+    def captured(self, operation: Operation, value: int) -> None:
         self.say(
             operation,
             "captured-value",
-            f"'{operation.name}' uses {_short(value)} from outside its region",
+            f"'{self.name(operation)}' uses {self.printed(value)} from outside its region",
             "pass it in as an operand of the control-flow operator; a TOSA region sees only its inputs",
         )
 
+    def printed(self, value: int) -> str:
+        """What MLIR's text calls a value of the function's own block."""
+        block = self.bytecode.root.regions[0].blocks[0]
+        if not self.scope.in_function:
+            return "a value"
+        if value < len(block.arguments):
+            return f"%arg{value}"
+        number = 0
+        for fields in block.operations:
+            operation = Operation(*fields)
+            count = len(operation.types)
+            if operation.first <= value < operation.first + count:
+                return f"%{number}" + (f"#{value - operation.first}" if count > 1 else "")
+            number += count > 0
+        return "a value"
+
+    def users(self, value: int) -> set[str]:
+        """The names of the operations that use a value of this block."""
+        if self.uses is None:
+            self.uses = {}
+            blocks = [self.scope.body]
+            while blocks:
+                for fields in blocks.pop().operations:
+                    operation = Operation(*fields)
+                    for operand in operation.operands:
+                        self.uses.setdefault(operand, set()).add(self.name(operation))
+                    for region in operation.regions:
+                        blocks += region.blocks
+        return self.uses.get(value, set())
+
     # -- one operator -------------------------------------------------------------------------
 
-    def operator(
-        self,
-        operator: Operator,
-        operation: Any,
-        attributes: Any,
-        tensors: dict[str, Tensor],
-        shapes: dict[str, Shape],
-        pending: list[_Pending],
-    ) -> None:
+    def operator(self, operator: Operator, operation: Operation) -> None:
         """Everything of an operator that most operators do not have."""
-        spec = operator.spec
-        found = 0
+        spec, label = operator.spec, self.name(operation)
+        attributes = self.bytecode.dictionary(operation.attributes)
+        before, found = len(self.findings), 0
         for row in spec.attributes:
             if row.kind == "region":
                 continue
@@ -434,7 +503,7 @@ class FunctionReader:
                     self.say(
                         operation,
                         "unsupported-attribute",
-                        f"'{operation.name}' attribute {row.name}: {error}",
+                        f"'{label}' attribute {row.name}: {error}",
                     )
                     continue
                 problem = attribute_problem(row, value)
@@ -442,97 +511,104 @@ class FunctionReader:
                     self.say(
                         operation,
                         "value-out-of-range",
-                        f"'{operation.name}' attribute {row.name}: {problem}",
+                        f"'{label}' attribute {row.name}: {problem}",
                     )
                 operator.attributes[row.name] = value
             elif row.optional:
                 operator.attributes[row.name] = row.default
             else:
-                self.say(
-                    operation,
-                    "malformed-operator",
-                    f"'{operation.name}' has no attribute {row.name}",
-                )
+                self.say(operation, "malformed-operator", f"'{label}' has no attribute {row.name}")
         if spec is CONST or spec is CONST_SHAPE:
-            self.constants.fill(operator, operation, tensors, shapes)
+            self.constants.fill(operator, operation, self.scope.tensors, self.scope.shapes)
         elif spec.regions:
-            self.control_flow(operator, operation, pending)
+            self.control_flow(operator, operation)
         elif spec is VARIABLE_READ or spec is VARIABLE_WRITE:
-            label = text_of(attributes["name"])
-            variable = self.variables.get(label or "")
-            if variable is None:
-                self.say(
-                    operation,
-                    "undefined-name",
-                    f"'{operation.name}' names variable @{label}, which is not declared",
-                )
-            elif spec is VARIABLE_READ:
-                operator.inputs = (variable.name,)
-            else:
-                operator.outputs = (variable.name,)
+            self.variable(operator, operation)
+        elif len(attributes) == found and len(self.findings) == before:
+            self.known[operation.name, operation.attributes] = operator.attributes.copy()
         if len(attributes) > found:
             self.other_attributes(spec, operation, attributes)
 
-    def other_attributes(self, spec: OperatorSpec, operation: Any, attributes: Any) -> None:
+    def variable(self, operator: Operator, operation: Operation) -> None:
+        """Reading or writing a variable, which the dialect names instead of taking it as a value."""
+        label = self.text_of(self.bytecode.dictionary(operation.attributes).get("name"))
+        variable = self.variables.get(label or "")
+        if variable is None:
+            self.say(
+                operation,
+                "undefined-name",
+                f"'{self.name(operation)}' names variable @{label}, which is not declared",
+            )
+        elif operator.spec is VARIABLE_READ:
+            operator.inputs = (variable.name,)
+        else:
+            operator.outputs = (variable.name,)
+
+    def other_attributes(
+        self, spec: OperatorSpec, operation: Operation, attributes: dict[str, int]
+    ) -> None:
         """Attributes without a field: discardable by MLIR's definition, unless they mean something."""
         known = {row.name for row in spec.attributes} | {NAME_ATTRIBUTE, REGIONS_ATTRIBUTE}
         known |= _OWN_ATTRIBUTES.get(spec.name, set())
-        for entry in attributes:
-            name = entry if isinstance(entry, str) else entry.name
+        for name, index in attributes.items():
             if name in known:
                 continue
             if (spec.name, name) in _MEANINGFUL_WHEN_TRUE:
-                if str(attributes[name]) != "false":
+                text = spell(self.bytecode, attribute=index)
+                if text != "false":
                     self.say(
                         operation,
                         "unsupported-attribute",
-                        f"'{operation.name}' attribute {name} = {attributes[name]} has no field",
+                        f"'{self.name(operation)}' attribute {name} = {text} has no field",
                         "express it with other operators, such as a RESCALE",
                     )
                 continue
-            log.debug("%s: '%s' attribute %s is not carried", operation.location, spec.mlir, name)
+            if log.isEnabledFor(logging.DEBUG):
+                where = self.location.full(operation.location)
+                log.debug("%s: '%s' attribute %s is not carried", where, spec.mlir, name)
 
-    def control_flow(self, operator: Operator, operation: Any, pending: list[_Pending]) -> None:
-        stem = self.namer.stem(operation.location, operation.name)
+    def control_flow(self, operator: Operator, operation: Operation) -> None:
+        label = self.name(operation)
+        stem = self.namer.stem(self.location.full(operation.location), label)
         kept = self.kept_regions(operation) if self.retain else []
         for index, row in enumerate(operator.spec.regions):
-            body = operation.regions[index]
+            blocks = operation.regions[index].blocks
             kind = row.name.partition("_")[0]
             given = kept[index] if index < len(kept) else _KeptRegion()
             name = self.namer.region(stem, f"{kind}_region", given.name)
             operator.attributes[row.name] = name
-            if len(body.blocks) != 1:
+            if len(blocks) != 1:
                 self.say(
                     operation,
                     "malformed-structure",
-                    f"'{operation.name}' {row.name} has {len(body.blocks)} blocks, expected 1",
-                    "an empty region must yield its inputs" if not len(body.blocks) else "",
+                    f"'{label}' {row.name} has {len(blocks)} blocks, expected 1",
+                    "" if blocks else "an empty region must yield its inputs",
                 )
                 continue
             region = Region(name, [Block(given.block or f"{name}_bb0")])
-            pending.append(_Pending(region, body.blocks[0], operation, given.inputs, given.outputs))
+            self.scope.pending.append(
+                _Pending(
+                    region,
+                    blocks[0],
+                    operation,
+                    given.inputs,
+                    given.outputs,
+                    self.scope.in_function and not operation.regions[index].is_isolated,
+                )
+            )
 
-    def kept_regions(self, operation: Any) -> list[_KeptRegion]:
+    def kept_regions(self, operation: Operation) -> list[_KeptRegion]:
         """What an earlier import noted of the file's names for the regions."""
-        attributes = operation.attributes
-        if REGIONS_ATTRIBUTE not in attributes:
-            return []
-        noted = attributes[REGIONS_ATTRIBUTE]
+        noted = self.bytecode.dictionary(operation.attributes).get(REGIONS_ATTRIBUTE)
+        entries = None if noted is None else self.bytecode.attribute(noted)
         kept = []
-        for entry in noted if isinstance(noted, self.ir.ArrayAttr) else ():
+        for index in entries if isinstance(entries, list) else ():
+            entry = self.bytecode.attribute(index)
             found = _KeptRegion()
-            if isinstance(entry, self.ir.DictAttr):
-                found.name = text_of(entry["name"]) if "name" in entry else None
-                found.block = text_of(entry["block"]) if "block" in entry else None
-                found.inputs = names_of(entry["inputs"]) if "inputs" in entry else []
-                found.outputs = names_of(entry["outputs"]) if "outputs" in entry else []
+            if isinstance(entry, dict):
+                found.name = self.text_of(entry.get("name"))
+                found.block = self.text_of(entry.get("block"))
+                found.inputs = self.names_of(entry.get("inputs"))
+                found.outputs = self.names_of(entry.get("outputs"))
             kept.append(found)
         return kept
-
-
-def _short(value: Any) -> str:
-    """A value's name as MLIR prints it."""
-    try:
-        return str(value.get_name())
-    except (AttributeError, TypeError):
-        return "a value"

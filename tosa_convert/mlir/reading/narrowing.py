@@ -87,9 +87,10 @@ class Narrowing:
         self.saturated += 1
         return highest if upper else lowest
 
-    def convert(self, data: Constant, target: DType, operation: Any) -> Constant:
+    def convert(self, data: Constant, target: DType, users: Callable[[], set[str]]) -> Constant:
         """The data of a constant operation in the narrower type.
 
+        users: the names of the operations that use it.
         OverflowError names the first element that does not fit.
         """
         if data.dtype is target:
@@ -104,7 +105,7 @@ class Narrowing:
             lost = np.isfinite(wide) & ~np.isfinite(narrow)
             self.rounded += int((np.isfinite(wide) & ~lost & (narrow != wide)).sum())
         if lost.any():
-            moved = lost & _BEYOND[_use(operation)](wide)
+            moved = lost & _BEYOND[_use(users())](wide)
             limits = np.iinfo("<i4") if whole else np.finfo("<f4")
             narrow[moved] = np.where(wide[moved] > 0, limits.max, limits.min)
             self.saturated += int(moved.sum())
@@ -130,14 +131,9 @@ class Narrowing:
             yield f"narrowing moved {self.saturated} bounds beyond the type to its last number"
 
 
-def _use(operation: Any) -> str:
+def _use(users: set[str]) -> str:
     """The one operator that uses a constant, or "" if there are others, or none."""
-    users = {
-        getattr(use.owner, "operation", use.owner).name
-        for result in operation.results
-        for use in result.uses
-    }
-    return users.pop() if len(users) == 1 and users <= _BEYOND.keys() else ""
+    return next(iter(users)) if len(users) == 1 and users <= _BEYOND.keys() else ""
 
 
 #: Operator -> whether elements of its operand bound nothing that the narrower type holds: frontends

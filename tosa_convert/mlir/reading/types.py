@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from tosa_convert.graph.dtypes import BY_MLIR, BlockShape, DType
-from tosa_convert.graph.model import DYNAMIC
 from tosa_convert.graph.verify import INT32_MAX
-from tosa_convert.mlir.bindings import Bindings
+from tosa_convert.mlir.bytecode.decode import Bytecode, TensorType
+from tosa_convert.mlir.bytecode.spell import spell
 from tosa_convert.mlir.reading.narrowing import Narrowing
 
 _SHAPE: Final = re.compile(r"!tosa\.shape<(\d+)>$")
@@ -31,6 +31,7 @@ class ValueType:
     """What the type of an MLIR value says. shape None: unranked. rank: of a !tosa.shape, else -1.
 
     narrowed: the MLIR element type that was narrowed to `dtype` on request, or "".
+    is_plain: a tensor without a scale that is not narrowed, as most are.
     problem: why it cannot be carried, with `code` and `hint`; the rest is then meaningless.
     """
 
@@ -42,44 +43,36 @@ class ValueType:
     code: str = ""
     problem: str = ""
     hint: str = ""
+    is_plain: bool = False
 
 
 class TypeReader:
-    """Reads types, each distinct one once."""
+    """Reads the types of a bytecode, each once."""
 
-    def __init__(self, bindings: Bindings, narrowing: Narrowing) -> None:
-        self.ir = bindings.ir
+    def __init__(self, bytecode: Bytecode, narrowing: Narrowing) -> None:
+        self.bytecode = bytecode
         self.narrowing = narrowing
-        self.known: dict[Any, ValueType] = {}
+        self.known: dict[int, ValueType] = {}
 
-    def __call__(self, kind: Any) -> ValueType:
-        """What `kind`, an ir.Type, says."""
-        found = self.known.get(kind)
+    def __call__(self, index: int) -> ValueType:
+        """What the type with this number says."""
+        found = self.known.get(index)
         if found is None:
-            found = self.known[kind] = self._read(kind)
+            found = self.known[index] = self._read(index)
         return found
 
-    def _read(self, kind: Any) -> ValueType:
-        ir = self.ir
-        if isinstance(kind, ir.RankedTensorType):
-            if kind.encoding is not None:
+    def _read(self, index: int) -> ValueType:
+        kind = self.bytecode.type(index)
+        if isinstance(kind, TensorType):
+            if kind.encoded:
                 return ValueType(
                     code="unsupported-type",
-                    problem=f"{kind} has an encoding, which the format has no field for",
+                    problem=f"{spell(self.bytecode, type_index=index)} has an encoding, which the "
+                    "format has no field for",
                     hint="remove the encoding if the consumer does not need it",
                 )
-            dynamic = ir.ShapedType.get_dynamic_size()
-            shape = tuple(DYNAMIC if size == dynamic else size for size in kind.shape)
-            if any(size > INT32_MAX for size in shape):
-                return ValueType(
-                    code="unsupported-shape",
-                    problem=f"{kind} has a dimension over {INT32_MAX}",
-                    hint="split the tensor",
-                )
-            return self._element(kind, shape)
-        if isinstance(kind, ir.UnrankedTensorType):
-            return self._element(kind, None)
-        shape_type = _SHAPE.match(str(kind))
+            return self.tensor(kind)
+        shape_type = _SHAPE.match(kind)
         if shape_type is not None:
             return ValueType(rank=int(shape_type[1]))
         return ValueType(
@@ -88,14 +81,21 @@ class TypeReader:
             hint="TOSA functions take and return tensors only",
         )
 
-    def _element(self, kind: Any, shape: tuple[int, ...] | None) -> ValueType:
-        text = str(kind.element_type)
+    def tensor(self, kind: TensorType) -> ValueType:
+        """What a tensor type without an encoding says."""
+        shape, text = kind.shape, kind.element
+        if shape is not None and any(size > INT32_MAX for size in shape):
+            return ValueType(
+                code="unsupported-shape",
+                problem=f"{kind} has a dimension over {INT32_MAX}",
+                hint="split the tensor",
+            )
         narrow = self.narrowing.target(text)
         if narrow is not None:
             return ValueType(narrow, shape, narrowed=text)
         dtype = BY_MLIR.get(text)
         if dtype is not None:
-            return ValueType(dtype, shape)
+            return ValueType(dtype, shape, is_plain=True)
         scaled = _BLOCK_SCALED.match(text)
         if scaled is not None:
             block, scale, value = scaled.groups()

@@ -1,0 +1,575 @@
+"""What bytecode says: operations, attributes, types.
+
+MLIR has just written it itself, so nothing in it is doubted. Files go through `envelope`
+and MLIR's own parser first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from tosa_convert.mlir.bindings import Bindings
+from tosa_convert.mlir.bytecode import format as code
+from tosa_convert.mlir.bytecode.capture import Section, capture
+from tosa_convert.mlir.bytecode.format import number_at, signed
+
+
+class Operation(NamedTuple):
+    """An operation, by numbers: of its name, location, attributes and types in the tables of a Bytecode.
+
+    attributes: the number of its dictionary, or -1 for none.
+    operands: numbers of values, which a function and the regions inside of it share: a value's number
+        is unique among the regions it is visible in. A block's arguments come first.
+    first: the number of the first result; the others follow.
+    """
+
+    name: int
+    location: int
+    attributes: int
+    types: list[int]
+    operands: list[int]
+    first: int
+    regions: list[Region]
+
+
+#: The same as a plain tuple, which is made in a fifth of the time.
+Fields = tuple[int, int, int, list[int], list[int], int, "list[Region]"]
+
+
+@dataclass(slots=True)
+class Block:
+    """arguments: numbers of their types; the values' own numbers begin with `first`."""
+
+    arguments: list[int] = field(default_factory=list)
+    first: int = 0
+    operations: list[Fields] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Region:
+    """is_isolated: it uses no value from outside, and numbers its own from 0."""
+
+    is_isolated: bool
+    blocks: list[Block] = field(default_factory=list)
+
+
+# -- attributes and types ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """A tensor type. shape: None is unranked; -1 is a dynamic dimension. element: in MLIR's words."""
+
+    shape: tuple[int, ...] | None
+    element: str
+    encoded: bool = False
+
+    def __str__(self) -> str:
+        if self.shape is None:
+            return f"tensor<*x{self.element}>"
+        sizes = "".join(f"{'?' if size < 0 else size}x" for size in self.shape)
+        return f"tensor<{sizes}{self.element}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """An attribute or type that is of no kind that programs are made of; `spell` has MLIR say it."""
+
+
+#: Types are tensors, or what MLIR spells of any other.
+Type = TensorType | str
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """An integer or a float: its type, and its bits as an unsigned number."""
+
+    type: Type
+    bits: int
+    is_float: bool
+
+    def signed(self) -> int:
+        """An integer as two's complement; of type i1, 0 or 1."""
+        width = width_of(self.type)
+        return self.bits - (self.bits >> (width - 1) << width) if width > 1 else self.bits
+
+
+@dataclass(frozen=True, slots=True)
+class TypeReference:
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """array<i64: ...>: the element type and the elements' bytes."""
+
+    element: Type
+    count: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Dense:
+    """dense<...>: raw data; one element stands for all where there are more."""
+
+    type: Type
+    data: memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class DenseStrings:
+    """dense<"..."> : the strings, or the one that stands for all."""
+
+    type: Type
+    is_splat: bool
+    strings: list[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """dense_resource<...>; data is None where the module has none."""
+
+    type: Type
+    data: memoryview | None
+
+
+#: str: the text of an attribute of a dialect. list, dict: numbers of attributes. None: unit.
+Attribute = (
+    bytes
+    | str
+    | list[int]
+    | dict[str, int]
+    | Number
+    | TypeReference
+    | Numbers
+    | Dense
+    | DenseStrings
+    | Resource
+    | Unread
+    | None
+)
+
+_UNREAD: Final = Unread()
+_SIGNS: Final = ("i", "si", "ui")
+
+
+class Bytecode:
+    """The bytecode of one operation; attributes and types are decoded when they are asked for."""
+
+    def __init__(self, bindings: Bindings, operation: Any) -> None:
+        self.bindings = bindings
+        self.sections = capture(bindings, operation)
+        self.strings = _strings(self.sections[code.STRINGS].bytes)
+        self.dialects: list[str] = []
+        self.names = self._names(self.sections[code.DIALECTS].bytes)
+        section = self.sections[code.ATTRIBUTES_AND_TYPES]
+        self.bytes, self.data = section.bytes, section.data
+        #: Offsets in `bytes`, attributes before types; dialects, and whether the encoding is theirs.
+        self.starts: list[int] = []
+        self.attribute_count = 0
+        self._offsets(self.sections[code.OFFSETS].bytes)
+        self._types: dict[int, Type] = {}
+        self._attributes: dict[int, Attribute] = {}
+        #: What MLIR said of attributes and types, by their numbers.
+        self.spelled: dict[tuple[int, int], str] = {}
+        self._resources: list[memoryview | None] | None = None
+        self.root = Operation(*_operations(self.sections[code.IR].bytes))
+
+    # -- tables -------------------------------------------------------------------------------
+
+    def _names(self, data: bytes) -> list[str]:
+        """The names of operations, with their dialects."""
+        count, at = number_at(data, 0)
+        for _ in range(count):
+            index, at = number_at(data, at)
+            if index & 1:
+                # A dialect's version: a section of its own.
+                size, at = number_at(data, at + 1)
+                at += size
+            self.dialects.append(self.strings[index >> 1].decode("utf-8", "replace"))
+        names = []
+        while at < len(data):
+            dialect, at = number_at(data, at)
+            count, at = number_at(data, at)
+            for _ in range(count):
+                index, at = number_at(data, at)
+                stem = self.strings[index].decode("utf-8", "replace")
+                names.append(f"{self.dialects[dialect]}.{stem}")
+        return names
+
+    def _offsets(self, data: bytes) -> None:
+        attributes, at = number_at(data, 0)
+        types, at = number_at(data, at)
+        self.attribute_count = attributes
+        sizes: list[np.ndarray[Any, Any]] = []
+        dialects: list[np.ndarray[Any, Any]] = []
+        left = attributes + types
+        while left:
+            dialect, at = number_at(data, at)
+            count, at = number_at(data, at)
+            found = np.frombuffer(data, np.uint8, count, at)
+            if (found & 1).all():
+                sizes.append((found >> 1).astype(np.int64))
+                at += count
+            else:
+                wide = []
+                for _ in range(count):
+                    number, at = number_at(data, at)
+                    wide.append(number)
+                sizes.append(np.array(wide, np.int64))
+            dialects.append(np.full(count, dialect, np.int32))
+            left -= count
+        whole = np.concatenate(sizes) if sizes else np.zeros(0, np.int64)
+        #: The lowest bit: whether the dialect encodes it, rather than MLIR spelling it.
+        self.is_encoded = (whole & 1).astype(bool).tolist()
+        self.dialect_of = np.concatenate(dialects).tolist() if dialects else []
+        starts = np.zeros(len(whole) + 1, np.int64)
+        np.cumsum(whole >> 1, out=starts[1:])
+        if self.data:
+            # Whatever begins behind data that was left out begins that much earlier in the bytes.
+            places = np.array(sorted(self.data), np.int64)
+            removed = np.cumsum([0, *(len(self.data[place]) for place in places.tolist())])
+            starts -= removed[np.searchsorted(places + removed[1:], starts, side="right")]
+        self.starts = starts.tolist()
+
+    # -- attributes ---------------------------------------------------------------------------
+
+    def attribute(self, index: int) -> Attribute:
+        """The attribute with this number."""
+        try:
+            return self._attributes[index]
+        except KeyError:
+            found = self._attributes[index] = self._attribute(index)
+            return found
+
+    def dictionary(self, index: int) -> dict[str, int]:
+        """The attributes' numbers by name; of -1: none."""
+        found = self.attribute(index) if index >= 0 else {}
+        assert isinstance(found, dict)
+        return found
+
+    def _attribute(self, index: int) -> Attribute:
+        data, at = self.bytes, self.starts[index]
+        if not self.is_encoded[index]:
+            return data[at : self.starts[index + 1] - 1].decode("utf-8", "replace")
+        if self.dialects[self.dialect_of[index]] != "builtin":
+            return _UNREAD
+        kind, at = number_at(data, at)
+        first, at = number_at(data, at) if at < self.starts[index + 1] else (0, at)
+        if kind == code.STRING:
+            return self.strings[first]
+        if kind == code.DICTIONARY:
+            pairs = {}
+            for _ in range(first):
+                name, at = number_at(data, at)
+                value, at = number_at(data, at)
+                key = self.attribute(name)
+                assert isinstance(key, bytes)
+                pairs[key.decode("utf-8", "replace")] = value
+            return pairs
+        if kind == code.ARRAY:
+            return self._numbers(first, at)
+        if kind == code.INTEGER or kind == code.FLOAT:
+            return self._number(first, at, kind == code.FLOAT)
+        if kind == code.TYPE:
+            return TypeReference(self.type(first))
+        if kind == code.UNIT:
+            return None
+        if kind == code.DENSE_ARRAY:
+            count, at = number_at(data, at)
+            size, at = number_at(data, at)
+            return Numbers(self.type(first), count, bytes(self._blob(size, at)))
+        if kind == code.DENSE_ELEMENTS:
+            size, at = number_at(data, at)
+            return Dense(self.type(first), self._blob(size, at))
+        if kind == code.DENSE_STRINGS:
+            is_splat, at = number_at(data, at)
+            strings = self._numbers((self.starts[index + 1] - at), at, self.starts[index + 1])
+            return DenseStrings(
+                self.type(first), bool(is_splat), [self.strings[number] for number in strings]
+            )
+        if kind == code.DENSE_RESOURCE:
+            handle, at = number_at(data, at)
+            return Resource(self.type(first), self._resource(handle))
+        if kind == code.STRING_WITH_TYPE:
+            return self.strings[first]
+        return _UNREAD
+
+    def _numbers(self, count: int, at: int, end: int = -1) -> list[int]:
+        """So many numbers, or as many as there are up to `end`."""
+        found: list[int] = []
+        while len(found) < count and at != end:
+            number, at = number_at(self.bytes, at)
+            found.append(number)
+        return found
+
+    def _blob(self, size: int, at: int) -> memoryview:
+        left_out = self.data.get(at) if self.data else None
+        if left_out is not None and len(left_out) == size:
+            return left_out
+        return memoryview(self.bytes)[at : at + size]
+
+    def _number(self, index: int, at: int, is_float: bool) -> Attribute:
+        kind = self.type(index)
+        width = width_of(kind)
+        if not width:
+            return _UNREAD
+        if width <= 8:
+            bits = self.bytes[at]
+        elif width <= 64:
+            bits = signed(number_at(self.bytes, at)[0])
+        else:
+            count, at = number_at(self.bytes, at)
+            bits = 0
+            for place, word in enumerate(self._numbers(count, at)):
+                bits |= (signed(word) & (1 << 64) - 1) << 64 * place
+        return Number(kind, bits & (1 << width) - 1, is_float)
+
+    def _resource(self, handle: int) -> memoryview | None:
+        if self._resources is None:
+            self._resources = self._read_resources()
+        return self._resources[handle]
+
+    def _read_resources(self) -> list[memoryview | None]:
+        """The data of all resources of dialects, in the order of their numbers."""
+        if code.RESOURCE_OFFSETS not in self.sections:
+            return []
+        offsets = self.sections[code.RESOURCE_OFFSETS].bytes
+        section = self.sections.get(code.RESOURCES, Section())
+        found: list[memoryview | None] = []
+        # Resources of tools other than dialects come first. Each group: whose, and its entries.
+        external, at = number_at(offsets, 0)
+        place = 0
+        group = 0
+        while at < len(offsets):
+            _, at = number_at(offsets, at)
+            count, at = number_at(offsets, at)
+            for _ in range(count):
+                _, at = number_at(offsets, at)
+                size, at = number_at(offsets, at)
+                is_data = not offsets[at]
+                at += 1
+                entry, left_out = _entry(section, place, size) if is_data else (None, 0)
+                place += size - left_out
+                if group >= external:
+                    found.append(entry)
+            group += 1
+        return found
+
+    # -- types --------------------------------------------------------------------------------
+
+    def type(self, index: int) -> Type:
+        """The type with this number."""
+        try:
+            return self._types[index]
+        except KeyError:
+            found = self._types[index] = self._type(index)
+            return found
+
+    def _type(self, index: int) -> Type:
+        place = index + self.attribute_count
+        data, at = self.bytes, self.starts[place]
+        if not self.is_encoded[place]:
+            return data[at : self.starts[place + 1] - 1].decode("utf-8", "replace")
+        if self.dialects[self.dialect_of[place]] == "builtin":
+            kind, at = number_at(data, at)
+            if kind == code.INTEGER_TYPE:
+                number, at = number_at(data, at)
+                return f"{_SIGNS[number & 3]}{number >> 2}"
+            if kind in code.PLAIN_TYPES:
+                return code.PLAIN_TYPES[kind]
+            if kind in (code.RANKED_TENSOR_TYPE, code.RANKED_TENSOR_TYPE_WITH_ENCODING):
+                encoded = kind == code.RANKED_TENSOR_TYPE_WITH_ENCODING
+                if encoded:
+                    _, at = number_at(data, at)
+                rank, at = number_at(data, at)
+                sizes = self._numbers(rank + 1, at)
+                element = self.type(sizes.pop())
+                shape = tuple(max(signed(size), -1) for size in sizes)
+                return TensorType(shape, str(element), encoded)
+            if kind == code.UNRANKED_TENSOR_TYPE:
+                return TensorType(None, str(self.type(number_at(data, at)[0])))
+        from tosa_convert.mlir.bytecode.spell import spell
+
+        return spell(self, type_index=index)
+
+
+def width_of(kind: Type) -> int:
+    """Bits of a number's type, or 0 if it is no number's."""
+    if not isinstance(kind, str):
+        return 0
+    if kind == "index":
+        return 64
+    digits = kind.lstrip("sui")
+    if kind[0] in "sui" and digits.isdecimal():
+        return int(digits)
+    return {"bf16": 16, "tf32": 19}.get(kind) or _float_width(kind)
+
+
+def _float_width(kind: str) -> int:
+    if kind[0] != "f":
+        return 0
+    digits = kind[1:].partition("E")[0]
+    return int(digits) if digits.isdecimal() else 0
+
+
+def _entry(section: Section, place: int, size: int) -> tuple[memoryview | None, int]:
+    """The data of a resource's entry, and how much of it was left out of the section's bytes."""
+    if not size:
+        return None, 0
+    at = number_at(section.bytes, place)[1]
+    length, at = number_at(section.bytes, at)
+    for start, view in section.data.items():
+        if at <= start <= place + size - length and len(view) == length:
+            return view, length
+    end = place + size
+    return memoryview(section.bytes)[end - length : end], 0
+
+
+def _strings(data: bytes) -> list[bytes]:
+    count, at = number_at(data, 0)
+    lengths = []
+    for _ in range(count):
+        length, at = number_at(data, at)
+        lengths.append(length)
+    found = []
+    for length in reversed(lengths):
+        found.append(data[at : at + length - 1])
+        at += length
+    return found
+
+
+def _operations(data: bytes) -> Fields:
+    """The one operation of the section of operations, with all that is inside of it.
+
+    Not recursive, because modules may nest deeply, and with the commonest numbers, of one to three
+    bytes, read in line: this is the longest loop over a module.
+    """
+    top: list[Fields] = []
+    append = top.append
+    # The block is: operations that are left, and the number of the next value. The outer ones wait.
+    left, number = number_at(data, 0)[0] >> 1, 0
+    at = number_at(data, 0)[1]
+    #: Of the region: blocks left. Of the operation: regions left, where its values begin, the list of
+    #: its regions, and the block it stands in.
+    stack: list[tuple[Any, ...]] = []
+    blocks = regions = base = values = 0
+    inside: list[Region] = []
+    while True:
+        if not left:
+            if blocks:
+                # The next block of the region.
+                blocks -= 1
+                head, at = number_at(data, at)
+                left = head >> 1
+                block = Block(first=number)
+                inside[-1].blocks.append(block)
+                append = block.operations.append
+                if head & 1:
+                    count, at = number_at(data, at)
+                    for _ in range(count):
+                        kind, at = number_at(data, at)
+                        _, at = number_at(data, at)
+                        block.arguments.append(kind)
+                    number += count
+                continue
+            if regions:
+                # The next region of the operation.
+                regions -= 1
+                blocks, at = number_at(data, at)
+                inside.append(Region(not base))
+                number = base
+                if blocks:
+                    count, at = number_at(data, at)
+                    values = base + count
+                continue
+            if not stack:
+                return top[0]
+            append, left, number, blocks, regions, base, inside, values = stack.pop()
+            continue
+        left -= 1
+        # The operation's name, and what it has.
+        byte = data[at]
+        if byte & 1:
+            name = byte >> 1
+            at += 1
+        else:
+            name, at = number_at(data, at)
+        mask = data[at]
+        byte = data[at + 1]
+        if byte & 1:
+            location = byte >> 1
+            at += 2
+        elif byte & 2:
+            location = (byte | data[at + 2] << 8) >> 2
+            at += 3
+        elif byte & 4:
+            location = (byte | data[at + 2] << 8 | data[at + 3] << 16) >> 3
+            at += 4
+        else:
+            location, at = number_at(data, at + 1)
+        if mask & 1:
+            byte = data[at]
+            if byte & 1:
+                attributes = byte >> 1
+                at += 1
+            else:
+                attributes, at = number_at(data, at)
+        else:
+            attributes = -1
+        types: list[int] = []
+        first = number
+        if mask & 2:
+            count = data[at] >> 1
+            if data[at] & 1 and count == 1 and data[at + 1] & 1:
+                types = [data[at + 1] >> 1]
+                at += 2
+                number += 1
+            else:
+                count, at = number_at(data, at)
+                for _ in range(count):
+                    kind, at = number_at(data, at)
+                    types.append(kind)
+                number += count
+        operands: list[int] = []
+        if mask & 4:
+            count = data[at]
+            if count & 1:
+                count >>= 1
+                at += 1
+            else:
+                count, at = number_at(data, at)
+            for _ in range(count):
+                byte = data[at]
+                if byte & 1:
+                    operands.append(byte >> 1)
+                    at += 1
+                elif byte & 2:
+                    operands.append((byte | data[at + 1] << 8) >> 2)
+                    at += 2
+                elif byte & 4:
+                    operands.append((byte | data[at + 1] << 8 | data[at + 2] << 16) >> 3)
+                    at += 3
+                else:
+                    operand, at = number_at(data, at)
+                    operands.append(operand)
+        if mask & 8:
+            # Successors: of control flow between blocks, which is refused for its blocks.
+            count, at = number_at(data, at)
+            for _ in range(count):
+                _, at = number_at(data, at)
+        if mask & 16:
+            count, at = number_at(data, at)
+            found: list[Region] = []
+            append((name, location, attributes, types, operands, first, found))
+            stack.append((append, left, number, blocks, regions, base, inside, values))
+            left, blocks, regions, inside = 0, 0, count >> 1, found
+            base = 0 if count & 1 else values
+            continue
+        append((name, location, attributes, types, operands, first, _NO_REGIONS))
+
+
+_NO_REGIONS: Final[list[Region]] = []
