@@ -170,7 +170,7 @@ def test_a_location_as_deep_or_as_large_as_mlir_makes_it(parse: Any, depth: int)
 
 
 def test_a_location_that_multiplies_is_refused(parse: Any) -> None:
-    aliases = "".join(f'#l{i} = loc(fused[#l{i - 1}, #l{i - 1}, "n{i}"])\n' for i in range(1, 30))
+    aliases = "".join(f"#l{i} = loc(callsite(#l{i - 1} at #l{i - 1}))\n" for i in range(1, 30))
     module = parse('#l0 = loc("f":1:2)\n' + aliases + BODY.format("loc(#l29)"))
     with pytest.raises(TosaConvertError) as caught:
         read(module)

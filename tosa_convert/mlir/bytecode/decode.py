@@ -511,24 +511,27 @@ def _operations(data: bytes) -> Fields:
             at += 4
         else:
             location, at = number_at(data, at + 1)
+        attributes = -1
         if mask & 1:
-            byte = data[at]
-            if byte & 1:
-                attributes = byte >> 1
+            attributes = data[at]
+            if attributes & 1:
+                attributes >>= 1
                 at += 1
+            elif attributes & 2:
+                attributes = (attributes | data[at + 1] << 8) >> 2
+                at += 2
             else:
                 attributes, at = number_at(data, at)
-        else:
-            attributes = -1
-        types: list[int] = []
         first = number
+        types = _NO_TYPES
         if mask & 2:
-            count = data[at] >> 1
-            if data[at] & 1 and count == 1 and data[at + 1] & 1:
-                types = [data[at + 1] >> 1]
+            if data[at] == 3 and data[at + 1] & 1:
+                # One result, of one of the first types.
+                types = _ONE_TYPE[data[at + 1] >> 1]
                 at += 2
                 number += 1
             else:
+                types = []
                 count, at = number_at(data, at)
                 for _ in range(count):
                     kind, at = number_at(data, at)
@@ -573,3 +576,5 @@ def _operations(data: bytes) -> Fields:
 
 
 _NO_REGIONS: Final[list[Region]] = []
+_NO_TYPES: Final[list[int]] = []
+_ONE_TYPE: Final = [[kind] for kind in range(128)]

@@ -342,48 +342,53 @@ class FunctionReader:
 
     def operations(self, block: Block, given: dict[int, list[str | None]]) -> None:
         """Read a block's operations but the last; the longest loop of all."""
-        scope, specs, types, location = self.scope, self.specs, self.types, self.location
+        scope, specs, types = self.scope, self.specs, self.types
         values, tensors, returned, taken = (
             scope.values,
             scope.tensors,
             scope.returned,
             scope.taken,
         )
-        known, next_name, narrowing = self.known, self.namer.result, bool(self.narrowing)
-        append = block.operators.append
-        for place, fields in enumerate(scope.body.operations[:-1]):
-            name, where, attributes, kinds, operands, first, _ = fields
+        known, known_types, narrowing = self.known, types.known, bool(self.narrowing)
+        append, next_name = block.operators.append, self.namer.result
+
+        def given_to(place: int, index: int) -> str | None:
+            names = given.get(place, ())
+            return names[index] if index < len(names) else None
+
+        operations = scope.body.operations[:-1]
+        locations = self.location([fields[1] for fields in operations])
+        for place, fields in enumerate(operations):
+            name, _, attributes, kinds, operands, number, _ = fields
             spec = specs[name]
             if spec is None:
                 self.foreign(Operation(*fields))
                 # Its results are spoken for: whoever uses them is not to blame as well.
-                values.update((first + index, "") for index in range(len(kinds)))
+                values.update((number + index, "") for index in range(len(kinds)))
                 continue
             try:
                 inputs = tuple([values[number] for number in operands])
             except KeyError:
                 inputs = self.inputs(Operation(*fields))
-            outputs = []
-            for index, kind_number in enumerate(kinds):
+            outputs: tuple[str, ...] = ()
+            for kind_number in kinds:
                 output = next_name()
-                number = first + index
                 if number in returned:
                     output = returned[number]
-                elif (
-                    place in given and index < len(given[place]) and given[place][index] is not None
-                ):
-                    output = self.claim(str(given[place][index]), f"the result of '{spec.mlir}'")
+                elif given and (claimed := given_to(place, len(outputs))) is not None:
+                    output = self.claim(claimed, f"the result of '{spec.mlir}'")
                 elif output in taken:
                     output = unused(output, taken)
                     taken.add(output)
                 values[number] = output
-                outputs.append(output)
-                kind = types(kind_number)
+                number += 1
+                kind = known_types.get(kind_number) or types(kind_number)
                 if kind.is_plain:
                     tensors[output] = Tensor(output, kind.dtype, kind.shape)  # type: ignore[arg-type]
                 else:
-                    self.value(Operation(*fields), f"result {index}", output, kind)
-            operator = Operator(spec, inputs, tuple(outputs), {}, location(where))
+                    self.value(Operation(*fields), f"result {len(outputs)}", output, kind)
+                outputs += (output,)
+            operator = Operator(spec, inputs, outputs, {}, locations[place])
             if spec is _CAST and narrowing and self.is_identity(operator, tensors):
                 operator.spec = IDENTITY
             if attributes >= 0 or spec.attributes:

@@ -8,6 +8,7 @@ it back with a parser of our own: the bindings have none, and MLIR's would recur
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from tosa_convert.errors import fail
@@ -30,32 +31,49 @@ class LocationReader:
     def __init__(self, bytecode: Bytecode, *, full_paths: bool = False) -> None:
         self.bytecode = bytecode
         self.full_paths = full_paths
-        self.known: dict[int, str] = {}
-        #: By the numbers of their names: what a file is called in a location, ready to be quoted.
-        self.files: dict[int, str | None] = {}
-        self.file_location = code.FILE_LOCATION << 1 | 1
+        #: What a location in a file begins with, by the number of the file's name.
+        self.files: dict[int, str] = {}
+        #: Locations of other kinds.
+        self.others: dict[int, str] = {}
 
-    def __call__(self, index: int) -> str:
-        """The text, `loc(...)`."""
-        found = self.known.get(index)
-        if found is not None:
-            return found
-        bytecode = self.bytecode
-        data, at = bytecode.bytes, bytecode.starts[index]
-        if data[at] == self.file_location and bytecode.is_encoded[index]:
-            # Much the commonest kind, and most have numbers of one to three bytes.
+    def __call__(self, indices: Iterable[int]) -> list[str]:
+        """The texts, `loc(...)`, of the locations with these numbers."""
+        data, starts = self.bytecode.bytes, self.bytecode.starts
+        encoded, files, others = self.bytecode.is_encoded, self.files, self.others
+        plain = code.FILE_LOCATION << 1 | 1
+        texts: list[str] = []
+        append = texts.append
+        for index in indices:
+            at = starts[index]
+            if data[at] != plain or not encoded[index]:
+                if index not in others:
+                    others[index] = self.cut(self.full(index))
+                append(others[index])
+                continue
+            # Much the commonest kind: a file, a line and a column, of one to three bytes mostly.
             byte = data[at + 1]
             if byte & 1:
-                file, at = byte >> 1, at + 2
+                file = byte >> 1
+                at += 2
             else:
                 file, at = number_at(data, at + 1)
-            name = self.files[file] if file in self.files else self.file(file)
-            if name is not None:
+            head = files.get(file) or self.file(file)
+            byte = data[at]
+            if byte & 1:
+                line = byte >> 1
+                at += 1
+            elif byte & 2:
+                line = (byte | data[at + 1] << 8) >> 2
+                at += 2
+            elif byte & 4:
+                line = (byte | data[at + 1] << 8 | data[at + 2] << 16) >> 3
+                at += 3
+            else:
                 line, at = number_at(data, at)
-                column = data[at] >> 1 if data[at] & 1 else number_at(data, at)[0]
-                return f'loc("{name}":{line}:{column})'
-        found = self.known[index] = self.cut(self.full(index))
-        return found
+            byte = data[at]
+            column = byte >> 1 if byte & 1 else number_at(data, at)[0]
+            append(f"{head}{line}:{column})")
+        return texts
 
     def cut(self, text: str) -> str:
         """The text as it is stored."""
@@ -70,17 +88,12 @@ class LocationReader:
             text = name
         return text if self.full_paths else _QUOTED.sub(_last_component, text)
 
-    def file(self, index: int) -> str | None:
-        """A file's name ready to be quoted, or None if it needs MLIR's escapes."""
+    def file(self, index: int) -> str:
+        """What a location in a file begins with, up to its line."""
         raw = self.bytecode.attribute(index)
         assert isinstance(raw, bytes)
-        if not self.full_paths:
-            raw = re.split(rb"[/\\]", raw)[-1] or raw
-        quoted = quote(raw)
-        plain = quoted[1:-1]
-        # A name that looks like a location is more than a name.
-        self.files[index] = None if "\\" in quoted or plain.startswith("loc(") else plain
-        return self.files[index]
+        found = self.files[index] = f"loc({quote(raw if self.full_paths else _basename(raw))}:"
+        return found
 
     def full(self, index: int) -> str:
         """The text as MLIR prints it, with the folders of files."""
@@ -156,5 +169,8 @@ def _range(numbers: list[int]) -> str:
 def _last_component(match: re.Match[str]) -> str:
     if match[2] is None:
         return match[0]
-    name = unescape(match[1])
-    return quote(re.split(rb"[/\\]", name)[-1] or name) + match[2]
+    return quote(_basename(unescape(match[1]))) + match[2]
+
+
+def _basename(name: bytes) -> bytes:
+    return re.split(rb"[/\\]", name)[-1] or name
