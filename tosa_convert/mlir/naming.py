@@ -17,6 +17,10 @@ from tosa_convert.mlir.quoting import STRING, unquote
 _FILE: Final = re.compile(rf"loc\(({STRING}):(\d+):")
 
 
+#: What the name of a result that has no other begins with; a number follows.
+RESULT: Final = "layer_"
+
+
 class Namer:
     """The counters of one graph."""
 
@@ -40,7 +44,7 @@ class Namer:
     def result(self) -> str:
         """The name of the next result that is not returned; call `count` for the others."""
         self.results += 1
-        return f"layer_{self.results - 1}"
+        return f"{RESULT}{self.results - 1}"
 
     def count(self) -> None:
         """Count a result that has another name."""

@@ -166,12 +166,7 @@ class _CApi:
 
     def write(self, operation: Any, collector: _Collector) -> None:
         def piece(text: Any, _: object) -> None:
-            address, size = text.data, text.length
-            collector.take(
-                size,
-                lambda: ctypes.string_at(address, size),
-                lambda: _view(address, size, operation),
-            )
+            collector.take(text.length, lambda: _copy(text), lambda: _view(text, operation))
 
         capsule = operation._CAPIPtr
         handle = _Handle(_get_pointer(capsule, _get_name(capsule)))
@@ -188,7 +183,11 @@ def _c_api(bindings: Bindings) -> _CApi | None:
     return None
 
 
-def _view(address: int, length: int, owner: object) -> memoryview:
-    array = (ctypes.c_ubyte * length).from_address(address)
-    array._owner = owner  # type: ignore[attr-defined]
+def _copy(text: Any) -> bytes:
+    return ctypes.string_at(text.data, text.length)
+
+
+def _view(text: Any, owner: object) -> memoryview:
+    array = (ctypes.c_ubyte * text.length).from_address(text.data)
+    array._owner = owner
     return memoryview(array).cast("B")

@@ -47,6 +47,8 @@ class ConstantReader:
         self.say = say
         self.users = users
         self.pad_resources = pad_resources
+        #: Data by the numbers of dictionary and type; programs repeat shapes and zero points.
+        self.known: dict[tuple[int, int], Constant | None] = {}
 
     def fill(
         self,
@@ -56,21 +58,29 @@ class ConstantReader:
         shapes: dict[str, Shape],
     ) -> None:
         """Attach the data of a constant to the value it produces."""
-        label = self.bytecode.names[operation.name]
         name = operator.outputs[0]
-        attribute = "value" if label == ARITH_CONSTANT else "values"
         # By the operation's own type: a name that stands twice may be another value's.
         kind = self.types(operation.types[0])
         if kind.problem:
             return
+        key = (operation.attributes, operation.types[0])
+        if key in self.known:
+            (shapes if kind.dtype is None else tensors)[name].data = self.known[key]
+            return
+        label = self.bytecode.names[operation.name]
+        attribute = "value" if label == ARITH_CONSTANT else "values"
         value = self.bytecode.attribute(self.bytecode.dictionary(operation.attributes)[attribute])
         if kind.dtype is None:
             try:
                 shapes[name].data = constants.read(value, INT64, shapes[name].rank)
             except constants.Unreadable as problem:
                 self.say(operation, "constant-form", f"'{label}': {problem}")
+            else:
+                self.known[key] = shapes[name].data
         elif kind.scale is None:
-            tensors[name].data = self.constant(operation, attribute, value, kind)
+            data = tensors[name].data = self.constant(operation, attribute, value, kind)
+            if data is not None and not kind.narrowed:
+                self.known[key] = data
         else:
             self.block_scaled(operation, attribute, value, tensors[name])
 

@@ -39,7 +39,7 @@ from tosa_convert.mlir.bytecode.decode import Bytecode, Dense, Operation, TypeRe
 from tosa_convert.mlir.bytecode.spell import spell
 from tosa_convert.mlir.diagnostics import plain_location
 from tosa_convert.mlir.kept import NAME_ATTRIBUTE, REGIONS_ATTRIBUTE
-from tosa_convert.mlir.naming import Namer, unused
+from tosa_convert.mlir.naming import RESULT, Namer, unused
 from tosa_convert.mlir.reading.attributes import AttributeReader, BadAttribute
 from tosa_convert.mlir.reading.filling import ARITH_CONSTANT, ConstantReader
 from tosa_convert.mlir.reading.locations import LocationReader
@@ -290,7 +290,8 @@ class FunctionReader:
         # tosa-opt's order: variables, the last declared first, then everything by name.
         variables = {tensor.name for tensor in self.variables.values()}
         ordered = sorted(variables, key=lambda name: -int(name.partition("_")[2]))
-        ordered += sorted(tensors.keys() - variables)
+        # In the order in which they were numbered, because that has long runs that are sorted.
+        ordered += sorted([name for name in tensors if name not in variables])
         block.tensors = {name: tensors[name] for name in ordered}
         block.shapes = {name: scope.shapes[name] for name in sorted(scope.shapes)}
 
@@ -350,7 +351,9 @@ class FunctionReader:
             scope.taken,
         )
         known, known_types, narrowing = self.known, types.known, bool(self.narrowing)
-        append, next_name = block.operators.append, self.namer.result
+        append, count = block.operators.append, self.namer.results
+        # Whether a name that is generated here might be another value's already.
+        may_clash = any(name.startswith(RESULT) for name in taken)
 
         def given_to(place: int, index: int) -> str | None:
             names = given.get(place, ())
@@ -372,17 +375,20 @@ class FunctionReader:
                 inputs = self.inputs(Operation(*fields))
             outputs: tuple[str, ...] = ()
             for kind_number in kinds:
-                output = next_name()
+                output = f"{RESULT}{count}"
+                count += 1
                 if number in returned:
                     output = returned[number]
                 elif given and (claimed := given_to(place, len(outputs))) is not None:
                     output = self.claim(claimed, f"the result of '{spec.mlir}'")
-                elif output in taken:
+                elif may_clash and output in taken:
                     output = unused(output, taken)
                     taken.add(output)
                 values[number] = output
                 number += 1
-                kind = known_types.get(kind_number) or types(kind_number)
+                kind = (
+                    known_types[kind_number] if kind_number in known_types else types(kind_number)
+                )
                 if kind.is_plain:
                     tensors[output] = Tensor(output, kind.dtype, kind.shape)  # type: ignore[arg-type]
                 else:
@@ -398,6 +404,7 @@ class FunctionReader:
                 else:
                     self.operator(operator, Operation(*fields))
             append(operator)
+        self.namer.results = count
 
     def inputs(self, operation: Operation) -> tuple[str, ...]:
         """An operation's inputs where one of them is of no value that is visible in the file."""
@@ -525,6 +532,7 @@ class FunctionReader:
                 self.say(operation, "malformed-operator", f"'{label}' has no attribute {row.name}")
         if spec is CONST or spec is CONST_SHAPE:
             self.constants.fill(operator, operation, self.scope.tensors, self.scope.shapes)
+            found += 1
         elif spec.regions:
             self.control_flow(operator, operation)
         elif spec is VARIABLE_READ or spec is VARIABLE_WRITE:
