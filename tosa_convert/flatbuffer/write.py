@@ -321,8 +321,7 @@ class _Writer:
         self.tensors(members, list(block.tensors.values()))
         members = self.new_objects(len(block.shapes))
         self.vector_of(shapes, None, members)
-        for member, shape in zip(members, block.shapes.values(), strict=True):
-            self.shape(member, shape)
+        self.shapes(members, list(block.shapes.values()))
 
     def operators(self, members: range, operators: list[Operator]) -> None:
         """The operators' tables, then the lists of names of them all."""
@@ -448,17 +447,23 @@ class _Writer:
             if tensor.scale is not None:
                 self.tails.append((start + offsets["scale_offset"], _stored(scales)))
 
-    def shape(self, which: int, shape: Shape) -> None:
-        scalars = {"rank": shape.rank} if shape.rank else {}
-        # Sizes are part of the program, not weights: they stay inside in every form.
-        self.objects[which] = self.table(
-            "TosaShape",
-            scalars,
-            {
-                "name": (self.strings, self.strings(shape.name)),
-                "data": (None, self.data_object(shape.data)),
-            },
-        )
+    def shapes(self, members: range, shapes: list[Shape]) -> None:
+        """Shapes, those of rank 0 last: readers take that for an absent rank, so it is not stored."""
+        places = [*zip(members, shapes, strict=True)]
+        for has_rank in (True, False):
+            chosen = [pair for pair in places if bool(pair[1].rank) is has_rank]
+            if not chosen:
+                continue
+            # Sizes are part of the program, not weights: they stay inside in every form.
+            columns: dict[str, Any] = {
+                "name": (self.strings, self.strings.all([shape.name for _, shape in chosen])),
+                "data": (None, [self.data_object(shape.data) for _, shape in chosen]),
+            }
+            if has_rank:
+                columns["rank"] = [shape.rank for _, shape in chosen]
+            starts = self.rows(TABLES["TosaShape"].shape((*columns,)), columns)
+            for (which, _), start in zip(chosen, starts.tolist(), strict=True):
+                self.objects[which] = start
 
     def data_object(self, data: Constant | None) -> int:
         data = _stored(data)

@@ -155,7 +155,7 @@ class _Verifier:
                         f'output "{name}" is in neither the tensors nor the shapes of the block',
                     )
                 defined.add(name)
-            if not self.is_plain(operator, tensors):
+            if not self.is_plain(operator, tensors, shapes):
                 self.arity(where, index, operator, block)
             if spec.attributes or operator.attributes:
                 self.attributes(where, region, index, operator, block)
@@ -179,14 +179,18 @@ class _Verifier:
         return tensor is not None and tensor.variable and operator.spec.encoded_as == IDENTITY.name
 
     @staticmethod
-    def is_plain(operator: Operator, tensors: dict[str, Tensor]) -> bool:
-        """Whether the operands and results are as many tensors as its row has, the common case."""
-        spec = operator.spec
-        if spec.code in _ONLY_TENSORS:
-            if len(operator.inputs) == len(spec.operands):
-                if len(operator.outputs) == len(spec.results):
-                    return all(map(tensors.__contains__, operator.inputs + operator.outputs))
-        return False
+    def is_plain(operator: Operator, tensors: dict[str, Tensor], shapes: dict[str, Shape]) -> bool:
+        """Whether the operands and results are just what its row has, the common case."""
+        spec, names = operator.spec, operator.inputs + operator.outputs
+        kinds = _KINDS.get(spec.code)
+        if kinds is None or len(operator.inputs) != len(spec.operands) or len(kinds) != len(names):
+            return False
+        if True not in kinds:
+            return all(map(tensors.__contains__, names))
+        for is_shape, name in zip(kinds, names, strict=True):
+            if name not in (shapes if is_shape else tensors):
+                return False
+        return True
 
     def undefined(
         self, where: str, index: int, operator: Operator, name: str, block: Block
@@ -436,12 +440,12 @@ class _Verifier:
             )
 
 
-_ONLY_TENSORS: Final = frozenset(
-    spec.code
+#: Operators that always have as many operands and results: which of them are shapes, by code.
+_KINDS: Final = {
+    spec.code: tuple(row.is_shape for row in spec.operands + spec.results)
     for spec in OPERATORS
-    if spec is not VARIABLE
-    and not any(row.is_shape or row.arity for row in spec.operands + spec.results)
-)
+    if spec is not VARIABLE and not any(row.arity for row in spec.operands + spec.results)
+}
 
 
 def attribute_problem(row: Attribute, value: object) -> str:

@@ -501,7 +501,11 @@ class FunctionReader:
 
     def operator(self, operator: Operator, operation: Operation) -> None:
         """Everything of an operator that most operators do not have."""
-        spec, label = operator.spec, self.name(operation)
+        spec, scope = operator.spec, self.scope
+        is_constant = spec is CONST or spec is CONST_SHAPE
+        if is_constant and self.constants.again(operator, operation, scope.tensors, scope.shapes):
+            return
+        label = self.name(operation)
         attributes = self.bytecode.dictionary(operation.attributes)
         before, found = len(self.findings), 0
         for row in spec.attributes:
@@ -530,8 +534,8 @@ class FunctionReader:
                 operator.attributes[row.name] = row.default
             else:
                 self.say(operation, "malformed-operator", f"'{label}' has no attribute {row.name}")
-        if spec is CONST or spec is CONST_SHAPE:
-            self.constants.fill(operator, operation, self.scope.tensors, self.scope.shapes)
+        if is_constant:
+            self.constants.fill(operator, operation, scope.tensors, scope.shapes)
             found += 1
         elif spec.regions:
             self.control_flow(operator, operation)
