@@ -20,6 +20,7 @@ from tosa_convert.version import __version__
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph, SoftwareVersion
+    from tosa_convert.mlir.bytecode.apart import Apart
 
 Names = Literal["retain", "generate"]
 #: "1.0" or "1.1" as asked for, or "" for the one the input has or needs.
@@ -140,7 +141,7 @@ def load(
 
         if context is None:
             context = default_bindings(bindings).new_context()
-        module = parse(bindings_of(context), context, data, where)
+        module, apart = parse(bindings_of(context), context, data, where)
         return read_module(
             module,
             func=func,
@@ -149,6 +150,7 @@ def load(
             narrow=narrow,
             input_shapes=input_shapes,
             verified=True,
+            apart=apart,
         )
 
 
@@ -228,10 +230,12 @@ def read_module(
     narrow: Collection[str] = (),
     input_shapes: Mapping[str, tuple[int, ...]] | None = None,
     verified: bool = False,
+    apart: Apart | None = None,
 ) -> Graph:
     """The graph of a function of an MLIR module; see `export_tosa_func_to_flatbuffer`.
 
     verified: the module comes straight from MLIR's parser, which runs MLIR's verifier.
+    apart: weights that MLIR did not get to read.
     """
     from tosa_convert.mlir.read import read
 
@@ -248,6 +252,7 @@ def read_module(
             full_paths=full_paths,
             narrow=narrow,
             verified=verified,
+            weights=apart or {},
         )
     if input_shapes:
         from tosa_convert.graph.settle import report_dynamic, settle_reshapes

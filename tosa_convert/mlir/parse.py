@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 from tosa_convert.errors import fail
@@ -11,6 +12,7 @@ from tosa_convert.files import Sink
 from tosa_convert.mlir import text
 from tosa_convert.mlir.bindings import Bindings
 from tosa_convert.mlir.bytecode import envelope
+from tosa_convert.mlir.bytecode.apart import NOTHING, Apart, apart
 from tosa_convert.mlir.bytecode.format import MAGIC
 from tosa_convert.mlir.diagnostics import diagnostics, form_of, refused_by_bindings
 
@@ -19,24 +21,29 @@ _HEAD: Final = 1 << 16
 
 
 @refused_by_bindings()
-def parse(bindings: Bindings, context: Any, data: memoryview, path: str = "") -> Any:
-    """The module in `data`; where it is a file's content, MLIR maps the file at `path` itself.
+def parse(bindings: Bindings, context: Any, data: memoryview, path: str = "") -> tuple[Any, Apart]:
+    """The module in `data`, and the weights of it that MLIR does not get to see.
 
+    Where it is a file's content and keeps its weights, MLIR maps the file at `path` itself.
     Raises TosaConvertError("malformed-mlir") with MLIR's diagnostics as findings. Damaged bytecode that
     passes our own look at its structure may still crash MLIR's parser, and this process.
     """
     module = bindings.ir.Module
     binary = bytes(data[: len(MAGIC)]) == MAGIC
     if binary:
-        envelope.check(data, path)
+        taken = apart(data, envelope.check(data, path))
+        if taken is not None:
+            with suppress(bindings.ir.MLIRError):
+                return module.parse(taken[0], context), taken[1]
+            # MLIR shall say what is wrong with the file itself.
     else:
         text.check(data, path)
     try:
         # parseFile leaves bytecode mapped, so that resources are not copied.
         if path and os.path.isfile(path):
-            return module.parseFile(path, context)
+            return module.parseFile(path, context), NOTHING
         raw = bytes(data)
-        return module.parse(raw if binary else raw.decode(), context)
+        return module.parse(raw if binary else raw.decode(), context), NOTHING
     except UnicodeDecodeError as error:
         where = f"{path}: byte {error.start}" if path else f"byte {error.start}"
         raise fail("malformed-mlir", where, "the text is not UTF-8") from None

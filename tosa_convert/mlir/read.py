@@ -11,6 +11,7 @@ from tosa_convert.errors import TosaConvertError, refuse_unknown
 from tosa_convert.graph.model import Graph, Version
 from tosa_convert.graph.versions import BY_NAME, lowest_version, spelled
 from tosa_convert.mlir.bindings import bindings_of
+from tosa_convert.mlir.bytecode.apart import NOTHING, Apart
 from tosa_convert.mlir.diagnostics import diagnostics, refused_by_bindings
 from tosa_convert.mlir.kept import VERSION_ATTRIBUTE
 from tosa_convert.mlir.reading.function import FunctionReader, Names
@@ -32,6 +33,7 @@ def read(
     full_paths: bool = False,
     narrow: Collection[str] = (),
     verified: bool = False,
+    weights: Apart = NOTHING,
 ) -> Graph:
     """The graph of one function of a module.
 
@@ -42,6 +44,7 @@ def read(
     narrow: element types to convert: "i64" to i32 and "f64" to f32. Every tensor it touches is
         logged; a value that does not fit is a finding.
     verified: MLIR's verifier has passed the module already, as it does at the end of parsing.
+    weights: what `parse` took out of the file that the module comes from.
 
     The graph's version is the one the module asks for (tosa.target_env), else the lowest that
     expresses it. Its constants are views of memory that the module's context owns.
@@ -58,7 +61,7 @@ def read(
     functions, variables, findings = select(bindings, operation, func)
     graph = None
     for function in functions:
-        reader = FunctionReader(bindings, function, names, full_paths, Narrowing(narrow))
+        reader = FunctionReader(bindings, function, names, full_paths, Narrowing(narrow), weights)
         try:
             graph = reader.graph(variables)
         except TosaConvertError as error:

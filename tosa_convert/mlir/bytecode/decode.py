@@ -13,6 +13,7 @@ import numpy as np
 
 from tosa_convert.mlir.bindings import Bindings
 from tosa_convert.mlir.bytecode import format as code
+from tosa_convert.mlir.bytecode.apart import NOTHING, Apart
 from tosa_convert.mlir.bytecode.capture import Section, capture
 from tosa_convert.mlir.bytecode.format import number_at, signed
 
@@ -157,10 +158,14 @@ _SIGNS: Final = ("i", "si", "ui")
 
 
 class Bytecode:
-    """The bytecode of one operation; attributes and types are decoded when they are asked for."""
+    """The bytecode of one operation; attributes and types are decoded when they are asked for.
 
-    def __init__(self, bindings: Bindings, operation: Any) -> None:
+    weights: what was taken out of the file before MLIR read it.
+    """
+
+    def __init__(self, bindings: Bindings, operation: Any, weights: Apart = NOTHING) -> None:
         self.bindings = bindings
+        self.weights = weights
         self.sections = capture(bindings, operation)
         self.strings = _strings(self.sections[code.STRINGS].bytes)
         self.dialects: list[str] = []
@@ -175,7 +180,7 @@ class Bytecode:
         self._attributes: dict[int, Attribute] = {}
         #: What MLIR said of attributes and types, by their numbers.
         self.spelled: dict[tuple[int, int], str] = {}
-        self._resources: list[memoryview | None] | None = None
+        self._resources: list[tuple[str, memoryview | None]] | None = None
         self.root = Operation(*_operations(self.sections[code.IR].bytes))
 
     # -- tables -------------------------------------------------------------------------------
@@ -293,7 +298,13 @@ class Bytecode:
             )
         if kind == code.DENSE_RESOURCE:
             handle, at = number_at(data, at)
-            return Resource(self.type(first), self._resource(handle))
+            label, blob = self._resource(handle)
+            taken = self.weights.get(label)
+            if taken is None:
+                return Resource(self.type(first), blob)
+            if taken.is_dense:
+                return Dense(self.type(first), taken.data)
+            return Resource(self.type(first), taken.data)
         if kind == code.STRING_WITH_TYPE:
             return self.strings[first]
         return _UNREAD
@@ -328,18 +339,18 @@ class Bytecode:
                 bits |= (signed(word) & (1 << 64) - 1) << 64 * place
         return Number(kind, bits & (1 << width) - 1, is_float)
 
-    def _resource(self, handle: int) -> memoryview | None:
+    def _resource(self, handle: int) -> tuple[str, memoryview | None]:
         if self._resources is None:
             self._resources = self._read_resources()
         return self._resources[handle]
 
-    def _read_resources(self) -> list[memoryview | None]:
-        """The data of all resources of dialects, in the order of their numbers."""
+    def _read_resources(self) -> list[tuple[str, memoryview | None]]:
+        """The names and data of all resources of dialects, in the order of their numbers."""
         if code.RESOURCE_OFFSETS not in self.sections:
             return []
         offsets = self.sections[code.RESOURCE_OFFSETS].bytes
         section = self.sections.get(code.RESOURCES, Section())
-        found: list[memoryview | None] = []
+        found: list[tuple[str, memoryview | None]] = []
         # Resources of tools other than dialects come first. Each group: whose, and its entries.
         external, at = number_at(offsets, 0)
         place = 0
@@ -348,14 +359,14 @@ class Bytecode:
             _, at = number_at(offsets, at)
             count, at = number_at(offsets, at)
             for _ in range(count):
-                _, at = number_at(offsets, at)
+                name, at = number_at(offsets, at)
                 size, at = number_at(offsets, at)
                 is_data = not offsets[at]
                 at += 1
                 entry, left_out = _entry(section, place, size) if is_data else (None, 0)
                 place += size - left_out
                 if group >= external:
-                    found.append(entry)
+                    found.append((self.strings[name].decode("utf-8", "replace"), entry))
             group += 1
         return found
 

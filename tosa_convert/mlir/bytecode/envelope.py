@@ -42,13 +42,15 @@ _COUNTS_OPERATORS: Final = 4
 _HINT: Final = "the file is damaged or was cut off; write it again"
 
 
-def check(data: memoryview, where: str = "") -> None:
+def check(data: memoryview, where: str = "") -> dict[int, tuple[int, int]]:
     """Refuse bytecode whose sections, strings or counts do not fit into the file.
+
+    Returns where each section begins and ends, in the order of the file.
 
     Costs time in proportion to the number of sections, strings, dialects, attributes and types.
     Raises TosaConvertError("malformed-mlir") with the byte at which it does not fit.
     """
-    _Envelope(data, where).check()
+    return _Envelope(data, where).check()
 
 
 class _Envelope:
@@ -61,7 +63,7 @@ class _Envelope:
         #: Where the section ends that is read.
         self.end = len(data)
 
-    def check(self) -> None:
+    def check(self) -> dict[int, tuple[int, int]]:
         version = self.number("the version")
         producer = bytes(self.data[self.at : self.at + 4096]).find(b"\0")
         if producer < 0:
@@ -89,6 +91,7 @@ class _Envelope:
             self.enter(sections[_PROPERTIES])
             if self.at < self.end:
                 self.count("properties")
+        return sections
 
     def refuse(self, message: str, place: int | None = None) -> NoReturn:
         raise self.refusal(message, self.at if place is None else place)

@@ -35,6 +35,7 @@ from tosa_convert.graph.verify import attribute_problem
 from tosa_convert.graph.versions import V1_1_DRAFT
 from tosa_convert.mlir.bindings import Bindings
 from tosa_convert.mlir.bytecode import decode
+from tosa_convert.mlir.bytecode.apart import NOTHING, Apart
 from tosa_convert.mlir.bytecode.decode import Bytecode, Dense, Operation, TypeReference
 from tosa_convert.mlir.bytecode.spell import spell
 from tosa_convert.mlir.diagnostics import plain_location
@@ -121,10 +122,12 @@ class FunctionReader:
         names: Names,
         full_paths: bool,
         narrowing: Narrowing,
+        weights: Apart = NOTHING,
     ) -> None:
         self.bindings = bindings
         self.function = function
-        self.bytecode = Bytecode(bindings, function)
+        self.weights = weights
+        self.bytecode = Bytecode(bindings, function, weights)
         self.retain = names == "retain"
         self.narrowing = narrowing
         self.types = TypeReader(self.bytecode, narrowing)
@@ -197,7 +200,7 @@ class FunctionReader:
 
     def declare(self, operation: Any) -> None:
         """A tosa.variable, which stands outside of the function."""
-        bytecode = Bytecode(self.bindings, operation)
+        bytecode = Bytecode(self.bindings, operation, self.weights)
         root = bytecode.root
         attributes = bytecode.dictionary(root.attributes)
         label = symbol(operation)
