@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -12,8 +13,8 @@ from unit.test_verify import zoo
 
 import tosa_convert as tc
 from tosa_convert import api
-from tosa_convert.mlir import envelope
 from tosa_convert.mlir.bindings import Bindings
+from tosa_convert.mlir.bytecode import apart, envelope
 
 #: Versions of the format that writers can be asked for.
 VERSIONS = range(7)
@@ -123,3 +124,29 @@ def test_a_sound_program_is_read_as_before(bindings: Bindings) -> None:
     sink = io.BytesIO()
     render(sink)
     assert tc.load(sink.getvalue(), bindings=bindings.package).main.operators
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_damaged_file_is_taken_apart_or_left_whole(
+    bindings: Bindings, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    monkeypatch.setattr(apart, "LITTLE", 1)
+    monkeypatch.setattr(apart, "SMALL", 8)
+    data = bytecode(bindings, version)
+    random = Random(version)
+    outcomes = {"refused": 0, "whole": 0, "apart": 0}
+    for _ in range(600):
+        damaged = bytearray(data)
+        for _ in range(random.randrange(3)):
+            damaged[random.randrange(8, len(damaged))] = random.choice(
+                (0, 1, 2, 0xFF, random.randrange(256))
+            )
+        view = memoryview(bytes(damaged))
+        try:
+            found = apart.apart(view, envelope.check(view))
+        except tc.TosaConvertError:
+            outcomes["refused"] += 1
+        else:
+            outcomes["whole" if found is None else "apart"] += 1
+    assert outcomes["refused"]
+    assert outcomes["apart" if version else "whole"]

@@ -73,6 +73,9 @@ class _Apart:
 
     def module(self) -> bytes:
         """The module without its weights."""
+        if not self.number(len(code.MAGIC))[0]:
+            # The first version tells of dialects in another way.
+            raise _Unusual
         strings, start = self.number(self.sections[code.STRINGS][0])
         builtin = self.builtin(strings, start)
         entries = self.entries(strings)
@@ -146,16 +149,16 @@ class _Apart:
         texts = b"".join(name + b"\0" for name in self.names)
         return spelled(count + len(self.names)) + lengths + bytes(self.data[at:end]) + texts
 
-    def entries(self, strings: int) -> bytes:
+    def entries(self, strings: int) -> bytearray:
         """The offsets of resources, all of which are declared and have no data."""
         if code.RESOURCE_OFFSETS not in self.sections:
-            return spelled(0)
+            return bytearray(spelled(0))
         at, end = self.sections[code.RESOURCE_OFFSETS]
         place, stop = self.sections.get(code.RESOURCES, (0, 0))
         external, at = self.number(at)
         if external:
             raise _Unusual
-        out = spelled(0)
+        out = bytearray(spelled(0))
         while at < end:
             dialect, at = self.number(at)
             count, at = self.number(at)
