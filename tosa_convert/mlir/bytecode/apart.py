@@ -87,7 +87,7 @@ class _Apart:
                 entries += spelled(strings + number) + spelled(0) + bytes([_BYTES])
         if not self.constants:
             raise _Unusual
-        contents = {
+        contents: dict[int, bytes | bytearray] = {
             code.STRINGS: self.strings(strings, start),
             code.OFFSETS: offsets,
             code.ATTRIBUTES_AND_TYPES: attributes,
@@ -96,7 +96,7 @@ class _Apart:
         }
         first = min(start for start, _ in self.sections.values())
         head = self.before(first)
-        pieces = [bytes(self.data[:head])]
+        pieces: list[bytes | bytearray] = [bytes(self.data[:head])]
         for kind in {**self.sections, **contents}:
             raw = contents.get(kind)
             if raw is None:
