@@ -133,13 +133,13 @@ class _Verifier:
                 self.say("undefined-name", where, f'block input "{name}" is not in its tensors')
         defined.update(block.inputs)
         tensors, shapes = block.tensors, block.shapes
+        only_tensors = shapes.keys().isdisjoint
         for index, operator in enumerate(block.operators):
-            spec = operator.spec
-            if not defined.issuperset(operator.inputs):
-                for name in operator.inputs:
+            spec, inputs, outputs = operator.spec, operator.inputs, operator.outputs
+            if not defined.issuperset(inputs):
+                for name in inputs:
                     if name not in defined:
                         self.undefined(where, index, operator, name, block)
-            outputs = operator.outputs
             for name in outputs:
                 if name in defined and not self.is_variable_target(block, operator, name):
                     self.say(
@@ -155,8 +155,18 @@ class _Verifier:
                         f'output "{name}" is in neither the tensors nor the shapes of the block',
                     )
                 defined.add(name)
-            if not self.is_plain(operator, tensors, shapes):
+            # Most operators have just what their row has.
+            count, results, kinds = _FIXED.get(spec.code, _NEVER)
+            if len(inputs) != count or len(outputs) != results:
                 self.arity(where, index, operator, block)
+            elif kinds is None:
+                if not (only_tensors(inputs) and only_tensors(outputs)):
+                    self.arity(where, index, operator, block)
+            else:
+                for is_shape, name in zip(kinds, inputs + outputs, strict=True):
+                    if (name in shapes) is not is_shape:
+                        self.arity(where, index, operator, block)
+                        break
             if spec.attributes or operator.attributes:
                 self.attributes(where, region, index, operator, block)
             if spec is CONST or spec is CONST_SHAPE:
@@ -177,20 +187,6 @@ class _Verifier:
         """Whether the operator writes a variable, which may be written any number of times."""
         tensor = block.tensors.get(name)
         return tensor is not None and tensor.variable and operator.spec.encoded_as == IDENTITY.name
-
-    @staticmethod
-    def is_plain(operator: Operator, tensors: dict[str, Tensor], shapes: dict[str, Shape]) -> bool:
-        """Whether the operands and results are just what its row has, the common case."""
-        spec, names = operator.spec, operator.inputs + operator.outputs
-        kinds = _KINDS.get(spec.code)
-        if kinds is None or len(operator.inputs) != len(spec.operands) or len(kinds) != len(names):
-            return False
-        if True not in kinds:
-            return all(map(tensors.__contains__, names))
-        for is_shape, name in zip(kinds, names, strict=True):
-            if name not in (shapes if is_shape else tensors):
-                return False
-        return True
 
     def undefined(
         self, where: str, index: int, operator: Operator, name: str, block: Block
@@ -440,12 +436,20 @@ class _Verifier:
             )
 
 
-#: Operators that always have as many operands and results: which of them are shapes, by code.
-_KINDS: Final = {
-    spec.code: tuple(row.is_shape for row in spec.operands + spec.results)
+#: Operators that always have as many operands and results: how many, by code, and which of them all
+#: are shapes if any are.
+_FIXED: Final = {
+    spec.code: (
+        len(spec.operands),
+        len(spec.results),
+        tuple(row.is_shape for row in rows) if any(row.is_shape for row in rows) else None,
+    )
     for spec in OPERATORS
-    if spec is not VARIABLE and not any(row.arity for row in spec.operands + spec.results)
+    if spec is not VARIABLE
+    for rows in [spec.operands + spec.results]
+    if not any(row.arity for row in rows)
 }
+_NEVER: Final = (-1, -1, None)
 
 
 def attribute_problem(row: Attribute, value: object) -> str:

@@ -81,13 +81,14 @@ class _Collector:
             return
         self.left -= size
         # What MLIR writes itself and the data of constants take turns, and a size is before the data.
-        is_data = self.after_run and self.kind in _WITH_DATA and self.announced(size)
-        self.after_run = not is_data
-        if is_data and size > COPIED_BYTES:
+        is_data = self.after_run and self.kind in _WITH_DATA
+        if is_data and size > COPIED_BYTES and self.announced(size):
             self.data[self.length] = view()
         else:
+            is_data = is_data and size <= COPIED_BYTES
             self.runs.append(copy())
             self.length += size
+        self.after_run = not is_data
         if not self.left:
             self.sections[self.kind] = Section(b"".join(self.runs), self.data)
 
