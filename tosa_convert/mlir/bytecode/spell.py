@@ -20,8 +20,6 @@ MOST: Final = 64
 _LARGE: Final = 1 << 12
 
 _KEY: Final = b"x.x"
-_BEFORE: Final = "module attributes {x.x = "
-_BEHIND: Final = "} {\n}"
 
 
 def spell(bytecode: Bytecode, *, attribute: int = -1, type_index: int = -1) -> str:
@@ -41,11 +39,10 @@ def _spell(bytecode: Bytecode, attribute: int, type_index: int) -> str:
     context.allow_unregistered_dialects = True
     try:
         module = ir.Module.parse(_module(bytecode, attribute, type_index), context)
-        text = str(module.operation.get_asm(large_elements_limit=16))
-    except (ir.MLIRError, RuntimeError, UnicodeDecodeError):
+        return str(module.operation.attributes[_KEY.decode()])
+    except (ir.MLIRError, RuntimeError, TypeError, UnicodeDecodeError):
+        # Not even MLIR or its bindings have words for it: text that is not UTF-8, a location.
         return "..."
-    start, end = text.find(_BEFORE), text.rfind(_BEHIND)
-    return text[start + len(_BEFORE) : end] if 0 <= start < end else "..."
 
 
 def _module(bytecode: Bytecode, attribute: int, type_index: int) -> bytes:

@@ -1,0 +1,245 @@
+"""Bytecode that MLIR has just written: what it says is what the module says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.mlir.bindings import Bindings
+from tosa_convert.mlir.bytecode import capture, spell
+from tosa_convert.mlir.bytecode.decode import (
+    Bytecode,
+    Number,
+    Operation,
+    TensorType,
+    TypeReference,
+    width_of,
+)
+from tosa_convert.mlir.bytecode.format import number_at, signed, spelled
+from tosa_convert.mlir.read import read
+
+
+@given(st.integers(0, 2**64 - 1))
+def test_a_number_is_read_as_it_was_spelled(number: int) -> None:
+    raw = spelled(number)
+    assert number_at(raw, 0) == (number, len(raw))
+    assert number_at(b"\xff" + raw + b"\xff", 1) == (number, len(raw) + 1)
+
+
+def test_a_number_takes_as_few_bytes_as_it_can() -> None:
+    assert [len(spelled(1 << 7 * width)) for width in range(9)] == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+    assert spelled(0) == b"\x01"
+
+
+@given(st.integers(-(2**62), 2**62))
+def test_signed_numbers_are_zigzag(number: int) -> None:
+    assert signed(number << 1 if number >= 0 else (-number << 1) - 1) == number
+
+
+@pytest.mark.parametrize(
+    ("kind", "width"),
+    [("i1", 1), ("i48", 48), ("ui8", 8), ("index", 64), ("f32", 32), ("bf16", 16), ("f8E4M3FN", 8)],
+)
+def test_widths_of_numbers(kind: str, width: int) -> None:
+    assert width_of(kind) == width
+    assert not width_of(TensorType((1,), kind))
+    assert not width_of("!tosa.shape<1>")
+    assert not width_of("vector<4xf32>")
+
+
+def module(bindings: Bindings, text: str) -> Any:
+    context = bindings.ir.Context()
+    context.allow_unregistered_dialects = True
+    return bindings.ir.Module.parse(text, context).operation
+
+
+ATTRIBUTES = [
+    ("1 : i8", Number("i8", 1, False)),
+    ("-1 : i48", Number("i48", 2**48 - 1, False)),
+    ("true", Number("i1", 1, False)),
+    ("-5 : i64", Number("i64", 2**64 - 5, False)),
+    ("1.5 : f16", Number("f16", 0x3E00, True)),
+    ("0x7FC00001 : f32", Number("f32", 0x7FC00001, True)),
+    ("18446744073709551617 : i80", Number("i80", 2**64 + 1, False)),
+    ("-1 : i128", Number("i128", 2**128 - 1, False)),
+    ('"text"', b"text"),
+    ("unit", None),
+    ("f32", TypeReference("f32")),
+    ("tensor<?x2xi8>", TypeReference(TensorType((-1, 2), "i8"))),
+    ("tensor<*xbf16>", TypeReference(TensorType(None, "bf16"))),
+    ("#tosa.rounding_mode<SINGLE_ROUND>", "#tosa.rounding_mode<SINGLE_ROUND>"),
+    ("vector<4xf32>", TypeReference("vector<4xf32>")),
+    ("memref<2xf32>", TypeReference("memref<2xf32>")),
+    ("tuple<f32, i1>", TypeReference("tuple<f32, i1>")),
+    ("(f32) -> i1", TypeReference("(f32) -> i1")),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), ATTRIBUTES)
+def test_attributes(bindings: Bindings, text: str, expected: object) -> None:
+    bytecode = Bytecode(bindings, module(bindings, f"module attributes {{a.a = {text}}} {{}}"))
+    index = bytecode.dictionary(bytecode.root.attributes)["a.a"]
+    assert bytecode.attribute(index) == expected
+    assert bytecode.attribute(index) is bytecode.attribute(index)
+
+
+@pytest.mark.parametrize("number", [0, 1, 127, -128, 2**31 - 1, -(2**31), 63, 64, -65])
+def test_signed_integers(bindings: Bindings, number: int) -> None:
+    bytecode = Bytecode(
+        bindings, module(bindings, f"module attributes {{a.a = {number} : i32}} {{}}")
+    )
+    found = bytecode.attribute(bytecode.dictionary(bytecode.root.attributes)["a.a"])
+    assert isinstance(found, Number)
+    assert found.signed() == number
+
+
+SPELLED = [
+    "affine_map<(d0) -> (d0)>",
+    "@symbol",
+    "[1 : i32, 2]",
+    'dense<"0x12"> : tensor<2x!tosa.mxint8>',
+    "sparse<0, 1.000000e+00> : tensor<1xf32>",
+]
+
+
+@pytest.mark.parametrize("text", SPELLED)
+def test_mlir_spells_what_is_not_read(bindings: Bindings, text: str) -> None:
+    bytecode = Bytecode(bindings, module(bindings, f"module attributes {{a.a = {text}}} {{}}"))
+    index = bytecode.dictionary(bytecode.root.attributes)["a.a"]
+    assert spell.spell(bytecode, attribute=index) == text
+
+
+def test_only_so_many_are_spelled(bindings: Bindings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spell, "MOST", 1)
+    text = "module attributes {a.a = @one, a.b = @two} {}"
+    bytecode = Bytecode(bindings, module(bindings, text))
+    found = bytecode.dictionary(bytecode.root.attributes)
+    assert [spell.spell(bytecode, attribute=index) for index in found.values()] == ["@one", "..."]
+    assert spell.spell(bytecode, attribute=found["a.a"]) == "@one"
+
+
+NESTED = """
+module {
+  "a.outer"() ({
+  ^bb0(%x: i1, %y: i1):
+    %0:2 = "a.two"(%x, %y) : (i1, i1) -> (i1, i1)
+    "a.inner"(%0#1) ({
+    ^bb0(%z: i1):
+      %1 = "a.one"(%z, %y) : (i1, i1) -> i1
+      "a.deep"() ({ "a.use"(%1, %0#0) : (i1, i1) -> () }) : () -> ()
+    }, {
+      %1 = "a.one"(%x) : (i1) -> i1
+    }) : (i1) -> ()
+    "a.inner"() ({
+      %1 = "a.none"() : () -> i1
+      "a.use"(%1) : (i1) -> ()
+    }, {}) : () -> ()
+    "a.end"(%0#0) : (i1) -> ()
+  }) : () -> ()
+  "a.blocks"() ({
+    %0 = "a.none"() : () -> i1
+    "a.br"(%0)[^bb1] : (i1) -> ()
+  ^bb1(%1: i1):
+    "a.use"(%0, %1) : (i1, i1) -> ()
+  }) : () -> ()
+}
+"""
+
+
+def listing(bytecode: Bytecode) -> list[str]:
+    """Every operation with its depth, its operands and its first result."""
+    lines: list[str] = []
+
+    def visit(fields: Any, depth: int) -> None:
+        operation = Operation(*fields)
+        name = bytecode.names[operation.name]
+        lines.append(f"{depth} {name} {operation.operands} {operation.first}")
+        for region in operation.regions:
+            for block in region.blocks:
+                for inner in block.operations:
+                    visit(inner, depth + 1)
+
+    visit(bytecode.root, 0)
+    return lines
+
+
+def test_values_are_numbered_through_nested_regions(bindings: Bindings) -> None:
+    lines = listing(Bytecode(bindings, module(bindings, NESTED)))
+    assert lines == [
+        "0 builtin.module [] 0",
+        "1 a.outer [] 0",
+        "2 a.two [0, 1] 2",
+        "2 a.inner [3] 4",
+        "3 a.one [4, 1] 5",
+        "3 a.deep [] 6",
+        "4 a.use [5, 2] 6",
+        "3 a.one [0] 4",
+        "2 a.inner [] 4",
+        "3 a.none [] 0",
+        "3 a.use [0] 1",
+        "2 a.end [2] 4",
+        "1 a.blocks [] 0",
+        "2 a.none [] 0",
+        "2 a.br [0] 1",
+        "2 a.use [0, 1] 2",
+    ]
+
+
+def weights(elements: int) -> str:
+    data = "".join(f"{index % 251:02X}" for index in range(elements))
+    kind = f"tensor<{elements}xi8>"
+    return f"""
+module {{
+  func.func @main() -> ({kind}, {kind}, tensor<3xi8>) {{
+    %0 = "tosa.const"() {{values = dense<"0x{data}"> : {kind}}} : () -> {kind}
+    %1 = "tosa.const"() {{values = dense_resource<w> : {kind}}} : () -> {kind}
+    %2 = "tosa.const"() {{values = dense_resource<s> : tensor<3xi8>}} : () -> tensor<3xi8>
+    return %0, %1, %2 : {kind}, {kind}, tensor<3xi8>
+  }}
+}}
+{{-# dialect_resources: {{ builtin: {{ s: "0x40000000010203", w: "0x10000000{data}" }} }} #-}}
+"""
+
+
+@pytest.mark.parametrize("elements", [1, 4095, 4096, 4097, 100_003])
+@pytest.mark.parametrize("has_c_api", [True, False])
+def test_data_is_the_same_whether_it_is_copied_or_not(
+    bindings: Bindings, monkeypatch: pytest.MonkeyPatch, elements: int, has_c_api: bool
+) -> None:
+    if has_c_api:
+        assert capture._c_api(bindings) is not None
+    else:
+        monkeypatch.setattr(capture, "_c_api", lambda _: None)
+    operation = module(bindings, weights(elements))
+    found = [data for _, data in read(operation).constants()]
+    expected = bytes(index % 251 for index in range(elements))
+    assert [bytes(data.packed()) for data in found] == [expected, expected, b"\1\2\3"]
+    # Of what is large nothing is copied where MLIR's own memory can be seen.
+    kind = type(found[0].buffer.obj).__name__
+    assert kind.startswith("c_ubyte_Array" if has_c_api and elements > 4096 else "bytes")
+
+
+def test_a_value_from_outside_is_named_as_mlir_prints_it(bindings: Bindings) -> None:
+    text = """
+    func.func @main(%c: tensor<i1>, %x: tensor<2xf32>) -> tensor<2xf32> {
+      %0 = tosa.abs %x : (tensor<2xf32>) -> tensor<2xf32>
+      %1 = "tosa.cond_if"(%c) ({
+        %2 = tosa.add %0, %x : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+        tosa.yield %2 : tensor<2xf32>
+      }, {
+        tosa.yield %x : tensor<2xf32>
+      }) : (tensor<i1>) -> tensor<2xf32>
+      return %1 : tensor<2xf32>
+    }"""
+    with pytest.raises(TosaConvertError) as caught:
+        read(module(bindings, text))
+    said = [found.message for found in caught.value.findings]
+    assert said == [
+        "'tosa.add' uses %0 from outside its region",
+        "'tosa.add' uses %arg1 from outside its region",
+        "'tosa.yield' uses %arg1 from outside its region",
+    ]
