@@ -166,12 +166,22 @@ class _CApi:
         desire(self.config, VERSION)
 
     def write(self, operation: Any, collector: _Collector) -> None:
+        errors: list[BaseException] = []
+
         def piece(text: Any, _: object) -> None:
-            collector.take(text.length, lambda: _copy(text), lambda: _view(text, operation))
+            # What is raised here, an interrupt too, must not cross foreign code.
+            try:
+                collector.take(text.length, lambda: _copy(text), lambda: _view(text, operation))
+            except BaseException as error:
+                errors.append(error)
 
         capsule = operation._CAPIPtr
         handle = _Handle(_get_pointer(capsule, _get_name(capsule)))
-        self.write_bytecode(handle, self.config, _WRITE(piece), None)
+        result = self.write_bytecode(handle, self.config, _WRITE(piece), None)
+        if errors:
+            raise errors[0]
+        if not result.value:
+            raise RuntimeError("MLIR did not write its bytecode")
 
 
 @cache
