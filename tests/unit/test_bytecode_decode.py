@@ -14,12 +14,12 @@ from tosa_convert.mlir.bytecode import capture, spell
 from tosa_convert.mlir.bytecode.decode import (
     Bytecode,
     Number,
-    Operation,
     TensorType,
     TypeReference,
     width_of,
 )
 from tosa_convert.mlir.bytecode.format import number_at, signed, spelled
+from tosa_convert.mlir.bytecode.operations import Operation
 from tosa_convert.mlir.read import read
 
 

@@ -9,7 +9,8 @@ from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT64
 from tosa_convert.graph.model import Operator, Shape, Tensor
 from tosa_convert.graph.opset import CONST_SHAPE
-from tosa_convert.mlir.bytecode.decode import Attribute, Bytecode, Operation
+from tosa_convert.mlir.bytecode.decode import Attribute, Bytecode
+from tosa_convert.mlir.bytecode.operations import Operation
 from tosa_convert.mlir.reading import constants
 from tosa_convert.mlir.reading.narrowing import Narrowing
 from tosa_convert.mlir.reading.types import TypeReader, ValueType

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal
-
-import numpy as np
 
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.graph.model import (
-    DYNAMIC,
     Block,
     BlockScale,
     Graph,
@@ -24,7 +20,6 @@ from tosa_convert.graph.opset import (
     CONST,
     CONST_SHAPE,
     IDENTITY,
-    VARIABLE,
     VARIABLE_READ,
     VARIABLE_WRITE,
     AttributeValue,
@@ -34,9 +29,9 @@ from tosa_convert.graph.opset import (
 from tosa_convert.graph.verify import attribute_problem
 from tosa_convert.graph.versions import V1_1_DRAFT
 from tosa_convert.mlir.bindings import Bindings
-from tosa_convert.mlir.bytecode import decode
 from tosa_convert.mlir.bytecode.apart import NOTHING, Apart
-from tosa_convert.mlir.bytecode.decode import Bytecode, Dense, Operation, TypeReference
+from tosa_convert.mlir.bytecode.decode import Bytecode
+from tosa_convert.mlir.bytecode.operations import Fields, Operation
 from tosa_convert.mlir.bytecode.spell import spell
 from tosa_convert.mlir.diagnostics import plain_location
 from tosa_convert.mlir.kept import NAME_ATTRIBUTE, REGIONS_ATTRIBUTE
@@ -45,8 +40,10 @@ from tosa_convert.mlir.reading.attributes import AttributeReader, BadAttribute
 from tosa_convert.mlir.reading.filling import ARITH_CONSTANT, ConstantReader
 from tosa_convert.mlir.reading.locations import LocationReader
 from tosa_convert.mlir.reading.narrowing import WIDTH_MATTERS, Narrowing
+from tosa_convert.mlir.reading.scope import KeptRegion, Pending, Scope
 from tosa_convert.mlir.reading.select import signature_names, symbol
 from tosa_convert.mlir.reading.types import TypeReader, ValueType
+from tosa_convert.mlir.reading.variables import declare
 
 Names = Literal["retain", "generate"]
 
@@ -66,50 +63,6 @@ _OWN_ATTRIBUTES: Final = {
 _MEANINGFUL_WHEN_TRUE: Final = {("CAST", "input_unsigned")}
 
 log = logging.getLogger("tosa_convert")
-
-
-@dataclass(slots=True)
-class _Pending:
-    """A region whose name is known and whose block is still to be read."""
-
-    region: Region
-    body: decode.Block
-    owner: Operation
-    inputs: list[str | None] = field(default_factory=list)
-    outputs: list[str | None] = field(default_factory=list)
-    #: Whether it counts its values on from the function's.
-    in_function: bool = True
-
-
-@dataclass(slots=True)
-class _KeptRegion:
-    """Names that an import noted for a region; None where it noted none."""
-
-    name: str | None = None
-    block: str | None = None
-    inputs: list[str | None] = field(default_factory=list)
-    outputs: list[str | None] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _Scope:
-    """What is known of the block that is read.
-
-    values: names by the numbers of values; "" for those that are spoken for by a finding.
-    returned: names that the block's results get for being returned.
-    taken: names that must not be generated. claimed: names that the module gave.
-    """
-
-    owner: Operation
-    body: decode.Block
-    tensors: dict[str, Tensor]
-    taken: set[str]
-    in_function: bool
-    shapes: dict[str, Shape] = field(default_factory=dict)
-    values: dict[int, str] = field(default_factory=dict)
-    returned: dict[int, str] = field(default_factory=dict)
-    claimed: set[str] = field(default_factory=set)
-    pending: list[_Pending] = field(default_factory=list)
 
 
 class FunctionReader:
@@ -146,7 +99,7 @@ class FunctionReader:
         ]
         #: Attributes that were read, by the operation's name and the number of the dictionary.
         self.known: dict[tuple[int, int], dict[str, AttributeValue]] = {}
-        self.scope: _Scope
+        self.scope: Scope
         self.uses: dict[int, set[str]] | None = None
 
     def name(self, operation: Operation) -> str:
@@ -165,8 +118,17 @@ class FunctionReader:
 
     def graph(self, variables: list[Any]) -> Graph:
         """The graph. variables: the module's tosa.variable operations."""
-        for variable in variables:
-            self.declare(variable)
+        for operation in variables:
+            tensor, findings = declare(
+                Bytecode(self.bindings, operation, self.weights),
+                operation,
+                len(self.variables),
+                self.narrowing,
+                pad_resources=self.retain,
+            )
+            self.findings += findings
+            if tensor is not None:
+                self.variables[tensor.variable_name] = tensor
         # Readers want the first block to be called main; the region may keep the function's name.
         name = symbol(self.function) if self.retain else "main"
         main = Region(name, [Block("main")])
@@ -188,7 +150,7 @@ class FunctionReader:
             returned = Operation(*block.operations[-1]).operands
             results = signature_names(self.function, "res_attrs", len(returned))
         # Depth first, in the order of the file. Not recursive: modules may nest deeply.
-        pending = [_Pending(main, block, root, arguments, results)]
+        pending = [Pending(main, block, root, arguments, results)]
         while pending:
             item = pending.pop()
             self.regions.append(item.region)
@@ -198,55 +160,13 @@ class FunctionReader:
             raise TosaConvertError(self.findings)
         return Graph(V1_1_DRAFT, self.regions)
 
-    def declare(self, operation: Any) -> None:
-        """A tosa.variable, which stands outside of the function."""
-        bytecode = Bytecode(self.bindings, operation, self.weights)
-        root = bytecode.root
-        attributes = bytecode.dictionary(root.attributes)
-        label = symbol(operation)
-        sizes = bytecode.attribute(attributes["var_shape"])
-        element = bytecode.attribute(attributes["type"])
-        if not isinstance(sizes, Dense) or not isinstance(element, TypeReference):
-            raise fail(
-                "malformed-operator",
-                plain_location(str(operation.location)),
-                f"variable @{label} has a shape or type that is none",
-            )
-        rank = operation.attributes["var_shape"].type.shape[0]
-        found = np.frombuffer(sizes.data, "<i8")
-        shape = tuple(
-            size if size >= 0 else DYNAMIC for size in np.broadcast_to(found, (rank,)).tolist()
-        )
-        types = TypeReader(bytecode, self.narrowing)
-        kind = types.tensor(decode.TensorType(shape, str(element.type)))
-        where = plain_location(str(operation.location)) or f"'{VARIABLE.mlir}'"
-
-        def say(_: Operation, code: str, message: str, hint: str = "") -> None:
-            self.findings.append(Finding(code, where, message, hint))
-
-        if kind.problem or kind.dtype is None:
-            say(root, kind.code, f"variable @{label}: {kind.problem}", kind.hint)
-            return
-        tensor = Tensor(
-            f"Variable_{len(self.variables)}", kind.dtype, shape, None, None, True, label
-        )
-        if kind.narrowed:
-            self.narrowing.touch(kind.narrowed, tensor.name)
-        if "initial_value" in attributes:
-            constants = ConstantReader(
-                bytecode, types, self.narrowing, say, lambda _: set(), pad_resources=self.retain
-            )
-            value = bytecode.attribute(attributes["initial_value"])
-            tensor.data = constants.constant(root, "initial_value", value, kind)
-        self.variables[label] = tensor
-
     # -- blocks -------------------------------------------------------------------------------
 
-    def block(self, item: _Pending) -> None:
+    def block(self, item: Pending) -> None:
         """Read a block; the regions of its control flow are pending then."""
         body, owner, block = item.body, item.owner, item.region.blocks[0]
         tensors = {tensor.name: tensor for tensor in self.variables.values()}
-        scope = self.scope = _Scope(owner, body, tensors, set(tensors), item.in_function)
+        scope = self.scope = Scope(owner, body, tensors, set(tensors), item.in_function)
         self.uses = None
         scope.taken.update(name for name in (*item.inputs, *item.outputs) if name is not None)
         given = self.given_names(body.operations)
@@ -298,7 +218,7 @@ class FunctionReader:
         block.tensors = {name: tensors[name] for name in ordered}
         block.shapes = {name: scope.shapes[name] for name in sorted(scope.shapes)}
 
-    def given_names(self, operations: list[decode.Fields]) -> dict[int, list[str | None]]:
+    def given_names(self, operations: list[Fields]) -> dict[int, list[str | None]]:
         """The names that operations carry for their results, by the operations' places."""
         given: dict[int, list[str | None]] = {}
         if not self.retain:
@@ -594,7 +514,7 @@ class FunctionReader:
         for index, row in enumerate(operator.spec.regions):
             blocks = operation.regions[index].blocks
             kind = row.name.partition("_")[0]
-            given = kept[index] if index < len(kept) else _KeptRegion()
+            given = kept[index] if index < len(kept) else KeptRegion()
             name = self.namer.region(stem, f"{kind}_region", given.name)
             operator.attributes[row.name] = name
             if len(blocks) != 1:
@@ -607,7 +527,7 @@ class FunctionReader:
                 continue
             region = Region(name, [Block(given.block or f"{name}_bb0")])
             self.scope.pending.append(
-                _Pending(
+                Pending(
                     region,
                     blocks[0],
                     operation,
@@ -617,14 +537,14 @@ class FunctionReader:
                 )
             )
 
-    def kept_regions(self, operation: Operation) -> list[_KeptRegion]:
+    def kept_regions(self, operation: Operation) -> list[KeptRegion]:
         """What an earlier import noted of the file's names for the regions."""
         noted = self.bytecode.dictionary(operation.attributes).get(REGIONS_ATTRIBUTE)
         entries = None if noted is None else self.bytecode.attribute(noted)
         kept = []
         for index in entries if isinstance(entries, list) else ():
             entry = self.bytecode.attribute(index)
-            found = _KeptRegion()
+            found = KeptRegion()
             if isinstance(entry, dict):
                 found.name = self.text_of(entry.get("name"))
                 found.block = self.text_of(entry.get("block"))
