@@ -16,7 +16,8 @@ from tosa_convert.graph.packing import pack
 from tosa_convert.mlir.bindings import Bindings
 from tosa_convert.mlir.read import read
 from tosa_convert.mlir.reading import constants
-from tosa_convert.mlir.write import DENSE_BYTES, write
+from tosa_convert.mlir.write import write
+from tosa_convert.mlir.writing.constants import DENSE_BYTES
 
 PLAIN = [row for row in DTYPES if row.name != "MXINT8"]
 
@@ -258,7 +259,7 @@ def test_block_scaled_constants_survive_with_their_scales(
 
 
 def test_every_scale_survives_as_text() -> None:
-    from tosa_convert.mlir.write import _e8m0 as written
+    from tosa_convert.mlir.writing.constants import _e8m0 as written
 
     assert [constants._e8m0(written(code)) for code in range(256)] == list(range(256))
 
