@@ -195,10 +195,10 @@ def test_strings_that_look_like_positions_stay_whole(parse: Any) -> None:
 def test_equal_texts_make_one_location() -> None:
     encoder = Encoder()
     writer = LocationWriter(encoder)
-    first = writer['loc("f":1:2)']
+    first = writer('loc("f":1:2)')
     count = len(encoder.attributes.entries)
-    assert writer['loc("f":1:2)'] == first != writer[""]
-    assert writer[""] == writer["loc(unknown)"]
+    assert writer('loc("f":1:2)') == first != writer("")
+    assert writer("") == writer("loc(unknown)")
     assert len(encoder.attributes.entries) == count
 
 

@@ -9,6 +9,8 @@ regions in the file; layer_k counts every result, also those that get another na
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 from tosa_convert.mlir.quoting import unquote
@@ -61,6 +63,15 @@ class Namer:
             name = os.path.basename(unquote(text[4 : text.rindex('":') + 1]))
             return f"{os.path.splitext(name)[0]}_L{location.start_line & 0xFFFFFFFF}_{mlir_name}"
         return f"{self.control_flow - 1}_{mlir_name}"
+
+
+def results() -> Iterator[str]:
+    """The names that `Namer.result` gives, one after the other."""
+    # Formatting each number would take longer than all the rest that is done with a name.
+    digits = [f"{number:03}" for number in range(1000)]
+    yield from (f"layer_{number}" for number in range(1000))
+    for thousands in count(1):
+        yield from map(f"layer_{thousands}".__add__, digits)
 
 
 def unused(name: str, taken: set[str] | dict[str, Any]) -> str:

@@ -74,7 +74,8 @@ def _module(
     by_path: bool = False,
 ) -> Any:
     """The module, in the context. Raises what MLIR raises."""
-    encoder = Encoder()
+    # Locations are most of the attributes, and the values are numbered, too.
+    encoder = Encoder(sum(len(block.operators) for _, block in graph.blocks()) * 5 // 4)
     writer = FunctionWriter(graph, encoder, retain=retain, constants=constants, by_path=by_path)
     variables = [_variable(writer, symbol, tensor) for symbol, tensor in declared(graph)]
     body = writer.function(graph.regions[0])
@@ -128,16 +129,17 @@ def _share(ir: Any, context: Any, body: Body, block: Any) -> None:
     pending = [(body, block)]
     while pending:
         body, block = pending.pop()
-        shared = dict(body.shared)
-        nested = {index: inner for index, inner in body.children if any(b.needed for b in inner)}
-        last = max([*shared, *nested])
-        inside = []
-        for index, operation in enumerate(islice(block.operations, last + 1)):
-            tensor = shared.get(index)
-            if tensor is not None:
-                kind = operation.results[0].type
+        left = len(body.shared) + sum(child.needed for child in body.children)
+        children, inside = iter(body.children), []
+        for operator, operation in zip(body.block.operators, block.operations, strict=False):
+            if operator in body.shared:
+                tensor, kind = body.shared[operator], operation.results[0].type
                 operation.attributes["values"] = resource(ir, context, tensor, kind)
-            for number, inner in enumerate(nested.get(index, ())):
-                if inner.needed:
-                    inside.append((inner, operation.regions[number].blocks[0]))
+                left -= 1
+            for child, region in zip(islice(children, len(operator.spec.regions)), operation.regions) if operator.spec.regions else ():
+                if child.needed:
+                    inside.append((child, region.blocks[0]))
+                    left -= 1
+            if not left:
+                break
         pending += inside[::-1]

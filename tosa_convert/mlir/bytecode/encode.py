@@ -58,6 +58,15 @@ class Varints(dict[int, bytes]):
         found = self[number] = varint(number)
         return found
 
+    def fill(self, count: int) -> None:
+        """Make those of the numbers below `count`: all at once they take a fraction of the time."""
+        start = len(self)
+        for width in range(1, 5):
+            stop, marker = min(count, 1 << 7 * width), 1 << (width - 1)
+            for number in range(start, stop):
+                self[number] = (number << width | marker).to_bytes(width, "little")
+            start = max(start, stop)
+
 
 class Table:
     """Attributes or types, in the order in which they were added; they may refer to later ones."""
@@ -122,14 +131,16 @@ class Table:
 
 
 class Encoder:
-    """The tables of one file."""
+    """The tables of one file, which may have `expected` attributes."""
 
-    def __init__(self) -> None:
+    def __init__(self, expected: int = 0) -> None:
         self.numbers = Varints()
+        self.numbers.fill(expected)
         self.attributes = Table(self.numbers)
         self.types = Table(self.numbers)
         self.strings: dict[bytes, bytes] = {}
         self.string_attributes: dict[str | bytes, bytes] = {}
+        self.singles: dict[str, bytes] = {}
         #: Index of each dialect, and of each operation's name with that of its dialect and of itself.
         self.dialects: dict[str, bytes] = {}
         self.operations: dict[str, tuple[bytes, bytes, bytes]] = {}
@@ -185,6 +196,14 @@ class Encoder:
         return self.attributes(
             self.numbers[DICTIONARY] + self.numbers[len(entries)] + b"".join(entries)
         )
+
+    def single(self, name: str) -> bytes:
+        """How a dictionary begins that has one attribute of this name."""
+        found = self.singles.get(name)
+        if found is None:
+            head = self.numbers[DICTIONARY] + self.numbers[1]
+            found = self.singles[name] = head + self.string_attribute(name)
+        return found
 
     def dense(self, kind: bytes, data: Data) -> bytes:
         """The index of elements of the type `kind`: all of them, or one that stands for all.

@@ -28,7 +28,7 @@ from tosa_convert.graph.opset import (
     OperatorSpec,
 )
 from tosa_convert.graph.opset import operator as operator_spec
-from tosa_convert.mlir.bytecode.encode import Encoder
+from tosa_convert.mlir.bytecode.encode import Encoder, varint
 from tosa_convert.mlir.bytecode.format import (
     HAS_ATTRIBUTES,
     HAS_OPERANDS,
@@ -36,7 +36,7 @@ from tosa_convert.mlir.bytecode.format import (
     HAS_RESULTS,
 )
 from tosa_convert.mlir.kept import NAME_ATTRIBUTE, REGIONS_ATTRIBUTE
-from tosa_convert.mlir.naming import Namer
+from tosa_convert.mlir.naming import results
 from tosa_convert.mlir.writing.attributes import AttributeWriter
 from tosa_convert.mlir.writing.constants import Constants, ConstantWriter
 from tosa_convert.mlir.writing.locations import LocationWriter
@@ -51,12 +51,13 @@ OPERATORS_FREE: Final = 100_000
 
 #: IREE 3.13 takes multipliers and shifts that are resources for zeros, without a word.
 _RESCALE: Final = operator_spec("RESCALE")
-#: What a file writes as an identity: reading and writing variables, too.
-_IDENTITIES: Final = frozenset(row for row in OPERATORS if row.encoded_as == IDENTITY.name)
 #: Operators with attributes that depend on the type of what they work on.
 _OF_ELEMENTS: Final = frozenset(
     spec for spec in OPERATORS if any(row.kind == "element" for row in spec.attributes)
 )
+
+#: How an operation tells that it has one operand.
+_ONE: Final = varint(1)
 
 #: Attributes of an operator: name and index.
 _Pairs = tuple[tuple[str, bytes], ...]
@@ -65,27 +66,31 @@ log = logging.getLogger("tosa_convert")
 
 
 class Body:
-    """A block at one place of the module.
+    """A region at one place of the module.
 
-    shared: the constants that become resources once the module is there, by their operators' indices.
-    children: what the operators run, by their indices. needed: whether here or below something is
-    shared.
+    shared: its constants that become resources once the module is there, by their operators.
+    children: what its operators run, in their order. needed: whether something is shared here or below.
     """
 
-    __slots__ = ("children", "depth", "name", "needed", "parent", "pieces", "shared")
+    __slots__ = ("children", "depth", "needed", "parent", "pieces", "region", "shared")
 
-    def __init__(self, name: str, parent: Body | None = None) -> None:
-        self.name = name
+    def __init__(self, region: Region, parent: Body | None = None) -> None:
+        self.region = region
         self.parent = parent
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.pieces: list[bytes | Body] = []
-        self.shared: list[tuple[int, Tensor]] = []
-        self.children: list[tuple[int, list[Body]]] = []
+        self.shared: dict[Operator, Tensor] = {}
+        self.children: list[Body] = []
         self.needed = False
 
-    def share(self, index: int, tensor: Tensor) -> None:
+    @property
+    def block(self) -> Block:
+        """The region's only block."""
+        return self.region.blocks[0]
+
+    def share(self, operator: Operator, tensor: Tensor) -> None:
         """Note a constant that becomes a resource."""
-        self.shared.append((index, tensor))
+        self.shared[operator] = tensor
         body: Body | None = self
         while body is not None and not body.needed:
             body.needed = True
@@ -111,7 +116,7 @@ class _ResultTypes(dict[tuple[DType, tuple[int, ...] | None], bytes]):
         self.types = types
 
     def __missing__(self, key: tuple[DType, tuple[int, ...] | None]) -> bytes:
-        found = self[key] = self.types.numbers[1] + self.types.tensor(Tensor("", *key))
+        found = self[key] = _ONE + self.types.tensor(Tensor("", *key))
         return found
 
 
@@ -139,13 +144,14 @@ class FunctionWriter:
         self.constants = ConstantWriter(encoder, self.types, constants)
         self.locations = LocationWriter(encoder)
         self.regions = {region.name: region for region in graph.regions}
-        self.namer = Namer()
+        #: Names as reading the module would generate them.
+        self.generated = results()
         #: Names in the current block of constants that compilers look into and so must be dense.
         self.folded: set[str] = set()
         #: Variable symbols by the name of their tensor.
         self.symbols: dict[str, str] = {}
-        #: How operators begin, by what they have.
-        self.heads: dict[OperatorSpec, list[bytes]] = {}
+        #: What is to know of each operator's row.
+        self.rows: dict[OperatorSpec, tuple[bool, list[bytes]]] = {}
         #: Attributes of operators and their dictionaries: most operators share theirs.
         self.dictionaries: dict[Any, tuple[_Pairs, bytes]] = {}
 
@@ -162,8 +168,8 @@ class FunctionWriter:
         for which, names in (("arg_attrs", block.inputs), ("res_attrs", block.outputs)):
             if names:
                 attributes[which] = self.signature(names)
-        body = Body(region.name)
-        nested = self.block(block, body, "func.return")
+        body = Body(region)
+        self.block(block, body, "func.return")
         head = b"".join(
             (
                 encoder.operation("func.func"),
@@ -173,28 +179,29 @@ class FunctionWriter:
                 numbers[1 << 1 | 1],
             )
         )
-        body.pieces.insert(0, head)
+        body.pieces[0] = head + body.pieces[0]
         # Depth first, in the order of reading. Not recursive, because files may nest and share
         # regions as they like, and each place that runs a region gets a copy of it.
-        pending = nested[::-1]
+        pending = body.children[::-1]
         built = len(block.operators)
         left = {other.name for other in self.graph.regions[1:]}
         limit = OPERATORS_FREE + COPIES * sum(len(b.operators) for _, b in self.graph.blocks())
         while pending:
             inner = pending.pop()
-            block = self.regions[inner.name].blocks[0]
+            name, block = inner.region.name, inner.block
             built += len(block.operators) + 1
             if inner.depth > MAX_NESTING or built > limit:
                 raise fail(
                     "too-large",
-                    block_path(inner.name, block.name),
+                    block_path(name, block.name),
                     f"regions are nested more than {MAX_NESTING} deep"
                     if inner.depth > MAX_NESTING
                     else f"regions that are run from many places come to over {limit} operators",
                     "MLIR has a copy of a region at each place that runs it",
                 )
-            pending += self.block(block, inner, "tosa.yield")[::-1]
-            left.discard(inner.name)
+            self.block(block, inner, "tosa.yield")
+            pending += inner.children[::-1]
+            left.discard(name)
         if left:
             listing = ", ".join(
                 quoted(other.name) for other in self.graph.regions if other.name in left
@@ -215,58 +222,47 @@ class FunctionWriter:
         string, dictionary = self.encoder.string_attribute, self.encoder.dictionary
         return self.encoder.array([dictionary([(NAME_ATTRIBUTE, string(name))]) for name in names])
 
-    def block(self, block: Block, body: Body, terminator: str) -> list[Body]:
-        """Write a region of one block; returns the bodies that its control flow runs, to be filled."""
-        numbers, result_types, locations = self.numbers, self.result_types, self.locations
-        tensors, pieces, heads = block.tensors, body.pieces, self.heads
+    def block(self, block: Block, body: Body, terminator: str) -> None:
+        """Write a region of one block. What its operators run is noted, and empty so far."""
+        # What is looked up or called here costs each operator; the rest is behind `is_plain`.
+        numbers, result_types, rows = self.numbers, self.result_types, self.rows
+        retain, generated, returned = self.retain, self.generated, set(block.outputs)
+        tensors, pieces = block.tensors, body.pieces
         values = {name: numbers[index] for index, name in enumerate(block.inputs)}
         count = len(values)
-        for tensor in tensors.values():
-            if tensor.variable:
-                self.symbols[tensor.name] = tensor.variable_name or tensor.name
-        returned = set(block.outputs)
-        self.folded = {
-            name
-            for operator in block.operators
-            if operator.spec is _RESCALE
-            for name in operator.inputs[1:]
-        }
-        pieces.append(b"")  # the head, once the values are counted
-        for index, operator in enumerate(block.operators):
+        self.enter(block)
+        pieces.append(b"")  # the beginning, once the values are counted
+        for operator, location in zip(block.operators, self.locations_of(block), strict=True):
             spec, inputs, outputs = operator.spec, operator.inputs, operator.outputs
+            is_plain, heads = rows.get(spec) or self.row(spec)
             pairs: _Pairs = ()
-            dictionary = b""
-            keep = self.retain
-            if spec in _IDENTITIES:
-                spec, inputs, outputs, pairs = self.identity(block, operator)
-                keep = keep and spec is not VARIABLE_WRITE
-                if pairs:
-                    dictionary = self.encoder.dictionary(pairs)
-            elif spec.attributes:
-                pairs, dictionary = self.attributes_of(block, operator)
-            elif spec is CONST or spec is CONST_SHAPE:
-                pairs = (("values", self.values(block, outputs[0], body, index)),)
-                dictionary = self.encoder.dictionary(pairs)
-            if keep:
-                kept = self.names_to_keep(outputs, returned)
-                if spec.regions:
-                    kept += ((REGIONS_ATTRIBUTE, self.names_of_regions(operator)),)
-                if kept:
-                    dictionary = self.encoder.dictionary(pairs + kept)
-            location = operator.location
-            if self.by_path:
-                location = operator_path(f'block "{block.name}"', index, operator)
-            # What an operation has decides how it begins.
+            dictionary = operands = results = b""
+            if not is_plain:
+                if spec.encoded_as == IDENTITY.name:
+                    spec, inputs, outputs, pairs, dictionary = self.identity(block, operator)
+                    _, heads = rows.get(spec) or self.row(spec)
+                elif spec is CONST or spec is CONST_SHAPE:
+                    pairs, dictionary = self.constant(block, operator, body)
+                else:
+                    pairs, dictionary = self.attributes_of(block, operator)
+            if retain:
+                # Names are kept that reading the module would not generate by itself.
+                is_named = False
+                for name in outputs:
+                    if name != next(generated) and name not in returned:
+                        is_named = True
+                if is_named or spec.regions:
+                    dictionary = self.keep_names(operator, pairs, is_named)
             has = HAS_ATTRIBUTES if dictionary else 0
-            results = operands = b""
             if len(outputs) == 1:
                 has |= HAS_RESULTS
-                found = tensors.get(outputs[0])
-                if found is not None and found.scale is None:
-                    results = result_types[found.dtype, found.shape]
+                name = outputs[0]
+                tensor = tensors.get(name)
+                if tensor is not None and tensor.scale is None:
+                    results = result_types[tensor.dtype, tensor.shape]
                 else:
-                    results = numbers[1] + self.value_type(block, outputs[0])
-                values[outputs[0]] = numbers[count]
+                    results = _ONE + self.value_type(block, name)
+                values[name] = numbers[count]
                 count += 1
             elif outputs:
                 has |= HAS_RESULTS
@@ -275,27 +271,55 @@ class FunctionWriter:
                 for name in outputs:
                     values[name] = numbers[count]
                     count += 1
-            if inputs:
+            if len(inputs) == 1:
                 has |= HAS_OPERANDS
-                if len(inputs) == 1:
-                    operands = b"\x03" + values[inputs[0]]
-                elif len(inputs) == 2:
-                    operands = b"\x05" + values[inputs[0]] + values[inputs[1]]
-                else:
-                    operands = numbers[len(inputs)] + b"".join([values[name] for name in inputs])
-            if spec.regions:
-                has |= HAS_REGIONS
-            head = (heads.get(spec) or self.head(spec))[has]
-            pieces.append(head + locations[location] + dictionary + results + operands)
-            if spec.regions:
-                inner = [Body(str(operator.attributes[row.name]), body) for row in spec.regions]
-                # Nothing is seen from outside, so that values are numbered from 0 in each.
-                pieces.append(numbers[len(inner) << 1 | 1])
-                pieces += inner
-                body.children.append((index, inner))
+                operands = _ONE + values[inputs[0]]
+            elif inputs:
+                has |= HAS_OPERANDS
+                operands = numbers[len(inputs)] + b"".join([values[name] for name in inputs])
+            if not spec.regions:
+                pieces += heads[has], location, dictionary, results, operands
+                continue
+            inner = [
+                Body(self.regions[str(operator.attributes[row.name])], body) for row in spec.regions
+            ]
+            # Nothing is seen from outside, so that values are numbered from 0 in each.
+            isolated = numbers[len(inner) << 1 | 1]
+            pieces += heads[has | HAS_REGIONS], location, dictionary, results, operands, isolated
+            pieces += inner
+            body.children += inner
         pieces.append(self.terminator(terminator, [values[name] for name in block.outputs]))
         pieces[0] = self.begin(block, count)
-        return [inner for _, children in body.children for inner in children]
+
+    def enter(self, block: Block) -> None:
+        """Learn what the operators of a block need to know of it."""
+        for tensor in block.tensors.values():
+            if tensor.variable:
+                self.symbols[tensor.name] = tensor.variable_name or tensor.name
+        self.folded = {
+            name
+            for operator in block.operators
+            if operator.spec is _RESCALE
+            for name in operator.inputs[1:]
+        }
+
+    def locations_of(self, block: Block) -> list[bytes]:
+        """The location of each operator."""
+        if not self.by_path:
+            return self.locations.all([operator.location for operator in block.operators])
+        where = f'block "{block.name}"'
+        return self.locations.all(
+            [operator_path(where, *item) for item in enumerate(block.operators)]
+        )
+
+    def row(self, spec: OperatorSpec) -> tuple[bool, list[bytes]]:
+        """Whether an operator has no attributes, and how it begins, by what it has."""
+        name = self.encoder.operation(spec.mlir)
+        is_plain = not spec.attributes and spec not in (CONST, CONST_SHAPE)
+        is_plain = is_plain and spec.encoded_as != IDENTITY.name
+        heads = [name + bytes((has,)) for has in range(2 * HAS_REGIONS)]
+        found = self.rows[spec] = is_plain, heads
+        return found
 
     def begin(self, block: Block, values: int) -> bytes:
         """How a region of one block begins: its size and its arguments."""
@@ -321,12 +345,6 @@ class FunctionWriter:
             return head + self.encoder.unknown
         return head + self.encoder.unknown + self.numbers[len(values)] + b"".join(values)
 
-    def head(self, spec: OperatorSpec) -> list[bytes]:
-        """How an operation begins: its name, and what it has, which is the index."""
-        name = self.encoder.operation(spec.mlir)
-        found = self.heads[spec] = [name + bytes((has,)) for has in range(2 * HAS_REGIONS)]
-        return found
-
     # -- attributes ---------------------------------------------------------------------------
 
     def attributes_of(self, block: Block, operator: Operator) -> tuple[_Pairs, bytes]:
@@ -347,33 +365,52 @@ class FunctionWriter:
             self.dictionaries[key] = found
         return found
 
+    def single(self, name: str, value: bytes) -> tuple[_Pairs, bytes]:
+        """One attribute, and the dictionary of it."""
+        return ((name, value),), self.encoder.attributes(self.encoder.single(name) + value)
+
     def identity(
         self, block: Block, operator: Operator
-    ) -> tuple[OperatorSpec, tuple[str, ...], tuple[str, ...], _Pairs]:
+    ) -> tuple[OperatorSpec, tuple[str, ...], tuple[str, ...], _Pairs, bytes]:
         """IDENTITY, or what a file writes as one: reading or writing a variable.
 
         Returns what it is in MLIR, with operands, results and attributes.
         """
         source, target = operator.inputs[0], operator.outputs[0]
         string = self.encoder.string_attribute
-        if block.tensors[target].variable if target in block.tensors else False:
-            return VARIABLE_WRITE, (source,), (), (("name", string(self.symbols[target])),)
+        if target in block.tensors and block.tensors[target].variable:
+            named = self.single("name", string(self.symbols[target]))
+            return VARIABLE_WRITE, (source,), (), *named
         reads = source in block.tensors and block.tensors[source].variable
         if reads and source not in block.inputs:
-            return VARIABLE_READ, (), (target,), (("name", string(self.symbols[source])),)
-        return IDENTITY, (source,), (target,), ()
+            named = self.single("name", string(self.symbols[source]))
+            return VARIABLE_READ, (), (target,), *named
+        return IDENTITY, (source,), (target,), (), b""
 
-    def names_to_keep(self, outputs: tuple[str, ...], returned: set[str]) -> _Pairs:
-        """The names of results, where reading the module would not generate them by itself."""
-        # Advance the counters as reading would, to see which names need not be kept.
-        needed = False
-        for name in outputs:
-            generated = self.namer.result()
-            needed = needed or (name != generated and name not in returned)
-        if not needed:
-            return ()
-        strings = [self.encoder.string_attribute(name) for name in outputs]
-        return ((NAME_ATTRIBUTE, strings[0] if len(strings) == 1 else self.encoder.array(strings)),)
+    def constant(self, block: Block, operator: Operator, body: Body) -> tuple[_Pairs, bytes]:
+        """The attributes of a constant."""
+        name = operator.outputs[0]
+        shape = block.shapes.get(name)
+        if shape is not None:
+            return self.single("values", self.constants.shape(shape))
+        tensor = block.tensors[name]
+        if self.constants.is_shared(tensor, folded=name in self.folded):
+            body.share(operator, tensor)
+            return self.single("values", self.constants.without_data(tensor))
+        return self.single("values", self.constants.dense(tensor))
+
+    def keep_names(self, operator: Operator, pairs: _Pairs, is_named: bool) -> bytes:
+        """The dictionary of an operator's attributes with what the file calls its results and regions."""
+        found = list(pairs)
+        if is_named:
+            names = [self.encoder.string_attribute(name) for name in operator.outputs]
+            kept = names[0] if len(names) == 1 else self.encoder.array(names)
+            found.append((NAME_ATTRIBUTE, kept))
+        if operator.spec.regions:
+            found.append((REGIONS_ATTRIBUTE, self.names_of_regions(operator)))
+        if len(found) == 1:
+            return self.single(*found[0])[1]
+        return self.encoder.dictionary(found)
 
     def names_of_regions(self, operator: Operator) -> bytes:
         """What the file calls an operator's regions and their arguments and results."""
@@ -393,14 +430,3 @@ class FunctionWriter:
                 )
             )
         return array(entries)
-
-    def values(self, block: Block, name: str, body: Body, index: int) -> bytes:
-        """The `values` of a constant."""
-        shape = block.shapes.get(name)
-        if shape is not None:
-            return self.constants.shape(shape)
-        tensor = block.tensors[name]
-        if self.constants.is_shared(tensor, folded=name in self.folded):
-            body.share(index, tensor)
-            return self.constants.without_data(tensor)
-        return self.constants.dense(tensor)

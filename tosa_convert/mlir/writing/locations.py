@@ -6,6 +6,7 @@ Parsed with a parser of our own: the bindings have none, and MLIR's would recurs
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from tosa_convert.mlir.bytecode.encode import Encoder
@@ -25,22 +26,22 @@ _TOKEN: Final = re.compile(
     rf"\s*(?:(?P<string>{STRING})|(?P<number>[0-9]+)|(?P<word>[a-z]+)|(?P<mark>[:(),<>\[\]]))"
 )
 #: Much the commonest location has no escapes and no nesting; this is what stands before its line.
-_HEAD: Final = re.compile(r'loc\("([^"\\]*)"\Z')
+_HEAD: Final = re.compile(r'loc\("([^"\\]*)\Z')
 #: Digits that its line and its column may have and surely fit.
 _DIGITS: Final = 9
 
 
-class LocationWriter(dict[str, bytes]):
-    """Adds locations to a file, each distinct text once: text -> index.
+class LocationWriter:
+    """Adds locations to a file, each distinct text once, and returns their indices.
 
     A text that is no location becomes a name.
     """
 
     def __init__(self, encoder: Encoder) -> None:
-        super().__init__({"": encoder.unknown, "loc(unknown)": encoder.unknown})
         self.encoder = encoder
         self.attributes = encoder.attributes
         self.numbers = encoder.numbers
+        self.known = {"": encoder.unknown, "loc(unknown)": encoder.unknown}
         #: What stands before the lines, as the attribute's beginning.
         self.heads: dict[str, bytes] = {}
         #: What stands behind them, as its end.
@@ -48,24 +49,37 @@ class LocationWriter(dict[str, bytes]):
         #: What each fused location has.
         self.fused: dict[bytes, tuple[bytes, ...]] = {}
 
-    def __missing__(self, text: str) -> bytes:
-        # A dictionary as it is, because there is a location for each operator.
-        parts = text.rsplit(":", 2)
-        if len(parts) == 3:
-            head, line, column = parts
-            if len(line) <= _DIGITS and line.isdigit() and line.isascii():
-                start = self.heads.get(head) or self.head(head)
-                end = self.columns.get(column) or self.column(column)
-                if start and end:
-                    entry = start + self.numbers[int(line)] + end
-                    found = self[text] = self.attributes.add(entry)
-                    return found
+    def __call__(self, text: str) -> bytes:
+        """The location that `text` spells."""
+        return self.all((text,))[0]
+
+    def all(self, texts: Iterable[str]) -> list[bytes]:
+        """The locations that texts spell; at once, because each operator has one of its own."""
+        known, heads, columns, numbers = self.known, self.heads, self.columns, self.numbers
+        entries = self.attributes.entries
+        places = []
+        for text in texts:
+            place = known.get(text)
+            if place is None:
+                head, _, rest = text.partition('":')
+                line, _, column = rest.partition(":")
+                if len(line) <= _DIGITS and line.isdigit() and line.isascii():
+                    start = heads.get(head) or self.head(head)
+                    end = columns.get(column) or self.column(column)
+                    if start and end:
+                        # No location is twice among those of distinct texts.
+                        place = numbers[len(entries)]
+                        entries.append(start + numbers[int(line)] + end)
+                known[text] = place = place or self.parse(text)
+            places.append(place)
+        return places
+
+    def parse(self, text: str) -> bytes:
+        """A location that is not a plain one."""
         try:
-            found = _Parser(text, self).whole()
+            return _Parser(text, self).whole()
         except _NotALocation:
-            found = self.name(text, self.encoder.unknown)
-        self[text] = found
-        return found
+            return self.name(text, self.encoder.unknown)
 
     def head(self, text: str) -> bytes:
         """The beginning of a plain location, or nothing if it is another one."""
