@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from itertools import count
+from itertools import chain, count
 from typing import Any
 
 from tosa_convert.mlir.quoting import unquote
@@ -69,9 +69,10 @@ def results() -> Iterator[str]:
     """The names that `Namer.result` gives, one after the other."""
     # Formatting each number would take longer than all the rest that is done with a name.
     digits = [f"{number:03}" for number in range(1000)]
-    yield from (f"layer_{number}" for number in range(1000))
-    for thousands in count(1):
-        yield from map(f"layer_{thousands}".__add__, digits)
+    return chain(
+        map("layer_{}".format, range(1000)),
+        chain.from_iterable(map(f"layer_{thousands}".__add__, digits) for thousands in count(1)),
+    )
 
 
 def unused(name: str, taken: set[str] | dict[str, Any]) -> str:

@@ -39,28 +39,32 @@ class ConstantWriter:
         self.numbers = encoder.numbers
         self.types = types
         self.constants = constants
+        self.known_sizes: dict[bytes, bytes] = {}
 
     def shape(self, shape: Shape) -> bytes:
         """The sizes of a constant shape."""
         data = shape.data
-        return self.sizes(b"" if data is None else data.packed())
+        return self.sizes(b"" if data is None else bytes(data.packed()))
 
-    def sizes(self, raw: bytes | memoryview) -> bytes:
+    def sizes(self, raw: bytes) -> bytes:
         """64-bit integers of type index."""
-        kind = self.types.ranked((len(raw) // 8,), self.types.builtin("index"))
-        return self.encoder.dense(kind, raw)
+        found = self.known_sizes.get(raw)
+        if found is None:
+            kind = self.types.ranked((len(raw) // 8,), self.types.builtin("index"))
+            found = self.known_sizes[raw] = self.encoder.dense(kind, raw)
+        return found
 
     def is_shared(self, tensor: Tensor, *, folded: bool) -> bool:
         """Whether a constant becomes a resource. `folded`: whether compilers look into it."""
         data = tensor.data
         assert data is not None
-        if self.constants == "dense" or tensor.scale is not None or not data.is_view:
+        if self.constants == "dense" or folded or tensor.scale is not None or not data.is_view:
             return False
         if data.dtype.is_packed or data.dtype is _BOOL:
             return False
         if self.constants == "resource":
             return True
-        if data.nbytes <= DENSE_BYTES or folded:
+        if data.nbytes <= DENSE_BYTES:
             return False
         return data.nbytes > SPLAT_BYTES or data.uniform() is None
 

@@ -27,7 +27,6 @@ from tosa_convert.graph.opset import (
     VARIABLE_WRITE,
     OperatorSpec,
 )
-from tosa_convert.graph.opset import operator as operator_spec
 from tosa_convert.mlir.bytecode.encode import Encoder, varint
 from tosa_convert.mlir.bytecode.format import (
     HAS_ATTRIBUTES,
@@ -49,8 +48,21 @@ MAX_NESTING: Final = 256
 COPIES: Final = 16
 OPERATORS_FREE: Final = 100_000
 
-#: IREE 3.13 takes multipliers and shifts that are resources for zeros, without a word.
-_RESCALE: Final = operator_spec("RESCALE")
+#: Operands that MLIR's verifiers look into, which ends the process or never ends if they are
+#: resources; and IREE 3.13 takes multipliers and shifts that are resources for zeros, without a word.
+_LOOKED_INTO: Final = frozenset(("shift", "multiplier", "row_count", "start", "size"))
+#: Where an operator has them, from the end: what may be missing stands before them.
+_FOLDED: Final = {
+    spec: places
+    for spec in OPERATORS
+    if (
+        places := [
+            place - len(spec.operands)
+            for place, row in enumerate(spec.operands)
+            if not row.is_shape and (row.name in _LOOKED_INTO or row.name.endswith("_zp"))
+        ]
+    )
+}
 #: Operators with attributes that depend on the type of what they work on.
 _OF_ELEMENTS: Final = frozenset(
     spec for spec in OPERATORS if any(row.kind == "element" for row in spec.attributes)
@@ -227,11 +239,13 @@ class FunctionWriter:
         # What is looked up or called here costs each operator; the rest is behind `is_plain`.
         numbers, result_types, rows = self.numbers, self.result_types, self.rows
         retain, generated, returned = self.retain, self.generated, set(block.outputs)
-        tensors, pieces = block.tensors, body.pieces
+        tensors = block.tensors
         values = {name: numbers[index] for index, name in enumerate(block.inputs)}
         count = len(values)
         self.enter(block)
-        pieces.append(b"")  # the beginning, once the values are counted
+        # What comes before the next region; first of all the beginning, once the values are counted.
+        pieces: list[bytes] = []
+        body.pieces.append(b"")
         for operator, location in zip(block.operators, self.locations_of(block), strict=True):
             spec, inputs, outputs = operator.spec, operator.inputs, operator.outputs
             is_plain, heads = rows.get(spec) or self.row(spec)
@@ -286,10 +300,12 @@ class FunctionWriter:
             # Nothing is seen from outside, so that values are numbered from 0 in each.
             isolated = numbers[len(inner) << 1 | 1]
             pieces += heads[has | HAS_REGIONS], location, dictionary, results, operands, isolated
-            pieces += inner
+            body.pieces += b"".join(pieces), *inner
             body.children += inner
+            pieces.clear()
         pieces.append(self.terminator(terminator, [values[name] for name in block.outputs]))
-        pieces[0] = self.begin(block, count)
+        body.pieces[0] = self.begin(block, count)
+        body.pieces.append(b"".join(pieces))
 
     def enter(self, block: Block) -> None:
         """Learn what the operators of a block need to know of it."""
@@ -297,10 +313,10 @@ class FunctionWriter:
             if tensor.variable:
                 self.symbols[tensor.name] = tensor.variable_name or tensor.name
         self.folded = {
-            name
+            operator.inputs[place]
             for operator in block.operators
-            if operator.spec is _RESCALE
-            for name in operator.inputs[1:]
+            if operator.spec in _FOLDED
+            for place in _FOLDED[operator.spec]
         }
 
     def locations_of(self, block: Block) -> list[bytes]:
