@@ -99,9 +99,7 @@ def _module(
         numbers[0],
         numbers[(len(variables) + 1) << 1],
     )
-    module = bindings.ir.Module.parse(
-        encoder.finish((*head, *variables, *body.joined())), context
-    )
+    module = bindings.ir.Module.parse(encoder.finish((*head, *variables, *body.joined())), context)
     if body.needed:
         function = next(islice(module.body.operations, len(variables), None))
         with context, bindings.ir.Location.unknown(context):
@@ -136,9 +134,10 @@ def _share(ir: Any, context: Any, body: Body, block: Any) -> None:
                 tensor, kind = body.shared[operator], operation.results[0].type
                 operation.attributes["values"] = resource(ir, context, tensor, kind)
                 left -= 1
-            for child, region in zip(islice(children, len(operator.spec.regions)), operation.regions) if operator.spec.regions else ():
+            for number in range(len(operator.spec.regions)):
+                child = next(children)
                 if child.needed:
-                    inside.append((child, region.blocks[0]))
+                    inside.append((child, operation.regions[number].blocks[0]))
                     left -= 1
             if not left:
                 break

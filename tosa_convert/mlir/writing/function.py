@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from tosa_convert.errors import fail
-from tosa_convert.graph.dtypes import DType, dtype
+from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import (
     Block,
     Graph,
@@ -191,7 +191,7 @@ class FunctionWriter:
                 numbers[1 << 1 | 1],
             )
         )
-        body.pieces[0] = head + body.pieces[0]
+        body.pieces.insert(0, head)
         # Depth first, in the order of reading. Not recursive, because files may nest and share
         # regions as they like, and each place that runs a region gets a copy of it.
         pending = body.children[::-1]
@@ -416,7 +416,7 @@ class FunctionWriter:
         return self.single("values", self.constants.dense(tensor))
 
     def keep_names(self, operator: Operator, pairs: _Pairs, is_named: bool) -> bytes:
-        """The dictionary of an operator's attributes with what the file calls its results and regions."""
+        """The dictionary of an operator's attributes, with the names of its results and regions."""
         found = list(pairs)
         if is_named:
             names = [self.encoder.string_attribute(name) for name in operator.outputs]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from tosa_convert.graph.dtypes import BlockShape, DType
-from tosa_convert.graph.model import DYNAMIC, Tensor
+from tosa_convert.graph.dtypes import DType
+from tosa_convert.graph.model import DYNAMIC, BlockScale, Tensor
 from tosa_convert.mlir.bytecode.encode import Encoder, varint, zigzag
 from tosa_convert.mlir.bytecode.format import (
     BF16_TYPE,
@@ -51,11 +51,13 @@ class TypeWriter:
             return self.types(numbers[INTEGER_TYPE] + numbers[int(text[1:]) << 2])
         return self.types.text(text)
 
-    def element(self, dtype: DType, scale: tuple[DType, BlockShape] | None = None) -> bytes:
+    def element(self, dtype: DType, scale: BlockScale | None = None) -> bytes:
         """The element type."""
         if scale is None:
             return self.builtin(dtype.mlir)
-        return self.builtin(f"!tosa.block_scaled<{scale[1].name}:{scale[0].mlir}:{dtype.mlir}>")
+        return self.builtin(
+            f"!tosa.block_scaled<{scale.shape.name}:{scale.dtype.mlir}:{dtype.mlir}>"
+        )
 
     def ranked(self, shape: Iterable[int], element: bytes) -> bytes:
         """The tensor type of these sizes."""
@@ -71,7 +73,7 @@ class TypeWriter:
         key = (tensor.dtype, shape)
         found = self.tensors.get(key) if scale is None else None
         if found is None:
-            element = self.element(tensor.dtype, scale and (scale.dtype, scale.shape))
+            element = self.element(tensor.dtype, scale)
             if shape is None:
                 found = self.types(self.numbers[UNRANKED_TENSOR_TYPE] + element)
             else:
