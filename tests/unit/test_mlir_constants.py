@@ -11,6 +11,7 @@ from unit.building import graph, op, shape
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import DTYPES, Constant, DType, Graph, Tensor, compare, dtype, verify
 from tosa_convert.graph.dtypes import BlockShape
+from tosa_convert.graph.generate import RULES, generate
 from tosa_convert.graph.model import BlockScale
 from tosa_convert.graph.packing import pack
 from tosa_convert.mlir.bindings import Bindings
@@ -182,6 +183,17 @@ def test_constants_are_dense_up_to_a_size_and_resources_beyond(
     assert "dense_resource" in str(write(large, bindings, context))
     assert "dense_resource" not in str(write(large, bindings, context, constants="dense"))
     assert "dense_resource" in str(write(small, bindings, context, constants="resource"))
+
+
+@pytest.mark.parametrize("kind", sorted(RULES))
+def test_constants_that_verifiers_look_into_are_never_resources(
+    bindings: Bindings, context: Any, kind: str
+) -> None:
+    # MLIR ends the process or never comes back where it finds a resource there.
+    made = generate(2, 3, kinds=[kind])
+    module = write(made, bindings, context, constants="resource")
+    assert module.operation.verify()
+    assert compare(made, read(module), names=False) is None
 
 
 @pytest.mark.parametrize("name", ["", "a b", 'q"q', "é", "line\nfeed", "w", "\0"])
