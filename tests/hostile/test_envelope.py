@@ -12,8 +12,8 @@ from unit.test_verify import zoo
 
 import tosa_convert as tc
 from tosa_convert import api
-from tosa_convert.mlir import envelope
 from tosa_convert.mlir.bindings import Bindings
+from tosa_convert.mlir.bytecode import envelope
 
 #: Versions of the format that writers can be asked for.
 VERSIONS = range(7)
