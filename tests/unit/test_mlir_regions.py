@@ -12,10 +12,11 @@ from tosa_convert.flatbuffer.read import read as read_flatbuffer
 from tosa_convert.flatbuffer.write import plan
 from tosa_convert.graph import Graph, compare, dtype, verify
 from tosa_convert.graph.model import SoftwareVersion
-from tosa_convert.mlir import write as writing
 from tosa_convert.mlir.bindings import Bindings
 from tosa_convert.mlir.read import read
-from tosa_convert.mlir.write import MAX_NESTING, write
+from tosa_convert.mlir.write import write
+from tosa_convert.mlir.writing import function as writing
+from tosa_convert.mlir.writing.function import MAX_NESTING
 
 T = "tensor<2xf32>"
 ARGUMENTS = f"%c: tensor<i1>, %a: {T}"

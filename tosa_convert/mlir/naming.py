@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from itertools import chain, count
 from typing import Any, Final
 
 from tosa_convert.mlir.quoting import STRING, unquote
@@ -71,6 +73,16 @@ class Namer:
             return f"{self.control_flow - 1}_{mlir_name}"
         name = os.path.basename(unquote(found[1]))
         return f"{os.path.splitext(name)[0]}_L{found[2]}_{mlir_name}"
+
+
+def results() -> Iterator[str]:
+    """The names that `Namer.result` gives, one after the other."""
+    # Formatting each number would take longer than all the rest that is done with a name.
+    digits = [f"{number:03}" for number in range(1000)]
+    return chain(
+        map(f"{RESULT}{{}}".format, range(1000)),
+        chain.from_iterable(map(f"{RESULT}{thousands}".__add__, digits) for thousands in count(1)),
+    )
 
 
 def unused(name: str, taken: set[str] | dict[str, Any]) -> str:

@@ -27,6 +27,9 @@ ALIGNED: Final = 0x80
 #: The byte that fills up to an alignment.
 FILLER: Final = 0xCB
 
+#: How a resource's data is kept.
+BLOB: Final = 0
+
 #: What an operation has, as bits of the byte behind its name.
 HAS_ATTRIBUTES: Final = 1
 HAS_RESULTS: Final = 2

@@ -3,79 +3,81 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
+
+import numpy as np
 
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.opset import Attribute, AttributeValue, OperatorSpec
-from tosa_convert.mlir.bindings import Bindings
+from tosa_convert.mlir.bytecode.encode import Encoder, varint, zigzag
+from tosa_convert.mlir.bytecode.format import DENSE_ARRAY, FLOAT, INTEGER, TYPE
 from tosa_convert.mlir.spelling import I32_ARRAYS, MLIR_MEMBERS, MNEMONICS, int_bits
 from tosa_convert.mlir.writing.types import TypeWriter
 
 
 class AttributeWriter:
-    """Builds attributes; equal ones once."""
+    """Adds attributes to a file, equal ones once, and returns their indices."""
 
-    def __init__(self, bindings: Bindings, context: Any, types: TypeWriter) -> None:
-        self.ir = bindings.ir
-        self.context = context
+    def __init__(self, encoder: Encoder, types: TypeWriter) -> None:
+        self.encoder = encoder
+        self.numbers = encoder.numbers
         self.types = types
-        self.known: dict[Any, Any] = {}
-
-    def parse(self, text: str) -> Any:
-        """The attribute that `text` spells."""
-        found = self.known.get(text)
-        if found is None:
-            found = self.known[text] = self.ir.Attribute.parse(text, self.context)
-        return found
-
-    def string(self, value: str | bytes) -> Any:
-        """A string attribute."""
-        return self.ir.StringAttr.get(value, self.context)
 
     def __call__(
         self, spec: OperatorSpec, row: Attribute, value: AttributeValue, element: DType | None
-    ) -> Any:
+    ) -> bytes:
         """The attribute of `spec`'s `row`. `element`: dtype of the operator's first operand."""
-        key = (spec.name, row.name, value, element and element.code)
-        found = self.known.get(key)
-        if found is None:
-            found = self.known[key] = self._make(spec, row, value, element)
-        return found
-
-    def _make(
-        self, spec: OperatorSpec, row: Attribute, value: AttributeValue, element: DType | None
-    ) -> Any:
-        ir, context = self.ir, self.context
         if row.kind == "i32":
-            return ir.IntegerAttr.get(self.types.parse("i32"), value)
+            assert isinstance(value, int)
+            return self.integer(value, 32)
         if row.kind == "i32s":
             assert isinstance(value, tuple)
-            narrow = (spec.name, row.name) in I32_ARRAYS
-            array = ir.DenseI32ArrayAttr if narrow else ir.DenseI64ArrayAttr
-            return array.get(list(value), context)
+            return self.list(value, 32 if (spec.name, row.name) in I32_ARRAYS else 64)
         if row.kind == "bool":
-            return ir.BoolAttr.get(bool(value), context)
+            return self.integer(bool(value), 1)
         if row.kind == "dtype":
             assert isinstance(value, DType)
-            return ir.TypeAttr.get(self.types.element(value), context)
+            return self.type(self.types.element(value))
         if isinstance(value, IntEnum):
             enum = type(value).__name__
             member = MLIR_MEMBERS.get((enum, value.name), value.name)
-            return self.parse(f"#tosa.{MNEMONICS[enum]}<{member}>")
+            return self.encoder.attributes.text(f"#tosa.{MNEMONICS[enum]}<{member}>")
         if row.kind == "element":
             assert isinstance(value, bytes)
             assert element is not None
             return self._number(value, element)
         assert isinstance(value, (str, bytes))
-        return self.string(value)
+        return self.encoder.string_attribute(value)
 
-    def _number(self, value: bytes, element: DType) -> Any:
-        bits = int_bits(element)
-        number = int.from_bytes(value[: element.element_bytes], "little") & (1 << bits) - 1
-        if element.mlir[0] != "i":
-            # A hexadecimal literal is the bit pattern, so nothing is rounded.
-            digits = (element.bits + 3) // 4
-            return self.parse(f"0x{number:0{digits}X} : {element.mlir}")
-        if number >> (bits - 1) and bits > 1:
-            number -= 1 << bits
-        return self.parse(f"{number} : {element.mlir}" if bits > 1 else ("false", "true")[number])
+    def type(self, kind: bytes) -> bytes:
+        """A type as an attribute."""
+        return self.encoder.attributes(self.numbers[TYPE] + kind)
+
+    def integer(self, value: int, bits: int) -> bytes:
+        """An integer of a type without sign."""
+        return self._bits(INTEGER, self.types.builtin(f"i{bits}"), value, bits)
+
+    def list(self, values: tuple[int, ...], bits: int) -> bytes:
+        """Integers as an array<i32: ...> or array<i64: ...>."""
+        raw = np.array(values, f"<i{bits // 8}").tobytes()
+        return self.encoder.attributes(
+            b"".join(
+                (
+                    self.numbers[DENSE_ARRAY],
+                    self.types.builtin(f"i{bits}"),
+                    self.numbers[len(values)],
+                    varint(len(raw)),
+                    raw,
+                )
+            )
+        )
+
+    def _number(self, value: bytes, element: DType) -> bytes:
+        number = int.from_bytes(value[: element.element_bytes], "little")
+        code = INTEGER if element.mlir[0] == "i" else FLOAT
+        return self._bits(code, self.types.element(element), number, int_bits(element))
+
+    def _bits(self, code: int, kind: bytes, number: int, bits: int) -> bytes:
+        """A number by its bits: those of a wide one as if it had 64, and a sign among them."""
+        number &= (1 << bits) - 1
+        body = bytes((number,)) if bits <= 8 else varint(zigzag(number))
+        return self.encoder.attributes(self.numbers[code] + kind + body)

@@ -6,49 +6,126 @@ Parsed with a parser of our own: the bindings have none, and MLIR's would recurs
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
-from tosa_convert.mlir.bindings import Bindings
+from tosa_convert.mlir.bytecode.encode import Encoder
+from tosa_convert.mlir.bytecode.format import (
+    CALLSITE_LOCATION,
+    FILE_LOCATION,
+    FILE_RANGE_LOCATION,
+    FUSED_LOCATION,
+    NAME_LOCATION,
+)
 from tosa_convert.mlir.quoting import STRING, unquote
 
 #: Nesting at which a location is kept as a name instead of being parsed.
 MAX_DEPTH: Final = 64
 
 _TOKEN: Final = re.compile(
-    rf"\s*(?:(?P<string>{STRING})|(?P<number>\d+)|(?P<word>[a-z]+)|(?P<mark>[:(),<>\[\]]))"
+    rf"\s*(?:(?P<string>{STRING})|(?P<number>[0-9]+)|(?P<word>[a-z]+)|(?P<mark>[:(),<>\[\]]))"
 )
-#: Much the commonest location: no escapes, no nesting.
-_PLAIN: Final = re.compile(r'loc\("([^"\\]*)":(\d{1,9}):(\d{1,9})\)\Z')
+#: Much the commonest location has no escapes and no nesting; this is what stands before its line.
+_HEAD: Final = re.compile(r'loc\("([^"\\]*)\Z')
+#: Digits that its line and its column may have and surely fit.
+_DIGITS: Final = 9
 
 
 class LocationWriter:
-    """Builds locations in a context, each distinct text once."""
+    """Adds locations to a file, each distinct text once, and returns their indices.
 
-    def __init__(self, bindings: Bindings, context: Any) -> None:
-        self.ir = bindings.ir
-        self.context = context
-        self.file = self.ir.Location.file
-        self.unknown = self.ir.Location.unknown(context)
-        self.known: dict[str, Any] = {"": self.unknown, "loc(unknown)": self.unknown}
+    A text that is no location becomes a name.
+    """
 
-    def __call__(self, text: str) -> Any:
-        """The location that `text` spells; a text that is no location becomes a name."""
-        found = self.known.get(text)
-        if found is None:
-            found = self.known[text] = self._parse(text)
+    def __init__(self, encoder: Encoder) -> None:
+        self.encoder = encoder
+        self.attributes = encoder.attributes
+        self.numbers = encoder.numbers
+        self.known = {"": encoder.unknown, "loc(unknown)": encoder.unknown}
+        #: What stands before the lines, as the attribute's beginning.
+        self.heads: dict[str, bytes] = {}
+        #: What stands behind them, as its end.
+        self.columns: dict[str, bytes] = {}
+        #: What each fused location has.
+        self.fused: dict[bytes, tuple[bytes, ...]] = {}
+
+    def __call__(self, text: str) -> bytes:
+        """The location that `text` spells."""
+        return self.all((text,))[0]
+
+    def all(self, texts: Iterable[str]) -> list[bytes]:
+        """The locations that texts spell; at once, because each operator has one of its own."""
+        known, heads, columns, numbers = self.known, self.heads, self.columns, self.numbers
+        entries = self.attributes.entries
+        places = []
+        for text in texts:
+            place = known.get(text)
+            if place is None:
+                head, _, rest = text.partition('":')
+                line, _, column = rest.partition(":")
+                if len(line) <= _DIGITS and line.isdigit() and line.isascii():
+                    start = heads.get(head) or self.head(head)
+                    end = columns.get(column) or self.column(column)
+                    if start and end:
+                        # No location is twice among those of distinct texts.
+                        place = numbers[len(entries)]
+                        entries.append(start + numbers[int(line)] + end)
+                known[text] = place = place or self.parse(text)
+            places.append(place)
+        return places
+
+    def parse(self, text: str) -> bytes:
+        """A location that is not a plain one."""
+        try:
+            return _Parser(text, self).whole()
+        except _NotALocation:
+            return self.name(text, self.encoder.unknown)
+
+    def head(self, text: str) -> bytes:
+        """The beginning of a plain location, or nothing if it is another one."""
+        match = _HEAD.match(text)
+        if match is None:
+            return b""
+        found = self.heads[text] = self.numbers[FILE_LOCATION] + self.string(match[1])
         return found
 
-    def _parse(self, text: str) -> Any:
-        plain = _PLAIN.match(text)
-        if plain is not None:
-            name, line, column = plain.groups()
-            return self.file(name, int(line), int(column), context=self.context)
-        try:
-            parser = _Parser(text, self)
-            location = parser.whole()
-        except _NotALocation:
-            return self.ir.Location.name(text, context=self.context)
-        return location
+    def column(self, text: str) -> bytes:
+        """The end of a plain location, or nothing if it is another one."""
+        digits = text[:-1]
+        if not (text.endswith(")") and len(digits) <= _DIGITS):
+            return b""
+        if not (digits.isdigit() and digits.isascii()):
+            return b""
+        found = self.columns[text] = self.numbers[int(digits)]
+        return found
+
+    def string(self, text: str) -> bytes:
+        """A string attribute."""
+        return self.encoder.string_attribute(text)
+
+    def make(self, code: int, *parts: bytes) -> bytes:
+        """A location of these parts."""
+        return self.attributes(self.numbers[code] + b"".join(parts))
+
+    def name(self, name: str, child: bytes) -> bytes:
+        """A location that is called something."""
+        return self.make(NAME_LOCATION, self.string(name), child)
+
+    def fuse(self, locations: list[bytes]) -> bytes:
+        """Several locations: each once, those of others that are fused and none that is unknown.
+
+        This is what MLIR makes of them where it does not read them from bytecode.
+        """
+        flat = dict.fromkeys(
+            part for location in locations for part in self.fused.get(location, (location,))
+        )
+        flat.pop(self.encoder.unknown, None)
+        parts = tuple(flat)
+        if len(parts) < 2:
+            return parts[0] if parts else self.encoder.unknown
+        found = self.make(FUSED_LOCATION, self.numbers[len(parts)], *parts)
+        self.fused[found] = parts
+        return found
 
 
 class _NotALocation(Exception):
@@ -98,10 +175,9 @@ class _Parser:
         value = int(self.take("number")[:11])
         if value > 0xFFFFFFFF:
             raise _NotALocation
-        # The bindings take a signed number, and MLIR what its bits say as an unsigned one.
-        return value - (1 << 32 if value >> 31 else 0)
+        return value
 
-    def whole(self) -> Any:
+    def whole(self) -> bytes:
         self.expect("loc")
         self.expect("(")
         location = self.location(0)
@@ -110,46 +186,53 @@ class _Parser:
             raise _NotALocation
         return location
 
-    def location(self, depth: int) -> Any:
+    def location(self, depth: int) -> bytes:
         if depth > MAX_DEPTH:
             raise _NotALocation
         kind, text = self.peek()
-        location, context = self.writer.ir.Location, self.writer.context
+        writer = self.writer
         if kind == "string":
             self.position += 1
             name = unquote(text)
             if self.accept(":"):
                 return self.file(name)
+            child = writer.encoder.unknown
             if self.accept("("):
                 child = self.location(depth + 1)
                 self.expect(")")
-                return location.name(name, child, context=context)
-            return location.name(name, context=context)
+            return writer.name(name, child)
         if self.accept("unknown"):
-            return self.writer.unknown
+            return writer.encoder.unknown
         if self.accept("callsite"):
             self.expect("(")
             callee = self.location(depth + 1)
             self.expect("at")
             caller = self.location(depth + 1)
             self.expect(")")
-            return location.callsite(callee, [caller], context=context)
+            return writer.make(CALLSITE_LOCATION, callee, caller)
         if self.accept("fused"):
             self.expect("[")
             parts = [self.location(depth + 1)]
             while self.accept(","):
                 parts.append(self.location(depth + 1))
             self.expect("]")
-            return location.fused(parts, context=context)
+            return writer.fuse(parts)
         raise _NotALocation
 
-    def file(self, name: str) -> Any:
-        location, context = self.writer.ir.Location, self.writer.context
+    def file(self, name: str) -> bytes:
+        writer, numbers = self.writer, self.writer.numbers
         line = self.number()
         self.expect(":")
-        column = self.number()
-        if not self.accept("to"):
-            return location.file(name, line, column, context=context)
-        end_line = line if self.peek()[1] == ":" else self.number()
-        self.expect(":")
-        return location.file(name, line, column, end_line, self.number(), context=context)
+        places = [line, self.number()]
+        if self.accept("to"):
+            end_line = line if self.peek()[1] == ":" else self.number()
+            self.expect(":")
+            end = self.number()
+            if end_line != line:
+                places += end_line, end
+            elif end != places[1]:
+                places.append(end)
+        parts = [writer.string(name), *map(numbers.__getitem__, places)]
+        if len(places) == 2:
+            return writer.make(FILE_LOCATION, *parts)
+        return writer.make(FILE_RANGE_LOCATION, parts[0], numbers[len(places)], *parts[1:])

@@ -2,56 +2,101 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Final
 
-from tosa_convert.graph.dtypes import BlockShape, DType
-from tosa_convert.graph.model import DYNAMIC
-from tosa_convert.mlir.bindings import Bindings
+from tosa_convert.graph.dtypes import DType
+from tosa_convert.graph.model import DYNAMIC, BlockScale, Tensor
+from tosa_convert.mlir.bytecode.encode import Encoder, varint, zigzag
+from tosa_convert.mlir.bytecode.format import (
+    BF16_TYPE,
+    F16_TYPE,
+    F32_TYPE,
+    FUNCTION_TYPE,
+    INDEX_TYPE,
+    INTEGER_TYPE,
+    RANKED_TENSOR_TYPE,
+    UNRANKED_TENSOR_TYPE,
+)
+
+#: Builtin types that every version of bytecode has a number for; younger ones are spelled.
+_NUMBERED: Final = {"f32": F32_TYPE, "f16": F16_TYPE, "bf16": BF16_TYPE, "index": INDEX_TYPE}
+#: How MLIR keeps a size that is not known.
+_DYNAMIC: Final = -(2**63)
 
 
 class TypeWriter:
-    """Makes types, each distinct one once."""
+    """Adds types to a file, each distinct one once, and returns their indices."""
 
-    def __init__(self, bindings: Bindings, context: Any) -> None:
-        self.ir = bindings.ir
-        self.context = context
-        self.elements: dict[str, Any] = {}
-        self.tensors: dict[Any, Any] = {}
+    def __init__(self, encoder: Encoder) -> None:
+        self.encoder = encoder
+        self.numbers = encoder.numbers
+        self.types = encoder.types
+        self.elements: dict[str, bytes] = {}
+        self.tensors: dict[tuple[DType, tuple[int, ...] | None], bytes] = {}
 
-    def parse(self, text: str) -> Any:
-        """The type that `text` spells."""
+    def builtin(self, text: str) -> bytes:
+        """The element type that `text` spells."""
         found = self.elements.get(text)
         if found is None:
-            found = self.elements[text] = self.ir.Type.parse(text, self.context)
+            found = self.elements[text] = self._builtin(text)
         return found
 
-    def element(self, dtype: DType, scale: tuple[DType, BlockShape] | None = None) -> Any:
+    def _builtin(self, text: str) -> bytes:
+        numbers = self.numbers
+        if text in _NUMBERED:
+            return self.types(numbers[_NUMBERED[text]])
+        if text[0] == "i" and text[1:].isdigit():
+            # Two bits tell about the sign: these have none.
+            return self.types(numbers[INTEGER_TYPE] + numbers[int(text[1:]) << 2])
+        return self.types.text(text)
+
+    def element(self, dtype: DType, scale: BlockScale | None = None) -> bytes:
         """The element type."""
         if scale is None:
-            return self.parse(dtype.mlir)
-        return self.parse(f"!tosa.block_scaled<{scale[1].name}:{scale[0].mlir}:{dtype.mlir}>")
+            return self.builtin(dtype.mlir)
+        return self.builtin(
+            f"!tosa.block_scaled<{scale.shape.name}:{scale.dtype.mlir}:{dtype.mlir}>"
+        )
 
-    def tensor(
-        self,
-        dtype: DType,
-        shape: tuple[int, ...] | None,
-        scale: tuple[DType, BlockShape] | None = None,
-    ) -> Any:
-        """The tensor type; shape None is unranked."""
-        key = (dtype.code, shape, scale)
-        found = self.tensors.get(key)
+    def ranked(self, shape: Iterable[int], element: bytes) -> bytes:
+        """The tensor type of these sizes."""
+        sizes = [varint(zigzag(_DYNAMIC if size == DYNAMIC else size)) for size in shape]
+        numbers = self.numbers
+        return self.types(
+            numbers[RANKED_TENSOR_TYPE] + numbers[len(sizes)] + b"".join(sizes) + element
+        )
+
+    def tensor(self, tensor: Tensor) -> bytes:
+        """The type of a tensor; shape None is unranked."""
+        scale, shape = tensor.scale, tensor.shape
+        key = (tensor.dtype, shape)
+        found = self.tensors.get(key) if scale is None else None
         if found is None:
-            element = self.element(dtype, scale)
-            unknown = self.ir.Location.unknown(self.context)
+            element = self.element(tensor.dtype, scale)
             if shape is None:
-                found = self.ir.UnrankedTensorType.get(element, unknown)
+                found = self.types(self.numbers[UNRANKED_TENSOR_TYPE] + element)
             else:
-                dynamic = self.ir.ShapedType.get_dynamic_size()
-                sizes = [dynamic if size == DYNAMIC else size for size in shape]
-                found = self.ir.RankedTensorType.get(sizes, element, None, unknown)
-            self.tensors[key] = found
+                found = self.ranked(shape, element)
+            if scale is None:
+                self.tensors[key] = found
         return found
 
-    def shape(self, rank: int) -> Any:
+    def shape(self, rank: int) -> bytes:
         """The !tosa.shape type."""
-        return self.parse(f"!tosa.shape<{rank}>")
+        return self.builtin(f"!tosa.shape<{rank}>")
+
+    def function(self, inputs: list[bytes], outputs: list[bytes]) -> bytes:
+        """The type of a function."""
+        numbers = self.numbers
+        return self.types(
+            b"".join(
+                (
+                    numbers[FUNCTION_TYPE],
+                    numbers[len(inputs)],
+                    *inputs,
+                    numbers[len(outputs)],
+                    *outputs,
+                )
+            )
+        )

@@ -1,0 +1,339 @@
+"""Bytecode of our own writing: both bindings read every kind of entry as what it is meant to be."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tosa_convert.graph.dtypes import DTYPES, dtype
+from tosa_convert.graph.model import Tensor
+from tosa_convert.graph.opset import Attribute, operator
+from tosa_convert.mlir.bindings import Bindings
+from tosa_convert.mlir.bytecode import envelope
+from tosa_convert.mlir.bytecode.encode import Encoder, Varints, varint, zigzag
+from tosa_convert.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_REGIONS, INTEGER
+from tosa_convert.mlir.naming import Namer, results
+from tosa_convert.mlir.writing.attributes import AttributeWriter
+from tosa_convert.mlir.writing.locations import LocationWriter
+from tosa_convert.mlir.writing.types import TypeWriter
+
+Make = Callable[[Encoder], bytes]
+
+
+def with_attribute(make: Make, *, location: Make | None = None) -> bytes:
+    """An empty module whose attribute test.x is what `make` adds."""
+    encoder = Encoder()
+    value, numbers = make(encoder), encoder.numbers
+    place = encoder.unknown if location is None else location(encoder)
+    pieces = [
+        encoder.operation("builtin.module"),
+        bytes((HAS_ATTRIBUTES | HAS_REGIONS,)),
+        place,
+        encoder.dictionary([("test.x", value)]),
+        numbers[1 << 1 | 1],  # a region
+        numbers[1],  # of one block
+        numbers[0],  # without values
+        numbers[0],  # and without operations
+    ]
+    return encoder.finish(pieces)
+
+
+def read_back(bindings: Bindings, context: Any, make: Make) -> Any:
+    data = with_attribute(make)
+    envelope.check(memoryview(data))
+    return bindings.ir.Module.parse(data, context).operation.attributes["test.x"]
+
+
+def parsed(bindings: Bindings, context: Any, text: str) -> Any:
+    return bindings.ir.Attribute.parse(text, context)
+
+
+# -- numbers ------------------------------------------------------------------------------------
+
+
+def number_of(encoded: bytes) -> int:
+    reader = envelope._Envelope(memoryview(encoded), "")
+    reader.at = 0
+    found = reader.number("a number")
+    assert reader.at == len(encoded)
+    return found
+
+
+EDGES = sorted(
+    {max(0, (1 << bits) + off) for bits in range(64) for off in (-1, 0, 1)} | {2**64 - 1}
+)
+
+
+def test_every_number_is_read_again() -> None:
+    assert [number_of(varint(number)) for number in EDGES] == EDGES
+
+
+def test_numbers_that_are_made_at_once_are_those_made_singly() -> None:
+    for count in (0, 1, 127, 128, 129, 20_000):
+        numbers = Varints()
+        numbers.fill(count)
+        assert list(numbers) == list(range(count))
+        assert all(found == varint(number) for number, found in numbers.items())
+        numbers.fill(count + 300)
+        assert len(numbers) == count + 300
+        assert numbers[count + 5000] == varint(count + 5000)
+
+
+def test_small_numbers_of_both_signs_stay_small() -> None:
+    assert [zigzag(number) for number in (0, -1, 1, -2, 2)] == [0, 1, 2, 3, 4]
+    assert zigzag(-(2**63)) == zigzag(2**63) == 2**64 - 1
+    assert zigzag(2**64 - 5) == zigzag(-5)
+
+
+def test_generated_names_are_those_of_the_namer() -> None:
+    namer, found = Namer(), results()
+    assert all(next(found) == namer.result() for _ in range(12_345))
+
+
+# -- attributes ---------------------------------------------------------------------------------
+
+STRINGS: list[str | bytes] = [
+    "",
+    "a b",
+    'q"q\\',
+    "é😀",
+    "line\n",
+    "nul\0inside",
+    b"\xff\xfe\0",
+    b"",
+]
+
+
+@pytest.mark.parametrize("value", STRINGS, ids=repr)
+def test_strings(bindings: Bindings, context: Any, value: str | bytes) -> None:
+    found = read_back(bindings, context, lambda encoder: encoder.string_attribute(value))
+    raw = value.encode() if isinstance(value, str) else value
+    assert found == bindings.ir.StringAttr.get(raw, context)
+    assert found.value_bytes == raw
+
+
+def test_a_string_of_megabytes(bindings: Bindings, context: Any) -> None:
+    text = "x" * (1 << 22)
+    found = read_back(bindings, context, lambda encoder: encoder.string_attribute(text))
+    assert found.value == text
+
+
+def test_equal_entries_are_one_and_text_is_never_taken_for_an_entry() -> None:
+    encoder = Encoder()
+    assert encoder.string_attribute("a") == encoder.string_attribute(b"a")
+    assert encoder.dictionary([("a", encoder.unknown)]) == encoder.attributes(
+        encoder.single("a") + encoder.unknown
+    )
+    raw = encoder.attributes(b"#tosa.x\0")
+    assert encoder.attributes.text("#tosa.x") != raw
+    assert encoder.attributes.text("#tosa.x") == encoder.attributes.text("#tosa.x")
+
+
+def test_arrays_and_dictionaries(bindings: Bindings, context: Any) -> None:
+    def make(encoder: Encoder) -> bytes:
+        string = encoder.string_attribute
+        inner = encoder.dictionary([("z", string("1")), ("a", string("2")), ("a.b", string("3"))])
+        return encoder.array([inner, encoder.array([]), encoder.dictionary([])])
+
+    expected = parsed(bindings, context, '[{a = "2", a.b = "3", z = "1"}, [], {}]')
+    assert read_back(bindings, context, make) == expected
+
+
+def attribute(name: str, row: str, value: Any, element: str = "") -> Make:
+    """What the attribute of an operator becomes."""
+
+    def make(encoder: Encoder) -> bytes:
+        spec = operator(name)
+        writer = AttributeWriter(encoder, TypeWriter(encoder))
+        (found,) = [found for found in spec.attributes if found.name == row]
+        return writer(spec, found, value, dtype(element) if element else None)
+
+    return make
+
+
+ATTRIBUTES: dict[str, Make] = {
+    "0 : i32": attribute("ARGMAX", "axis", 0),
+    "-1 : i32": attribute("ARGMAX", "axis", -1),
+    "2147483647 : i32": attribute("ARGMAX", "axis", 2**31 - 1),
+    "-2147483648 : i32": attribute("ARGMAX", "axis", -(2**31)),
+    "true": attribute("FFT2D", "inverse", True),
+    "false": attribute("FFT2D", "inverse", False),
+    "array<i64: 1, -2, 2147483647, 0>": attribute("MAX_POOL2D", "pad", (1, -2, 2**31 - 1, 0)),
+    "array<i32: 2, 0, 1>": attribute("TRANSPOSE", "perms", (2, 0, 1)),
+    "array<i32>": attribute("TRANSPOSE", "perms", ()),
+    "i48": attribute("CONV2D", "acc_type", dtype("INT48")),
+    "f32": attribute("CONV2D", "acc_type", dtype("FP32")),
+    '"op"': attribute("CUSTOM", "operator_name", "op"),
+    "127 : i8": attribute("CLAMP", "max_val", b"\x7f", "INT8"),
+    "-128 : i8": attribute("CLAMP", "max_val", b"\x80", "INT8"),
+    "-3 : i4": attribute("CLAMP", "max_val", b"\x0d", "INT4"),
+    "-2 : i16": attribute("CLAMP", "max_val", b"\xfe\xff", "INT16"),
+    "-140737488355328 : i48": attribute("CLAMP", "max_val", b"\0\0\0\0\0\x80", "INT48"),
+    "-1 : i64": attribute("CLAMP", "max_val", b"\xff" * 8, "INT64"),
+    "-9223372036854775808 : i64": attribute("CLAMP", "max_val", bytes(7) + b"\x80", "INT64"),
+    "true ": attribute("CLAMP", "max_val", b"\x01", "BOOL"),
+    "0xFFC12345 : f32": attribute("CLAMP", "max_val", bytes.fromhex("4523c1ff"), "FP32"),
+    "-0.0 : f32": attribute("CLAMP", "max_val", b"\0\0\0\x80", "FP32"),
+    "0x7E01 : f16": attribute("CLAMP", "max_val", b"\x01\x7e", "FP16"),
+    "0xFFC1 : bf16": attribute("CLAMP", "max_val", b"\xc1\xff", "BF16"),
+    "0x7C : f8E5M2": attribute("CLAMP", "max_val", b"\x7c", "FP8E5M2"),
+    "0xFF : f8E4M3FN": attribute("CLAMP", "max_val", b"\xff", "FP8E4M3"),
+}
+
+
+@pytest.mark.parametrize("text", ATTRIBUTES)
+def test_attributes_of_operators(bindings: Bindings, context: Any, text: str) -> None:
+    found = read_back(bindings, context, ATTRIBUTES[text])
+    assert found == parsed(bindings, context, text)
+
+
+def test_every_member_of_every_enum(bindings: Bindings, context: Any) -> None:
+    rows: list[tuple[str, Attribute]] = []
+    for name in ("ARGMAX", "RESIZE", "RESCALE", "CAST_TO_BLOCK_SCALED"):
+        rows += [(name, row) for row in operator(name).attributes if row.enum is not None]
+    assert len(rows) == 4
+    for name, row in rows:
+        assert row.enum is not None
+        found = [
+            str(read_back(bindings, context, attribute(name, row.name, value)))
+            for value in row.enum
+        ]
+        assert len(set(found)) == len(row.enum)
+        assert all(text.startswith("#tosa.") for text in found)
+
+
+def test_a_check_that_is_shown_something_wrong_fails(bindings: Bindings, context: Any) -> None:
+    def wrong(encoder: Encoder) -> bytes:
+        # As if the number had been cut where it is read with its sign.
+        kind = TypeWriter(encoder).builtin("i32")
+        return encoder.attributes(varint(INTEGER) + kind + varint(1))
+
+    assert read_back(bindings, context, wrong) != parsed(bindings, context, "1 : i32")
+
+
+# -- types --------------------------------------------------------------------------------------
+
+SHAPES: list[tuple[int, ...] | None] = [None, (), (1,), (-1, 3), (0, 2), (2**31 - 1,), (2,) * 64]
+
+
+@pytest.mark.parametrize("row", DTYPES, ids=str)
+@pytest.mark.parametrize("sizes", SHAPES, ids=lambda sizes: str(sizes)[:12])
+def test_tensors(bindings: Bindings, context: Any, row: Any, sizes: Any) -> None:
+    def make(encoder: Encoder) -> bytes:
+        types = TypeWriter(encoder)
+        kind = types.tensor(Tensor("x", row, sizes))
+        assert types.tensor(Tensor("y", row, sizes)) == kind
+        return AttributeWriter(encoder, types).type(kind)
+
+    text = "*x" if sizes is None else "".join("?x" if size < 0 else f"{size}x" for size in sizes)
+    assert str(read_back(bindings, context, make)) == f"tensor<{text}{row.mlir}>"
+
+
+def test_shapes_and_functions(bindings: Bindings, context: Any) -> None:
+    def make(encoder: Encoder) -> bytes:
+        types = TypeWriter(encoder)
+        kinds = [types.shape(0), types.builtin("index"), types.shape(6)]
+        inner = types.function(kinds, kinds[:2])
+        return AttributeWriter(encoder, types).type(types.function([], [inner]))
+
+    expected = "() -> ((!tosa.shape<0>, index, !tosa.shape<6>) -> (!tosa.shape<0>, index))"
+    assert str(read_back(bindings, context, make)) == expected
+
+
+# -- data ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("element", "count", "raw", "text"),
+    [
+        ("i8", 3, b"\x01\x02\xff", "dense<[1, 2, -1]> : tensor<3xi8>"),
+        ("i8", 3, b"\x07", "dense<7> : tensor<3xi8>"),
+        ("i4", 3, b"\x01\x02\x0d", "dense<[1, 2, -3]> : tensor<3xi4>"),
+        ("i48", 2, b"\xfb" + b"\xff" * 5 + b"\x01" + bytes(5), "dense<[-5, 1]> : tensor<2xi48>"),
+        ("i1", 3, b"\x05", "dense<[true, false, true]> : tensor<3xi1>"),
+        ("i1", 9, b"\x01\x01", "dense<[true, false, false, false, false, false, false, false, true]>"
+         " : tensor<9xi1>"),
+        ("i1", 3, b"\xff", "dense<true> : tensor<3xi1>"),
+        ("i1", 1, b"\0", "dense<false> : tensor<1xi1>"),
+        ("index", 2, (8).to_bytes(8, "little") + b"\xff" * 8, "dense<[8, -1]> : tensor<2xindex>"),
+        ("index", 0, b"", "dense<> : tensor<0xindex>"),
+        ("f16", 2, b"\x00\x3c\x00\xbc", "dense<[1.0, -1.0]> : tensor<2xf16>"),
+    ],
+)  # fmt: skip
+def test_dense_data(
+    bindings: Bindings, context: Any, element: str, count: int, raw: bytes, text: str
+) -> None:
+    def make(encoder: Encoder) -> bytes:
+        types = TypeWriter(encoder)
+        return encoder.dense(types.ranked((count,), types.builtin(element)), raw)
+
+    assert read_back(bindings, context, make) == parsed(bindings, context, text)
+
+
+def test_large_data_lies_among_other_entries_unharmed(bindings: Bindings, context: Any) -> None:
+    random_ = random.Random(7)
+    raws = [random_.randbytes(size) for size in (10, 100_000, 20, 4096, 4097, 70_000)]
+
+    def make(encoder: Encoder) -> bytes:
+        types = TypeWriter(encoder)
+        element = types.builtin("i8")
+        found = []
+        for raw in raws:
+            found.append(encoder.dense(types.ranked((len(raw),), element), memoryview(raw)))
+            found.append(encoder.string_attribute(f"behind {len(raw)}"))
+        return encoder.array(found)
+
+    found = list(read_back(bindings, context, make))
+    assert [attribute.value for attribute in found[1::2]] == [f"behind {len(raw)}" for raw in raws]
+    assert [np.array(dense).tobytes() for dense in found[::2]] == raws
+
+
+def test_a_resource_without_data_keeps_its_type(bindings: Bindings, context: Any) -> None:
+    def make(encoder: Encoder) -> bytes:
+        types = TypeWriter(encoder)
+        return encoder.without_data(types.ranked((2, 3), types.builtin("f32")))
+
+    # Over and over in one context: a name that is taken is no matter.
+    for _ in range(3):
+        found = read_back(bindings, context, make)
+        assert str(found.type) == "tensor<2x3xf32>"
+        assert str(found).startswith("dense_resource<tosa_convert")
+
+
+# -- locations ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ('loc("f":1:2)', ""),
+        ('loc("f":999999999:999999999)', ""),
+        ('loc("f":4294967295:0)', ""),
+        ('loc("f":1:2 to :2)', 'loc("f":1:2)'),
+        ('loc("f":1:2 to 1:9)', 'loc("f":1:2 to :9)'),
+        ('loc("f":1:2 to 2:1)', ""),
+        ('loc(fused["a"])', 'loc("a")'),
+        ("loc(fused[unknown])", "loc(unknown)"),
+        ('loc(fused["a", unknown, fused["b", "a"]])', 'loc(fused["a", "b"])'),
+        ('loc("n"(callsite("a" at fused["b", "f":1:2])))', ""),
+        ('loc("f":\u0661:2)', r'loc("loc(\22f\22:\D9\A1:2)")'),
+    ],
+)
+def test_locations(bindings: Bindings, context: Any, text: str, printed: str) -> None:
+    data = with_attribute(
+        lambda encoder: encoder.unknown, location=lambda encoder: LocationWriter(encoder)(text)
+    )
+    module = bindings.ir.Module.parse(data, context)
+    assert str(module.operation.location) == (printed or text)
+
+
+def test_locations_at_once_are_those_one_by_one() -> None:
+    texts = ['loc("f":1:2)', "", 'loc("f":1:2)', "name", 'loc("g":1:2)', 'loc("f":3:2)', "loc(x"]
+    found = LocationWriter(Encoder()).all(texts)
+    writer = LocationWriter(Encoder())
+    assert found == [writer(text) for text in texts]
+    assert len(set(found)) == len(set(texts))
