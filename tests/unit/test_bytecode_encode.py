@@ -14,8 +14,8 @@ from tosa_convert.graph.model import Tensor
 from tosa_convert.graph.opset import Attribute, operator
 from tosa_convert.mlir.bindings import Bindings
 from tosa_convert.mlir.bytecode import envelope
-from tosa_convert.mlir.bytecode.encode import Encoder, Varints, varint, zigzag
-from tosa_convert.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_REGIONS, INTEGER
+from tosa_convert.mlir.bytecode.encode import Encoder, Varints, zigzag
+from tosa_convert.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_REGIONS, INTEGER, spelled
 from tosa_convert.mlir.naming import Namer, results
 from tosa_convert.mlir.writing.attributes import AttributeWriter
 from tosa_convert.mlir.writing.locations import LocationWriter
@@ -69,7 +69,7 @@ EDGES = sorted(
 
 
 def test_every_number_is_read_again() -> None:
-    assert [number_of(varint(number)) for number in EDGES] == EDGES
+    assert [number_of(spelled(number)) for number in EDGES] == EDGES
 
 
 def test_numbers_that_are_made_at_once_are_those_made_singly() -> None:
@@ -77,10 +77,10 @@ def test_numbers_that_are_made_at_once_are_those_made_singly() -> None:
         numbers = Varints()
         numbers.fill(count)
         assert list(numbers) == list(range(count))
-        assert all(found == varint(number) for number, found in numbers.items())
+        assert all(found == spelled(number) for number, found in numbers.items())
         numbers.fill(count + 300)
         assert len(numbers) == count + 300
-        assert numbers[count + 5000] == varint(count + 5000)
+        assert numbers[count + 5000] == spelled(count + 5000)
 
 
 def test_small_numbers_of_both_signs_stay_small() -> None:
@@ -210,7 +210,7 @@ def test_a_check_that_is_shown_something_wrong_fails(bindings: Bindings, context
     def wrong(encoder: Encoder) -> bytes:
         # As if the number had been cut where it is read with its sign.
         kind = TypeWriter(encoder).builtin("i32")
-        return encoder.attributes(varint(INTEGER) + kind + varint(1))
+        return encoder.attributes(spelled(INTEGER) + kind + spelled(1))
 
     assert read_back(bindings, context, wrong) != parsed(bindings, context, "1 : i32")
 

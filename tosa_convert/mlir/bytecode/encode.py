@@ -25,6 +25,7 @@ from tosa_convert.mlir.bytecode.format import (
     STRINGS,
     UNKNOWN_LOCATION,
     VERSION,
+    spelled,
 )
 
 #: What the file says that wrote it.
@@ -36,16 +37,6 @@ _INTERNED: Final = 4096
 Data = bytes | memoryview
 
 
-def varint(number: int) -> bytes:
-    """The encoding of a number from 0 to 2^64 - 1."""
-    if number < 0x80:
-        return bytes((number << 1 | 1,))
-    width = (number.bit_length() + 6) // 7
-    if width > 8:
-        return b"\0" + number.to_bytes(8, "little")
-    return (number << width | 1 << (width - 1)).to_bytes(width, "little")
-
-
 def zigzag(number: int) -> int:
     """The number that stands for one from -2^63 to 2^64 - 1, small if that is near zero."""
     return (number << 1 ^ -(number >> 63 & 1)) & 0xFFFFFFFFFFFFFFFF
@@ -55,7 +46,7 @@ class Varints(dict[int, bytes]):
     """The encodings of numbers, each made once."""
 
     def __missing__(self, number: int) -> bytes:
-        found = self[number] = varint(number)
+        found = self[number] = spelled(number)
         return found
 
     def fill(self, count: int) -> None:
@@ -210,7 +201,7 @@ class Encoder:
 
         Elements below 8 bits take a byte each, and those of i1 a bit, where all bits stand for all.
         """
-        head = self.numbers[DENSE_ELEMENTS] + kind + varint(len(data))
+        head = self.numbers[DENSE_ELEMENTS] + kind + spelled(len(data))
         return self.attributes.data(head, data)
 
     def without_data(self, kind: bytes) -> bytes:
@@ -249,9 +240,9 @@ class Encoder:
         lengths = [numbers[len(raw) + 1] for raw in reversed(self.strings)]
         texts = b"\0".join(self.strings) + b"\0"
         sections.append((STRINGS, [numbers[len(lengths)], *lengths, texts]))
-        pieces: list[Data] = [MAGIC, varint(VERSION), PRODUCER, b"\0"]
+        pieces: list[Data] = [MAGIC, spelled(VERSION), PRODUCER, b"\0"]
         for kind, parts in sections:
-            pieces += bytes((kind,)), varint(sum(map(len, parts)))
+            pieces += bytes((kind,)), spelled(sum(map(len, parts)))
             pieces += parts
         return b"".join(pieces)
 

@@ -27,12 +27,13 @@ from tosa_convert.graph.opset import (
     VARIABLE_WRITE,
     OperatorSpec,
 )
-from tosa_convert.mlir.bytecode.encode import Encoder, varint
+from tosa_convert.mlir.bytecode.encode import Encoder
 from tosa_convert.mlir.bytecode.format import (
     HAS_ATTRIBUTES,
     HAS_OPERANDS,
     HAS_REGIONS,
     HAS_RESULTS,
+    spelled,
 )
 from tosa_convert.mlir.kept import NAME_ATTRIBUTE, REGIONS_ATTRIBUTE
 from tosa_convert.mlir.naming import results
@@ -69,7 +70,7 @@ _OF_ELEMENTS: Final = frozenset(
 )
 
 #: How an operation tells that it has one operand.
-_ONE: Final = varint(1)
+_ONE: Final = spelled(1)
 
 #: Attributes of an operator: name and index.
 _Pairs = tuple[tuple[str, bytes], ...]

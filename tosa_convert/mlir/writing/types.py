@@ -7,7 +7,7 @@ from typing import Final
 
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import DYNAMIC, BlockScale, Tensor
-from tosa_convert.mlir.bytecode.encode import Encoder, varint, zigzag
+from tosa_convert.mlir.bytecode.encode import Encoder, zigzag
 from tosa_convert.mlir.bytecode.format import (
     BF16_TYPE,
     F16_TYPE,
@@ -17,6 +17,7 @@ from tosa_convert.mlir.bytecode.format import (
     INTEGER_TYPE,
     RANKED_TENSOR_TYPE,
     UNRANKED_TENSOR_TYPE,
+    spelled,
 )
 
 #: Builtin types that every version of bytecode has a number for; younger ones are spelled.
@@ -61,7 +62,7 @@ class TypeWriter:
 
     def ranked(self, shape: Iterable[int], element: bytes) -> bytes:
         """The tensor type of these sizes."""
-        sizes = [varint(zigzag(_DYNAMIC if size == DYNAMIC else size)) for size in shape]
+        sizes = [spelled(zigzag(_DYNAMIC if size == DYNAMIC else size)) for size in shape]
         numbers = self.numbers
         return self.types(
             numbers[RANKED_TENSOR_TYPE] + numbers[len(sizes)] + b"".join(sizes) + element
