@@ -147,9 +147,12 @@ class Constant:
             return self.buffer
         if self.count == 0:
             return None
-        raw = np.frombuffer(self.buffer, np.uint8)
         width = self.dtype.element_bytes
-        if self.dtype.is_packed and not self.unpacked:
+        packed = self.dtype.is_packed and not self.unpacked
+        if not packed and self.count > 1 and self.buffer[:width] != self.buffer[width : 2 * width]:
+            return None  # most data tells at once
+        raw = np.frombuffer(self.buffer, np.uint8)
+        if packed:
             first = unpack(raw[:3], self.dtype.bits, 1)
             step = BLOCK // 8 * self.dtype.bits
             for start in range(0, len(raw), step):

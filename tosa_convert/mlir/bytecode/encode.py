@@ -130,7 +130,8 @@ class Encoder:
         self.attributes = Table(self.numbers)
         self.types = Table(self.numbers)
         self.strings: dict[bytes, bytes] = {}
-        self.string_attributes: dict[str | bytes, bytes] = {}
+        self.string_attributes: dict[bytes, bytes] = {}
+        #: How dictionaries of one attribute begin, by its name.
         self.singles: dict[str, bytes] = {}
         #: Index of each dialect, and of each operation's name with that of its dialect and of itself.
         self.dialects: dict[str, bytes] = {}
@@ -168,10 +169,12 @@ class Encoder:
 
     def string_attribute(self, value: str | bytes) -> bytes:
         """The index of a string attribute."""
-        found = self.string_attributes.get(value)
+        raw = value.encode() if isinstance(value, str) else value
+        found = self.string_attributes.get(raw)
         if found is None:
-            entry = self.numbers[STRING] + self.string(value)
-            found = self.string_attributes[value] = self.attributes(entry)
+            # No entry is like this one, so it is not looked up: there may be one for each operator.
+            entry = self.numbers[STRING] + self.string(raw)
+            found = self.string_attributes[raw] = self.attributes.add(entry)
         return found
 
     def array(self, elements: Sequence[bytes]) -> bytes:
@@ -188,13 +191,13 @@ class Encoder:
             self.numbers[DICTIONARY] + self.numbers[len(entries)] + b"".join(entries)
         )
 
-    def single(self, name: str) -> bytes:
-        """How a dictionary begins that has one attribute of this name."""
-        found = self.singles.get(name)
-        if found is None:
-            head = self.numbers[DICTIONARY] + self.numbers[1]
-            found = self.singles[name] = head + self.string_attribute(name)
-        return found
+    def single(self, name: str, value: bytes) -> bytes:
+        """The index of a dictionary of one attribute, much the commonest."""
+        head = self.singles.get(name)
+        if head is None:
+            head = self.numbers[DICTIONARY] + self.numbers[1] + self.string_attribute(name)
+            self.singles[name] = head
+        return self.attributes(head + value)
 
     def dense(self, kind: bytes, data: Data) -> bytes:
         """The index of elements of the type `kind`: all of them, or one that stands for all.

@@ -143,7 +143,7 @@ def resource(ir: Any, context: Any, tensor: Tensor, kind: Any) -> Any:
     buffer: Any = data.buffer
     alignment = min(MAX_ALIGN, data.dtype.element_bytes & -data.dtype.element_bytes)
     raw = np.frombuffer(buffer, np.uint8)
-    if raw.ctypes.data % alignment:
+    if raw.__array_interface__["data"][0] % alignment:
         buffer = raw.copy()
     return ir.DenseResourceElementsAttr.get_from_buffer(
         buffer,

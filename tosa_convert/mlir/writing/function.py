@@ -254,10 +254,10 @@ class FunctionWriter:
             dictionary = operands = results = b""
             if not is_plain:
                 if spec.encoded_as == IDENTITY.name:
-                    spec, inputs, outputs, pairs, dictionary = self.identity(block, operator)
+                    spec, inputs, outputs, pairs = self.identity(block, operator)
                     _, heads = rows.get(spec) or self.row(spec)
                 elif spec is CONST or spec is CONST_SHAPE:
-                    pairs, dictionary = self.constant(block, operator, body)
+                    pairs = (("values", self.values(block, operator, body)),)
                 else:
                     pairs, dictionary = self.attributes_of(block, operator)
             if retain:
@@ -267,7 +267,13 @@ class FunctionWriter:
                     if name != next(generated) and name not in returned:
                         is_named = True
                 if is_named or spec.regions:
-                    dictionary = self.keep_names(operator, pairs, is_named)
+                    pairs = self.keep_names(operator, pairs, is_named)
+                    dictionary = b""
+            if pairs and not dictionary:
+                if len(pairs) == 1:
+                    dictionary = self.encoder.single(*pairs[0])
+                else:
+                    dictionary = self.encoder.dictionary(pairs)
             has = HAS_ATTRIBUTES if dictionary else 0
             if len(outputs) == 1:
                 has |= HAS_RESULTS
@@ -382,13 +388,9 @@ class FunctionWriter:
             self.dictionaries[key] = found
         return found
 
-    def single(self, name: str, value: bytes) -> tuple[_Pairs, bytes]:
-        """One attribute, and the dictionary of it."""
-        return ((name, value),), self.encoder.attributes(self.encoder.single(name) + value)
-
     def identity(
         self, block: Block, operator: Operator
-    ) -> tuple[OperatorSpec, tuple[str, ...], tuple[str, ...], _Pairs, bytes]:
+    ) -> tuple[OperatorSpec, tuple[str, ...], tuple[str, ...], _Pairs]:
         """IDENTITY, or what a file writes as one: reading or writing a variable.
 
         Returns what it is in MLIR, with operands, results and attributes.
@@ -396,38 +398,33 @@ class FunctionWriter:
         source, target = operator.inputs[0], operator.outputs[0]
         string = self.encoder.string_attribute
         if target in block.tensors and block.tensors[target].variable:
-            named = self.single("name", string(self.symbols[target]))
-            return VARIABLE_WRITE, (source,), (), *named
+            return VARIABLE_WRITE, (source,), (), (("name", string(self.symbols[target])),)
         reads = source in block.tensors and block.tensors[source].variable
         if reads and source not in block.inputs:
-            named = self.single("name", string(self.symbols[source]))
-            return VARIABLE_READ, (), (target,), *named
-        return IDENTITY, (source,), (target,), (), b""
+            return VARIABLE_READ, (), (target,), (("name", string(self.symbols[source])),)
+        return IDENTITY, (source,), (target,), ()
 
-    def constant(self, block: Block, operator: Operator, body: Body) -> tuple[_Pairs, bytes]:
-        """The attributes of a constant."""
+    def values(self, block: Block, operator: Operator, body: Body) -> bytes:
+        """The `values` of a constant."""
         name = operator.outputs[0]
         shape = block.shapes.get(name)
         if shape is not None:
-            return self.single("values", self.constants.shape(shape))
+            return self.constants.shape(shape)
         tensor = block.tensors[name]
         if self.constants.is_shared(tensor, folded=name in self.folded):
             body.share(operator, tensor)
-            return self.single("values", self.constants.without_data(tensor))
-        return self.single("values", self.constants.dense(tensor))
+            return self.constants.without_data(tensor)
+        return self.constants.dense(tensor)
 
-    def keep_names(self, operator: Operator, pairs: _Pairs, is_named: bool) -> bytes:
-        """The dictionary of an operator's attributes, with the names of its results and regions."""
-        found = list(pairs)
+    def keep_names(self, operator: Operator, pairs: _Pairs, is_named: bool) -> _Pairs:
+        """Attributes with what the file calls an operator's results, if that is needed, and regions."""
         if is_named:
             names = [self.encoder.string_attribute(name) for name in operator.outputs]
             kept = names[0] if len(names) == 1 else self.encoder.array(names)
-            found.append((NAME_ATTRIBUTE, kept))
+            pairs = (*pairs, (NAME_ATTRIBUTE, kept))
         if operator.spec.regions:
-            found.append((REGIONS_ATTRIBUTE, self.names_of_regions(operator)))
-        if len(found) == 1:
-            return self.single(*found[0])[1]
-        return self.encoder.dictionary(found)
+            pairs = (*pairs, (REGIONS_ATTRIBUTE, self.names_of_regions(operator)))
+        return pairs
 
     def names_of_regions(self, operator: Operator) -> bytes:
         """What the file calls an operator's regions and their arguments and results."""
