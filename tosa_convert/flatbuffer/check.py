@@ -304,8 +304,9 @@ class Columns:
         # Small numbers are objects that exist already.
         kept = np.where(places < 0, -1, np.where(lengths == 0, 0, starts)).tolist()
         buffer = self.buffer
+        nothing = buffer[:0]
         return (
-            buffer[start : start + length] if start >= 0 else None
+            buffer[start : start + length] if start > 0 else nothing if start == 0 else None
             for start, length in zip(kept, lengths.tolist(), strict=True)
         )
 

@@ -6,7 +6,7 @@ import sys
 from bisect import bisect_right
 from collections.abc import Sequence
 from enum import IntEnum
-from itertools import accumulate
+from itertools import accumulate, compress
 from typing import Any, Final
 
 import numpy as np
@@ -43,6 +43,10 @@ from tosa_convert.graph.versions import NOT_FOR_US_HINT, READABLE, not_for_us
 
 #: Offsets 0 and 1 cannot lie behind a flatbuffer: readers in the field take `data` then.
 _NO_OFFSET: Final = 1
+#: Fields of a tensor that most leave empty.
+_SPECIAL: Final = frozenset(
+    ("data", "variable", "is_unranked", "variable_name", "scale_type", "scale_data", "block_shape")
+)
 
 #: Bytes of memory that a table takes: what is made of it, and what is needed meanwhile.
 _MEMORY: Final = {
@@ -387,60 +391,69 @@ class _Reader:
             "scale_offset",
             "scale_size",
         )
-        results = []
-        for index, row in enumerate(zip(*self.table("TosaTensor", tables, *fields), strict=True)):
-            (
-                name,
-                dims,
-                code,
-                data,
-                variable,
-                unranked,
-                symbol,
-                offset,
-                size,
-                scale_code,
-                scales,
-                block,
-                scale_offset,
-                scale_size,
-            ) = row
-            dtype = DTYPE_BY_CODE.get(code)
-            # Most tensors are a name and a type: nothing that could be wrong, nothing to add.
-            if not (data or scales or variable or unranked or symbol or scale_code or block):
-                if offset <= _NO_OFFSET and dtype is not None:
-                    results.append(Tensor(name, dtype, dims))
-                    continue
-            where = f"{members.path(index, 'tensor')} {quoted(name)}"
-            if dtype is None:
-                self.say("malformed-tensor", where, f"its type is {_dtype_text(code)}")
-                continue
-            shape = None if unranked else dims
-            if unranked and dims:
-                self.say("malformed-tensor", where, f"it is unranked and has shape {sizes(dims)}")
-            tensor = Tensor(name, dtype, shape, None, None, bool(variable), symbol)
-            if block or scale_code:
-                tensor.scale = self.scale(where, block, scale_code)
-            if offset > _NO_OFFSET:
-                data = self.tail(where, offset, size) if size else None
-            if data is not None and len(data):
-                tensor.data = self.constant(where, dtype, tensor.element_count(), dims, data)
-            if tensor.scale is not None:
-                if scale_offset > _NO_OFFSET:
-                    scales = self.tail(where, scale_offset, scale_size) if scale_size else None
-                if scales is not None and len(scales):
-                    count = tensor.element_count()
-                    blocks = None if count is None else -(-count // int(tensor.scale.shape))
-                    tensor.scale.data = self.constant(
-                        f"{where} scales", tensor.scale.dtype, blocks, dims, scales
-                    )
-            elif scales is not None and len(scales) and not block and not scale_code:
-                self.say("malformed-tensor", where, "it has scales and no block shape")
-            results.append(tensor)
-        if len(results) != len(tables):
+        columns = [list(column) for column in self.table("TosaTensor", tables, *fields)]
+        names, shapes, codes = columns[:3]
+        dtypes = list(map(DTYPE_BY_CODE.get, codes))
+        # Most tensors are a name and a type: nothing that could be wrong, nothing to add.
+        results = list(map(Tensor, names, dtypes, shapes))  # type: ignore[arg-type]
+        every = range(len(results))
+        odd = {index for index, dtype in enumerate(dtypes) if dtype is None}
+        for field_name, column in zip(fields[3:], columns[3:], strict=True):
+            if field_name == "offset":
+                odd.update(index for index, value in enumerate(column) if value > _NO_OFFSET)
+            elif field_name in _SPECIAL:
+                odd.update(compress(every, column))
+        for index in sorted(odd):
+            where = f"{members.path(index, 'tensor')} {quoted(names[index])}"
+            if dtypes[index] is None:
+                self.say("malformed-tensor", where, f"its type is {_dtype_text(codes[index])}")
+            else:
+                self.complete(where, results[index], *(column[index] for column in columns[3:]))
+        if None in dtypes:
             raise TosaConvertError(self.findings)
         self.columns.charge(-len(tables) * _MEMORY["TosaTensor"][1], "")
         return results
+
+    def complete(
+        self,
+        where: str,
+        tensor: Tensor,
+        data: memoryview | None,
+        variable: int,
+        unranked: int,
+        symbol: str,
+        offset: int,
+        size: int,
+        scale_code: int,
+        scales: memoryview | None,
+        block: int,
+        scale_offset: int,
+        scale_size: int,
+    ) -> None:
+        """Add to a tensor what it has besides its name, its type and its shape."""
+        dims = tensor.shape or ()
+        if unranked:
+            tensor.shape = None
+            if dims:
+                self.say("malformed-tensor", where, f"it is unranked and has shape {sizes(dims)}")
+        tensor.variable, tensor.variable_name = bool(variable), symbol
+        if block or scale_code:
+            tensor.scale = self.scale(where, block, scale_code)
+        if offset > _NO_OFFSET:
+            data = self.tail(where, offset, size) if size else None
+        if data is not None and len(data):
+            tensor.data = self.constant(where, tensor.dtype, tensor.element_count(), dims, data)
+        if tensor.scale is not None:
+            if scale_offset > _NO_OFFSET:
+                scales = self.tail(where, scale_offset, scale_size) if scale_size else None
+            if scales is not None and len(scales):
+                count = tensor.element_count()
+                blocks = None if count is None else -(-count // int(tensor.scale.shape))
+                tensor.scale.data = self.constant(
+                    f"{where} scales", tensor.scale.dtype, blocks, dims, scales
+                )
+        elif scales is not None and len(scales) and not block and not scale_code:
+            self.say("malformed-tensor", where, "it has scales and no block shape")
 
     def scale(self, where: str, block: int, code: int) -> BlockScale | None:
         dtype = DTYPE_BY_CODE.get(code)
