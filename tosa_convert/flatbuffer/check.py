@@ -280,18 +280,45 @@ class Columns:
             if int(_largest(ends)) >= self.size:
                 offset = int(fresh[(ends >= self.size).argmax()])
                 raise self.bad(offset, f"{what} runs over the end of the file")
-            self.charge(len(fresh) * _STRING + int(lengths.sum()), what)
-            for where, end in zip(fresh.tolist(), ends.tolist(), strict=True):
-                if self.buffer[end]:
-                    raise self.bad(end, f"{what} is not terminated by a zero")
-                try:
-                    text = known[where] = str(self.buffer[where + 4 : end], "utf-8")
-                    if not text.isascii():
-                        # Each character takes as much as the widest.
-                        self.charge(3 * len(text), what)
-                except UnicodeDecodeError as error:
-                    raise self.bad(where + 4 + error.start, f"{what} is not UTF-8") from None
+            total = int(lengths.sum())
+            self.charge(len(fresh) * _STRING + total, what)
+            open_ended = self._views["u1"][ends] != 0
+            if open_ended.any():
+                end = int(ends[open_ended.argmax()])
+                raise self.bad(end, f"{what} is not terminated by a zero")
+            if not self.plain_strings(fresh, ends, total, what):
+                for where, end in zip(fresh.tolist(), ends.tolist(), strict=True):
+                    try:
+                        text = known[where] = str(self.buffer[where + 4 : end], "utf-8")
+                        if not text.isascii():
+                            # Each character takes as much as the widest.
+                            self.charge(3 * len(text), what)
+                    except UnicodeDecodeError as error:
+                        raise self.bad(where + 4 + error.start, f"{what} is not UTF-8") from None
         return [known[where] for where in at.tolist()]
+
+    def plain_strings(self, places: Positions, ends: Positions, total: int, what: str) -> bool:
+        """Read strings that lie close together, if they are ASCII: all at once, and cut afterwards."""
+        first = int(_least(places))
+        raw = self.buffer[first : int(_largest(ends))]
+        # Between them are at least their lengths and zeros.
+        if len(raw) > 2 * total + 16 * len(places):
+            return False
+        self.charge(2 * len(raw), what)
+        text = str(raw, "latin-1")
+        if not text.isascii():
+            self.charge(-2 * len(raw), what)
+            return False
+        starts = places.tolist()
+        texts = [
+            text[start:end]
+            for start, end in zip(
+                (places + (4 - first)).tolist(), (ends - first).tolist(), strict=True
+            )
+        ]
+        self._strings.update(zip(starts, texts, strict=True))
+        self.charge(-2 * len(raw), what)
+        return True
 
     def bytes_of(self, places: Positions, what: str) -> Iterator[memoryview | None]:
         """Each vector of bytes as a view, made when it is asked for; None where absent.
