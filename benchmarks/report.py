@@ -103,12 +103,13 @@ def markdown(rows: dict[str, Row], verdicts: list[Verdict], about: dict[str, Any
             for v in verdicts
         ),
         "",
-        "| work | ours (Python) | ours (command) | peer | ratio | memory, MiB: ours | peer |",
-        "|---|---|---|---|---|---|---|",
+        "| work | ours (Python) | ours (ir.Module) | ours (command) | peer | ratio | "
+        "memory, MiB: ours | peer |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for row in rows.values():
         peer = row.results.get(row.peer)
-        own = [row.results.get(f"ours ({how})") for how in ("Python", "command")]
+        own = [row.results.get(f"ours ({how})") for how in ("Python", "ir.Module", "command")]
         ran = [result for result in own if result is not None and result.runs]
         if not ran:
             continue

@@ -315,6 +315,7 @@ class Rows:
         target = self.folder / "ours.tosa"
         if export:
             row.subjects["ours (Python)"] = self.job("export", source, target)
+            row.subjects["ours (ir.Module)"] = self.job("export-module", source, target)
             row.subjects["ours (command)"] = self.command(*places.ours(), source, "-o", target)
             row.extra = lambda: {
                 "phases": self.told("export-phases", source, target),
