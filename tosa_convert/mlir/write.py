@@ -74,8 +74,8 @@ def _module(
     by_path: bool = False,
 ) -> Any:
     """The module, in the context. Raises what MLIR raises."""
-    # Locations are most of the attributes, and the values are numbered, too.
-    encoder = Encoder(sum(len(block.operators) for _, block in graph.blocks()) * 5 // 4)
+    # Each operator may have a location, a name and a dictionary.
+    encoder = Encoder(4 * sum(len(block.operators) for _, block in graph.blocks()))
     writer = FunctionWriter(graph, encoder, retain=retain, constants=constants, by_path=by_path)
     variables = [_variable(writer, symbol, tensor) for symbol, tensor in declared(graph)]
     body = writer.function(graph.regions[0])

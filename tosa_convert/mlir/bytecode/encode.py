@@ -43,20 +43,35 @@ def zigzag(number: int) -> int:
 
 
 class Varints(dict[int, bytes]):
-    """The encodings of numbers, each made once."""
+    """The encodings of numbers, each made once.
+
+    limit: below it they are made many at once, which takes a fraction of the time.
+    """
+
+    def __init__(self, limit: int = 0) -> None:
+        self.limit = limit
+        self.filled = 0
 
     def __missing__(self, number: int) -> bytes:
+<<<<<<< HEAD
         found = self[number] = spelled(number)
+=======
+        if number < self.limit:
+            self.fill(min(self.limit, number + number // 4 + 64))
+            return self[number]
+        found = self[number] = varint(number)
+>>>>>>> 45aff09553c952374f762c2ecebd88efbe144d23
         return found
 
     def fill(self, count: int) -> None:
-        """Make those of the numbers below `count`: all at once they take a fraction of the time."""
-        start = len(self)
+        """Make those below `count`."""
+        start = self.filled
         for width in range(1, 5):
             stop, marker = min(count, 1 << 7 * width), 1 << (width - 1)
             for number in range(start, stop):
                 self[number] = (number << width | marker).to_bytes(width, "little")
             start = max(start, stop)
+        self.filled = start
 
 
 class Table:
@@ -122,17 +137,16 @@ class Table:
 
 
 class Encoder:
-    """The tables of one file, which may have `expected` attributes."""
+    """The tables of one file, for which `expected` numbers and their like are no surprise."""
 
     def __init__(self, expected: int = 0) -> None:
-        self.numbers = Varints()
-        self.numbers.fill(expected)
+        self.numbers = Varints(expected)
         self.attributes = Table(self.numbers)
         self.types = Table(self.numbers)
         self.strings: dict[bytes, bytes] = {}
         self.string_attributes: dict[bytes, bytes] = {}
-        #: How dictionaries of one attribute begin, by its name.
-        self.singles: dict[str, bytes] = {}
+        #: Names of attributes, as string attributes.
+        self.names = _Names(self)
         #: Index of each dialect, and of each operation's name with that of its dialect and of itself.
         self.dialects: dict[str, bytes] = {}
         self.operations: dict[str, tuple[bytes, bytes, bytes]] = {}
@@ -173,8 +187,8 @@ class Encoder:
         found = self.string_attributes.get(raw)
         if found is None:
             # No entry is like this one, so it is not looked up: there may be one for each operator.
-            entry = self.numbers[STRING] + self.string(raw)
-            found = self.string_attributes[raw] = self.attributes.add(entry)
+            found = self.attributes.add(self.numbers[STRING] + self.string(raw))
+            self.string_attributes[raw] = found
         return found
 
     def array(self, elements: Sequence[bytes]) -> bytes:
@@ -183,21 +197,13 @@ class Encoder:
             self.numbers[ARRAY] + self.numbers[len(elements)] + b"".join(elements)
         )
 
-    def dictionary(self, values: Iterable[tuple[str, bytes]]) -> bytes:
-        """The index of a dictionary of attributes."""
+    def dictionary(self, values: Iterable[tuple[str, bytes]], *, unique: bool = False) -> bytes:
+        """The index of a dictionary of attributes. `unique`: there is surely no other one like it."""
+        names = self.names
         # MLIR keeps them sorted.
-        entries = [self.string_attribute(name) + value for name, value in sorted(values)]
-        return self.attributes(
-            self.numbers[DICTIONARY] + self.numbers[len(entries)] + b"".join(entries)
-        )
-
-    def single(self, name: str, value: bytes) -> bytes:
-        """The index of a dictionary of one attribute, much the commonest."""
-        head = self.singles.get(name)
-        if head is None:
-            head = self.numbers[DICTIONARY] + self.numbers[1] + self.string_attribute(name)
-            self.singles[name] = head
-        return self.attributes(head + value)
+        entries = [names[name] + value for name, value in sorted(values)]
+        entry = self.numbers[DICTIONARY] + self.numbers[len(entries)] + b"".join(entries)
+        return self.attributes.add(entry) if unique else self.attributes(entry)
 
     def dense(self, kind: bytes, data: Data) -> bytes:
         """The index of elements of the type `kind`: all of them, or one that stands for all.
@@ -248,6 +254,17 @@ class Encoder:
             pieces += bytes((kind,)), spelled(sum(map(len, parts)))
             pieces += parts
         return b"".join(pieces)
+
+
+class _Names(dict[str, bytes]):
+    """Strings that are often asked for, as string attributes."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.encoder = encoder
+
+    def __missing__(self, name: str) -> bytes:
+        found = self[name] = self.encoder.string_attribute(name)
+        return found
 
 
 def _index(encoded: bytes) -> int:

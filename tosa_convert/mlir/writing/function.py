@@ -267,13 +267,9 @@ class FunctionWriter:
                     if name != next(generated) and name not in returned:
                         is_named = True
                 if is_named or spec.regions:
-                    pairs = self.keep_names(operator, pairs, is_named)
-                    dictionary = b""
+                    dictionary = self.keep_names(operator, pairs, is_named)
             if pairs and not dictionary:
-                if len(pairs) == 1:
-                    dictionary = self.encoder.single(*pairs[0])
-                else:
-                    dictionary = self.encoder.dictionary(pairs)
+                dictionary = self.encoder.dictionary(pairs)
             has = HAS_ATTRIBUTES if dictionary else 0
             if len(outputs) == 1:
                 has |= HAS_RESULTS
@@ -416,15 +412,19 @@ class FunctionWriter:
             return self.constants.without_data(tensor)
         return self.constants.dense(tensor)
 
-    def keep_names(self, operator: Operator, pairs: _Pairs, is_named: bool) -> _Pairs:
-        """Attributes with what the file calls an operator's results, if that is needed, and regions."""
+    def keep_names(self, operator: Operator, pairs: _Pairs, is_named: bool) -> bytes:
+        """The attributes with what the file calls the results, if that is needed, and the regions."""
+        outputs, string = operator.outputs, self.encoder.string_attribute
         if is_named:
-            names = [self.encoder.string_attribute(name) for name in operator.outputs]
-            kept = names[0] if len(names) == 1 else self.encoder.array(names)
-            pairs = (*pairs, (NAME_ATTRIBUTE, kept))
+            names = (
+                string(outputs[0])
+                if len(outputs) == 1
+                else self.encoder.array([*map(string, outputs)])
+            )
+            pairs = (*pairs, (NAME_ATTRIBUTE, names))
         if operator.spec.regions:
             pairs = (*pairs, (REGIONS_ATTRIBUTE, self.names_of_regions(operator)))
-        return pairs
+        return self.encoder.dictionary(pairs, unique=True)
 
     def names_of_regions(self, operator: Operator) -> bytes:
         """What the file calls an operator's regions and their arguments and results."""
