@@ -53,14 +53,10 @@ class Varints(dict[int, bytes]):
         self.filled = 0
 
     def __missing__(self, number: int) -> bytes:
-<<<<<<< HEAD
-        found = self[number] = spelled(number)
-=======
         if number < self.limit:
             self.fill(min(self.limit, number + number // 4 + 64))
             return self[number]
-        found = self[number] = varint(number)
->>>>>>> 45aff09553c952374f762c2ecebd88efbe144d23
+        found = self[number] = spelled(number)
         return found
 
     def fill(self, count: int) -> None:
