@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from unit.building import graph, op, tensor
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import Graph, compare, verify
@@ -250,3 +251,12 @@ def test_generated_names_leave_only_the_signatures_in_mlir(
     assert "func.func @main" in text
     assert 'tosa.tensor_name = "x"' in text
     assert 'tosa.tensor_name = "y"' in text
+
+
+@pytest.mark.parametrize("where", ["name", "location"])
+def test_half_a_character_is_refused(bindings: Bindings, context: Any, where: str) -> None:
+    name, location = ("a\ud800", "") if where == "name" else ("a", 'loc("\udfff":1:2)')
+    made = graph(name, "b", [tensor(name), tensor("b")], [op("EXP", name, "b", location)])
+    with pytest.raises(TosaConvertError) as caught:
+        write(made, bindings, context)
+    assert caught.value.code == "value-out-of-range"
