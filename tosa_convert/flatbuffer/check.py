@@ -270,11 +270,11 @@ class Columns:
             return texts
         at = self.follow(places, what)
         known = self._strings
-        unique = np.unique(at)
-        self.charge(_NUMBER * len(unique), what)
-        fresh = np.array([where for where in unique.tolist() if where not in known], np.int64)
-        self.charge(-_NUMBER * len(unique), what)
-        if len(fresh):
+        self.charge(2 * _NUMBER * len(at), what)
+        wheres = at.tolist()
+        missing = set(wheres).difference(known)
+        if missing:
+            fresh = np.sort(np.fromiter(missing, np.int64, len(missing)))
             lengths = self.values("<u4", fresh, f"the length of {what}")
             ends = fresh + 4 + lengths
             if int(_largest(ends)) >= self.size:
@@ -295,7 +295,8 @@ class Columns:
                             self.charge(3 * len(text), what)
                     except UnicodeDecodeError as error:
                         raise self.bad(where + 4 + error.start, f"{what} is not UTF-8") from None
-        return [known[where] for where in at.tolist()]
+        self.charge(-2 * _NUMBER * len(at), what)
+        return list(map(known.__getitem__, wheres))
 
     def plain_strings(self, places: Positions, ends: Positions, total: int, what: str) -> bool:
         """Read strings that lie close together, if they are ASCII: all at once, and cut afterwards."""

@@ -14,7 +14,7 @@ from itertools import product
 from typing import Final
 
 from tosa_convert.errors import Finding
-from tosa_convert.graph.dtypes import V1_1, DType
+from tosa_convert.graph.dtypes import BY_CODE, V1_1, DType
 from tosa_convert.graph.model import Block, Graph, Operator, SoftwareVersion, Version, operator_path
 
 V1_0: Final = Version(1, 0)
@@ -111,6 +111,8 @@ def beyond(graph: Graph, version: Version) -> Iterator[Finding]:
     limit = (version.major, version.minor)
     hint = "ask for TOSA 1.1, or leave the version out"
     for where, block in graph.blocks():
+        if _within(block, limit):
+            continue
         for index, operator in enumerate(block.operators):
             if operator.spec.since > limit:
                 since = ".".join(map(str, operator.spec.since))
@@ -142,6 +144,18 @@ def beyond(graph: Graph, version: Version) -> Iterator[Finding]:
                         hint,
                     )
                     break
+
+
+def _within(block: Block, limit: tuple[int, int]) -> bool:
+    """Whether kinds of operators and tensors tell by themselves that a version has all of them."""
+    specs = {operator.spec for operator in block.operators}
+    watched = _NEW_IN_1_1 if limit < V1_1 else ()
+    if any(spec.since > limit or spec.name in watched for spec in specs):
+        return False
+    codes = {tensor.dtype.code for tensor in block.tensors.values()}
+    if any(BY_CODE[code].since > limit for code in codes):
+        return False
+    return all(tensor.scale is None for tensor in block.tensors.values())
 
 
 def _types(block: Block, operator: Operator) -> Types:
