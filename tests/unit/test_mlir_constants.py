@@ -320,3 +320,21 @@ def test_without_the_c_api_the_bytes_are_read_through_bytecode(
         assert bytes(found.packed()) == in_file(row, raw)
     made = one(dtype("FP32"), (300,), elements(dtype("FP32"), 300))
     assert compare(made, read(write(made, bindings, context)), names=False) is None
+
+
+def test_equal_attributes_of_another_operator_are_no_constant(parse: Any) -> None:
+    kind = "tensor<2xi32>"
+    found = read(
+        parse(
+            f"""func.func @main(%x: {kind}) -> ({kind}, {kind}, {kind}) {{
+              %0 = "tosa.const"() {{values = dense<[1, 2]> : {kind}}} : () -> {kind}
+              %1 = "tosa.abs"(%x) {{values = dense<[1, 2]> : {kind}}} : ({kind}) -> {kind}
+              %2 = "tosa.const"() {{values = dense<[1, 2]> : {kind}}} : () -> {kind}
+              return %0, %1, %2 : {kind}, {kind}, {kind}
+            }}"""
+        )
+    )
+    data = [found.main.tensors[name].data for name in found.main.outputs]
+    assert data[0] is not None
+    assert data[1] is None
+    assert data[2] is data[0]

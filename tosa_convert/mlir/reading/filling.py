@@ -8,7 +8,6 @@ from typing import Final
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT64
 from tosa_convert.graph.model import Operator, Shape, Tensor
-from tosa_convert.graph.opset import CONST_SHAPE
 from tosa_convert.mlir.bytecode.decode import Attribute, Bytecode
 from tosa_convert.mlir.bytecode.operations import Operation
 from tosa_convert.mlir.reading import constants
@@ -51,21 +50,6 @@ class ConstantReader:
         self.pad_resources = pad_resources
         #: Data by the numbers of dictionary and type; programs repeat shapes and zero points.
         self.known: dict[tuple[int, int], Constant | None] = {}
-
-    def again(
-        self,
-        operator: Operator,
-        operation: Operation,
-        tensors: dict[str, Tensor],
-        shapes: dict[str, Shape],
-    ) -> bool:
-        """Attach what another constant with the same attributes got; whether there was one."""
-        data = self.known.get((operation.attributes, operation.types[0]))
-        if data is None:
-            return False
-        name = operator.outputs[0]
-        (shapes if operator.spec is CONST_SHAPE else tensors)[name].data = data
-        return True
 
     def fill(
         self,

@@ -50,6 +50,7 @@ Names = Literal["retain", "generate"]
 _YIELD: Final = "tosa.yield"
 _RETURN: Final = "func.return"
 _CAST: Final = operator("CAST")
+_CONSTANTS: Final = (CONST, CONST_SHAPE)
 
 #: Attributes an operation has besides those of its row.
 _OWN_ATTRIBUTES: Final = {
@@ -274,6 +275,7 @@ class FunctionReader:
             scope.taken,
         )
         known, known_types, narrowing = self.known, types.known, bool(self.narrowing)
+        constants = self.constants.known
         append, count = block.operators.append, self.namer.results
         # Whether a name that is generated here might be another value's already.
         may_clash = any(name.startswith(RESULT) for name in taken)
@@ -324,6 +326,8 @@ class FunctionReader:
                 found = known.get((name, attributes))
                 if found is not None:
                     operator.attributes = found.copy()
+                elif spec in _CONSTANTS and (data := constants.get((attributes, kinds[0]))):
+                    (scope.shapes if spec is CONST_SHAPE else tensors)[outputs[0]].data = data
                 else:
                     self.operator(operator, Operation(*fields))
             append(operator)
@@ -424,11 +428,7 @@ class FunctionReader:
 
     def operator(self, operator: Operator, operation: Operation) -> None:
         """Everything of an operator that most operators do not have."""
-        spec, scope = operator.spec, self.scope
-        is_constant = spec is CONST or spec is CONST_SHAPE
-        if is_constant and self.constants.again(operator, operation, scope.tensors, scope.shapes):
-            return
-        label = self.name(operation)
+        spec, scope, label = operator.spec, self.scope, self.name(operation)
         attributes = self.bytecode.dictionary(operation.attributes)
         before, found = len(self.findings), 0
         for row in spec.attributes:
@@ -457,7 +457,7 @@ class FunctionReader:
                 operator.attributes[row.name] = row.default
             else:
                 self.say(operation, "malformed-operator", f"'{label}' has no attribute {row.name}")
-        if is_constant:
+        if spec is CONST or spec is CONST_SHAPE:
             self.constants.fill(operator, operation, scope.tensors, scope.shapes)
             found += 1
         elif spec.regions:
