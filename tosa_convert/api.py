@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.files import PathLike, Pieces, Progress, map_file, replace_file, same_file
-from tosa_convert.formats import Format, of_path, sniff
+from tosa_convert.formats import WEIGHTS, Format, Weights, of_path, sniff
 from tosa_convert.version import __version__
 
 if TYPE_CHECKING:
@@ -25,11 +25,8 @@ if TYPE_CHECKING:
 Names = Literal["retain", "generate"]
 #: "1.0" or "1.1" as asked for, or "" for the one the input has or needs.
 TosaVersion = Literal["", "1.0", "1.1"]
-Weights = Literal["auto", "embedded", "offset", "npy"]
 Source = PathLike | bytes | bytearray | memoryview
 
-#: What --weights and weights= may be.
-WEIGHTS: Final = ("auto", "embedded", "offset", "npy")
 #: Constants that together take more than this many bytes are not written as JSON text unless asked
 #: for: each byte becomes up to 20.
 JSON_INLINE_BYTES: Final = 1 << 20

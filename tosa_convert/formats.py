@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from tosa_convert.errors import fail
 
@@ -26,6 +26,10 @@ EXTENSIONS: Final[dict[str, Format]] = {
 }
 #: Formats that only MLIR's bindings can read or write.
 MLIR_FORMATS: Final = frozenset({"mlir", "mlirbc"})
+
+Weights = Literal["auto", "embedded", "offset", "npy"]
+#: Where a flatbuffer's weights may be asked to go.
+WEIGHTS: Final[tuple[Weights, ...]] = get_args(Weights)
 
 _BYTECODE: Final = b"ML\xefR"
 _BOM: Final = b"\xef\xbb\xbf"

@@ -7,10 +7,11 @@ from typing import Any
 import click
 
 from tosa_convert.cli.check import against_options
-from tosa_convert.cli.run import CONTEXT, input_options
+from tosa_convert.cli.run import input_options
+from tosa_convert.cli.verb import Verb
 
 
-@click.command("bisect", context_settings=CONTEXT)
+@click.command("bisect", cls=Verb)
 @click.argument("model", type=click.Path())
 @input_options
 @against_options

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.run import CONTEXT, input_options
+from tosa_convert.cli.run import input_options
+from tosa_convert.cli.verb import Verb
 
 
 def against_options(command: Any) -> Any:
@@ -45,7 +46,7 @@ def against_options(command: Any) -> Any:
     return command
 
 
-@click.command("check", context_settings=CONTEXT)
+@click.command("check", cls=Verb)
 @click.argument("model", type=click.Path())
 @input_options
 @against_options

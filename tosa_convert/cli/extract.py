@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tosa_convert.cli.verb import Verb
+
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
 
-CONTEXT = {"help_option_names": ["-h", "--help"]}
 
-
-@click.command("extract", context_settings=CONTEXT)
+@click.command("extract", cls=Verb)
 @click.argument("model", type=click.Path())
 @click.option(
     "--outputs", multiple=True, required=True, metavar="T[,T]", help="Tensors that become outputs."

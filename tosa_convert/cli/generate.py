@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from tosa_convert.cli.run import CONTEXT
+from tosa_convert.cli.verb import Verb
 
 
-@click.command("generate", context_settings=CONTEXT)
+@click.command("generate", cls=Verb)
 @click.option("--seed", type=int, required=True, help="The same seed gives the same bytes.")
 @click.option("--operators", type=click.IntRange(1), default=20, show_default=True)
 @click.option(

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import logging
 import os
 import signal
 import sys
-import traceback
 from typing import NoReturn
 
 import click
 
+from tosa_convert.cli.verb import Verbs
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.version import __version__
 
@@ -25,6 +24,9 @@ EXIT_INTERRUPTED = 130
 #: What a shell adds the number of a signal to.
 EXIT_SIGNAL = 128
 _ISSUES = "please report it with the command and, if you can share it, the input"
+
+#: Whether this process is the command's own, and not a test's or somebody's who embeds it.
+_is_own_process = False
 
 #: Verb -> the module that has it, under the verb's name. Imported when the verb is used.
 VERBS = {
@@ -41,7 +43,7 @@ VERBS = {
 }
 
 
-class _Verbs(click.Group):
+class _AllVerbs(Verbs):
     """The verbs, imported one at a time: a short command should not wait for the others."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -59,7 +61,7 @@ def verb(name: str) -> click.Command:
     return found
 
 
-@click.command(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=_AllVerbs)
 @click.version_option(__version__, prog_name="tosa-flatbuffer")
 def tosa_flatbuffer() -> None:
     """Convert, inspect and check TOSA programs: MLIR, flatbuffers, JSON."""
@@ -67,9 +69,8 @@ def tosa_flatbuffer() -> None:
 
 def run(command: click.Command, arguments: list[str] | None = None) -> int:
     """Run a command; returns the exit code. Data goes to stdout, everything else to stderr."""
-    logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
     try:
-        result = command.main(arguments, standalone_mode=False)
+        result = command.main(arguments, standalone_mode=False, obj=_before_work)
         if sys.stdout is not None:
             sys.stdout.flush()
         return result if isinstance(result, int) else 0
@@ -90,9 +91,22 @@ def run(command: click.Command, arguments: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception:  # The one place where everything is caught: to say that it is our fault.
+        import traceback
+
         traceback.print_exc()
         click.echo(f"internal error in tosa-convert {__version__}: {_ISSUES}", err=True)
         return EXIT_BUG
+
+
+def _before_work() -> None:
+    """What is imported for work alone, and not to tell a verb's help: a `Verb` calls it."""
+    import logging
+
+    logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
+    if _is_own_process:
+        from tosa_convert.cli import supervise
+
+        supervise.install()
 
 
 def main() -> None:
@@ -116,9 +130,8 @@ def _start() -> None:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _terminated)
-    from tosa_convert.cli import supervise
-
-    supervise.install()
+    global _is_own_process
+    _is_own_process = True
 
 
 class _Terminated(BaseException):
@@ -137,7 +150,8 @@ def _leave(code: int) -> NoReturn:
 
     Taking graphs and MLIR's contexts apart first would take a fifth of a short command's time.
     """
-    logging.shutdown()
+    if "logging" in sys.modules:
+        sys.modules["logging"].shutdown()
     for stream in filter(None, (sys.stdout, sys.stderr)):  # None where they are closed
         with contextlib.suppress(OSError, ValueError):
             stream.flush()

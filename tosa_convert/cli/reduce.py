@@ -7,10 +7,11 @@ from typing import Any
 import click
 
 from tosa_convert.cli.input_shapes import parsed
-from tosa_convert.cli.run import CONTEXT, input_options
+from tosa_convert.cli.run import input_options
+from tosa_convert.cli.verb import Verb
 
 
-@click.command("reduce", context_settings=CONTEXT)
+@click.command("reduce", cls=Verb)
 @click.argument("model", type=click.Path())
 @input_options
 @click.option(

@@ -6,18 +6,19 @@ import click
 
 from tosa_convert import api
 from tosa_convert.cli.progress import WriteProgress
+from tosa_convert.cli.verb import Verb
 from tosa_convert.consumers import CONSUMERS, weights_for
 from tosa_convert.errors import fail
 from tosa_convert.files import map_file
-from tosa_convert.formats import FORMATS, MLIR_FORMATS, of_path, sniff
+from tosa_convert.formats import FORMATS, MLIR_FORMATS, WEIGHTS, of_path, sniff
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=Verb)
 @click.argument("source", type=click.Path(), metavar="IN")
 @click.option("-o", "--output", required=True, type=click.Path(), help="A .tosa or .json file.")
 @click.option(
     "--weights",
-    type=click.Choice(list(api.WEIGHTS)),
+    type=click.Choice(list(WEIGHTS)),
     default="auto",
     show_default=True,
     help="In the file, behind the flatbuffer (offset), or a folder of .npy beside it.",

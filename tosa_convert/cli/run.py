@@ -7,8 +7,7 @@ from typing import Any
 import click
 
 from tosa_convert.cli.input_shapes import input_shape_option
-
-CONTEXT = {"help_option_names": ["-h", "--help"]}
+from tosa_convert.cli.verb import Verb
 
 
 def input_options(command: Any) -> Any:
@@ -45,7 +44,7 @@ def input_options(command: Any) -> Any:
     return command
 
 
-@click.command("run", context_settings=CONTEXT)
+@click.command("run", cls=Verb)
 @click.argument("model", type=click.Path())
 @input_options
 @click.option("-o", "--output", type=click.Path(), metavar="NPZ", help="Outputs, keyed by name.")

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.run import CONTEXT
+from tosa_convert.cli.verb import Verb
 
 
-@click.command("suite", context_settings=CONTEXT)
+@click.command("suite", cls=Verb)
 @click.argument("folder", type=click.Path(exists=True, file_okay=False))
 @click.option(
     "--via",

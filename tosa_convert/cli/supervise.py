@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-import pickle
 import select
 import signal
 import struct
@@ -237,6 +236,8 @@ class _Worker:
         if self.process:
             os.close(writes)
             return
+        import pickle
+
         code = _EXIT_BUG
         try:
             while True:
@@ -264,6 +265,8 @@ class _Worker:
 
     def received(self) -> Iterator[tuple[int, Any]]:
         """The results that have come in."""
+        import pickle
+
         while len(self.buffer) >= _FRAME.size:
             (size,) = _FRAME.unpack_from(self.buffer)
             if len(self.buffer) < _FRAME.size + size:

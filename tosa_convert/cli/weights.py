@@ -5,16 +5,15 @@ from __future__ import annotations
 import click
 
 from tosa_convert import api
+from tosa_convert.cli.verb import Verbs
 
-_CONTEXT = {"help_option_names": ["-h", "--help"]}
 
-
-@click.group(context_settings=_CONTEXT)
+@click.group(cls=Verbs)
 def weights() -> None:
     """Take a program's weights out, put edited ones in, or strip them."""
 
 
-@weights.command("export", context_settings=_CONTEXT)
+@weights.command("export")
 @click.argument("source", type=click.Path(), metavar="IN")
 @click.option(
     "-o", "--output", type=click.Path(), metavar="DIR", help="By default IN's stem with .weights."
@@ -34,7 +33,7 @@ def export_weights(source: str, output: str | None, larger_than: int) -> None:
     click.echo(f"{count} constants in {folder}", err=True)
 
 
-@weights.command("import", context_settings=_CONTEXT)
+@weights.command("import")
 @click.argument("source", type=click.Path(), metavar="IN")
 @click.argument("folder", type=click.Path(file_okay=False), metavar="DIR")
 @click.option("-o", "--output", required=True, type=click.Path(), help="The new file.")
@@ -48,7 +47,7 @@ def import_weights(source: str, folder: str, output: str, accept_changed_weights
     api.save(graph, output)
 
 
-@weights.command("strip", context_settings=_CONTEXT)
+@weights.command("strip")
 @click.argument("source", type=click.Path(), metavar="IN")
 @click.option("-o", "--output", required=True, type=click.Path(), help="The new file.")
 @click.option("--all", "everything", is_flag=True, help="Also constants of a few elements.")
