@@ -244,7 +244,10 @@ def test_without_an_exchange_the_old_folder_is_moved_back(
 
 #: Converts to a pipe that nobody reads, so that it waits in the middle of the file.
 _SLOW = """
-import sys, time
+import signal, sys, time
+for name in ("SIGTERM", "SIGHUP"):  # whoever started the tests may have had them ignored
+    signal.signal(getattr(signal, name), signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.argv = ["tosa-flatbuffer-convert", sys.argv[1], "-o", sys.argv[2]]
 from tosa_convert import files
 from tosa_convert.cli.main import main_convert
@@ -269,13 +272,16 @@ def test_a_signal_in_the_middle_leaves_the_old_file_and_no_litter(
     target.parent.mkdir()
     target.write_bytes(OLD)
     command = [sys.executable, "-c", _SLOW, str(tmp_path / "in.tosa"), str(target)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"written\n"
-    assert len(os.listdir(target.parent)) == 2
     number = getattr(signal, name)
-    process.send_signal(number)
-    process.communicate(timeout=60)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"written\n"
+            assert len(os.listdir(target.parent)) == 2
+            process.send_signal(number)
+            process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == 128 + number
     assert target.read_bytes() == OLD
     assert os.listdir(target.parent) == ["m.json"]
