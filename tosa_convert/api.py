@@ -55,16 +55,38 @@ def producer() -> SoftwareVersion:
     return SoftwareVersion(*SCHEMA_RELEASE, f"tosa-convert {__version__}")
 
 
+#: New objects from which on it pays to spare the collector a look at each.
+_MANY_OBJECTS: Final = 50_000
+#: Every so many times that it was spared, the collector looks at everything.
+_SPARED_TIMES: Final = 10
+_spared = 0
+
+
 @contextmanager
 def _garbage_collection_paused() -> Iterator[None]:
-    """Graphs are many small objects and no cycles: collecting while they are made only costs time."""
-    enabled = gc.isenabled()
+    """Graphs are many small objects and no cycles: collecting while they are made only costs time.
+
+    Nor is the collector to look at each of them when it goes on, for that takes a tenth of all: they
+    are made old right away, and with them what others just left: that is found when all is looked at.
+    """
+    global _spared
+    if not gc.isenabled():
+        yield
+        return
     gc.disable()
     try:
         yield
     finally:
-        if enabled:
-            gc.enable()
+        is_large = gc.get_count()[0] > _MANY_OBJECTS
+        # Somebody who froze objects means them to stay frozen.
+        if is_large and hasattr(gc, "freeze") and not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()
+            _spared += 1
+        gc.enable()
+        if _spared >= _SPARED_TIMES:
+            _spared = 0
+            gc.collect()
 
 
 def load(

@@ -142,7 +142,7 @@ class Encoder:
         self.strings: dict[bytes, bytes] = {}
         self.string_attributes: dict[bytes, bytes] = {}
         #: Names of attributes, as string attributes.
-        self.names = _Names(self)
+        self.names: dict[str, bytes] = {}
         #: Index of each dialect, and of each operation's name with that of its dialect and of itself.
         self.dialects: dict[str, bytes] = {}
         self.operations: dict[str, tuple[bytes, bytes, bytes]] = {}
@@ -187,6 +187,11 @@ class Encoder:
             self.string_attributes[raw] = found
         return found
 
+    def name(self, name: str) -> bytes:
+        """The index of the name of an attribute, which is likely to be asked for again."""
+        found = self.names[name] = self.string_attribute(name)
+        return found
+
     def array(self, elements: Sequence[bytes]) -> bytes:
         """The index of an array of attributes."""
         return self.attributes(
@@ -197,7 +202,7 @@ class Encoder:
         """The index of a dictionary of attributes. `unique`: there is surely no other one like it."""
         names = self.names
         # MLIR keeps them sorted.
-        entries = [names[name] + value for name, value in sorted(values)]
+        entries = [(names.get(name) or self.name(name)) + value for name, value in sorted(values)]
         entry = self.numbers[DICTIONARY] + self.numbers[len(entries)] + b"".join(entries)
         return self.attributes.add(entry) if unique else self.attributes(entry)
 
@@ -250,17 +255,6 @@ class Encoder:
             pieces += bytes((kind,)), spelled(sum(map(len, parts)))
             pieces += parts
         return b"".join(pieces)
-
-
-class _Names(dict[str, bytes]):
-    """Strings that are often asked for, as string attributes."""
-
-    def __init__(self, encoder: Encoder) -> None:
-        self.encoder = encoder
-
-    def __missing__(self, name: str) -> bytes:
-        found = self[name] = self.encoder.string_attribute(name)
-        return found
 
 
 def _index(encoded: bytes) -> int:

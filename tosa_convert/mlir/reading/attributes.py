@@ -37,20 +37,10 @@ class AttributeReader:
     def __init__(self, bytecode: Bytecode, narrowing: Narrowing) -> None:
         self.bytecode = bytecode
         self.narrowing = narrowing
-        self.by_kind: dict[str, Callable[[Attribute, int], AttributeValue]] = {
-            "i32": self._i32,
-            "i32s": self._i32s,
-            "bool": self._bool,
-            "dtype": self._dtype,
-            "enum": self._enum,
-            "element": self._element,
-            "string": self._string,
-            "bytes": self._bytes,
-        }
 
     def __call__(self, row: Attribute, index: int) -> AttributeValue:
         """The value that the attribute with this number has as the attribute of `row`."""
-        return self.by_kind[row.kind](row, index)
+        return _BY_KIND[row.kind](self, row, index)
 
     def _wrong(self, index: int, expected: str) -> BadAttribute:
         return BadAttribute(f"found {spell(self.bytecode, attribute=index)}, expected {expected}")
@@ -126,3 +116,16 @@ class AttributeReader:
         if not isinstance(found, bytes):
             raise self._wrong(index, "a string")
         return found
+
+
+#: Not of an instance, which would then refer to itself.
+_BY_KIND: Final[dict[str, Callable[[AttributeReader, Attribute, int], AttributeValue]]] = {
+    "i32": AttributeReader._i32,
+    "i32s": AttributeReader._i32s,
+    "bool": AttributeReader._bool,
+    "dtype": AttributeReader._dtype,
+    "enum": AttributeReader._enum,
+    "element": AttributeReader._element,
+    "string": AttributeReader._string,
+    "bytes": AttributeReader._bytes,
+}

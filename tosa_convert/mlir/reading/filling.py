@@ -7,11 +7,13 @@ from typing import Final
 
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT64
-from tosa_convert.graph.model import Operator, Shape, Tensor
+from tosa_convert.graph.model import Operator, Tensor
 from tosa_convert.mlir.bytecode.decode import Attribute, Bytecode
 from tosa_convert.mlir.bytecode.operations import Operation
 from tosa_convert.mlir.reading import constants
 from tosa_convert.mlir.reading.narrowing import Narrowing
+from tosa_convert.mlir.reading.report import Report
+from tosa_convert.mlir.reading.scope import Scope
 from tosa_convert.mlir.reading.types import TypeReader, ValueType
 
 #: Data from a dense attribute is padded with zeros to a multiple of this, in bytes, in a file.
@@ -26,8 +28,6 @@ ARITH_CONSTANT: Final = "arith.constant"
 class ConstantReader:
     """Attaches data to the values that constants produce.
 
-    say: told of a finding: the operation, a code, a message, and perhaps a hint.
-    users: the names of the operations that use a value, by its number.
     pad_resources: pad what comes from a dense_resource as what comes from a dense attribute, so that
         bytes do not depend on how a frontend stored a weight. tosa-opt does not.
     """
@@ -37,35 +37,28 @@ class ConstantReader:
         bytecode: Bytecode,
         types: TypeReader,
         narrowing: Narrowing,
-        say: Callable[..., None],
-        users: Callable[[int], set[str]],
+        report: Report,
         *,
         pad_resources: bool,
     ) -> None:
         self.bytecode = bytecode
         self.types = types
         self.narrowing = narrowing
-        self.say = say
-        self.users = users
+        self.say = report.say
         self.pad_resources = pad_resources
         #: Data by the numbers of dictionary and type; programs repeat shapes and zero points.
         self.known: dict[tuple[int, int], Constant | None] = {}
 
-    def fill(
-        self,
-        operator: Operator,
-        operation: Operation,
-        tensors: dict[str, Tensor],
-        shapes: dict[str, Shape],
-    ) -> None:
+    def fill(self, operator: Operator, operation: Operation, scope: Scope) -> None:
         """Attach the data of a constant to the value it produces."""
-        name = operator.outputs[0]
+        tensors, shapes, name = scope.tensors, scope.shapes, operator.outputs[0]
         # By the operation's own type: a name that stands twice may be another value's.
         kind = self.types(operation.types[0])
         if kind.problem:
             return
         key = (operation.attributes, operation.types[0])
-        label = self.bytecode.names[operation.name]
+        names = self.bytecode.names
+        label = names[operation.name]
         attribute = "value" if label == ARITH_CONSTANT else "values"
         value = self.bytecode.attribute(self.bytecode.dictionary(operation.attributes)[attribute])
         if kind.dtype is None:
@@ -76,16 +69,26 @@ class ConstantReader:
             else:
                 self.known[key] = shapes[name].data
         elif kind.scale is None:
-            data = tensors[name].data = self.constant(operation, attribute, value, kind)
+            data = tensors[name].data = self.constant(
+                operation, attribute, value, kind, lambda: scope.users(operation.first, names)
+            )
             if data is not None and not kind.narrowed:
                 self.known[key] = data
         else:
             self.block_scaled(operation, attribute, value, tensors[name])
 
     def constant(
-        self, operation: Operation, name: str, value: Attribute, kind: ValueType
+        self,
+        operation: Operation,
+        name: str,
+        value: Attribute,
+        kind: ValueType,
+        users: Callable[[], set[str]],
     ) -> Constant | None:
-        """The data of the attribute `name`, or None and a finding."""
+        """The data of the attribute `name`, or None and a finding.
+
+        users: the names of the operations that use it.
+        """
         dtype = kind.dtype
         assert dtype is not None
         label = self.bytecode.names[operation.name]
@@ -101,7 +104,7 @@ class ConstantReader:
         stored = self.narrowing.stored(kind.narrowed) or dtype
         try:
             data = constants.read(value, stored, count)
-            data = self.narrowing.convert(data, dtype, lambda: self.users(operation.first))
+            data = self.narrowing.convert(data, dtype, users)
         except OverflowError as problem:
             self.say(
                 operation,

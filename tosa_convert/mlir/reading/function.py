@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any, Final, Literal
 
-from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.graph.model import (
     Block,
     BlockScale,
@@ -33,13 +33,13 @@ from tosa_convert.mlir.bytecode.apart import NOTHING, Apart
 from tosa_convert.mlir.bytecode.decode import Bytecode
 from tosa_convert.mlir.bytecode.operations import Fields, Operation
 from tosa_convert.mlir.bytecode.spell import spell
-from tosa_convert.mlir.diagnostics import plain_location
 from tosa_convert.mlir.kept import NAME_ATTRIBUTE, REGIONS_ATTRIBUTE
 from tosa_convert.mlir.naming import RESULT, Namer, unused
 from tosa_convert.mlir.reading.attributes import AttributeReader, BadAttribute
 from tosa_convert.mlir.reading.filling import ARITH_CONSTANT, ConstantReader
 from tosa_convert.mlir.reading.locations import LocationReader
 from tosa_convert.mlir.reading.narrowing import WIDTH_MATTERS, Narrowing
+from tosa_convert.mlir.reading.report import Report
 from tosa_convert.mlir.reading.scope import KeptRegion, Pending, Scope
 from tosa_convert.mlir.reading.select import signature_names, symbol
 from tosa_convert.mlir.reading.types import TypeReader, ValueType
@@ -86,12 +86,13 @@ class FunctionReader:
         self.narrowing = narrowing
         self.types = TypeReader(self.bytecode, narrowing)
         self.attributes = AttributeReader(self.bytecode, narrowing)
-        self.constants = ConstantReader(
-            self.bytecode, self.types, narrowing, self.say, self.users, pad_resources=self.retain
-        )
         self.location = LocationReader(self.bytecode, full_paths=full_paths)
+        self.report = Report(self.bytecode.names, self.location)
+        self.say = self.report.say
+        self.constants = ConstantReader(
+            self.bytecode, self.types, narrowing, self.report, pad_resources=self.retain
+        )
         self.namer = Namer()
-        self.findings: list[Finding] = []
         self.variables: dict[str, Tensor] = {}
         self.regions: list[Region] = []
         #: Rows by the numbers of operations' names.
@@ -101,19 +102,10 @@ class FunctionReader:
         #: Attributes that were read, by the operation's name and the number of the dictionary.
         self.known: dict[tuple[int, int], dict[str, AttributeValue]] = {}
         self.scope: Scope
-        self.uses: dict[int, set[str]] | None = None
 
     def name(self, operation: Operation) -> str:
         """What MLIR calls the operation."""
         return self.bytecode.names[operation.name]
-
-    def place(self, operation: Operation) -> str:
-        """Where the operation is, as messages say it."""
-        return plain_location(self.location.full(operation.location))
-
-    def say(self, operation: Operation, code: str, message: str, hint: str = "") -> None:
-        where = self.place(operation) or f"'{self.name(operation)}'"
-        self.findings.append(Finding(code, where, message, hint))
 
     # -- the function -------------------------------------------------------------------------
 
@@ -127,7 +119,7 @@ class FunctionReader:
                 self.narrowing,
                 pad_resources=self.retain,
             )
-            self.findings += findings
+            self.report.findings += findings
             if tensor is not None:
                 self.variables[tensor.variable_name] = tensor
         # Readers want the first block to be called main; the region may keep the function's name.
@@ -139,7 +131,7 @@ class FunctionReader:
         if len(blocks) != 1:
             raise fail(
                 "malformed-structure",
-                self.place(root),
+                self.report.place(root),
                 f"function @{symbol(self.function)} has {len(blocks)} blocks, expected 1",
                 "lower control flow to tosa.cond_if and tosa.while_loop",
             )
@@ -157,8 +149,8 @@ class FunctionReader:
             self.regions.append(item.region)
             self.block(item)
             pending += reversed(self.scope.pending)
-        if self.findings:
-            raise TosaConvertError(self.findings)
+        if self.report.findings:
+            raise TosaConvertError(self.report.findings)
         return Graph(V1_1_DRAFT, self.regions)
 
     # -- blocks -------------------------------------------------------------------------------
@@ -168,7 +160,6 @@ class FunctionReader:
         body, owner, block = item.body, item.owner, item.region.blocks[0]
         tensors = {tensor.name: tensor for tensor in self.variables.values()}
         scope = self.scope = Scope(owner, body, tensors, set(tensors), item.in_function)
-        self.uses = None
         scope.taken.update(name for name in (*item.inputs, *item.outputs) if name is not None)
         given = self.given_names(body.operations)
         for names in given.values():
@@ -410,27 +401,13 @@ class FunctionReader:
             number += count > 0
         return "a value"
 
-    def users(self, value: int) -> set[str]:
-        """The names of the operations that use a value of this block."""
-        if self.uses is None:
-            self.uses = {}
-            blocks = [self.scope.body]
-            while blocks:
-                for fields in blocks.pop().operations:
-                    operation = Operation(*fields)
-                    for operand in operation.operands:
-                        self.uses.setdefault(operand, set()).add(self.name(operation))
-                    for region in operation.regions:
-                        blocks += region.blocks
-        return self.uses.get(value, set())
-
     # -- one operator -------------------------------------------------------------------------
 
     def operator(self, operator: Operator, operation: Operation) -> None:
         """Everything of an operator that most operators do not have."""
         spec, scope, label = operator.spec, self.scope, self.name(operation)
         attributes = self.bytecode.dictionary(operation.attributes)
-        before, found = len(self.findings), 0
+        before, found = len(self.report.findings), 0
         for row in spec.attributes:
             if row.kind == "region":
                 continue
@@ -458,13 +435,13 @@ class FunctionReader:
             else:
                 self.say(operation, "malformed-operator", f"'{label}' has no attribute {row.name}")
         if spec is CONST or spec is CONST_SHAPE:
-            self.constants.fill(operator, operation, scope.tensors, scope.shapes)
+            self.constants.fill(operator, operation, scope)
             found += 1
         elif spec.regions:
             self.control_flow(operator, operation)
         elif spec is VARIABLE_READ or spec is VARIABLE_WRITE:
             self.variable(operator, operation)
-        elif len(attributes) == found and len(self.findings) == before:
+        elif len(attributes) == found and len(self.report.findings) == before:
             self.known[operation.name, operation.attributes] = operator.attributes.copy()
         if len(attributes) > found:
             self.other_attributes(spec, operation, attributes)

@@ -51,3 +51,22 @@ class Scope:
     returned: dict[int, str] = field(default_factory=dict)
     claimed: set[str] = field(default_factory=set)
     pending: list[Pending] = field(default_factory=list)
+    #: The names of the operations that use a value, once somebody asked.
+    uses: dict[int, set[str]] | None = None
+
+    def users(self, value: int, names: list[str]) -> set[str]:
+        """The names of the operations that use a value of this block.
+
+        names: what MLIR calls operations, by the numbers of their names.
+        """
+        if self.uses is None:
+            self.uses = {}
+            blocks = [self.body]
+            while blocks:
+                for fields in blocks.pop().operations:
+                    operation = Operation(*fields)
+                    for operand in operation.operands:
+                        self.uses.setdefault(operand, set()).add(names[operation.name])
+                    for region in operation.regions:
+                        blocks += region.blocks
+        return self.uses.get(value, set())

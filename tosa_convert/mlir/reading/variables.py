@@ -15,10 +15,10 @@ from tosa_convert.mlir.bytecode.decode import (
     TensorType,
     TypeReference,
 )
-from tosa_convert.mlir.bytecode.operations import Operation
-from tosa_convert.mlir.diagnostics import plain_location
 from tosa_convert.mlir.reading.filling import ConstantReader
+from tosa_convert.mlir.reading.locations import LocationReader
 from tosa_convert.mlir.reading.narrowing import Narrowing
+from tosa_convert.mlir.reading.report import Report
 from tosa_convert.mlir.reading.select import symbol
 from tosa_convert.mlir.reading.types import TypeReader
 
@@ -35,31 +35,25 @@ def declare(
     root = bytecode.root
     attributes = bytecode.dictionary(root.attributes)
     label = symbol(operation)
-    where = plain_location(str(operation.location)) or f"'{VARIABLE.mlir}'"
+    report = Report(bytecode.names, LocationReader(bytecode))
     sizes = bytecode.attribute(attributes["var_shape"])
     element = bytecode.attribute(attributes["type"])
     if not isinstance(sizes, Dense) or not isinstance(element, TypeReference):
+        where = report.place(root) or f"'{VARIABLE.mlir}'"
         raise fail("malformed-operator", where, f"variable @{label} has no shape or no type")
     rank = sizes.type.shape[0] if isinstance(sizes.type, TensorType) and sizes.type.shape else 0
     found = np.broadcast_to(np.frombuffer(sizes.data, "<i8"), (rank,)).tolist()
     shape = tuple(size if size >= 0 else DYNAMIC for size in found)
     types = TypeReader(bytecode, narrowing)
     kind = types.tensor(TensorType(shape, str(element.type)))
-    findings: list[Finding] = []
-
-    def say(_: Operation, code: str, message: str, hint: str = "") -> None:
-        findings.append(Finding(code, where, message, hint))
-
     if kind.problem or kind.dtype is None:
-        say(root, kind.code, f"variable @{label}: {kind.problem}", kind.hint)
-        return None, findings
+        report.say(root, kind.code, f"variable @{label}: {kind.problem}", kind.hint)
+        return None, report.findings
     tensor = Tensor(f"Variable_{number}", kind.dtype, shape, None, None, True, label)
     if kind.narrowed:
         narrowing.touch(kind.narrowed, tensor.name)
     if "initial_value" in attributes:
-        constants = ConstantReader(
-            bytecode, types, narrowing, say, lambda _: set(), pad_resources=pad_resources
-        )
+        constants = ConstantReader(bytecode, types, narrowing, report, pad_resources=pad_resources)
         value = bytecode.attribute(attributes["initial_value"])
-        tensor.data = constants.constant(root, "initial_value", value, kind)
-    return tensor, findings
+        tensor.data = constants.constant(root, "initial_value", value, kind, set)
+    return tensor, report.findings

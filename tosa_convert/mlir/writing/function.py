@@ -85,12 +85,11 @@ class Body:
     children: what its operators run, in their order. needed: whether something is shared here or below.
     """
 
-    __slots__ = ("children", "depth", "needed", "parent", "pieces", "region", "shared")
+    __slots__ = ("children", "depth", "needed", "pieces", "region", "shared")
 
-    def __init__(self, region: Region, parent: Body | None = None) -> None:
+    def __init__(self, region: Region, depth: int = 0) -> None:
         self.region = region
-        self.parent = parent
-        self.depth: int = 0 if parent is None else parent.depth + 1
+        self.depth = depth
         self.pieces: list[bytes | Body] = []
         self.shared: dict[Operator, Tensor] = {}
         self.children: list[Body] = []
@@ -100,14 +99,6 @@ class Body:
     def block(self) -> Block:
         """The region's only block."""
         return self.region.blocks[0]
-
-    def share(self, operator: Operator, tensor: Tensor) -> None:
-        """Note a constant that becomes a resource."""
-        self.shared[operator] = tensor
-        body: Body | None = self
-        while body is not None and not body.needed:
-            body.needed = True
-            body = body.parent
 
     def joined(self) -> Iterator[bytes]:
         """The encoding of the block and of those within it."""
@@ -195,12 +186,14 @@ class FunctionWriter:
         body.pieces.insert(0, head)
         # Depth first, in the order of reading. Not recursive, because files may nest and share
         # regions as they like, and each place that runs a region gets a copy of it.
+        bodies = [body]
         pending = body.children[::-1]
         built = len(block.operators)
         left = {other.name for other in self.graph.regions[1:]}
         limit = OPERATORS_FREE + COPIES * sum(len(b.operators) for _, b in self.graph.blocks())
         while pending:
             inner = pending.pop()
+            bodies.append(inner)
             name, block = inner.region.name, inner.block
             built += len(block.operators) + 1
             if inner.depth > MAX_NESTING or built > limit:
@@ -215,6 +208,9 @@ class FunctionWriter:
             self.block(block, inner, "tosa.yield")
             pending += inner.children[::-1]
             left.discard(name)
+        # Those within others come later.
+        for inner in reversed(bodies):
+            inner.needed = bool(inner.shared) or any(child.needed for child in inner.children)
         if left:
             listing = ", ".join(
                 quoted(other.name) for other in self.graph.regions if other.name in left
@@ -298,7 +294,8 @@ class FunctionWriter:
                 pieces += heads[has], location, dictionary, results, operands
                 continue
             inner = [
-                Body(self.regions[str(operator.attributes[row.name])], body) for row in spec.regions
+                Body(self.regions[str(operator.attributes[row.name])], body.depth + 1)
+                for row in spec.regions
             ]
             # Nothing is seen from outside, so that values are numbered from 0 in each.
             isolated = numbers[len(inner) << 1 | 1]
@@ -408,7 +405,7 @@ class FunctionWriter:
             return self.constants.shape(shape)
         tensor = block.tensors[name]
         if self.constants.is_shared(tensor, folded=name in self.folded):
-            body.share(operator, tensor)
+            body.shared[operator] = tensor
             return self.constants.without_data(tensor)
         return self.constants.dense(tensor)
 
