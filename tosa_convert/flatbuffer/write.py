@@ -55,6 +55,7 @@ _NAMES: Final = {
 #: What follows a string of length n mod 4: its zeros, and room for the length of the next one.
 _TAILS: Final = (bytes(8), bytes(7), bytes(6), bytes(5))
 _ZEROS: Final = memoryview(bytes(2 * DATA_ALIGN))
+_GAPS: Final = [bytes(size) for size in range(DATA_ALIGN)]
 
 
 @dataclass(slots=True)
@@ -74,14 +75,18 @@ class Plan:
         yield self.head
         position = len(self.head)
         for start, constant in self.data:
+            size = constant.nbytes + constant.padding
             if self.out_of_line:
                 yield _ZEROS[: start - position]
             else:
-                yield _ZEROS[: start - 4 - position]
-                yield _U32.pack(constant.nbytes + constant.padding)
-            yield from constant.chunks()
-            yield _ZEROS[: constant.padding]
-            position = start + constant.nbytes + constant.padding
+                yield _GAPS[start - 4 - position] + _U32.pack(size)
+            if constant.is_view:
+                yield constant.buffer
+            else:
+                yield from constant.chunks()
+            if constant.padding:
+                yield _ZEROS[: constant.padding]
+            position = start + size
 
 
 def plan(graph: Graph, producer: SoftwareVersion, *, out_of_line: bool | None = None) -> Plan:
@@ -120,15 +125,40 @@ class _Space:
     def __init__(self) -> None:
         # A key that is looked up for the first time gets the next number.
         self.ids: dict[Any, int] = defaultdict(count().__next__)
+        #: Those that were numbered last.
+        self.more: Iterable[Any] = ()
         self.at: list[int] | Positions = []
 
     def __call__(self, key: Hashable) -> int:
         """The number of the thing called `key`."""
         return self.ids[key]
 
+    def first(self, keys: Sequence[Hashable]) -> Sequence[int]:
+        """The numbers of many things, likely the first and most of them new.
+
+        Where they differ from one another, that is a fraction of the time.
+        """
+        if not self.ids:
+            numbers = range(len(keys))
+            found = dict(zip(keys, numbers, strict=True))
+            if len(found) == len(keys):
+                self.ids = defaultdict(count(len(keys)).__next__, found)
+                return numbers
+        return self.all(keys)
+
     def all(self, keys: Iterable[Hashable]) -> list[int]:
         """The numbers of many things."""
         return list(map(self.ids.__getitem__, keys))
+
+    def last(self, keys: dict[Any, int]) -> Sequence[int]:
+        """The numbers of things that differ from one another, and after which no others come.
+
+        Where all are new, which they mostly are, that is a fraction of the time.
+        """
+        if not self.ids.keys().isdisjoint(keys):
+            return self.all(keys)
+        self.more = keys
+        return range(len(self.ids), len(self.ids) + len(keys))
 
 
 class _Writer:
@@ -244,7 +274,7 @@ class _Writer:
         self.refer(0, None, root)
         self.header(root)
         self.attributes.at = [self.attribute_table(operator) for operator in self.examples]
-        texts = self.strings.all(self.locations.ids)
+        texts = self.strings.last(self.locations.ids)
         self.locations.at = self.rows(_LOCATION, {"text": (self.strings, texts)})
         self.place_vectors()
         self.place_strings()
@@ -339,7 +369,7 @@ class _Writer:
         firsts = dict(zip(reversed(attributes), reversed(operators), strict=True))
         new = range(len(self.examples), len(self.attributes.ids))
         self.examples.extend(map(firsts.__getitem__, new))
-        locations = self.locations.all([operator.location for operator in operators])
+        locations = self.locations.first([operator.location for operator in operators])
         lengths = np.fromiter(map(len, lists), np.int64, len(lists))
         kinds = np.array(codes, np.int64)
         # The lists lie one behind the other: of each operator first the inputs, then the outputs.
@@ -492,7 +522,7 @@ class _Writer:
     def place_strings(self) -> None:
         """Each string: its length, its bytes, a terminating zero, and on to a multiple of 4."""
         try:
-            encoded = list(map(str.encode, self.strings.ids))
+            encoded = list(map(str.encode, chain(self.strings.ids, self.strings.more)))
         except UnicodeEncodeError as error:
             raise fail(
                 "value-out-of-range",

@@ -79,20 +79,8 @@ class Tensor:
     variable_name: str = ""
 
     def element_count(self) -> int | None:
-        """Elements of the tensor, or None if a dimension or the rank is unknown.
-
-        Exact up to 2**63; of a shape beyond that, some number that no data is as long as.
-        """
-        if self.shape is None or min(self.shape, default=0) < 0:
-            return None
-        if 0 in self.shape:
-            return 0
-        count = 1
-        for size in self.shape:
-            count *= size
-            if count > _COUNTED:
-                break
-        return count
+        """Elements of the tensor, or None if a dimension or the rank is unknown."""
+        return element_count(self.shape)
 
 
 @dataclass(slots=True, eq=False)
@@ -172,6 +160,23 @@ class Graph:
                     yield tensor.name, tensor.data
                 if tensor.scale is not None and tensor.scale.data is not None:
                     yield f"{tensor.name}/scale", tensor.scale.data
+
+
+def element_count(shape: tuple[int, ...] | None) -> int | None:
+    """Elements of a tensor of this shape, or None if a dimension or the rank is unknown.
+
+    Exact up to 2**63; of a shape beyond that, some number that no data is as long as.
+    """
+    if shape is None or min(shape, default=0) < 0:
+        return None
+    if 0 in shape:
+        return 0
+    count = 1
+    for size in shape:
+        count *= size
+        if count > _COUNTED:
+            break
+    return count
 
 
 def quoted(name: str) -> str:

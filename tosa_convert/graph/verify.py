@@ -114,7 +114,9 @@ class _Verifier:
                 "duplicate-name", f'{where} "{name}"', "both a tensor and a shape have this name"
             )
         for key, tensor in block.tensors.items():
-            if tensor.name == key and self.is_bare(tensor):
+            # Most have nothing but a name and a type.
+            is_bare = tensor.data is None and tensor.scale is None and not tensor.variable_name
+            if is_bare and tensor.name == key:
                 kind = (tensor.dtype, tensor.shape, tensor.variable)
                 if kind not in self.sound:
                     found = len(self.findings)
@@ -176,11 +178,6 @@ class _Verifier:
         for name in block.outputs:
             if name not in defined:
                 self.say("undefined-name", where, f'block output "{name}" is never defined')
-
-    @staticmethod
-    def is_bare(tensor: Tensor) -> bool:
-        """Whether a tensor has nothing but a name and a type, the common case."""
-        return tensor.data is None and tensor.scale is None and not tensor.variable_name
 
     @staticmethod
     def is_variable_target(block: Block, operator: Operator, name: str) -> bool:

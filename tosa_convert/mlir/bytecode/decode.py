@@ -139,6 +139,7 @@ class Bytecode:
         self._offsets(self.sections[code.OFFSETS].bytes)
         self._types: dict[int, Type] = {}
         self._attributes: dict[int, Attribute] = {}
+        self._keys: dict[int, str] = {}
         #: What MLIR said of attributes and types, by their numbers.
         self.spelled: dict[tuple[int, int], str] = {}
         self._resources: list[tuple[str, memoryview | None]] | None = None
@@ -232,10 +233,11 @@ class Bytecode:
             for _ in range(first):
                 name, at = number_at(data, at)
                 value, at = number_at(data, at)
-                key = self.attribute(name)
-                assert isinstance(key, bytes)
-                pairs[key.decode("utf-8", "replace")] = value
+                pairs[self._keys.get(name) or self._key(name)] = value
             return pairs
+        if kind == code.DENSE_ELEMENTS:
+            size, at = number_at(data, at)
+            return Dense(self.type(first), self._blob(size, at))
         if kind == code.ARRAY:
             return self._numbers(first, at)
         if kind == code.INTEGER or kind == code.FLOAT:
@@ -248,9 +250,6 @@ class Bytecode:
             count, at = number_at(data, at)
             size, at = number_at(data, at)
             return Numbers(self.type(first), count, bytes(self._blob(size, at)))
-        if kind == code.DENSE_ELEMENTS:
-            size, at = number_at(data, at)
-            return Dense(self.type(first), self._blob(size, at))
         if kind == code.DENSE_STRINGS:
             is_splat, at = number_at(data, at)
             strings = self._numbers((self.starts[index + 1] - at), at, self.starts[index + 1])
@@ -269,6 +268,13 @@ class Bytecode:
         if kind == code.STRING_WITH_TYPE:
             return self.strings[first]
         return _UNREAD
+
+    def _key(self, index: int) -> str:
+        """The text of a string attribute that is a key of dictionaries."""
+        key = self.attribute(index)
+        assert isinstance(key, bytes)
+        found = self._keys[index] = key.decode("utf-8", "replace")
+        return found
 
     def _numbers(self, count: int, at: int, end: int = -1) -> list[int]:
         """So many numbers, or as many as there are up to `end`."""

@@ -89,10 +89,9 @@ class ConstantReader:
 
         users: the names of the operations that use it.
         """
-        dtype = kind.dtype
+        dtype, count = kind.dtype, kind.count
         assert dtype is not None
         label = self.bytecode.names[operation.name]
-        count = Tensor("", dtype, kind.shape).element_count()
         if count is None:
             self.say(
                 operation,
@@ -101,10 +100,13 @@ class ConstantReader:
                 "a constant needs a static shape",
             )
             return None
-        stored = self.narrowing.stored(kind.narrowed) or dtype
         try:
-            data = constants.read(value, stored, count)
-            data = self.narrowing.convert(data, dtype, users)
+            if kind.narrowed:
+                stored = self.narrowing.stored(kind.narrowed)
+                assert stored is not None
+                data = self.narrowing.convert(constants.read(value, stored, count), dtype, users)
+            else:
+                data = constants.read(value, dtype, count)
         except OverflowError as problem:
             self.say(
                 operation,

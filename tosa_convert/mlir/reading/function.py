@@ -285,8 +285,14 @@ class FunctionReader:
                 # Its results are spoken for: whoever uses them is not to blame as well.
                 values.update((number + index, "") for index in range(len(kinds)))
                 continue
+            count_of = len(operands)
             try:
-                inputs = tuple([values[number] for number in operands])
+                if count_of == 1:
+                    inputs: tuple[str, ...] = (values[operands[0]],)
+                elif count_of == 2:
+                    inputs = (values[operands[0]], values[operands[1]])
+                else:
+                    inputs = tuple([values[operand] for operand in operands])
             except KeyError:
                 inputs = self.inputs(Operation(*fields))
             outputs: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tosa_convert.graph.dtypes import BY_MLIR, BlockShape, DType
+from tosa_convert.graph.model import element_count
 from tosa_convert.graph.verify import INT32_MAX
 from tosa_convert.mlir.bytecode.decode import Bytecode, TensorType
 from tosa_convert.mlir.bytecode.spell import spell
@@ -32,6 +33,7 @@ class ValueType:
 
     narrowed: the MLIR element type that was narrowed to `dtype` on request, or "".
     is_plain: a tensor without a scale that is not narrowed, as most are.
+    count: elements of a tensor, or None if its shape is not static.
     problem: why it cannot be carried, with `code` and `hint`; the rest is then meaningless.
     """
 
@@ -44,6 +46,7 @@ class ValueType:
     problem: str = ""
     hint: str = ""
     is_plain: bool = False
+    count: int | None = None
 
 
 class TypeReader:
@@ -90,17 +93,19 @@ class TypeReader:
                 problem=f"{kind} has a dimension over {INT32_MAX}",
                 hint="split the tensor",
             )
+        count = element_count(shape)
         narrow = self.narrowing.target(text)
         if narrow is not None:
-            return ValueType(narrow, shape, narrowed=text)
+            return ValueType(narrow, shape, narrowed=text, count=count)
         dtype = BY_MLIR.get(text)
         if dtype is not None:
-            return ValueType(dtype, shape, is_plain=True)
+            return ValueType(dtype, shape, is_plain=True, count=count)
         scaled = _BLOCK_SCALED.match(text)
         if scaled is not None:
             block, scale, value = scaled.groups()
             if value in BY_MLIR and scale in BY_MLIR and block in BlockShape.__members__:
-                return ValueType(BY_MLIR[value], shape, (BY_MLIR[scale], BlockShape[block]))
+                scaling = (BY_MLIR[scale], BlockShape[block])
+                return ValueType(BY_MLIR[value], shape, scaling, count=count)
         advice = next((hint for start, hint in _ADVICE.items() if text.startswith(start)), "")
         return ValueType(
             code="unsupported-dtype",
