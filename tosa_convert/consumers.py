@@ -6,16 +6,14 @@ none. docs/formats.md tells with which releases the rows were established.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, Literal, cast
+from typing import Final, Literal, NamedTuple, cast
 
 from tosa_convert.errors import fail
 
 Form = Literal["embedded", "offset", "npy"]
 
 
-@dataclass(frozen=True, slots=True)
-class Consumer:
+class Consumer(NamedTuple):
     """A program that reads files. `weights`: the forms it opens, the one to prefer first.
 
     otherwise: what it makes of a file of another form.

@@ -47,8 +47,8 @@ def test_a_location_in_an_attributes_place_is_refused(
     bindings: Bindings, place: str, value: str
 ) -> None:
     source = text(**{place: f"{PLACES[place]} = {value}"}).encode()
-    # Of an operation, bytecode tells that it is no string, and so no name.
-    expected = "accepted" if place == "operator" else "unsupported-attribute"
+    # Below the module bytecode tells that it is no string, and so no name.
+    expected = "unsupported-attribute" if place == "module" else "accepted"
     assert code_of(source, bindings) == expected
 
 

@@ -8,15 +8,14 @@ the table's start to the slot's value (0 where absent). Everything is little-end
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 #: Bytes of a slot's value inside its table. Strings, vectors, tables and unions are 32-bit offsets.
 WIDTH = {"bool": 1, "u8": 1, "i32": 4, "u32": 4, "u64": 8}
 FORMAT = {"bool": "B", "u8": "B", "i32": "i", "u32": "I", "u64": "Q"}
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """One slot of a table. `kind` is a key of WIDTH, `string`, `table`, `union`, or `[element]`."""
 
     name: str
@@ -39,8 +38,7 @@ class Field:
         return WIDTH.get(self.kind, 4)
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(NamedTuple):
     """One way to write a table: which slots are present, where, and how to pack them.
 
     `pack` takes the distance to the vtable and then the values in the order of `names`.
@@ -58,17 +56,16 @@ class Shape:
         return self.pack.size
 
 
-@dataclass(frozen=True, slots=True)
 class Table:
     """A table's name and slots."""
 
-    name: str
-    fields: tuple[Field, ...]
-    _by_name: dict[str, Field] = field(default_factory=dict, compare=False, repr=False)
-    _shapes: dict[tuple[str, ...], Shape] = field(default_factory=dict, compare=False, repr=False)
+    __slots__ = ("_by_name", "_shapes", "fields", "name")
 
-    def __post_init__(self) -> None:
-        self._by_name.update((row.name, row) for row in self.fields)
+    def __init__(self, name: str, fields: tuple[Field, ...]) -> None:
+        self.name = name
+        self.fields = fields
+        self._by_name = {row.name: row for row in fields}
+        self._shapes: dict[tuple[str, ...], Shape] = {}
 
     def __getitem__(self, name: str) -> Field:
         """The slot called `name`."""

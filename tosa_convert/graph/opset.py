@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from tosa_convert.graph.dtypes import (
     V1_0,
@@ -26,8 +26,7 @@ from tosa_convert.graph.dtypes import (
 AttributeValue = int | bool | str | bytes | tuple[int, ...] | IntEnum | DType
 
 
-@dataclass(frozen=True, slots=True)
-class Attribute:
+class Attribute(NamedTuple):
     """An attribute of an operator, under the name that the schema and the dialect share.
 
     kind: `i32`, `i32s` (a list), `bool`, `dtype` (an accumulator), `enum`, `element` (the
@@ -46,8 +45,7 @@ class Attribute:
     choices: tuple[DType, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """An operand or result. `arity` is "" for exactly one, "?" for at most one, "*" for any.
 
     At most one of an operator's operands is "*", and none of the others is then "?".

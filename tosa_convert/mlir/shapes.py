@@ -8,9 +8,11 @@ from typing import Any, Final
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.graph.verify import INT32_MAX
 from tosa_convert.mlir.bindings import Bindings, bindings_of
+from tosa_convert.mlir.bytecode.decode import Bytecode
 from tosa_convert.mlir.diagnostics import diagnostics, plain_location
 from tosa_convert.mlir.naming import Namer
-from tosa_convert.mlir.reading.select import operation_of, select, signature_names, symbol
+from tosa_convert.mlir.reading.given import signature_names
+from tosa_convert.mlir.reading.select import operation_of, select, symbol
 
 _INFER: Final = "builtin.module(func.func(tosa-infer-shapes))"
 _CAST: Final = "tensor.cast"
@@ -61,7 +63,7 @@ def _set_arguments(
     ir = bindings.ir
     block = function.regions[0].blocks[0]
     count = len(block.arguments)
-    given, namer = signature_names(function, "arg_attrs", count), Namer()
+    given, namer = signature_names(Bytecode(bindings, function), "arg_attrs", count), Namer()
     generated = Namer()
     names = [name or namer.input() for name in given]
     places = {f"arg{index}": index for index in range(count)}

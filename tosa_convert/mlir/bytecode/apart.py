@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Final
+from typing import Final, NamedTuple
 
 from tosa_convert.mlir.bytecode import format as code
 from tosa_convert.mlir.bytecode.format import number_at, spelled
@@ -26,8 +26,7 @@ _BYTES: Final = 0
 _numbers = count()
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(NamedTuple):
     """The data of a constant that was taken out, and whether its attribute was dense."""
 
     data: memoryview
@@ -63,6 +62,8 @@ class _Unusual(Exception):
 
 @dataclass(slots=True)
 class _Apart:
+    """A module that is being taken apart."""
+
     data: memoryview
     sections: dict[int, tuple[int, int]]
     constants: dict[str, Constant] = field(default_factory=dict)

@@ -7,7 +7,7 @@ and MLIR's own parser first.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,7 @@ from tosa_convert.mlir.bytecode.operations import Operation, operations
 # -- attributes and types ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class TensorType:
+class TensorType(NamedTuple):
     """A tensor type. shape: None is unranked; -1 is a dynamic dimension. element: in MLIR's words."""
 
     shape: tuple[int, ...] | None
@@ -36,7 +35,6 @@ class TensorType:
         return f"tensor<{sizes}{self.element}>"
 
 
-@dataclass(frozen=True, slots=True)
 class Unread:
     """An attribute or type that is of no kind that programs are made of; `spell` has MLIR say it."""
 
@@ -45,8 +43,7 @@ class Unread:
 Type = TensorType | str
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+class Number(NamedTuple):
     """An integer or a float: its type, and its bits as an unsigned number."""
 
     type: Type
@@ -59,12 +56,13 @@ class Number:
         return self.bits - (self.bits >> (width - 1) << width) if width > 1 else self.bits
 
 
-@dataclass(frozen=True, slots=True)
-class TypeReference:
+class TypeReference(NamedTuple):
+    """A type as an attribute."""
+
     type: Type
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Numbers:
     """array<i64: ...>: the element type and the elements' bytes."""
 
@@ -73,16 +71,14 @@ class Numbers:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Dense:
+class Dense(NamedTuple):
     """dense<...>: raw data; one element stands for all where there are more."""
 
     type: Type
     data: memoryview
 
 
-@dataclass(frozen=True, slots=True)
-class DenseStrings:
+class DenseStrings(NamedTuple):
     """dense<"..."> : the strings, or the one that stands for all."""
 
     type: Type
@@ -90,8 +86,7 @@ class DenseStrings:
     strings: list[bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(NamedTuple):
     """dense_resource<...>; data is None where the module has none."""
 
     type: Type

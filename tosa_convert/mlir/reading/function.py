@@ -37,11 +37,11 @@ from tosa_convert.mlir.kept import NAME_ATTRIBUTE, REGIONS_ATTRIBUTE
 from tosa_convert.mlir.naming import RESULT, Namer, unused
 from tosa_convert.mlir.reading.attributes import AttributeReader, BadAttribute
 from tosa_convert.mlir.reading.filling import ARITH_CONSTANT, ConstantReader
+from tosa_convert.mlir.reading.given import names_of, signature_names, text_of
 from tosa_convert.mlir.reading.locations import LocationReader
 from tosa_convert.mlir.reading.narrowing import WIDTH_MATTERS, Narrowing
 from tosa_convert.mlir.reading.report import Report
 from tosa_convert.mlir.reading.scope import KeptRegion, Pending, Scope
-from tosa_convert.mlir.reading.select import signature_names, symbol
 from tosa_convert.mlir.reading.types import TypeReader, ValueType
 from tosa_convert.mlir.reading.variables import declare
 
@@ -79,7 +79,6 @@ class FunctionReader:
         weights: Apart = NOTHING,
     ) -> None:
         self.bindings = bindings
-        self.function = function
         self.weights = weights
         self.bytecode = Bytecode(bindings, function, weights)
         self.retain = names == "retain"
@@ -107,6 +106,12 @@ class FunctionReader:
         """What MLIR calls the operation."""
         return self.bytecode.names[operation.name]
 
+    @property
+    def symbol(self) -> str:
+        """What the function is called."""
+        attributes = self.bytecode.dictionary(self.bytecode.root.attributes)
+        return text_of(self.bytecode, attributes.get("sym_name")) or ""
+
     # -- the function -------------------------------------------------------------------------
 
     def graph(self, variables: list[Any]) -> Graph:
@@ -123,7 +128,7 @@ class FunctionReader:
             if tensor is not None:
                 self.variables[tensor.variable_name] = tensor
         # Readers want the first block to be called main; the region may keep the function's name.
-        name = symbol(self.function) if self.retain else "main"
+        name = self.symbol if self.retain else "main"
         main = Region(name, [Block("main")])
         self.namer.regions.add(name)
         root = self.bytecode.root
@@ -132,16 +137,16 @@ class FunctionReader:
             raise fail(
                 "malformed-structure",
                 self.report.place(root),
-                f"function @{symbol(self.function)} has {len(blocks)} blocks, expected 1",
+                f"function @{self.symbol} has {len(blocks)} blocks, expected 1",
                 "lower control flow to tosa.cond_if and tosa.while_loop",
             )
         block = blocks[0]
         arguments: list[str | None] = []
         results: list[str | None] = []
         if self.retain:
-            arguments = signature_names(self.function, "arg_attrs", len(block.arguments))
+            arguments = signature_names(self.bytecode, "arg_attrs", len(block.arguments))
             returned = Operation(*block.operations[-1]).operands
-            results = signature_names(self.function, "res_attrs", len(returned))
+            results = signature_names(self.bytecode, "res_attrs", len(returned))
         # Depth first, in the order of the file. Not recursive: modules may nest deeply.
         pending = [Pending(main, block, root, arguments, results)]
         while pending:
@@ -223,25 +228,8 @@ class FunctionReader:
                 if found is None:
                     without.add(attributes)
                 else:
-                    given[index] = self.names_of(found)
+                    given[index] = names_of(self.bytecode, found)
         return given
-
-    def text_of(self, index: int | None) -> str | None:
-        """What a string attribute says, or None if it is none or not UTF-8."""
-        raw = None if index is None else self.bytecode.attribute(index)
-        if not isinstance(raw, bytes):
-            return None
-        try:
-            return raw.decode()
-        except UnicodeDecodeError:
-            return None
-
-    def names_of(self, index: int | None) -> list[str | None]:
-        """The names in a string attribute or in an array of them; none in any other attribute."""
-        found = None if index is None else self.bytecode.attribute(index)
-        if isinstance(found, bytes):
-            return [self.text_of(index)]
-        return [self.text_of(entry) for entry in found] if isinstance(found, list) else []
 
     def claim(self, name: str, what: str) -> str:
         """A name that the module gives to a value; a finding if another value has it."""
@@ -454,7 +442,7 @@ class FunctionReader:
 
     def variable(self, operator: Operator, operation: Operation) -> None:
         """Reading or writing a variable, which the dialect names instead of taking it as a value."""
-        label = self.text_of(self.bytecode.dictionary(operation.attributes).get("name"))
+        label = text_of(self.bytecode, self.bytecode.dictionary(operation.attributes).get("name"))
         variable = self.variables.get(label or "")
         if variable is None:
             self.say(
@@ -529,9 +517,9 @@ class FunctionReader:
             entry = self.bytecode.attribute(index)
             found = KeptRegion()
             if isinstance(entry, dict):
-                found.name = self.text_of(entry.get("name"))
-                found.block = self.text_of(entry.get("block"))
-                found.inputs = self.names_of(entry.get("inputs"))
-                found.outputs = self.names_of(entry.get("outputs"))
+                found.name = text_of(self.bytecode, entry.get("name"))
+                found.block = text_of(self.bytecode, entry.get("block"))
+                found.inputs = names_of(self.bytecode, entry.get("inputs"))
+                found.outputs = names_of(self.bytecode, entry.get("outputs"))
             kept.append(found)
         return kept

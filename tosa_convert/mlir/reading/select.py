@@ -1,26 +1,13 @@
-"""Which function of a module, and what its arguments and results are called."""
+"""Which function of a module."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from tosa_convert.errors import Finding, fail
 from tosa_convert.graph.opset import VARIABLE
 from tosa_convert.mlir.bindings import Bindings
 from tosa_convert.mlir.diagnostics import plain_location
-from tosa_convert.mlir.kept import NAME_ATTRIBUTE
-
-#: Where frontends keep the names of a function's arguments and results: TFLite's importer on the
-#: function, as lists separated by commas; TensorFlow's and JAX's on each argument.
-_ENTRY_FUNCTION: Final = "tf.entry_function"
-_ENTRY_KEYS: Final = {"arg_attrs": "inputs", "res_attrs": "outputs"}
-_ARGUMENT_ATTRIBUTES: Final = (
-    NAME_ATTRIBUTE,
-    "ml_program.identifier",
-    "tf_saved_model.index_path",
-    "jax.arg_info",
-    "jax.result_info",
-)
 
 
 def operation_of(bindings: Bindings, thing: Any) -> Any:
@@ -87,6 +74,9 @@ def select(
         )
     variables = [found for found in siblings if found.name == VARIABLE.mlir]
     bodies = [found for found in functions if any(len(r.blocks) for r in found.regions)]
+    if len(bodies) == 1 and func is None:
+        return bodies, variables, []
+    # Asking for a symbol takes the bindings some milliseconds, the first time.
     listing = ", ".join(f"@{symbol(found)}" for found in bodies)
     if func is not None:
         chosen = [found for found in bodies if symbol(found) == func.removeprefix("@")]
@@ -106,17 +96,15 @@ def select(
             f"found {'only declarations: ' + declared if declared else 'no func.func'}"
             ", expected a function with a body at the top of the module",
         )
-    findings = []
-    if len(bodies) > 1:
-        findings = [
-            Finding(
-                "ambiguous-function",
-                plain_location(str(found.location)),
-                f"function @{symbol(found)} is one of {len(bodies)} with a body: {listing}",
-                f"choose one: --func {symbol(found)}, or func={symbol(found)!r}",
-            )
-            for found in bodies
-        ]
+    findings = [
+        Finding(
+            "ambiguous-function",
+            plain_location(str(found.location)),
+            f"function @{symbol(found)} is one of {len(bodies)} with a body: {listing}",
+            f"choose one: --func {symbol(found)}, or func={symbol(found)!r}",
+        )
+        for found in bodies
+    ]
     return bodies, variables, findings
 
 
@@ -129,51 +117,3 @@ def text_of(attribute: Any) -> str | None:
         return raw.decode()
     except UnicodeDecodeError:
         return None
-
-
-def names_of(attribute: Any) -> list[str | None]:
-    """The names in a string attribute or in an array of them; none in any other attribute."""
-    if hasattr(attribute, "value_bytes"):
-        return [text_of(attribute)]
-    if not hasattr(type(attribute), "__iter__"):
-        return []
-    return [text_of(entry) for entry in attribute]
-
-
-def signature_names(function: Any, which: str, count: int) -> list[str | None]:
-    """The names that a function's `count` arguments or results carry; None for those without.
-
-    which: "arg_attrs" or "res_attrs". tosa.tensor_name comes first; where none of them has one, what
-    the frontend left: tf.entry_function, then the attributes of single arguments.
-    """
-    attributes = function.attributes
-    names: list[str | None] = [None] * count
-    if which in attributes:
-        for index, entry in enumerate(attributes[which]):
-            for key in _ARGUMENT_ATTRIBUTES:
-                if names[index] is None and key in entry:
-                    names[index] = _single_name(entry[key])
-            if NAME_ATTRIBUTE in entry:
-                names[index] = text_of(entry[NAME_ATTRIBUTE])
-    tensor_names = which in attributes and any(NAME_ATTRIBUTE in e for e in attributes[which])
-    if not tensor_names and _ENTRY_FUNCTION in attributes:
-        entry, key = attributes[_ENTRY_FUNCTION], _ENTRY_KEYS[which]
-        is_dictionary = type(entry).__name__ == "DictAttr"
-        listed = text_of(entry[key]) if is_dictionary and key in entry else None
-        parts = [part.strip() for part in listed.split(",")] if listed else []
-        # A list of another length names something else; a name twice names nothing.
-        if len(parts) == count and len(set(parts)) == count and all(parts):
-            return list(parts)
-    if not tensor_names and len(set(names)) != len(names):
-        # A frontend's hints need not be unique; the dialect's own names must be.
-        seen: set[str | None] = set()
-        names = [None if name in seen or seen.add(name) else name for name in names]  # type: ignore[func-returns-value]
-    return names
-
-
-def _single_name(attribute: Any) -> str | None:
-    try:
-        found = names_of(attribute)
-    except TypeError:
-        return None
-    return found[0] if len(found) == 1 and found[0] else None

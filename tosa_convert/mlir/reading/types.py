@@ -27,7 +27,7 @@ _ADVICE: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ValueType:
     """What the type of an MLIR value says. shape None: unranked. rank: of a !tosa.shape, else -1.
 
