@@ -5,14 +5,14 @@ A Graph is the hub; this module alone knows which adapter reads and writes which
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
+from tosa_convert.collector import garbage_collection_paused
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.files import PathLike, Pieces, Progress, map_file, replace_file, same_file
 from tosa_convert.formats import WEIGHTS, Format, Weights, of_path, sniff
@@ -53,40 +53,6 @@ def producer() -> SoftwareVersion:
     from tosa_convert.graph.model import SoftwareVersion
 
     return SoftwareVersion(*SCHEMA_RELEASE, f"tosa-convert {__version__}")
-
-
-#: New objects from which on it pays to spare the collector a look at each.
-_MANY_OBJECTS: Final = 50_000
-#: Every so many times that it was spared, the collector looks at everything.
-_SPARED_TIMES: Final = 10
-_spared = 0
-
-
-@contextmanager
-def _garbage_collection_paused() -> Iterator[None]:
-    """Graphs are many small objects and no cycles: collecting while they are made only costs time.
-
-    Nor is the collector to look at each of them when it goes on, for that takes a tenth of all: they
-    are made old right away, and with them what others just left: that is found when all is looked at.
-    """
-    global _spared
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        is_large = gc.get_count()[0] > _MANY_OBJECTS
-        # Somebody who froze objects means them to stay frozen.
-        if is_large and hasattr(gc, "freeze") and not gc.get_freeze_count():
-            gc.freeze()
-            gc.unfreeze()
-            _spared += 1
-        gc.enable()
-        if _spared >= _SPARED_TIMES:
-            _spared = 0
-            gc.collect()
 
 
 def load(
@@ -130,7 +96,7 @@ def load(
         )
     kind = sniff(data, where)
     graph: Graph | None = None
-    with _garbage_collection_paused():
+    with garbage_collection_paused():
         if kind == "tosa":
             from tosa_convert.flatbuffer.read import read
 
@@ -263,7 +229,7 @@ def read_module(
 
         module_or_func, func = resolve(module_or_func, input_shapes, func=func)
         verified = False
-    with _garbage_collection_paused():
+    with garbage_collection_paused():
         graph = read(
             module_or_func,
             func=func,
@@ -319,7 +285,7 @@ def encode(graph: Graph, *, weights: Weights = "auto") -> Iterator[Any]:
     from tosa_convert.flatbuffer.write import plan
 
     out_of_line = {"auto": None, "embedded": False, "offset": True, "npy": None}[weights]
-    with _garbage_collection_paused():
+    with garbage_collection_paused():
         return plan(graph, producer(), out_of_line=out_of_line).pieces()
 
 
@@ -453,7 +419,7 @@ def render(
     from tosa_convert.mlir.write import write
 
     chosen = default_bindings(bindings)
-    with _garbage_collection_paused():
+    with garbage_collection_paused():
         module = write(graph, chosen, chosen.new_context(), names=names)
     return dump(module, binary=kind == "mlirbc")
 
@@ -595,7 +561,7 @@ def import_tosa_func_from_flatbuffer(
         bindings = bindings_of(context)
         context = context_of(context)
     graph = load(source, accept_changed_weights=accept_changed_weights)
-    with _garbage_collection_paused():
+    with garbage_collection_paused():
         return write(graph, bindings, context, names=names, constants=constants)
 
 

@@ -21,13 +21,14 @@ ARROWS: dict[str, set[str]] = {
     "version": set(),
     "files": {"errors"},
     "formats": {"errors"},
+    "collector": set(),
     "consumers": {"errors"},
     "graph": {"errors"},
     **dict.fromkeys(ADAPTERS, _HUB),
     "limits": {"errors"},
     # Reads what a child process hands back, like any other flatbuffer.
     "isolated": {"errors", "files", "graph", "flatbuffer"},
-    "api": _HUB | set(ADAPTERS) | {"isolated"},
+    "api": _HUB | set(ADAPTERS) | {"collector", "isolated"},
     # Runs what the public functions read and write, so it stands above them.
     "refmodel": _HUB | {"api"},
     "cli": _HUB | {"api", "refmodel", "consumers", "limits", "isolated"},

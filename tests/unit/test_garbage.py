@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from unit.building import branching
 
-from tosa_convert import api
+from tosa_convert import api, collector
 
 #: Whatever of ours becomes part of a cycle keeps weights alive for as long as the collector rests.
 _OURS = "tosa_convert."
 
 
 @pytest.fixture
-def collector() -> Iterator[None]:
+def restored() -> Iterator[None]:
     """The collector as it was, whatever a test does with it."""
     thresholds, enabled = gc.get_threshold(), gc.isenabled()
     yield
@@ -39,7 +39,7 @@ def garbage() -> list[str]:
 @pytest.mark.parametrize("target", ["tosa", "json", "mlir", "mlirbc"])
 @pytest.mark.parametrize("source", ["tosa", "json", "mlir", "mlirbc"])
 def test_reading_and_writing_leave_no_cycles(
-    source: str, target: str, tmp_path: Path, collector: None
+    source: str, target: str, tmp_path: Path, restored: None
 ) -> None:
     if "mlir" in source + target:
         pytest.importorskip("torch_mlir", reason="reads and writes MLIR")
@@ -75,43 +75,43 @@ def young() -> int:
 
 
 def test_the_collector_does_not_look_at_what_was_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, collector: None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restored: None
 ) -> None:
-    monkeypatch.setattr(api, "_spared", 0)
+    monkeypatch.setattr(collector, "_spared", 0)
     path = tmp_path / "m.tosa"
     api.save(branching(), path)
     gc.set_threshold(1 << 30)
     gc.collect()
     few = api.load(path)
     assert young() > len(few.main.operators)
-    assert api._spared == 0
-    monkeypatch.setattr(api, "_MANY_OBJECTS", 0)
+    assert collector._spared == 0
+    monkeypatch.setattr(collector, "MANY_OBJECTS", 0)
     many = api.load(path)
     assert young() < len(many.main.operators)
-    assert api._spared == 1
+    assert collector._spared == 1
     assert gc.get_freeze_count() == 0
     assert gc.isenabled()
 
 
 def test_what_others_left_is_found_in_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, collector: None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restored: None
 ) -> None:
-    monkeypatch.setattr(api, "_spared", 0)
-    monkeypatch.setattr(api, "_MANY_OBJECTS", 0)
+    monkeypatch.setattr(collector, "_spared", 0)
+    monkeypatch.setattr(collector, "MANY_OBJECTS", 0)
     path = tmp_path / "m.tosa"
     api.save(branching(), path)
     gc.set_threshold(1 << 30)
     gc.collect()
     collections = gc.get_stats()[2]["collections"]
-    for _ in range(api._SPARED_TIMES):
+    for _ in range(collector.SPARED_TIMES):
         api.load(path)
     assert gc.get_stats()[2]["collections"] == collections + 1
 
 
 def test_a_collector_that_rests_or_has_frozen_objects_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, collector: None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restored: None
 ) -> None:
-    monkeypatch.setattr(api, "_MANY_OBJECTS", 0)
+    monkeypatch.setattr(collector, "MANY_OBJECTS", 0)
     path = tmp_path / "m.tosa"
     api.save(branching(), path)
     gc.disable()

@@ -11,25 +11,22 @@ Equal attribute tables, locations, shapes and strings are stored once, as the fo
 from __future__ import annotations
 
 import struct
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, count
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from tosa_convert.errors import fail
 from tosa_convert.flatbuffer.layout import ENUMS, IDENTIFIER, TABLES
+from tosa_convert.flatbuffer.space import Positions, Space
 from tosa_convert.flatbuffer.tables import Shape as TableShape
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Graph, Operator, Shape, SoftwareVersion, Tensor, Version
 from tosa_convert.graph.opset import OPERATORS
 from tosa_convert.graph.versions import MIN_READER, V1_0, features
-
-Positions = npt.NDArray[np.int64]
 
 #: A flatbuffer addresses its contents with signed 32-bit offsets.
 SIZE_LIMIT: Final = 2**31 - 1
@@ -119,48 +116,6 @@ def plan(graph: Graph, producer: SoftwareVersion, *, out_of_line: bool | None = 
     return result
 
 
-class _Space:
-    """Things of one kind that fields refer to, numbered as they turn up and placed later."""
-
-    def __init__(self) -> None:
-        # A key that is looked up for the first time gets the next number.
-        self.ids: dict[Any, int] = defaultdict(count().__next__)
-        #: Those that were numbered last.
-        self.more: Iterable[Any] = ()
-        self.at: list[int] | Positions = []
-
-    def __call__(self, key: Hashable) -> int:
-        """The number of the thing called `key`."""
-        return self.ids[key]
-
-    def first(self, keys: Sequence[Hashable]) -> Sequence[int]:
-        """The numbers of many things, likely the first and most of them new.
-
-        Where they differ from one another, that is a fraction of the time.
-        """
-        if not self.ids:
-            numbers = range(len(keys))
-            found = dict(zip(keys, numbers, strict=True))
-            if len(found) == len(keys):
-                self.ids = defaultdict(count(len(keys)).__next__, found)
-                return numbers
-        return self.all(keys)
-
-    def all(self, keys: Iterable[Hashable]) -> list[int]:
-        """The numbers of many things."""
-        return list(map(self.ids.__getitem__, keys))
-
-    def last(self, keys: dict[Any, int]) -> Sequence[int]:
-        """The numbers of things that differ from one another, and after which no others come.
-
-        Where all are new, which they mostly are, that is a fraction of the time.
-        """
-        if not self.ids.keys().isdisjoint(keys):
-            return self.all(keys)
-        self.more = keys
-        return range(len(self.ids), len(self.ids) + len(keys))
-
-
 class _Writer:
     def __init__(self, graph: Graph, producer: SoftwareVersion, *, out_of_line: bool) -> None:
         self.graph = graph
@@ -170,16 +125,16 @@ class _Writer:
         self.vtables: dict[bytes, int] = {}
         # What fields refer to. Objects are the rest: tables and vectors that occur once.
         self.objects: list[int] = []
-        self.strings = _Space()
-        self.locations = _Space()
-        self.attributes = _Space()
-        self.vectors = _Space()
-        self.blobs = _Space()
+        self.strings = Space()
+        self.locations = Space()
+        self.attributes = Space()
+        self.vectors = Space()
+        self.blobs = Space()
         #: The first operator with the attributes of each attribute table.
         self.examples: list[Operator] = []
         #: References still open: the fields, what they refer to, and the numbers there.
-        self.open: list[tuple[Positions, _Space | None, Positions]] = []
-        self.fields: dict[_Space | None, tuple[list[int], list[int]]] = {}
+        self.open: list[tuple[Positions, Space | None, Positions]] = []
+        self.fields: dict[Space | None, tuple[list[int], list[int]]] = {}
         self.constants: list[tuple[int, Constant]] = []
         #: Where a tensor's offset field is, with the constant it is for (None: it has none).
         self.tails: list[tuple[int, Constant | None]] = []
@@ -196,7 +151,7 @@ class _Writer:
         self.objects.extend([-1] * count)
         return range(first, first + count)
 
-    def refer(self, at: int, space: _Space | None, to: int) -> None:
+    def refer(self, at: int, space: Space | None, to: int) -> None:
         """The field at `at` refers to number `to` of a space; None is the objects."""
         fields, targets = self.fields.setdefault(space, ([], []))
         fields.append(at)
@@ -220,7 +175,7 @@ class _Writer:
         return position
 
     def table(
-        self, name: str, scalars: dict[str, int], references: dict[str, tuple[_Space | None, int]]
+        self, name: str, scalars: dict[str, int], references: dict[str, tuple[Space | None, int]]
     ) -> int:
         """Append a table; returns where it starts."""
         shape = TABLES[name].shape((*scalars, *references))
@@ -232,7 +187,7 @@ class _Writer:
             self.refer(start + shape.offsets[field], space, which)
         return start
 
-    def vector_of(self, which: int, space: _Space | None, members: Sequence[int]) -> None:
+    def vector_of(self, which: int, space: Space | None, members: Sequence[int]) -> None:
         """Append object `which`: a vector of references."""
         self.align(4)
         self.place(which)
@@ -288,7 +243,7 @@ class _Writer:
     def header(self, root: int) -> None:
         graph = self.graph
         version, regions_at, software, compatibility = self.new_objects(4)
-        references: dict[str, tuple[_Space | None, int]] = {
+        references: dict[str, tuple[Space | None, int]] = {
             "version": (None, version),
             "regions": (None, regions_at),
             "software_version": (None, software),
@@ -403,7 +358,7 @@ class _Writer:
     def attribute_table(self, operator: Operator) -> int:
         spec = operator.spec
         scalars: dict[str, int] = {}
-        references: dict[str, tuple[_Space | None, int]] = {}
+        references: dict[str, tuple[Space | None, int]] = {}
         for row in spec.attributes:
             value = operator.attributes[row.name]
             if isinstance(value, tuple):
@@ -456,7 +411,7 @@ class _Writer:
         if tensor.scale is not None:
             scalars["scale_type"] = tensor.scale.dtype.code
             scalars["block_shape"] = int(tensor.scale.shape)
-        references: dict[str, tuple[_Space | None, int]] = {
+        references: dict[str, tuple[Space | None, int]] = {
             "name": (self.strings, self.strings(tensor.name)),
             "shape": (self.vectors, self.vectors(tensor.shape or ())),
             "variable_name": (self.strings, self.strings(tensor.variable_name)),
