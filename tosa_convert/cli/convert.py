@@ -10,7 +10,6 @@ import click
 from tosa_convert.cli.input_shapes import input_shape_option, parsed
 from tosa_convert.cli.verb import Verb
 from tosa_convert.consumers import CONSUMERS, weights_for
-from tosa_convert.files import STANDARD
 from tosa_convert.formats import FORMATS, MLIR_FORMATS, WEIGHTS, Format
 from tosa_convert.limits import LIMITS
 
@@ -103,6 +102,7 @@ def convert(inputs: tuple[str, ...], output: str | None, **options: Any) -> int:
     """Convert TOSA programs between MLIR text, MLIR bytecode, flatbuffers and JSON."""
     # Not for --help, which should not wait for what reads and writes.
     from tosa_convert.cli.converting import convert_one, set_limits
+    from tosa_convert.files import STANDARD
 
     to = _target(options)
     set_limits(options["limits"])
