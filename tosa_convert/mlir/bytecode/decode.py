@@ -15,7 +15,7 @@ from tosa_convert.mlir.bindings import Bindings
 from tosa_convert.mlir.bytecode import format as code
 from tosa_convert.mlir.bytecode.apart import NOTHING, Apart
 from tosa_convert.mlir.bytecode.capture import Section, capture
-from tosa_convert.mlir.bytecode.format import number_at, signed
+from tosa_convert.mlir.bytecode.format import number_at, signed, spelled
 from tosa_convert.mlir.bytecode.operations import Operation, operations
 
 # -- attributes and types ---------------------------------------------------------------------------
@@ -110,6 +110,8 @@ Attribute = (
 )
 
 _UNREAD: Final = Unread()
+#: No attribute begins so: there is none of this kind.
+_NONE: Final = b"\xff"
 _SIGNS: Final = ("i", "si", "ui")
 
 
@@ -135,6 +137,8 @@ class Bytecode:
         self._types: dict[int, Type] = {}
         self._attributes: dict[int, Attribute] = {}
         self._keys: dict[int, str] = {}
+        #: How a dictionary begins that has one entry, of the name "values", once there was any with it.
+        self._values = _NONE
         #: What MLIR said of attributes and types, by their numbers.
         self.spelled: dict[tuple[int, int], str] = {}
         self._resources: list[tuple[str, memoryview | None]] | None = None
@@ -213,6 +217,25 @@ class Bytecode:
         assert isinstance(found, dict)
         return found
 
+    def only_dense(self, index: int) -> tuple[int, memoryview] | None:
+        """The number of the type, and the data, of a dictionary of nothing but `values = dense<...>`.
+
+        Most constants are that, and are looked at once. None: it is another dictionary, or the first
+        with that name, or the constant was taken out of the file.
+        """
+        data, at = self.bytes, self.starts[index]
+        if not data.startswith(self._values, at) or not self.is_encoded[index]:
+            return None
+        value, _ = number_at(data, at + len(self._values))
+        at = self.starts[value]
+        if data[at] != code.DENSE_ELEMENTS << 1 | 1 or not self.is_encoded[value]:
+            return None
+        if self.dialects[self.dialect_of[value]] != "builtin":
+            return None
+        kind, at = number_at(data, at + 1)
+        size, at = number_at(data, at)
+        return kind, self._blob(size, at)
+
     def _attribute(self, index: int) -> Attribute:
         data, at = self.bytes, self.starts[index]
         if not self.is_encoded[index]:
@@ -269,6 +292,8 @@ class Bytecode:
         key = self.attribute(index)
         assert isinstance(key, bytes)
         found = self._keys[index] = key.decode("utf-8", "replace")
+        if key == b"values":
+            self._values = bytes((code.DICTIONARY << 1 | 1, 1 << 1 | 1)) + spelled(index)
         return found
 
     def _numbers(self, count: int, at: int, end: int = -1) -> list[int]:

@@ -28,7 +28,7 @@ class Unreadable(Exception):
 def read(attribute: Attribute, kind: DType, count: int) -> Constant:
     """The data of a dense attribute, of one of strings, or of a dense_resource."""
     if isinstance(attribute, Dense):
-        return _dense(attribute, kind, count)
+        return dense(attribute.data, kind, count)
     if isinstance(attribute, Resource):
         return _resource(attribute, kind, count)
     if isinstance(attribute, DenseStrings):
@@ -60,8 +60,9 @@ def block_scaled(
     return read(attribute, kind, count), scale
 
 
-def _dense(attribute: Dense, kind: DType, count: int) -> Constant:
-    data, width = attribute.data, kind.element_bytes
+def dense(data: memoryview, kind: DType, count: int) -> Constant:
+    """The data of a dense attribute, from MLIR's own."""
+    width = kind.element_bytes
     if kind is _BOOL and count:
         return _bits(data, count)
     splat = count > 0 and len(data) == width

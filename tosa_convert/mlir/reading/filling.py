@@ -49,6 +49,23 @@ class ConstantReader:
         #: Data by the numbers of dictionary and type; programs repeat shapes and zero points.
         self.known: dict[tuple[int, int], Constant | None] = {}
 
+    def plain(self, key: tuple[int, int], kind: ValueType) -> Constant | None:
+        """The data of a constant that has nothing but dense elements; None: `fill` looks at it.
+
+        key: the numbers of its dictionary and of its type. kind: what the type says.
+        """
+        found = self.bytecode.only_dense(key[0])
+        if found is None or found[0] != key[1] or not kind.is_plain or kind.count is None:
+            return None
+        assert kind.dtype is not None
+        try:
+            data = constants.dense(found[1], kind.dtype, kind.count)
+        except constants.Unreadable:
+            return None  # which `fill` tells
+        data.padding = _padding(data)
+        self.known[key] = data
+        return data
+
     def fill(self, operator: Operator, operation: Operation, scope: Scope) -> None:
         """Attach the data of a constant to the value it produces."""
         tensors, shapes, name = scope.tensors, scope.shapes, operator.outputs[0]

@@ -311,7 +311,10 @@ class FunctionReader:
                 found = known.get((name, attributes))
                 if found is not None:
                     operator.attributes = found.copy()
-                elif spec in _CONSTANTS and (data := constants.get((attributes, kinds[0]))):
+                elif spec in _CONSTANTS and (
+                    data := constants.get((attributes, kinds[0]))
+                    or self.constants.plain((attributes, kinds[0]), kind)
+                ):
                     (scope.shapes if spec is CONST_SHAPE else tensors)[outputs[0]].data = data
                 else:
                     self.operator(operator, Operation(*fields))
