@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from unit.building import graph, op, shape
 
+from tosa_convert import api
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import DTYPES, Constant, DType, Graph, Tensor, compare, dtype, verify
 from tosa_convert.graph.dtypes import BlockShape
@@ -15,7 +16,7 @@ from tosa_convert.graph.generate import RULES, generate
 from tosa_convert.graph.model import BlockScale
 from tosa_convert.graph.packing import pack
 from tosa_convert.mlir.bindings import Bindings
-from tosa_convert.mlir.bytecode import capture
+from tosa_convert.mlir.bytecode import capture, decode
 from tosa_convert.mlir.read import read
 from tosa_convert.mlir.reading import constants
 from tosa_convert.mlir.write import write
@@ -338,3 +339,37 @@ def test_equal_attributes_of_another_operator_are_no_constant(parse: Any) -> Non
     assert data[0] is not None
     assert data[1] is None
     assert data[2] is data[0]
+
+
+@pytest.mark.parametrize("retain", ["retain", "generate"])
+def test_looking_at_plain_constants_once_changes_nothing(
+    bindings: Bindings, context: Any, retain: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many constants of all types and sizes, some of which are the same."""
+    rows = [
+        (row, sizes, seed)
+        for row in DTYPES
+        for sizes in [(), (1,), (3, 5), (9,)]
+        for seed in range(3)
+    ]
+    operators, tensors = [], []
+    for index, (row, sizes, seed) in enumerate(rows):
+        count = int(np.prod(sizes))
+        raw = in_file(row, elements(row, count, seed % 2))
+        tensors.append(Tensor(f"c{index}", row, sizes, Constant(row, count, raw)))
+        operators.append(op("CONST", "", f"c{index}"))
+    whole = graph("", "", [*tensors], operators)
+    module = write(whole, bindings, context, names=retain, constants="dense")
+    asked: list[Any] = []
+    real = decode.Bytecode.only_dense
+
+    def noted(self: decode.Bytecode, index: int) -> Any:
+        asked.append(real(self, index))
+        return asked[-1]
+
+    monkeypatch.setattr(decode.Bytecode, "only_dense", noted)
+    quick = b"".join(api.encode(read(module, names=retain)))
+    if retain == "generate":
+        assert sum(answer is not None for answer in asked) > len(DTYPES)
+    monkeypatch.setattr(decode.Bytecode, "only_dense", lambda self, index: None)
+    assert quick == b"".join(api.encode(read(module, names=retain)))
