@@ -211,8 +211,8 @@ def progress(source: str, target: str, writes: int = 8) -> dict[str, float]:
 
     Several writes under one bar, as if they were one: nobody sees a bar for less than a second.
     """
+    import contextlib
     import os
-    import threading
 
     import tosa_convert as tc
     from tosa_convert.cli.progress import WriteProgress
@@ -220,12 +220,7 @@ def progress(source: str, target: str, writes: int = 8) -> dict[str, float]:
     graph = tc.load(source)
     total = writes * sum(data.nbytes for _, data in graph.constants())
     ours, theirs = os.openpty()
-
-    def drain() -> None:
-        while os.read(ours, 1 << 16):
-            pass
-
-    threading.Thread(target=drain, daemon=True).start()
+    os.set_blocking(ours, False)
     os.dup2(theirs, 2)
     spent = 0.0
     before = 0
@@ -235,6 +230,9 @@ def progress(source: str, target: str, writes: int = 8) -> dict[str, float]:
         entered = time.perf_counter()
         bar(before + done)
         spent += time.perf_counter() - entered
+        # Somebody has to read what a terminal shows. Not a thread, which the bar would wait for.
+        with contextlib.suppress(BlockingIOError):
+            os.read(ours, 1 << 16)
 
     started = time.perf_counter()
     with WriteProgress(target, total) as bar:
