@@ -7,6 +7,7 @@ from __future__ import annotations
 import builtins
 import errno
 import os
+import pathlib
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -94,7 +95,17 @@ class File:
 @contextmanager
 def failing(disk: Disk) -> Iterator[None]:
     """Python's functions for files, with the disk in between."""
-    saved = {name: getattr(os, name) for name in CALLS if name != "write"}
+    # Python 3.10's paths have the system's functions from an object of their own.
+    paths: Any = getattr(pathlib, "_normal_accessor", None)
+    saved = [
+        (place, name, getattr(place, name))
+        for place, names in (
+            (os, CALLS),
+            (paths, ("replace", "rename", "mkdir", "unlink", "rmdir")),
+        )
+        for name in names
+        if place is not None and name != "write"
+    ]
     opened = builtins.open
 
     def wrap(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -108,11 +119,11 @@ def failing(disk: Disk) -> Iterator[None]:
         return File(disk, disk.call("open", opened, path, mode, *args, **options))
 
     try:
-        for name, function in saved.items():
-            setattr(os, name, wrap(name, function))
+        for place, name, function in saved:
+            setattr(place, name, wrap(name, function))
         builtins.open = open_file  # type: ignore[assignment]
         yield
     finally:
-        for name, function in saved.items():
-            setattr(os, name, function)
+        for place, name, function in saved:
+            setattr(place, name, function)
         builtins.open = opened
