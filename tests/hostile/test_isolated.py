@@ -101,7 +101,8 @@ def test_a_child_that_hands_back_nonsense_is_checked_like_any_file(
 @pytest.mark.skipif(not os.path.exists("/proc/self"), reason="Linux keeps to a limit of memory")
 def test_a_child_has_only_so_much_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(isolated, "MEMORY_FREE", 64 << 20)
-    with pytest.raises(tc.TosaConvertError, match="MLIR crashed while it read it"):
+    # Without memory some libraries end at once, and others try again until the time is up.
+    with pytest.raises(tc.TosaConvertError, match=r"MLIR (crashed while it|did not) read it"):
         tc.load(TEXT.encode(), isolate=True)
 
 
