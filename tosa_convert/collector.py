@@ -18,8 +18,8 @@ _spared = 0
 def garbage_collection_paused() -> Iterator[None]:
     """Graphs are many small objects and no cycles: collecting while they are made only costs time.
 
-    Nor is the collector to look at each of them when it goes on, for that takes a tenth of all: they
-    are made old right away, and with them what others just left: that is found when all is looked at.
+    Nor is the collector to look at each of them when it goes on, which takes time once more: they are
+    made old right away, and with them what others just left, which is found when all is looked at.
     """
     global _spared
     if not gc.isenabled():

@@ -147,6 +147,17 @@ def refuse_unknown(option: str, value: object, choices: Collection[str]) -> None
         raise fail("option-conflict", option, f"found {value!r}, expected one of {expected}")
 
 
+def half_character(error: UnicodeEncodeError) -> TosaConvertError:
+    """The error for a name or location that is no Unicode text, to be raised by whoever writes it."""
+    text = ascii(error.object[:_CHARACTERS])
+    return fail(
+        "value-out-of-range",
+        text,
+        "this name or location holds half a character, which UTF-8 does not have",
+        "rename what is called that",
+    )
+
+
 def fail(code: str, where: str, message: str, hint: str = "") -> TosaConvertError:
     """The error with this one finding, to be raised by the caller."""
     return TosaConvertError(Finding(code, where, message, hint))

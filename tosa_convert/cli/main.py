@@ -25,9 +25,6 @@ EXIT_INTERRUPTED = 130
 EXIT_SIGNAL = 128
 _ISSUES = "please report it with the command and, if you can share it, the input"
 
-#: Whether this process is the command's own, and not a test's or somebody's who embeds it.
-_is_own_process = False
-
 #: Verb -> the module that has it, under the verb's name. Imported when the verb is used.
 VERBS = {
     "bisect": "tosa_convert.cli.bisect",
@@ -67,10 +64,17 @@ def tosa_flatbuffer() -> None:
     """Convert, inspect and check TOSA programs: MLIR, flatbuffers, JSON."""
 
 
-def run(command: click.Command, arguments: list[str] | None = None) -> int:
-    """Run a command; returns the exit code. Data goes to stdout, everything else to stderr."""
+def run(
+    command: click.Command, arguments: list[str] | None = None, *, own_process: bool = False
+) -> int:
+    """Run a command; returns the exit code. Data goes to stdout, everything else to stderr.
+
+    own_process: this process is the command's own, and not a test's or somebody's who embeds it.
+    """
     try:
-        result = command.main(arguments, standalone_mode=False, obj=_before_work)
+        result = command.main(
+            arguments, standalone_mode=False, obj=_before_own_work if own_process else _before_work
+        )
         if sys.stdout is not None:
             sys.stdout.flush()
         return result if isinstance(result, int) else 0
@@ -103,22 +107,26 @@ def _before_work() -> None:
     import logging
 
     logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
-    if _is_own_process:
-        from tosa_convert.cli import supervise
 
-        supervise.install()
+
+def _before_own_work() -> None:
+    """The same, and what survives MLIR."""
+    _before_work()
+    from tosa_convert.cli import supervise
+
+    supervise.install()
 
 
 def main() -> None:
     """`tosa-flatbuffer`."""
     _start()
-    _leave(run(tosa_flatbuffer))
+    _leave(run(tosa_flatbuffer, own_process=True))
 
 
 def main_convert() -> None:
     """`tosa-flatbuffer-convert`."""
     _start()
-    _leave(run(verb("convert")))
+    _leave(run(verb("convert"), own_process=True))
 
 
 def _start() -> None:
@@ -130,8 +138,6 @@ def _start() -> None:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _terminated)
-    global _is_own_process
-    _is_own_process = True
 
 
 class _Terminated(BaseException):

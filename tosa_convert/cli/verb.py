@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import click
+
+_HELP: Final = {"help_option_names": ["-h", "--help"]}
 
 
 class Verb(click.Command):
@@ -14,7 +16,7 @@ class Verb(click.Command):
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        options.setdefault("context_settings", {"help_option_names": ["-h", "--help"]})
+        options.setdefault("context_settings", _HELP)
         super().__init__(*arguments, **options)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -29,5 +31,5 @@ class Verbs(click.Group):
     command_class = Verb
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        options.setdefault("context_settings", {"help_option_names": ["-h", "--help"]})
+        options.setdefault("context_settings", _HELP)
         super().__init__(*arguments, **options)

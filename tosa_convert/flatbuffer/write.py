@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.errors import fail
+from tosa_convert.errors import fail, half_character
 from tosa_convert.flatbuffer.layout import ENUMS, IDENTIFIER, TABLES
 from tosa_convert.flatbuffer.space import Positions, Space
 from tosa_convert.flatbuffer.tables import Shape as TableShape
@@ -479,12 +479,7 @@ class _Writer:
         try:
             encoded = list(map(str.encode, chain(self.strings.ids, self.strings.more)))
         except UnicodeEncodeError as error:
-            raise fail(
-                "value-out-of-range",
-                "",
-                f"the text {error.object[:200]!a} holds half a character, which UTF-8 does not have",
-                "rename what is called that",
-            ) from None
+            raise half_character(error) from None
         lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
         sizes = 4 + (lengths // 4 + 1) * 4
         first = len(self.out)

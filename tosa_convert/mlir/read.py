@@ -15,8 +15,9 @@ from tosa_convert.mlir.bytecode.apart import NOTHING, Apart
 from tosa_convert.mlir.diagnostics import diagnostics, refused_by_bindings
 from tosa_convert.mlir.kept import VERSION_ATTRIBUTE
 from tosa_convert.mlir.reading.function import FunctionReader, Names
+from tosa_convert.mlir.reading.given import text
 from tosa_convert.mlir.reading.narrowing import Narrowing
-from tosa_convert.mlir.reading.select import operation_of, select, text_of
+from tosa_convert.mlir.reading.select import operation_of, select
 
 _TARGET_ENV: Final = "tosa.target_env"
 _SPECIFICATION: Final = re.compile(r'specification_version = "?(\d+\.\d+)')
@@ -89,5 +90,5 @@ def _asked_version(operation: Any) -> Version | None:
         if found is not None:
             return BY_NAME.get(found[1])
     if VERSION_ATTRIBUTE in attributes:
-        return spelled(text_of(attributes[VERSION_ATTRIBUTE]) or "")
+        return spelled(text(getattr(attributes[VERSION_ATTRIBUTE], "value_bytes", None)) or "")
     return None

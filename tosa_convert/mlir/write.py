@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tosa_convert.errors import TosaConvertError, fail, refuse_unknown
+from tosa_convert.errors import TosaConvertError, half_character, refuse_unknown
 from tosa_convert.graph.model import Graph, Tensor
 from tosa_convert.graph.opset import VARIABLE
 from tosa_convert.graph.verify import verify
@@ -54,12 +54,7 @@ def write(
     try:
         return _module(graph, bindings, context, retain, constants)
     except UnicodeEncodeError as error:
-        raise fail(
-            "value-out-of-range",
-            "",
-            f"the text {error.object[:200]!a} holds half a character, which UTF-8 does not have",
-            "rename what is called that",
-        ) from None
+        raise half_character(error) from None
     except bindings.ir.MLIRError as error:
         refusal = diagnostics(bindings, error, "module")
     if not all(found.where for found in refusal.findings):

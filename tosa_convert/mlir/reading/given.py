@@ -20,15 +20,19 @@ _ARGUMENT_ATTRIBUTES: Final = (
 )
 
 
-def text_of(bytecode: Bytecode, index: int | None) -> str | None:
-    """What the string attribute with this number says, or None if it is none or not UTF-8."""
-    raw = None if index is None else bytecode.attribute(index)
+def text(raw: object) -> str | None:
+    """What the bytes of a string say, or None if it is no string or not UTF-8."""
     if not isinstance(raw, bytes):
         return None
     try:
         return raw.decode()
     except UnicodeDecodeError:
         return None
+
+
+def text_of(bytecode: Bytecode, index: int | None) -> str | None:
+    """What the string attribute with this number says, or None if it is none or not UTF-8."""
+    return text(None if index is None else bytecode.attribute(index))
 
 
 def names_of(bytecode: Bytecode, index: int | None) -> list[str | None]:

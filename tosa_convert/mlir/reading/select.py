@@ -106,14 +106,3 @@ def select(
         for found in bodies
     ]
     return bodies, variables, findings
-
-
-def text_of(attribute: Any) -> str | None:
-    """What a string attribute says, or None if it is none or not UTF-8."""
-    raw = getattr(attribute, "value_bytes", None)
-    if not isinstance(raw, bytes):
-        return None
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return None
