@@ -97,6 +97,10 @@ def main(words: list[str] | None = None) -> int:
         if options.list:
             print("\n".join(name for name, _ in plan.all()), "start", sep="\n")
             return 0
+        if not names and not wanted("start", options.only):
+            # Measured nothing is no result.
+            say(f"no row is called {options.only}: --list shows what they are called")
+            return 2
         about = {
             "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
             "scratch": where,

@@ -89,3 +89,9 @@ def test_a_subject_that_fails_makes_the_benchmark_fail(root: Path, tmp_path: Pat
     )
     assert done.returncode == 1
     assert "exit code 9" in done.stderr
+
+
+def test_a_run_that_would_measure_nothing_is_refused(root: Path) -> None:
+    done = benchmark(root, "run.py", "--quick", "--only", "export/of/nothing")
+    assert done.returncode == 2
+    assert "no row is called export/of/nothing" in done.stderr
