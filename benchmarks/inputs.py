@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import tosa_convert as tc
-from tosa_convert.mlir.bindings import default_bindings
+from tosa_convert.bindings.packages import default_bindings
 
 #: Weights come as this many constants.
 CONSTANTS = 8

@@ -31,7 +31,7 @@ def memory(*keys: str) -> list[int]:
 
 def parsed(path: str) -> Any:
     """The module in a file, in a fresh context of the default bindings."""
-    from tosa_convert.mlir.bindings import default_bindings
+    from tosa_convert.bindings.packages import default_bindings
 
     bindings = default_bindings()
     return bindings.ir.Module.parseFile(path, bindings.new_context())
@@ -61,7 +61,7 @@ def import_(source: str) -> None:
 def export_many(folder: str, target: str) -> None:
     """Every file of a folder, in one process and one context."""
     import tosa_convert as tc
-    from tosa_convert.mlir.bindings import default_bindings
+    from tosa_convert.bindings.packages import default_bindings
 
     bindings = default_bindings()
     context = bindings.new_context()
@@ -126,11 +126,11 @@ class Phases:
 def export_phases(source: str, target: str) -> dict[str, float]:
     """Where the time of an export goes, in seconds."""
     from tosa_convert import api
+    from tosa_convert.bindings.packages import default_bindings
+    from tosa_convert.bindings.read import read
     from tosa_convert.files import replace_file
     from tosa_convert.flatbuffer.write import plan
     from tosa_convert.graph.verify import verify
-    from tosa_convert.mlir.bindings import default_bindings
-    from tosa_convert.mlir.read import read
 
     default_bindings()  # imported before the clock runs
     gc.disable()
@@ -150,10 +150,10 @@ def export_phases(source: str, target: str) -> dict[str, float]:
 def import_phases(source: str) -> dict[str, float]:
     """Where the time of an import goes, in seconds."""
     import tosa_convert as tc
+    from tosa_convert.bindings.packages import default_bindings
+    from tosa_convert.bindings.write import write
     from tosa_convert.flatbuffer import read as _read
     from tosa_convert.graph.verify import verify
-    from tosa_convert.mlir.bindings import default_bindings
-    from tosa_convert.mlir.write import write
 
     assert _read
     gc.disable()
@@ -172,8 +172,8 @@ def import_phases(source: str) -> dict[str, float]:
 def export_memory(source: str, target: str) -> dict[str, int]:
     """Resident memory once the module is parsed, and the most while it is exported, in bytes."""
     import tosa_convert as tc
+    from tosa_convert.bindings import read as _read
     from tosa_convert.flatbuffer import write as _write
-    from tosa_convert.mlir import read as _read
 
     assert _write
     assert _read
@@ -193,8 +193,8 @@ def export_memory(source: str, target: str) -> dict[str, int]:
 def import_memory(source: str) -> dict[str, int]:
     """How an import makes the resident memory grow, by kind of page, in bytes."""
     import tosa_convert as tc
-    from tosa_convert.mlir import write as _write
-    from tosa_convert.mlir.bindings import default_bindings
+    from tosa_convert.bindings import write as _write
+    from tosa_convert.bindings.packages import default_bindings
 
     assert _write
     context = default_bindings().new_context()

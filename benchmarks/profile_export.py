@@ -27,12 +27,12 @@ import inputs
 from report import show
 
 from tosa_convert import api
+from tosa_convert.bindings.packages import Bindings, default_bindings
+from tosa_convert.bindings.read import read
+from tosa_convert.bindings.write_bytecode import capture
 from tosa_convert.flatbuffer.write import plan
 from tosa_convert.graph.verify import verify
-from tosa_convert.mlir.bindings import Bindings, default_bindings
-from tosa_convert.mlir.bytecode.capture import capture
 from tosa_convert.mlir.bytecode.decode import Bytecode
-from tosa_convert.mlir.read import read
 
 ROUNDS = 5
 

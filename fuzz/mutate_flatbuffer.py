@@ -13,7 +13,7 @@ from typing import Final
 
 from mutate_bytes import INTERESTING, mutate_bytes
 
-from tosa_convert.flatbuffer.layout import ATTRIBUTES, ENUMS, ROOT, TABLES
+from tosa_convert.wire.layout import ATTRIBUTES, ENUMS, ROOT, TABLES
 
 #: Tables and vectors that are looked at in a file; more teach a mutation nothing.
 MOST_PLACES: Final = 4000

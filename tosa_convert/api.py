@@ -12,15 +12,15 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
-from tosa_convert.collector import garbage_collection_paused
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.files import PathLike, Pieces, Progress, map_file, replace_file, same_file
 from tosa_convert.formats import WEIGHTS, Format, Weights, of_path, sniff
+from tosa_convert.gc_pause import garbage_collection_paused
 from tosa_convert.version import __version__
 
 if TYPE_CHECKING:
+    from tosa_convert.bindings.detach_weights import Apart
     from tosa_convert.graph.model import Graph, SoftwareVersion
-    from tosa_convert.mlir.bytecode.apart import Apart
 
 Names = Literal["retain", "generate"]
 #: "1.0" or "1.1" as asked for, or "" for the one the input has or needs.
@@ -108,7 +108,7 @@ def load(
     if graph is not None:
         return _with_shapes(graph, input_shapes, bindings) if input_shapes else graph
     if isolate:
-        from tosa_convert.isolated import load as load_isolated
+        from tosa_convert.isolation import load as load_isolated
 
         return load_isolated(
             data,
@@ -121,8 +121,8 @@ def load(
             input_shapes=dict(input_shapes or {}),
         )
     with around_mlir(where):
-        from tosa_convert.mlir.bindings import bindings_of, default_bindings
-        from tosa_convert.mlir.parse import parse
+        from tosa_convert.bindings.packages import bindings_of, default_bindings
+        from tosa_convert.bindings.parse import parse
 
         if context is None:
             context = default_bindings(bindings).new_context()
@@ -141,8 +141,8 @@ def load(
 
 def _with_shapes(graph: Graph, shapes: Mapping[str, tuple[int, ...]], bindings: str) -> Graph:
     """The graph of a file with sizes for its arguments. MLIR infers the rest, so it takes a module."""
-    from tosa_convert.mlir.bindings import default_bindings
-    from tosa_convert.mlir.write import write
+    from tosa_convert.bindings.packages import default_bindings
+    from tosa_convert.bindings.write import write
 
     found = default_bindings(bindings)
     return read_module(write(graph, found, found.new_context()), input_shapes=shapes)
@@ -222,10 +222,10 @@ def read_module(
     verified: the module comes straight from MLIR's parser, which runs MLIR's verifier.
     apart: weights that MLIR did not get to read.
     """
-    from tosa_convert.mlir.read import read
+    from tosa_convert.bindings.read import read
 
     if input_shapes:
-        from tosa_convert.mlir.shapes import resolve
+        from tosa_convert.bindings.infer_shapes import resolve
 
         module_or_func, func = resolve(module_or_func, input_shapes, func=func)
         verified = False
@@ -240,7 +240,7 @@ def read_module(
             weights=apart or {},
         )
     if input_shapes:
-        from tosa_convert.graph.settle import report_dynamic, settle_reshapes
+        from tosa_convert.graph.static_shapes import report_dynamic, settle_reshapes
 
         settle_reshapes(graph)
         report_dynamic(graph)
@@ -414,9 +414,9 @@ def render(
         from tosa_convert.jsontext.write import write as write_json
 
         return write_json(graph, producer())
-    from tosa_convert.mlir.bindings import default_bindings
-    from tosa_convert.mlir.parse import dump
-    from tosa_convert.mlir.write import write
+    from tosa_convert.bindings.packages import default_bindings
+    from tosa_convert.bindings.parse import dump
+    from tosa_convert.bindings.write import write
 
     chosen = default_bindings(bindings)
     with garbage_collection_paused():
@@ -551,8 +551,8 @@ def import_tosa_func_from_flatbuffer(
 
     Raises TosaConvertError: what is wrong with the file, every finding at once.
     """
-    from tosa_convert.mlir.bindings import bindings_of, context_of, default_bindings
-    from tosa_convert.mlir.write import write
+    from tosa_convert.bindings.packages import bindings_of, context_of, default_bindings
+    from tosa_convert.bindings.write import write
 
     if context is None:
         bindings = default_bindings()
@@ -567,7 +567,7 @@ def import_tosa_func_from_flatbuffer(
 
 def new_context(bindings: str = "") -> Any:
     """An MLIR context of the bindings called `bindings`, or of the first installed."""
-    from tosa_convert.mlir.bindings import default_bindings
+    from tosa_convert.bindings.packages import default_bindings
 
     return default_bindings(bindings).new_context()
 

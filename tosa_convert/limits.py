@@ -37,10 +37,10 @@ LIMITS: Final = {
     "location-depth": Limit(
         "mlir.writing.locations", "MAX_DEPTH", "locations within one another", most=200
     ),
-    "text-depth": Limit("mlir.text", "MAX_DEPTH", "brackets of MLIR text within one another"),
+    "text-depth": Limit("bindings.untrusted.text", "MAX_DEPTH", "brackets within one another"),
     "manifest-bytes": Limit("weights.manifest", "MAX_BYTES", "bytes of a folder's manifest"),
-    "isolated-seconds": Limit("isolated", "SECONDS", "seconds that a child may take"),
-    "isolated-memory": Limit("isolated", "MEMORY_FREE", "bytes of memory that any child may take"),
+    "isolated-seconds": Limit("isolation", "SECONDS", "seconds that a child may take"),
+    "isolated-memory": Limit("isolation", "MEMORY_FREE", "bytes of memory that any child may take"),
 }
 
 

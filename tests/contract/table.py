@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Final
 
 import tosa_convert as tc
+from tosa_convert.bindings.packages import default_bindings
+from tosa_convert.bindings.write import write
 from tosa_convert.graph import Graph, lowest_version
-from tosa_convert.mlir.bindings import default_bindings
-from tosa_convert.mlir.write import write
 
 #: Fastest place for files that live for a moment.
 _MEMORY: Final = Path("/dev/shm")

@@ -14,8 +14,8 @@ from contract.conftest import CASES
 from oracle.official_suite import Case
 
 import tosa_convert as tc
+from tosa_convert.bindings.packages import Bindings
 from tosa_convert.graph.constant import Constant
-from tosa_convert.mlir.bindings import Bindings
 
 T = "tensor<2xf32>"
 ABS = f'"tosa.abs"(%a) : ({T}) -> {T}'

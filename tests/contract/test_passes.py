@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import tosa_convert as tc
-from tosa_convert.mlir.bindings import Bindings
-from tosa_convert.mlir.passes import add_tosa_serialize, add_tosa_serialize_json
+from tosa_convert.bindings.packages import Bindings
+from tosa_convert.bindings.passes import add_tosa_serialize, add_tosa_serialize_json
 
 #: Not TOSA: two operators that no file carries, and an element type.
 BAD = """

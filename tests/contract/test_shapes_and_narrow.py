@@ -14,9 +14,9 @@ import pytest
 from contract.conftest import CASES
 
 import tosa_convert as tc
+from tosa_convert.bindings.packages import Bindings
 from tosa_convert.cli.main import run as run_tool
 from tosa_convert.cli.main import verb
-from tosa_convert.mlir.bindings import Bindings
 
 #: Beside the checkout; no part of the project.
 MODELS = Path("../shared/models")
@@ -26,7 +26,7 @@ NARROW = ("i64", "f64")
 @pytest.fixture
 def reference(oracle: Any) -> Any:
     """Run a program on the reference model: (program, inputs in order) -> outputs in order."""
-    from tosa_convert.refmodel import runner
+    from tosa_convert.golden import runner
 
     def run(graph: tc.Graph, *inputs: Any) -> list[Any]:
         slots = runner.input_slots(graph)
@@ -146,7 +146,7 @@ def test_nothing_is_told_where_all_is_static(torch_mlir: Bindings, told: list[st
 
 
 def test_bindings_without_the_pass_are_refused_by_name(tmp_path: Path) -> None:
-    from tosa_convert.mlir.bindings import default_bindings, installed
+    from tosa_convert.bindings.packages import default_bindings, installed
 
     if "iree.compiler" not in installed():
         pytest.skip("the MLIR bindings iree.compiler are not installed")
@@ -197,7 +197,7 @@ def test_hello_world_runs_with_the_shape_it_is_given(
     ) == 0  # fmt: skip
     graph = tc.load(target)
     assert all(tensor.element_count() is not None for tensor in graph.main.tensors.values())
-    from tosa_convert.refmodel import runner
+    from tosa_convert.golden import runner
 
     kind = graph.main.tensors[name].dtype.numpy
     for x in (0.0, 1.0, 3.0):
@@ -510,7 +510,7 @@ def test_a_file_of_any_format_gets_sizes_for_its_arguments(kind: str, tmp_path: 
 @pytest.mark.parametrize("kind", ["tosa", "mlirbc"])
 def test_programs_are_run_with_the_sizes_given(kind: str, tmp_path: Path, oracle: Any) -> None:
     pytest.importorskip("torch_mlir", reason="infers shapes")
-    from tosa_convert import refmodel
+    from tosa_convert import golden
 
     path = tmp_path / f"m.{kind}"
     tc.save(tc.load(UNSIZED.encode()), path)
@@ -519,7 +519,7 @@ def test_programs_are_run_with_the_sizes_given(kind: str, tmp_path: Path, oracle
     assert run_tool(verb("run"), [*command, "--input-shape", "arg0=2x3"]) == 0
     (found,) = np.load(tmp_path / "out.npz").values()
     assert found.shape == (2, 3)
-    result = refmodel.run(path, random=1, input_shapes={"arg0": (2, 3)})
+    result = golden.run(path, random=1, input_shapes={"arg0": (2, 3)})
     (again,) = result.outputs.values()
     assert np.array_equal(found, again)
     assert run_tool(verb("check"), [*command[:3], "--input-shape", "arg0=2x3",

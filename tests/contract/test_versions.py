@@ -13,10 +13,10 @@ from oracle.official_suite import Case
 
 import tosa_convert as tc
 from tosa_convert import api
+from tosa_convert.bindings.packages import Bindings
 from tosa_convert.cli.main import run, verb
 from tosa_convert.graph.model import SoftwareVersion, Version
 from tosa_convert.graph.versions import BY_NAME, V1_0, V1_1_DRAFT, lowest_version
-from tosa_convert.mlir.bindings import Bindings
 
 F32 = "tensor<2xf32>"
 #: Only 1.1 has DIM, an INT64 tensor, and a CAST of bool to f32.

@@ -18,9 +18,9 @@ from unit.building import block, example, graph, op, tensor
 import tosa_convert as tc
 from tosa_convert import api
 from tosa_convert.cli.convert import convert
+from tosa_convert.golden import run
+from tosa_convert.golden.backends import Record, open_backend
 from tosa_convert.graph import Constant, Graph, Version, dtype
-from tosa_convert.refmodel import run
-from tosa_convert.refmodel.backends import Record, open_backend
 
 #: Code -> what raises it, in an empty working folder. "mlir" needs torch-mlir's bindings, "refmodel"
 #: the reference model.

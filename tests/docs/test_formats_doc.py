@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tosa_convert.consumers import CONSUMERS
+from tosa_convert.file_consumers import CONSUMERS
 from tosa_convert.formats import EXTENSIONS
 from tosa_convert.graph import DTYPES, OPERATORS, Constant, DType
 from tosa_convert.graph.dtypes import V1_0

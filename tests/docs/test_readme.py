@@ -12,9 +12,9 @@ import pytest
 from click import Command, Context
 from docs.blocks import Block, blocks, matches, run_block
 
+from tosa_convert.bindings.packages import installed
 from tosa_convert.cli.main import EXIT_BUG, EXIT_INTERRUPTED, tosa_flatbuffer
 from tosa_convert.errors import Blame
-from tosa_convert.mlir.bindings import installed
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -13,8 +13,9 @@ from unit.test_verify import zoo
 
 import tosa_convert as tc
 from tosa_convert import api
-from tosa_convert.mlir.bindings import Bindings
-from tosa_convert.mlir.bytecode import apart, envelope
+from tosa_convert.bindings import detach_weights as apart
+from tosa_convert.bindings.packages import Bindings
+from tosa_convert.bindings.untrusted import bytecode as envelope
 
 #: Versions of the format that writers can be asked for.
 VERSIONS = range(7)

@@ -24,10 +24,10 @@ CASES = sorted(path for path in FILES.iterdir() if path.name != "README.md")
 ELSEWHERE = {
     "bad-location": "never raised: text that is no location becomes a name",
     "verification-failed": "it would be a defect of ours; tests of --verify cause it on purpose",
-    "refmodel-refused": "of running a program; tests/refmodel",
-    "refmodel-failed": "of running a program; tests/refmodel",
-    "refmodel-timeout": "of running a program; tests/refmodel",
-    "backend-failed": "of running a program; tests/refmodel",
+    "refmodel-refused": "of running a program; tests/golden",
+    "refmodel-failed": "of running a program; tests/golden",
+    "refmodel-timeout": "of running a program; tests/golden",
+    "backend-failed": "of running a program; tests/golden",
 }
 _NOTE = re.compile(r"^(?://|#) (where|hint|options): *(.*)$", re.MULTILINE)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import tosa_convert as tc
-from tosa_convert import api, isolated
+from tosa_convert import api, isolation
 from tosa_convert.graph import Graph
 from tosa_convert.graph.compare import compare
 
@@ -61,7 +61,7 @@ def test_what_the_child_refuses_is_refused_in_its_words(
 @pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT", "SIGKILL"])
 def test_a_child_that_crashes_is_a_finding(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     number = int(getattr(signal, name))
-    monkeypatch.setattr(isolated, "CHILD", f"import os; os.kill(os.getpid(), {number})")
+    monkeypatch.setattr(isolation, "CHILD", f"import os; os.kill(os.getpid(), {number})")
     with pytest.raises(
         tc.TosaConvertError, match=f"MLIR crashed while it read it: {name}"
     ) as caught:
@@ -70,9 +70,9 @@ def test_a_child_that_crashes_is_a_finding(name: str, monkeypatch: pytest.Monkey
 
 
 def test_a_child_that_waits_for_ever_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(isolated, "CHILD", "import time; time.sleep(60)")
-    monkeypatch.setattr(isolated, "SECONDS", 0.5)
-    monkeypatch.setattr(isolated, "PATIENCE", -0.5)
+    monkeypatch.setattr(isolation, "CHILD", "import time; time.sleep(60)")
+    monkeypatch.setattr(isolation, "SECONDS", 0.5)
+    monkeypatch.setattr(isolation, "PATIENCE", -0.5)
     with pytest.raises(tc.TosaConvertError, match="did not read it within 1 seconds") as caught:
         tc.load(TEXT.encode(), isolate=True)
     assert caught.value.code == "malformed-mlir"
@@ -80,8 +80,8 @@ def test_a_child_that_waits_for_ever_is_a_finding(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.skipif(os.name != "posix", reason="a limit of POSIX")
 def test_a_child_that_computes_for_ever_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    spin = "from tosa_convert.cli.child import limit; limit(1 << 33, 1)\nwhile True: pass"
-    monkeypatch.setattr(isolated, "CHILD", spin)
+    spin = "from tosa_convert.cli.isolation_child import limit; limit(1 << 33, 1)\nwhile True: pass"
+    monkeypatch.setattr(isolation, "CHILD", spin)
     with pytest.raises(tc.TosaConvertError, match="did not read it within") as caught:
         tc.load(TEXT.encode(), isolate=True)
     assert caught.value.code == "malformed-mlir"
@@ -91,7 +91,7 @@ def test_a_child_that_hands_back_nonsense_is_checked_like_any_file(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        isolated, "CHILD", "import sys; open(sys.argv[3], 'wb').write(b'\\xff' * 64)"
+        isolation, "CHILD", "import sys; open(sys.argv[3], 'wb').write(b'\\xff' * 64)"
     )
     with pytest.raises(tc.TosaConvertError) as caught:
         tc.load(TEXT.encode(), isolate=True)
@@ -100,7 +100,7 @@ def test_a_child_that_hands_back_nonsense_is_checked_like_any_file(
 
 @pytest.mark.skipif(not os.path.exists("/proc/self"), reason="Linux keeps to a limit of memory")
 def test_a_child_has_only_so_much_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(isolated, "MEMORY_FREE", 64 << 20)
+    monkeypatch.setattr(isolation, "MEMORY_FREE", 64 << 20)
     # Without memory some libraries end at once, and others try again until the time is up.
     with pytest.raises(tc.TosaConvertError, match=r"MLIR (crashed while it|did not) read it"):
         tc.load(TEXT.encode(), isolate=True)

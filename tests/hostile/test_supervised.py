@@ -28,7 +28,7 @@ _COMMAND = """
 import os, signal, sys, time
 from tosa_convert.cli.main import main_convert
 from tosa_convert.cli import supervise
-from tosa_convert.mlir import parse
+from tosa_convert.bindings import parse
 supervise.PATIENCE = 0.3
 way = sys.argv.pop(1)
 real = parse.parse

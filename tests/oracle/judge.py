@@ -18,7 +18,7 @@ from oracle.file_json import MANY_VARIABLES, MENDS, first_difference, operators_
 from oracle.outside_tools import Refused, TosaOpt, flatc_json, reference_run
 
 import tosa_convert as tc
-from tosa_convert.mlir.bindings import default_bindings
+from tosa_convert.bindings.packages import default_bindings
 
 #: Fastest place for files that live for a moment.
 _MEMORY: Final = Path("/dev/shm")

@@ -6,7 +6,7 @@ import pytest
 from oracle import written_cases
 
 import tosa_convert as tc
-from tosa_convert.mlir.bindings import Bindings
+from tosa_convert.bindings.packages import Bindings
 
 TEXTS = {case.name: case.text for case in written_cases.cases()}
 TEXTS |= {

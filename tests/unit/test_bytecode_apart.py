@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from tosa_convert import api
+from tosa_convert.bindings import detach_weights as module
+from tosa_convert.bindings.detach_weights import apart
+from tosa_convert.bindings.packages import Bindings
+from tosa_convert.bindings.parse import parse as parse_file
+from tosa_convert.bindings.read import read
+from tosa_convert.bindings.untrusted import bytecode as envelope
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import DTYPES, Graph, compare
-from tosa_convert.mlir.bindings import Bindings
-from tosa_convert.mlir.bytecode import apart as module
-from tosa_convert.mlir.bytecode import envelope
-from tosa_convert.mlir.bytecode.apart import apart
-from tosa_convert.mlir.parse import parse as parse_file
-from tosa_convert.mlir.read import read
 
 COUNT = 64
 

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tosa_convert.bindings import print_asm as spell
+from tosa_convert.bindings import write_bytecode as capture
+from tosa_convert.bindings.packages import Bindings
+from tosa_convert.bindings.read import read
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.mlir.bindings import Bindings
-from tosa_convert.mlir.bytecode import capture, spell
 from tosa_convert.mlir.bytecode.decode import (
     Bytecode,
     Number,
@@ -20,7 +22,6 @@ from tosa_convert.mlir.bytecode.decode import (
 )
 from tosa_convert.mlir.bytecode.format import number_at, signed, spelled
 from tosa_convert.mlir.bytecode.operations import Operation
-from tosa_convert.mlir.read import read
 
 
 @given(st.integers(0, 2**64 - 1))

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tosa_convert.bindings.packages import Bindings
+from tosa_convert.bindings.untrusted import bytecode as envelope
 from tosa_convert.graph.dtypes import DTYPES, dtype
 from tosa_convert.graph.model import Tensor
 from tosa_convert.graph.opset import Attribute, operator
-from tosa_convert.mlir.bindings import Bindings
-from tosa_convert.mlir.bytecode import envelope
 from tosa_convert.mlir.bytecode.encode import Encoder, Varints, zigzag
 from tosa_convert.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_REGIONS, INTEGER, spelled
 from tosa_convert.mlir.naming import Namer, results

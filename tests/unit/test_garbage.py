@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from unit.building import branching
 
-from tosa_convert import api, collector
+from tosa_convert import api, gc_pause
 
 #: Whatever of ours becomes part of a cycle keeps weights alive for as long as the collector rests.
 _OURS = "tosa_convert."
@@ -79,7 +79,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restored: None) -> 
     """A file, with a collector that has looked at everything and does nothing by itself."""
     path = tmp_path / "m.tosa"
     api.save(branching(), path)
-    monkeypatch.setattr(collector, "_spared", 0)
+    monkeypatch.setattr(gc_pause, "_spared", 0)
     gc.set_threshold(1 << 30)
     gc.collect()
     return path
@@ -90,11 +90,11 @@ def test_the_collector_does_not_look_at_what_was_read(
 ) -> None:
     few = api.load(program)
     assert young() > len(few.main.operators)
-    assert collector._spared == 0
-    monkeypatch.setattr(collector, "MANY_OBJECTS", 0)
+    assert gc_pause._spared == 0
+    monkeypatch.setattr(gc_pause, "MANY_OBJECTS", 0)
     many = api.load(program)
     assert young() < len(many.main.operators)
-    assert collector._spared == 1
+    assert gc_pause._spared == 1
     assert gc.get_freeze_count() == 0
     assert gc.isenabled()
 
@@ -102,9 +102,9 @@ def test_the_collector_does_not_look_at_what_was_read(
 def test_what_others_left_is_found_in_the_end(
     program: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collector, "MANY_OBJECTS", 0)
+    monkeypatch.setattr(gc_pause, "MANY_OBJECTS", 0)
     collections = gc.get_stats()[2]["collections"]
-    for _ in range(collector.SPARED_TIMES):
+    for _ in range(gc_pause.SPARED_TIMES):
         api.load(program)
     assert gc.get_stats()[2]["collections"] == collections + 1
 
@@ -112,22 +112,22 @@ def test_what_others_left_is_found_in_the_end(
 def test_a_collector_that_rests_is_left_alone(
     program: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collector, "MANY_OBJECTS", 0)
+    monkeypatch.setattr(gc_pause, "MANY_OBJECTS", 0)
     gc.disable()
     api.load(program)
     assert not gc.isenabled()
-    assert collector._spared == 0
+    assert gc_pause._spared == 0
 
 
 def test_objects_that_somebody_froze_stay_frozen(
     program: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collector, "MANY_OBJECTS", 0)
+    monkeypatch.setattr(gc_pause, "MANY_OBJECTS", 0)
     gc.freeze()
     try:
         assert gc.get_freeze_count()
         api.load(program)
         assert gc.get_freeze_count()
-        assert collector._spared == 0
+        assert gc_pause._spared == 0
     finally:
         gc.unfreeze()

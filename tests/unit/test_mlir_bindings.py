@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from tosa_convert.bindings import packages as binding
+from tosa_convert.bindings.diagnostics import diagnostics, plain_location
+from tosa_convert.bindings.packages import DEFAULT_ORDER, Bindings, bindings_of, default_bindings
+from tosa_convert.bindings.read import read
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.mlir import bindings as binding
-from tosa_convert.mlir.bindings import DEFAULT_ORDER, Bindings, bindings_of, default_bindings
-from tosa_convert.mlir.diagnostics import diagnostics, plain_location
-from tosa_convert.mlir.read import read
 
 TEXT = """
 func.func @f(%a: tensor<2xf32>) -> tensor<2xf32> {
@@ -120,7 +120,7 @@ def test_none_installed_is_refused_with_what_to_install(
 def test_looking_for_bindings_imports_none() -> None:
     script = (
         "import sys\n"
-        "from tosa_convert.mlir.bindings import installed\n"
+        "from tosa_convert.bindings.packages import installed\n"
         "list(installed())\n"
         "print([name for name in sys.modules if name.startswith(('torch_mlir', 'iree', 'mlir'))])\n"
     )

@@ -9,17 +9,18 @@ import pytest
 from unit.building import graph, op, shape
 
 from tosa_convert import api
+from tosa_convert.bindings import write_bytecode as capture
+from tosa_convert.bindings.packages import Bindings
+from tosa_convert.bindings.read import read
+from tosa_convert.bindings.write import write
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden.generate import RULES, generate
 from tosa_convert.graph import DTYPES, Constant, DType, Graph, Tensor, compare, dtype, verify
 from tosa_convert.graph.dtypes import BlockShape
-from tosa_convert.graph.generate import RULES, generate
 from tosa_convert.graph.model import BlockScale
 from tosa_convert.graph.packing import pack
-from tosa_convert.mlir.bindings import Bindings
-from tosa_convert.mlir.bytecode import capture, decode
-from tosa_convert.mlir.read import read
+from tosa_convert.mlir.bytecode import decode
 from tosa_convert.mlir.reading import constants
-from tosa_convert.mlir.write import write
 from tosa_convert.mlir.writing.constants import DENSE_BYTES
 
 PLAIN = [row for row in DTYPES if row.name != "MXINT8"]

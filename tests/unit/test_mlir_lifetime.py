@@ -14,11 +14,11 @@ import pytest
 from unit.building import PRODUCER, example, graph, op, tensor
 
 import tosa_convert as tc
+from tosa_convert.bindings.packages import Bindings
+from tosa_convert.bindings.read import read
+from tosa_convert.bindings.write import write
 from tosa_convert.flatbuffer.write import plan
 from tosa_convert.graph import Constant, Graph, compare, dtype
-from tosa_convert.mlir.bindings import Bindings
-from tosa_convert.mlir.read import read
-from tosa_convert.mlir.write import write
 
 COUNT = 50_000
 
@@ -147,7 +147,7 @@ def test_importing_changes_neither_the_graph_nor_the_bytes(bindings: Bindings) -
 
 
 def test_the_bytes_are_those_of_every_bindings(root: Path) -> None:
-    from tosa_convert.mlir.bindings import installed
+    from tosa_convert.bindings.packages import installed
 
     packages = [name for name in installed() if name in ("torch_mlir", "iree.compiler")]
     if len(packages) < 2:
@@ -156,8 +156,8 @@ def test_the_bytes_are_those_of_every_bindings(root: Path) -> None:
         "import sys; sys.path.insert(0, 'tests')\n"
         "from unit.test_mlir_lifetime import weights\n"
         "import tosa_convert as tc\n"
-        "from tosa_convert.mlir.bindings import default_bindings\n"
-        "from tosa_convert.mlir.write import write\n"
+        "from tosa_convert.bindings.packages import default_bindings\n"
+        "from tosa_convert.bindings.write import write\n"
         "b = default_bindings(sys.argv[1])\n"
         "module = write(weights(), b, b.new_context())\n"
         "sys.stdout.buffer.write(tc.export_tosa_func_to_flatbuffer(module))\n"
@@ -172,7 +172,7 @@ def test_the_bytes_are_those_of_every_bindings(root: Path) -> None:
 
 
 def test_objects_of_two_bindings_live_side_by_side() -> None:
-    from tosa_convert.mlir.bindings import default_bindings, installed
+    from tosa_convert.bindings.packages import default_bindings, installed
 
     packages = [name for name in installed() if name in ("torch_mlir", "iree.compiler")]
     if len(packages) < 2:

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from unit.building import graph, op, tensor
 
+from tosa_convert.bindings.packages import Bindings
+from tosa_convert.bindings.read import read
+from tosa_convert.bindings.write import write
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import Graph
-from tosa_convert.mlir.bindings import Bindings
 from tosa_convert.mlir.bytecode.encode import Encoder
 from tosa_convert.mlir.quoting import unquote
-from tosa_convert.mlir.read import read
-from tosa_convert.mlir.write import write
 from tosa_convert.mlir.writing.locations import MAX_DEPTH, LocationWriter
 
 BODY = """func.func @f(%a: tensor<2xf32>) {{

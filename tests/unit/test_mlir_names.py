@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from unit.building import graph, op, tensor
 
+from tosa_convert.bindings.packages import Bindings
+from tosa_convert.bindings.read import read
+from tosa_convert.bindings.write import write
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import Graph, compare, verify
-from tosa_convert.mlir.bindings import Bindings
-from tosa_convert.mlir.read import read
-from tosa_convert.mlir.write import write
 
 T = "tensor<2xf32>"
 

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from unit.building import branching, counting, graph, op, region, tensor
 
+from tosa_convert.bindings.packages import Bindings
+from tosa_convert.bindings.read import read
+from tosa_convert.bindings.write import write
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.flatbuffer.read import read as read_flatbuffer
 from tosa_convert.flatbuffer.write import plan
 from tosa_convert.graph import Graph, compare, dtype, verify
 from tosa_convert.graph.model import SoftwareVersion
-from tosa_convert.mlir.bindings import Bindings
-from tosa_convert.mlir.read import read
-from tosa_convert.mlir.write import write
-from tosa_convert.mlir.writing import function as writing
-from tosa_convert.mlir.writing.function import MAX_NESTING
+from tosa_convert.mlir import function_writer as writing
+from tosa_convert.mlir.function_writer import MAX_NESTING
 
 T = "tensor<2xf32>"
 ARGUMENTS = f"%c: tensor<i1>, %a: {T}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tosa_convert as tc
-from tosa_convert.mlir import text
+from tosa_convert.bindings.untrusted import text
 
 torch_mlir = pytest.importorskip("torch_mlir", reason="reads MLIR")
 

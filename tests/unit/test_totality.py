@@ -22,11 +22,11 @@ import pytest
 from oracle import written_cases
 
 import tosa_convert as tc
-from tosa_convert.flatbuffer import layout
-from tosa_convert.flatbuffer.tables import Field, Table
+from tosa_convert.bindings.packages import Bindings
 from tosa_convert.graph import dtypes, versions
 from tosa_convert.graph.opset import OPERATORS, Attribute, OperatorSpec, Value
-from tosa_convert.mlir.bindings import Bindings
+from tosa_convert.wire import layout
+from tosa_convert.wire.tables import Field, Table
 
 Graphs = list[tc.Graph]
 

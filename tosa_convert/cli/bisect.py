@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from tosa_convert.cli.check import against_options
+from tosa_convert.cli.command import Verb
 from tosa_convert.cli.run import input_options
-from tosa_convert.cli.verb import Verb
 
 
 @click.command("bisect", cls=Verb)
@@ -34,9 +34,9 @@ def bisect(model: str, **options: Any) -> int:
     import json
     from pathlib import Path
 
-    from tosa_convert.cli.running import backend_of, model_and_inputs, tolerances_of
-    from tosa_convert.refmodel.bisect import bisect as find
-    from tosa_convert.refmodel.bisect import save_case
+    from tosa_convert.cli.run_model import backend_of, model_and_inputs, tolerances_of
+    from tosa_convert.golden.bisect import bisect as find
+    from tosa_convert.golden.bisect import save_case
 
     graph, arrays = model_and_inputs(model, options)
     limits = tolerances_of(options)

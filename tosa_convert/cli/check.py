@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from tosa_convert.cli.command import Verb
 from tosa_convert.cli.run import input_options
-from tosa_convert.cli.verb import Verb
 
 
 def against_options(command: Any) -> Any:
@@ -57,8 +57,8 @@ def check(model: str, **options: Any) -> int:
     Exit code 1 if they differ. Integers are compared bit for bit; floating point by TOSA's accuracy
     rules where they apply, else within --atol and --rtol.
     """
-    from tosa_convert.cli.running import backend_of, model_and_inputs, tolerances_of
-    from tosa_convert.refmodel.check import check as check_model
+    from tosa_convert.cli.run_model import backend_of, model_and_inputs, tolerances_of
+    from tosa_convert.golden.check import check as check_model
 
     graph, arrays = model_and_inputs(model, options)
     limits = tolerances_of(options)

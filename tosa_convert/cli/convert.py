@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import click
 
+from tosa_convert.cli.command import Verb
 from tosa_convert.cli.input_shapes import input_shape_option, parsed
-from tosa_convert.cli.verb import Verb
-from tosa_convert.consumers import CONSUMERS, weights_for
+from tosa_convert.file_consumers import CONSUMERS, weights_for
 from tosa_convert.formats import FORMATS, MLIR_FORMATS, WEIGHTS, Format
 from tosa_convert.limits import LIMITS
 
@@ -101,7 +101,7 @@ from tosa_convert.limits import LIMITS
 def convert(inputs: tuple[str, ...], output: str | None, **options: Any) -> int:
     """Convert TOSA programs between MLIR text, MLIR bytecode, flatbuffers and JSON."""
     # Not for --help, which should not wait for what reads and writes.
-    from tosa_convert.cli.converting import convert_one, set_limits
+    from tosa_convert.cli.convert_file import convert_one, set_limits
     from tosa_convert.files import STANDARD
 
     to = _target(options)
@@ -111,7 +111,7 @@ def convert(inputs: tuple[str, ...], output: str | None, **options: Any) -> int:
         options["weights"] = weights_for(options["consumer"], options["weights"])
     paths = list(inputs) or [STANDARD]
     if len(paths) > 1 or os.path.isdir(paths[0]):
-        from tosa_convert.cli.batch import convert_many
+        from tosa_convert.cli.convert_files import convert_many
 
         return convert_many(paths, output, to, options)
     convert_one(paths[0], output, to, options)

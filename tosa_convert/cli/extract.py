@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tosa_convert.cli.verb import Verb
+from tosa_convert.cli.command import Verb
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
@@ -31,8 +31,8 @@ def extract(
 ) -> int:
     """Cut the part of MODEL that computes --outputs, from --inputs and its own inputs."""
     from tosa_convert import api
+    from tosa_convert.golden.runner import as_graph
     from tosa_convert.graph.extract import extract as cut
-    from tosa_convert.refmodel.runner import as_graph
 
     api.refuse_same_file(model, output)
     graph = as_graph(model, func=func)

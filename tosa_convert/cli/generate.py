@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tosa_convert.cli.verb import Verb
+from tosa_convert.cli.command import Verb
 
 
 @click.command("generate", cls=Verb)
@@ -27,10 +27,10 @@ def generate(
     from pathlib import Path
 
     from tosa_convert import api
-    from tosa_convert.graph.generate import generate as make
-    from tosa_convert.refmodel.inputs import random_inputs
-    from tosa_convert.refmodel.npz import save_npz
-    from tosa_convert.refmodel.runner import input_slots
+    from tosa_convert.golden.generate import generate as make
+    from tosa_convert.golden.npz import save_npz
+    from tosa_convert.golden.random_inputs import random_inputs
+    from tosa_convert.golden.runner import input_slots
 
     kinds = [k.upper() for text in only for k in text.split(",") if k] or None
     if count is None:

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import click
 
-from tosa_convert.cli.verb import Verbs
+from tosa_convert.cli.command import Verbs
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.version import __version__
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
+from tosa_convert.cli.command import Verb
 from tosa_convert.cli.input_shapes import parsed
 from tosa_convert.cli.run import input_options
-from tosa_convert.cli.verb import Verb
 
 
 @click.command("reduce", cls=Verb)
@@ -36,9 +36,9 @@ def reduce(model: str, command: str, work: str, output: str | None, **options: A
     from pathlib import Path
 
     from tosa_convert import api
-    from tosa_convert.cli.running import model_and_inputs
-    from tosa_convert.refmodel.reduce import Reducer
-    from tosa_convert.refmodel.runner import as_graph
+    from tosa_convert.cli.run_model import model_and_inputs
+    from tosa_convert.golden.reduce import Reducer
+    from tosa_convert.golden.runner import as_graph
 
     arrays = None
     if options["inputs"] or options["random"] is not None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from tosa_convert import api
+from tosa_convert.cli.command import Verb
 from tosa_convert.cli.progress import WriteProgress
-from tosa_convert.cli.verb import Verb
-from tosa_convert.consumers import CONSUMERS, weights_for
 from tosa_convert.errors import fail
+from tosa_convert.file_consumers import CONSUMERS, weights_for
 from tosa_convert.files import map_file
 from tosa_convert.formats import FORMATS, MLIR_FORMATS, WEIGHTS, of_path, sniff
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from tosa_convert.cli.command import Verb
 from tosa_convert.cli.input_shapes import input_shape_option
-from tosa_convert.cli.verb import Verb
 
 
 def input_options(command: Any) -> Any:
@@ -97,6 +97,6 @@ def run(model: str, **options: Any) -> int:
 
     Inputs come from .npy and .npz files or --random; without -o a summary is printed only.
     """
-    from tosa_convert.cli.running import run_command
+    from tosa_convert.cli.run_model import run_command
 
     return run_command(model, options)

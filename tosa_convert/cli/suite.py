@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.verb import Verb
+from tosa_convert.cli.command import Verb
 
 
 @click.command("suite", cls=Verb)
@@ -40,6 +40,6 @@ def suite(folder: str, **options: Any) -> int:
     The reference model must give for what a file was converted to what it gives for the file itself,
     bit for bit. Exit code 1 if one does not pass.
     """
-    from tosa_convert.cli.suites import run_suite
+    from tosa_convert.cli.run_suite import run_suite
 
     return run_suite(folder, options)

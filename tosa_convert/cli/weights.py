@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from tosa_convert import api
-from tosa_convert.cli.verb import Verbs
+from tosa_convert.cli.command import Verbs
 
 
 @click.group(cls=Verbs)

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.flatbuffer.layout import IDENTIFIER, TABLES
-from tosa_convert.flatbuffer.tables import Field
+from tosa_convert.wire.layout import IDENTIFIER, TABLES
+from tosa_convert.wire.tables import Field
 
 Positions = npt.NDArray[np.int64]
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError, fail
 from tosa_convert.flatbuffer.check import Columns, Positions
-from tosa_convert.flatbuffer.layout import ATTRIBUTES, ENUMS, ROOT, TABLES
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import BY_CODE as DTYPE_BY_CODE
 from tosa_convert.graph.dtypes import INT64, NOT_ELEMENT_TYPES, BlockShape, DType
@@ -38,8 +37,9 @@ from tosa_convert.graph.opset import (
     AttributeValue,
     OperatorSpec,
 )
-from tosa_convert.graph.settle import fill_empty_constants
+from tosa_convert.graph.static_shapes import fill_empty_constants
 from tosa_convert.graph.versions import NOT_FOR_US_HINT, READABLE, not_for_us
+from tosa_convert.wire.layout import ATTRIBUTES, ENUMS, ROOT, TABLES
 
 #: Offsets 0 and 1 cannot lie behind a flatbuffer: readers in the field take `data` then.
 _NO_OFFSET: Final = 1

@@ -19,14 +19,14 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.errors import fail, half_character
-from tosa_convert.flatbuffer.layout import ENUMS, IDENTIFIER, TABLES
-from tosa_convert.flatbuffer.space import Positions, Space
-from tosa_convert.flatbuffer.tables import Shape as TableShape
+from tosa_convert.flatbuffer.interning import Positions, Space
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Graph, Operator, Shape, SoftwareVersion, Tensor, Version
 from tosa_convert.graph.opset import OPERATORS
 from tosa_convert.graph.versions import MIN_READER, V1_0, features
+from tosa_convert.wire.layout import ENUMS, IDENTIFIER, TABLES
+from tosa_convert.wire.tables import Shape as TableShape
 
 #: A flatbuffer addresses its contents with signed 32-bit offsets.
 SIZE_LIMIT: Final = 2**31 - 1

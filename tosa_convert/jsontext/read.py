@@ -36,7 +36,7 @@ from tosa_convert.graph.opset import (
     AttributeValue,
     OperatorSpec,
 )
-from tosa_convert.graph.settle import fill_empty_constants
+from tosa_convert.graph.static_shapes import fill_empty_constants
 from tosa_convert.graph.versions import NOT_FOR_US_HINT, READABLE, V1_0, not_for_us
 from tosa_convert.jsontext.scan import Rows, Scanner, Stop
 from tosa_convert.jsontext.schema import DTYPE, OP, TABLES, Field, attribute_table

@@ -16,7 +16,7 @@ from tosa_convert.graph.opset import CONST
 from tosa_convert.weights import npy
 from tosa_convert.weights.folder import files_to_map, manifest_of, size_of, view
 from tosa_convert.weights.manifest import NAME, Entry
-from tosa_convert.weights.parts import replaced, with_data
+from tosa_convert.weights.replace_data import replaced, with_data
 
 #: Bytes that are hashed at a time.
 BLOCK: Final = 1 << 22

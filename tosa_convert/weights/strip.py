@@ -6,7 +6,7 @@ from typing import Final
 
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.model import Graph, Tensor
-from tosa_convert.weights.parts import replaced, with_data
+from tosa_convert.weights.replace_data import replaced, with_data
 
 #: Elements and bytes up to which a constant is small: zero points, shifts, multipliers, axes.
 SMALL_ELEMENTS: Final = 16

@@ -17,7 +17,7 @@ from tosa_convert.graph.model import Block, Graph, SoftwareVersion, Tensor, bloc
 from tosa_convert.weights import manifest, npy
 from tosa_convert.weights.folder import replacing
 from tosa_convert.weights.manifest import Entry, Part
-from tosa_convert.weights.parts import replaced, with_data
+from tosa_convert.weights.replace_data import replaced, with_data
 
 #: Called with the bytes of elements written so far, and of all.
 Progress = Callable[[int, int], None]

@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tosa_convert.mlir.bindings import Bindings
+from tosa_convert.bindings.detach_weights import NOTHING, Apart
+from tosa_convert.bindings.packages import Bindings
+from tosa_convert.bindings.write_bytecode import Section, capture
 from tosa_convert.mlir.bytecode import format as code
-from tosa_convert.mlir.bytecode.apart import NOTHING, Apart
-from tosa_convert.mlir.bytecode.capture import Section, capture
 from tosa_convert.mlir.bytecode.format import number_at, signed, spelled
 from tosa_convert.mlir.bytecode.operations import Operation, operations
 
@@ -390,7 +390,7 @@ class Bytecode:
                 return TensorType(shape, str(element), encoded)
             if kind == code.UNRANKED_TENSOR_TYPE:
                 return TensorType(None, str(self.type(number_at(data, at)[0])))
-        from tosa_convert.mlir.bytecode.spell import spell
+        from tosa_convert.bindings.print_asm import spell
 
         return spell(self, type_index=index)
 

@@ -14,11 +14,11 @@ from typing import Final
 
 import numpy as np
 
+from tosa_convert.bindings.print_asm import spell
 from tosa_convert.graph.dtypes import BY_MLIR, DType
 from tosa_convert.graph.opset import Attribute, AttributeValue
 from tosa_convert.mlir.bytecode.decode import Bytecode, Number, Numbers, TypeReference
-from tosa_convert.mlir.bytecode.spell import spell
-from tosa_convert.mlir.reading.narrowing import Narrowing
+from tosa_convert.mlir.narrowing import Narrowing
 from tosa_convert.mlir.spelling import GRAPH_MEMBERS, int_bits
 
 _MEMBER: Final = re.compile(r"(\w+)>?$")

@@ -8,13 +8,13 @@ from typing import Final
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT64
 from tosa_convert.graph.model import Operator, Tensor
+from tosa_convert.mlir.block_scope import Scope
 from tosa_convert.mlir.bytecode.decode import Attribute, Bytecode
 from tosa_convert.mlir.bytecode.operations import Operation
+from tosa_convert.mlir.narrowing import Narrowing
 from tosa_convert.mlir.reading import constants
-from tosa_convert.mlir.reading.narrowing import Narrowing
-from tosa_convert.mlir.reading.report import Report
-from tosa_convert.mlir.reading.scope import Scope
 from tosa_convert.mlir.reading.types import TypeReader, ValueType
+from tosa_convert.mlir.report import Report
 
 #: Data from a dense attribute is padded with zeros to a multiple of this, in bytes, in a file.
 PADDING: Final = 8

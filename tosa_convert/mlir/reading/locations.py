@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from tosa_convert.bindings.print_asm import spell
 from tosa_convert.errors import fail
 from tosa_convert.mlir.bytecode import format as code
 from tosa_convert.mlir.bytecode.decode import Bytecode
 from tosa_convert.mlir.bytecode.format import number_at
-from tosa_convert.mlir.bytecode.spell import spell
 from tosa_convert.mlir.quoting import STRING, quote, unescape, unquote
 
 _QUOTED: Final = re.compile(rf"({STRING})(:\d+:\d+)?")

@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from tosa_convert.bindings.print_asm import spell
 from tosa_convert.graph.dtypes import BY_MLIR, BlockShape, DType
 from tosa_convert.graph.model import element_count
 from tosa_convert.graph.verify import INT32_MAX
 from tosa_convert.mlir.bytecode.decode import Bytecode, TensorType
-from tosa_convert.mlir.bytecode.spell import spell
-from tosa_convert.mlir.reading.narrowing import Narrowing
+from tosa_convert.mlir.narrowing import Narrowing
 
 _SHAPE: Final = re.compile(r"!tosa\.shape<(\d+)>$")
 _BLOCK_SCALED: Final = re.compile(r"!tosa\.block_scaled<(\w+):([\w!.]+):([\w!.]+)>$")

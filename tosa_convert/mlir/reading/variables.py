@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tosa_convert.bindings.select_function import symbol
 from tosa_convert.errors import Finding, fail
 from tosa_convert.graph.model import DYNAMIC, Tensor
 from tosa_convert.graph.opset import VARIABLE
@@ -15,12 +16,11 @@ from tosa_convert.mlir.bytecode.decode import (
     TensorType,
     TypeReference,
 )
+from tosa_convert.mlir.narrowing import Narrowing
 from tosa_convert.mlir.reading.filling import ConstantReader
 from tosa_convert.mlir.reading.locations import LocationReader
-from tosa_convert.mlir.reading.narrowing import Narrowing
-from tosa_convert.mlir.reading.report import Report
-from tosa_convert.mlir.reading.select import symbol
 from tosa_convert.mlir.reading.types import TypeReader
+from tosa_convert.mlir.report import Report
 
 
 def declare(

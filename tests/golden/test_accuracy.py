@@ -1,0 +1,334 @@
+"""The bounds on errors, against the official verifier.
+
+For each kind of rule an official-style descriptor is written, one element of a result is moved across
+the bound in small steps, and our verdict must be the verifier's at each of them.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden import model_process
+from tosa_convert.golden.array_io import Slot, save_npy
+from tosa_convert.golden.backends import Record
+from tosa_convert.golden.check import check
+from tosa_convert.golden.runner import run
+from tosa_convert.golden.tolerance_rules import EXACT, FLOATS, Rule, rule_of, rules
+from tosa_convert.graph import Graph, Operator, Region, dtype, operator
+from tosa_convert.graph.dtypes import BlockSize, ResizeMode, RoundingMode
+
+
+@pytest.fixture(scope="session")
+def verifier() -> Path:
+    try:
+        program = model_process.locate().with_name("tosa_verify")
+    except TosaConvertError as error:
+        pytest.skip(f"no reference model: {error}")
+    if not program.exists():
+        pytest.skip("this tosa-tools has no tosa_verify")
+    return program
+
+
+def official(
+    verifier: Path,
+    folder: Path,
+    kind: str,
+    mode: dict,
+    reference,
+    bounds,
+    actual,
+) -> bool:
+    """The official verdict on one element among exact ones."""
+    shape = list(actual.shape)
+    row = {"data_type": kind, "shape": shape, **mode}
+    description = {
+        "tosa_file": "test.tosa",
+        "ifm_name": [],
+        "ifm_file": [],
+        "ofm_name": ["out"],
+        "ofm_file": ["ref.npy"],
+        "expected_failure": False,
+        "meta": {"compliance": {"version": "1.2", "tensors": {"out": row}}},
+    }
+    (folder / "desc.json").write_text(json.dumps(description))
+    np.save(folder / "ref.npy", reference)
+    np.save(folder / "bnd.npy", bounds)
+    save_npy(folder / "imp.npy", Slot("out", "out", dtype(kind), actual.shape), actual)
+    command = [str(verifier), "--test_desc=desc.json", "--imp_result_file=imp.npy"]
+    command += ["--ref_result_file=ref.npy", "--bnd_result_file=bnd.npy"]
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+    assert ended.returncode in (0, 2), ended.stderr
+    return ended.returncode == 0
+
+
+MODES = {
+    "ulp": (Rule("ulp", 2.0), {"mode": "ULP", "ulp_info": {"ulp": 2.0}}),
+    "half": (Rule("ulp", 0.5), {"mode": "ULP", "ulp_info": {"ulp": 0.5}}),
+    "cast": (
+        Rule("ulp", 0.5, lower=1.0),
+        {"mode": "ULP", "ulp_info": {"ulp": 0.5, "ulp_lower": 1.0}},
+    ),
+    "product": (
+        Rule("reduce-product", 4),
+        {"mode": "REDUCE_PRODUCT", "reduce_product_info": {"n": 4}},
+    ),
+    "exp": (
+        Rule("abs-error", base=3.0),
+        {"mode": "ABS_ERROR", "abs_error_info": {"base_bound": 3.0}},
+    ),
+    "log": (
+        Rule("abs-error", lower=0.5),
+        {"mode": "ABS_ERROR", "abs_error_info": {"lower_bound": 0.5}},
+    ),
+    "cos": (
+        Rule("abs-error", base=1.0, divisor=2.0, magnitude=True),
+        {
+            "mode": "ABS_ERROR",
+            "abs_error_info": {"base_bound": 1.0, "bound_as_magnitude": True, "normal_divisor": 2},
+        },
+    ),
+    "pow": (Rule("bounds"), {"mode": "PRECOMPUTED"}),
+    "from a block": (Rule("ulp", 1.0), {"mode": "FROM_BLOCK", "block_size": 32}),
+    "dot": (
+        Rule("dot-product", 24.0),
+        {
+            "mode": "DOT_PRODUCT",
+            "dot_product_info": {
+                "s": -1,
+                "ksb": 4,
+                "abs_bound": 24,
+                "variance_error_bound": 1e30,
+            },
+        },
+    ),
+}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", MODES)
+@pytest.mark.parametrize("kind", ["FP32", "FP16", "BF16"])
+@pytest.mark.parametrize("value", [0.7, -3.0])
+def test_a_bound_lies_where_the_official_verifier_has_it(
+    verifier: Path, tmp_path: Path, name: str, kind: str, value: float
+) -> None:
+    rule, mode = MODES[name]
+    if name == "from a block" and kind == "FP16":
+        pytest.skip("TOSA has no such cast to FP16")
+    row = dtype(kind)
+    frac = FLOATS[kind][0]
+    reference = np.full(
+        (32 if name == "from a block" else 4,), np.float64(np.asarray(value).astype(row.numpy))
+    )
+    # Of a cast from a block the bounds are the block's scale.
+    bounds = np.full_like(reference, 4.0) if "block" in name else np.abs(reference) * 1.25
+    low, high, _ = rule.limits(reference, bounds, row)
+    seen = set()
+    ulp = 2.0 ** (np.floor(np.log2(abs(value))) - frac)
+    for limit in (low[1], high[1]):
+        for steps in (-1, -0.25, 0.25, 1):
+            actual = reference.astype(row.numpy)
+            actual[1] = np.asarray(limit + steps * ulp).astype(row.numpy)
+            ours = bool(rule.accepts(actual, reference, bounds, row).all())
+            assert ours == official(verifier, tmp_path, kind, mode, reference, bounds, actual), (
+                f"limit {limit}, found {actual[1]}"
+            )
+            seen.add(ours)
+    assert seen == {True, False}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 0.0, 1e-40, 3.4e38])
+@pytest.mark.parametrize("found", [np.nan, np.inf, -np.inf, 0.0, 1e-40, 3.4e38])
+def test_special_values_are_judged_as_the_official_verifier_does(
+    verifier: Path, tmp_path: Path, value: float, found: float
+) -> None:
+    rule, mode = MODES["ulp"]
+    row = dtype("FP32")
+    reference = np.float64([1.0, value])
+    actual = np.float32([1.0, found])
+    ours = bool(rule.accepts(actual, reference, None, row).all())
+    assert ours == official(verifier, tmp_path, "FP32", mode, reference, reference, actual)
+
+
+def test_at_most_one_operator_on_the_way_may_err(builder) -> None:
+    b = builder()
+    b.input("x", "FP32", (4,))
+    b.op("EXP", ["x"], "e", "FP32", (4,))
+    b.op("REVERSE", ["e"], "r", "FP32", (4,), axis=0)
+    b.op("ADD", ["r", "x"], "s", "FP32", (4,))
+    b.op("ABS", ["x"], "a", "FP32", (4,))
+    b.op("ADD", ["a", "x"], "p", "FP32", (4,))
+    found = rules(b.graph("s"))
+    assert found["e"] == found["r"] == Rule("abs-error", base=3.0)
+    assert "s" not in found
+    assert found["a"] == EXACT
+    assert found["p"] == Rule("ulp", 0.5)
+
+
+def test_integers_are_exact_but_for_an_inexact_rescale(builder) -> None:
+    b = builder()
+    b.input("x", "INT8", (4,))
+    for mode in RoundingMode:
+        b.op("RESCALE", ["x"], mode.name, "INT8", (4,), rounding_mode=mode)
+    graph: Graph = b.graph("SINGLE_ROUND")
+    judged = {op.outputs[0]: rule_of(graph.main, op, op.outputs[0]) for op in graph.main.operators}
+    assert judged["SINGLE_ROUND"] == judged["DOUBLE_ROUND"] == EXACT
+    assert judged["INEXACT_ROUND"] == Rule("steps", 1.0)
+
+
+def test_a_sum_of_products_may_err_by_its_length_and_its_accumulator(builder) -> None:
+    def amount(kind: str) -> float:
+        b = builder()
+        b.input("a", kind, (1, 2, 100))
+        b.input("b", kind, (1, 100, 3))
+        b.op("MATMUL", ["a", "b"], "c", "FP32" if kind == "FP32" else "FP16", (1, 2, 3))
+        graph = b.graph("c")
+        rule = rule_of(graph.main, graph.main.operators[0], "c")
+        assert rule is not None
+        assert rule.kind == "dot-product"
+        return rule.amount
+
+    assert amount("FP32") == 600
+    assert amount("FP16") == 200
+
+
+@pytest.mark.parametrize(
+    ("kinds", "result", "kernel", "depth", "amount"),
+    [
+        (("FP16", "FP8E5M2"), "FP16", (1, 3), 10, 2048),
+        (("FP8E5M2", "FP8E4M3"), "FP16", (3, 3), 11, 4096),
+        (("FP8E4M3", "BF16"), "BF16", (2, 2), 11, 2048),
+        (("BF16", "BF16"), "BF16", (5, 5), 14, 4),
+        (("FP16", "FP16"), "FP16", (1, 1), 4, 2),
+    ],
+)
+def test_an_accumulator_with_more_bits_errs_by_the_root_of_them(
+    builder, kinds: tuple[str, str], result: str, kernel: tuple[int, int], depth: int, amount: float
+) -> None:
+    """The amounts are those of official descriptors of tests with these types and sizes."""
+    b = builder()
+    b.input("x", kinds[0], (1, 9, 9, depth))
+    b.input("w", kinds[1], (3, *kernel, depth))
+    b.const("b", result, np.zeros(3))
+    acc = dtype("FP32")
+    b.op("CONV2D", ["x", "w", "b"], "y", result, (1, 9, 9, 3), acc_type=acc)
+    graph = b.graph("y")
+    rule = rule_of(graph.main, graph.main.operators[-1], "y")
+    assert rule == Rule("dot-product", amount)
+
+
+def with_regions(builder, kind: str, *bodies: str, op: str) -> Graph:
+    """An operator with a region for each body, an operator each."""
+    b = builder()
+    b.input("c", "BOOL", (1,))
+    b.input("x", "FP32", (4,))
+    names = {"COND_IF": ("then_graph", "else_graph"), "WHILE_LOOP": ("cond_graph", "body_graph")}
+    operands = ["c", "x"]
+    regions = []
+    for attribute, body in zip(names[op], bodies, strict=True):
+        inner = builder()
+        inner.block.name = attribute
+        if op == "WHILE_LOOP":
+            inner.input("g", "BOOL", (1,))
+        inner.input("v", "FP32", (4,))
+        inner.op(body, ["v"], "r", "FP32", (4,))
+        outputs = {"COND_IF": ["r"], "WHILE_LOOP": ["g", "r"]}[op]
+        inner.block.outputs = ["g"] if attribute == "cond_graph" else outputs
+        regions.append(Region(attribute, [inner.block]))
+    b.op(op, operands, "y", kind, (4,), **{name: name for name in names[op]})
+    graph = b.graph("y")
+    graph.regions += regions
+    return graph
+
+
+def test_the_rule_of_a_branch_is_that_of_what_is_in_it(builder) -> None:
+    exp = Rule("abs-error", base=3.0)
+    for bodies, rule in (
+        (("ABS", "IDENTITY"), EXACT),
+        (("EXP", "EXP"), exp),
+        (("IDENTITY", "EXP"), exp),
+        (("EXP", "TANH"), None),
+    ):
+        assert rules(with_regions(builder, "FP32", *bodies, op="COND_IF")).get("y") == rule, bodies
+
+
+def test_a_loop_is_exact_or_has_no_rule(builder) -> None:
+    exact = with_regions(builder, "FP32", "ABS", "IDENTITY", op="WHILE_LOOP")
+    assert rules(exact)["y"] == EXACT
+    assert "y" not in rules(with_regions(builder, "FP32", "ABS", "EXP", op="WHILE_LOOP"))
+
+
+def off_by(array: np.ndarray, codes: int) -> np.ndarray:
+    """The array with its first element so many codes further from zero."""
+    moved = array.copy()
+    flat = moved.view(f"u{array.dtype.itemsize}").reshape(-1)
+    flat[0] = flat[0] + codes
+    return moved
+
+
+@pytest.mark.usefixtures("refmodel")
+@pytest.mark.parametrize("kind", ["FP32", "FP16", "BF16"])
+def test_a_power_is_judged_by_the_bounds_that_the_model_gives(builder, kind: str) -> None:
+    b = builder()
+    b.input("x", kind, (2,))
+    b.input("y", kind, (2,))
+    b.op("POW", ["x", "y"], "p", kind, (2,))
+    row = dtype(kind).numpy
+    inputs = {"x": np.array([2, 3]).astype(row), "y": np.array([1.5, 0.5]).astype(row)}
+    graph = b.graph("p")
+    golden = run(graph, inputs, bounds=True)
+    rounded = golden.outputs["p"].astype(row)
+    unit = float(off_by(rounded, 1)[0]) - float(rounded[0])
+    steps = int(golden.bounds["p"][0] / unit)
+    for codes, ok in ((steps - 2, True), (steps + 2, False)):
+        left = Record("left", {"p": off_by(run(graph, inputs).outputs["p"], max(codes, 0))})
+        result = check(graph, left, inputs)
+        assert (result.tensors[0].rule, result.ok) == ("bounds", ok), result
+
+
+@pytest.mark.usefixtures("refmodel")
+@pytest.mark.parametrize("kind", ["FP8E4M3", "FP8E5M2", "FP6E2M3", "FP6E3M2", "FP4E2M1", "MXINT8"])
+def test_block_scaled_data_is_judged_by_its_own_unit_and_scales_exactly(builder, kind: str) -> None:
+    b = builder()
+    b.input("x", "FP32", (1, 32))
+    b.tensor("d", kind, (1, 32))
+    b.tensor("s", "FP8UE8M0", (1, 1))
+    size = {"block_size": BlockSize.BLOCK_SIZE_32}
+    b.block.operators.append(Operator(operator("CAST_TO_BLOCK_SCALED"), ("x",), ("d", "s"), size))
+    b.op("CAST_FROM_BLOCK_SCALED", ["d", "s"], "back", "FP32", (1, 32), **size)
+    graph = b.graph("d", "s")
+    x = np.full((1, 32), 3.0, np.float32)
+    x[0, 0] = 1.01
+    found = run(graph, {"x": x}).outputs
+    assert check(graph, Record("left", found), {"x": x}).ok
+    for codes, ok in ((1, True), (3, False)):
+        left = Record("left", {**found, "d": off_by(found["d"], codes)})
+        assert check(graph, left, {"x": x}).ok == ok, codes
+    left = Record("left", {**found, "s": off_by(found["s"], 1)})
+    result = check(graph, left, {"x": x})
+    assert [tensor.name for tensor in result.failures] == ["s"]
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_resize_is_judged_by_the_largest_operand(builder) -> None:
+    b = builder()
+    b.input("x", "FP32", (1, 2, 2, 1))
+    for name, sizes in (("scale", (2, 1, 2, 1)), ("offset", (0, 0)), ("border", (-1, -1))):
+        b.shape(name, sizes)
+    operands = ["x", "scale", "offset", "border"]
+    b.op("RESIZE", operands, "y", "FP32", (1, 2, 2, 1), mode=ResizeMode.BILINEAR)
+    graph = b.graph("y")
+    x = np.float32([[[[1.0], [1.0]], [[1.0], [1000.0]]]])
+    found = run(graph, {"x": x}).outputs["y"]
+    assert found.max() < 500
+    off = found.copy()
+    off[0, 0, 0, 0] += 5.0  # less than 0.006 times 1000
+    assert check(graph, Record("left", {"y": off}), {"x": x}).ok
+    off[0, 0, 0, 0] += 5.0
+    assert not check(graph, Record("left", {"y": off}), {"x": x}).ok

@@ -1,0 +1,451 @@
+from __future__ import annotations
+
+import gc
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import tosa_convert as tc
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden.array_io import match
+from tosa_convert.golden.backends import Command, OtherModel, Record, align, open_backend
+from tosa_convert.golden.bisect import bisect, save_case
+from tosa_convert.golden.check import check
+from tosa_convert.golden.compare import Tolerances
+from tosa_convert.golden.generate import generate
+from tosa_convert.golden.intermediates import iterate
+from tosa_convert.golden.npz import load_npz, save_npz
+from tosa_convert.golden.random_inputs import random_inputs
+from tosa_convert.golden.reduce import Reducer
+from tosa_convert.golden.runner import as_graph, input_slots, run
+from tosa_convert.graph import BlockScale, Graph, dtype, operator
+from tosa_convert.graph.dtypes import BlockShape
+from tosa_convert.graph.extract import computed_tensors, extract_from
+
+pytestmark = pytest.mark.usefixtures("refmodel")
+X = np.arange(24, dtype=np.int32).reshape(2, 3, 4) - 7
+
+
+def network(builder, n: int, wrong: int = -1) -> Graph:
+    """n operators in a row; number `wrong` has another attribute."""
+    b = builder()
+    b.input("x", "INT32", (2, 3, 4))
+    b.const("k", "INT32", np.full((1, 1, 1), 5))
+    current = "x"
+    for i in range(n):
+        if i % 3 == 0:
+            current = b.op("ADD", [current, "k"], f"t{i}", "INT32", (2, 3, 4))
+        else:
+            axis = i % 2 + (i == wrong)
+            current = b.op("REVERSE", [current], f"t{i}", "INT32", (2, 3, 4), axis=axis)
+    return b.graph(current)
+
+
+@pytest.fixture
+def pair(builder, tmp_path: Path) -> tuple[Graph, Path]:
+    path = tmp_path / "other.tosa"
+    tc.save(network(builder, 40, 23), path)
+    return network(builder, 40), path
+
+
+def test_the_altered_operator_is_named_with_its_location(pair: tuple[Graph, Path]) -> None:
+    graph, other = pair
+    result = bisect(graph, OtherModel(str(other), 60), {"x": X})
+    assert not result.ok
+    assert result.first is not None
+    ((_, path, location, text),) = result.first.operators
+    assert (path, location) == ("operator #24 REVERSE", 'loc("t23")')
+    assert '"t22" INT32[2, 3, 4]' in text
+    assert result.differing[0] == "t23"
+
+
+def test_batches_of_any_size_name_the_same(pair: tuple[Graph, Path]) -> None:
+    graph, other = pair
+    for limit in (1, 96 * 5, 1 << 30):
+        result = bisect(graph, OtherModel(str(other), 60), {"x": X}, batch_bytes=limit)
+        assert result.first is not None
+        assert result.first.operators[0][2] == 'loc("t23")'
+        assert result.largest_batch <= max(limit, 96)
+
+
+def test_two_equal_models_have_no_divergence(builder, tmp_path: Path) -> None:
+    graph = network(builder, 10)
+    tc.save(graph, tmp_path / "same.tosa")
+    result = bisect(graph, OtherModel(str(tmp_path / "same.tosa"), 60), {"x": X})
+    assert result.ok
+    assert (result.compared, result.first) == (10, None)
+
+
+def test_the_case_fails_alone_and_passes_when_mended(
+    pair: tuple[Graph, Path], tmp_path: Path
+) -> None:
+    graph, other = pair
+    backend = OtherModel(str(other), 60)
+    result = bisect(graph, backend, {"x": X})
+    assert result.first is not None
+    save_case(result.first, tmp_path / "case", backend)
+    case = as_graph(tmp_path / "case" / "case.tosa")
+    assert [op.spec.name for op in case.main.operators] == ["REVERSE"]
+    inputs = match(input_slots(case), load_npz(tmp_path / "case" / "inputs.npz"))
+    broken = OtherModel(str(tmp_path / "case" / "found.tosa"), 60)
+    assert not check(case, broken, inputs).ok
+    mended = OtherModel(str(tmp_path / "case" / "case.tosa"), 60)
+    assert check(case, mended, inputs).ok
+    expected = Record("e", load_npz(tmp_path / "case" / "expected.npz"))
+    assert check(case, expected, inputs).ok
+    assert json.loads((tmp_path / "case" / "case.json").read_text())["operators"]
+
+
+def test_left_results_name_the_operator_whose_inputs_agree_with_its_output_not(
+    pair: tuple[Graph, Path],
+) -> None:
+    graph, other = pair
+    wrong = as_graph(other)
+    left = {i.name: i.arrays[i.name] for i in iterate(wrong, {"x": X})}
+    result = bisect(graph, Record("left", left), {"x": X})
+    assert result.first is not None
+    assert [row[1] for row in result.first.operators] == ["operator #24 REVERSE"]
+    # Without the tensors around it, the operators between those that are known are named.
+    for name in ("t22", "t21", "t23"):
+        del left[name]
+    result = bisect(graph, Record("left", left), {"x": X})
+    assert result.first is not None
+    assert [row[0] for row in result.first.operators] == [22, 23, 24, 25]
+
+
+def test_inherited_error_is_not_blamed(builder) -> None:
+    """A tensor is off by less than is allowed; what follows magnifies it but computes rightly."""
+    b = builder()
+    b.input("x", "FP32", (4,))
+    b.const("big", "FP32", [1e4])
+    b.const("shift", "INT8", [0])
+    b.op("ABS", ["x"], "a", "FP32", (4,))
+    b.op("MUL", ["a", "big", "shift"], "m", "FP32", (4,))
+    graph = b.graph("m")
+    x = np.float32([1, 2, 3, 4])
+    off = np.abs(x) + np.float32(1e-3)
+    left = Record("left", {"a": off, "m": off * np.float32(1e4)})
+    limits = Tolerances((("a", 1e-2),))
+    result = bisect(graph, left, {"x": x}, tolerances=limits)
+    assert result.differing == ["m"]
+    assert (result.first, result.inherited) == (None, ["m"])
+
+
+def test_a_record_without_any_tensor_of_the_model_is_refused(chain: Graph) -> None:
+    with pytest.raises(TosaConvertError, match="no tensor of the model"):
+        bisect(chain, Record("left", {"nothing": X}), {"x": X.reshape(-1)[:4].copy()})
+
+
+SCRIPT = """
+import sys
+import numpy as np
+from tosa_convert import golden
+model, source, target = sys.argv[1:]
+with np.load(source) as archive:
+    inputs = dict(archive)
+outputs = golden.run(model, inputs).outputs
+for name in outputs:
+    if name == "t6":
+        outputs[name] = outputs[name] + 1
+np.savez(target, **outputs)
+"""
+
+
+def test_any_command_can_be_the_backend(builder, tmp_path: Path) -> None:
+    script = tmp_path / "backend.py"
+    script.write_text(SCRIPT)
+    graph = network(builder, 9)
+    backend = open_backend(f"{sys.executable} {script}", graph, {"x": X})
+    assert isinstance(backend, Command)
+    assert check(graph, backend, {"x": X}).ok  # the last tensor is right
+    result = bisect(graph, backend, {"x": X})
+    assert result.first is not None
+    assert result.first.operators[0][2] == 'loc("t6")'
+    placed = f"{sys.executable} {script} {{model}} {{inputs}} {{outputs}}"
+    assert check(graph, open_backend(placed, graph, {"x": X}), {"x": X}).ok
+
+
+def test_a_command_that_fails_is_an_error_with_its_last_words(chain: Graph) -> None:
+    backend = open_backend(f"{sys.executable} -c 'raise SystemExit(\"no luck\")'", chain, {})
+    with pytest.raises(TosaConvertError, match="no luck") as caught:
+        check(chain, backend, {"x": np.zeros(4, np.int32)})
+    assert caught.value.code == "backend-failed"
+    with pytest.raises(TosaConvertError) as caught:
+        open_backend("no-such-command-anywhere x", chain, {})
+    assert caught.value.code == "missing-backend"
+
+
+def test_folders_and_archives_of_results_are_backends(chain: Graph, tmp_path: Path) -> None:
+    x = np.array([3, -4, 0, 7], np.int32)
+    right = run(chain, {"x": x}).outputs
+    save_npz(tmp_path / "r.npz", right)
+    (tmp_path / "d").mkdir()
+    np.save(tmp_path / "d" / "c.npy", right["c"] + 1)
+    assert check(chain, open_backend(str(tmp_path / "r.npz"), chain, {}), {"x": x}).ok
+    result = check(chain, open_backend(str(tmp_path / "d"), chain, {}), {"x": x})
+    assert not result.ok
+    assert result.tensors[0].needed_atol == 1
+    assert result.tensors[0].operator == "operator #3 SUB"
+    save_npz(tmp_path / "empty.npz", {})
+    assert not check(chain, open_backend(str(tmp_path / "empty.npz"), chain, {}), {"x": x}).ok
+
+
+def test_tflite_and_torch_need_the_original(chain: Graph) -> None:
+    for kind in ("tflite", "torch"):
+        with pytest.raises(TosaConvertError, match="--original"):
+            open_backend(kind, chain, {})
+
+
+def test_nameless_steps_are_found_again_by_type_shape_order_and_value(chain: Graph) -> None:
+    x = np.array([30, -40, 0, 70], np.int32)
+    golden = {i.name: i.arrays[i.name] for i in iterate(chain, {"x": x})}
+    steps = [golden["a"], golden["c"] + 1, np.zeros((2, 2), np.int32)]
+    found = align(chain, golden.items(), [lambda step=step: step for step in steps])
+    assert found == {"a": 0, "c": 1}
+
+
+def test_floating_point_is_judged_by_the_operators_rule(builder) -> None:
+    b = builder()
+    b.input("x", "FP32", (64,))
+    b.op("EXP", ["x"], "e", "FP32", (64,))
+    graph = b.graph("e")
+    x = np.linspace(-3, 3, 64, dtype=np.float32)
+    near = Record("near", {"e": np.exp(x)})
+    result = check(graph, near, {"x": x})
+    assert result.ok
+    assert result.tensors[0].rule == "abs-error"
+    far = Record("far", {"e": np.exp(x) * np.float32(1 + 1e-5)})
+    assert not check(graph, far, {"x": x}).ok
+    assert check(graph, far, {"x": x}, tolerances=Tolerances((), (("e", 1e-4),))).ok
+
+
+def _failing(builder, tmp_path: Path, monkeypatch) -> tuple[Graph, str]:
+    graph = network(builder, 30)
+    script = tmp_path / "check.py"
+    script.write_text(
+        "import sys\n"
+        "import tosa_convert as tc\n"
+        "graph = tc.load(sys.argv[1])\n"
+        f"open({str(tmp_path / 'log')!r}, 'a').write('x')\n"
+        "sys.exit(any(op.outputs == ('t13',) for op in graph.main.operators))\n"
+    )
+    return graph, f"{sys.executable} {script}"
+
+
+def test_reduce_leaves_the_one_operator_that_matters_and_resumes(
+    builder,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graph, command = _failing(builder, tmp_path, monkeypatch)
+    result = Reducer(graph, command, tmp_path / "work", {"x": X}).run()
+    assert [name for _, name in computed_tensors(result.graph)] == ["t13"]
+    assert result.graph.main.inputs == ["t12"]
+    reduced = as_graph(tmp_path / "work" / "reduced.tosa")
+    inputs = load_npz(tmp_path / "work" / "inputs.npz")
+    golden = {i.name: i.arrays[i.name] for i in iterate(graph, {"x": X}, ["t1[23]"])}
+    assert np.array_equal(run(reduced, inputs).outputs["t13"], golden["t13"])
+    runs = len((tmp_path / "log").read_text())
+    again = Reducer(graph, command, tmp_path / "work", {"x": X}).run()
+    assert (again.tried, again.cut) == (0, result.cut)
+    assert len((tmp_path / "log").read_text()) == runs
+    with pytest.raises(TosaConvertError, match="another reduction"):
+        Reducer(graph, command + " x", tmp_path / "work", {"x": X})
+
+
+def test_reduce_refuses_a_command_that_does_not_fail(chain: Graph, tmp_path: Path) -> None:
+    command = f"{sys.executable} -c 'pass'"
+    with pytest.raises(TosaConvertError, match="nothing to reduce"):
+        Reducer(chain, command, tmp_path / "w").run()
+
+
+def test_the_command_line_says_it_by_exit_code(pair: tuple[Graph, Path], tmp_path: Path) -> None:
+    graph, other = pair
+    tc.save(graph, tmp_path / "m.tosa")
+    save_npz(tmp_path / "x.npz", {"x": X})
+
+    def cli(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "tosa_convert", *words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    given = ("m.tosa", "-i", "x.npz")
+    assert cli("run", *given, "-o", "out.npz").returncode == 0
+    assert cli("check", *given, "--against", "out.npz").returncode == 0
+    ended = cli("check", *given, "--against", str(other), "--json")
+    assert ended.returncode == 1
+    assert json.loads(ended.stdout)["ok"] is False
+    ended = cli("bisect", *given, "--against", str(other), "--case", "case")
+    assert ended.returncode == 1
+    assert "operator #24 REVERSE" in ended.stdout
+    assert (tmp_path / "case" / "case.tosa").exists()
+    assert cli("check", *given, "--against", "out.npz", "--atol", "x:-1").returncode == 2
+    assert cli("run", "m.tosa").returncode == 2
+    assert cli("check", *given, "--against", "no-such-thing").returncode == 2
+
+
+def test_a_backend_that_needs_more_than_there_is_is_an_error(
+    chain: Graph, builder, tmp_path: Path
+) -> None:
+    b = builder()
+    b.input("x", "INT32", (4,))
+    b.input("more", "INT32", (4,))
+    b.op("ADD", ["x", "more"], "c", "INT32", (4,))
+    tc.save(b.graph("c"), tmp_path / "other.tosa")
+    with pytest.raises(TosaConvertError, match='input "more": error: it is missing') as caught:
+        check(chain, OtherModel(str(tmp_path / "other.tosa"), 60), {"x": np.zeros(4, np.int32)})
+    assert caught.value.code == "input-mismatch"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork there")
+def test_a_command_that_does_not_end_is_ended_with_what_it_started(
+    chain: Graph, tmp_path: Path
+) -> None:
+    marker = tmp_path / "grandchild"
+    script = tmp_path / "slow.py"
+    script.write_text(
+        "import os, time\n"
+        "if os.fork() == 0:\n"
+        f"    time.sleep(1); open({str(marker)!r}, 'w')\n"
+        "time.sleep(60)\n"
+    )
+    backend = Command([sys.executable, str(script)], 0.4)
+    start = time.monotonic()
+    with pytest.raises(TosaConvertError, match="did not end within") as caught:
+        check(chain, backend, {"x": np.zeros(4, np.int32)})
+    assert caught.value.code == "backend-failed"
+    assert time.monotonic() - start < 10
+    time.sleep(max(0.0, 1.2 - (time.monotonic() - start)))
+    assert not marker.exists()
+
+
+def test_a_backend_computes_from_its_own_results_and_gives_what_it_was_asked_for(
+    pair: tuple[Graph, Path],
+) -> None:
+    graph, other = pair
+
+    class Spy(OtherModel):
+        asked: ClassVar[list[tuple[list[str], list[str]]]] = []
+
+        def compute(self, graph, names, inputs, cuts, folder):
+            found = super().compute(graph, names, inputs, cuts, folder)
+            part = extract_from(self.graph, names, cuts)
+            self.asked.append((names, part.main.inputs))
+            return {**found, "x": -found[names[-1]]}  # not asked for: it must not become the input
+
+    result = bisect(graph, Spy(str(other), 60), {"x": X}, batch_bytes=96 * 10)
+    assert result.first is not None
+    assert result.first.operators[0][2] == 'loc("t23")'
+    assert [inputs for _, inputs in Spy.asked[:3]] == [["x"], ["t9"], ["t19"]]
+
+
+def test_a_search_in_a_graph_without_operators_compares_nothing(builder, tmp_path: Path) -> None:
+    b = builder()
+    b.input("x", "INT32", (4,))
+    graph = b.graph("x")
+    tc.save(graph, tmp_path / "same.tosa")
+    result = bisect(graph, OtherModel(str(tmp_path / "same.tosa"), 60), {"x": X.reshape(-1)[:4]})
+    assert (result.ok, result.compared) == (False, 0)
+    assert "nothing was compared" in str(result)
+
+
+def test_scales_are_compared_too(builder) -> None:
+    b = builder()
+    scale = BlockScale(dtype("FP8UE8M0"), BlockShape.BLOCK_SHAPE_32)
+    b.block.inputs.append(b.tensor("x", "FP6E2M3", (2, 32), scale=scale))
+    again = BlockScale(dtype("FP8UE8M0"), BlockShape.BLOCK_SHAPE_32)
+    b.shape("s", [1, 64])
+    b.op("RESHAPE", ["x", "s"], "y", "FP6E2M3", (1, 64))
+    b.block.tensors["y"].scale = again
+    graph = b.graph("y")
+    inputs = random_inputs(graph, input_slots(graph), 3)
+    found = run(graph, inputs).outputs
+    assert check(graph, Record("left", found), inputs).ok
+    codes = found["y/scale"].view(np.uint8).copy()
+    codes[0, 0] += 1
+    wrong = Record("left", {**found, "y/scale": codes.view(found["y/scale"].dtype)})
+    assert [t.name for t in check(graph, wrong, inputs).failures] == ["y/scale"]
+    result = bisect(graph, wrong, inputs)
+    assert result.first is not None
+    assert [row[1] for row in result.first.operators] == ["operator #1 RESHAPE"]
+
+
+OTHERS = {"ADD": "SUB", "MAXIMUM": "MINIMUM", "SIN": "COS", "TANH": "SIGMOID", "CEIL": "FLOOR"}
+
+
+def test_an_operator_altered_in_a_random_graph_is_named_wherever_it_is(tmp_path: Path) -> None:
+    named = {"main": 0, "region": 0}
+    for seed in range(0, 30, 2):
+        graph, other = generate(seed, 25), generate(seed, 25)
+        inputs = random_inputs(graph, input_slots(graph), seed)
+        for number, region in enumerate(other.regions):
+            altered = [op for op in region.blocks[0].operators if op.spec.name in OTHERS][-1:]
+            if not altered:
+                continue
+            was = altered[0].spec
+            altered[0].spec = operator(OTHERS[was.name])
+            tc.save(other, tmp_path / "other.tosa")
+            altered[0].spec = was
+            backend = OtherModel(str(tmp_path / "other.tosa"), 60)
+            result = bisect(graph, backend, inputs, batch_bytes=1 << 14)
+            if not result.differing:
+                continue  # a branch that is not taken, or values for which both are the same
+            assert result.first is not None, f"seed {seed}: {altered[0]}: {result}"
+            ((_, path, location, _),) = result.first.operators
+            assert (path.split()[-1], location) == (was.name, altered[0].location)
+            named["region" if number else "main"] += 1
+    assert named["main"] > 3, named
+    assert named["region"] > 3, named
+
+
+TORCH = """
+class Array:
+    def __init__(self, array): self.array = array
+    def detach(self): return self
+    def numpy(self): return self.array
+class no_grad:
+    def __enter__(self): pass
+    def __exit__(self, *given): pass
+def from_numpy(array): return Array(array)
+class nn:
+    class Module: pass
+"""
+NET = """
+import torch
+class Net(torch.nn.Module):
+    def __call__(self, x): return torch.Array(1 + abs(x.array) - x.array)
+class Worse(torch.nn.Module):
+    def __call__(self, x): raise ValueError("no such luck")
+"""
+
+
+def test_software_of_another_python_leaves_its_results_and_no_folder(
+    chain: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a stand-in for torch: what is tried is how arrays come and go."""
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "torch.py").write_text(TORCH)
+    (tmp_path / "net.py").write_text(NET)
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "lib"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
+    x = {"x": np.array([3, -4, 0, 7], np.int32)}
+    backend = open_backend("torch", chain, x, original=f"{tmp_path / 'net.py'}:Net")
+    assert len(list((tmp_path / "scratch").iterdir())) == 1
+    assert check(chain, backend, x).ok
+    with pytest.raises(TosaConvertError, match="no such luck") as caught:
+        open_backend("torch", chain, x, original=f"{tmp_path / 'net.py'}:Worse")
+    assert caught.value.code == "backend-failed"
+    del backend
+    gc.collect()
+    assert list((tmp_path / "scratch").iterdir()) == []

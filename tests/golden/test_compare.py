@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import json
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tosa_convert.golden import compare as module
+from tosa_convert.golden.compare import Judge, Tolerances, compare
+from tosa_convert.golden.random_inputs import draw
+from tosa_convert.golden.tolerance_rules import Rule
+from tosa_convert.graph import dtype
+from tosa_convert.graph.dtypes import DTYPES
+
+
+def one(expected, actual, **more):
+    result = compare({"t": np.asarray(expected)}, {"t": np.asarray(actual)}, **more)
+    return result.tensors[0], result
+
+
+def test_equal_arrays_agree() -> None:
+    tensor, result = one(np.arange(4, dtype=np.int32), np.arange(4, dtype=np.int32))
+    assert result.ok
+    assert (tensor.rule, tensor.differing, tensor.worst) == ("exact", 0, None)
+
+
+def test_integers_are_exact_and_the_worst_element_is_told_with_its_place() -> None:
+    expected = np.zeros((2, 3), np.int8)
+    actual = expected.copy()
+    actual[0, 1], actual[1, 2] = 1, -5
+    tensor, result = one(expected, actual)
+    assert not result.ok
+    assert (tensor.worst, tensor.expected, tensor.found) == ((1, 2), 0, -5)
+    assert (tensor.differing, tensor.failing, tensor.needed_atol) == (2, 2, 5.0)
+    assert "worst at [1, 2]: expected 0, found -5" in str(result)
+
+
+def test_the_tolerance_it_would_have_needed_is_enough_and_less_is_not() -> None:
+    generator = np.random.default_rng(0)
+    expected = generator.normal(size=100).astype(np.float32)
+    actual = (expected * (1 + generator.normal(size=100) * 1e-2)).astype(np.float32)
+    tensor, result = one(expected, actual)
+    assert not result.ok
+    for atol, rtol in ((tensor.needed_atol, 0.0), (0.0, tensor.needed_rtol)):
+        enough = Tolerances((("t", atol),), (("t", rtol),))
+        assert one(expected, actual, tolerances=enough)[1].ok
+        less = Tolerances((("t", atol * 0.999),), (("t", rtol * 0.999),))
+        assert not one(expected, actual, tolerances=less)[1].ok
+
+
+def test_tolerances_go_by_pattern_and_the_last_one_counts() -> None:
+    limits = Tolerances((("*", 1.0), ("out*", 2.0)), ())
+    assert limits.of("a", np.dtype(np.float32))[0] == 1.0
+    assert limits.of("out0", np.dtype(np.float32))[0] == 2.0
+    assert limits.of("out0", np.dtype(np.int8)) == (2.0, 0.0)
+    assert Tolerances().of("x", np.dtype(np.int8)) == (0.0, 0.0)
+    coarse = Tolerances().of("x", np.dtype(ml_dtypes.bfloat16))
+    assert coarse[0] > Tolerances().of("x", np.dtype(np.float32))[0]
+
+
+def test_a_tolerance_for_integers_is_one_that_was_asked_for() -> None:
+    assert one(np.int8([1]), np.int8([2]), tolerances=Tolerances((("t", 1.0),)))[1].ok
+
+
+def test_nan_equals_nan_and_nothing_else() -> None:
+    nan, inf = math.nan, math.inf
+    assert one(np.float32([nan, inf, -inf]), np.float32([nan, inf, -inf]))[1].ok
+    tensor, result = one(np.float32([nan, 1]), np.float32([0, 1]))
+    assert not result.ok
+    assert (tensor.worst, tensor.needed_atol) == ((0,), inf)
+    assert not one(np.float32([1]), np.float32([nan]))[1].ok
+    assert not one(np.float32([inf]), np.float32([1]))[1].ok
+    assert not one(np.float32([inf]), np.float32([-inf]))[1].ok
+    json.loads(result.to_json())
+
+
+def test_the_distance_in_representable_values_is_told() -> None:
+    value = np.float32(1.5)
+    tensor, _ = one([value], [np.nextafter(np.nextafter(value, np.float32(2)), np.float32(2))])
+    assert tensor.needed_ulp == 2
+    across = np.float32([1e-45]), np.float32([-1e-45])
+    assert one(*across)[0].needed_ulp == 2
+
+
+def test_comparing_nothing_is_a_failure() -> None:
+    assert not compare({}, {}).ok
+    assert not compare({"a": np.zeros(1)}, {"b": np.zeros(1)}).ok
+    assert not one(np.zeros((0, 3), np.float32), np.zeros((0, 3), np.float32))[1].ok
+    assert "nothing was compared" in str(compare({}, {}))
+
+
+def test_what_is_missing_fails_and_what_is_extra_is_noted() -> None:
+    a = np.zeros(1, np.int8)
+    result = compare({"a": a, "b": a}, {"a": a, "c": a})
+    assert (result.ok, result.missing, result.extra) == (False, ("b",), ("c",))
+    assert compare({"a": a}, {"a": a, "c": a}).ok
+
+
+def test_other_shapes_and_types_fail_without_broadcasting() -> None:
+    tensor, _ = one(np.zeros((2, 1), np.int8), np.zeros((2,), np.int8))
+    assert "expected shape [2, 1], found [2]" in tensor.problem
+    tensor, _ = one(np.zeros(2, np.int8), np.zeros(2, np.uint8))
+    assert (tensor.ok, tensor.problem) == (False, "expected int8, found uint8")
+
+
+def test_int64_differences_beyond_what_doubles_hold_are_seen() -> None:
+    tensor, result = one(np.int64([2**62]), np.int64([2**62 + 1]))
+    assert not result.ok
+    assert tensor.needed_atol == 1.0
+
+
+def test_blocks_change_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(3)
+    expected = generator.normal(size=(7, 9)).astype(np.float32)
+    actual = expected + np.float32(1e-3) * generator.normal(size=(7, 9)).astype(np.float32)
+    whole = one(expected, actual)[0]
+    monkeypatch.setattr(module, "BLOCK", 5)
+    assert one(expected, actual)[0] == whole
+
+
+def test_a_rule_judges_against_the_exact_result() -> None:
+    exact = np.float64([1 + 2.0**-24])  # between two floats
+    rule = Judge(Rule("ulp", 0.5), dtype("FP32"), exact)
+    low, high = np.float32([1.0]), np.float32([1 + 2.0**-23])
+    assert one(low, high, judges={"t": rule})[1].ok
+    tensor, result = one(low, np.float32([1 + 2.0**-22]), judges={"t": rule})
+    assert not result.ok
+    assert tensor.rule == "ulp 0.5"
+    assert tensor.margin == pytest.approx(3.0)
+    loose = Tolerances((("t", 1.0),))
+    assert one(low, np.float32([1.5]), judges={"t": rule}, tolerances=loose)[1].ok
+
+
+def test_what_is_exact_by_rule_has_no_tolerance() -> None:
+    judges = {"t": Judge(Rule("exact"), dtype("FP32"))}
+    assert not one(np.float32([1]), np.float32([1 + 2.0**-23]), judges=judges)[1].ok
+    assert one(np.float32([1]), np.float32([1 + 2.0**-23]))[1].ok
+
+
+def test_an_inexact_rescale_may_be_one_step_off() -> None:
+    judges = {"t": Judge(Rule("steps", 1.0), dtype("INT8"))}
+    assert one(np.int8([5]), np.int8([6]), judges=judges)[1].ok
+    assert not one(np.int8([5]), np.int8([7]), judges=judges)[1].ok
+
+
+@pytest.mark.parametrize("row", DTYPES, ids=str)
+def test_every_element_type_is_compared(row) -> None:
+    expected = draw(np.random.default_rng(5), row, (64,))
+    assert one(expected, expected.copy())[1].ok
+    codes = expected.copy().view(f"u{expected.dtype.itemsize}")
+    codes[0] ^= 1
+    tensor, result = one(expected, codes.view(expected.dtype))
+    assert tensor.differing == 1
+    if expected.dtype.kind in "biu" or "int" in expected.dtype.name:
+        assert not result.ok
+
+
+def test_the_default_tolerances_of_short_types_still_mean_something() -> None:
+    for kind, rtol in ((np.float16, 0.004), (ml_dtypes.bfloat16, 0.0313)):
+        limits = Tolerances().of("x", np.dtype(kind))
+        assert limits[0] <= 0.008
+        assert limits[1] <= rtol
+        expected = np.array([1.0, -2.0]).astype(kind)
+        assert not one(expected, np.array([1.1, -2.0]).astype(kind))[1].ok

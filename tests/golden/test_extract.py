@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tosa_convert import golden
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden.array_io import Slot, constant_of
+from tosa_convert.graph import Graph, Operator, dtype, operator, verify
+from tosa_convert.graph.extract import (
+    computed_tensors,
+    extract,
+    extract_from,
+    extract_region,
+    last_uses,
+)
+
+
+def kinds(graph: Graph) -> list[str]:
+    return [op.spec.name for op in graph.main.operators]
+
+
+def test_a_cut_keeps_what_the_outputs_need_and_nothing_else(chain: Graph) -> None:
+    part = extract(chain, ["a"])
+    assert kinds(part) == ["ABS"]
+    assert part.main.inputs == ["x"]
+    assert set(part.main.tensors) == {"x", "a"}
+    assert verify(part) == []
+    assert part.main.operators[0].location == 'loc("a")'
+
+
+def test_what_becomes_an_input_is_not_computed(chain: Graph) -> None:
+    part = extract(chain, ["c"], ["b"])
+    assert kinds(part) == ["SUB"]
+    assert part.main.inputs == ["x", "b"]
+    assert verify(part) == []
+    one = extract(chain, ["b"], ["a"])
+    assert kinds(one) == ["CONST", "ADD"]
+    assert one.main.inputs == ["a"]
+
+
+def test_the_graph_that_is_cut_stays_as_it_was(chain: Graph) -> None:
+    before = (list(chain.main.inputs), kinds(chain), list(chain.main.tensors))
+    extract(chain, ["a"])
+    assert before == (list(chain.main.inputs), kinds(chain), list(chain.main.tensors))
+
+
+def test_an_unknown_name_is_refused_with_a_guess(builder) -> None:
+    b = builder()
+    b.input("image", "INT32", (1,))
+    b.op("ABS", ["image"], "logits", "INT32", (1,))
+    with pytest.raises(TosaConvertError, match='did you mean "logits"') as caught:
+        extract(b.graph("logits"), ["logit"])
+    assert caught.value.code == "undefined-name"
+
+
+def test_an_input_nothing_depends_on_is_refused(chain: Graph) -> None:
+    with pytest.raises(TosaConvertError, match='no output depends on "c"'):
+        extract(chain, ["a"], ["c"])
+    with pytest.raises(TosaConvertError, match="needs an output"):
+        extract(chain, [])
+
+
+def test_a_shape_cannot_be_an_input(builder) -> None:
+    b = builder()
+    b.input("x", "INT32", (4,))
+    b.shape("s", [2, 2])
+    b.op("RESHAPE", ["x", "s"], "y", "INT32", (2, 2))
+    with pytest.raises(TosaConvertError, match='"s" is a shape'):
+        extract(b.graph("y"), ["y"], ["s"])
+    assert set(extract(b.graph("y"), ["y"]).main.shapes) == {"s"}
+
+
+def test_a_read_keeps_the_write_before_it(builder) -> None:
+    b = builder()
+    b.input("x", "INT32", (1,))
+    data = constant_of(Slot("v", "v", dtype("INT32"), (1,)), np.array([5], np.int32))
+    b.tensor("v", "INT32", (1,), data=data, variable=True)
+    b.block.operators.append(Operator(operator("VARIABLE_WRITE"), ("x",), ("v",)))
+    b.op("VARIABLE_READ", ["v"], "now", "INT32", (1,))
+    b.op("ABS", ["x"], "other", "INT32", (1,))
+    graph = b.graph("now", "other")
+    part = extract(graph, ["now"])
+    assert kinds(part) == ["VARIABLE_WRITE", "VARIABLE_READ"]
+    assert verify(part) == []
+    assert kinds(extract(graph, ["other"])) == ["ABS"]
+
+
+def test_constants_are_not_among_the_computed(chain: Graph) -> None:
+    assert computed_tensors(chain) == [(1, "a"), (2, "b"), (3, "c")]
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_a_cut_computes_what_the_whole_computes(chain: Graph) -> None:
+    x = np.array([3, -4, 0, 7], np.int32)
+    b = golden.run(extract(chain, ["b"]), {"x": x}).outputs["b"]
+    rest = golden.run(extract(chain, ["c"], ["b"]), {"x": x, "b": b}).outputs["c"]
+    assert rest.tolist() == golden.run(chain, {"x": x}).outputs["c"].tolist()
+
+
+def test_of_what_is_there_only_what_is_needed_becomes_an_input(chain: Graph) -> None:
+    part = extract_from(chain, ["c"], ["a", "b", "no such tensor"])
+    assert part.main.inputs == ["x", "b"]
+    assert kinds(part) == ["SUB"]
+
+
+def test_a_region_becomes_a_graph_with_the_regions_it_runs(builder) -> None:
+    from golden.test_regions import region
+
+    outer, middle, inner, other = (builder() for _ in range(4))
+    for b in (outer, middle, inner, other):
+        b.input("c", "BOOL", (1,))
+    outer.op("COND_IF", ["c", "c"], "y", "BOOL", (1,), then_graph="middle", else_graph="other")
+    middle.op("COND_IF", ["c", "c"], "y", "BOOL", (1,), then_graph="inner", else_graph="inner")
+    inner.op("LOGICAL_NOT", ["c"], "y", "BOOL", (1,))
+    graph = outer.graph("y")
+    graph.regions += [region("middle", middle, "y"), region("inner", inner, "y")]
+    graph.regions.append(region("other", other, "c"))
+    assert verify(graph) == []
+    part = extract_region(graph, "middle")
+    assert [r.name for r in part.regions] == ["main", "inner"]
+    assert part.main.name == "main"
+    assert verify(part) == []
+    assert graph.regions[1].blocks[0].name == "middle"
+    with pytest.raises(TosaConvertError, match="no such region"):
+        extract_region(graph, "nowhere")
+
+
+def test_a_tensor_is_in_use_as_long_as_a_shape_made_of_it(builder) -> None:
+    from tosa_convert.graph import Shape
+
+    b = builder()
+    b.input("x", "INT32", (4,))
+    b.op("ABS", ["x"], "a", "INT32", (4,))
+    b.block.shapes["s"] = Shape("s", 1)
+    b.block.operators.append(Operator(operator("DIM"), ("a",), ("s",), {"axis": 0}))
+    b.op("ABS", ["x"], "b", "INT32", (4,))
+    b.op("RESHAPE", ["b", "s"], "c", "INT32", (4,))
+    assert last_uses(b.block) == {"x": 2, "a": 3, "b": 3, "s": 3}
+
+
+def split(builder) -> Graph:
+    """Both results of an operator, and a sum of them."""
+    b = builder()
+    b.input("x", "FP32", (1, 2, 4))
+    b.tensor("r", "FP32", (1, 2, 3))
+    b.tensor("i", "FP32", (1, 2, 3))
+    op = Operator(operator("RFFT2D"), ("x",), ("r", "i"), {"local_bound": False})
+    b.block.operators.append(op)
+    b.op("ADD", ["r", "i"], "s", "FP32", (1, 2, 3))
+    return b.graph("s")
+
+
+def test_one_result_of_an_operator_may_be_an_input_while_another_is_computed(builder) -> None:
+    graph = split(builder)
+    part = extract(graph, ["s"], ["r"])
+    assert verify(part) == []
+    assert part.main.inputs == ["x", "r"]
+    assert part.main.operators[0].outputs == ("r_1", "i")
+    assert graph.main.operators[0].outputs == ("r", "i")
+    assert verify(graph) == []
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_the_results_of_an_operator_come_in_one_batch(builder) -> None:
+    from tosa_convert.golden.intermediates import batches, select
+
+    graph = split(builder)
+    x = {"x": np.ones((1, 2, 4), np.float32)}
+    found = [batch.tensors for batch in batches(graph, x, select(graph), batch_bytes=1)]
+    assert found == [[(0, "r"), (0, "i")], [(1, "s")]]

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tosa_convert import api, golden
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden import model_process
+from tosa_convert.golden.generate import NOT_GENERATED, RULES, generate
+from tosa_convert.graph import verify
+from tosa_convert.graph.opset import OPERATORS
+from tosa_convert.graph.versions import V1_0
+
+
+def data(seed: int, operators: int = 30) -> bytes:
+    return b"".join(api.encode(generate(seed, operators)))
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_one_others() -> None:
+    assert data(3) == data(3)
+    assert data(3) != data(4)
+
+
+def test_the_bytes_depend_on_no_hash_seed(tmp_path: Path) -> None:
+    import os
+    import sys
+
+    program = (
+        "from tosa_convert import api; from tosa_convert.golden.generate import generate; import "
+    )
+    program += "hashlib; print(hashlib.sha256(b''.join(api.encode(generate(3, 30)))).hexdigest())"
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_graph_is_sound_and_has_as_many_operators_as_asked_for(seed: int) -> None:
+    graph = generate(seed, 25)
+    assert verify(graph) == []
+    assert sum(not op.spec.name.startswith("CONST") for op in graph.main.operators) == 25
+    assert graph.main.outputs
+
+
+def test_every_operator_of_the_table_is_generated_or_there_is_a_reason() -> None:
+    seen = {op.spec.name for seed in range(60) for op in generate(seed, 40).main.operators}
+    every = {row.name for row in OPERATORS}
+    assert every - seen - NOT_GENERATED.keys() == set()
+    assert set(RULES) == every - NOT_GENERATED.keys()
+    assert all(NOT_GENERATED.values())
+
+
+def test_every_other_seed_keeps_to_the_first_version() -> None:
+    versions = [generate(seed, 30).version for seed in range(20)]
+    assert set(versions[1::2]) == {V1_0}
+    assert V1_0 not in versions[::2]
+
+
+def test_regions_hold_operators_and_other_regions() -> None:
+    graphs = [generate(seed, 30) for seed in range(60)]
+    nested = [op for g in graphs for r in g.regions[1:] for op in r.blocks[0].operators]
+    assert {"COND_IF", "WHILE_LOOP"} <= {op.spec.name for op in nested}
+
+
+@pytest.mark.parametrize("kind", sorted(RULES))
+def test_an_operator_can_be_asked_for_alone(kind: str) -> None:
+    try:
+        graph = generate(1, 3, kinds=[kind])
+    except TosaConvertError as error:
+        pytest.fail(str(error))
+    assert {op.spec.name for op in graph.main.operators} - {"CONST", "CONST_SHAPE"} == {kind}
+
+
+def test_an_unknown_operator_is_refused() -> None:
+    with pytest.raises(TosaConvertError, match="cannot make NOPE"):
+        generate(1, 3, kinds=["NOPE"])
+    with pytest.raises(TosaConvertError):
+        generate(1, 0)
+
+
+@pytest.mark.oracle
+@pytest.mark.usefixtures("refmodel")
+@pytest.mark.parametrize("seed", range(60))
+def test_the_reference_model_takes_it(seed: int) -> None:
+    assert golden.run(generate(seed, 30), random=seed, level="8k").outputs
+
+
+@pytest.mark.oracle
+@pytest.mark.usefixtures("refmodel")
+@pytest.mark.parametrize("kind", sorted(RULES))
+def test_the_reference_model_takes_each_operator_alone(kind: str) -> None:
+    for seed in range(3):
+        assert golden.run(generate(seed, 4, kinds=[kind]), random=seed).outputs
+
+
+@pytest.mark.oracle
+@pytest.mark.usefixtures("refmodel")
+def test_tosa_opt_takes_it(tmp_path: Path) -> None:
+    program = model_process.locate().with_name("tosa-opt")
+    schema = model_process.locate().with_name("tosa.fbs")
+    if not (program.exists() and schema.exists()):
+        pytest.skip("this tosa-tools has no tosa-opt")
+    empty = tmp_path / "empty.mlir"
+    empty.write_text("module {}")
+    for seed in range(20):
+        path = tmp_path / f"{seed}.tosa"
+        path.write_bytes(data(seed))
+        command = [str(program), f"--tosa-deserialize=tosa-flatbuffer-filename={path}"]
+        command += [str(empty)]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert ended.returncode == 0, f"seed {seed}: {ended.stderr[:500]}"
+        assert "tosa." in ended.stdout

@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import xml.etree.ElementTree as ET
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tosa_convert as tc
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden import suite
+from tosa_convert.golden.generate import generate
+from tosa_convert.golden.npz import save_npz
+from tosa_convert.golden.random_inputs import random_inputs
+from tosa_convert.golden.runner import input_slots, run
+from tosa_convert.golden.suite import (
+    Answer,
+    Journal,
+    find_cases,
+    junit,
+    run_all,
+    run_case,
+    summary,
+)
+
+pytestmark = pytest.mark.usefixtures("refmodel")
+
+
+def make_cases(root: Path, count: int) -> None:
+    for seed in range(count):
+        graph = generate(seed, 5)
+        folder = root / "group" / f"seed{seed}"
+        folder.mkdir(parents=True)
+        tc.save(graph, folder / "model.tosa")
+        save_npz(folder / "inputs.npz", random_inputs(graph, input_slots(graph), seed))
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("cases")
+    make_cases(root, 4)
+    return root
+
+
+class Here(Executor):
+    """Runs everything at once, in this process."""
+
+    def submit(self, fn, /, *args, **kwargs):
+        future: Future = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
+
+
+def test_cases_are_found_sorted_and_none_is_an_error(cases: Path, tmp_path: Path) -> None:
+    assert find_cases(cases) == [f"group/seed{i}" for i in range(4)]
+    with pytest.raises(TosaConvertError, match="no case below it"):
+        find_cases(tmp_path)
+
+
+@pytest.mark.parametrize("via", ["tosa", "json"])
+def test_a_case_passes_when_the_converted_file_answers_the_same(cases: Path, via: str) -> None:
+    answer = run_case(str(cases), "group/seed1", via)  # type: ignore[arg-type]
+    assert (answer.status, answer.message) == ("pass", "")
+    assert answer.outputs > 0
+
+
+def test_a_case_with_another_expected_result_fails_and_says_how(
+    cases: Path, tmp_path: Path
+) -> None:
+    make_cases(tmp_path, 1)
+    folder = tmp_path / "group" / "seed0"
+    graph = tc.load(folder / "model.tosa")
+    with np.load(folder / "inputs.npz") as archive:
+        outputs = run(graph, dict(archive)).outputs
+    save_npz(folder / "expected.npz", outputs)
+    assert run_case(str(tmp_path), "group/seed0").status == "pass"
+    name = next(k for k, v in outputs.items() if v.dtype != bool)
+    save_npz(
+        folder / "expected.npz", {**outputs, name: outputs[name] + outputs[name].dtype.type(9)}
+    )
+    answer = run_case(str(tmp_path), "group/seed0")
+    assert answer.status == "fail"
+    assert name in answer.message
+
+
+def official(root: Path, converted_differs: bool, monkeypatch: pytest.MonkeyPatch) -> Answer:
+    graph = generate(1, 4, kinds=["MATMUL"])  # whose constants matter
+    folder = root / "case"
+    folder.mkdir()
+    tc.save(graph, folder / "test.tosa")
+    inputs = random_inputs(graph, input_slots(graph), 1)
+    for i, name in enumerate(graph.main.inputs):
+        np.save(folder / f"in{i}.npy", inputs[name])
+    description = {
+        "tosa_file": "test.tosa",
+        "ifm_name": graph.main.inputs,
+        "ifm_file": [f"in{i}.npy" for i in range(len(graph.main.inputs))],
+        "ofm_name": graph.main.outputs,
+        "ofm_file": [f"out{i}.npy" for i in range(len(graph.main.outputs))],
+        "expected_failure": False,
+    }
+    (folder / "desc.json").write_text(json.dumps(description))
+    if converted_differs:
+        other = generate(1, 4, kinds=["MATMUL"])
+        for op in other.main.operators:
+            constant = other.main.tensors.get(op.outputs[0])
+            if constant is not None and constant.data is not None and constant.data.count > 1:
+                constant.data = type(constant.data)(
+                    constant.dtype, constant.data.count, bytes(constant.data.nbytes)
+                )
+        data = b"".join(tc.api.encode(other))
+        monkeypatch.setattr(suite, "convert_there_and_back", lambda given, via: data)
+    return run_case(str(root), "case")
+
+
+def test_the_official_form_is_compared_byte_for_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = official(tmp_path, False, monkeypatch)
+    assert (answer.status, answer.message) == ("pass", "")
+
+
+def test_another_answer_of_the_converted_file_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = official(tmp_path, True, monkeypatch)
+    assert answer.status == "fail", answer
+
+
+def test_an_interrupted_run_goes_on_and_counts_nothing_twice(cases: Path, tmp_path: Path) -> None:
+    names = find_cases(cases)
+    header = {"folder": str(cases)}
+    journal = Journal(tmp_path / "a.jsonl", header)
+    run_all(cases, names[:2], Here, journal)
+    journal.close()
+    with open(tmp_path / "a.jsonl", "a") as file:
+        file.write('{"case": "group/se')  # cut off in the middle of a line
+    ran: list[str] = []
+    journal = Journal(tmp_path / "a.jsonl", header)
+    run_all(cases, names, Here, journal, progress=lambda answer: ran.append(answer.case))
+    journal.close()
+    assert sorted(ran) == names[2:]
+    again = Journal(tmp_path / "a.jsonl", header)
+    again.close()
+    assert sorted(again.answers) == names
+    assert not again.add(again.answers[names[0]])
+    with pytest.raises(TosaConvertError, match="another run"):
+        Journal(tmp_path / "a.jsonl", {"folder": "elsewhere"})
+
+
+def _dies_once(root: str, name: str, via: str, timeout: float) -> Answer:
+    marker = Path(root, f"died-{name}")
+    if name == "b" and not marker.exists():
+        marker.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return Answer(name, "pass")
+
+
+def _always_dies(root: str, name: str, via: str, timeout: float) -> Answer:
+    if name == "b":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return Answer(name, "pass")
+
+
+@pytest.mark.parametrize(("work", "status"), [(_dies_once, "pass"), (_always_dies, "error")])
+def test_a_worker_that_is_killed_loses_nothing(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    work: Callable[..., Answer],
+    status: str,
+) -> None:
+    monkeypatch.setattr(suite, "run_case", work)
+    journal = Journal(tmp_path / "a.jsonl", {})
+    seen: Counter[str] = Counter()
+
+    def count(answer: Answer) -> None:
+        seen[answer.case] += 1
+
+    import multiprocessing
+
+    def pool() -> Executor:
+        return ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("fork"))
+
+    run_all(tmp_path, list("abcdef"), pool, journal, progress=count)
+    journal.close()
+    assert seen == Counter("abcdef")
+    assert {a.case: a.status for a in journal.answers.values()} == {
+        **dict.fromkeys("acdef", "pass"),
+        "b": status,
+    }
+
+
+def test_reports_say_what_did_not_pass() -> None:
+    answers = [
+        Answer("g/a", "pass"),
+        Answer("g/b", "fail", 'x < "y" \0'),
+        Answer("c", "error", "e"),
+    ]
+    report = summary(answers, 2.0)
+    assert (report["cases"], report["passed"], report["failed"], report["errors"]) == (3, 1, 1, 1)
+    assert [row["case"] for row in report["not_passed"]] == ["c", "g/b"]
+    tree = ET.fromstring(b"".join(junit(answers, 2.0)))
+    found = tree.find("testsuite")
+    assert found is not None
+    assert (found.get("tests"), found.get("failures"), found.get("errors")) == ("3", "1", "1")
+    failure = found.find("testcase[@name='b']/failure")
+    assert failure is not None
+    assert failure.get("message") == 'x < "y" ?'
+
+
+@pytest.mark.oracle
+def test_a_dask_cluster_gives_the_same_answers(cases: Path, tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed")
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        journal = Journal(tmp_path / "a.jsonl", {})
+        run_all(cases, find_cases(cases), lambda: client.get_executor(pure=False), journal)
+        journal.close()
+    assert {a.status for a in journal.answers.values()} == {"pass"}
+    assert sorted(journal.answers) == find_cases(cases)

@@ -1,0 +1,94 @@
+"""ir.Module -> Graph, with the Python bindings the module came from."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Collection
+from typing import Any, Final
+
+from tosa_convert.bindings.detach_weights import NOTHING, Apart
+from tosa_convert.bindings.diagnostics import diagnostics, refused_by_bindings
+from tosa_convert.bindings.packages import bindings_of
+from tosa_convert.bindings.select_function import operation_of, select
+from tosa_convert.errors import TosaConvertError, refuse_unknown
+from tosa_convert.graph.model import Graph, Version
+from tosa_convert.graph.versions import BY_NAME, lowest_version, spelled
+from tosa_convert.mlir.function_reader import FunctionReader, Names
+from tosa_convert.mlir.kept import VERSION_ATTRIBUTE
+from tosa_convert.mlir.narrowing import Narrowing
+from tosa_convert.mlir.reading.given import text
+
+_TARGET_ENV: Final = "tosa.target_env"
+_SPECIFICATION: Final = re.compile(r'specification_version = "?(\d+\.\d+)')
+
+log = logging.getLogger("tosa_convert")
+
+
+@refused_by_bindings()
+def read(
+    module_or_func: Any,
+    *,
+    func: str | None = None,
+    names: Names = "retain",
+    full_paths: bool = False,
+    narrow: Collection[str] = (),
+    verified: bool = False,
+    weights: Apart = NOTHING,
+) -> Graph:
+    """The graph of one function of a module.
+
+    module_or_func: a module, a func.func, or the operation of either, of any MLIR bindings.
+    func: the function's name, needed where the module has several with a body.
+    names: "retain" keeps the names the module carries; "generate" ignores them.
+    full_paths: keep the folders of file names in locations.
+    narrow: element types to convert: "i64" to i32 and "f64" to f32. Every tensor it touches is
+        logged; a value that does not fit is a finding.
+    verified: MLIR's verifier has passed the module already, as it does at the end of parsing.
+    weights: what `parse` took out of the file that the module comes from.
+
+    The graph's version is the one the module asks for (tosa.target_env), else the lowest that
+    expresses it. Its constants are views of memory that the module's context owns.
+    Raises TosaConvertError with every finding that could be told: operators, types, attributes.
+    """
+    refuse_unknown("names", names, ("retain", "generate"))
+    bindings = bindings_of(module_or_func)
+    operation = operation_of(bindings, module_or_func)
+    if not verified:
+        try:
+            operation.verify()
+        except bindings.ir.MLIRError as error:
+            raise diagnostics(bindings, error, "module") from None
+    functions, variables, findings = select(bindings, operation, func)
+    graph = None
+    for function in functions:
+        reader = FunctionReader(bindings, function, names, full_paths, Narrowing(narrow), weights)
+        try:
+            graph = reader.graph(variables)
+        except TosaConvertError as error:
+            findings += error.findings
+    if findings or graph is None:
+        raise TosaConvertError(findings)
+    for line in reader.narrowing.report():
+        log.warning("%s", line)
+    asked = _asked_version(operation)
+    graph.version = lowest_version(graph) if asked is None else asked
+    return graph
+
+
+def _asked_version(operation: Any) -> Version | None:
+    """The TOSA version that the module is for, if it says so."""
+    module = operation
+    while module is not None and module.name != "builtin.module":
+        parent = module.parent
+        module = getattr(parent, "operation", parent)
+    if module is None:
+        return None
+    attributes = module.attributes
+    if _TARGET_ENV in attributes:
+        found = _SPECIFICATION.search(str(attributes[_TARGET_ENV]))
+        if found is not None:
+            return BY_NAME.get(found[1])
+    if VERSION_ATTRIBUTE in attributes:
+        return spelled(text(getattr(attributes[VERSION_ATTRIBUTE], "value_bytes", None)) or "")
+    return None

@@ -1,0 +1,99 @@
+"""Random inputs: seeded, by name, within what the operators that use them accept.
+
+An input's values depend on the seed and its name only, so adding another input changes none of them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+
+from tosa_convert.golden.array_io import SCALE_SUFFIX, Array, Slot
+from tosa_convert.graph.dtypes import DType
+from tosa_convert.graph.model import Block, Graph
+
+#: Lowest and highest value by element type. INT32 and wider stay small enough for sums of products.
+RANGES: Final[dict[str, tuple[int, int]]] = {
+    "INT4": (-7, 7),
+    "INT8": (-128, 127),
+    "INT16": (-32768, 32767),
+    "INT32": (-(2**15), 2**15),
+    "INT48": (-(2**30), 2**30),
+    "INT64": (-(2**30), 2**30),
+}
+#: Bits of the code of an element without exponents of infinity or NaN.
+_SCALE_CODES: Final = (124, 130)  # 2**-3 .. 2**3 of FP8UE8M0
+
+
+def random_inputs(graph: Graph, wanted: Iterable[Slot], seed: int) -> dict[str, Array]:
+    """An array for each slot; the same seed gives the same arrays."""
+    limits = _limits(graph.main)
+    return {slot.key: random_array(slot, seed, limits.get(slot.key)) for slot in wanted}
+
+
+def random_array(slot: Slot, seed: int, limit: tuple[float, float] | None = None) -> Array:
+    """One array: integers uniform over RANGES, floating point uniform over -1 to 1.
+
+    limit: lowest and highest value instead.
+    """
+    generator = np.random.default_rng([seed, zlib.crc32(slot.key.encode())])
+    return draw(generator, slot.dtype, slot.shape, limit, is_scale=slot.key.endswith(SCALE_SUFFIX))
+
+
+def draw(
+    generator: np.random.Generator,
+    dtype: DType,
+    shape: tuple[int, ...],
+    limit: tuple[float, float] | None = None,
+    *,
+    is_scale: bool = False,
+) -> Array:
+    """Random elements of a dtype within a range."""
+    target: np.dtype[Any] = dtype.numpy
+    if dtype.name == "BOOL":
+        return generator.integers(0, 2, shape).astype(np.bool_)
+    if dtype.name == "MXINT8":
+        return generator.integers(-127, 128, shape).astype(np.int8)
+    if dtype.name == "FP8UE8M0" or is_scale:
+        return generator.integers(*_SCALE_CODES, shape).astype(np.uint8).view(target)
+    if dtype.name in RANGES:
+        low, high = limit if limit is not None else RANGES[dtype.name]
+        values = generator.integers(int(low), int(high), shape, np.int64, endpoint=True)
+        return (
+            values.astype(np.int8).astype(target) if dtype.name == "INT4" else values.astype(target)
+        )
+    low, high = limit if limit is not None else (-1.0, 1.0)
+    return generator.uniform(low, high, shape).astype(np.float32).astype(target)
+
+
+def _limits(block: Block) -> dict[str, tuple[float, float]]:
+    """Ranges of inputs that an operator uses directly as indices, shifts, divisors or exponents."""
+    limits: dict[str, tuple[float, float]] = {}
+    inputs = set(block.inputs)
+    for op in block.operators:
+        for position, name in enumerate(op.inputs):
+            if name in inputs:
+                limit = _limit(op.spec.name, position, block, op.inputs)
+                if limit is not None:
+                    limits[name] = limit
+    return limits
+
+
+def _limit(
+    op: str, position: int, block: Block, operands: tuple[str, ...]
+) -> tuple[float, float] | None:
+    first = block.tensors.get(operands[0])
+    if first is None or first.shape is None:
+        return None
+    if op in ("GATHER", "SCATTER", "ROW_GATHER") and position == 1 and len(first.shape) > 1:
+        return (0, max(first.shape[1] - 1, 0))
+    if op in ("ARITHMETIC_RIGHT_SHIFT", "LOGICAL_RIGHT_SHIFT", "LOGICAL_LEFT_SHIFT"):
+        return (0, first.dtype.bits - 1) if position == 1 else None
+    if op == "INTDIV" and position == 1:
+        return (1, 1000)
+    if op in ("LOG", "RSQRT", "RECIPROCAL") or (op == "POW" and position == 0):
+        return (0.05, 4.0)
+    return None

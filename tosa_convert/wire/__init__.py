@@ -1,0 +1,1 @@
+"""The fields of a `.tosa` file, whatever they are encoded as: bytes of a flatbuffer or JSON."""
