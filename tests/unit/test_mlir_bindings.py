@@ -141,6 +141,42 @@ def test_a_stray_package_of_the_same_name_is_not_taken_for_bindings(
     assert "mlir" not in binding.installed()
 
 
+def test_the_current_context_is_the_innermost_that_was_entered(bindings: Bindings) -> None:
+    outer, inner = bindings.new_context(), bindings.new_context()
+    assert binding.current_context() is None
+    with outer:
+        assert binding.current_context() is outer
+        with bindings.ir.Location.unknown(inner):
+            assert binding.current_context() is inner
+        assert binding.current_context() is outer
+    assert binding.current_context() is None
+
+
+def test_current_contexts_of_two_packages_are_refused() -> None:
+    packages = list(binding.installed())
+    if len(packages) < 2:
+        pytest.skip("needs two packages of MLIR bindings")
+    first, second = (default_bindings(package) for package in packages[:2])
+    with first.new_context(), second.new_context():
+        with pytest.raises(TosaConvertError, match="each have a current context") as caught:
+            binding.current_context()
+        assert caught.value.code == "option-conflict"
+        assert "context=" in caught.value.findings[0].hint
+
+
+def test_the_search_for_a_current_context_imports_no_bindings() -> None:
+    script = (
+        "import sys\n"
+        "from tosa_convert.bindings.packages import current_context\n"
+        "assert current_context() is None\n"
+        "print([name for name in sys.modules if name.startswith(('torch_mlir', 'iree', 'mlir'))])\n"
+    )
+    output = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert output.stdout == "[]\n"
+
+
 def test_bindings_print_their_package_and_version(bindings: Bindings) -> None:
     package, _, version = str(bindings).partition(" ")
     assert package == bindings.package

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -110,6 +112,34 @@ def context_of(thing: Any) -> Any:
             "give an ir.Context or an ir.InsertionPoint",
         )
     return found
+
+
+def current_context() -> Any | None:
+    """The context that the caller entered with `with context:`, or None if there is none.
+
+    This is the context that MLIR's own `Module.parse` would use. Only bindings that are already imported
+    are asked: no others can have a current context.
+
+    Raises TosaConvertError("option-conflict") if several packages of bindings have a current context:
+    each package has its own stack, so the innermost cannot be determined.
+    """
+    contexts = {}
+    for name in list(sys.modules):
+        package, found, rest = name.partition(_EXTENSION)
+        if found and not rest:
+            # Without a current context, older bindings raise ValueError and newer ones return None.
+            with suppress(ValueError):
+                context = _bindings(package).ir.Context.current
+                if context is not None:
+                    contexts[package] = context
+    if len(contexts) > 1:
+        raise fail(
+            "option-conflict",
+            "context",
+            f"{' and '.join(sorted(contexts))} each have a current context",
+            "pass context= to say which to use",
+        )
+    return next(iter(contexts.values()), None)
 
 
 def installed() -> Iterator[str]:
