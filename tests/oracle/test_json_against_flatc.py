@@ -23,7 +23,7 @@ from tosa_convert.flatbuffer.write import plan
 from tosa_convert.graph import DTYPES, Constant, DType, Graph, dtype, operator
 from tosa_convert.graph.dtypes import BlockShape
 from tosa_convert.graph.model import BlockScale, Operator, SoftwareVersion
-from tosa_convert.graph.opset import OPERATORS, Attribute, OperatorSpec
+from tosa_convert.graph.opset import OPERATORS, AttributeSpec, OperatorSpec
 from tosa_convert.graph.versions import V1_1_DRAFT
 from tosa_convert.jsontext.read import read
 from tosa_convert.jsontext.write import write
@@ -101,7 +101,7 @@ def text(made: Graph, producer: SoftwareVersion = PRODUCER) -> bytes:
 # -- what we write ------------------------------------------------------------------------------
 
 
-def samples(row: Attribute) -> list[Any]:
+def samples(row: AttributeSpec) -> list[Any]:
     """Values of an attribute: the schema's default, where it may have it, and others."""
     choices: dict[str, list[Any]] = {
         "i32": [0, -1, 2**31 - 1],

@@ -29,7 +29,7 @@ from tosa_convert.graph import (
 )
 from tosa_convert.graph.dtypes import BLOCK_SCALE, BLOCK_SCALED, BlockShape
 from tosa_convert.graph.model import BlockScale
-from tosa_convert.graph.opset import Attribute, AttributeValue, Value
+from tosa_convert.graph.opset import AttributeSpec, AttributeValue, OperandSpec
 from tosa_convert.graph.versions import V1_0, V1_1_DRAFT
 
 #: Everything with an operator of its own; variables are declared by their tensors.
@@ -81,7 +81,7 @@ def static_shapes(draw: Any) -> tuple[int, ...]:
 
 
 @st.composite
-def attributes(draw: Any, row: Attribute, element: DType, regions: list[str]) -> AttributeValue:
+def attributes(draw: Any, row: AttributeSpec, element: DType, regions: list[str]) -> AttributeValue:
     """A value for an attribute; `element` is the type of the operator's first operand."""
     match row.kind:
         case "i32":
@@ -165,11 +165,11 @@ class _Builder:
         self.block.shapes[made.name] = made
         return made
 
-    def define(self, row: Value, *, data: bool = False) -> str:
+    def define(self, row: OperandSpec, *, data: bool = False) -> str:
         """A fresh value of the kind that a row wants."""
         return (self.shape(data=data) if row.is_shape else self.tensor(data=data)).name
 
-    def operand(self, row: Value) -> str:
+    def operand(self, row: OperandSpec) -> str:
         """A value of the kind that a row wants: one that is defined, or a new argument."""
         values = self.block.shapes if row.is_shape else self.block.tensors
         known = [name for name in self.usable if name in values]
@@ -180,9 +180,9 @@ class _Builder:
         self.usable.append(name)
         return name
 
-    def rows(self, values: tuple[Value, ...]) -> list[Value]:
+    def rows(self, values: tuple[OperandSpec, ...]) -> list[OperandSpec]:
         """The rows of so many operands or results: any number of a `*`, a `?` or not."""
-        rows: list[Value] = []
+        rows: list[OperandSpec] = []
         for row in values:
             count = 1
             if row.arity:

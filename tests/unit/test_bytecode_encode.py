@@ -13,7 +13,7 @@ from tosa_convert.bindings.packages import Bindings
 from tosa_convert.bindings.untrusted import bytecode as envelope
 from tosa_convert.graph.dtypes import DTYPES, dtype
 from tosa_convert.graph.model import Tensor
-from tosa_convert.graph.opset import Attribute, operator
+from tosa_convert.graph.opset import AttributeSpec, operator
 from tosa_convert.mlir.bytecode.encode import Encoder, Varints, zigzag
 from tosa_convert.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_REGIONS, INTEGER, spelled
 from tosa_convert.mlir.naming import Namer, results
@@ -191,7 +191,7 @@ def test_attributes_of_operators(bindings: Bindings, context: Any, text: str) ->
 
 
 def test_every_member_of_every_enum(bindings: Bindings, context: Any) -> None:
-    rows: list[tuple[str, Attribute]] = []
+    rows: list[tuple[str, AttributeSpec]] = []
     for name in ("ARGMAX", "RESIZE", "RESCALE", "CAST_TO_BLOCK_SCALED"):
         rows += [(name, row) for row in operator(name).attributes if row.enum is not None]
     assert len(rows) == 4

@@ -24,7 +24,7 @@ from oracle import written_cases
 import tosa_convert as tc
 from tosa_convert.bindings.packages import Bindings
 from tosa_convert.graph import dtypes, versions
-from tosa_convert.graph.opset import OPERATORS, Attribute, OperatorSpec, Value
+from tosa_convert.graph.opset import OPERATORS, AttributeSpec, OperandSpec, OperatorSpec
 from tosa_convert.wire import layout
 from tosa_convert.wire.tables import Field, Table
 
@@ -161,7 +161,7 @@ def test_a_row_that_is_missing_is_noticed() -> None:
     tables = {**layout.TABLES, "PadAttribute": more}
     assert list(row_gaps(OPERATORS, layout.ENUMS, tables)) == ["PadAttribute.mode has no row"]
     other = [
-        replace(row, attributes=(Attribute("axis", "bool"),)) if row.name == "CONCAT" else row
+        replace(row, attributes=(AttributeSpec("axis", "bool"),)) if row.name == "CONCAT" else row
         for row in OPERATORS
     ]
     found = list(row_gaps(other, layout.ENUMS, layout.TABLES))
@@ -409,7 +409,8 @@ def test_an_operation_without_a_row_is_noticed(torch_mlir: Bindings) -> None:
     without = [row for row in OPERATORS if row.name != "SIN"]
     assert list(dialect_gaps(operations, without)) == ["tosa.sin has no row and no reason"]
     renamed = [
-        replace(row, operands=(Value("x"),)) if row.name == "SIN" else row for row in OPERATORS
+        replace(row, operands=(OperandSpec("x"),)) if row.name == "SIN" else row
+        for row in OPERATORS
     ]
     found = list(dialect_gaps(operations, renamed))
     assert found == ["tosa.sin has operands ['input1'], its row ['x']"]
@@ -417,6 +418,24 @@ def test_an_operation_without_a_row_is_noticed(torch_mlir: Bindings) -> None:
     assert list(dialect_gaps(more, OPERATORS)) == ["tosa.sin has attributes ['fast'], its row []"]
     fewer = {name: parts for name, parts in operations.items() if name != "tosa.sin"}
     assert list(dialect_gaps(fewer, OPERATORS)) == ["row SIN is no operation of the dialect"]
+
+
+def test_every_zero_point_shift_and_multiplier_is_a_compile_time_constant() -> None:
+    constants = {
+        (row.name, value.name) for row in OPERATORS for value in row.operands if value.is_constant
+    }
+    scalars = {"shift", "multiplier", "row_count"}
+    named = {
+        (row.name, value.name)
+        for row in OPERATORS
+        for value in row.operands
+        if value.name.endswith("_zp") or value.name in scalars
+    }
+    assert constants == named | {("SLICE_SHAPE", "start"), ("SLICE_SHAPE", "size")}
+    assert not any(value.is_constant for row in OPERATORS for value in row.results)
+    assert not any(
+        value.is_constant and value.is_shape for row in OPERATORS for value in row.operands
+    )
 
 
 def test_no_reason_is_left_over(torch_mlir: Bindings) -> None:

@@ -26,7 +26,7 @@ from tosa_convert.graph.dtypes import (
 AttributeValue = int | bool | str | bytes | tuple[int, ...] | IntEnum | DType
 
 
-class Attribute(NamedTuple):
+class AttributeSpec(NamedTuple):
     """An attribute of an operator, under the name that the schema and the dialect share.
 
     kind: `i32`, `i32s` (a list), `bool`, `dtype` (an accumulator), `enum`, `element` (the
@@ -45,15 +45,20 @@ class Attribute(NamedTuple):
     choices: tuple[DType, ...] = ()
 
 
-class Value(NamedTuple):
-    """An operand or result. `arity` is "" for exactly one, "?" for at most one, "*" for any.
+class OperandSpec(NamedTuple):
+    """An operand or result.
 
-    At most one of an operator's operands is "*", and none of the others is then "?".
+    is_shape: it is a !tosa.shape, not a tensor.
+    arity: "" for exactly one, "?" for at most one, "*" for any number. At most one of an operator's
+        operands is "*", and then none of the others is "?".
+    is_constant: a tensor whose elements verifiers and compilers read at compile time: a zero point, a
+        shift, a multiplier, a row count.
     """
 
     name: str
     is_shape: bool = False
     arity: str = ""
+    is_constant: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,13 +73,13 @@ class OperatorSpec:
     name: str
     code: int
     table: str
-    operands: tuple[Value, ...]
-    results: tuple[Value, ...]
-    attributes: tuple[Attribute, ...]
+    operands: tuple[OperandSpec, ...]
+    results: tuple[OperandSpec, ...]
+    attributes: tuple[AttributeSpec, ...]
     since: tuple[int, int]
     encoded_as: str
     mlir: str
-    regions: tuple[Attribute, ...]
+    regions: tuple[AttributeSpec, ...]
 
     def __repr__(self) -> str:
         return self.name
@@ -90,23 +95,23 @@ class OperatorSpec:
         """Fewest and most results; None where there is no most."""
         return _range(self.results)
 
-    def operand(self, index: int, count: int) -> Value:
+    def operand(self, index: int, count: int) -> OperandSpec:
         """The row of operand `index` of an operator that has `count` of them."""
         return _at(self.operands, index, count)
 
-    def result(self, index: int, count: int) -> Value:
+    def result(self, index: int, count: int) -> OperandSpec:
         """The row of result `index` of an operator that has `count` of them."""
         return _at(self.results, index, count)
 
 
-def _range(values: tuple[Value, ...]) -> tuple[int, int | None]:
+def _range(values: tuple[OperandSpec, ...]) -> tuple[int, int | None]:
     fewest = sum(value.arity == "" for value in values)
     return fewest, None if any(value.arity == "*" for value in values) else len(values)
 
 
-def _at(values: tuple[Value, ...], index: int, count: int) -> Value:
+def _at(values: tuple[OperandSpec, ...], index: int, count: int) -> OperandSpec:
     missing = len(values) - count
-    present: list[Value] = []
+    present: list[OperandSpec] = []
     for value in values:
         if value.arity == "*":
             present += [value] * (1 - missing)
@@ -117,41 +122,41 @@ def _at(values: tuple[Value, ...], index: int, count: int) -> Value:
     return present[index]
 
 
-def _values(text: str) -> tuple[Value, ...]:
+def _values(text: str) -> tuple[OperandSpec, ...]:
     rows = []
     for word in text.split():
         name, _, kind = word.partition(":")
         arity = name[-1] if name[-1] in "?*" else ""
-        rows.append(Value(name.rstrip("?*"), kind == "shape", arity))
+        rows.append(OperandSpec(name.rstrip("?*"), kind == "shape", arity, kind == "const"))
     return tuple(rows)
 
 
-def _i32s(name: str, length: int = -1) -> Attribute:
-    return Attribute(name, "i32s", length)
+def _i32s(name: str, length: int = -1) -> AttributeSpec:
+    return AttributeSpec(name, "i32s", length)
 
 
-def _enum(name: str, enum: type[IntEnum], default: IntEnum | None = None) -> Attribute:
+def _enum(name: str, enum: type[IntEnum], default: IntEnum | None = None) -> AttributeSpec:
     if default is None:
-        return Attribute(name, "enum", enum=enum)
-    return Attribute(name, "enum", enum=enum, optional=True, default=default)
+        return AttributeSpec(name, "enum", enum=enum)
+    return AttributeSpec(name, "enum", enum=enum, optional=True, default=default)
 
 
-_AXIS: Final = Attribute("axis", "i32")
+_AXIS: Final = AttributeSpec("axis", "i32")
 _NAN: Final = _enum("nan_mode", NanPropagationMode, NanPropagationMode.PROPAGATE)
-_ACC: Final = Attribute(
+_ACC: Final = AttributeSpec(
     "acc_type", "dtype", choices=tuple(map(dtype, ("INT32", "INT48", "FP16", "BF16", "FP32")))
 )
-_LOCAL_BOUND: Final = Attribute("local_bound", "bool", optional=True, default=False)
+_LOCAL_BOUND: Final = AttributeSpec("local_bound", "bool", optional=True, default=False)
 _BLOCK: Final = _enum("block_size", BlockSize)
 
 
-def _flag(name: str) -> Attribute:
-    return Attribute(name, "bool")
+def _flag(name: str) -> AttributeSpec:
+    return AttributeSpec(name, "bool")
 
 
-_CONV: Final = "input weight bias input_zp weight_zp"
-_POOL: Final = "input input_zp output_zp"
-_MATMUL: Final = "a b a_zp b_zp"
+_CONV: Final = "input weight bias input_zp:const weight_zp:const"
+_POOL: Final = "input input_zp:const output_zp:const"
+_MATMUL: Final = "a b a_zp:const b_zp:const"
 _BINARY: Final = "input1 input2"
 _SHAPES: Final = "input1:shape input2:shape"
 _CONV2D: Final = (_i32s("pad", 4), _i32s("stride", 2), _i32s("dilation", 2), _LOCAL_BOUND, _ACC)
@@ -166,7 +171,7 @@ def _row(
     table: str,
     operands: str,
     results: str,
-    *attributes: Attribute,
+    *attributes: AttributeSpec,
     since: tuple[int, int] = V1_0,
     encoded_as: str = "",
 ) -> None:
@@ -218,8 +223,8 @@ _row(
     "Clamp",
     "input",
     "output",
-    Attribute("min_val", "element"),
-    Attribute("max_val", "element"),
+    AttributeSpec("min_val", "element"),
+    AttributeSpec("max_val", "element"),
     _NAN,
 )
 _row("ERF", "Erf", "input", "output")
@@ -238,7 +243,7 @@ _row("LOGICAL_OR", "LogicalOr", _BINARY, "output")
 _row("LOGICAL_XOR", "LogicalXor", _BINARY, "output")
 _row("MAXIMUM", "Maximum", _BINARY, "output", _NAN)
 _row("MINIMUM", "Minimum", _BINARY, "output", _NAN)
-_row("MUL", "Mul", "input1 input2 shift", "output")
+_row("MUL", "Mul", "input1 input2 shift:const", "output")
 _row("POW", "Pow", _BINARY, "output")
 _row("SUB", "Sub", _BINARY, "output")
 _row("TABLE", "Table", "input1 table", "output")
@@ -251,7 +256,7 @@ _row("EXP", "Exp", "input1", "output")
 _row("FLOOR", "Floor", "input1", "output")
 _row("LOG", "Log", "input1", "output")
 _row("LOGICAL_NOT", "LogicalNot", "input1", "output")
-_row("NEGATE", "Negate", "input1 input1_zp output_zp", "output")
+_row("NEGATE", "Negate", "input1 input1_zp:const output_zp:const", "output")
 _row("RECIPROCAL", "Reciprocal", "input1", "output")
 _row("RSQRT", "Rsqrt", "input1", "output")
 _row("SIN", "Sin", "input1", "output")
@@ -285,7 +290,7 @@ _row("CAST", "Cast", "input", "output")
 _row(
     "RESCALE",
     "Rescale",
-    "input multiplier shift input_zp output_zp",
+    "input multiplier:const shift:const input_zp:const output_zp:const",
     "output",
     _flag("scale32"),
     _enum("rounding_mode", RoundingMode),
@@ -300,25 +305,25 @@ _row(
     "Custom",
     "input_list*",
     "output_list*",
-    Attribute("operator_name", "string"),
-    Attribute("domain_name", "string"),
-    Attribute("implementation_attrs", "bytes"),
+    AttributeSpec("operator_name", "string"),
+    AttributeSpec("domain_name", "string"),
+    AttributeSpec("implementation_attrs", "bytes"),
 )
 _row(
     "COND_IF",
     "CondIf",
     "condition input_list*",
     "output_list*",
-    Attribute("then_graph", "region"),
-    Attribute("else_graph", "region"),
+    AttributeSpec("then_graph", "region"),
+    AttributeSpec("else_graph", "region"),
 )
 _row(
     "WHILE_LOOP",
     "WhileLoop",
     "input_list*",
     "output_list*",
-    Attribute("cond_graph", "region"),
-    Attribute("body_graph", "region"),
+    AttributeSpec("cond_graph", "region"),
+    AttributeSpec("body_graph", "region"),
 )
 _row("VARIABLE", "Variable", "", "")
 _row("VARIABLE_WRITE", "VariableWrite", "input1", "variable", encoded_as="IDENTITY")
@@ -353,7 +358,7 @@ _row("CONCAT_SHAPE", "ConcatShape", "input*:shape", "output:shape", since=V1_1)
 _row("ADD_SHAPE", "AddShape", _SHAPES, "output:shape", since=V1_1)
 _row("SUB_SHAPE", "SubShape", _SHAPES, "output:shape", since=V1_1)
 _row("MUL_SHAPE", "MulShape", _SHAPES, "output:shape", since=V1_1)
-_row("SLICE_SHAPE", "SliceShape", "input:shape start size", "output:shape", since=V1_1)
+_row("SLICE_SHAPE", "SliceShape", "input:shape start:const size:const", "output:shape", since=V1_1)
 _row("EXP2_SHAPE", "Exp2Shape", "input:shape", "output:shape", since=V1_1)
 _row("LOG2_CEIL_SHAPE", "Log2CeilShape", "input:shape", "output:shape", since=V1_1)
 _row("LOG2_FLOOR_SHAPE", "Log2FloorShape", "input:shape", "output:shape", since=V1_1)
@@ -398,12 +403,12 @@ _row(
 _row(
     "ROW_GATHER_BLOCK_SCALED",
     "RowGatherBlockScaled",
-    "values values_scale? indices row_count",
+    "values values_scale? indices row_count:const",
     "output output_scale?",
     _BLOCK,
     since=V1_1,
 )
-_row("ROW_GATHER", "RowGather", "values indices row_count", "output", since=V1_1)
+_row("ROW_GATHER", "RowGather", "values indices row_count:const", "output", since=V1_1)
 _row("MATMUL_T", "MatMulT", _MATMUL, "output", since=V1_1)
 
 _BY_NAME: Final = {row.name: row for row in OPERATORS}

@@ -31,7 +31,7 @@ from tosa_convert.graph.opset import (
     VARIABLE,
     VARIABLE_READ,
     VARIABLE_WRITE,
-    Attribute,
+    AttributeSpec,
 )
 
 INT32_MAX: Final = 2**31 - 1
@@ -449,7 +449,7 @@ _FIXED: Final = {
 _NEVER: Final = (-1, -1, None)
 
 
-def attribute_problem(row: Attribute, value: object) -> str:
+def attribute_problem(row: AttributeSpec, value: object) -> str:
     """What is wrong with an attribute's value, or "" if nothing is."""
     expected = row.enum if row.kind == "enum" else _PYTHON_TYPE[row.kind]
     assert expected is not None

@@ -32,7 +32,7 @@ from tosa_convert.graph.opset import (
     BY_CODE,
     IDENTITY,
     OPERATORS,
-    Attribute,
+    AttributeSpec,
     AttributeValue,
     OperatorSpec,
 )
@@ -340,7 +340,9 @@ class _Reader(Scanner):
         self.charge(_ATTRIBUTE_MEMORY * len(values))
         return values
 
-    def enum_value(self, start: int, row: Attribute, enum: type[IntEnum], value: int) -> IntEnum:
+    def enum_value(
+        self, start: int, row: AttributeSpec, enum: type[IntEnum], value: int
+    ) -> IntEnum:
         try:
             return enum(value)
         except ValueError:
@@ -352,7 +354,7 @@ class _Reader(Scanner):
             )
             return next(iter(enum))
 
-    def dtype_value(self, start: int, row: Attribute, value: int) -> DType:
+    def dtype_value(self, start: int, row: AttributeSpec, value: int) -> DType:
         found = DTYPE_BY_CODE.get(value)
         if found is None:
             self.say(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tosa_convert.graph.dtypes import DTYPES, BlockShape
-from tosa_convert.graph.opset import OPERATORS, Attribute, OperatorSpec
+from tosa_convert.graph.opset import OPERATORS, AttributeSpec, OperatorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ ATTRIBUTE_TYPE: Final = Enum(
 _KINDS: Final = {"element": "bytes", "region": "string", "dtype": "enum"}
 
 
-def _attribute_field(row: Attribute) -> Field:
+def _attribute_field(row: AttributeSpec) -> Field:
     kind = _KINDS.get(row.kind, row.kind)
     if row.kind == "dtype":
         return Field(row.name, kind, DTYPE)

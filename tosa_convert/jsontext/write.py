@@ -15,7 +15,7 @@ from tosa_convert.errors import fail
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Graph, Operator, Shape, SoftwareVersion, Tensor, Version
-from tosa_convert.graph.opset import OPERATORS, Attribute, AttributeValue
+from tosa_convert.graph.opset import OPERATORS, AttributeSpec, AttributeValue
 from tosa_convert.graph.versions import MIN_READER, V1_0, features
 from tosa_convert.jsontext.numbers import STEP, Members
 from tosa_convert.jsontext.schema import attribute_table
@@ -185,7 +185,7 @@ class _Writer:
                 lines.append(f'{inner}"{row.name}": {text}')
         return "{\n" + ",\n".join(lines) + (f"\n{indent}}}" if lines else f"{indent}}}")
 
-    def attribute_value(self, row: Attribute, value: AttributeValue, indent: str) -> str:
+    def attribute_value(self, row: AttributeSpec, value: AttributeValue, indent: str) -> str:
         """The value's text; "" for a scalar that equals the schema's default."""
         if isinstance(value, tuple):
             return _listed(value, indent)

@@ -49,18 +49,15 @@ MAX_NESTING: Final = 256
 COPIES: Final = 16
 OPERATORS_FREE: Final = 100_000
 
-#: Operands that MLIR's verifiers look into, which ends the process or never ends if they are
-#: resources; and IREE 3.13 takes multipliers and shifts that are resources for zeros, without a word.
-_LOOKED_INTO: Final = frozenset(("shift", "multiplier", "row_count", "start", "size"))
-#: Where an operator has them, from the end: what may be missing stands before them.
+#: Operator -> the positions of its compile-time constants, counted from the end, because optional
+#: operands come before them. They must be dense: on resources, MLIR's verifiers crash or never return,
+#: and IREE 3.13 silently takes multipliers and shifts for zeros.
 _FOLDED: Final = {
     spec: places
     for spec in OPERATORS
     if (
         places := [
-            place - len(spec.operands)
-            for place, row in enumerate(spec.operands)
-            if not row.is_shape and (row.name in _LOOKED_INTO or row.name.endswith("_zp"))
+            place - len(spec.operands) for place, row in enumerate(spec.operands) if row.is_constant
         ]
     )
 }

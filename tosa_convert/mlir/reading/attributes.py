@@ -16,7 +16,7 @@ import numpy as np
 
 from tosa_convert.bindings.print_asm import spell
 from tosa_convert.graph.dtypes import BY_MLIR, DType
-from tosa_convert.graph.opset import Attribute, AttributeValue
+from tosa_convert.graph.opset import AttributeSpec, AttributeValue
 from tosa_convert.mlir.bytecode.decode import Bytecode, Number, Numbers, TypeReference
 from tosa_convert.mlir.narrowing import Narrowing
 from tosa_convert.mlir.spelling import GRAPH_MEMBERS, int_bits
@@ -38,32 +38,32 @@ class AttributeReader:
         self.bytecode = bytecode
         self.narrowing = narrowing
 
-    def __call__(self, row: Attribute, index: int) -> AttributeValue:
+    def __call__(self, row: AttributeSpec, index: int) -> AttributeValue:
         """The value that the attribute with this number has as the attribute of `row`."""
         return _BY_KIND[row.kind](self, row, index)
 
     def _wrong(self, index: int, expected: str) -> BadAttribute:
         return BadAttribute(f"found {spell(self.bytecode, attribute=index)}, expected {expected}")
 
-    def _i32(self, row: Attribute, index: int) -> int:
+    def _i32(self, row: AttributeSpec, index: int) -> int:
         found = self.bytecode.attribute(index)
         if not isinstance(found, Number) or found.is_float or found.type == "i1":
             raise self._wrong(index, "an integer")
         return found.signed()
 
-    def _i32s(self, row: Attribute, index: int) -> tuple[int, ...]:
+    def _i32s(self, row: AttributeSpec, index: int) -> tuple[int, ...]:
         found = self.bytecode.attribute(index)
         if not isinstance(found, Numbers) or found.element not in ("i32", "i64"):
             raise self._wrong(index, "an array of integers")
         return struct.unpack(f"<{found.count}{'i' if found.element == 'i32' else 'q'}", found.data)
 
-    def _bool(self, row: Attribute, index: int) -> bool:
+    def _bool(self, row: AttributeSpec, index: int) -> bool:
         found = self.bytecode.attribute(index)
         if not isinstance(found, Number) or found.type != "i1":
             raise self._wrong(index, "a bool")
         return bool(found.bits)
 
-    def _dtype(self, row: Attribute, index: int) -> DType:
+    def _dtype(self, row: AttributeSpec, index: int) -> DType:
         found = self.bytecode.attribute(index)
         if isinstance(found, TypeReference):
             text = str(found.type)
@@ -72,7 +72,7 @@ class AttributeReader:
                 return dtype
         raise self._wrong(index, "one of " + ", ".join(choice.mlir for choice in row.choices))
 
-    def _enum(self, row: Attribute, index: int) -> IntEnum:
+    def _enum(self, row: AttributeSpec, index: int) -> IntEnum:
         assert row.enum is not None
         text = self.bytecode.attribute(index)
         match = _MEMBER.search(text) if isinstance(text, str) else None
@@ -82,7 +82,7 @@ class AttributeReader:
             raise self._wrong(index, "one of " + ", ".join(row.enum.__members__))
         return row.enum[name]
 
-    def _element(self, row: Attribute, index: int) -> bytes:
+    def _element(self, row: AttributeSpec, index: int) -> bytes:
         found = self.bytecode.attribute(index)
         text = str(found.type) if isinstance(found, Number) else ""
         narrow = self.narrowing.target(text)
@@ -105,13 +105,13 @@ class AttributeReader:
             bits = int(value) & (1 << int_bits(dtype)) - 1
         return bits.to_bytes(ELEMENT_BYTES, "little")
 
-    def _string(self, row: Attribute, index: int) -> str:
+    def _string(self, row: AttributeSpec, index: int) -> str:
         try:
             return self._bytes(row, index).decode()
         except UnicodeDecodeError:
             raise self._wrong(index, "a string in UTF-8") from None
 
-    def _bytes(self, row: Attribute, index: int) -> bytes:
+    def _bytes(self, row: AttributeSpec, index: int) -> bytes:
         found = self.bytecode.attribute(index)
         if not isinstance(found, bytes):
             raise self._wrong(index, "a string")
@@ -119,7 +119,7 @@ class AttributeReader:
 
 
 #: Not of an instance, which would then refer to itself.
-_BY_KIND: Final[dict[str, Callable[[AttributeReader, Attribute, int], AttributeValue]]] = {
+_BY_KIND: Final[dict[str, Callable[[AttributeReader, AttributeSpec, int], AttributeValue]]] = {
     "i32": AttributeReader._i32,
     "i32s": AttributeReader._i32s,
     "bool": AttributeReader._bool,

@@ -7,7 +7,7 @@ from enum import IntEnum
 import numpy as np
 
 from tosa_convert.graph.dtypes import DType
-from tosa_convert.graph.opset import Attribute, AttributeValue, OperatorSpec
+from tosa_convert.graph.opset import AttributeSpec, AttributeValue, OperatorSpec
 from tosa_convert.mlir.bytecode.encode import Encoder, zigzag
 from tosa_convert.mlir.bytecode.format import DENSE_ARRAY, FLOAT, INTEGER, TYPE, spelled
 from tosa_convert.mlir.spelling import I32_ARRAYS, MLIR_MEMBERS, MNEMONICS, int_bits
@@ -23,7 +23,7 @@ class AttributeWriter:
         self.types = types
 
     def __call__(
-        self, spec: OperatorSpec, row: Attribute, value: AttributeValue, element: DType | None
+        self, spec: OperatorSpec, row: AttributeSpec, value: AttributeValue, element: DType | None
     ) -> bytes:
         """The attribute of `spec`'s `row`. `element`: dtype of the operator's first operand."""
         if row.kind == "i32":
