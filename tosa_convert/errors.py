@@ -91,6 +91,8 @@ _CHARACTERS: Final = 2000
 class Finding:
     """One thing that is wrong: where, what was found and expected, and what to do.
 
+    excerpt: the line of the source text with a caret below it, as `source_excerpt` makes it.
+
     Texts of more than 2000 characters lose their middle.
     """
 
@@ -98,11 +100,12 @@ class Finding:
     where: str
     message: str
     hint: str = ""
+    excerpt: str = ""
 
     def __post_init__(self) -> None:
         if self.code not in CODES:
             raise ValueError(f"error code {self.code!r} has no row in CODES")
-        for name in ("where", "message", "hint"):
+        for name in ("where", "message", "hint", "excerpt"):
             text = getattr(self, name)
             if len(text) > _CHARACTERS:
                 half = _CHARACTERS // 2
@@ -110,8 +113,9 @@ class Finding:
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
+        excerpt = "".join(f"\n    {line}" for line in self.excerpt.splitlines())
         hint = f"\n    {self.hint}" if self.hint else ""
-        return f"{place}error: {self.message} [{self.code}]{hint}"
+        return f"{place}error: {self.message} [{self.code}]{excerpt}{hint}"
 
 
 class TosaConvertError(Exception):
@@ -158,6 +162,8 @@ def half_character(error: UnicodeEncodeError) -> TosaConvertError:
     )
 
 
-def fail(code: str, where: str, message: str, hint: str = "") -> TosaConvertError:
+def fail(
+    code: str, where: str, message: str, hint: str = "", excerpt: str = ""
+) -> TosaConvertError:
     """The error with this one finding, to be raised by the caller."""
-    return TosaConvertError(Finding(code, where, message, hint))
+    return TosaConvertError(Finding(code, where, message, hint, excerpt))

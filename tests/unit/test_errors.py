@@ -37,6 +37,10 @@ def test_an_error_without_a_finding_cannot_be_made() -> None:
             Finding("too-large", "f:1:2", "it is", "make it smaller"),
             "f:1:2: error: it is [too-large]\n    make it smaller",
         ),
+        (
+            Finding("too-large", "f:1:2", "it is", "make it smaller", "abc\n ^"),
+            "f:1:2: error: it is [too-large]\n    abc\n     ^\n    make it smaller",
+        ),
     ],
 )
 def test_a_finding_prints_where_what_and_what_to_do(finding: Finding, text: str) -> None:
@@ -59,7 +63,7 @@ def test_the_exit_code_says_who_can_mend_it(code: str, exit_code: int) -> None:
 
 
 def test_an_error_survives_the_way_to_another_process() -> None:
-    error = fail("too-large", "f:1:2", "it is", "make it smaller")
+    error = fail("too-large", "f:1:2", "it is", "make it smaller", "abc\n ^")
     copy = pickle.loads(pickle.dumps(error))
     assert isinstance(copy, TosaConvertError)
     assert copy.findings == error.findings

@@ -20,7 +20,7 @@ def main(limits: str, options: str, target: str, *source: str) -> int:
         graph = api.load(source[0] if source else sys.stdin.buffer.read(), **json.loads(options))
         api.save(graph, target, to="tosa")
     except TosaConvertError as error:
-        rows = [(f.code, f.where, f.message, f.hint) for f in error.findings]
+        rows = [(f.code, f.where, f.message, f.hint, f.excerpt) for f in error.findings]
         sys.stdout.write(json.dumps(rows))
         return FAILED
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import IntEnum
 from itertools import accumulate, compress
 from typing import Any, Final
@@ -79,8 +80,7 @@ def read(buffer: Any, where: str = "") -> Graph:
         if not where:
             raise
         raise TosaConvertError(
-            Finding(f.code, f"{where}: {f.where}" if f.where else where, f.message, f.hint)
-            for f in error.findings
+            replace(f, where=f"{where}: {f.where}" if f.where else where) for f in error.findings
         ) from None
 
 

@@ -1,0 +1,93 @@
+"""The line of a text that an error is about, with a caret under the column."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Final
+
+#: Columns of a terminal that an excerpt takes at the most.
+WIDTH: Final = 100
+#: Columns that are shown to the left of the caret, at the most, when a line is shortened.
+_LEFT: Final = 60
+#: Bytes on each side of the caret that are read: more than can be shown, however they are encoded.
+_WINDOW: Final = 8 * WIDTH
+_TAB: Final = "    "
+_CUT: Final = "..."
+
+
+def excerpt_of(text_line: str | bytes, column: int) -> str:
+    """Return a line of text and, below it, a caret under one of its columns.
+
+    The excerpt is safe to print: tabs become spaces, and control characters become "?". A line that
+    is too wide for `WIDTH` columns is shortened around the caret. Wide characters count twice.
+
+    Args:
+        text_line: the line without its end. Bytes are decoded as UTF-8, and a byte that is not
+            UTF-8 is shown as "?".
+        column: the position in the line, from 1; in bytes if the line is bytes, else in characters.
+
+    Example:
+        >>> print(excerpt_of('"rank": -1', 9))
+        "rank": -1
+                ^
+    """
+    position = max(column - 1, 0)
+    left = _cells(text_line[max(0, position - _WINDOW) : position])
+    right = _cells(text_line[position : position + _WINDOW].rstrip())
+    # The caret takes a column, even at the end of the line.
+    if _width(left) + max(_width(right), 1) <= WIDTH:
+        return _drawn(left, right)
+    room = WIDTH - 2 * len(_CUT)
+    shown_left = _fitting(left[::-1], max(_LEFT, room - _width(right)))[::-1]
+    shown_right = _fitting(right, room - _width(shown_left))
+    if len(shown_left) < len(left):
+        shown_left = [(_CUT, len(_CUT)), *shown_left]
+    if len(shown_right) < len(right):
+        shown_right = [*shown_right, (_CUT, len(_CUT))]
+    return _drawn(shown_left, shown_right)
+
+
+def excerpt_at(text: memoryview, offset: int) -> str:
+    """Return the excerpt of the line that holds the byte at `offset` of a UTF-8 text.
+
+    Args:
+        text: the whole text. Only a few hundred bytes around the offset are read.
+        offset: the byte to mark, from 0 to the length of the text.
+    """
+    before = bytes(text[max(0, offset - _WINDOW) : offset]).rpartition(b"\n")[2]
+    after = bytes(text[offset : offset + _WINDOW]).partition(b"\n")[0]
+    return excerpt_of(before + after, len(before) + 1)
+
+
+def _cells(part: str | bytes) -> list[tuple[str, int]]:
+    """The text in printable pieces, each with the columns that it takes."""
+    text = part if isinstance(part, str) else part.decode("utf-8", "replace")
+    cells: list[tuple[str, int]] = []
+    for character in text:
+        if character == "\t":
+            cells.append((_TAB, len(_TAB)))
+        elif not character.isprintable() or character == "\N{REPLACEMENT CHARACTER}":
+            cells.append(("?", 1))
+        elif unicodedata.combining(character):
+            cells.append((character, 0))
+        else:
+            cells.append((character, 2 if unicodedata.east_asian_width(character) in "WF" else 1))
+    return cells
+
+
+def _width(cells: list[tuple[str, int]]) -> int:
+    return sum(width for _, width in cells)
+
+
+def _fitting(cells: list[tuple[str, int]], room: int) -> list[tuple[str, int]]:
+    """The first cells that fit into `room` columns."""
+    for index, (_, width) in enumerate(cells):
+        room -= width
+        if room < 0:
+            return cells[:index]
+    return cells
+
+
+def _drawn(left: list[tuple[str, int]], right: list[tuple[str, int]]) -> str:
+    line = "".join(text for text, _ in [*left, *right])
+    return f"{line}\n{' ' * _width(left)}^"
