@@ -240,10 +240,10 @@ def read_module(
             weights=apart or {},
         )
     if input_shapes:
-        from tosa_convert.graph.static_shapes import report_dynamic, settle_reshapes
+        from tosa_convert.graph.static_shapes import log_dynamic_tensors, make_reshapes_static
 
-        settle_reshapes(graph)
-        report_dynamic(graph)
+        make_reshapes_static(graph)
+        log_dynamic_tensors(graph)
     return graph
 
 
@@ -254,7 +254,7 @@ def stamp(graph: Graph, tosa_version: str = "") -> Graph:
     version cannot express.
     """
     from tosa_convert.graph.model import Graph as GraphClass
-    from tosa_convert.graph.versions import BY_NAME, beyond
+    from tosa_convert.graph.versions import BY_NAME, version_findings
 
     if tosa_version and tosa_version not in BY_NAME:
         raise fail(
@@ -263,7 +263,7 @@ def stamp(graph: Graph, tosa_version: str = "") -> Graph:
             f"found {tosa_version!r}, expected one of {', '.join(BY_NAME)}",
         )
     version = BY_NAME[tosa_version] if tosa_version else graph.version
-    findings = list(beyond(graph, version))
+    findings = list(version_findings(graph, version))
     if findings:
         raise TosaConvertError(findings)
     return GraphClass(version, graph.regions, graph.producer)

@@ -144,6 +144,43 @@ class TosaConvertError(Exception):
         return int(CODES[self.code][0])
 
 
+class Findings:
+    """Collects findings, so that one error can report all of them.
+
+    Example:
+        >>> findings = Findings()
+        >>> findings.add("missing-data", 'tensor "w"', "the constant has no data")
+        >>> findings.raise_if_any()
+        Traceback (most recent call last):
+        tosa_convert.errors.TosaConvertError: tensor "w": error: the constant has no data [missing-data]
+    """
+
+    def __init__(self, limit: int = MAX_FINDINGS) -> None:
+        self.limit = limit
+        self.rows: list[Finding] = []
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def add(self, code: str, where: str, message: str, hint: str = "") -> None:
+        """Add a finding. Raises TosaConvertError with all of them when there are `limit`."""
+        self.rows.append(Finding(code, where, message, hint))
+        if len(self.rows) >= self.limit:
+            raise TosaConvertError(self.rows)
+
+    def extend(self, findings: Iterable[Finding]) -> None:
+        """Add findings of another error. Raises TosaConvertError like `add`."""
+        for finding in findings:
+            self.rows.append(finding)
+            if len(self.rows) >= self.limit:
+                raise TosaConvertError(self.rows)
+
+    def raise_if_any(self) -> None:
+        """Raise TosaConvertError with all findings, or return if there are none."""
+        if self.rows:
+            raise TosaConvertError(self.rows)
+
+
 def refuse_unknown(option: str, value: object, choices: Collection[str]) -> None:
     """Raise TosaConvertError("option-conflict") for a value that is none of an option's choices."""
     if value not in choices:
@@ -151,7 +188,7 @@ def refuse_unknown(option: str, value: object, choices: Collection[str]) -> None
         raise fail("option-conflict", option, f"found {value!r}, expected one of {expected}")
 
 
-def half_character(error: UnicodeEncodeError) -> TosaConvertError:
+def lone_surrogate(error: UnicodeEncodeError) -> TosaConvertError:
     """The error for a name or location that is no Unicode text, to be raised by whoever writes it."""
     text = ascii(error.object[:_CHARACTERS])
     return fail(

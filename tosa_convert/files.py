@@ -37,7 +37,7 @@ def file_error(path: PathLike, error: OSError, doing: str) -> TosaConvertError:
     return fail("file-error", os.fspath(path), f"cannot be {doing}: {reason}")
 
 
-def refuse_odd_path(path: PathLike) -> None:
+def refuse_invalid_path(path: PathLike) -> None:
     """Raise TosaConvertError("file-error") for a path that no system could have a file at."""
     text = os.fspath(path)
     try:
@@ -55,7 +55,7 @@ def map_file(path: PathLike) -> memoryview:
     rename, as everything here does, is safe.
     Raises TosaConvertError("file-error").
     """
-    refuse_odd_path(path)
+    refuse_invalid_path(path)
     try:
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
@@ -198,7 +198,7 @@ def replace_file(
     into what is no regular file (a pipe, a device). Returns the number of bytes.
     Raises TosaConvertError("file-error").
     """
-    refuse_odd_path(path)
+    refuse_invalid_path(path)
     target = Path(os.path.realpath(path))
     try:
         mode: int | None = target.stat().st_mode

@@ -16,7 +16,7 @@ from tosa_convert.graph import (
     Graph,
     Operator,
     Region,
-    Shape,
+    ShapeValue,
     Tensor,
     dtype,
     operator,
@@ -57,7 +57,7 @@ class Builder:
 
     def shape(self, name: str, values: Sequence[int]) -> str:
         data = Constant(dtype("INT64"), len(values), np.asarray(values, "<i8").view(np.uint8))
-        self.block.shapes[name] = Shape(name, len(values), data)
+        self.block.shapes[name] = ShapeValue(name, len(values), data)
         self.block.operators.append(Operator(operator("CONST_SHAPE"), (), (name,)))
         return name
 

@@ -127,12 +127,12 @@ def test_a_region_becomes_a_graph_with_the_regions_it_runs(builder) -> None:
 
 
 def test_a_tensor_is_in_use_as_long_as_a_shape_made_of_it(builder) -> None:
-    from tosa_convert.graph import Shape
+    from tosa_convert.graph import ShapeValue
 
     b = builder()
     b.input("x", "INT32", (4,))
     b.op("ABS", ["x"], "a", "INT32", (4,))
-    b.block.shapes["s"] = Shape("s", 1)
+    b.block.shapes["s"] = ShapeValue("s", 1)
     b.block.operators.append(Operator(operator("DIM"), ("a",), ("s",), {"axis": 0}))
     b.op("ABS", ["x"], "b", "INT32", (4,))
     b.op("RESHAPE", ["b", "s"], "c", "INT32", (4,))

@@ -389,12 +389,12 @@ def test_a_variable_that_nothing_uses_is_no_hindrance(builder, tmp_path: Path) -
 
 @pytest.mark.usefixtures("refmodel")
 def test_exponents_of_shapes_run_without_a_level(builder) -> None:
-    from tosa_convert.graph import Shape
+    from tosa_convert.graph import ShapeValue
 
     b = builder()
     b.input("x", "INT32", (8,))
     b.shape("s", [1, 2])
-    b.block.shapes["t"] = Shape("t", 2)
+    b.block.shapes["t"] = ShapeValue("t", 2)
     b.block.operators.append(Operator(operator("EXP2_SHAPE"), ("s",), ("t",)))
     b.op("RESHAPE", ["x", "t"], "y", "INT32", (2, 4))
     x = np.arange(8, dtype=np.int32)

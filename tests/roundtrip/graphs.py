@@ -22,7 +22,7 @@ from tosa_convert.graph import (
     Operator,
     OperatorSpec,
     Region,
-    Shape,
+    ShapeValue,
     SoftwareVersion,
     Tensor,
     dtype,
@@ -153,10 +153,10 @@ class _Builder:
         if data:
             made.scale.data = self.draw(constants(made.scale.dtype, rows * blocks))
 
-    def shape(self, *, data: bool = False) -> Shape:
+    def shape(self, *, data: bool = False) -> ShapeValue:
         """A shape that the block lists and nothing defines yet."""
         rank = self.draw(st.integers(0, 6))
-        made = Shape(self.name(), rank)
+        made = ShapeValue(self.name(), rank)
         if data:
             sizes = self.draw(
                 st.lists(st.integers(-(2**63), 2**63 - 1), min_size=rank, max_size=rank)

@@ -22,7 +22,7 @@ from tosa_convert.graph import (
     Constant,
     Graph,
     Operator,
-    Shape,
+    ShapeValue,
     Tensor,
     compare,
     dtype,
@@ -197,7 +197,7 @@ def confuse_tensor_and_shape(draw: Draw, made: Graph) -> set[str]:
     name = one.outputs[0]
     if name in block.tensors:
         del block.tensors[name]
-        block.shapes[name] = Shape(name, 1, Constant(dtype("INT64"), 1, bytes(8)))
+        block.shapes[name] = ShapeValue(name, 1, Constant(dtype("INT64"), 1, bytes(8)))
     else:
         del block.shapes[name]
         block.tensors[name] = Tensor(name, dtype("INT8"), (1,), Constant(dtype("INT8"), 1, b"\0"))

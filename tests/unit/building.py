@@ -12,7 +12,7 @@ from tosa_convert.graph import (
     Graph,
     Operator,
     Region,
-    Shape,
+    ShapeValue,
     SoftwareVersion,
     Tensor,
     dtype,
@@ -35,10 +35,10 @@ def tensor(
     return made
 
 
-def shape(name: str, *sizes: int) -> Shape:
+def shape(name: str, *sizes: int) -> ShapeValue:
     """A constant shape."""
     data = Constant(dtype("INT64"), len(sizes), np.array(sizes, "<i8").tobytes())
-    return Shape(name, len(sizes), data)
+    return ShapeValue(name, len(sizes), data)
 
 
 def op(
@@ -51,7 +51,11 @@ def op(
 
 
 def block(
-    inputs: str, outputs: str, values: list[Tensor | Shape], operators: list[Operator], name: str
+    inputs: str,
+    outputs: str,
+    values: list[Tensor | ShapeValue],
+    operators: list[Operator],
+    name: str,
 ) -> Block:
     """A block; inputs and outputs are names separated by blanks."""
     return Block(
@@ -60,12 +64,12 @@ def block(
         outputs.split(),
         operators,
         {value.name: value for value in values if isinstance(value, Tensor)},
-        {value.name: value for value in values if isinstance(value, Shape)},
+        {value.name: value for value in values if isinstance(value, ShapeValue)},
     )
 
 
 def graph(
-    inputs: str, outputs: str, values: list[Tensor | Shape], operators: list[Operator]
+    inputs: str, outputs: str, values: list[Tensor | ShapeValue], operators: list[Operator]
 ) -> Graph:
     """A graph of one region."""
     main = block(inputs, outputs, values, operators, "main")
@@ -73,7 +77,11 @@ def graph(
 
 
 def region(
-    name: str, inputs: str, outputs: str, values: list[Tensor | Shape], operators: list[Operator]
+    name: str,
+    inputs: str,
+    outputs: str,
+    values: list[Tensor | ShapeValue],
+    operators: list[Operator],
 ) -> Region:
     """A further region of one block."""
     return Region(name, [block(inputs, outputs, values, operators, f"{name}_bb0")])

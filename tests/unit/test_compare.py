@@ -14,7 +14,7 @@ from tosa_convert.graph import (
     Constant,
     Difference,
     Graph,
-    Shape,
+    ShapeValue,
     Tensor,
     compare,
     dtype,
@@ -169,7 +169,7 @@ DIFFERENT: list[tuple[str, Callable[[Graph], Any], str, str]] = [
     ("rank", field("to", rank=3, data=None), f'{MAIN} operator #3 CONST_SHAPE "to" rank', "4 != 3"),
     ("sizes", field("to", data=shape("to", 1, 4, 4, 3).data),
      f'{MAIN} operator #3 CONST_SHAPE "to" data', "element 3 is 0x0000000000000002 !="),
-    ("kind", change_kind, f'{MAIN} operator #3 CONST_SHAPE "to" kind', "Shape != Tensor"),
+    ("kind", change_kind, f'{MAIN} operator #3 CONST_SHAPE "to" kind', "shape != tensor"),
     ("a bit", change_bit, f'{MAIN} operator #0 CONST "k" data', "element 2 is 0x07 != 0x06"),
     ("no data", field("k", data=None), f'{MAIN} operator #0 CONST "k" data', "!= None"),
     ("no scale", field("mx", scale=None), f'{MAIN} operator #1 CONST "mx" block scale', "!= None"),
@@ -253,7 +253,7 @@ def test_minus_zero_and_nan_payloads_are_differences() -> None:
 def test_a_value_that_is_listed_and_never_used_does_not_matter() -> None:
     other = example()
     other.main.tensors["spare"] = tensor("spare")
-    other.main.shapes["open"] = Shape("open", 1)
+    other.main.shapes["open"] = ShapeValue("open", 1)
     assert compare(example(), other) is None
 
 

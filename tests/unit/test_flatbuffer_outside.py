@@ -22,7 +22,7 @@ from tosa_convert.graph import (
     Graph,
     Operator,
     Region,
-    Shape,
+    ShapeValue,
     Tensor,
     compare,
     dtype,
@@ -65,7 +65,7 @@ def described(made: Graph) -> dict[str, Any]:
             fields |= {"scale_type": value.scale.dtype.code, "block_shape": int(value.scale.shape)}
         return fields
 
-    def of_shape(value: Shape) -> dict[str, Any]:
+    def of_shape(value: ShapeValue) -> dict[str, Any]:
         return {"name": value.name, "rank": value.rank, "data": constant(value.data)}
 
     def of_operator(value: Operator) -> dict[str, Any]:
@@ -254,7 +254,7 @@ def test_the_seed_of_hashing_does_not_reach_the_bytes(root: Any) -> None:
 
 def test_data_is_aligned_and_everything_else_as_its_width() -> None:
     patterns = [bytes([value]) * size for value, size in ((17, 1), (34, 7), (51, 16), (68, 33))]
-    values: list[Tensor | Shape] = [
+    values: list[Tensor | ShapeValue] = [
         tensor(f"k{index}", "INT8", (len(data),), data) for index, data in enumerate(patterns)
     ]
     operators = [op("CONST", "", f"k{index}") for index in range(len(patterns))]
@@ -355,7 +355,9 @@ def test_constants_without_elements_keep_being_constants() -> None:
 
 def test_equal_texts_shapes_and_attributes_are_stored_once() -> None:
     name = "a_rather_long_name_" * 3
-    values: list[Tensor | Shape] = [tensor(f"{i}", shape=(1234567, 7654321)) for i in range(50)]
+    values: list[Tensor | ShapeValue] = [
+        tensor(f"{i}", shape=(1234567, 7654321)) for i in range(50)
+    ]
     operators = [op("REDUCE_SUM", f"{i}", f"{i + 1}", f'loc("{name}")', axis=77) for i in range(49)]
     data = encode(graph("0", "49", values, operators))
     assert data.count(name.encode()) == 1

@@ -11,7 +11,7 @@ import pytest
 from unit.building import block, branching, counting, example, graph, op, region, shape, tensor
 
 from tosa_convert.errors import CODES, MAX_FINDINGS
-from tosa_convert.graph import Constant, Graph, Operator, Region, Shape, Tensor, dtype, verify
+from tosa_convert.graph import Constant, Graph, Operator, Region, ShapeValue, Tensor, dtype, verify
 from tosa_convert.graph.dtypes import (
     BlockShape,
     BlockSize,
@@ -51,7 +51,7 @@ def zoo() -> Graph:
             tensor("made", "FP32", None),
             tensor("dyn", "INT8", (-1, 0, INT32_MAX)),
             shape("to", 1, 4, 4, 2),
-            Shape("open", 2),
+            ShapeValue("open", 2),
         ],
         [
             op("CONST", "", "k"),
@@ -128,7 +128,7 @@ def rename_region(g: Graph) -> None:
 
 
 def shape_of_a_tensors_name(g: Graph) -> None:
-    g.main.shapes["i"] = Shape("i", 4)
+    g.main.shapes["i"] = ShapeValue("i", 4)
 
 
 def later(g: Graph) -> None:
@@ -302,7 +302,7 @@ def test_optional_operands_may_be_left_out_and_the_rest_keep_their_kinds(
     made = graph(
         "v s n",
         outputs,
-        [*values, Shape("n", 2)],
+        [*values, ShapeValue("n", 2)],
         [op("RESHAPE_BLOCK_SCALED", inputs, outputs, block_size=BlockSize.BLOCK_SIZE_1)],
     )
     assert (verify(made) == []) == sound

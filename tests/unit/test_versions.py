@@ -9,7 +9,14 @@ from tosa_convert.graph import Version, dtype, lowest_version
 from tosa_convert.graph.dtypes import DTYPES, BlockShape
 from tosa_convert.graph.model import BlockScale, SoftwareVersion
 from tosa_convert.graph.opset import OPERATORS
-from tosa_convert.graph.versions import BY_NAME, MXFP_FEATURE, V1_0, V1_1_DRAFT, beyond, features
+from tosa_convert.graph.versions import (
+    BY_NAME,
+    MXFP_FEATURE,
+    V1_0,
+    V1_1_DRAFT,
+    features,
+    version_findings,
+)
 
 #: What 1.1 brought, from the release notes of the dialect and kept apart from the rows.
 NEW_TYPES = {"FP6E2M3", "FP6E3M2", "FP4E2M1", "FP8UE8M0", "INT64", "MXINT8"}
@@ -45,12 +52,12 @@ def test_everything_too_new_is_named_with_its_place() -> None:
     made = example()
     made.main.operators[1].spec = op("ADD_SHAPE").spec
     made.main.tensors["x"].dtype = dtype("INT64")
-    findings = list(beyond(made, V1_0))
+    findings = list(version_findings(made, V1_0))
     assert [finding.code for finding in findings] == ["version-too-low"] * 2
     assert 'loc("f.mlir":2:8)' in findings[0].where or findings[0].where == "f.mlir:2:8"
     assert "ADD_SHAPE" in findings[0].message
     assert findings[1].where.endswith('tensor "x"')
-    assert list(beyond(made, V1_1_DRAFT)) == []
+    assert list(version_findings(made, V1_1_DRAFT)) == []
 
 
 def test_the_scales_of_a_tensor_count_once_and_set_a_feature() -> None:
@@ -59,7 +66,7 @@ def test_the_scales_of_a_tensor_count_once_and_set_a_feature() -> None:
     assert lowest_version(made) == V1_0
     made.main.tensors["x"].scale = BlockScale(dtype("FP8UE8M0"), BlockShape.BLOCK_SHAPE_32)
     assert features(made) == MXFP_FEATURE
-    assert len(list(beyond(made, V1_0))) == 1
+    assert len(list(version_findings(made, V1_0))) == 1
 
 
 def test_regions_count_as_well() -> None:

@@ -13,7 +13,7 @@ from tosa_convert.bindings.packages import bindings_of
 from tosa_convert.bindings.select_function import operation_of, select
 from tosa_convert.errors import TosaConvertError, refuse_unknown
 from tosa_convert.graph.model import Graph, Version
-from tosa_convert.graph.versions import BY_NAME, lowest_version, spelled
+from tosa_convert.graph.versions import BY_NAME, lowest_version, parse_version
 from tosa_convert.mlir.function_reader import FunctionReader, Names
 from tosa_convert.mlir.kept import VERSION_ATTRIBUTE
 from tosa_convert.mlir.narrowing import Narrowing
@@ -90,5 +90,7 @@ def _asked_version(operation: Any) -> Version | None:
         if found is not None:
             return BY_NAME.get(found[1])
     if VERSION_ATTRIBUTE in attributes:
-        return spelled(text(getattr(attributes[VERSION_ATTRIBUTE], "value_bytes", None)) or "")
+        return parse_version(
+            text(getattr(attributes[VERSION_ATTRIBUTE], "value_bytes", None)) or ""
+        )
     return None

@@ -14,11 +14,11 @@ import numpy as np
 
 from tosa_convert.bindings.diagnostics import diagnostics
 from tosa_convert.bindings.packages import Bindings
-from tosa_convert.errors import TosaConvertError, half_character, refuse_unknown
+from tosa_convert.errors import TosaConvertError, lone_surrogate, refuse_unknown
 from tosa_convert.graph.model import Graph, Tensor
 from tosa_convert.graph.opset import VARIABLE
 from tosa_convert.graph.verify import verify
-from tosa_convert.graph.versions import lowest_version, spell
+from tosa_convert.graph.versions import lowest_version, version_name
 from tosa_convert.mlir.bytecode.encode import Encoder
 from tosa_convert.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_REGIONS
 from tosa_convert.mlir.function_writer import Body, FunctionWriter
@@ -54,7 +54,7 @@ def write(
     try:
         return _module(graph, bindings, context, retain, constants)
     except UnicodeEncodeError as error:
-        raise half_character(error) from None
+        raise lone_surrogate(error) from None
     except bindings.ir.MLIRError as error:
         refusal = diagnostics(bindings, error, "module")
     if not all(found.where for found in refusal.findings):
@@ -89,7 +89,7 @@ def _module(
         "tosa.fbs_version": string(stamp),
     }
     if retain and version > lowest_version(graph):
-        attributes[VERSION_ATTRIBUTE] = string(spell(version))
+        attributes[VERSION_ATTRIBUTE] = string(version_name(version))
     head = (
         encoder.operation("builtin.module"),
         bytes((HAS_ATTRIBUTES | HAS_REGIONS,)),

@@ -23,7 +23,7 @@ from tosa_convert.graph.model import (
     Graph,
     Operator,
     Region,
-    Shape,
+    ShapeValue,
     SoftwareVersion,
     Tensor,
     Version,
@@ -39,7 +39,7 @@ from tosa_convert.graph.opset import (
     OperatorSpec,
 )
 from tosa_convert.graph.static_shapes import fill_empty_constants
-from tosa_convert.graph.versions import NOT_FOR_US_HINT, READABLE, not_for_us
+from tosa_convert.graph.versions import INCOMPATIBLE_HINT, READABLE, incompatibility
 from tosa_convert.wire.layout import ATTRIBUTES, ENUMS, ROOT, TABLES
 
 #: Offsets 0 and 1 cannot lie behind a flatbuffer: readers in the field take `data` then.
@@ -165,9 +165,9 @@ class _Reader:
             "SerializationCompatibility", table, "min_reader_version", "features"
         )
         reader = self.software_version(reader_at, "SerializationCompatibility.min_reader_version")
-        problem = not_for_us(reader, used[0])
+        problem = incompatibility(reader, used[0])
         if problem:
-            raise fail("unsupported-version", "compatibility", problem, NOT_FOR_US_HINT)
+            raise fail("unsupported-version", "compatibility", problem, INCOMPATIBLE_HINT)
 
     def version(self, table: Positions) -> Version:
         major, minor, patch, draft = (
@@ -517,12 +517,12 @@ class _Reader:
         padding = len(data) - needed
         return Constant(dtype, count, data[:needed], padding=padding if padding < 8 else 0)
 
-    def shapes(self, tables: Positions, members: _Members) -> list[Shape]:
+    def shapes(self, tables: Positions, members: _Members) -> list[ShapeValue]:
         results = []
         columns = self.table("TosaShape", tables, "name", "rank", "data")
         for index, (name, rank, data) in enumerate(zip(*columns, strict=True)):
             where = f"{members.path(index, 'shape')} {quoted(name)}"
-            shape = Shape(name, rank)
+            shape = ShapeValue(name, rank)
             if data is not None and len(data):
                 if len(data) < 8 * rank:
                     self.say(

@@ -18,11 +18,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.errors import fail, half_character
+from tosa_convert.errors import fail, lone_surrogate
 from tosa_convert.flatbuffer.interning import Positions, Space
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DType
-from tosa_convert.graph.model import Block, Graph, Operator, Shape, SoftwareVersion, Tensor, Version
+from tosa_convert.graph.model import (
+    Block,
+    Graph,
+    Operator,
+    ShapeValue,
+    SoftwareVersion,
+    Tensor,
+    Version,
+)
 from tosa_convert.graph.opset import OPERATORS
 from tosa_convert.graph.versions import MIN_READER, V1_0, features
 from tosa_convert.wire.layout import ENUMS, IDENTIFIER, TABLES
@@ -432,7 +440,7 @@ class _Writer:
             if tensor.scale is not None:
                 self.tails.append((start + offsets["scale_offset"], _stored(scales)))
 
-    def shapes(self, members: range, shapes: list[Shape]) -> None:
+    def shapes(self, members: range, shapes: list[ShapeValue]) -> None:
         """Shapes, those of rank 0 last: readers take that for an absent rank, so it is not stored."""
         places = [*zip(members, shapes, strict=True)]
         for has_rank in (True, False):
@@ -479,7 +487,7 @@ class _Writer:
         try:
             encoded = list(map(str.encode, chain(self.strings.ids, self.strings.more)))
         except UnicodeEncodeError as error:
-            raise half_character(error) from None
+            raise lone_surrogate(error) from None
         lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
         sizes = 4 + (lengths // 4 + 1) * 4
         first = len(self.out)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT4, INT64, DType, dtype
-from tosa_convert.graph.model import Block, Shape, Tensor
+from tosa_convert.graph.model import Block, ShapeValue, Tensor
 from tosa_convert.graph.packing import pack, unpack
 
 Array = npt.NDArray[Any]
@@ -80,8 +80,8 @@ def slots(block: Block, name: str, where: str = "") -> list[Slot]:
 
     Raises TosaConvertError("unsupported-shape") if the shape is not static.
     """
-    value: Tensor | Shape = block.tensors.get(name) or block.shapes[name]
-    if isinstance(value, Shape):
+    value: Tensor | ShapeValue = block.tensors.get(name) or block.shapes[name]
+    if isinstance(value, ShapeValue):
         return [Slot(name, name, INT64, (value.rank,))]
     if value.shape is None or min(value.shape, default=0) < 0:
         shape = "unranked" if value.shape is None else str(list(value.shape))

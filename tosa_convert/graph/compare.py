@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from tosa_convert.graph.constant import Constant
-from tosa_convert.graph.model import Block, Graph, Operator, Shape, Tensor, operator_path
+from tosa_convert.graph.model import Block, Graph, Operator, ShapeValue, Tensor, operator_path
 from tosa_convert.graph.opset import AttributeValue
 
 
@@ -162,9 +162,9 @@ class _Comparison:
             self.same(f"{path} (by correspondence)", values[a], b)
             return
         values[a] = b
-        one: Tensor | Shape | None = left.tensors.get(a) or left.shapes.get(a)
-        other: Tensor | Shape | None = right.tensors.get(b) or right.shapes.get(b)
-        self.same(f"{path} kind", type(one).__name__, type(other).__name__)
+        one: Tensor | ShapeValue | None = left.tensors.get(a) or left.shapes.get(a)
+        other: Tensor | ShapeValue | None = right.tensors.get(b) or right.shapes.get(b)
+        self.same(f"{path} kind", _value_kind(one), _value_kind(other))
         if isinstance(one, Tensor) and isinstance(other, Tensor):
             self.same(f"{path} dtype", one.dtype, other.dtype)
             self.same(f"{path} shape", one.shape, other.shape)
@@ -179,7 +179,7 @@ class _Comparison:
                 self.same(f"{path} block shape", one.scale.shape, other.scale.shape)
                 if seen:
                     self.data(f"{path} scales", one.scale.data, other.scale.data)
-        elif isinstance(one, Shape) and isinstance(other, Shape):
+        elif isinstance(one, ShapeValue) and isinstance(other, ShapeValue):
             self.same(f"{path} rank", one.rank, other.rank)
             if a in self.constants:
                 self.data(path, one.data, other.data)
@@ -191,6 +191,10 @@ class _Comparison:
                 self.same(f"{path} data", one, other)
         elif not one.same_bits(other):
             raise _Found(f"{path} data", *_first_unequal(one, other))
+
+
+def _value_kind(value: Tensor | ShapeValue | None) -> str:
+    return "undefined" if value is None else "tensor" if isinstance(value, Tensor) else "shape"
 
 
 def _said(value: object) -> str:

@@ -84,7 +84,7 @@ class Tensor:
 
 
 @dataclass(slots=True, eq=False)
-class Shape:
+class ShapeValue:
     """A value of !tosa.shape: `rank` sizes; `data` holds them as INT64 if they are constant."""
 
     name: str
@@ -119,7 +119,7 @@ class Block:
     outputs: list[str] = field(default_factory=list)
     operators: list[Operator] = field(default_factory=list)
     tensors: dict[str, Tensor] = field(default_factory=dict)
-    shapes: dict[str, Shape] = field(default_factory=dict)
+    shapes: dict[str, ShapeValue] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT64
-from tosa_convert.graph.model import Block, Graph, Operator, Shape, operator_path
+from tosa_convert.graph.model import Block, Graph, Operator, ShapeValue, operator_path
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, operator
 
 _RESHAPE = operator("RESHAPE")
@@ -29,7 +29,7 @@ def fill_empty_constants(block: Block) -> None:
                     shape.data = Constant(INT64, 0, b"")
 
 
-def settle_reshapes(graph: Graph) -> None:
+def make_reshapes_static(graph: Graph) -> None:
     """Replace -1 in the shape of a RESHAPE by the size its result has, where that is known.
 
     A -1 stands for "what is left", which MLIR accepts and runtimes refuse. Changes the graph.
@@ -57,7 +57,7 @@ def _settle(block: Block) -> None:
                 number += 1
                 fresh = f"{name}_settled_{number}"
             data = Constant(INT64, len(sizes), np.array(sizes, "<i8").view(np.uint8))
-            block.shapes[fresh] = Shape(fresh, len(sizes), data)
+            block.shapes[fresh] = ShapeValue(fresh, len(sizes), data)
             made[sizes] = fresh
             added.append((index, Operator(CONST_SHAPE, (), (fresh,), {}, op.location)))
         op.inputs = (op.inputs[0], made[sizes])
@@ -102,7 +102,7 @@ def dynamic_tensors(graph: Graph) -> Iterator[tuple[str, str]]:
                     yield name, f"{path} has static inputs, and MLIR infers no shape from them"
 
 
-def report_dynamic(graph: Graph) -> None:
+def log_dynamic_tensors(graph: Graph) -> None:
     """Log each tensor whose shape stays unknown, with the reason."""
     for name, reason in dynamic_tensors(graph):
         log.warning('tensor "%s" stays dynamic: %s', name, reason)

@@ -17,7 +17,7 @@ from tosa_convert.graph.model import (
     Block,
     Graph,
     Operator,
-    Shape,
+    ShapeValue,
     Tensor,
     block_path,
     operator_path,
@@ -296,7 +296,7 @@ class _Verifier:
 
     def constant(self, where: str, index: int, operator: Operator, block: Block) -> None:
         for name in operator.outputs:
-            value: Tensor | Shape | None = block.tensors.get(name) or block.shapes.get(name)
+            value: Tensor | ShapeValue | None = block.tensors.get(name) or block.shapes.get(name)
             if value is not None and value.data is None:
                 self.say(
                     "missing-data",
@@ -389,7 +389,7 @@ class _Verifier:
                 "requantise the weight to -7..7",
             )
 
-    def shape(self, where: str, key: str, shape: Shape) -> None:
+    def shape(self, where: str, key: str, shape: ShapeValue) -> None:
         if shape.name != key:
             self.say("malformed-tensor", where, f'its name is "{shape.name}"')
         if not 0 <= shape.rank <= INT32_MAX:

@@ -36,7 +36,7 @@ MXFP_FEATURE: Final = 1 << 1
 #: Every bit of those features that we know.
 _FEATURES: Final = 0b11
 
-NOT_FOR_US_HINT: Final = "update tosa-convert, or write the file with an older tool"
+INCOMPATIBLE_HINT: Final = "update tosa-convert, or write the file with an older tool"
 
 Types = tuple[str, ...]
 
@@ -85,13 +85,13 @@ _NEW_IN_1_1: Final[dict[str, tuple[int, frozenset[Types]]]] = {
 }
 
 
-def spell(version: Version) -> str:
+def version_name(version: Version) -> str:
     """The version as a user asks for it, or in full."""
     return next((name for name, known in BY_NAME.items() if known == version), str(version))
 
 
-def spelled(text: str) -> Version | None:
-    """The version that `spell` gave as this text, or None if it is none that we read."""
+def parse_version(text: str) -> Version | None:
+    """The version that `version_name` gives as this text, or None if it is none that we read."""
     if text in BY_NAME:
         return BY_NAME[text]
     found = _SPELLED.fullmatch(text)
@@ -103,10 +103,10 @@ def spelled(text: str) -> Version | None:
 
 def lowest_version(graph: Graph) -> Version:
     """The lowest version that expresses every operator and tensor of the graph."""
-    return V1_0 if next(beyond(graph, V1_0), None) is None else V1_1_DRAFT
+    return V1_0 if next(version_findings(graph, V1_0), None) is None else V1_1_DRAFT
 
 
-def beyond(graph: Graph, version: Version) -> Iterator[Finding]:
+def version_findings(graph: Graph, version: Version) -> Iterator[Finding]:
     """A finding for each operator and tensor that `version` cannot express."""
     limit = (version.major, version.minor)
     hint = "ask for TOSA 1.1, or leave the version out"
@@ -166,7 +166,7 @@ def _types(block: Block, operator: Operator) -> Types:
     return (*found, accumulator.name) if isinstance(accumulator, DType) else tuple(found)
 
 
-def not_for_us(reader: SoftwareVersion | None, used: int) -> str:
+def incompatibility(reader: SoftwareVersion | None, used: int) -> str:
     """Why a file that wants such a reader, with such features, must not be read; or ""."""
     if reader is not None:
         wanted = (reader.major, reader.minor, reader.micro)

@@ -22,7 +22,7 @@ from tosa_convert.graph.model import (
     Graph,
     Operator,
     Region,
-    Shape,
+    ShapeValue,
     SoftwareVersion,
     Tensor,
     Version,
@@ -37,7 +37,7 @@ from tosa_convert.graph.opset import (
     OperatorSpec,
 )
 from tosa_convert.graph.static_shapes import fill_empty_constants
-from tosa_convert.graph.versions import NOT_FOR_US_HINT, READABLE, V1_0, not_for_us
+from tosa_convert.graph.versions import INCOMPATIBLE_HINT, READABLE, V1_0, incompatibility
 from tosa_convert.jsontext.scan import Rows, Scanner, Stop
 from tosa_convert.jsontext.schema import DTYPE, OP, TABLES, Field, attribute_table
 
@@ -167,11 +167,11 @@ class _Reader(Scanner):
             self.say("the required field version is missing", at=start)
         version = found.get("version", V1_0)
         needs = found.get("compatibility", {})
-        problem = not_for_us(
+        problem = incompatibility(
             _software_version(needs.get("min_reader_version")), needs.get("features", 0)
         )
         if problem:
-            self.say(problem, NOT_FOR_US_HINT, code="unsupported-version", at=start)
+            self.say(problem, INCOMPATIBLE_HINT, code="unsupported-version", at=start)
         producer = _software_version(found.get("software_version"))
         return Graph(version, found.get("regions", []), producer)
 
@@ -476,11 +476,11 @@ class _Reader(Scanner):
         padding = len(data) - needed
         return Constant(dtype, count, data[:needed], padding=padding if padding < 8 else 0)
 
-    def shape(self) -> Shape:
+    def shape(self) -> ShapeValue:
         start, before = self.position, len(self.found)
         self.charge(_MEMORY["TosaShape"])
         found = self.table_named("TosaShape")
-        shape = Shape(found.get("name", ""), found.get("rank", 0))
+        shape = ShapeValue(found.get("name", ""), found.get("rank", 0))
         data = found.get("data")
         if len(self.found) != before or data is None or not len(data):
             return shape

@@ -14,7 +14,15 @@ from typing import Final
 from tosa_convert.errors import fail
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DType
-from tosa_convert.graph.model import Block, Graph, Operator, Shape, SoftwareVersion, Tensor, Version
+from tosa_convert.graph.model import (
+    Block,
+    Graph,
+    Operator,
+    ShapeValue,
+    SoftwareVersion,
+    Tensor,
+    Version,
+)
 from tosa_convert.graph.opset import OPERATORS, AttributeSpec, AttributeValue
 from tosa_convert.graph.versions import MIN_READER, V1_0, features
 from tosa_convert.jsontext.numbers import STEP, Members
@@ -223,7 +231,7 @@ class _Writer:
         if scale is not None:
             yield f',\n{indent}"block_shape": "{scale.shape.name}"'
 
-    def shape(self, shape: Shape) -> Iterator[str | bytes]:
+    def shape(self, shape: ShapeValue) -> Iterator[str | bytes]:
         indent = " " * 14
         rank = f',\n{indent}"rank": {shape.rank}' if shape.rank else ""
         yield f'{indent}"name": {self.quoted(shape.name)}{rank},\n{indent}"data": '

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tosa_convert.graph.model import Region, Shape, Tensor
+from tosa_convert.graph.model import Region, ShapeValue, Tensor
 from tosa_convert.mlir.bytecode import operations
 from tosa_convert.mlir.bytecode.operations import Operation
 
@@ -46,7 +46,7 @@ class Scope:
     tensors: dict[str, Tensor]
     taken: set[str]
     in_function: bool
-    shapes: dict[str, Shape] = field(default_factory=dict)
+    shapes: dict[str, ShapeValue] = field(default_factory=dict)
     values: dict[int, str] = field(default_factory=dict)
     returned: dict[int, str] = field(default_factory=dict)
     claimed: set[str] = field(default_factory=set)

@@ -15,7 +15,7 @@ from tosa_convert.graph.model import (
     Graph,
     Operator,
     Region,
-    Shape,
+    ShapeValue,
     Tensor,
 )
 from tosa_convert.graph.opset import (
@@ -342,7 +342,7 @@ class FunctionReader:
         if kind.problem:
             self.say(operation, kind.code, f"{what}: {kind.problem}", kind.hint)
         elif kind.dtype is None:
-            self.scope.shapes[name] = Shape(name, kind.rank)
+            self.scope.shapes[name] = ShapeValue(name, kind.rank)
         else:
             if kind.narrowed:
                 self.narrowing.touch(kind.narrowed, name)

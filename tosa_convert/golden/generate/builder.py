@@ -12,7 +12,7 @@ import numpy as np
 
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT64, DType, dtype
-from tosa_convert.graph.model import Block, Operator, Region, Shape, Tensor
+from tosa_convert.graph.model import Block, Operator, Region, ShapeValue, Tensor
 from tosa_convert.graph.opset import AttributeValue, operator
 
 #: Elements that no tensor has more of.
@@ -137,7 +137,7 @@ class Maker:
             return self.random.choice(same)
         name = self.name("shape")
         data = Constant(INT64, len(sizes), np.asarray(sizes, "<i8").tobytes())
-        self.block.shapes[name] = Shape(name, len(sizes), data)
+        self.block.shapes[name] = ShapeValue(name, len(sizes), data)
         self.block.operators.append(Operator(operator("CONST_SHAPE"), (), (name,)))
         self.shapes.append((name, tuple(sizes)))
         return name
@@ -185,7 +185,7 @@ class Maker:
     ) -> bool:
         """Append an operator that makes a shape; True."""
         name = self.name("s")
-        self.block.shapes[name] = Shape(name, len(sizes))
+        self.block.shapes[name] = ShapeValue(name, len(sizes))
         self.append(kind, operands, (name,), attributes)
         self.shapes.append((name, tuple(sizes)))
         return True

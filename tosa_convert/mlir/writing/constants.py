@@ -12,7 +12,7 @@ import numpy as np
 
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import dtype
-from tosa_convert.graph.model import Shape, Tensor
+from tosa_convert.graph.model import ShapeValue, Tensor
 from tosa_convert.mlir.bytecode.encode import Encoder
 from tosa_convert.mlir.bytecode.format import DENSE_STRINGS
 from tosa_convert.mlir.writing.types import TypeWriter
@@ -41,7 +41,7 @@ class ConstantWriter:
         self.constants = constants
         self.known_sizes: dict[bytes, bytes] = {}
 
-    def shape(self, shape: Shape) -> bytes:
+    def shape(self, shape: ShapeValue) -> bytes:
         """The sizes of a constant shape."""
         data = shape.data
         return self.sizes(b"" if data is None else bytes(data.packed()))
