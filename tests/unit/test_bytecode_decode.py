@@ -20,25 +20,25 @@ from tosa_convert.mlir.bytecode.decode import (
     TypeReference,
     width_of,
 )
-from tosa_convert.mlir.bytecode.format import number_at, signed, spelled
 from tosa_convert.mlir.bytecode.operations import Operation
+from tosa_convert.mlir.bytecode.varint import decode_varint, encode_varint, from_zigzag
 
 
 @given(st.integers(0, 2**64 - 1))
 def test_a_number_is_read_as_it_was_spelled(number: int) -> None:
-    raw = spelled(number)
-    assert number_at(raw, 0) == (number, len(raw))
-    assert number_at(b"\xff" + raw + b"\xff", 1) == (number, len(raw) + 1)
+    raw = encode_varint(number)
+    assert decode_varint(raw, 0) == (number, len(raw))
+    assert decode_varint(b"\xff" + raw + b"\xff", 1) == (number, len(raw) + 1)
 
 
 def test_a_number_takes_as_few_bytes_as_it_can() -> None:
-    assert [len(spelled(1 << 7 * width)) for width in range(9)] == [1, 2, 3, 4, 5, 6, 7, 8, 9]
-    assert spelled(0) == b"\x01"
+    assert [len(encode_varint(1 << 7 * width)) for width in range(9)] == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+    assert encode_varint(0) == b"\x01"
 
 
 @given(st.integers(-(2**62), 2**62))
 def test_signed_numbers_are_zigzag(number: int) -> None:
-    assert signed(number << 1 if number >= 0 else (-number << 1) - 1) == number
+    assert from_zigzag(number << 1 if number >= 0 else (-number << 1) - 1) == number
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ from tosa_convert.bindings.untrusted import bytecode as envelope
 from tosa_convert.graph.dtypes import DTYPES, dtype
 from tosa_convert.graph.model import Tensor
 from tosa_convert.graph.opset import AttributeSpec, operator
-from tosa_convert.mlir.bytecode.encode import Encoder, Varints, zigzag
-from tosa_convert.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_REGIONS, INTEGER, spelled
+from tosa_convert.mlir.bytecode.encode import Encoder
+from tosa_convert.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_REGIONS, INTEGER
+from tosa_convert.mlir.bytecode.varint import Varints, encode_varint, to_zigzag
 from tosa_convert.mlir.naming import Namer, results
 from tosa_convert.mlir.writing.attributes import AttributeWriter
 from tosa_convert.mlir.writing.locations import LocationWriter
@@ -69,23 +70,23 @@ EDGES = sorted(
 
 
 def test_every_number_is_read_again() -> None:
-    assert [number_of(spelled(number)) for number in EDGES] == EDGES
+    assert [number_of(encode_varint(number)) for number in EDGES] == EDGES
 
 
 def test_numbers_that_are_made_at_once_are_those_made_singly() -> None:
     for limit in (0, 1, 127, 128, 129, 20_000):
         numbers = Varints(limit)
         asked = [*range(0, limit + 300, 7), 2**32, 2**64 - 1, limit * 3]
-        assert [numbers[number] for number in asked] == [spelled(number) for number in asked]
-        assert all(found == spelled(number) for number, found in numbers.items())
+        assert [numbers[number] for number in asked] == [encode_varint(number) for number in asked]
+        assert all(found == encode_varint(number) for number, found in numbers.items())
         # However large the numbers are that are asked for, no more than these are made at once.
         assert len(numbers) <= limit + len(asked)
 
 
 def test_small_numbers_of_both_signs_stay_small() -> None:
-    assert [zigzag(number) for number in (0, -1, 1, -2, 2)] == [0, 1, 2, 3, 4]
-    assert zigzag(-(2**63)) == zigzag(2**63) == 2**64 - 1
-    assert zigzag(2**64 - 5) == zigzag(-5)
+    assert [to_zigzag(number) for number in (0, -1, 1, -2, 2)] == [0, 1, 2, 3, 4]
+    assert to_zigzag(-(2**63)) == to_zigzag(2**63) == 2**64 - 1
+    assert to_zigzag(2**64 - 5) == to_zigzag(-5)
 
 
 def test_generated_names_are_those_of_the_namer() -> None:
@@ -209,7 +210,7 @@ def test_a_check_that_is_shown_something_wrong_fails(bindings: Bindings, context
     def wrong(encoder: Encoder) -> bytes:
         # As if the number had been cut where it is read with its sign.
         kind = TypeWriter(encoder).builtin("i32")
-        return encoder.attributes(spelled(INTEGER) + kind + spelled(1))
+        return encoder.attributes(encode_varint(INTEGER) + kind + encode_varint(1))
 
     assert read_back(bindings, context, wrong) != parsed(bindings, context, "1 : i32")
 

@@ -13,7 +13,7 @@ from itertools import count
 from typing import Final, NamedTuple
 
 from tosa_convert.mlir.bytecode import format as code
-from tosa_convert.mlir.bytecode.format import number_at, spelled
+from tosa_convert.mlir.bytecode.varint import decode_varint, encode_varint
 
 #: Weights of at most this many bytes together are left to MLIR.
 LITTLE: Final = 1 << 22
@@ -83,9 +83,9 @@ class _Apart:
         offsets, attributes = self.attributes(builtin)
         if self.resources < len(self.names):
             # What stood for dense attributes, as resources that are declared and have no data.
-            entries += spelled(builtin) + spelled(len(self.names) - self.resources)
+            entries += encode_varint(builtin) + encode_varint(len(self.names) - self.resources)
             for number in range(self.resources, len(self.names)):
-                entries += spelled(strings + number) + spelled(0) + bytes([_BYTES])
+                entries += encode_varint(strings + number) + encode_varint(0) + bytes([_BYTES])
         if not self.constants:
             raise _Unusual
         contents: dict[int, bytes | bytearray] = {
@@ -102,12 +102,12 @@ class _Apart:
             raw = contents.get(kind)
             if raw is None:
                 raw = bytes(self.data[slice(*self.sections[kind])])
-            pieces += [bytes([kind]), spelled(len(raw)), raw]
+            pieces += [bytes([kind]), encode_varint(len(raw)), raw]
         return b"".join(pieces)
 
     def number(self, at: int) -> tuple[int, int]:
         try:
-            return number_at(self.data, at)
+            return decode_varint(self.data, at)
         except IndexError:
             raise _Unusual from None
 
@@ -146,31 +146,31 @@ class _Apart:
     def strings(self, count: int, at: int) -> bytes:
         """The strings and the new names behind them; lengths stand in reverse."""
         end = self.sections[code.STRINGS][1]
-        lengths = b"".join(spelled(len(name) + 1) for name in reversed(self.names))
+        lengths = b"".join(encode_varint(len(name) + 1) for name in reversed(self.names))
         texts = b"".join(name + b"\0" for name in self.names)
-        return spelled(count + len(self.names)) + lengths + bytes(self.data[at:end]) + texts
+        return encode_varint(count + len(self.names)) + lengths + bytes(self.data[at:end]) + texts
 
     def entries(self, strings: int) -> bytearray:
         """The offsets of resources, all of which are declared and have no data."""
         if code.RESOURCE_OFFSETS not in self.sections:
-            return bytearray(spelled(0))
+            return bytearray(encode_varint(0))
         at, end = self.sections[code.RESOURCE_OFFSETS]
         place, stop = self.sections.get(code.RESOURCES, (0, 0))
         external, at = self.number(at)
         if external:
             raise _Unusual
-        out = bytearray(spelled(0))
+        out = bytearray(encode_varint(0))
         while at < end:
             dialect, at = self.number(at)
             count, at = self.number(at)
-            out += spelled(dialect) + spelled(count)
+            out += encode_varint(dialect) + encode_varint(count)
             for _ in range(count):
                 _, at = self.number(at)
                 size, at = self.number(at)
                 if at >= end or self.data[at] != _BYTES or place + size > stop:
                     raise _Unusual
                 at += 1
-                out += spelled(strings + len(self.names)) + spelled(0) + bytes([_BYTES])
+                out += encode_varint(strings + len(self.names)) + encode_varint(0) + bytes([_BYTES])
                 name = self.name()
                 if size:
                     length = self.number(self.number(place)[1])[0]
@@ -207,7 +207,7 @@ class _Apart:
                     if raw:
                         offsets += [
                             bytes(self.data[offsets_from:before]),
-                            spelled(len(raw) << 1 | 1),
+                            encode_varint(len(raw) << 1 | 1),
                         ]
                         kept += [bytes(self.data[kept_from:place]), raw]
                         offsets_from, kept_from = at, place + size
@@ -227,4 +227,6 @@ class _Apart:
             raise _Unusual
         handle = len(self.names)
         self.constants[self.name()] = Constant(self.data[at : at + length], True)
-        return spelled(code.DENSE_RESOURCE) + spelled(type_index) + spelled(handle)
+        return (
+            encode_varint(code.DENSE_RESOURCE) + encode_varint(type_index) + encode_varint(handle)
+        )

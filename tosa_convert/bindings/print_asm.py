@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tosa_convert.mlir.bytecode import format as code
-from tosa_convert.mlir.bytecode.format import spelled
+from tosa_convert.mlir.bytecode.varint import encode_varint
 
 if TYPE_CHECKING:
     from tosa_convert.mlir.bytecode.decode import Bytecode
@@ -52,44 +52,49 @@ def _module(bytecode: Bytecode, attribute: int, type_index: int) -> bytes:
     # Behind the attributes: the key, the type as an attribute, the dictionary.
     entries = [_entry(bytecode, index) for index in range(len(bytecode.is_encoded))]
     builtin = bytecode.dialects.index("builtin")
-    added = [spelled(code.STRING) + spelled(len(strings) - 2)]
+    added = [encode_varint(code.STRING) + encode_varint(len(strings) - 2)]
     wanted = attribute
     if attribute < 0:
-        added.append(spelled(code.TYPE) + spelled(type_index))
+        added.append(encode_varint(code.TYPE) + encode_varint(type_index))
         wanted = count + 1
-    added.append(spelled(code.DICTIONARY) + spelled(1) + spelled(count) + spelled(wanted))
+    added.append(
+        encode_varint(code.DICTIONARY)
+        + encode_varint(1)
+        + encode_varint(count)
+        + encode_varint(wanted)
+    )
     kinds = [(builtin, True, raw) for raw in added]
     table = [*entries[:count], *kinds, *entries[count:]]
-    offsets = spelled(count + len(added)) + spelled(len(entries) - count)
+    offsets = encode_varint(count + len(added)) + encode_varint(len(entries) - count)
     offsets += b"".join(
-        spelled(dialect) + spelled(1) + spelled(len(raw) << 1 | encoded)
+        encode_varint(dialect) + encode_varint(1) + encode_varint(len(raw) << 1 | encoded)
         for dialect, encoded, raw in table
     )
     dialects = bytecode.sections[code.DIALECTS].bytes
-    dialects += spelled(builtin) + spelled(1) + spelled(len(strings) - 1)
+    dialects += encode_varint(builtin) + encode_varint(1) + encode_varint(len(strings) - 1)
     operation = (
-        spelled(len(bytecode.names))
+        encode_varint(len(bytecode.names))
         + bytes([code.HAS_ATTRIBUTES | code.HAS_REGIONS])
-        + spelled(bytecode.root.location)
-        + spelled(count + len(added) - 1)
+        + encode_varint(bytecode.root.location)
+        + encode_varint(count + len(added) - 1)
         # One region, isolated, of one block without values, arguments and operations.
-        + spelled(1 << 1 | 1)
-        + spelled(1)
-        + spelled(0)
-        + spelled(0)
+        + encode_varint(1 << 1 | 1)
+        + encode_varint(1)
+        + encode_varint(0)
+        + encode_varint(0)
     )
     sections = {
         code.DIALECTS: dialects,
         code.ATTRIBUTES_AND_TYPES: b"".join(raw for _, _, raw in table),
         code.OFFSETS: offsets,
-        code.IR: spelled(1 << 1) + operation,
-        code.STRINGS: spelled(len(strings))
-        + b"".join(spelled(len(string) + 1) for string in reversed(strings))
+        code.IR: encode_varint(1 << 1) + operation,
+        code.STRINGS: encode_varint(len(strings))
+        + b"".join(encode_varint(len(string) + 1) for string in reversed(strings))
         + b"".join(string + b"\0" for string in strings),
     }
-    whole = code.MAGIC + spelled(code.VERSION) + b"tosa-convert\0"
+    whole = code.MAGIC + encode_varint(code.VERSION) + b"tosa-convert\0"
     for kind, raw in sections.items():
-        whole += bytes([kind]) + spelled(len(raw)) + raw
+        whole += bytes([kind]) + encode_varint(len(raw)) + raw
     return whole
 
 
@@ -98,5 +103,5 @@ def _entry(bytecode: Bytecode, index: int) -> tuple[int, bool, bytes]:
     dialect, encoded = bytecode.dialect_of[index], bytecode.is_encoded[index]
     raw = bytecode.bytes[start:end]
     if end - start > _LARGE or any(start < place <= end for place in bytecode.data):
-        return bytecode.dialects.index("builtin"), True, spelled(code.UNIT)
+        return bytecode.dialects.index("builtin"), True, encode_varint(code.UNIT)
     return dialect, encoded, raw

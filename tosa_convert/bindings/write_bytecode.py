@@ -21,9 +21,8 @@ from tosa_convert.mlir.bytecode.format import (
     MAGIC,
     RESOURCES,
     VERSION,
-    number_at,
-    spelled,
 )
+from tosa_convert.mlir.bytecode.varint import decode_varint, encode_varint
 
 #: Pieces of at most this many bytes are copied, whatever they hold.
 COPIED_BYTES: Final = 1 << 12
@@ -94,19 +93,19 @@ class _Collector:
 
     def announced(self, size: int) -> bool:
         tail = self.runs[-1]
-        wanted = spelled(size)
+        wanted = encode_varint(size)
         return tail.endswith(wanted) or tail.rstrip(bytes([FILLER])).endswith(wanted)
 
     def header(self, piece: bytes) -> None:
         at = 0
         if not self.started:
             self.started = True
-            _, at = number_at(piece, len(MAGIC))
+            _, at = decode_varint(piece, len(MAGIC))
             at = piece.index(b"\0", at) + 1
         while at < len(piece) and not self.left:
             self.kind = piece[at] & ~ALIGNED
             aligned = piece[at] & ALIGNED
-            self.left, at = number_at(piece, at + 1)
+            self.left, at = decode_varint(piece, at + 1)
             if aligned:
                 # Only bytes that fill up to the alignment follow.
                 at = len(piece)

@@ -28,13 +28,8 @@ from tosa_convert.graph.opset import (
     OperatorSpec,
 )
 from tosa_convert.mlir.bytecode.encode import Encoder
-from tosa_convert.mlir.bytecode.format import (
-    HAS_ATTRIBUTES,
-    HAS_OPERANDS,
-    HAS_REGIONS,
-    HAS_RESULTS,
-    spelled,
-)
+from tosa_convert.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_OPERANDS, HAS_REGIONS, HAS_RESULTS
+from tosa_convert.mlir.bytecode.varint import encode_varint
 from tosa_convert.mlir.kept import NAME_ATTRIBUTE, REGIONS_ATTRIBUTE
 from tosa_convert.mlir.naming import results
 from tosa_convert.mlir.writing.attributes import AttributeWriter
@@ -67,7 +62,7 @@ _OF_ELEMENTS: Final = frozenset(
 )
 
 #: How an operation tells that it has one operand.
-_ONE: Final = spelled(1)
+_ONE: Final = encode_varint(1)
 
 #: Attributes of an operator: name and index.
 _Pairs = tuple[tuple[str, bytes], ...]

@@ -15,8 +15,8 @@ from tosa_convert.bindings.detach_weights import NOTHING, Apart
 from tosa_convert.bindings.packages import Bindings
 from tosa_convert.bindings.write_bytecode import Section, capture
 from tosa_convert.mlir.bytecode import format as code
-from tosa_convert.mlir.bytecode.format import number_at, signed, spelled
 from tosa_convert.mlir.bytecode.operations import Operation, operations
+from tosa_convert.mlir.bytecode.varint import decode_varint, encode_varint, from_zigzag
 
 # -- attributes and types ---------------------------------------------------------------------------
 
@@ -148,34 +148,34 @@ class Bytecode:
 
     def _names(self, data: bytes) -> list[str]:
         """The names of operations, with their dialects."""
-        count, at = number_at(data, 0)
+        count, at = decode_varint(data, 0)
         for _ in range(count):
-            index, at = number_at(data, at)
+            index, at = decode_varint(data, at)
             if index & 1:
                 # A dialect's version: a section of its own.
-                size, at = number_at(data, at + 1)
+                size, at = decode_varint(data, at + 1)
                 at += size
             self.dialects.append(self.strings[index >> 1].decode("utf-8", "replace"))
         names = []
         while at < len(data):
-            dialect, at = number_at(data, at)
-            count, at = number_at(data, at)
+            dialect, at = decode_varint(data, at)
+            count, at = decode_varint(data, at)
             for _ in range(count):
-                index, at = number_at(data, at)
+                index, at = decode_varint(data, at)
                 stem = self.strings[index].decode("utf-8", "replace")
                 names.append(f"{self.dialects[dialect]}.{stem}")
         return names
 
     def _offsets(self, data: bytes) -> None:
-        attributes, at = number_at(data, 0)
-        types, at = number_at(data, at)
+        attributes, at = decode_varint(data, 0)
+        types, at = decode_varint(data, at)
         self.attribute_count = attributes
         sizes: list[np.ndarray[Any, Any]] = []
         dialects: list[np.ndarray[Any, Any]] = []
         left = attributes + types
         while left:
-            dialect, at = number_at(data, at)
-            count, at = number_at(data, at)
+            dialect, at = decode_varint(data, at)
+            count, at = decode_varint(data, at)
             found = np.frombuffer(data, np.uint8, count, at)
             if (found & 1).all():
                 sizes.append((found >> 1).astype(np.int64))
@@ -183,7 +183,7 @@ class Bytecode:
             else:
                 wide = []
                 for _ in range(count):
-                    number, at = number_at(data, at)
+                    number, at = decode_varint(data, at)
                     wide.append(number)
                 sizes.append(np.array(wide, np.int64))
             dialects.append(np.full(count, dialect, np.int32))
@@ -226,14 +226,14 @@ class Bytecode:
         data, at = self.bytes, self.starts[index]
         if not data.startswith(self._values, at) or not self.is_encoded[index]:
             return None
-        value, _ = number_at(data, at + len(self._values))
+        value, _ = decode_varint(data, at + len(self._values))
         at = self.starts[value]
         if data[at] != code.DENSE_ELEMENTS << 1 | 1 or not self.is_encoded[value]:
             return None
         if self.dialects[self.dialect_of[value]] != "builtin":
             return None
-        kind, at = number_at(data, at + 1)
-        size, at = number_at(data, at)
+        kind, at = decode_varint(data, at + 1)
+        size, at = decode_varint(data, at)
         return kind, self._blob(size, at)
 
     def _attribute(self, index: int) -> Attribute:
@@ -242,19 +242,19 @@ class Bytecode:
             return data[at : self.starts[index + 1] - 1].decode("utf-8", "replace")
         if self.dialects[self.dialect_of[index]] != "builtin":
             return _UNREAD
-        kind, at = number_at(data, at)
-        first, at = number_at(data, at) if at < self.starts[index + 1] else (0, at)
+        kind, at = decode_varint(data, at)
+        first, at = decode_varint(data, at) if at < self.starts[index + 1] else (0, at)
         if kind == code.STRING:
             return self.strings[first]
         if kind == code.DICTIONARY:
             pairs = {}
             for _ in range(first):
-                name, at = number_at(data, at)
-                value, at = number_at(data, at)
+                name, at = decode_varint(data, at)
+                value, at = decode_varint(data, at)
                 pairs[self._keys.get(name) or self._key(name)] = value
             return pairs
         if kind == code.DENSE_ELEMENTS:
-            size, at = number_at(data, at)
+            size, at = decode_varint(data, at)
             return Dense(self.type(first), self._blob(size, at))
         if kind == code.ARRAY:
             return self._numbers(first, at)
@@ -265,17 +265,17 @@ class Bytecode:
         if kind == code.UNIT:
             return None
         if kind == code.DENSE_ARRAY:
-            count, at = number_at(data, at)
-            size, at = number_at(data, at)
+            count, at = decode_varint(data, at)
+            size, at = decode_varint(data, at)
             return Numbers(self.type(first), count, bytes(self._blob(size, at)))
         if kind == code.DENSE_STRINGS:
-            is_splat, at = number_at(data, at)
+            is_splat, at = decode_varint(data, at)
             strings = self._numbers((self.starts[index + 1] - at), at, self.starts[index + 1])
             return DenseStrings(
                 self.type(first), bool(is_splat), [self.strings[number] for number in strings]
             )
         if kind == code.DENSE_RESOURCE:
-            handle, at = number_at(data, at)
+            handle, at = decode_varint(data, at)
             label, blob = self._resource(handle)
             taken = self.weights.get(label)
             if taken is None:
@@ -293,14 +293,14 @@ class Bytecode:
         assert isinstance(key, bytes)
         found = self._keys[index] = key.decode("utf-8", "replace")
         if key == b"values":
-            self._values = bytes((code.DICTIONARY << 1 | 1, 1 << 1 | 1)) + spelled(index)
+            self._values = bytes((code.DICTIONARY << 1 | 1, 1 << 1 | 1)) + encode_varint(index)
         return found
 
     def _numbers(self, count: int, at: int, end: int = -1) -> list[int]:
         """So many numbers, or as many as there are up to `end`."""
         found: list[int] = []
         while len(found) < count and at != end:
-            number, at = number_at(self.bytes, at)
+            number, at = decode_varint(self.bytes, at)
             found.append(number)
         return found
 
@@ -318,12 +318,12 @@ class Bytecode:
         if width <= 8:
             bits = self.bytes[at]
         elif width <= 64:
-            bits = signed(number_at(self.bytes, at)[0])
+            bits = from_zigzag(decode_varint(self.bytes, at)[0])
         else:
-            count, at = number_at(self.bytes, at)
+            count, at = decode_varint(self.bytes, at)
             bits = 0
             for place, word in enumerate(self._numbers(count, at)):
-                bits |= (signed(word) & (1 << 64) - 1) << 64 * place
+                bits |= (from_zigzag(word) & (1 << 64) - 1) << 64 * place
         return Number(kind, bits & (1 << width) - 1, is_float)
 
     def _resource(self, handle: int) -> tuple[str, memoryview | None]:
@@ -339,15 +339,15 @@ class Bytecode:
         section = self.sections.get(code.RESOURCES, Section())
         found: list[tuple[str, memoryview | None]] = []
         # Resources of tools other than dialects come first. Each group: whose, and its entries.
-        external, at = number_at(offsets, 0)
+        external, at = decode_varint(offsets, 0)
         place = 0
         group = 0
         while at < len(offsets):
-            _, at = number_at(offsets, at)
-            count, at = number_at(offsets, at)
+            _, at = decode_varint(offsets, at)
+            count, at = decode_varint(offsets, at)
             for _ in range(count):
-                name, at = number_at(offsets, at)
-                size, at = number_at(offsets, at)
+                name, at = decode_varint(offsets, at)
+                size, at = decode_varint(offsets, at)
                 is_data = not offsets[at]
                 at += 1
                 entry, left_out = _entry(section, place, size) if is_data else (None, 0)
@@ -373,23 +373,23 @@ class Bytecode:
         if not self.is_encoded[place]:
             return data[at : self.starts[place + 1] - 1].decode("utf-8", "replace")
         if self.dialects[self.dialect_of[place]] == "builtin":
-            kind, at = number_at(data, at)
+            kind, at = decode_varint(data, at)
             if kind == code.INTEGER_TYPE:
-                number, at = number_at(data, at)
+                number, at = decode_varint(data, at)
                 return f"{_SIGNS[number & 3]}{number >> 2}"
             if kind in code.PLAIN_TYPES:
                 return code.PLAIN_TYPES[kind]
             if kind in (code.RANKED_TENSOR_TYPE, code.RANKED_TENSOR_TYPE_WITH_ENCODING):
                 encoded = kind == code.RANKED_TENSOR_TYPE_WITH_ENCODING
                 if encoded:
-                    _, at = number_at(data, at)
-                rank, at = number_at(data, at)
+                    _, at = decode_varint(data, at)
+                rank, at = decode_varint(data, at)
                 sizes = self._numbers(rank + 1, at)
                 element = self.type(sizes.pop())
-                shape = tuple(max(signed(size), -1) for size in sizes)
+                shape = tuple(max(from_zigzag(size), -1) for size in sizes)
                 return TensorType(shape, str(element), encoded)
             if kind == code.UNRANKED_TENSOR_TYPE:
-                return TensorType(None, str(self.type(number_at(data, at)[0])))
+                return TensorType(None, str(self.type(decode_varint(data, at)[0])))
         from tosa_convert.bindings.print_asm import spell
 
         return spell(self, type_index=index)
@@ -418,8 +418,8 @@ def _entry(section: Section, place: int, size: int) -> tuple[memoryview | None, 
     """The data of a resource's entry, and how much of it was left out of the section's bytes."""
     if not size:
         return None, 0
-    at = number_at(section.bytes, place)[1]
-    length, at = number_at(section.bytes, at)
+    at = decode_varint(section.bytes, place)[1]
+    length, at = decode_varint(section.bytes, at)
     for start, view in section.data.items():
         if at <= start <= place + size - length and len(view) == length:
             return view, length
@@ -428,10 +428,10 @@ def _entry(section: Section, place: int, size: int) -> tuple[memoryview | None, 
 
 
 def _strings(data: bytes) -> list[bytes]:
-    count, at = number_at(data, 0)
+    count, at = decode_varint(data, 0)
     lengths = []
     for _ in range(count):
-        length, at = number_at(data, at)
+        length, at = decode_varint(data, at)
         lengths.append(length)
     found = []
     for length in reversed(lengths):

@@ -25,8 +25,8 @@ from tosa_convert.mlir.bytecode.format import (
     STRINGS,
     UNKNOWN_LOCATION,
     VERSION,
-    spelled,
 )
+from tosa_convert.mlir.bytecode.varint import Varints, encode_varint
 
 #: What the file says that wrote it.
 PRODUCER: Final = b"tosa-convert"
@@ -35,39 +35,6 @@ _INTERNED: Final = 4096
 
 #: Bytes of data: whatever can be joined.
 Data = bytes | memoryview
-
-
-def zigzag(number: int) -> int:
-    """The number that stands for one from -2^63 to 2^64 - 1, small if that is near zero."""
-    return (number << 1 ^ -(number >> 63 & 1)) & 0xFFFFFFFFFFFFFFFF
-
-
-class Varints(dict[int, bytes]):
-    """The encodings of numbers, each made once.
-
-    limit: below it they are made many at once, which takes a fraction of the time.
-    """
-
-    def __init__(self, limit: int = 0) -> None:
-        self.limit = limit
-        self.filled = 0
-
-    def __missing__(self, number: int) -> bytes:
-        if number < self.limit:
-            self.fill(min(self.limit, number + number // 4 + 64))
-            return self[number]
-        found = self[number] = spelled(number)
-        return found
-
-    def fill(self, count: int) -> None:
-        """Make those below `count`."""
-        start = self.filled
-        for width in range(1, 5):
-            stop, marker = min(count, 1 << 7 * width), 1 << (width - 1)
-            for number in range(start, stop):
-                self[number] = (number << width | marker).to_bytes(width, "little")
-            start = max(start, stop)
-        self.filled = start
 
 
 class Table:
@@ -211,7 +178,7 @@ class Encoder:
 
         Elements below 8 bits take a byte each, and those of i1 a bit, where all bits stand for all.
         """
-        head = self.numbers[DENSE_ELEMENTS] + kind + spelled(len(data))
+        head = self.numbers[DENSE_ELEMENTS] + kind + encode_varint(len(data))
         return self.attributes.data(head, data)
 
     def without_data(self, kind: bytes) -> bytes:
@@ -250,9 +217,9 @@ class Encoder:
         lengths = [numbers[len(raw) + 1] for raw in reversed(self.strings)]
         texts = b"\0".join(self.strings) + b"\0"
         sections.append((STRINGS, [numbers[len(lengths)], *lengths, texts]))
-        pieces: list[Data] = [MAGIC, spelled(VERSION), PRODUCER, b"\0"]
+        pieces: list[Data] = [MAGIC, encode_varint(VERSION), PRODUCER, b"\0"]
         for kind, parts in sections:
-            pieces += bytes((kind,)), spelled(sum(map(len, parts)))
+            pieces += bytes((kind,)), encode_varint(sum(map(len, parts)))
             pieces += parts
         return b"".join(pieces)
 

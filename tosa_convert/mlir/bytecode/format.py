@@ -1,7 +1,6 @@
-"""The numbers of MLIR's bytecode: https://mlir.llvm.org/docs/BytecodeFormat and the builtin dialect.
+"""The numbers of MLIR's bytecode: sections, and the builtin dialect's attributes and types.
 
-A number ("varint") of 7 bits is the byte n << 1 | 1; one of 7 * w bits is w bytes, little-endian, with
-w - 1 zeros below the lowest one; eight whole bytes follow a zero byte. "Signed" means zigzag.
+Source: https://mlir.llvm.org/docs/BytecodeFormat and the builtin dialect's bytecode.
 """
 
 from __future__ import annotations
@@ -96,29 +95,3 @@ PLAIN_TYPES: Final = {
     31: "f6E3M2FN",
     32: "f8E8M0FNU",
 }
-
-
-def number_at(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """The number at an offset, and the offset behind it."""
-    first = data[at]
-    if first & 1:
-        return first >> 1, at + 1
-    if not first:
-        return int.from_bytes(data[at + 1 : at + 9], "little"), at + 9
-    width = (first & -first).bit_length()
-    return int.from_bytes(data[at : at + width], "little") >> width, at + width
-
-
-def spelled(number: int) -> bytes:
-    """A number as bytes."""
-    if number < 1 << 7:
-        return bytes((number << 1 | 1,))
-    width = (number.bit_length() + 6) // 7
-    if width > 8:
-        return b"\0" + number.to_bytes(8, "little")
-    return (number << width | 1 << (width - 1)).to_bytes(width, "little")
-
-
-def signed(number: int) -> int:
-    """The number that a zigzag number stands for: 0, -1, 1, -2, ..."""
-    return number >> 1 ^ -(number & 1)

@@ -11,8 +11,8 @@ from tosa_convert.mlir.bytecode.format import (
     HAS_REGIONS,
     HAS_RESULTS,
     HAS_SUCCESSORS,
-    number_at,
 )
+from tosa_convert.mlir.bytecode.varint import decode_varint
 
 
 class Operation(NamedTuple):
@@ -63,8 +63,8 @@ def operations(data: bytes) -> Fields:
     top: list[Fields] = []
     append = top.append
     # The block is: operations that are left, and the number of the next value. The outer ones wait.
-    left, number = number_at(data, 0)[0] >> 1, 0
-    at = number_at(data, 0)[1]
+    left, number = decode_varint(data, 0)[0] >> 1, 0
+    at = decode_varint(data, 0)[1]
     #: Of the region: blocks left. Of the operation: regions left, where its values begin, the list of
     #: its regions, and the block it stands in.
     stack: list[tuple[Any, ...]] = []
@@ -75,27 +75,27 @@ def operations(data: bytes) -> Fields:
             if blocks:
                 # The next block of the region.
                 blocks -= 1
-                head, at = number_at(data, at)
+                head, at = decode_varint(data, at)
                 left = head >> 1
                 block = Block(first=number)
                 inside[-1].blocks.append(block)
                 append = block.operations.append
                 if head & 1:
-                    count, at = number_at(data, at)
+                    count, at = decode_varint(data, at)
                     for _ in range(count):
-                        kind, at = number_at(data, at)
-                        _, at = number_at(data, at)
+                        kind, at = decode_varint(data, at)
+                        _, at = decode_varint(data, at)
                         block.arguments.append(kind)
                     number += count
                 continue
             if regions:
                 # The next region of the operation.
                 regions -= 1
-                blocks, at = number_at(data, at)
+                blocks, at = decode_varint(data, at)
                 inside.append(Region(not base))
                 number = base
                 if blocks:
-                    count, at = number_at(data, at)
+                    count, at = decode_varint(data, at)
                     values = base + count
                 continue
             if not stack:
@@ -109,7 +109,7 @@ def operations(data: bytes) -> Fields:
             name = byte >> 1
             at += 1
         else:
-            name, at = number_at(data, at)
+            name, at = decode_varint(data, at)
         mask = data[at]
         byte = data[at + 1]
         if byte & 1:
@@ -122,7 +122,7 @@ def operations(data: bytes) -> Fields:
             location = (byte | data[at + 2] << 8 | data[at + 3] << 16) >> 3
             at += 4
         else:
-            location, at = number_at(data, at + 1)
+            location, at = decode_varint(data, at + 1)
         attributes = -1
         if mask & HAS_ATTRIBUTES:
             attributes = data[at]
@@ -133,7 +133,7 @@ def operations(data: bytes) -> Fields:
                 attributes = (attributes | data[at + 1] << 8) >> 2
                 at += 2
             else:
-                attributes, at = number_at(data, at)
+                attributes, at = decode_varint(data, at)
         first = number
         types = _NO_TYPES
         if mask & HAS_RESULTS:
@@ -144,9 +144,9 @@ def operations(data: bytes) -> Fields:
                 number += 1
             else:
                 types = []
-                count, at = number_at(data, at)
+                count, at = decode_varint(data, at)
                 for _ in range(count):
-                    kind, at = number_at(data, at)
+                    kind, at = decode_varint(data, at)
                     types.append(kind)
                 number += count
         operands: list[int] = []
@@ -156,7 +156,7 @@ def operations(data: bytes) -> Fields:
                 count >>= 1
                 at += 1
             else:
-                count, at = number_at(data, at)
+                count, at = decode_varint(data, at)
             for _ in range(count):
                 byte = data[at]
                 if byte & 1:
@@ -169,15 +169,15 @@ def operations(data: bytes) -> Fields:
                     operands.append((byte | data[at + 1] << 8 | data[at + 2] << 16) >> 3)
                     at += 3
                 else:
-                    operand, at = number_at(data, at)
+                    operand, at = decode_varint(data, at)
                     operands.append(operand)
         if mask & HAS_SUCCESSORS:
             # Successors: of control flow between blocks, which is refused for its blocks.
-            count, at = number_at(data, at)
+            count, at = decode_varint(data, at)
             for _ in range(count):
-                _, at = number_at(data, at)
+                _, at = decode_varint(data, at)
         if mask & HAS_REGIONS:
-            count, at = number_at(data, at)
+            count, at = decode_varint(data, at)
             found: list[Region] = []
             append((name, location, attributes, types, operands, first, found))
             stack.append((append, left, number, blocks, regions, base, inside, values))

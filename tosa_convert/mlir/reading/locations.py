@@ -15,7 +15,7 @@ from tosa_convert.bindings.print_asm import spell
 from tosa_convert.errors import fail
 from tosa_convert.mlir.bytecode import format as code
 from tosa_convert.mlir.bytecode.decode import Bytecode
-from tosa_convert.mlir.bytecode.format import number_at
+from tosa_convert.mlir.bytecode.varint import decode_varint
 from tosa_convert.mlir.quoting import STRING, quote, unescape, unquote
 
 _QUOTED: Final = re.compile(rf"({STRING})(:\d+:\d+)?")
@@ -56,7 +56,7 @@ class LocationReader:
                 file = byte >> 1
                 at += 2
             else:
-                file, at = number_at(data, at + 1)
+                file, at = decode_varint(data, at + 1)
             head = files.get(file) or self.file(file)
             byte = data[at]
             if byte & 1:
@@ -69,9 +69,9 @@ class LocationReader:
                 line = (byte | data[at + 1] << 8 | data[at + 2] << 16) >> 3
                 at += 3
             else:
-                line, at = number_at(data, at)
+                line, at = decode_varint(data, at)
             byte = data[at]
-            column = byte >> 1 if byte & 1 else number_at(data, at)[0]
+            column = byte >> 1 if byte & 1 else decode_varint(data, at)[0]
             append(f"{head}{line}:{column})")
         return texts
 
@@ -122,10 +122,10 @@ class LocationReader:
         data, at = bytecode.bytes, bytecode.starts[index]
         if not bytecode.is_encoded[index]:
             return [str(bytecode.attribute(index)).removeprefix("loc(").removesuffix(")")]
-        kind, at = number_at(data, at)
+        kind, at = decode_varint(data, at)
         numbers = []
         while at < bytecode.starts[index + 1]:
-            number, at = number_at(data, at)
+            number, at = decode_varint(data, at)
             numbers.append(number)
         if kind == code.FILE_LOCATION:
             file, line, column = numbers
@@ -135,7 +135,7 @@ class LocationReader:
         if kind == code.NAME_LOCATION:
             name, child = self.string(numbers[0]), numbers[1]
             start = bytecode.starts[child]
-            known = number_at(data, start)[0] != code.UNKNOWN_LOCATION
+            known = decode_varint(data, start)[0] != code.UNKNOWN_LOCATION
             return [name, "(", child, ")"] if known or not bytecode.is_encoded[child] else [name]
         if kind == code.CALLSITE_LOCATION:
             callee, caller = numbers

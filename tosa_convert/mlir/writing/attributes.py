@@ -8,8 +8,9 @@ import numpy as np
 
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.opset import AttributeSpec, AttributeValue, OperatorSpec
-from tosa_convert.mlir.bytecode.encode import Encoder, zigzag
-from tosa_convert.mlir.bytecode.format import DENSE_ARRAY, FLOAT, INTEGER, TYPE, spelled
+from tosa_convert.mlir.bytecode.encode import Encoder
+from tosa_convert.mlir.bytecode.format import DENSE_ARRAY, FLOAT, INTEGER, TYPE
+from tosa_convert.mlir.bytecode.varint import encode_varint, to_zigzag
 from tosa_convert.mlir.spelling import I32_ARRAYS, MLIR_MEMBERS, MNEMONICS, int_bits
 from tosa_convert.mlir.writing.types import TypeWriter
 
@@ -65,7 +66,7 @@ class AttributeWriter:
                     self.numbers[DENSE_ARRAY],
                     self.types.builtin(f"i{bits}"),
                     self.numbers[len(values)],
-                    spelled(len(raw)),
+                    encode_varint(len(raw)),
                     raw,
                 )
             )
@@ -79,5 +80,5 @@ class AttributeWriter:
     def _bits(self, code: int, kind: bytes, number: int, bits: int) -> bytes:
         """A number by its bits: those of a wide one as if it had 64, and a sign among them."""
         number &= (1 << bits) - 1
-        body = bytes((number,)) if bits <= 8 else spelled(zigzag(number))
+        body = bytes((number,)) if bits <= 8 else encode_varint(to_zigzag(number))
         return self.encoder.attributes(self.numbers[code] + kind + body)

@@ -7,7 +7,7 @@ from typing import Final
 
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import DYNAMIC, BlockScale, Tensor
-from tosa_convert.mlir.bytecode.encode import Encoder, zigzag
+from tosa_convert.mlir.bytecode.encode import Encoder
 from tosa_convert.mlir.bytecode.format import (
     BF16_TYPE,
     F16_TYPE,
@@ -17,8 +17,8 @@ from tosa_convert.mlir.bytecode.format import (
     INTEGER_TYPE,
     RANKED_TENSOR_TYPE,
     UNRANKED_TENSOR_TYPE,
-    spelled,
 )
+from tosa_convert.mlir.bytecode.varint import encode_varint, to_zigzag
 
 #: Builtin types that every version of bytecode has a number for; younger ones are spelled.
 _NUMBERED: Final = {"f32": F32_TYPE, "f16": F16_TYPE, "bf16": BF16_TYPE, "index": INDEX_TYPE}
@@ -62,7 +62,7 @@ class TypeWriter:
 
     def ranked(self, shape: Iterable[int], element: bytes) -> bytes:
         """The tensor type of these sizes."""
-        sizes = [spelled(zigzag(_DYNAMIC if size == DYNAMIC else size)) for size in shape]
+        sizes = [encode_varint(to_zigzag(_DYNAMIC if size == DYNAMIC else size)) for size in shape]
         numbers = self.numbers
         return self.types(
             numbers[RANKED_TENSOR_TYPE] + numbers[len(sizes)] + b"".join(sizes) + element
