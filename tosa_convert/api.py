@@ -19,8 +19,8 @@ from tosa_convert.gc_pause import garbage_collection_paused
 from tosa_convert.version import __version__
 
 if TYPE_CHECKING:
-    from tosa_convert.bindings.detach_weights import Apart
     from tosa_convert.graph.model import Graph, SoftwareVersion
+    from tosa_convert.mlir.bytecode.detached import DetachedWeights
 
 Names = Literal["retain", "generate"]
 #: "1.0" or "1.1" as asked for, or "" for the one the input has or needs.
@@ -215,7 +215,7 @@ def read_module(
     narrow: Collection[str] = (),
     input_shapes: Mapping[str, tuple[int, ...]] | None = None,
     verified: bool = False,
-    apart: Apart | None = None,
+    apart: DetachedWeights | None = None,
 ) -> Graph:
     """The graph of a function of an MLIR module; see `export_tosa_func_to_flatbuffer`.
 

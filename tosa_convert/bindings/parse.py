@@ -7,12 +7,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from tosa_convert.bindings.detach_weights import NOTHING, Apart, apart
+from tosa_convert.bindings.detach_weights import detach
 from tosa_convert.bindings.diagnostics import diagnostics, form_of, refused_by_bindings
 from tosa_convert.bindings.packages import Bindings
 from tosa_convert.bindings.untrusted import bytecode, text
 from tosa_convert.errors import fail
 from tosa_convert.files import Sink
+from tosa_convert.mlir.bytecode.detached import NO_DETACHED_WEIGHTS, DetachedWeights
 from tosa_convert.mlir.bytecode.format import MAGIC
 
 #: Bytes of a file that are looked at to tell how it is written.
@@ -20,7 +21,9 @@ _HEAD: Final = 1 << 16
 
 
 @refused_by_bindings()
-def parse(bindings: Bindings, context: Any, data: memoryview, path: str = "") -> tuple[Any, Apart]:
+def parse(
+    bindings: Bindings, context: Any, data: memoryview, path: str = ""
+) -> tuple[Any, DetachedWeights]:
     """The module in `data`, and the weights of it that MLIR does not get to see.
 
     Where it is a file's content and keeps its weights, MLIR maps the file at `path` itself.
@@ -30,7 +33,7 @@ def parse(bindings: Bindings, context: Any, data: memoryview, path: str = "") ->
     module = bindings.ir.Module
     binary = bytes(data[: len(MAGIC)]) == MAGIC
     if binary:
-        taken = apart(data, bytecode.check(data, path))
+        taken = detach(data, bytecode.check(data, path))
         if taken is not None:
             with suppress(bindings.ir.MLIRError):
                 return module.parse(taken[0], context), taken[1]
@@ -40,9 +43,9 @@ def parse(bindings: Bindings, context: Any, data: memoryview, path: str = "") ->
     try:
         # parseFile leaves bytecode mapped, so that resources are not copied.
         if path and os.path.isfile(path):
-            return module.parseFile(path, context), NOTHING
+            return module.parseFile(path, context), NO_DETACHED_WEIGHTS
         raw = bytes(data)
-        return module.parse(raw if binary else raw.decode(), context), NOTHING
+        return module.parse(raw if binary else raw.decode(), context), NO_DETACHED_WEIGHTS
     except UnicodeDecodeError as error:
         where = f"{path}: byte {error.start}" if path else f"byte {error.start}"
         raise fail("malformed-mlir", where, "the text is not UTF-8") from None

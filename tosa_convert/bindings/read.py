@@ -7,13 +7,13 @@ import re
 from collections.abc import Collection
 from typing import Any, Final
 
-from tosa_convert.bindings.detach_weights import NOTHING, Apart
 from tosa_convert.bindings.diagnostics import diagnostics, refused_by_bindings
 from tosa_convert.bindings.packages import bindings_of
 from tosa_convert.bindings.select_function import operation_of, select
 from tosa_convert.errors import TosaConvertError, refuse_unknown
 from tosa_convert.graph.model import Graph, Version
 from tosa_convert.graph.versions import BY_NAME, lowest_version, parse_version
+from tosa_convert.mlir.bytecode.detached import NO_DETACHED_WEIGHTS, DetachedWeights
 from tosa_convert.mlir.function_reader import FunctionReader, Names
 from tosa_convert.mlir.kept import VERSION_ATTRIBUTE
 from tosa_convert.mlir.narrowing import Narrowing
@@ -34,7 +34,7 @@ def read(
     full_paths: bool = False,
     narrow: Collection[str] = (),
     verified: bool = False,
-    weights: Apart = NOTHING,
+    weights: DetachedWeights = NO_DETACHED_WEIGHTS,
 ) -> Graph:
     """The graph of one function of a module.
 

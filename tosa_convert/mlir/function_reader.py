@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import Any, Final, Literal
 
-from tosa_convert.bindings.detach_weights import NOTHING, Apart
 from tosa_convert.bindings.packages import Bindings
 from tosa_convert.bindings.print_asm import spell
 from tosa_convert.errors import TosaConvertError, fail
@@ -33,6 +32,7 @@ from tosa_convert.graph.verify import attribute_problem
 from tosa_convert.graph.versions import V1_1_DRAFT
 from tosa_convert.mlir.block_scope import KeptRegion, Pending, Scope
 from tosa_convert.mlir.bytecode.decode import Bytecode
+from tosa_convert.mlir.bytecode.detached import NO_DETACHED_WEIGHTS, DetachedWeights
 from tosa_convert.mlir.bytecode.operations import Fields, Operation
 from tosa_convert.mlir.kept import NAME_ATTRIBUTE, REGIONS_ATTRIBUTE
 from tosa_convert.mlir.naming import RESULT, Namer, unused
@@ -76,7 +76,7 @@ class FunctionReader:
         names: Names,
         full_paths: bool,
         narrowing: Narrowing,
-        weights: Apart = NOTHING,
+        weights: DetachedWeights = NO_DETACHED_WEIGHTS,
     ) -> None:
         self.bindings = bindings
         self.weights = weights

@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tosa_convert.bindings.detach_weights import NOTHING, Apart
 from tosa_convert.bindings.packages import Bindings
 from tosa_convert.bindings.write_bytecode import Section, capture
 from tosa_convert.mlir.bytecode import format as code
+from tosa_convert.mlir.bytecode.detached import NO_DETACHED_WEIGHTS, DetachedWeights
 from tosa_convert.mlir.bytecode.operations import Operation, operations
 from tosa_convert.mlir.bytecode.varint import decode_varint, encode_varint, from_zigzag
 
@@ -121,7 +121,9 @@ class Bytecode:
     weights: what was taken out of the file before MLIR read it.
     """
 
-    def __init__(self, bindings: Bindings, operation: Any, weights: Apart = NOTHING) -> None:
+    def __init__(
+        self, bindings: Bindings, operation: Any, weights: DetachedWeights = NO_DETACHED_WEIGHTS
+    ) -> None:
         self.bindings = bindings
         self.weights = weights
         self.sections = capture(bindings, operation)

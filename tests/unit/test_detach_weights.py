@@ -10,13 +10,14 @@ import pytest
 
 from tosa_convert import api
 from tosa_convert.bindings import detach_weights as module
-from tosa_convert.bindings.detach_weights import apart
+from tosa_convert.bindings.detach_weights import detach
 from tosa_convert.bindings.packages import Bindings
 from tosa_convert.bindings.parse import parse as parse_file
 from tosa_convert.bindings.read import read
 from tosa_convert.bindings.untrusted import bytecode as envelope
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import DTYPES, Graph, compare
+from tosa_convert.mlir.bytecode.detached import DetachedConstant
 
 COUNT = 64
 
@@ -52,8 +53,8 @@ def program(*attributes: str) -> str:
 
 @pytest.fixture(autouse=True)
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LITTLE", 1)
-    monkeypatch.setattr(module, "SMALL", 8)
+    monkeypatch.setattr(module, "MIN_TOTAL_BYTES", 1)
+    monkeypatch.setattr(module, "MAX_ATTACHED_BYTES", 8)
 
 
 def both_ways(bindings: Bindings, text: str) -> tuple[Graph, Graph, int]:
@@ -138,7 +139,7 @@ def test_data_of_another_size_than_its_type_is_refused(bindings: Bindings) -> No
     parsed = bindings.ir.Module.parse(program("dense<[1, -2, 3]> : tensor<3xi64>"), context)
     found, weights = parse_file(bindings, context, memoryview(bytecode(parsed.operation)))
     cut = {
-        name: module.Constant(entry.data[:-8], entry.is_dense) for name, entry in weights.items()
+        name: DetachedConstant(entry.data[:-8], entry.is_dense) for name, entry in weights.items()
     }
     with pytest.raises(TosaConvertError) as caught:
         read(found, weights=cut)
@@ -154,7 +155,7 @@ def test_a_damaged_attribute_is_left_to_mlir(bindings: Bindings) -> None:
     damaged = data.replace(bytes([24 << 1 | 1]) + one, bytes([16 << 1 | 1]) + one)
     assert damaged != data
     view = memoryview(damaged)
-    assert apart(view, envelope.check(view)) is None
+    assert detach(view, envelope.check(view)) is None
     with pytest.raises(TosaConvertError, match="malformed-mlir"):
         parse_file(bindings, context, view)
 
@@ -162,6 +163,6 @@ def test_a_damaged_attribute_is_left_to_mlir(bindings: Bindings) -> None:
 def test_a_file_with_little_in_it_is_left_whole(
     bindings: Bindings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LITTLE", 1 << 22)
+    monkeypatch.setattr(module, "MIN_TOTAL_BYTES", 1 << 22)
     _, _, count = both_ways(bindings, program(DENSE[0]))
     assert count == 0

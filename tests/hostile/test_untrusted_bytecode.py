@@ -13,7 +13,7 @@ from unit.test_verify import zoo
 
 import tosa_convert as tc
 from tosa_convert import api
-from tosa_convert.bindings import detach_weights as apart
+from tosa_convert.bindings import detach_weights
 from tosa_convert.bindings.packages import Bindings
 from tosa_convert.bindings.untrusted import bytecode as envelope
 
@@ -131,8 +131,8 @@ def test_a_sound_program_is_read_as_before(bindings: Bindings) -> None:
 def test_a_damaged_file_is_taken_apart_or_left_whole(
     bindings: Bindings, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
-    monkeypatch.setattr(apart, "LITTLE", 1)
-    monkeypatch.setattr(apart, "SMALL", 8)
+    monkeypatch.setattr(detach_weights, "MIN_TOTAL_BYTES", 1)
+    monkeypatch.setattr(detach_weights, "MAX_ATTACHED_BYTES", 8)
     data = bytecode(bindings, version)
     random = Random(version)
     outcomes = {"refused": 0, "whole": 0, "apart": 0}
@@ -144,7 +144,7 @@ def test_a_damaged_file_is_taken_apart_or_left_whole(
             )
         view = memoryview(bytes(damaged))
         try:
-            found = apart.apart(view, envelope.check(view))
+            found = detach_weights.detach(view, envelope.check(view))
         except tc.TosaConvertError:
             outcomes["refused"] += 1
         else:
