@@ -13,7 +13,7 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -83,9 +83,16 @@ class Result:
         }
 
 
-def run(command: Sequence[str | Path], *, sample: bool = False, listen: str = "stdout") -> Run:
+def run(
+    command: Sequence[str | Path],
+    *,
+    sample: bool = False,
+    listen: str = "stdout",
+    environment: Mapping[str, str] | None = None,
+) -> Run:
     """Run a command to its end; the stream `listen` becomes `told`.
 
+    The environment is that of this process unless another is given.
     Raises Failed with the end of stderr.
     """
     words = list(map(str, command))
@@ -96,7 +103,7 @@ def run(command: Sequence[str | Path], *, sample: bool = False, listen: str = "s
             (os.POSIX_SPAWN_DUP2, err.fileno(), 2),
         ]
         started = time.perf_counter()
-        pid = os.posix_spawn(words[0], words, os.environ, file_actions=actions)
+        pid = os.posix_spawn(words[0], words, environment or os.environ, file_actions=actions)
         watch = _Watch(pid) if sample else None
         try:
             _, status, usage = os.wait4(pid, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -95,3 +96,48 @@ def test_a_run_that_would_measure_nothing_is_refused(root: Path) -> None:
     done = benchmark(root, "run.py", "--quick", "--only", "export/of/nothing")
     assert done.returncode == 2
     assert "no row is called export/of/nothing" in done.stderr
+
+
+# -- two checkouts against each other --------------------------------------------------------------
+
+
+def test_two_checkouts_are_timed_in_pairs(root: Path, tmp_path: Path) -> None:
+    words = ["--quick", "--pairs", "1", "--only", "one: .tosa", "--limit", "10000"]
+    found = tmp_path / "found.json"
+    done = benchmark(root, "paired.py", str(root), str(root), *words, "--json", str(found))
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(found.read_text())
+    assert [row["name"] for row in rows] == ["one: .tosa to .mlirbc", "one: .tosa to .json"]
+    for row in rows:
+        assert row["same_bytes"]
+        assert row["ratio"] > 0
+        assert row["name"] in done.stdout
+
+
+def test_a_checkout_that_writes_other_bytes_fails_the_comparison(
+    root: Path, tmp_path: Path
+) -> None:
+    changed = tmp_path / "changed"
+    shutil.copytree(root / "tosa_convert", changed / "tosa_convert")
+    (changed / "tosa_convert" / "version.py").write_text('__version__ = "9.9.9"\n')
+    words = ["--quick", "--pairs", "1", "--only", "one: .mlirbc", "--limit", "10000"]
+    done = benchmark(root, "paired.py", str(root), str(changed), *words)
+    assert done.returncode == 1, done.stderr
+    assert "OTHER BYTES" in done.stdout
+
+
+def test_a_slower_checkout_fails_the_comparison(root: Path, tmp_path: Path) -> None:
+    slow = tmp_path / "slow"
+    shutil.copytree(root / "tosa_convert", slow / "tosa_convert")
+    start = slow / "tosa_convert" / "__main__.py"
+    start.write_text(f"import time\n\ntime.sleep(2)\n{start.read_text()}")
+    words = ["--quick", "--pairs", "1", "--only", "one: .tosa to .json", "--limit", "50"]
+    done = benchmark(root, "paired.py", str(root), str(slow), *words)
+    assert done.returncode == 1, done.stderr
+    assert "SLOWER" in done.stdout
+
+
+def test_a_folder_without_the_package_is_refused(root: Path, tmp_path: Path) -> None:
+    done = benchmark(root, "paired.py", str(root), str(tmp_path), "--quick")
+    assert done.returncode == 2
+    assert "does not hold the package" in done.stderr
