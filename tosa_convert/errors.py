@@ -1,99 +1,119 @@
-"""Every expected failure, by name.
+"""Every expected failure, by code.
 
-A `TosaConvertError` says what is wrong with the input or the request. Anything else that escapes
-this package is a bug of ours and is never wrapped in one. Each code has a row in `CODES` and a
-paragraph in docs/errors.md; codes are stable, messages are not.
+A `TosaConvertError` says what is wrong with the input or with the request. Any other exception that
+leaves this package is a defect of the package and is never wrapped in one. Each code has a row in
+`CODES` and a section in docs/errors.md. Codes are stable; messages are not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
 
-class Blame(IntEnum):
-    """Who can mend a failure; the value is the exit code of the command-line tool."""
+class Category(IntEnum):
+    """What a failure is about; the value is the exit code of the command-line tool.
+
+    USAGE: the request: another option, another path or an installation would help.
+    BAD_INPUT: the input is damaged, or breaks a rule of TOSA or of its format.
+    UNSUPPORTED: the input is valid, but it has no equivalent in the output.
+    """
 
     USAGE = 2
     BAD_INPUT = 3
     UNSUPPORTED = 4
 
 
-USAGE, BAD, UNSUPPORTED = Blame.USAGE, Blame.BAD_INPUT, Blame.UNSUPPORTED
+_USAGE, _BAD, _UNSUPPORTED = Category.USAGE, Category.BAD_INPUT, Category.UNSUPPORTED
 
-#: Code -> who can mend it, and what it means in a line.
-CODES: Final[dict[str, tuple[Blame, str]]] = {
+#: Code -> its category, and its meaning in one line.
+CODES: Final[dict[str, tuple[Category, str]]] = {
     # Requests
-    "ambiguous-function": (USAGE, "the module has several functions and none was chosen"),
-    "unknown-function": (USAGE, "the module has no function of the name asked for"),
-    "unknown-argument": (USAGE, "the function has no argument of the name given"),
-    "unknown-format": (USAGE, "the output's extension names no format"),
-    "would-overwrite-input": (USAGE, "the output is the input file"),
-    "option-conflict": (USAGE, "options that exclude one another"),
-    "missing-bindings": (USAGE, "MLIR is needed and no Python bindings are installed"),
-    "not-an-mlir-object": (USAGE, "the object given belongs to no MLIR bindings we know"),
-    "verification-failed": (BAD, "what was written does not read back as what was meant"),
-    "file-error": (USAGE, "a file cannot be opened, read or written"),
-    "foreign-folder": (USAGE, "the output folder holds files that are not ours"),
-    # Files that are not what they should be
-    "unrecognised-input": (BAD, "the input is no format we know"),
-    "empty-input": (BAD, "the input has no bytes"),
-    "malformed-mlir": (BAD, "MLIR's own parser or verifier refuses the module"),
-    "malformed-flatbuffer": (BAD, "an offset, length or string of the flatbuffer is wrong"),
-    "malformed-tensor": (BAD, "a tensor's fields contradict one another"),
-    "malformed-operator": (BAD, "an operator has the wrong operands, results or attributes"),
-    "malformed-structure": (BAD, "regions, blocks or graph inputs and outputs are inconsistent"),
-    "undefined-name": (BAD, "a name is used that nothing defines at that point"),
-    "duplicate-name": (BAD, "a name is defined twice"),
-    "missing-data": (BAD, "a constant has no data"),
-    "data-length": (BAD, "data is shorter than the shape and dtype need"),
-    "int4-minus-8": (BAD, "an INT4 constant holds -8, which TOSA excludes"),
-    "bad-location": (BAD, "an operator's location cannot be understood"),
-    "malformed-json": (BAD, "JSON that is malformed or does not follow the schema"),
-    "malformed-weights": (BAD, "a manifest or array file in a folder of weights is malformed"),
-    "mismatched-weights": (BAD, "a folder of weights does not fit the program"),
-    "changed-weights": (BAD, "a weight is no longer what the manifest says"),
-    "unsafe-path": (BAD, "a file name that leads out of its folder"),
-    # Good input that cannot be carried
-    "unsupported-version": (UNSUPPORTED, "the file's TOSA version is not one we read"),
-    "version-too-low": (UNSUPPORTED, "the TOSA version asked for cannot express the graph"),
-    "foreign-operator": (UNSUPPORTED, "an operator of another dialect"),
-    "unsupported-operator": (UNSUPPORTED, "a TOSA operator that the format does not have"),
-    "unsupported-attribute": (UNSUPPORTED, "an attribute that the format does not have"),
-    "unsupported-dtype": (UNSUPPORTED, "an element type that TOSA does not have"),
-    "unsupported-type": (UNSUPPORTED, "a type that is not a tensor or a shape"),
-    "unsupported-shape": (UNSUPPORTED, "a shape that the format cannot express there"),
-    "value-out-of-range": (UNSUPPORTED, "a value that does not fit its field"),
-    "captured-value": (UNSUPPORTED, "a nested region uses a value from outside"),
-    "no-function": (UNSUPPORTED, "the module has no function with a body"),
-    "constant-form": (UNSUPPORTED, "a constant whose data cannot be had"),
-    "too-large": (UNSUPPORTED, "the result would not fit the format"),
+    "ambiguous-function": (_USAGE, "the module has several functions and none was chosen"),
+    "unknown-function": (_USAGE, "the module has no function of the requested name"),
+    "unknown-argument": (_USAGE, "the function has no argument of the given name"),
+    "unknown-format": (_USAGE, "the extension of the output does not name a format"),
+    "would-overwrite-input": (_USAGE, "the output is the same file as the input"),
+    "option-conflict": (_USAGE, "an option has an invalid value, or options contradict each other"),
+    "missing-bindings": (_USAGE, "MLIR is needed, and its Python bindings are not installed"),
+    "not-an-mlir-object": (_USAGE, "the given object does not belong to any known MLIR bindings"),
+    "verification-failed": (_BAD, "the written file reads back differently from the program"),
+    "file-error": (_USAGE, "a file cannot be opened, read or written"),
+    "foreign-folder": (
+        _USAGE,
+        "the output directory contains files that tosa-convert did not write",
+    ),
+    # Damaged files, and files that break a rule
+    "unrecognised-input": (_BAD, "the input is not in a format that tosa-convert reads"),
+    "empty-input": (_BAD, "the input is empty"),
+    "malformed-mlir": (_BAD, "MLIR's parser or verifier rejects the module"),
+    "malformed-flatbuffer": (_BAD, "an offset, length or string in the flatbuffer is invalid"),
+    "malformed-tensor": (_BAD, "the fields of a tensor contradict each other"),
+    "malformed-operator": (_BAD, "an operator has the wrong operands, results or attributes"),
+    "malformed-structure": (_BAD, "regions, blocks or graph inputs and outputs are inconsistent"),
+    "undefined-name": (_BAD, "a name is used before it is defined, or is never defined"),
+    "duplicate-name": (_BAD, "a name is defined twice"),
+    "missing-data": (_BAD, "a constant has no data"),
+    "data-length": (_BAD, "the length of the data does not match the shape and dtype"),
+    "int4-minus-8": (_BAD, "an INT4 constant contains -8, which TOSA does not allow"),
+    "bad-location": (_BAD, "the location of an operator cannot be parsed"),
+    "malformed-json": (_BAD, "the JSON is malformed or does not follow the schema"),
+    "malformed-weights": (_BAD, "a manifest or array file in a weights folder is malformed"),
+    "mismatched-weights": (_BAD, "the arrays of a weights folder do not match the program"),
+    "changed-weights": (_BAD, "the checksum of a weights file is not the one in the manifest"),
+    "unsafe-path": (_BAD, "a file name leads out of its directory"),
+    # Valid input that cannot be converted
+    "unsupported-version": (_UNSUPPORTED, "the TOSA version of the file cannot be read"),
+    "version-too-low": (_UNSUPPORTED, "the requested TOSA version cannot express the program"),
+    "foreign-operator": (_UNSUPPORTED, "an operation does not belong to the TOSA dialect"),
+    "unsupported-operator": (_UNSUPPORTED, "the format does not have this TOSA operator"),
+    "unsupported-attribute": (_UNSUPPORTED, "the format does not have this attribute"),
+    "unsupported-dtype": (_UNSUPPORTED, "TOSA does not have this element type"),
+    "unsupported-type": (_UNSUPPORTED, "the type is neither a tensor nor a shape"),
+    "unsupported-shape": (_UNSUPPORTED, "the format cannot express this shape"),
+    "value-out-of-range": (_UNSUPPORTED, "a value does not fit into its field"),
+    "captured-value": (_UNSUPPORTED, "a nested region uses a value from outside"),
+    "no-function": (_UNSUPPORTED, "the module does not have a function with a body"),
+    "constant-form": (_UNSUPPORTED, "the data of a constant is not available"),
+    "too-large": (_UNSUPPORTED, "the input or the result exceeds a size limit"),
     # Running and comparing
-    "missing-refmodel": (USAGE, "the reference model is needed and not installed"),
-    "missing-backend": (USAGE, "what a backend needs is not installed"),
-    "input-mismatch": (USAGE, "arrays given for a run are not those the model takes"),
-    "refmodel-refused": (BAD, "the reference model refuses the graph or the data"),
-    "refmodel-failed": (UNSUPPORTED, "the reference model ended without a result or a reason"),
-    "refmodel-timeout": (UNSUPPORTED, "a run did not end within its time limit"),
-    "backend-failed": (UNSUPPORTED, "a backend did not run the model"),
+    "missing-refmodel": (_USAGE, "the reference model is needed and not installed"),
+    "missing-backend": (_USAGE, "a dependency of the backend is not installed"),
+    "input-mismatch": (_USAGE, "the given arrays do not match the inputs of the model"),
+    "refmodel-refused": (_BAD, "the reference model rejects the program or the data"),
+    "refmodel-failed": (_UNSUPPORTED, "the reference model ended without a result or a reason"),
+    "refmodel-timeout": (_UNSUPPORTED, "a run did not end within its time limit"),
+    "backend-failed": (_UNSUPPORTED, "a backend did not run the model"),
 }
 
 
-#: Findings of one kind that are told. A damaged file may have one in each of its bytes.
+#: Most findings that one error has. A damaged file can have one for each of its bytes.
 MAX_FINDINGS: Final = 1000
-#: Characters of each text of a finding. A damaged file may have a name or shape of megabytes.
+#: Most characters of each text of a finding. A damaged file can have a name or a shape of megabytes.
 _CHARACTERS: Final = 2000
+#: What the text of an error lists: messages that share a hint, and further places of one message.
+_SHOWN_MESSAGES, _SHOWN_PLACES = 8, 4
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong: where, what was found and expected, and what to do.
+    """One thing that is wrong.
 
-    excerpt: the line of the source text with a caret below it, as `source_excerpt` makes it.
+    code: a stable name such as "unsupported-dtype"; `CODES` lists all of them.
+    where: a place such as `m.mlir:3:8` or `region "main" block "main" tensor "w"`; "" for the input
+        as a whole.
+    message: what was found, and what was expected instead.
+    hint: what to do about it, or "".
+    excerpt: the line of the source text with a caret below it, as `source_excerpt` makes it, or "".
 
-    Texts of more than 2000 characters lose their middle.
+    A text of more than 2000 characters loses its middle.
+
+    Example:
+        >>> finding = Finding("missing-data", 'tensor "w"', "the constant has no data")
+        >>> print(finding)
+        tensor "w": error: the constant has no data [missing-data]
     """
 
     code: str
@@ -112,36 +132,91 @@ class Finding:
                 object.__setattr__(self, name, f"{text[:half]} ... {text[-half:]}")
 
     def __str__(self) -> str:
+        return "\n".join(grouped((self,)))
+
+    def headline(self) -> str:
+        """The first line of the printed finding: place, message and code."""
         place = f"{self.where}: " if self.where else ""
-        excerpt = "".join(f"\n    {line}" for line in self.excerpt.splitlines())
-        hint = f"\n    {self.hint}" if self.hint else ""
-        return f"{place}error: {self.message} [{self.code}]{excerpt}{hint}"
+        return f"{place}error: {self.message} [{self.code}]"
 
 
 class TosaConvertError(Exception):
-    """An expected failure: one or more findings, all that could be told independently.
+    """An expected failure, with one or more findings.
 
-    `code` is the first finding's stable code, `exit_code` that of the command-line tool.
+    findings: all findings, in the order of the input. `str()` groups those that are equal but for
+        their places.
+
+    Example:
+        >>> try:
+        ...     raise fail("empty-input", "m.tosa", "the input is empty")
+        ... except TosaConvertError as error:
+        ...     print(error.code, error.exit_code, error.findings[0].where)
+        empty-input 3 m.tosa
     """
 
     def __init__(self, findings: Finding | Iterable[Finding]) -> None:
         self.findings = (findings,) if isinstance(findings, Finding) else tuple(findings)
         if not self.findings:
             raise ValueError("an error needs a finding")
-        super().__init__("\n".join(map(str, self.findings)))
+        super().__init__("\n".join(grouped(self.findings)))
 
     def __reduce__(self) -> tuple[type[TosaConvertError], tuple[tuple[Finding, ...]]]:
         return type(self), (self.findings,)
 
     @property
     def code(self) -> str:
-        """The first finding's code."""
+        """The code of the first finding."""
         return self.findings[0].code
 
     @property
     def exit_code(self) -> int:
-        """2 for a request, 3 for bad input, 4 for what cannot be carried; the first finding's."""
+        """The exit code of the first finding: 2 usage, 3 bad input, 4 unsupported; see `Category`."""
         return int(CODES[self.code][0])
+
+
+def grouped(findings: Iterable[Finding]) -> Iterator[str]:
+    """The lines that print findings. Each message and each hint is printed once.
+
+    Findings of the same code and hint form a group: first their messages, then the hint. Findings of
+    the same message, too, share a line and list their places.
+
+    Example:
+        >>> rows = [Finding("unsupported-dtype", f"m.mlir:{line}:1", "TOSA has no f64", "use f32")
+        ...         for line in range(1, 18)]
+        >>> for line in grouped(rows):
+        ...     print(line)
+        m.mlir:1:1: error: TOSA has no f64 [unsupported-dtype]
+            also at m.mlir:2:1, m.mlir:3:1, m.mlir:4:1, m.mlir:5:1 and 12 more
+            use f32
+    """
+    groups: dict[tuple[str, str, str], dict[str, list[Finding]]] = {}
+    for finding in findings:
+        # Different messages without a hint have nothing in common that could be printed once.
+        key = (finding.code, finding.hint, "" if finding.hint else finding.message)
+        groups.setdefault(key, {}).setdefault(finding.message, []).append(finding)
+    for by_message in groups.values():
+        yield from _group_lines(list(by_message.values()))
+
+
+def _group_lines(messages: Sequence[Sequence[Finding]]) -> Iterator[str]:
+    """The lines of one group; messages: the findings of each message."""
+    for equal in messages[:_SHOWN_MESSAGES]:
+        first, *others = equal
+        yield first.headline()
+        yield from (f"    {line}" for line in first.excerpt.splitlines())
+        places = [other.where for other in others if other.where]
+        if places:
+            more = len(places) - _SHOWN_PLACES
+            text = ", ".join(places[:_SHOWN_PLACES])
+            yield f"    also at {text} and {more} more" if more > 0 else f"    also at {text}"
+        elif others:
+            yield f"    {len(equal)} times"
+    first = messages[0][0]
+    hidden = sum(map(len, messages[_SHOWN_MESSAGES:]))
+    if hidden:
+        yield f"    and {hidden} more [{first.code}]"
+    if first.hint:
+        yield f"    {first.hint}"
 
 
 class Findings:
@@ -182,25 +257,30 @@ class Findings:
 
 
 def refuse_unknown(option: str, value: object, choices: Collection[str]) -> None:
-    """Raise TosaConvertError("option-conflict") for a value that is none of an option's choices."""
+    """Raise TosaConvertError("option-conflict") unless the value is one of an option's choices."""
     if value not in choices:
         expected = ", ".join(choice or '""' for choice in choices)
         raise fail("option-conflict", option, f"found {value!r}, expected one of {expected}")
 
 
 def lone_surrogate(error: UnicodeEncodeError) -> TosaConvertError:
-    """The error for a name or location that is no Unicode text, to be raised by whoever writes it."""
-    text = ascii(error.object[:_CHARACTERS])
+    """The error for a name or location that cannot be encoded as UTF-8, for the caller to raise."""
     return fail(
         "value-out-of-range",
-        text,
-        "this name or location holds half a character, which UTF-8 does not have",
-        "rename what is called that",
+        ascii(error.object[:_CHARACTERS]),
+        "the name contains a lone surrogate (U+D800 to U+DFFF) and cannot be encoded as UTF-8",
+        "rename the value or region",
     )
 
 
 def fail(
     code: str, where: str, message: str, hint: str = "", excerpt: str = ""
 ) -> TosaConvertError:
-    """The error with this one finding, to be raised by the caller."""
+    """An error with one finding, for the caller to raise.
+
+    Example:
+        >>> raise fail("empty-input", "m.tosa", "the input is empty")
+        Traceback (most recent call last):
+        tosa_convert.errors.TosaConvertError: m.tosa: error: the input is empty [empty-input]
+    """
     return TosaConvertError(Finding(code, where, message, hint, excerpt))

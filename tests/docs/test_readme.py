@@ -14,7 +14,7 @@ from docs.blocks import Block, blocks, matches, run_block
 
 from tosa_convert.bindings.packages import installed
 from tosa_convert.cli.main import EXIT_BUG, EXIT_INTERRUPTED, tosa_flatbuffer
-from tosa_convert.errors import Blame
+from tosa_convert.errors import Category
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -134,7 +134,7 @@ OTHERS = {"--tosa-serialize", "--tosa-deserialize", "--json", "--strict-json", "
 def test_the_readme_lists_the_exit_codes(root: Path) -> None:
     text = (root / "README.md").read_text(encoding="utf-8").partition("## Exit codes")[2]
     listed = set(map(int, re.findall(r"^\| (\d+) \|", text, re.MULTILINE)))
-    assert listed == {0, 1, *map(int, Blame), EXIT_BUG, EXIT_INTERRUPTED}
+    assert listed == {0, 1, *map(int, Category), EXIT_BUG, EXIT_INTERRUPTED}
 
 
 # -- the runner itself can fail --------------------------------------------------------------------

@@ -15,7 +15,7 @@ import pytest
 
 import tosa_convert as tc
 from tosa_convert import api
-from tosa_convert.errors import CODES, Blame
+from tosa_convert.errors import CODES, Category
 
 FILES = Path(__file__).parent / "files"
 CASES = sorted(path for path in FILES.iterdir() if path.name != "README.md")
@@ -93,7 +93,9 @@ def test_a_file_is_refused_by_its_name_at_its_place(case: Path, tmp_path: Path) 
 
 def test_every_code_of_an_input_has_a_file() -> None:
     codes = {
-        code for code, (blame, _) in CODES.items() if blame in (Blame.BAD_INPUT, Blame.UNSUPPORTED)
+        code
+        for code, (category, _) in CODES.items()
+        if category in (Category.BAD_INPUT, Category.UNSUPPORTED)
     }
     assert {code_of(case) for case in CASES} == codes - ELSEWHERE.keys()
     assert ELSEWHERE.keys() <= codes

@@ -6,14 +6,22 @@ import pickle
 
 import pytest
 
-from tosa_convert.errors import CODES, Blame, Finding, TosaConvertError, fail
+from tosa_convert.errors import (
+    CODES,
+    Category,
+    Finding,
+    Findings,
+    TosaConvertError,
+    fail,
+    lone_surrogate,
+)
 
 
 def test_every_code_is_a_slug_with_a_meaning() -> None:
-    for code, (blame, meaning) in CODES.items():
+    for code, (category, meaning) in CODES.items():
         assert code == code.lower()
         assert " " not in code
-        assert isinstance(blame, Blame)
+        assert isinstance(category, Category)
         assert meaning
         assert not meaning.endswith(".")
 
@@ -58,7 +66,7 @@ def test_an_error_is_known_by_its_first_finding() -> None:
 @pytest.mark.parametrize(
     ("code", "exit_code"), [("option-conflict", 2), ("data-length", 3), ("too-large", 4)]
 )
-def test_the_exit_code_says_who_can_mend_it(code: str, exit_code: int) -> None:
+def test_the_exit_code_is_the_category_of_the_code(code: str, exit_code: int) -> None:
     assert fail(code, "", "").exit_code == exit_code
 
 
@@ -75,3 +83,76 @@ def test_an_enormous_text_loses_its_middle() -> None:
     assert len(str(finding)) < 7_000
     assert finding.message.startswith("start")
     assert finding.message.endswith("end")
+
+
+def f64(line: int, message: str = "TOSA has no f64", hint: str = "use f32") -> Finding:
+    return Finding("unsupported-dtype", f"m.mlir:{line}:1", message, hint)
+
+
+def test_equal_findings_are_one_message_with_their_places() -> None:
+    error = TosaConvertError([f64(line) for line in range(1, 18)])
+    assert str(error).splitlines() == [
+        "m.mlir:1:1: error: TOSA has no f64 [unsupported-dtype]",
+        "    also at m.mlir:2:1, m.mlir:3:1, m.mlir:4:1, m.mlir:5:1 and 12 more",
+        "    use f32",
+    ]
+    assert len(error.findings) == 17
+
+
+def test_findings_of_one_hint_print_it_once() -> None:
+    error = TosaConvertError([f64(line, f"message {line}") for line in range(1, 18)])
+    lines = str(error).splitlines()
+    assert lines[0] == "m.mlir:1:1: error: message 1 [unsupported-dtype]"
+    assert lines[7:] == [
+        "m.mlir:8:1: error: message 8 [unsupported-dtype]",
+        "    and 9 more [unsupported-dtype]",
+        "    use f32",
+    ]
+
+
+def test_findings_without_a_place_are_counted() -> None:
+    rows = [Finding("too-large", "", "it is")] * 3
+    assert str(TosaConvertError(rows)) == "error: it is [too-large]\n    3 times"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Finding("unsupported-type", "x", "TOSA has no f64"),
+        Finding("unsupported-dtype", "x", "TOSA has no f80"),
+        Finding("unsupported-dtype", "x", "TOSA has no f64", "a hint"),
+    ],
+)
+def test_findings_that_differ_are_printed_one_by_one(other: Finding) -> None:
+    one = f64(1, hint="")
+    assert str(TosaConvertError([one, other])) == f"{one}\n{other}"
+
+
+def test_equal_findings_show_the_excerpt_of_the_first() -> None:
+    rows = [Finding("malformed-json", f"x:{i}", "bad", "", f"line {i}\n ^") for i in (1, 2)]
+    assert str(TosaConvertError(rows)).splitlines() == [
+        "x:1: error: bad [malformed-json]",
+        "    line 1",
+        "     ^",
+        "    also at x:2",
+    ]
+
+
+def test_findings_are_collected_up_to_a_limit() -> None:
+    findings = Findings(limit=2)
+    findings.raise_if_any()
+    findings.add("too-large", "a", "it is")
+    with pytest.raises(TosaConvertError) as caught:
+        findings.extend([Finding("too-large", "b", "it is"), Finding("too-large", "c", "it is")])
+    assert [row.where for row in caught.value.findings] == ["a", "b"]
+    with pytest.raises(TosaConvertError):
+        findings.raise_if_any()
+
+
+def test_a_name_with_a_lone_surrogate_says_what_to_do() -> None:
+    with pytest.raises(UnicodeEncodeError) as caught:
+        "a\udcff".encode()
+    (finding,) = lone_surrogate(caught.value).findings
+    assert finding.where == r"'a\udcff'"
+    assert "lone surrogate" in finding.message
+    assert finding.hint == "rename the value or region"
