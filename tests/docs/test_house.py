@@ -23,6 +23,8 @@ ARROWS: dict[str, set[str]] = {
     "files": {"errors"},
     "formats": {"errors"},
     "gc_pause": set(),
+    "child_process": set(),
+    "process_pool": {"child_process"},
     "source_excerpt": set(),
     "file_consumers": {"errors"},
     "graph": {"errors"},
@@ -34,11 +36,12 @@ ARROWS: dict[str, set[str]] = {
     "bindings": _HUB | {"mlir", "source_excerpt"},
     "limits": {"errors"},
     # Reads what a child process hands back, like any other flatbuffer.
-    "isolation": {"errors", "files", "graph", "flatbuffer"},
+    "isolation": {"errors", "files", "graph", "flatbuffer", "child_process"},
     "api": _HUB | set(ADAPTERS) | {"bindings", "gc_pause", "isolation"},
     # Runs what the public functions read and write, so it stands above them.
-    "golden": _HUB | {"api"},
-    "cli": _HUB | {"api", "golden", "file_consumers", "limits", "isolation"},
+    "golden": _HUB | {"api", "child_process", "process_pool"},
+    "cli": _HUB
+    | {"api", "golden", "file_consumers", "limits", "isolation", "child_process", "process_pool"},
     "__init__": _BASE | {"api", "graph"},
     "__main__": {"cli"},
 }

@@ -1,18 +1,23 @@
-"""What all verbs have in common: `-h`, and that only work waits for what only work needs."""
+"""What all verbs share: `-h`, help that is not cut off, work's own imports, and the report of a bug."""
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Final
 
 import click
 
+from tosa_convert.version import __version__
+
+#: The exit code after an exception that is not an expected failure.
+EXIT_BUG: Final = 70
 _HELP: Final = {"help_option_names": ["-h", "--help"]}
 
 
 class Verb(click.Command):
-    """A verb. Before it does its work, and not to tell its help, the context's object is called.
+    """A verb. Before its work, but not for its help, the object of the click context is called.
 
-    The entry points put there what costs time to import: logging, and a process that survives MLIR.
+    The entry points put there what takes time to import: logging, and what survives a crash of MLIR.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -24,6 +29,10 @@ class Verb(click.Command):
             ctx.obj()
         return super().invoke(ctx)
 
+    def get_short_help_str(self, limit: int = 45) -> str:
+        """The whole first sentence: the list of verbs wraps long lines, and click would cut them off."""
+        return super().get_short_help_str(sys.maxsize)
+
 
 class Verbs(click.Group):
     """Several verbs under one name."""
@@ -33,3 +42,20 @@ class Verbs(click.Group):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         options.setdefault("context_settings", _HELP)
         super().__init__(*arguments, **options)
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        """The whole first sentence, as for a verb."""
+        return super().get_short_help_str(sys.maxsize)
+
+
+def report_bug(trace: str, where: str = "") -> None:
+    """Print the traceback of an unexpected exception and say that it is our fault.
+
+    where: the file that was being worked on, where there are several.
+    """
+    prefix = f"{where}: " if where else ""
+    click.echo(
+        f"{trace}{prefix}internal error in tosa-convert {__version__}: "
+        "please report it with the command and, if you can share it, the input",
+        err=True,
+    )

@@ -2,33 +2,43 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from tosa_convert import api
+from tosa_convert.child_process import describe_exit
+from tosa_convert.cli import supervise
+from tosa_convert.cli.command import EXIT_BUG, report_bug
 from tosa_convert.cli.convert_file import Options, read_graph, save, set_limits
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.files import STANDARD, file_error, map_file
 from tosa_convert.formats import EXTENSIONS, MLIR_FORMATS, Format, of_path, sniff
 
-#: Inputs of this many bytes may share an MLIR context.
+#: Bytes of inputs that may share an MLIR context.
 CONTEXT_BYTES: Final = 64 << 20
-#: Files that a further process must have to be worth its start.
+#: Files for which the start of another process pays.
 FILES_PER_PROCESS: Final = 64
-#: Inputs of more bytes than this are not converted side by side unless asked for: each process
-#: needs the memory of the file it converts.
+#: Inputs of more bytes than this, taken together, are not converted side by side unless asked for: each
+#: process needs the memory of the file it converts.
 TOGETHER_BYTES: Final = 1 << 30
+
+#: An input and its output.
+Job = tuple[Path, Path]
+#: Why a file was not converted: an expected failure, or what to print of an unexpected one.
+Failure = TosaConvertError | str | None
 
 
 class _SharedContext:
     """An MLIR context for many small files: making one takes longer than converting a file.
 
-    Made anew once it was given CONTEXT_BYTES, since it keeps all attributes it ever saw.
+    A context keeps every attribute that was parsed in it, so a new one follows after CONTEXT_BYTES.
     """
 
     def __init__(self, bindings: str) -> None:
@@ -49,26 +59,32 @@ _shared_context = functools.cache(_SharedContext)
 
 
 def convert_many(paths: list[str], output: str | None, to: Format | None, options: Options) -> int:
-    """Every input into a directory of outputs; one that fails does not stop the others."""
+    """Convert every input into a directory of outputs; one that fails does not stop the others."""
     if output is None or output == STANDARD:
         raise click.UsageError("several inputs need a directory for the outputs: -o DIR")
     folder = Path(output)
     if folder.exists() and not folder.is_dir():
         raise click.UsageError(f"-o {output} is a file; for several inputs give a directory")
     jobs = _jobs(paths, folder, to)
-    failures: list[TosaConvertError] = []
-    work = functools.partial(_convert_job, options=options)
-    for (source, _), error in zip(jobs, _each(work, jobs, options["jobs"]), strict=True):
-        if error is not None:
-            prefix = "" if any(str(source) in f.where for f in error.findings) else f"{source}: "
-            click.echo(f"{prefix}{error}", err=True)
-            failures.append(error)
-    click.echo(f"{len(jobs) - len(failures)} of {len(jobs)} files converted", err=True)
-    return max((failure.exit_code for failure in failures), default=0)
+    exit_codes = [0]
+    with contextlib.closing(_outcomes(jobs, options)) as outcomes:
+        for (source, _), failure in zip(jobs, outcomes, strict=True):
+            if isinstance(failure, TosaConvertError):
+                prefix = (
+                    "" if any(str(source) in f.where for f in failure.findings) else f"{source}: "
+                )
+                click.echo(f"{prefix}{failure}", err=True)
+                exit_codes.append(failure.exit_code)
+            elif failure is not None:
+                report_bug(failure, str(source))
+                exit_codes.append(EXIT_BUG)
+    converted = len(jobs) - len(exit_codes) + 1
+    click.echo(f"{converted} of {len(jobs)} files converted", err=True)
+    return max(exit_codes)
 
 
-def _convert_job(job: tuple[Path, Path], options: Options) -> TosaConvertError | None:
-    """One of many; what is wrong with it, if something is."""
+def _convert_job(job: Job, options: Options) -> Failure:
+    """Convert one of many files; returns what went wrong, if something did."""
     source, target = job
     set_limits(options["limits"])  # the process may be a new one
     try:
@@ -77,86 +93,79 @@ def _convert_job(job: tuple[Path, Path], options: Options) -> TosaConvertError |
             target.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise file_error(target.parent, error, "made") from None
-        kind = of_path(target)
+        to = of_path(target)
         context = _shared_context(options["bindings"])
-        found = read_graph(str(source), kind, options, context.for_bytes)[1]
-        save(found, target, kind, options)
+        graph = read_graph(str(source), to, options, context.for_bytes)[1]
+        save(graph, target, to, options)
     except TosaConvertError as error:
         return error
+    except Exception:  # a bug of ours, which must not stop the other files
+        return traceback.format_exc()
     return None
 
 
-def _each(
-    work: Callable[[tuple[Path, Path]], TosaConvertError | None],
-    jobs: list[tuple[Path, Path]],
-    processes: int,
-) -> Iterator[TosaConvertError | None]:
-    """The outcome of each job, in order; by as many processes as asked for, 0 for as many as pay."""
-    if not processes:
-        processes = max(1, min(os.cpu_count() or 1, len(jobs) // FILES_PER_PROCESS))
-        if processes > 1 and sum(map(_size, jobs)) > TOGETHER_BYTES:
-            processes = 1
-    from tosa_convert.cli import supervise
-
-    if supervise.possible():
-        yield from supervise.each(work, jobs, processes, lambda job, error: error)
-        return
-    if processes == 1:
+def _outcomes(jobs: list[Job], options: Options) -> Generator[Failure, None, None]:
+    """Convert the files; yields what went wrong with each, in order."""
+    work = functools.partial(_convert_job, options=options)
+    processes: int = options["jobs"] or _default_processes(jobs)
+    if processes == 1 and not supervise.may_fork():
         yield from map(work, jobs)
         return
-    from concurrent.futures import ProcessPoolExecutor
+    from tosa_convert.process_pool import run_jobs
 
-    with ProcessPoolExecutor(processes) as pool:
-        yield from pool.map(work, jobs, chunksize=FILES_PER_PROCESS // 4)
+    done: dict[int, Failure] = {}
+    following = 0
+    results = run_jobs(
+        work,
+        jobs,
+        processes=processes,
+        on_death=_crash,
+        fork=supervise.may_fork(),
+        initialize=supervise.start_worker,
+    )
+    with contextlib.closing(results):
+        for index, failure in results:
+            done[index] = failure
+            while following in done:
+                yield done.pop(following)
+                following += 1
 
 
-def _size(job: tuple[Path, Path]) -> int:
+def _default_processes(jobs: list[Job]) -> int:
+    """The number of processes that pays for these files."""
+    processes = max(1, min(os.cpu_count() or 1, len(jobs) // FILES_PER_PROCESS))
+    if processes > 1 and sum(map(_size, jobs)) > TOGETHER_BYTES:
+        return 1
+    return processes
+
+
+def _crash(job: Job, code: int) -> Failure:
+    """The failure of a file whose process died."""
+    source = str(job[0])
+    if _format_of(job[0]) in MLIR_FORMATS:
+        return supervise.crash(source, code)
+    return f"the process that converted the file ended with {describe_exit(code)}\n"
+
+
+def _size(job: Job) -> int:
     try:
         return job[0].stat().st_size
     except OSError:
-        return 0  # whoever converts it tells what is wrong with it
+        return 0  # the conversion reports what is wrong with the file
 
 
-def _jobs(paths: list[str], folder: Path, to: Format | None) -> list[tuple[Path, Path]]:
-    """Each input with its output. Inputs below a directory keep their place in it."""
-    jobs: list[tuple[Path, Path]] = []
-    taken: dict[Path, Path] = {}
-    clashes: list[Finding] = []
-    for given in paths:
-        if given == STANDARD:
-            raise click.UsageError("standard input cannot be one of several inputs")
-        root = Path(given)
-        if root.is_dir():
-            sources = sorted(p for p in root.rglob("*") if p.is_file() and p.suffix in EXTENSIONS)
-            stems = [source.relative_to(root) for source in sources]
-        else:
-            sources, stems = [root], [Path(root.name)]
-        for source, stem in zip(sources, stems, strict=True):
-            kind = to or _other_side(source)
-            target = folder / stem.with_suffix(f".{kind}")
-            if target in taken:
-                clashes.append(
-                    Finding(
-                        "option-conflict",
-                        str(source),
-                        f"its output {target} is also that of {taken[target]}",
-                        "convert them into different directories",
-                    )
-                )
-            taken[target] = source
-            jobs.append((source, target))
-    inputs = {os.path.realpath(source): source for source, _ in jobs}
-    for source, target in jobs:
-        overwritten = inputs.get(os.path.realpath(target))
-        if overwritten is not None:
-            clashes.append(
-                Finding(
-                    "would-overwrite-input",
-                    str(source),
-                    f"its output {target} is the input {overwritten}",
-                    "choose another directory for the outputs",
-                )
-            )
+def _jobs(paths: list[str], folder: Path, to: Format | None) -> list[Job]:
+    """Each input with its output; what is below a directory keeps its place in it.
+
+    Raises TosaConvertError for outputs that clash with one another or with inputs, and if there are no
+    inputs.
+    """
+    jobs = [
+        (source, folder / stem.with_suffix(f".{to or _other_side(source)}"))
+        for given in paths
+        for source, stem in _sources(given)
+    ]
+    clashes = list(_clashes(jobs))
     if clashes:
         raise TosaConvertError(clashes)
     if not jobs:
@@ -168,12 +177,50 @@ def _jobs(paths: list[str], folder: Path, to: Format | None) -> list[tuple[Path,
     return jobs
 
 
+def _sources(given: str) -> list[Job]:
+    """The inputs that an argument stands for, each with its path below the directory of outputs."""
+    if given == STANDARD:
+        raise click.UsageError("standard input cannot be one of several inputs")
+    root = Path(given)
+    if not root.is_dir():
+        return [(root, Path(root.name))]
+    files = sorted(path for path in root.rglob("*") if path.suffix in EXTENSIONS and path.is_file())
+    return [(file, file.relative_to(root)) for file in files]
+
+
+def _clashes(jobs: list[Job]) -> Iterator[Finding]:
+    """Outputs that are also the output of another input, and outputs that are inputs."""
+    source_of: dict[Path, Path] = {}
+    for source, target in jobs:
+        if target in source_of:
+            yield Finding(
+                "option-conflict",
+                str(source),
+                f"its output {target} is also that of {source_of[target]}",
+                "convert them into different directories",
+            )
+        source_of[target] = source
+    inputs = {os.path.realpath(source): source for source, _ in jobs}
+    for source, target in jobs:
+        overwritten = inputs.get(os.path.realpath(target))
+        if overwritten is not None:
+            yield Finding(
+                "would-overwrite-input",
+                str(source),
+                f"its output {target} is the input {overwritten}",
+                "choose another directory for the outputs",
+            )
+
+
 def _other_side(source: Path) -> Format:
     """MLIR becomes a flatbuffer, everything else MLIR text."""
+    return "tosa" if _format_of(source) in MLIR_FORMATS else "mlir"
+
+
+def _format_of(source: Path) -> Format:
+    """The format of an input by its content, or by its extension if it cannot be read here."""
     try:
-        # What is no regular file can be read only once: its name has to do.
-        found = sniff(map_file(source) if source.is_file() else memoryview(b""), str(source))
+        # A pipe can be read only once, so only its name is looked at.
+        return sniff(map_file(source) if source.is_file() else memoryview(b""), str(source))
     except TosaConvertError:
-        # Whoever converts it tells what is wrong with it.
-        found = EXTENSIONS.get(source.suffix.lower(), "tosa")
-    return "tosa" if found in MLIR_FORMATS else "mlir"
+        return EXTENSIONS.get(source.suffix.lower(), "tosa")  # the conversion reports what is wrong

@@ -1,7 +1,7 @@
-"""`tosa-flatbuffer VERB` and `tosa-flatbuffer-convert`: entry points, exit codes, the last resort.
+"""`tosa-flatbuffer VERB` and `tosa-flatbuffer-convert`: entry points, signals and exit codes.
 
 Exit codes: 0 done; 1 a check found a difference; 2 usage; 3 bad input; 4 valid but unsupported;
-70 a bug of ours.
+70 a bug of ours; 128 and its number if a signal ended the command (130 for Ctrl-C).
 """
 
 from __future__ import annotations
@@ -11,22 +11,24 @@ import importlib
 import os
 import signal
 import sys
-from typing import NoReturn
+import time
+from typing import Final, NoReturn
 
 import click
 
-from tosa_convert.cli.command import Verbs
+from tosa_convert.cli.command import EXIT_BUG, Verbs, report_bug
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.version import __version__
 
-EXIT_BUG = 70
-EXIT_INTERRUPTED = 130
-#: What a shell adds the number of a signal to.
-EXIT_SIGNAL = 128
-_ISSUES = "please report it with the command and, if you can share it, the input"
+#: A shell reports a process that a signal ended as this number plus the signal's.
+EXIT_SIGNAL: Final = 128
+EXIT_INTERRUPTED: Final = EXIT_SIGNAL + signal.SIGINT
+#: Seconds in which a second request to end is the first one again: a terminal sends it to all
+#: processes, and the parent process passes on what it gets. It must not disturb the cleaning up.
+SAME_REQUEST: Final = 1.0
 
-#: Verb -> the module that has it, under the verb's name. Imported when the verb is used.
-VERBS = {
+#: Verb -> the module that defines it, under the verb's name.
+VERBS: Final = {
     "bisect": "tosa_convert.cli.bisect",
     "check": "tosa_convert.cli.check",
     "convert": "tosa_convert.cli.convert",
@@ -41,7 +43,7 @@ VERBS = {
 
 
 class _AllVerbs(Verbs):
-    """The verbs, imported one at a time: a short command should not wait for the others."""
+    """The verbs. Each is imported when it is used: a short command should not wait for the others."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(VERBS)
@@ -54,22 +56,24 @@ class _AllVerbs(Verbs):
 
 def verb(name: str) -> click.Command:
     """The command of a verb."""
-    found: click.Command = getattr(importlib.import_module(VERBS[name]), name)
-    return found
+    command: click.Command = getattr(importlib.import_module(VERBS[name]), name)
+    return command
 
 
 @click.command(cls=_AllVerbs)
 @click.version_option(__version__, prog_name="tosa-flatbuffer")
 def tosa_flatbuffer() -> None:
-    """Convert, inspect and check TOSA programs: MLIR, flatbuffers, JSON."""
+    """Convert, run and check TOSA programs: MLIR text and bytecode, flatbuffers, JSON."""
 
 
 def run(
     command: click.Command, arguments: list[str] | None = None, *, own_process: bool = False
 ) -> int:
-    """Run a command; returns the exit code. Data goes to stdout, everything else to stderr.
+    """Run a command and return its exit code.
 
-    own_process: this process is the command's own, and not a test's or somebody's who embeds it.
+    Data goes to stdout, everything else to stderr.
+
+    own_process: this process is the command's own. It is not if a test or another program calls `run`.
     """
     try:
         result = command.main(
@@ -86,35 +90,34 @@ def run(
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except _Terminated as asked:
-        return EXIT_SIGNAL + asked.number
+    except _Terminated as terminated:
+        return EXIT_SIGNAL + terminated.number
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has enough; keep the interpreter from complaining at exit.
+        # The reader of our output has closed it; keep the interpreter from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except Exception:  # The one place where everything is caught: to say that it is our fault.
+    except Exception:
         import traceback
 
-        traceback.print_exc()
-        click.echo(f"internal error in tosa-convert {__version__}: {_ISSUES}", err=True)
+        report_bug(traceback.format_exc())
         return EXIT_BUG
 
 
 def _before_work() -> None:
-    """What is imported for work alone, and not to tell a verb's help: a `Verb` calls it."""
+    """Import and set up what work needs and help does not: a `Verb` calls it before its work."""
     import logging
 
     logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
 
 
 def _before_own_work() -> None:
-    """The same, and what survives MLIR."""
+    """The same, and let the command survive a crash of MLIR."""
     _before_work()
     from tosa_convert.cli import supervise
 
-    supervise.install()
+    supervise.allow_fork()
 
 
 def main() -> None:
@@ -130,31 +133,45 @@ def main_convert() -> None:
 
 
 def _start() -> None:
-    # numpy's linear algebra starts a thread for each core when it is imported, and nothing here
-    # uses any: half of the import's time.
+    """Set up a process of our own."""
+    # numpy's linear algebra starts a thread for each core when it is imported, which takes half of the
+    # import's time, and nothing here uses any.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # By default these end the process where it stands, and what it was writing would stay behind.
-    for name in ("SIGTERM", "SIGHUP"):
+    handler = _RequestToEnd()
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, _terminated)
+        # Not if it is ignored, as by nohup.
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 class _Terminated(BaseException):
-    """Somebody asked the process to end."""
+    """A signal asked the process to end."""
 
     def __init__(self, number: int) -> None:
         self.number = number
 
 
-def _terminated(number: int, frame: object) -> NoReturn:
-    raise _Terminated(number)
+class _RequestToEnd:
+    """A signal handler that raises, so that unfinished files are removed on the way out."""
+
+    def __init__(self) -> None:
+        self.heard_at = -SAME_REQUEST
+
+    def __call__(self, number: int, frame: object) -> None:
+        now = time.monotonic()
+        if now - self.heard_at < SAME_REQUEST:
+            return
+        self.heard_at = now
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        raise _Terminated(number)
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process at once, when all files are written and closed.
+    """End the process at once; all files are written and closed.
 
-    Taking graphs and MLIR's contexts apart first would take a fifth of a short command's time.
+    Freeing graphs and MLIR's contexts first would take a fifth of a short command's time.
     """
     if "logging" in sys.modules:
         sys.modules["logging"].shutdown()

@@ -8,51 +8,66 @@ from typing import Any, Final
 
 import click
 
-#: Work that is done sooner than this shows nothing, in seconds.
+#: Seconds of work before a bar appears: shorter work shows nothing.
 PATIENCE: Final = 1.0
-#: Where there is no terminal, a line this often, in seconds.
+#: Seconds between lines where there is no terminal.
 LINE_EVERY: Final = 10.0
-#: A bar is drawn this often, in seconds: drawing takes milliseconds, and is to take under 1 %.
+#: Seconds between two drawings of a bar: one takes milliseconds, and they are to take under 1 %.
 DRAW_EVERY: Final = 0.5
 
 
-class WriteProgress:
-    """A callback for `api.save`: told how many bytes of about `total` were written.
+class ProgressDisplay:
+    """Shows how much of the work is done; call it as often as you like.
 
-    A context: leaving it ends the bar's line.
+    A context manager: leaving it ends the bar's line.
     """
 
-    def __init__(self, name: str, total: int) -> None:
-        self.name = name
+    def __init__(self, label: str, total: int) -> None:
+        """label: what stands before the bar. total: the amount of work; 0 if it is unknown."""
+        self.label = label
         self.total = total
-        self.terminal = bool(sys.stderr) and sys.stderr.isatty()
-        self.shown_at = time.monotonic() + (PATIENCE if self.terminal else LINE_EVERY)
+        self.is_terminal = sys.stderr is not None and sys.stderr.isatty()
+        self.started = time.time()
+        self.next_at = time.monotonic() + (PATIENCE if self.is_terminal else LINE_EVERY)
         self.bar: Any = None
 
+    def line(self, done: int) -> str:
+        """The plain line for the amount that is done."""
+        raise NotImplementedError
+
     def __call__(self, done: int) -> None:
+        """Show that the amount `done` is done, unless something was shown a moment ago."""
         now = time.monotonic()
-        if now < self.shown_at:
+        if now < self.next_at:
             return
-        if self.terminal:
-            self.shown_at = now + DRAW_EVERY
+        if self.is_terminal:
+            self.next_at = now + DRAW_EVERY
             self._draw(done)
         else:
-            self.shown_at = now + LINE_EVERY
-            share = f" ({min(100, 100 * done // self.total)} %)" if self.total else ""
-            click.echo(f"{self.name}: {done / 2**20:.0f} MiB written{share}", err=True)
+            self.next_at = now + LINE_EVERY
+            click.echo(self.line(done), err=True)
 
     def _draw(self, done: int) -> None:
         if self.bar is None:
-            # Not rich: importing it takes a seventh of a second, of work that may take two.
+            # click's bar: importing rich takes a seventh of a second, of work that may take two.
             self.bar = click.progressbar(
-                length=max(1, self.total), label=self.name, file=sys.stderr, show_eta=True
+                length=max(1, self.total), label=self.label, file=sys.stderr, show_eta=True
             )
+            self.bar.start = self.started
             self.bar.__enter__()
         self.bar.update(done - self.bar.pos)
 
-    def __enter__(self) -> WriteProgress:
+    def __enter__(self) -> ProgressDisplay:
         return self
 
     def __exit__(self, *_: object) -> None:
         if self.bar is not None:
             self.bar.__exit__(None, None, None)
+
+
+class WriteProgress(ProgressDisplay):
+    """The progress of writing a file of about `total` bytes."""
+
+    def line(self, done: int) -> str:
+        share = f" ({min(100, 100 * done // self.total)} %)" if self.total else ""
+        return f"{self.label}: {done / 2**20:.0f} MiB written{share}"

@@ -1,0 +1,196 @@
+"""Run one child process under limits and report how it ended.
+
+Three callers share this module: `isolation` parses untrusted MLIR in a child, `golden` runs the
+reference model and other backends in one, and the command line continues in one before it loads MLIR.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import IO, Final
+
+#: Bytes of a child's stderr that are returned; the end of it, where the reason usually is.
+STDERR_BYTES: Final = 1 << 16
+#: Exit codes from here on are Windows exception codes (NTSTATUS), which are known in hexadecimal.
+_WINDOWS_EXCEPTION: Final = 0x8000_0000
+#: `prctl` option of Linux: the signal that this process gets when its parent ends.
+_PR_SET_PDEATHSIG: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a child ended.
+
+    code: the exit code, or minus the number of the signal that ended it.
+    stderr: the last STDERR_BYTES that it wrote there; empty if stderr was inherited.
+    timed_out: it was killed because its time was up.
+    """
+
+    code: int
+    stderr: str = ""
+    timed_out: bool = False
+
+
+def run_child(
+    command: list[str],
+    *,
+    timeout: float,
+    folder: str | os.PathLike[str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    input_bytes: bytes | memoryview = b"",
+    inherit_stderr: bool = False,
+) -> Ended:
+    """Run a command to its end in a new session; kill what it started and did not end.
+
+    A new session has no terminal, so Ctrl-C reaches the child only through us: any exception here kills
+    the session. The child leaves no core file (Linux), and its stdout is discarded.
+
+    Args:
+        command: the program and its arguments.
+        timeout: seconds of wall-clock time, after which the session is killed.
+        folder: the working folder; ours by default.
+        environment: the environment variables; ours by default.
+        input_bytes: what the child reads from stdin.
+        inherit_stderr: let the child write to our stderr instead of returning what it writes.
+
+    Returns:
+        How it ended. A timeout is not an exception.
+
+    Raises:
+        OSError: the program cannot be started.
+
+    Example:
+        >>> import sys
+        >>> run_child([sys.executable, "-c", "raise SystemExit('no')"], timeout=60).stderr.strip()
+        'no'
+    """
+    with contextlib.ExitStack() as stack:
+        stdin: int | IO[bytes] = subprocess.DEVNULL
+        if input_bytes:
+            # A file, not a pipe: nobody has to feed it while we wait.
+            stdin = stack.enter_context(tempfile.TemporaryFile())
+            stdin.write(input_bytes)
+            stdin.seek(0)
+        errors = None if inherit_stderr else stack.enter_context(tempfile.TemporaryFile())
+        child = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=stdin,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=True,
+        )
+        timed_out = _wait(child, timeout)
+        return Ended(child.returncode, _tail(errors), timed_out)
+
+
+def _wait(child: subprocess.Popen[bytes], timeout: float) -> bool:
+    """Wait for a child, then end its session; whether its time was up."""
+    timed_out = threading.Event()
+
+    def end() -> None:
+        timed_out.set()
+        _kill_session(child)
+
+    # A timer, since `Popen.wait(timeout)` polls, and sleeps for longer than a small model runs.
+    timer = threading.Timer(timeout, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        _forbid_core_file(child.pid)
+        if hasattr(os, "waitid"):
+            # Leaves a zombie: its number, which is also that of its session, cannot be reused yet.
+            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        else:
+            child.wait()
+    finally:
+        timer.cancel()
+        timer.join()
+        _kill_session(child)
+        child.wait()
+    return timed_out.is_set()
+
+
+def _kill_session(child: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(OSError):
+        if sys.platform == "win32":
+            child.kill()
+        else:
+            os.killpg(child.pid, signal.SIGKILL)
+
+
+def _tail(file: IO[bytes] | None) -> str:
+    if file is None:
+        return ""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - STDERR_BYTES))
+    return file.read().decode(errors="replace")
+
+
+def _forbid_core_file(child: int) -> None:
+    if sys.platform == "linux":
+        import resource
+
+        with contextlib.suppress(OSError):
+            resource.prlimit(child, resource.RLIMIT_CORE, (0, 0))
+
+
+def describe_exit(code: int) -> str:
+    """The name of the signal that ended a child, or its exit code, for messages.
+
+    Example:
+        >>> describe_exit(-9), describe_exit(3), describe_exit(0xC0000005)
+        ('SIGKILL', 'exit code 3', 'exit code 0xC0000005')
+    """
+    if code >= _WINDOWS_EXCEPTION:
+        return f"exit code 0x{code:08X}"
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
+
+# -- what a child of ours does to itself ----------------------------------------------------------------
+
+
+def limit_this_process(*, memory: int | None = None, cpu_seconds: int | None = None) -> None:
+    """Limit this process, as far as the system enforces it, and let it leave no core file.
+
+    Args:
+        memory: bytes of address space (Linux).
+        cpu_seconds: seconds of processor time (POSIX); the process then gets SIGXCPU.
+    """
+    if sys.platform == "win32":
+        return
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    if cpu_seconds is not None:
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
+    if memory is not None and sys.platform == "linux":
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+
+
+def end_with_parent(parent: int) -> None:
+    """Let the system kill this process when its parent ends, however that happens (Linux).
+
+    parent: the parent's process id, taken before the start of this process: it may have ended already.
+    """
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
