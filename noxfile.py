@@ -1,4 +1,4 @@
-"""The one door for commands: `nox -s lint types tests docs suite fuzz bench`.
+"""The one door for commands: `nox -s lint types tests long docs suite fuzz bench`.
 
 `nox` alone runs lint, types and tests. Each session makes an environment of its own; in one that
 already has `pip install '.[dev]'`, `nox --no-venv --no-install -s NAME` uses that.
@@ -35,9 +35,16 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """All tests; `-- ARGS` go to pytest."""
+    """All tests but the long ones; `-- ARGS` go to pytest."""
     session.install(".[test]")
     session.run("python", "-m", "pytest", *session.posargs)
+
+
+@nox.session
+def long(session: nox.Session) -> None:
+    """The tests that are marked `long`; `-- ARGS` go to pytest."""
+    session.install(".[test]")
+    session.run("python", "-m", "pytest", "-m", "long", *session.posargs)
 
 
 @nox.session

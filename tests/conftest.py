@@ -1,4 +1,4 @@
-"""What tests of all folders share: which MLIR bindings there are, and how random tests are seeded."""
+"""What tests of all folders share: how they run side by side, their seeds, the MLIR bindings."""
 
 from __future__ import annotations
 
@@ -14,6 +14,50 @@ from tosa_convert.bindings.packages import Bindings, default_bindings, installed
 
 #: Every distribution of bindings we are tested with; a test that takes `bindings` runs on each.
 BINDINGS = ("torch_mlir", "iree.compiler")
+
+
+#: Files whose tests take longest, the longest first. They start first, so that no worker waits for them.
+LONGEST = (
+    "tests/contract/test_formats_table.py",
+    "tests/oracle/test_official_suite.py",
+    "tests/text/test_text.py",
+    "tests/unit/test_garbage.py",
+    "tests/unit/test_benchmarks_smoke.py",
+    "tests/oracle/test_json_against_flatc.py",
+    "tests/docs/test_readme.py",
+    "tests/contract/test_versions.py",
+    "tests/hostile/test_fuzz.py",
+    "tests/golden/test_bisect.py",
+    "tests/contract/test_nothing_lost.py",
+)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Run whole folders on all cores with pytest-xdist, one file's tests in one worker.
+
+    A file's tests share contexts and samples, which each worker would have to make again. Single files
+    and tests run in this process: they are done before workers would have started. `-n 0` turns it off.
+    """
+    if not config.pluginmanager.hasplugin("xdist") or hasattr(config, "workerinput"):
+        return
+    option = config.option
+    if option.numprocesses is None and not option.usepdb and option.capture != "no":
+        folders = any(Path(argument.partition("::")[0]).is_dir() for argument in config.args)
+        option.numprocesses = "auto" if folders else None
+    if option.numprocesses and option.dist == "no":
+        option.dist = "loadfile"
+        option.loadscopereorder = False  # it would start the files with the most tests first
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start with the files that take longest."""
+    ranks = {name: rank for rank, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.nodeid.partition("::")[0], len(LONGEST)))
+
+
+def pytest_report_header() -> str:
+    return "tests marked `long` run with `-m long`, or `nox -s long`"
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import contextlib
 import filecmp
 import functools
 import hashlib
@@ -26,6 +27,7 @@ import sysconfig
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from importlib import metadata
@@ -216,7 +218,8 @@ def generate(directory: Path, seed: int = 42, jobs: int = 2, subset: Subset = "f
 def sample(config: Any, scratch: Path) -> Path:
     """Find the sample that tests use: where $TOSA_SUITE_DIR says, else made once in pytest's cache.
 
-    config: pytest's. scratch: where to make it if pytest keeps no cache.
+    config: pytest's. scratch: where to make it if pytest keeps no cache. Tests that run side by side
+    make it once: the others wait.
     """
     given = os.environ.get("TOSA_SUITE_DIR")
     if given:
@@ -224,9 +227,32 @@ def sample(config: Any, scratch: Path) -> Path:
             raise SuiteError(f"TOSA_SUITE_DIR={given} holds no official test")
         return Path(given)
     cache = getattr(config, "cache", None)
+    if cache is None and hasattr(config, "workerinput"):
+        scratch = scratch.parent.parent  # what the workers of pytest-xdist share
     folder = (Path(cache.mkdir("official-suite")) if cache else scratch) / "sample"
-    generate(folder, jobs=os.cpu_count() or 1, subset="sample")
+    with _only_one_process(folder.with_suffix(".lock")):
+        generate(folder, jobs=os.cpu_count() or 1, subset="sample")
     return folder
+
+
+@contextlib.contextmanager
+def _only_one_process(lock: Path) -> Iterator[None]:
+    """Wait until no other process is in here with the same lock file."""
+    with open(lock, "ab") as file:
+        if sys.platform == "win32":
+            import msvcrt
+
+            while True:
+                try:
+                    msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
+                    break
+                except OSError:  # it waits ten seconds, then fails
+                    continue
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield  # closing the file unlocks it
 
 
 def _build(scratch: Path, key: Stamp, jobs: int) -> Stamp:

@@ -38,17 +38,29 @@ def judge() -> Iterator[Judge]:
         yield found
 
 
+@pytest.mark.long
 def test_all_of_the_sample_is_equal_both_ways(suite: Path) -> None:
-    files = [case.tosa for case in official_suite.cases(suite)]
+    check([case.tosa for case in official_suite.cases(suite)], at_least=900)
+
+
+def test_a_fifth_of_the_sample_is_equal_both_ways(suite: Path) -> None:
+    """With at least one file of each operator."""
+    cases = official_suite.cases(suite)
+    first = {case.operator: case for case in reversed(cases)}
+    check([case.tosa for case in sorted({*cases[::5], *first.values()})], at_least=190)
+
+
+def check(files: list[Path], *, at_least: int) -> None:
+    """Compare every file with tosa-opt, both ways; every operator must be among them."""
     tally = compare_suite.Tally()
     for verdict in compare_suite.judge_all(files, os.cpu_count() or 1):
         tally.add(verdict)
     print("\n".join(tally.lines()))
     assert not tally.different, "\n".join(tally.lines())
     assert tally.passed
-    assert tally.files >= 300
+    assert tally.files >= at_least
     assert set(official_suite.operators()) - tally.operators == NEVER_GENERATED
-    # No reason to let others judge is so wide that little is left to tosa-opt.
+    # tosa-opt itself judges nearly all: few are left to the reference model, each with a reason.
     assert tally.yes["exported"] > 0.95 * tally.files
     assert tally.yes["imported"] > 0.95 * tally.files
 

@@ -1,0 +1,71 @@
+"""`python -m pytest`: folders run on all cores, single tests in one process, long ones if asked for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+
+def run_pytest(root: Path, *words: str) -> str:
+    """The output of a run of pytest, which must succeed."""
+    environment = {name: value for name, value in os.environ.items() if "XDIST" not in name}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words],
+        cwd=root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+TEST = "test_every_decision_is_in_the_list"
+FILE = "tests/docs/test_links.py"
+
+
+@pytest.fixture(autouse=True)
+def test_exists(root: Path) -> None:
+    assert f"def {TEST}" in (root / FILE).read_text(encoding="utf-8")
+
+
+def test_a_folder_runs_on_all_cores(root: Path) -> None:
+    pytest.importorskip("xdist")
+    assert "worker" in run_pytest(root, "tests/docs", "-k", TEST)
+
+
+@pytest.mark.parametrize("words", [[f"{FILE}::{TEST}"], [FILE, "-k", TEST]])
+def test_a_file_or_a_test_runs_in_one_process(root: Path, words: list[str]) -> None:
+    assert "worker" not in run_pytest(root, *words)
+
+
+@pytest.mark.parametrize("words", [["-n", "0"], ["-p", "no:xdist"]])
+def test_a_folder_can_run_in_one_process(root: Path, words: list[str]) -> None:
+    if "-n" in words:
+        pytest.importorskip("xdist")
+    assert "worker" not in run_pytest(root, "tests/docs", "-k", TEST, *words)
+
+
+def test_long_tests_are_counted_when_they_do_not_run(root: Path) -> None:
+    words = ["tests/oracle/test_official_suite.py", "--collect-only", "-q"]
+    assert "deselected" in run_pytest(root, *words)
+    assert "test_all_of_the_sample" in run_pytest(root, *words, "-m", "long")
+
+
+def test_the_longest_files_exist_and_start_first(root: Path) -> None:
+    from conftest import LONGEST, pytest_collection_modifyitems
+
+    missing = [name for name in LONGEST if not (root / name).exists()]
+    assert not missing, "LONGEST in tests/conftest.py names files that do not exist"
+    items = [SimpleNamespace(nodeid=f"{name}::test") for name in ("tests/a.py", *LONGEST[::-1])]
+    pytest_collection_modifyitems(cast("list[pytest.Item]", items))
+    assert [item.nodeid.partition("::")[0] for item in items] == [*LONGEST, "tests/a.py"]
