@@ -1,22 +1,23 @@
-"""What programs that read `.tosa` files accept, by experiment.
+"""Which forms of a `.tosa` file the programs in the field read, found by experiment.
 
-A row says which forms of a file a program opens, so that `--for` can choose one or say that there is
-none. docs/formats.md tells with which releases the rows were established.
+`--for PROGRAM` chooses a form that the program reads, or reports that the requested one does not
+work. docs/formats.md names the releases that were tried.
 """
 
 from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple, cast
 
-from tosa_convert.errors import fail
+from tosa_convert.errors import fail, refuse_unknown
 
 Form = Literal["embedded", "offset", "npy"]
 
 
 class Consumer(NamedTuple):
-    """A program that reads files. `weights`: the forms it opens, the one to prefer first.
+    """A program that reads `.tosa` files.
 
-    otherwise: what it makes of a file of another form.
+    weights: the forms that it reads, the preferred one first.
+    otherwise: what it does with a file of another form.
     """
 
     name: str
@@ -32,23 +33,34 @@ CONSUMERS: Final = {
         Consumer("model-converter", ("embedded", "offset"), "finds no data"),
         Consumer("vela", ("embedded",), "refuses the file: constants are missing"),
         Consumer("model-explorer", ("embedded",), "shows no graph"),
-        Consumer("flatc", ("embedded",), "drops the weights without a word"),
+        Consumer("flatc", ("embedded",), "silently drops the weights"),
     )
 }
 
 
 def weights_for(consumer: str, weights: str) -> str:
-    """The form of weights for a program: the one asked for, or for "auto" the one it needs.
+    """The form of the weights for a program.
 
-    Raises TosaConvertError("option-conflict") if the program does not open the form asked for.
+    Args:
+        consumer: A name of `CONSUMERS`.
+        weights: The requested form, or "auto".
+
+    Returns:
+        The requested form; for "auto" the only form that the program reads, or "auto" if it reads
+        several.
+
+    Raises:
+        TosaConvertError: "option-conflict" if the program does not read the requested form, or is
+            not in `CONSUMERS`.
+
+    Example:
+        >>> weights_for("vela", "auto"), weights_for("tosa-opt", "auto")
+        ('embedded', 'auto')
     """
-    row = CONSUMERS.get(consumer)
-    if row is None:
-        raise fail(
-            "option-conflict", "for", f"found {consumer!r}, expected one of {', '.join(CONSUMERS)}"
-        )
+    refuse_unknown("for", consumer, CONSUMERS)
+    row = CONSUMERS[consumer]
     if weights == "auto":
-        # Where only one form will do, "auto" must not choose another for a large file.
+        # "auto" could choose another form for a large file, so the only form is requested by name.
         return row.weights[0] if len(row.weights) == 1 else "auto"
     if cast("Form", weights) not in row.weights:
         raise fail(

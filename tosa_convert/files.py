@@ -1,7 +1,8 @@
 """Files: mapped for reading, replaced whole when writing.
 
-A write goes to a new file beside the target, reaches the disk, and is renamed into place: whoever
-looks sees the old file or the new one, and a failure leaves the old one and no litter.
+A write goes to a temporary file in the directory of the target, is flushed to the disk, and is
+renamed into place. Readers see either the old file or the new one. A failed write leaves the old file
+and removes the temporary one.
 """
 
 from __future__ import annotations
@@ -16,44 +17,46 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, TextIO
 
 from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.formats import refuse_model_directory
 
-#: What stands for standard input and output in place of a path.
+#: The path that means standard input or standard output.
 STANDARD: Final = "-"
-#: Pieces are gathered up to this many bytes before they are written; larger ones go straight out.
+#: Smaller pieces are joined up to this many bytes before they are written.
 GATHER_BYTES: Final = 1 << 20
-
-#: Characters of a file's name that the file beside it repeats; each may take 4 bytes of 255.
+#: Characters of the target's name in the name of its temporary file. A character takes up to 4 bytes,
+#: and a name has at most 255.
 _NAME_CHARACTERS: Final = 32
-
-#: Bytes handed to the system at a time, and so how often progress is told.
+#: Bytes of one write call; progress is reported after each.
 WRITE_BYTES: Final = 1 << 24
 
 PathLike = str | os.PathLike[str]
 
 
 def file_error(path: PathLike, error: OSError, doing: str) -> TosaConvertError:
-    """The operating system's refusal as an expected failure."""
+    """The "file-error" for an error of the operating system; doing: "read" or "written"."""
     reason = error.strerror or type(error).__name__
     return fail("file-error", os.fspath(path), f"cannot be {doing}: {reason}")
 
 
 def refuse_invalid_path(path: PathLike) -> None:
-    """Raise TosaConvertError("file-error") for a path that no system could have a file at."""
+    """Raise TosaConvertError("file-error") for a path that no file can have."""
     text = os.fspath(path)
     try:
-        odd = b"\0" in os.fsencode(text)
+        problem = "it contains a NUL byte" if b"\0" in os.fsencode(text) else ""
     except UnicodeEncodeError:
-        odd = True
-    if odd:
-        raise fail("file-error", ascii(text), "no file can be called that")
+        problem = "it contains a character that the file system's encoding does not have"
+    if problem:
+        raise fail("file-error", ascii(text), f"invalid path: {problem}")
 
 
 def map_file(path: PathLike) -> memoryview:
-    """The bytes of a file: mapped if it is a regular file, read otherwise.
+    """The bytes of a file: mapped into memory if it is a regular file, read otherwise.
 
-    A mapping follows the file: it must not be truncated while the view lives. Replacing it by a
-    rename, as everything here does, is safe.
-    Raises TosaConvertError("file-error").
+    A mapped file must not be truncated or rewritten in place while the view is in use. Replacing it
+    by a rename, as `replace_file` does, is safe.
+
+    Raises:
+        TosaConvertError: "file-error"; "unrecognised-input" for a directory that holds a model.
     """
     refuse_invalid_path(path)
     try:
@@ -63,18 +66,19 @@ def map_file(path: PathLike) -> memoryview:
                 return memoryview(file.read())
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except OSError as error:
+        refuse_model_directory(path)
         raise file_error(path, error, "read") from None
 
 
 def standard_input() -> TextIO:
-    """Standard input; its `buffer` has the bytes. Raises TosaConvertError("file-error") if closed."""
+    """Standard input. Raises TosaConvertError("file-error") if it is closed."""
     if sys.stdin is None:
         raise fail("file-error", "<stdin>", "standard input is closed")
     return sys.stdin
 
 
 def standard_output() -> TextIO:
-    """Standard output; its `buffer` takes bytes. Raises TosaConvertError("file-error") if closed."""
+    """Standard output. Raises TosaConvertError("file-error") if it is closed."""
     if sys.stdout is None:
         raise fail("file-error", "<stdout>", "standard output is closed")
     return sys.stdout
@@ -86,9 +90,10 @@ def read_standard_input() -> memoryview:
 
 
 def write_standard_output(pieces: Pieces) -> None:
-    """Write the pieces to standard output; a reader that left is a BrokenPipeError.
+    """Write the pieces to standard output.
 
-    Raises TosaConvertError("file-error") for anything else that is wrong with it.
+    Raises BrokenPipeError if the reader closed the pipe, and TosaConvertError("file-error") for any
+    other failure.
     """
     stream = standard_output().buffer
     try:
@@ -101,7 +106,7 @@ def write_standard_output(pieces: Pieces) -> None:
 
 
 def gathered(pieces: Iterable[Any]) -> Iterator[Any]:
-    """The same bytes in fewer pieces: small ones joined, large ones untouched."""
+    """The same bytes in fewer pieces: small pieces are joined, large ones are passed on as they are."""
     buffer = bytearray()
     for piece in pieces:
         if len(piece) >= GATHER_BYTES:
@@ -119,37 +124,39 @@ def gathered(pieces: Iterable[Any]) -> Iterator[Any]:
 
 
 class Sink:
-    """What a writer that calls back is given as its file.
+    """A file object for foreign code, such as MLIR's printer, that writes through a callback.
 
-    Foreign code calls `write` and cannot pass a Python exception on, so the first one is kept, the
-    rest of the output is swallowed, and `finish` raises it.
+    Foreign code cannot propagate a Python exception. `write` therefore stores the first one and
+    discards the output that follows; `finish` raises it.
     """
 
     def __init__(self, file: BinaryIO, progress: Progress | None = None) -> None:
         self.file = file
         self.progress = progress
-        self.total = 0
+        self.bytes_written = 0
         self.error: BaseException | None = None
 
     def write(self, piece: bytes) -> int:
-        """Write all of `piece`, unless an earlier write failed."""
+        """Write the whole piece, unless an earlier write failed."""
         if self.error is None:
             try:
-                self.total += _write_all(self.file, piece, self.total, self.progress)
-            except BaseException as error:  # also an interrupt: it must not cross foreign code
+                self.bytes_written += _write_all(
+                    self.file, piece, self.bytes_written, self.progress
+                )
+            except BaseException as error:  # an interrupt must not cross foreign code, either
                 self.error = error
         return len(piece)
 
     def finish(self) -> int:
-        """Raise what went wrong, or return the number of bytes."""
+        """The number of bytes written. Raises the exception of the first failed write."""
         if self.error is not None:
             raise self.error
-        return self.total
+        return self.bytes_written
 
 
-#: A file's content: its bytes in order, or a function that writes them to a Sink.
+#: The content of a file: its bytes in order, or a function that writes them to a Sink.
 Pieces = Iterable[Any] | Callable[[Sink], None]
-#: Told how many bytes were written so far.
+#: Called with the number of bytes written so far.
 Progress = Callable[[int], None]
 
 
@@ -157,7 +164,7 @@ def _write_all(file: BinaryIO, piece: Any, done: int = 0, progress: Progress | N
     view = memoryview(piece)
     total = view.nbytes
     while view:
-        # A write to a pipe or of more than 2 GiB may take only a part.
+        # A write to a pipe, or of more than 2 GiB, can be partial.
         view = view[file.write(view[:WRITE_BYTES]) :]
         if progress is not None:
             progress(done + total - view.nbytes)
@@ -165,7 +172,7 @@ def _write_all(file: BinaryIO, piece: Any, done: int = 0, progress: Progress | N
 
 
 def write_pieces(file: BinaryIO, pieces: Pieces, progress: Progress | None = None) -> int:
-    """Write the pieces to a file; returns the number of bytes."""
+    """Write the pieces to a file. Returns the number of bytes."""
     if callable(pieces):
         sink = Sink(file, progress)
         pieces(sink)
@@ -177,7 +184,7 @@ def write_pieces(file: BinaryIO, pieces: Pieces, progress: Progress | None = Non
 
 
 def same_file(one: PathLike, other: PathLike) -> bool:
-    """Whether both paths lead to one existing file."""
+    """Whether both paths name the same existing file."""
     try:
         return os.path.samefile(one, other)
     except OSError:
@@ -190,13 +197,29 @@ def replace_file(
     check: Callable[[Path], None] | None = None,
     progress: Progress | None = None,
 ) -> int:
-    """Put a file with these bytes in place of `path`, or leave everything as it was.
+    """Replace the file at `path`, or create it; on failure nothing changes.
 
-    check: looks at the new file before it takes its place, and raises if it should not.
-    progress: told how many bytes were written, at least every WRITE_BYTES.
-    Follows symbolic links, keeps the permissions of a file that is replaced, and writes straight
-    into what is no regular file (a pipe, a device). Returns the number of bytes.
-    Raises TosaConvertError("file-error").
+    Follows symbolic links and keeps the permissions of an existing file. Writes directly into a pipe
+    or a device.
+
+    Args:
+        path: The file.
+        pieces: Its new content.
+        check: Called with the complete temporary file before it is renamed. An exception that it
+            raises cancels the write.
+        progress: Called with the number of bytes written so far, at least every `WRITE_BYTES`.
+
+    Returns:
+        The number of bytes.
+
+    Raises:
+        TosaConvertError: "file-error".
+
+    Example:
+        >>> replace_file("notes.txt", [b"first ", b"second"])
+        12
+        >>> bytes(map_file("notes.txt"))
+        b'first second'
     """
     refuse_invalid_path(path)
     target = Path(os.path.realpath(path))
@@ -220,29 +243,34 @@ def _replace(
     check: Callable[[Path], None] | None,
     progress: Progress | None,
 ) -> int:
-    beside = target.parent / f".{target.name[:_NAME_CHARACTERS]}.{os.urandom(6).hex()}.part"
+    temporary = temporary_path(target, "part")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    # Created with the permissions any new file gets here, so that a replacement is no surprise.
+    # A new file gets the permissions that the umask allows, not those of a temporary file.
     try:
-        descriptor = os.open(beside, flags, 0o666)
+        descriptor = os.open(temporary, flags, 0o666)
         with open(descriptor, "wb", buffering=0) as file:
             total = write_pieces(file, pieces, progress)
             if mode is not None and hasattr(os, "fchmod"):
                 os.fchmod(file.fileno(), stat.S_IMODE(mode))
             os.fsync(file.fileno())
         if check is not None:
-            check(beside)
-        os.replace(beside, target)
+            check(temporary)
+        os.replace(temporary, target)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(beside)
+            os.unlink(temporary)
         raise
     sync_folder(target.parent)
     return total
 
 
+def temporary_path(target: Path, extension: str) -> Path:
+    """A hidden, unused name in the directory of `target`."""
+    return target.with_name(f".{target.name[:_NAME_CHARACTERS]}.{os.urandom(6).hex()}.{extension}")
+
+
 def sync_folder(folder: Path) -> None:
-    """Make the rename itself durable, where the system has such a thing."""
+    """Flush the directory entries to the disk, where the system supports it."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     with contextlib.suppress(OSError):

@@ -1,22 +1,26 @@
-"""Which format is it? The input tells by its content, the output by its extension."""
+"""The file formats: how each is recognised by content, and which extension names it.
+
+The content decides the format of an input, the extension that of an output.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from typing import Final, Literal, get_args
+from typing import Final, Literal, NamedTuple, get_args
 
 from tosa_convert.errors import fail
 
 Format = Literal["mlir", "mlirbc", "tosa", "json"]
 
-#: Format -> what it is.
+#: Format -> its description.
 FORMATS: Final[dict[Format, str]] = {
     "mlir": "MLIR text",
     "mlirbc": "MLIR bytecode",
     "tosa": "TOSA flatbuffer",
     "json": "TOSA flatbuffer as JSON",
 }
+#: Extension of a file -> its format. The first extension of a format is the preferred one.
 EXTENSIONS: Final[dict[str, Format]] = {
     ".mlir": "mlir",
     ".mlirbc": "mlirbc",
@@ -24,79 +28,178 @@ EXTENSIONS: Final[dict[str, Format]] = {
     ".tosa": "tosa",
     ".json": "json",
 }
-#: Formats that only MLIR's bindings can read or write.
+#: Formats that need MLIR's Python bindings.
 MLIR_FORMATS: Final = frozenset({"mlir", "mlirbc"})
 
 Weights = Literal["auto", "embedded", "offset", "npy"]
-#: Where a flatbuffer's weights may be asked to go.
+#: Where the weights of a flatbuffer can go.
 WEIGHTS: Final[tuple[Weights, ...]] = get_args(Weights)
 
 _BYTECODE: Final = b"ML\xefR"
 _BOM: Final = b"\xef\xbb\xbf"
-#: What may stand before a text's first word: blanks, and comments as MLIR and our JSON have them.
+#: What can precede the first word of a text: white space, and comments of MLIR and of our JSON.
 _COMMENTS: Final = re.compile(rb"\A(?:\s+|//[^\n]*\n?|/\*.*?\*/)*", re.DOTALL)
-#: Bytes looked at to tell a format.
-_SNIFF: Final = 4096
-#: Characters that no text has: all below a blank but white space.
+#: Bytes at the start of an input that decide its format.
+_SNIFF_BYTES: Final = 4096
+#: Bytes at the end of a ZIP archive that are searched for the names of its members.
+_ZIP_TAIL_BYTES: Final = 1 << 16
+#: Characters that a text does not contain: control characters other than white space.
 _CONTROLS: Final = bytes({*range(32)} - {*b"\t\n\v\f\r"})
 
 
-def sniff(data: memoryview, where: str) -> Format:
-    """The format of an input, by its first bytes.
+class _OtherModel(NamedTuple):
+    """A format of models that is not read: what it is, and how to get to TOSA from it."""
 
-    Raises TosaConvertError("empty-input" or "unrecognised-input").
+    what: str
+    hint: str
+
+
+_TFLITE: Final = _OtherModel(
+    "a TFLite model", "convert it with tosa-converter-for-tflite, which writes TOSA as MLIR"
+)
+_ONNX: Final = _OtherModel(
+    "an ONNX model",
+    "import it as MLIR with python -m torch_mlir.tools.import_onnx, lower that to TOSA, and convert the "
+    "result",
+)
+_TO_TFLITE: Final = (
+    "convert it to TFLite with tf.lite.TFLiteConverter, then with tosa-converter-for-tflite"
+)
+_KERAS: Final = _OtherModel("a Keras model", _TO_TFLITE)
+_SAVED_MODEL: Final = _OtherModel("a TensorFlow SavedModel", _TO_TFLITE)
+_HDF5: Final = _OtherModel("an HDF5 file, such as a Keras model", _TO_TFLITE)
+_EXPORTED_PROGRAM: Final = _OtherModel(
+    "a program of torch.export",
+    "load it with torch.export.load and lower it with "
+    'torch_mlir.fx.export_and_import(program, output_type="tosa")',
+)
+_TORCH: Final = _OtherModel(
+    "a file of torch.save or torch.jit.save",
+    "build the model in Python, export it with torch.export.export, and lower that with "
+    'torch_mlir.fx.export_and_import(program, output_type="tosa")',
+)
+_NUMPY: Final = _OtherModel("a file of NumPy arrays, not a program", "")
+_ZIP: Final = _OtherModel("a ZIP archive", "extract it and convert the model that it holds")
+_GZIP: Final = _OtherModel("compressed with gzip", "decompress it first: gunzip")
+
+#: Names of members -> the kind of a ZIP archive; the first match decides.
+_ZIP_MEMBERS: Final = (
+    (b"model.weights.h5", _KERAS),
+    (b"archive_format", _EXPORTED_PROGRAM),
+    (b"serialized_exported_program", _EXPORTED_PROGRAM),
+    (b"data.pkl", _TORCH),
+    (b".npy", _NUMPY),
+)
+#: Wire tags that follow `ir_version` in an ONNX ModelProto: producer_name to opset_import.
+_ONNX_TAGS: Final = frozenset(b"\x12\x1a\x22\x28\x32\x3a\x42")
+
+
+def sniff(data: memoryview, where: str) -> Format:
+    """The format of an input, from its first bytes.
+
+    Args:
+        data: The input.
+        where: Its path, for messages.
+
+    Raises:
+        TosaConvertError: "empty-input", or "unrecognised-input" with a hint where the input is a
+            model of another framework.
+
+    Example:
+        >>> sniff(memoryview(b"func.func @main() { return }"), "m.mlir")
+        'mlir'
+        >>> sniff(memoryview(b"    TOSA"), "m.tosa")
+        'tosa'
     """
     if not len(data):
-        raise fail(
-            "empty-input", where, "the input is empty, expected " + ", ".join(FORMATS.values())
-        )
-    head = bytes(data[:_SNIFF])
+        raise fail("empty-input", where, f"the input is empty, expected {_expected()}")
+    head = bytes(data[:_SNIFF_BYTES])
     if head.startswith(_BYTECODE):
         return "mlirbc"
     if head[4:8] == b"TOSA":
         return "tosa"
     if head.translate(None, _CONTROLS) == head:
         text = _COMMENTS.sub(b"", head.removeprefix(_BOM), count=1)
-        # A JSON object; MLIR's own leading brace is that of `{-#`, its resources.
+        # A JSON object starts with a brace, and so does `{-#`, the resource section of MLIR.
         if text.startswith(b"{") and not text.startswith(b"{-#"):
             return "json"
         if _is_text(head):
             return "mlir"
-    hint = ""
-    if head[4:8] == b"TFL3":
-        hint = "this is a TFLite model: convert it first with tosa-converter-for-tflite"
-    elif head.startswith(b"\x08") and b"onnx" in head[:64].lower():
-        hint = "this looks like an ONNX model: lower it to TOSA first"
+    other = _other_model(data, head)
     raise fail(
         "unrecognised-input",
         where,
-        f"the input starts with {head[:8]!r}, expected " + ", ".join(FORMATS.values()),
-        hint,
+        f"the input {f'is {other.what}' if other else f'starts with {head[:8]!r}'}, "
+        f"expected {_expected()}",
+        other.hint if other else "",
     )
+
+
+def _expected() -> str:
+    return ", ".join(FORMATS.values())
 
 
 def _is_text(head: bytes) -> bool:
     try:
         head.decode()
     except UnicodeDecodeError as error:
-        # The window may have cut a character in two.
-        return len(head) == _SNIFF and error.start > _SNIFF - 4
+        # The last character can be cut off at the end of the window.
+        return len(head) == _SNIFF_BYTES and error.start > _SNIFF_BYTES - 4
     return True
 
 
-def of_path(path: str | os.PathLike[str]) -> Format:
-    """The format of an output, by its extension.
+def _other_model(data: memoryview, head: bytes) -> _OtherModel | None:
+    """The model format of another framework that the input is in, or None."""
+    if head[4:8] == b"TFL3":
+        return _TFLITE
+    if head.startswith(b"PK\3\4"):
+        names = head + bytes(data[-_ZIP_TAIL_BYTES:])
+        return next((kind for member, kind in _ZIP_MEMBERS if member in names), _ZIP)
+    if head.startswith(b"\x89HDF\r\n"):
+        return _HDF5
+    if head.startswith(b"\x93NUMPY"):
+        return _NUMPY
+    if head.startswith(b"\x1f\x8b"):
+        return _GZIP
+    # torch.save before 1.6: a pickle of a magic number.
+    if head.startswith(b"\x80\x02\x8a\x0al\xfc"):
+        return _TORCH
+    # SavedModel has schema version 1 and then its graphs, ONNX the version of its IR and then any field.
+    if head.startswith(b"\x08\x01\x12"):
+        return _SAVED_MODEL
+    if len(head) > 2 and head[0] == 8 and 1 < head[1] < 32 and head[2] in _ONNX_TAGS:
+        return _ONNX
+    return None
 
-    Raises TosaConvertError("unknown-format").
+
+def refuse_model_directory(path: str | os.PathLike[str]) -> None:
+    """Raise TosaConvertError("unrecognised-input") if the path is a directory that holds a model."""
+    if os.path.isfile(os.path.join(path, "saved_model.pb")):
+        raise fail(
+            "unrecognised-input",
+            os.fspath(path),
+            f"the input is {_SAVED_MODEL.what}, expected {_expected()}",
+            _SAVED_MODEL.hint,
+        )
+
+
+def of_path(path: str | os.PathLike[str]) -> Format:
+    """The format of an output, from its extension.
+
+    Raises:
+        TosaConvertError: "unknown-format".
+
+    Example:
+        >>> of_path("model.tosa"), of_path("MODEL.BC")
+        ('tosa', 'mlirbc')
     """
     extension = os.path.splitext(os.fspath(path))[1].lower()
-    found = EXTENSIONS.get(extension)
-    if found is None:
+    if extension not in EXTENSIONS:
         raise fail(
             "unknown-format",
             os.fspath(path),
-            f"the extension {extension!r} names no format, expected one of "
+            f"the extension {extension!r} does not name a format, expected one of "
             + ", ".join(EXTENSIONS),
             "choose the format with --to",
         )
-    return found
+    return EXTENSIONS[extension]

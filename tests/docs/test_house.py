@@ -20,7 +20,7 @@ ARROWS: dict[str, set[str]] = {
     "errors": set(),
     "version": set(),
     "options": {"errors"},
-    "files": {"errors"},
+    "files": {"errors", "formats"},
     "formats": {"errors"},
     "gc_pause": set(),
     "child_process": set(),

@@ -148,8 +148,8 @@ def test_weights_go_where_they_are_asked_to_go(convert: Any, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["m.tosa", "-o", "out.txt"], "the extension '.txt' names no format"),
-        (["m.tosa", "-o", "out"], "the extension '' names no format"),
+        (["m.tosa", "-o", "out.txt"], "the extension '.txt' does not name a format"),
+        (["m.tosa", "-o", "out"], "the extension '' does not name a format"),
         (["m.tosa", "-o", "m.tosa"], "the output is the input file"),
         (["m.tosa", "-o", "./m.tosa"], "the output is the input file"),
         (["m.tosa", "-o", "link.tosa"], "the output is the input file"),

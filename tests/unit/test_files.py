@@ -319,3 +319,15 @@ def test_one_file_is_recognised_under_every_name(tmp_path: Path) -> None:
         os.link(one, tmp_path / "hard")
         assert same_file(one, tmp_path / "link")
         assert same_file(one, tmp_path / "hard")
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [("a\0b", "it contains a NUL byte"), ("a\ud800b", "it contains a character that")],
+)
+def test_an_invalid_path_is_refused_with_the_reason(path: str, problem: str) -> None:
+    for use in (map_file, lambda path: replace_file(path, [b"x"])):
+        with pytest.raises(TosaConvertError, match=f"invalid path: {problem}") as caught:
+            use(path)
+        assert caught.value.code == "file-error"
+        assert caught.value.findings[0].where == ascii(path)

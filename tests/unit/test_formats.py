@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
+from pathlib import Path
+
 import pytest
 
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.files import map_file
 from tosa_convert.formats import EXTENSIONS, FORMATS, of_path, sniff
 
 
@@ -33,33 +38,92 @@ def test_the_content_tells_the_format(data: bytes, expected: str) -> None:
     assert sniff(memoryview(data), "x") == expected
 
 
+def test_only_the_first_bytes_decide() -> None:
+    # MLIR's parser reports what follows.
+    assert sniff(memoryview(b"x" * 4096 + b"\xff\xff"), "x") == "mlir"
+
+
 @pytest.mark.parametrize(
-    ("data", "hint"),
+    "data",
     [
-        (b"\x1c\0\0\0TFL3\x14\0", "tosa-converter-for-tflite"),
-        (b"\x08\x08\x12\x07onnx-ml:", "lower it to TOSA first"),
-        (b"\x89PNG\r\n\x1a\n\0", ""),
-        (b"PK\3\4\0\0", ""),
-        (b"\xff\xfe\xfd", ""),
-        (b"abc\xff", ""),
-        (b"x" * 4096 + b"\xff\xff", "mlir"),
+        b"\x89PNG\r\n\x1a\n\0",
+        b"\xff\xfe\xfd",
+        b"abc\xff",
+        b"\x08",
+        b"\x08\x08",
+        b"\x08\x08\xff",
+        b"P\0",
     ],
 )
-def test_anything_else_is_refused_with_what_was_found(data: bytes, hint: str) -> None:
-    if hint == "mlir":
-        # Only the first bytes are looked at: MLIR's own parser finds the rest.
-        assert sniff(memoryview(data), "x") == "mlir"
-        return
+def test_an_unknown_input_is_refused_with_its_first_bytes(data: bytes) -> None:
     with pytest.raises(TosaConvertError) as caught:
         sniff(memoryview(data), "model.bin")
     (finding,) = caught.value.findings
-    assert (finding.code, finding.where) == ("unrecognised-input", "model.bin")
+    assert (finding.code, finding.where, finding.hint) == ("unrecognised-input", "model.bin", "")
     assert repr(data[:8]) in finding.message
+
+
+def archive(*members: str) -> bytes:
+    """A ZIP archive with these members."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        for member in members:
+            file.writestr(member, bytes(5000))
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "what", "hint"),
+    [
+        (b"\x1c\0\0\0TFL3\x14\0", "a TFLite model", "tosa-converter-for-tflite"),
+        (b"\x08\x08\x12\x07onnx-ml:", "an ONNX model", "import_onnx"),
+        (b"\x08\x0a\x12\x07pytorch\x1a\x052.9.0", "an ONNX model", "import_onnx"),
+        (b"\x08\x09:\x80\x01\n\x04", "an ONNX model", "import_onnx"),
+        (b"\x08\x01\x12\xff\x01\n\x10", "a TensorFlow SavedModel", "TFLiteConverter"),
+        (b"\x89HDF\r\n\x1a\n\0\0", "an HDF5 file, such as a Keras model", "TFLiteConverter"),
+        (archive("metadata.json", "config.json", "model.weights.h5"), "a Keras model", "TFLite"),
+        (archive("m/archive_format", "m/models/model.json", "m/data/weights/w"),
+         "a program of torch.export", "torch.export.load"),
+        (archive("version", "serialized_exported_program.json"),
+         "a program of torch.export", "export_and_import"),
+        (archive("m/data.pkl", "m/data/0", "m/version"), "a file of torch.save", "torch.export"),
+        (b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.", "a file of torch.save", "torch.export"),
+        (archive("x.npy"), "a file of NumPy arrays", ""),
+        (b"\x93NUMPY\1\0v\0{", "a file of NumPy arrays", ""),
+        (archive("readme.txt"), "a ZIP archive", "extract it"),
+        (b"PK\3\4\0\0", "a ZIP archive", "extract it"),
+        (b"\x1f\x8b\x08\0", "compressed with gzip", "gunzip"),
+    ],
+)  # fmt: skip
+def test_a_model_of_another_framework_is_named_with_the_way_to_tosa(
+    data: bytes, what: str, hint: str
+) -> None:
+    with pytest.raises(TosaConvertError) as caught:
+        sniff(memoryview(data), "model.bin")
+    (finding,) = caught.value.findings
+    assert finding.code == "unrecognised-input"
+    assert f"the input is {what}" in finding.message
+    assert "expected MLIR text" in finding.message
     assert hint in finding.hint
     assert bool(hint) == bool(finding.hint)
 
 
-def test_nothing_is_refused_as_nothing() -> None:
+def test_a_saved_model_directory_is_named_with_the_way_to_tosa(tmp_path: Path) -> None:
+    folder = tmp_path / "net"
+    (folder / "variables").mkdir(parents=True)
+    with pytest.raises(TosaConvertError) as caught:
+        map_file(folder)
+    assert caught.value.code == "file-error"
+    (folder / "saved_model.pb").write_bytes(b"\x08\x01\x12\0")
+    with pytest.raises(TosaConvertError) as caught:
+        map_file(folder)
+    (finding,) = caught.value.findings
+    assert (finding.code, finding.where) == ("unrecognised-input", str(folder))
+    assert "a TensorFlow SavedModel" in finding.message
+    assert "TFLiteConverter" in finding.hint
+
+
+def test_an_empty_input_is_refused() -> None:
     with pytest.raises(TosaConvertError, match="the input is empty") as caught:
         sniff(memoryview(b""), "model.bin")
     assert caught.value.code == "empty-input"

@@ -24,6 +24,7 @@ import numpy as np
 
 from tosa_convert import api
 from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.formats import EXTENSIONS
 from tosa_convert.golden import model_process
 from tosa_convert.golden.array_io import Array, Lazy, Slot, coerce
 from tosa_convert.golden.npz import open_npz, stored, unpack_npz, write_npz
@@ -38,7 +39,7 @@ from tosa_convert.golden.runner import (
 from tosa_convert.graph.extract import computed_tensors, extract_from, extract_region
 from tosa_convert.graph.model import Graph
 
-_MODEL_EXTENSIONS: Final = (".tosa", ".mlir", ".mlirbc", ".bc", ".json")
+_MODEL_EXTENSIONS: Final = tuple(EXTENSIONS)
 _MISSING: Final = 3
 #: Elements of an array that are remembered to tell which tensor it is.
 SAMPLE: Final = 2048
