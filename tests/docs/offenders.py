@@ -1,0 +1,52 @@
+"""What broke a rule of the house when the rule was made. These lists only get shorter.
+
+`test_house.py` lets these pass. `test_offenders.py` fails when one of them offends no more: then it is
+taken off its list.
+"""
+
+from __future__ import annotations
+
+#: Groups of modules that import one another.
+CIRCLES = [
+    [
+        "tosa_convert.golden.control_flow",
+        "tosa_convert.golden.intermediates",
+        "tosa_convert.golden.runner",
+    ],
+]
+
+#: Files that reach a module of ours by a string, by setattr or by assignment.
+MODULES_BY_STRING = [
+    "tosa_convert/cli/supervise.py",
+    "tosa_convert/isolation.py",
+    "tosa_convert/limits.py",
+]
+
+#: Functions that are too long.
+LONG_FUNCTIONS = [
+    "benchmarks/budgets.py:judge",
+    "benchmarks/curves.py:panels",
+    "benchmarks/run.py:main",
+    "tests/unit/test_jsontext_write.py:test_a_small_graph_is_exactly_this_text",
+    "tosa_convert/api.py:load",
+    "tosa_convert/golden/compare.py:compare_tensor",
+    "tosa_convert/golden/runner.py:run",
+    "tosa_convert/graph/verify.py:_Verifier.block",
+    "tosa_convert/graph/verify.py:_Verifier.tensor",
+    "tosa_convert/mlir/bytecode/operations.py:operations",
+    "tosa_convert/mlir/function_reader.py:FunctionReader.operations",
+    "tosa_convert/mlir/function_writer.py:FunctionWriter.block",
+]
+
+#: Files that are too long.
+LONG_FILES = [
+    "tests/contract/test_shapes_and_narrow.py",
+    "tests/unit/test_jsontext_read.py",
+    "tests/unit/test_weights.py",
+    "tosa_convert/api.py",
+    "tosa_convert/flatbuffer/read.py",
+    "tosa_convert/flatbuffer/write.py",
+    "tosa_convert/jsontext/read.py",
+    "tosa_convert/jsontext/scan.py",
+    "tosa_convert/mlir/function_reader.py",
+]

@@ -1,0 +1,285 @@
+"""What the tests of the house read from source files: imports, lengths, and marks in comments.
+
+All of it is read from the syntax; no module is imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+PACKAGE = "tosa_convert"
+#: Folders of Python files besides the package.
+OTHERS = ("tests", "fuzz", "benchmarks", "schema", "examples")
+
+#: Lines of a function, without its decorators and docstring; lines of a file.
+MAX_FUNCTION_LINES = 60
+MAX_FILE_LINES = 500
+
+#: Packages of MLIR's Python bindings.
+MLIR_PACKAGES = {"torch_mlir", "iree", "mlir", "jaxlib"}
+
+_LONG = re.compile(r"# Long because \w")
+_FAST_PATH = re.compile(r"# Fast path of .+; equal by test (?P<test>test_\w+)")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A Python file: its path below the checkout, with slashes, and its text."""
+
+    path: str
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, self.path)
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+    @property
+    def module(self) -> str:
+        """The dotted name: `tosa_convert.graph` for tosa_convert/graph/__init__.py."""
+        return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def sources(root: Path, *folders: str) -> list[Source]:
+    """All Python files of some folders of the checkout, sorted."""
+    paths = sorted(path for folder in folders for path in (root / folder).rglob("*.py"))
+    return [
+        Source(path.relative_to(root).as_posix(), path.read_text(encoding="utf-8"))
+        for path in paths
+    ]
+
+
+# -- imports ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Imports:
+    """The package's own modules that a module imports: when it runs, and for type checkers only."""
+
+    running: set[str] = field(default_factory=set)
+    typing: set[str] = field(default_factory=set)
+
+
+def imports(source: Source, modules: set[str]) -> Imports:
+    """What a module imports of `modules`, anywhere in it, also within functions."""
+    found = Imports()
+
+    def visit(node: ast.AST, into: set[str]) -> None:
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            for child in node.body:
+                visit(child, found.typing)
+            for child in node.orelse:
+                visit(child, into)
+            return
+        if isinstance(node, ast.Import):
+            into.update(alias.name for alias in node.names if alias.name in modules)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                into.update({inner if inner in modules else node.module} & modules)
+        for child in ast.iter_child_nodes(node):
+            visit(child, into)
+
+    visit(source.tree, found.running)
+    found.running.discard(source.module)
+    found.typing.difference_update(found.running, {source.module})
+    return found
+
+
+def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
+    """The groups of nodes that reach one another, each sorted (Tarjan's algorithm)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for target in sorted(graph.get(node, ())):
+            if target not in index:
+                visit(target)
+                low[node] = min(low[node], low[target])
+            elif target in stack:
+                low[node] = min(low[node], index[target])
+        if low[node] == index[node]:
+            group = stack[stack.index(node) :]
+            del stack[stack.index(node) :]
+            if len(group) > 1:
+                found.append(sorted(group))
+
+    for node in sorted(graph):
+        if node not in index:
+            visit(node)
+    return sorted(found)
+
+
+def modules_by_string(source: Source, modules: set[str]) -> Iterator[str]:
+    """Where a module refers to one of `modules` otherwise than by an import: the line, and how.
+
+    Names of modules in strings, code in strings that imports them, `import_module` of a computed name,
+    `setattr` on a module, and assignments to another module's names.
+    """
+    aliases = _module_aliases(source.tree, modules)
+    docstrings = _docstrings(source.tree)
+    own = re.compile(rf"^\s*(from|import) +{PACKAGE}\b", re.MULTILINE)
+    for node in ast.walk(source.tree):
+        where = f"{source.path}:{getattr(node, 'lineno', 0)}"
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if id(node) not in docstrings:
+                if node.value in modules and "." in node.value:
+                    yield f"{where}: the name of {node.value} in a string"
+                elif own.search(node.value):
+                    yield f"{where}: code in a string imports {PACKAGE}"
+        elif isinstance(node, ast.Call):
+            called = ast.unparse(node.func).rpartition(".")[2]
+            if called in ("import_module", "__import__") and not _is_foreign(node):
+                yield f"{where}: {called} of a name that may be ours"
+            elif called == "setattr" and node.args:
+                target = ast.unparse(node.args[0])
+                if target in aliases or "import_module" in target or "sys.modules" in target:
+                    yield f"{where}: setattr on a module"
+        elif isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for item in targets:
+                if isinstance(item, ast.Attribute) and ast.unparse(item.value) in aliases:
+                    yield f"{where}: assignment to {ast.unparse(item)} of another module"
+
+
+def _is_foreign(call: ast.Call) -> bool:
+    """Whether `import_module` imports a package that is not ours, by a literal."""
+    name = call.args[0] if call.args else None
+    if isinstance(name, ast.JoinedStr) and name.values:
+        name = name.values[0]
+    if not isinstance(name, ast.Constant) or not isinstance(name.value, str):
+        return False
+    return name.value.partition(".")[0] != PACKAGE
+
+
+def _module_aliases(tree: ast.Module, modules: set[str]) -> set[str]:
+    """The names under which a file knows modules of ours."""
+    aliases = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            aliases.update(a.asname or a.name for a in node.names if a.name in modules)
+        elif isinstance(node, ast.ImportFrom):
+            inner = {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names}
+            aliases.update(alias for alias, name in inner.items() if name in modules)
+    return aliases
+
+
+def _docstrings(tree: ast.Module) -> set[int]:
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                found.add(id(first.value))
+    return found
+
+
+def mlir_imports(source: Source) -> Iterator[str]:
+    """Where a file imports a package of MLIR's bindings, or one by a string that is computed."""
+    for node in ast.walk(source.tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module]
+        elif isinstance(node, ast.Call):
+            called = ast.unparse(node.func).rpartition(".")[2]
+            if called in ("import_module", "__import__") and node.args:
+                names = [ast.unparse(node.args[0]).lstrip("f").strip("'\"")]
+        for name in names:
+            top = name.partition(".")[0]
+            if top in MLIR_PACKAGES or top.startswith("{bindings"):
+                yield f"{source.path}:{node.lineno}: imports {name}"
+
+
+# -- lengths ---------------------------------------------------------------------------------------
+
+
+def long_functions(source: Source) -> Iterator[tuple[str, int]]:
+    """The functions that are too long and do not say why: `path:Class.name` and the lines.
+
+    A comment `# Long because ...` right above the function, or before its second statement, says why.
+    """
+
+    def visit(node: ast.AST, names: tuple[str, ...]) -> Iterator[tuple[str, int]]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                inner = (*names, child.name)
+                if not isinstance(child, ast.ClassDef):
+                    lines = function_lines(child)
+                    if lines > MAX_FUNCTION_LINES and not _says_why(source, child):
+                        yield f"{source.path}:{'.'.join(inner)}", lines
+                yield from visit(child, inner)
+            else:
+                yield from visit(child, names)
+
+    yield from visit(source.tree, ())
+
+
+def function_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The lines of a function, without decorators and docstring."""
+    assert node.end_lineno is not None
+    lines = node.end_lineno - node.lineno + 1
+    first = node.body[0]
+    if ast.get_docstring(node, clean=False) is not None:
+        assert first.end_lineno is not None
+        lines -= first.end_lineno - first.lineno + 1
+    return lines
+
+
+def _says_why(source: Source, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    start = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]) - 1
+    above = start
+    while above and source.lines[above - 1].lstrip().startswith("#"):
+        above -= 1
+    first = node.body[1] if len(node.body) > 1 else node.body[0]
+    return any(_LONG.search(line) for line in source.lines[above : first.lineno])
+
+
+# -- marks in comments -----------------------------------------------------------------------------
+
+
+def comments(source: Source) -> Iterator[tuple[int, str]]:
+    """The comments of a file: the first line's number, and the text of lines that belong together."""
+    number, text = 0, ""
+    for token in tokenize.generate_tokens(io.StringIO(source.text).readline):
+        if token.type != tokenize.COMMENT:
+            continue
+        alone = source.lines[token.start[0] - 1].lstrip().startswith("#")
+        if text and alone and token.start[0] == number + text.count("\n") + 1:
+            text += "\n" + token.string
+        else:
+            if text:
+                yield number, text
+            number, text = token.start[0], token.string
+    if text:
+        yield number, text
+
+
+def fast_paths(source: Source) -> Iterator[tuple[str, str]]:
+    """Where a comment marks a fast path, and the test that it names; "" if it names none."""
+    for number, text in comments(source):
+        joined = "# " + " ".join(line.lstrip("#: ") for line in text.split("\n"))
+        if re.search(r"\bfast path\b", joined, re.IGNORECASE):
+            match = _FAST_PATH.search(joined)
+            yield f"{source.path}:{number}", match["test"] if match else ""
+
+
+def functions_named(files: list[Source]) -> set[str]:
+    """The names of all functions of some files."""
+    nodes = (node for source in files for node in ast.walk(source.tree))
+    return {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
