@@ -76,7 +76,7 @@ OUTSIDE: dict[str, set[str]] = {
     "bindings": {"numpy"},
     **{adapter: {"numpy"} for adapter in ADAPTERS},
     "golden": {"numpy", "ml_dtypes"},
-    "cli": {"numpy", "click", "rich"},
+    "cli": {"numpy", "click"},
 }
 
 #: Single modules that may import more packages, and why.

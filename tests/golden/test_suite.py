@@ -1,18 +1,23 @@
 from __future__ import annotations
 
+import errno
+import io
 import json
 import os
 import signal
+import sys
+import tempfile
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tosa_convert as tc
+from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden import suite
 from tosa_convert.golden.generate import generate
@@ -24,6 +29,8 @@ from tosa_convert.golden.suite import (
     Journal,
     find_cases,
     junit,
+    on_executor,
+    on_local_processes,
     run_all,
     run_case,
     summary,
@@ -55,6 +62,9 @@ class Here(Executor):
         future: Future = Future()
         future.set_result(fn(*args, **kwargs))
         return future
+
+
+here = on_executor(Here(), window=2)
 
 
 def test_cases_are_found_sorted_and_none_is_an_error(cases: Path, tmp_path: Path) -> None:
@@ -137,13 +147,13 @@ def test_an_interrupted_run_goes_on_and_counts_nothing_twice(cases: Path, tmp_pa
     names = find_cases(cases)
     header = {"folder": str(cases)}
     journal = Journal(tmp_path / "a.jsonl", header)
-    run_all(cases, names[:2], Here, journal)
+    run_all(cases, names[:2], here, journal)
     journal.close()
     with open(tmp_path / "a.jsonl", "a") as file:
         file.write('{"case": "group/se')  # cut off in the middle of a line
     ran: list[str] = []
     journal = Journal(tmp_path / "a.jsonl", header)
-    run_all(cases, names, Here, journal, progress=lambda answer: ran.append(answer.case))
+    run_all(cases, names, here, journal, progress=lambda answer: ran.append(answer.case))
     journal.close()
     assert sorted(ran) == names[2:]
     again = Journal(tmp_path / "a.jsonl", header)
@@ -168,6 +178,7 @@ def _always_dies(root: str, name: str, via: str, timeout: float) -> Answer:
     return Answer(name, "pass")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
 @pytest.mark.parametrize(("work", "status"), [(_dies_once, "pass"), (_always_dies, "error")])
 def test_a_worker_that_is_killed_loses_nothing(
     tmp_path: Path,
@@ -182,18 +193,57 @@ def test_a_worker_that_is_killed_loses_nothing(
     def count(answer: Answer) -> None:
         seen[answer.case] += 1
 
-    import multiprocessing
-
-    def pool() -> Executor:
-        return ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("fork"))
-
-    run_all(tmp_path, list("abcdef"), pool, journal, progress=count)
+    run_all(tmp_path, list("abcdef"), on_local_processes(2, fork=True), journal, progress=count)
     journal.close()
     assert seen == Counter("abcdef")
     assert {a.case: a.status for a in journal.answers.values()} == {
         **dict.fromkeys("acdef", "pass"),
         "b": status,
     }
+    if status == "error":
+        assert journal.answers["b"].message == "its worker process ended with SIGKILL"
+
+
+def test_fresh_processes_give_the_same_answers(cases: Path, tmp_path: Path) -> None:
+    """As on macOS and Windows, where nothing is forked."""
+    journal = Journal(tmp_path / "a.jsonl", {})
+    run_all(cases, find_cases(cases), on_local_processes(2), journal)
+    journal.close()
+    assert {answer.status for answer in journal.answers.values()} == {"pass"}
+    assert sorted(journal.answers) == find_cases(cases)
+
+
+class FullDisk(io.StringIO):
+    def flush(self) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_ends_the_run_with_a_file_error(cases: Path, tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "a.jsonl", {})
+    journal.close()
+    journal.file = FullDisk()  # type: ignore[assignment]
+    with pytest.raises(TosaConvertError, match="No space left") as caught:
+        run_all(cases, find_cases(cases), here, journal)
+    assert caught.value.code == "file-error"
+
+
+@pytest.mark.parametrize("name", ["file", "file/below", "journal"])
+def test_an_out_folder_that_cannot_be_used_is_a_file_error(
+    name: str, cases: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    (tmp_path / "journal" / "answers.jsonl").mkdir(parents=True)
+    arguments = [str(cases), "--out", str(tmp_path / name), "--limit", "1"]
+    assert main.run(main.verb("suite"), arguments) == 2
+    assert "[file-error]" in capsys.readouterr().err
+
+
+def test_a_temporary_folder_that_cannot_be_made_is_a_file_error(
+    cases: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(cases / "nothing"))
+    assert main.run(main.verb("suite"), [str(cases), "--limit", "1"]) == 2
+    assert "[file-error]" in capsys.readouterr().err
 
 
 def test_reports_say_what_did_not_pass() -> None:
@@ -224,7 +274,8 @@ def test_a_dask_cluster_gives_the_same_answers(cases: Path, tmp_path: Path) -> N
         distributed.Client(cluster) as client,
     ):
         journal = Journal(tmp_path / "a.jsonl", {})
-        run_all(cases, find_cases(cases), lambda: client.get_executor(pure=False), journal)
+        on_dask = on_executor(client.get_executor(pure=False), window=16)
+        run_all(cases, find_cases(cases), on_dask, journal)
         journal.close()
     assert {a.status for a in journal.answers.values()} == {"pass"}
     assert sorted(journal.answers) == find_cases(cases)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -14,6 +14,9 @@ PATIENCE: Final = 1.0
 LINE_EVERY: Final = 10.0
 #: Seconds between two drawings of a bar: one takes milliseconds, and they are to take under 1 %.
 DRAW_EVERY: Final = 0.5
+
+
+Display = TypeVar("Display", bound="ProgressDisplay")
 
 
 class ProgressDisplay:
@@ -57,7 +60,7 @@ class ProgressDisplay:
             self.bar.__enter__()
         self.bar.update(done - self.bar.pos)
 
-    def __enter__(self) -> ProgressDisplay:
+    def __enter__(self: Display) -> Display:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,93 +1,116 @@
-"""What `suite` does once its modules are loaded: executors, progress, reports."""
+"""What `suite` does once its modules are loaded: processes, progress, reports."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
 import json
-import multiprocessing
 import os
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Executor, ProcessPoolExecutor
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
+from tosa_convert.cli import supervise
+from tosa_convert.cli.progress import ProgressDisplay
 from tosa_convert.errors import fail
-from tosa_convert.files import replace_file
-from tosa_convert.golden.suite import Answer, Journal, find_cases, junit, run_all, summary
+from tosa_convert.files import file_error, replace_file
+from tosa_convert.golden.suite import (
+    Answer,
+    CaseRunner,
+    Journal,
+    find_cases,
+    junit,
+    on_executor,
+    on_local_processes,
+    run_all,
+    summary,
+)
 
-#: Without a terminal a line is printed at most this often, seconds.
-QUIET = 30.0
+#: Cases that did not pass and are printed; the reports have all of them.
+PRINTED_CASES = 20
 
 
 def run_suite(folder: str, options: Mapping[str, Any]) -> int:
     """Run the cases of a folder; returns the exit code."""
     root = Path(folder).resolve()
-    names = find_cases(root)
-    if options["limit"] and options["limit"] < len(names):
-        step = len(names) / options["limit"]
-        names = [names[int(i * step)] for i in range(options["limit"])]
+    names = _spread(find_cases(root), options["limit"])
     start = time.monotonic()
     with contextlib.ExitStack() as stack:
-        if options["out"]:
-            out = Path(options["out"])
-            out.mkdir(parents=True, exist_ok=True)
-        else:
-            out = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tosa-suite-")))
-        journal = Journal(out / "answers.jsonl", {"folder": str(root), "via": options["via"]})
+        journal_folder = _journal_folder(options["out"], stack)
+        header = {"folder": str(root), "via": options["via"]}
+        journal = Journal(journal_folder / "answers.jsonl", header)
         stack.callback(journal.close)
         already = len(journal.answers.keys() & set(names))
         if already:
-            click.echo(f"{already} of {len(names)} cases have answers from before", err=True)
-        jobs = options["jobs"] or os.cpu_count() or 1
-        make, window = _executor(options["scheduler"], jobs)
-        with _progress(len(names), already) as progress:
+            click.echo(
+                f"{already} of {len(names)} cases have answers from an earlier run", err=True
+            )
+        run_cases = _case_runner(options["scheduler"], options["jobs"] or os.cpu_count() or 1)
+        with _CaseProgress(len(names) - already) as progress:
             run_all(
                 root,
                 names,
-                make,
+                run_cases,
                 journal,
                 via=options["via"],
                 timeout=options["timeout"],
-                window=window,
-                progress=progress,
+                progress=progress.add,
             )
         answers = [journal.answers[name] for name in names]
     seconds = time.monotonic() - start
     report = summary(answers, seconds)
     if options["json_file"]:
-        report_all = {**report, "answers": [_row(a) for a in answers]}
-        text = json.dumps(report_all, indent=1) + "\n"
+        rows = [{"case": a.case, "status": a.status, "message": a.message} for a in answers]
+        text = json.dumps({**report, "answers": rows}, indent=1) + "\n"
         replace_file(options["json_file"], [text.encode()])
     if options["junit"]:
         replace_file(options["junit"], junit(answers, seconds))
-    for row in report["not_passed"][:20]:
-        first = row["message"].splitlines()[0] if row["message"] else ""
-        click.echo(f"{row['status'].upper()} {row['case']}: {first}")
-    if len(report["not_passed"]) > 20:
-        click.echo(f"... and {len(report['not_passed']) - 20} more")
+    _print(report)
+    return 0 if answers and report["passed"] == report["cases"] else 1
+
+
+def _spread(names: list[str], limit: int | None) -> list[str]:
+    """At most `limit` of the names, spread evenly over all."""
+    if not limit or limit >= len(names):
+        return names
+    step = len(names) / limit
+    return [names[int(i * step)] for i in range(limit)]
+
+
+def _journal_folder(out: str | None, stack: contextlib.ExitStack) -> Path:
+    """The folder for the journal, made if necessary; a temporary one unless the user named one."""
+    try:
+        if not out:
+            temporary = tempfile.TemporaryDirectory(prefix="tosa-suite-")
+            return Path(stack.enter_context(temporary))
+        Path(out).mkdir(parents=True, exist_ok=True)
+        return Path(out)
+    except OSError as error:
+        raise file_error(out or tempfile.gettempdir(), error, "made") from None
+
+
+def _print(report: Mapping[str, Any]) -> None:
+    """Print what did not pass, and the counts."""
+    for row in report["not_passed"][:PRINTED_CASES]:
+        first_line = row["message"].splitlines()[0] if row["message"] else ""
+        click.echo(f"{row['status'].upper()} {row['case']}: {first_line}")
+    more = len(report["not_passed"]) - PRINTED_CASES
+    if more > 0:
+        click.echo(f"... and {more} more")
     click.echo(
         "{passed} of {cases} cases pass ({failed} fail, {errors} errors), {outputs} outputs compared, "
         "{seconds} s, {cases_per_second} cases/s".format(**report)
     )
-    return 0 if answers and report["passed"] == report["cases"] else 1
 
 
-def _row(answer: Answer) -> dict[str, Any]:
-    return {"case": answer.case, "status": answer.status, "message": answer.message}
-
-
-def _executor(scheduler: str | None, jobs: int) -> tuple[Callable[[], Executor], int]:
-    """What makes an executor, and how many cases to give out at a time."""
+def _case_runner(scheduler: str | None, processes: int) -> CaseRunner:
+    """What runs the cases: local processes, or the Dask cluster of a scheduler."""
     if scheduler is None:
-        # Spawned, not forked: the parent may hold threads of MLIR or of a progress bar.
-        context = multiprocessing.get_context("spawn")
-        return lambda: ProcessPoolExecutor(jobs, mp_context=context), 4 * jobs
+        return on_local_processes(processes, fork=supervise.may_fork())
     try:
         distributed: Any = importlib.import_module("distributed")
     except ImportError:
@@ -98,32 +121,24 @@ def _executor(scheduler: str | None, jobs: int) -> tuple[Callable[[], Executor],
         client = distributed.Client(scheduler, timeout=20)
     except (OSError, TimeoutError, ValueError) as error:
         raise fail("file-error", scheduler, f"no Dask scheduler answers: {error}") from None
-
-    # Dask gives a case whose worker died to another one by itself.
-    return lambda: client.get_executor(pure=False), 16 * max(
-        1, len(client.scheduler_info()["workers"])
-    )
+    # Dask itself gives a case whose worker died to another worker.
+    workers = max(1, len(client.scheduler_info()["workers"]))
+    return on_executor(client.get_executor(pure=False), window=16 * workers)
 
 
-@contextlib.contextmanager
-def _progress(total: int, done: int) -> Iterator[Callable[[Answer], None]]:
-    """A bar on a terminal, where rich is installed; else a line now and then."""
-    if sys.stderr.isatty():
-        with contextlib.suppress(ImportError):
-            from rich.console import Console
-            from rich.progress import Progress
+class _CaseProgress(ProgressDisplay):
+    """The progress of so many cases."""
 
-            with Progress(console=Console(stderr=True), transient=True) as bar:
-                task = bar.add_task("cases", total=total, completed=done)
-                yield lambda answer: bar.advance(task)
-            return
-    state = {"done": done, "bad": 0, "said": time.monotonic()}
+    def __init__(self, total: int) -> None:
+        super().__init__("cases", total)
+        self.done = 0
+        self.not_passed = 0
 
-    def say(answer: Answer) -> None:
-        state["done"] += 1
-        state["bad"] += answer.status != "pass"
-        if time.monotonic() - state["said"] > QUIET:
-            state["said"] = time.monotonic()
-            click.echo(f"{state['done']} of {total} cases, {state['bad']} not passed", err=True)
+    def add(self, answer: Answer) -> None:
+        """Count an answer."""
+        self.done += 1
+        self.not_passed += answer.status != "pass"
+        self(self.done)
 
-    yield say
+    def line(self, done: int) -> str:
+        return f"{done} of {self.total} cases, {self.not_passed} not passed"

@@ -23,9 +23,9 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from tosa_convert import api
+from tosa_convert.child_process import Ended, run_child
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats import EXTENSIONS
-from tosa_convert.golden import model_process
 from tosa_convert.golden.array_io import Array, Lazy, Slot, coerce
 from tosa_convert.golden.npz import open_npz, stored, unpack_npz, write_npz
 from tosa_convert.golden.runner import (
@@ -202,14 +202,12 @@ def _numbered(folder: Path, prefix: str) -> list[Callable[[], Array]]:
     return found
 
 
-def _run(
-    command: list[str], folder: Path, scratch: Path, timeout: float, what: str
-) -> model_process.Ended:
+def _run(command: list[str], folder: Path, scratch: Path, timeout: float, what: str) -> Ended:
     try:
-        ended = model_process.watch(command, folder, scratch / "stderr", timeout)
+        ended = run_child(command, timeout=timeout, folder=folder)
     except OSError as error:
         raise fail("missing-backend", what, f"{command[0]}: {error.strerror}") from None
-    if ended is None:
+    if ended.timed_out:
         raise fail("backend-failed", what, f"it did not end within {timeout:g} s")
     return ended
 

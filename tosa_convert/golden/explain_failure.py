@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from tosa_convert.child_process import Ended
 from tosa_convert.errors import Finding
-from tosa_convert.golden.model_process import Ended
 from tosa_convert.graph.model import Block, Graph, Operator, Tensor, operator_path
 
 _CHECK: Final = re.compile(

@@ -1,9 +1,8 @@
-"""The reference model's program: where it is, and how it is kept from harming us.
+"""The reference model's program: where it is, and how it is run so that it does us no harm.
 
-It is a native program that aborts on some inputs, and on an abort starts a debugger on itself whose
-session reaches its caller's terminal. So it runs as a child in a session of its own, told to leave
-the debugger out, with no search path to find one, without a core file, and with a time limit after
-which its whole session is ended.
+It is a native program that aborts on some inputs, and an abort starts a debugger on itself whose session
+reaches its caller's terminal. So it runs under limits in a new session (`child_process`), is told to
+leave the debugger out, and has no search path to find one.
 """
 
 from __future__ import annotations
@@ -12,44 +11,33 @@ import contextlib
 import functools
 import os
 import shutil
-import signal
-import subprocess
 import sys
-import threading
-from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Final
 
+from tosa_convert.child_process import Ended, run_child
 from tosa_convert.errors import fail
 
-#: Names the program, for those who have built their own.
+#: The environment variable that names the program, for a reference model that you built.
 ENVIRONMENT: Final = "TOSA_REFERENCE_MODEL"
-#: The end of what the program said that is kept, bytes.
-KEPT_OUTPUT: Final = 1 << 16
 _WHEEL: Final = "tosa-tools"
 _NAME: Final = "tosa_reference_model"
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a run ended: the exit code (negative: the signal), and what was said on stderr."""
-
-    code: int
-    stderr: str
-
-
 def locate() -> Path:
-    """The reference model's program: $TOSA_REFERENCE_MODEL, the installed tosa-tools, or on PATH.
+    """The reference model: what $TOSA_REFERENCE_MODEL names, that of tosa-tools, or one on PATH.
 
-    Raises TosaConvertError("missing-refmodel").
+    Raises:
+        TosaConvertError: "missing-refmodel".
     """
     named = os.environ.get(ENVIRONMENT)
     if named:
         if os.path.isfile(named) and os.access(named, os.X_OK):
             return Path(named)
-        raise fail("missing-refmodel", named, f"${ENVIRONMENT} names no program")
+        raise fail(
+            "missing-refmodel", named, f"${ENVIRONMENT} does not name a program that can be run"
+        )
     return _installed(os.environ.get("PATH", ""))
 
 
@@ -72,25 +60,18 @@ def _installed(path: str) -> Path:
 
 
 def run(command: list[str], folder: Path, timeout: float) -> Ended:
-    """Run a command in `folder` until it ends; everything it started ends with it.
+    """Run the reference model in a folder; whatever it started ends with it.
 
-    Raises TosaConvertError("refmodel-timeout") after `timeout` seconds.
+    Args:
+        command: the program, from `locate`, and its arguments.
+        folder: the working folder.
+        timeout: seconds that the run may take.
+
+    Raises:
+        TosaConvertError: "refmodel-timeout".
     """
-    environment = {
-        "TOSA_MODEL_NO_BACKTRACE": "1",
-        "PATH": "",
-        "LC_ALL": "C",
-        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
-    }
-    for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "HOME", "TMPDIR"):
-        if name in os.environ:
-            environment[name] = os.environ[name]
-    with open(command[0], "rb") as program:
-        is_script = program.read(2) == b"#!"
-    if is_script:
-        environment["PATH"] = os.environ.get("PATH", "")  # a launcher script needs its interpreter
-    ended = watch(command, folder, folder / "stderr", timeout, environment)
-    if ended is None:
+    ended = run_child(command, timeout=timeout, folder=folder, environment=_environment(command[0]))
+    if ended.timed_out:
         raise fail(
             "refmodel-timeout",
             "",
@@ -100,64 +81,19 @@ def run(command: list[str], folder: Path, timeout: float) -> Ended:
     return ended
 
 
-def watch(
-    command: list[str],
-    folder: Path,
-    log: Path,
-    timeout: float,
-    environment: Mapping[str, str] | None = None,
-) -> Ended | None:
-    """Run any command in a session of its own; None if it was ended after `timeout` seconds.
-
-    log: gets what it says on stderr. environment: instead of ours. Raises OSError.
-    """
-    with open(log, "w+b") as errors:
-        child = subprocess.Popen(
-            command,
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=errors,
-            start_new_session=True,
-        )
-        _without_core_file(child.pid)
-        # A wait with a limit polls, and sleeps longer than a small model runs; a timer does not.
-        late = threading.Event()
-
-        def end() -> None:
-            late.set()
-            _end_session(child)
-
-        timer = threading.Timer(timeout, end)
-        timer.daemon = True
-        timer.start()
-        try:
-            code = child.wait()
-        finally:
-            timer.cancel()
-            _end_session(child)
-        if late.is_set():
-            return None
-        size = errors.seek(0, os.SEEK_END)
-        errors.seek(max(0, size - KEPT_OUTPUT))
-        return Ended(code, errors.read().decode(errors="replace"))
-
-
-def _without_core_file(pid: int) -> None:
-    if sys.platform == "linux":
-        import resource
-
-        with contextlib.suppress(OSError):
-            resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
-
-
-def _end_session(child: subprocess.Popen[bytes]) -> None:
-    """End a child that has not ended, with all its session; its number cannot be reused before."""
-    if child.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            if sys.platform == "win32":
-                child.kill()
-            else:
-                os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
+def _environment(program: str) -> dict[str, str]:
+    """The few variables that the program gets."""
+    environment = {
+        "TOSA_MODEL_NO_BACKTRACE": "1",
+        "PATH": "",
+        "LC_ALL": "C",
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
+    }
+    for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "HOME", "TMPDIR"):
+        if name in os.environ:
+            environment[name] = os.environ[name]
+    with open(program, "rb") as file:
+        is_script = file.read(2) == b"#!"
+    if is_script:
+        environment["PATH"] = os.environ.get("PATH", "")  # a launcher script needs its interpreter
+    return environment

@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from tosa_convert import api
+from tosa_convert.child_process import run_child
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.files import replace_file
-from tosa_convert.golden import model_process
 from tosa_convert.golden.array_io import Array, slots
 from tosa_convert.golden.intermediates import iterate
 from tosa_convert.golden.npz import save_npz
@@ -203,8 +203,7 @@ class Reducer:
         for mark, path in places.items():
             words = [word.replace(mark, path) for word in words]
         # A command that does not end counts as one that fails.
-        ended = model_process.watch(words, Path.cwd(), self.folder / "stderr", self.timeout)
-        code = -1 if ended is None else ended.code
+        code = run_child(words, timeout=self.timeout).code
         self.tried += 1
         self.answers[key] = code != 0
         state = {"identity": self.identity, "answers": self.answers}

@@ -1,49 +1,56 @@
-"""Run a folder of cases: convert each, run the original and what it became, compare the answers.
+"""Run a folder of cases: convert each file, run the original and the converted one, compare the outputs.
 
 A case is a folder with an official descriptor (`desc.json`), or with a model and `inputs.npz` as
-`bisect` leaves them. Cases run through the interface of `concurrent.futures`: on local processes, or
-on a Dask cluster. Each answer is written down as it comes, under the case's name, so that a run that
-was interrupted goes on, and a case that ran twice is counted once.
+`bisect` writes them. Cases run in local worker processes, or through any executor of
+`concurrent.futures` such as that of a Dask cluster. Each answer is written to a journal under the case's
+name as it comes, so that an interrupted run goes on where it was, and a case that ran twice counts once.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import io
 import json
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 from xml.sax.saxutils import quoteattr
 
 from tosa_convert import api
+from tosa_convert.child_process import Ended, describe_exit
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.files import write_pieces
+from tosa_convert.files import file_error, write_pieces
 from tosa_convert.formats import Format
 from tosa_convert.golden import model_process
 from tosa_convert.golden.check import check
 from tosa_convert.golden.compare import compare
 from tosa_convert.golden.npz import load_npz
 from tosa_convert.golden.runner import as_graph, input_slots, run, session, write_scratch
+from tosa_convert.process_pool import run_jobs
 
 Via = Literal["tosa", "mlir", "mlirbc", "json"]
 Status = Literal["pass", "fail", "error"]
 
-#: Times a case is given to a pool whose worker died with it.
-ATTEMPTS: Final = 3
+#: Runs a function on each of many cases; yields the answers as they come, in any order.
+CaseRunner = Callable[[Callable[[str], "Answer"], list[str]], Generator["Answer", None, None]]
+
+#: Times that a case runs whose worker process dies of it.
+ATTEMPTS: Final = 2
 _MODELS: Final = ("case.tosa", "model.tosa", "test.tosa")
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a case.
+    """The outcome of a case.
 
-    status: "pass", "fail" (another answer than the original's), or "error" (no answer).
+    status: "pass"; "fail" if the outputs differ from the original's; "error" if there are none.
+    seconds: how long the case took. outputs: the number of tensors that were compared.
     """
 
     case: str
@@ -56,23 +63,25 @@ class Answer:
 def find_cases(root: Path) -> list[str]:
     """The cases below a folder, by their path in it, sorted.
 
-    Raises TosaConvertError("unrecognised-input") if there are none.
+    Raises:
+        TosaConvertError: "unrecognised-input" if there are none.
     """
-    found = []
-    for folder, _, files in os.walk(root):
-        if "desc.json" in files or ("inputs.npz" in files and set(files) & set(_MODELS)):
-            found.append(os.path.relpath(folder, root))
-    if not found:
+    names = [
+        os.path.relpath(folder, root)
+        for folder, _, files in os.walk(root)
+        if "desc.json" in files or ("inputs.npz" in files and set(files) & set(_MODELS))
+    ]
+    if not names:
         raise fail(
             "unrecognised-input",
             str(root),
             "no case below it: a folder with desc.json, or with case.tosa and inputs.npz",
         )
-    return sorted(found)
+    return sorted(names)
 
 
 def run_case(root: str, name: str, via: Via = "tosa", timeout: float = 60.0) -> Answer:
-    """One case, from the file to the verdict; expected failures become answers."""
+    """Run one case, from the file to the verdict; an expected failure is an answer, too."""
     start = time.monotonic()
     folder = Path(root, name).resolve()
     try:
@@ -86,68 +95,77 @@ def run_case(root: str, name: str, via: Via = "tosa", timeout: float = 60.0) -> 
 
 
 def convert_there_and_back(data: bytes | memoryview, via: Via) -> bytes:
-    """A flatbuffer through another form and back."""
+    """Convert a flatbuffer into another format and back; the version it is stamped with stays."""
     graph = api.load(data)
     version = f"{graph.version.major}.{graph.version.minor}"
     if via != "tosa":
-        kind: Format = via
-        text = io.BytesIO()
-        write_pieces(text, api.render(graph, kind))
-        graph = api.load(text.getvalue())
+        other_format: Format = via
+        other = io.BytesIO()
+        write_pieces(other, api.render(graph, other_format))
+        graph = api.load(other.getvalue())
         graph = api.stamp(graph, version)
     return b"".join(api.encode(graph))
 
 
 def _official(folder: Path, via: Via, timeout: float) -> tuple[Status, str, int]:
-    """The official form: both files with the descriptor's inputs, outputs byte for byte."""
+    """An official case: both files with the descriptor's inputs, outputs compared byte for byte."""
     description = json.loads((folder / "desc.json").read_text())
     source = folder / description["tosa_file"]
-    expected_failure = bool(description.get("expected_failure"))
     with session() as work:
-        ends: list[model_process.Ended] = []
-        for side in ("original", "converted"):
-            place = work / side
-            (place / "out").mkdir(parents=True)
-            for path in folder.glob("*.npy"):
-                (place / path.name).symlink_to(path)
-            target = place / "model.tosa"
-            if side == "original":
-                target.symlink_to(source)
-            else:
-                try:
-                    write_scratch(target, [convert_there_and_back(source.read_bytes(), via)])
-                except TosaConvertError as error:
-                    if ends[0].code > 0:
-                        return "pass", f"both refuse it: {error.findings[0]}", 0
-                    return "error", f"not converted: {error}", 0
-            description["tosa_file"] = "model.tosa"
-            (place / "desc.json").write_text(json.dumps(description))
-            command = [str(model_process.locate()), "--test_desc=desc.json", "--output_dir=out"]
-            ends.append(model_process.run(command, place, timeout))
-        codes = [ended.code for ended in ends]
-        if codes[0] != codes[1]:
-            text = ends[1].stderr.strip().splitlines()
-            message = f"exit code {codes[0]} before, {codes[1]} after: {' / '.join(text[:3])}"
-            return "fail", message, 0
-        if codes[0]:
-            if expected_failure or codes[0] > 0:
-                return "pass", f"both are refused (exit code {codes[0]})", 0
-            return "error", f"the original ends with {codes[0]}", 0
-        answers = [
-            {path.name: path.read_bytes() for path in (work / side / "out").iterdir()}
-            for side in ("original", "converted")
-        ]
-    if not answers[0]:
+        original_folder, converted_folder = work / "original", work / "converted"
+        _prepare(original_folder, folder, description)
+        (original_folder / "model.tosa").symlink_to(source)
+        original = _run_official(original_folder, timeout)
+        try:
+            converted_data = convert_there_and_back(source.read_bytes(), via)
+        except TosaConvertError as error:
+            if original.code > 0:
+                return "pass", f"both refuse it: {error.findings[0]}", 0
+            return "error", f"not converted: {error}", 0
+        _prepare(converted_folder, folder, description)
+        write_scratch(converted_folder / "model.tosa", [converted_data])
+        converted = _run_official(converted_folder, timeout)
+        if original.code != converted.code:
+            text = " / ".join(converted.stderr.strip().splitlines()[:3])
+            before, after = describe_exit(original.code), describe_exit(converted.code)
+            return "fail", f"{before} before the conversion, {after} after it: {text}", 0
+        if original.code:
+            if description.get("expected_failure") or original.code > 0:
+                return "pass", f"both are refused ({describe_exit(original.code)})", 0
+            return "error", f"the original ends with {describe_exit(original.code)}", 0
+        return _compare_files(original_folder / "out", converted_folder / "out")
+
+
+def _prepare(folder: Path, case: Path, description: dict[str, Any]) -> None:
+    """Make a folder with a case's inputs and its descriptor, for a model of the name model.tosa."""
+    (folder / "out").mkdir(parents=True)
+    for path in case.glob("*.npy"):
+        (folder / path.name).symlink_to(path)
+    (folder / "desc.json").write_text(json.dumps({**description, "tosa_file": "model.tosa"}))
+
+
+def _run_official(folder: Path, timeout: float) -> Ended:
+    command = [str(model_process.locate()), "--test_desc=desc.json", "--output_dir=out"]
+    return model_process.run(command, folder, timeout)
+
+
+def _compare_files(original: Path, converted: Path) -> tuple[Status, str, int]:
+    """Compare two folders of outputs byte for byte."""
+    expected, actual = (
+        {path.name: path.read_bytes() for path in folder.iterdir()}
+        for folder in (original, converted)
+    )
+    if not expected:
         return "fail", "nothing was compared: the original has no outputs", 0
-    different = [n for n in sorted(answers[0]) if answers[0][n] != answers[1].get(n)]
-    different += sorted(answers[1].keys() - answers[0].keys())
+    different = [name for name in sorted(expected) if expected[name] != actual.get(name)]
+    different += sorted(actual.keys() - expected.keys())
     if different:
-        return "fail", "other answers: " + ", ".join(different), len(answers[0])
-    return "pass", "", len(answers[0])
+        return "fail", "different outputs: " + ", ".join(different), len(expected)
+    return "pass", "", len(expected)
 
 
 def _ours(folder: Path, via: Via, timeout: float) -> tuple[Status, str, int]:
-    """Our own form: against `expected.npz` if there is one, else against the original's answer."""
+    """A case of ours: compared with `expected.npz` if there is one, else with the original's outputs."""
     path = next(folder / name for name in _MODELS if (folder / name).exists())
     inputs = load_npz(folder / "inputs.npz")
     graph = as_graph(convert_there_and_back(path.read_bytes(), via))
@@ -166,99 +184,166 @@ def _ours(folder: Path, via: Via, timeout: float) -> tuple[Status, str, int]:
 
 
 class Journal:
-    """Answers by case, in a file of lines; reads what an interrupted run left."""
+    """Answers by case, in a file of JSON lines; starts with what an interrupted run left there.
+
+    header: identifies the run. A file with another header is refused ("option-conflict").
+    A file that cannot be read or written is a "file-error".
+    """
 
     def __init__(self, path: Path, header: dict[str, Any]) -> None:
         self.answers: dict[str, Answer] = {}
         self.path = path
-        if path.exists():
-            lines = path.read_text(encoding="utf-8").splitlines()
-            kept = json.loads(lines[0]) if lines else {}
-            if kept != header:
-                raise fail(
-                    "option-conflict",
-                    str(path),
-                    f"it belongs to another run: {kept}, now {header}",
-                    "choose another --out, or remove it",
-                )
-            for line in lines[1:]:
-                try:
-                    row = json.loads(line)
-                except ValueError:
-                    continue  # the last line of a run that was cut off
-                self.answers[row["case"]] = Answer(**row)
-        self.file = open(path, "a", encoding="utf-8")  # noqa: SIM115
-        if not path.stat().st_size:
-            self.write(header)
-        elif not path.read_bytes().endswith(b"\n"):
-            self.file.write("\n")
+        try:
+            content = path.read_text(encoding="utf-8") if path.exists() else ""
+        except OSError as error:
+            raise file_error(path, error, "read") from None
+        lines = content.splitlines()
+        if lines:
+            self._read(lines, header)
+        with self._file_errors():
+            self.file = open(path, "a", encoding="utf-8")  # noqa: SIM115
+            if not lines:
+                self._write(header)
+            elif not content.endswith("\n"):
+                self.file.write("\n")
 
-    def write(self, row: dict[str, Any]) -> None:
-        self.file.write(json.dumps(row) + "\n")
-        self.file.flush()
+    def _read(self, lines: list[str], header: dict[str, Any]) -> None:
+        try:
+            other = json.loads(lines[0])
+        except ValueError:
+            other = None
+        if other != header:
+            raise fail(
+                "option-conflict",
+                str(self.path),
+                f"it belongs to another run: {other}, now {header}",
+                "choose another --out, or remove the file",
+            )
+        for line in lines[1:]:
+            try:
+                row = json.loads(line)
+            except ValueError:
+                continue  # the last line of an interrupted run
+            self.answers[row["case"]] = Answer(**row)
 
     def add(self, answer: Answer) -> bool:
-        """Keep an answer; False if the case has one already."""
+        """Record an answer; False if the case has one already."""
         if answer.case in self.answers:
             return False
         self.answers[answer.case] = answer
-        self.write(asdict(answer))
+        with self._file_errors():
+            self._write(asdict(answer))
         return True
 
     def close(self) -> None:
-        self.file.close()
+        with self._file_errors():
+            self.file.close()
+
+    def _write(self, row: dict[str, Any]) -> None:
+        self.file.write(json.dumps(row) + "\n")
+        self.file.flush()
+
+    @contextlib.contextmanager
+    def _file_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise file_error(self.path, error, "written") from None
 
 
 def run_all(
     root: Path,
     names: Iterable[str],
-    executor: Callable[[], Executor],
+    run_cases: CaseRunner,
     journal: Journal,
     *,
     via: Via = "tosa",
     timeout: float = 60.0,
-    window: int = 64,
     progress: Callable[[Answer], None] = lambda answer: None,
 ) -> None:
-    """Run the cases that the journal has no answer for.
+    """Run the cases that have no answer in the journal.
 
-    executor: makes an executor; a new one is made if a worker's death breaks it, and what was under
-    way is given out again, up to ATTEMPTS times. window: cases given out at a time.
+    Args:
+        root: the folder of cases.
+        names: the cases, by their paths in it.
+        run_cases: `on_local_processes(...)` or `on_executor(...)`.
+        journal: gets the answers.
+        via: the format that each file is converted into, and back.
+        timeout: seconds that one run of the reference model may take.
+        progress: called with each new answer.
     """
-    waiting = [name for name in names if name not in journal.answers][::-1]
-    attempts: Counter[str] = Counter()
-    while waiting:
-        pool = executor()
-        running: dict[Future[Answer], str] = {}
+    waiting = [name for name in names if name not in journal.answers]
+    function = functools.partial(run_case, str(root), via=via, timeout=timeout)
+    with contextlib.closing(run_cases(function, waiting)) as answers:
+        for answer in answers:
+            if journal.add(answer):
+                progress(answer)
+
+
+@dataclass(frozen=True, slots=True)
+class _Died:
+    """A worker died of a case; `code` is minus the signal's number, or the exit code."""
+
+    case: str
+    code: int
+
+
+def on_local_processes(processes: int, *, fork: bool = False) -> CaseRunner:
+    """Run cases in so many worker processes; `fork` as for `run_jobs`."""
+
+    def run_cases(
+        function: Callable[[str], Answer], names: list[str]
+    ) -> Generator[Answer, None, None]:
+        for attempt in range(1, ATTEMPTS + 1):
+            died: list[str] = []
+            # Memory may have run out: then the case passes if it runs alone.
+            results: Generator[tuple[int, Answer | _Died], None, None] = run_jobs(
+                function,
+                names,
+                processes=processes if attempt == 1 else 1,
+                on_death=_Died,
+                fork=fork,
+            )
+            with contextlib.closing(results):
+                for _, answer in results:
+                    if not isinstance(answer, _Died):
+                        yield answer
+                    elif attempt < ATTEMPTS:
+                        died.append(answer.case)
+                    else:
+                        message = f"its worker process ended with {describe_exit(answer.code)}"
+                        yield Answer(answer.case, "error", message)
+            names = died
+
+    return run_cases
+
+
+def on_executor(executor: Executor, window: int) -> CaseRunner:
+    """Run cases on an executor, `window` of them at a time."""
+
+    def run_cases(
+        function: Callable[[str], Answer], names: list[str]
+    ) -> Generator[Answer, None, None]:
+        waiting = list(reversed(names))
+        running: set[Future[Answer]] = set()
         try:
             while waiting or running:
                 while waiting and len(running) < window:
-                    name = waiting.pop()
-                    attempts[name] += 1
-                    running[pool.submit(run_case, str(root), name, via, timeout)] = name
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                    running.add(executor.submit(function, waiting.pop()))
+                done, running = wait(running, return_when=FIRST_COMPLETED)
                 for future in done:
-                    answer = future.result()
-                    del running[future]
-                    if journal.add(answer):
-                        progress(answer)
-        except BrokenProcessPool:
-            for name in running.values():
-                if attempts[name] < ATTEMPTS:
-                    waiting.append(name)
-                elif journal.add(Answer(name, "error", "its worker died each time it ran")):
-                    progress(journal.answers[name])
-            # One at a time, so that the case that kills its worker is the only one that pays.
-            window = 1
+                    yield future.result()
         finally:
-            # Not shutdown's own cancel_futures: Dask's executor has no such argument.
+            # Not `cancel_futures` of `shutdown`: Dask's executor does not have this argument.
             for future in running:
                 future.cancel()
-            pool.shutdown(wait=True)
+            executor.shutdown(wait=True)
+
+    return run_cases
 
 
 def summary(answers: Iterable[Answer], seconds: float) -> dict[str, Any]:
-    """Counts and every case that did not pass, as JSON has it."""
+    """The counts and every case that did not pass, to be written as JSON."""
     rows = sorted(answers, key=lambda answer: answer.case)
     counts = Counter(answer.status for answer in rows)
     return {
@@ -274,7 +359,7 @@ def summary(answers: Iterable[Answer], seconds: float) -> dict[str, Any]:
 
 
 def junit(answers: Iterable[Answer], seconds: float) -> Iterator[bytes]:
-    """The answers as JUnit's XML."""
+    """The answers as JUnit XML, in pieces."""
     rows = sorted(answers, key=lambda answer: answer.case)
     counts = Counter(answer.status for answer in rows)
     head = (
