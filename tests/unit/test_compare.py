@@ -270,3 +270,14 @@ def test_data_of_no_elements_is_the_same_as_none() -> None:
     something = with_state(1, Constant(dtype("INT8"), 1, b"\0"))
     assert compare(something, with_state(1, None)) is not None
     assert compare(with_state(1, None), something) is not None
+
+
+def test_bounds_that_differ_are_printed_as_numbers() -> None:
+    values = [tensor("x"), tensor("y")]
+    one, other = (
+        graph("x", "y", list(values), [op("CLAMP", "x", "y", min_val=low, max_val=bytes(4))])
+        for low in (bytes(4), bytes.fromhex("0000c0bf") + b"padding")
+    )
+    difference = compare(one, other)
+    assert difference is not None
+    assert (difference.left, difference.right) == ("0.0 (0x00000000)", "-1.5 (0xbfc00000)")

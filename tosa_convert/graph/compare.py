@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
 from tosa_convert.graph.constant import Constant
-from tosa_convert.graph.model import Block, Graph, Operator, ShapeValue, Tensor, operator_path
-from tosa_convert.graph.opset import AttributeValue
+from tosa_convert.graph.model import (
+    Block,
+    Graph,
+    Operator,
+    ShapeValue,
+    Tensor,
+    element_value,
+    operator_path,
+)
+from tosa_convert.graph.opset import AttributeSpec, AttributeValue
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first place where two graphs differ: a path, and what stands there in each."""
+    """The first difference of two graphs.
+
+    path: its place in the left graph.
+    left, right: what each graph has there.
+    """
 
     path: str
     left: str
@@ -22,10 +35,12 @@ class Difference:
         return f"{self.path}: {self.left} != {self.right}"
 
 
-class _Found(Exception):
+class _Differs(Exception):
+    """Ends the comparison at the first difference."""
+
     def __init__(self, path: str, left: object, right: object) -> None:
         super().__init__(path)
-        self.difference = Difference(path, _said(left), _said(right))
+        self.difference = Difference(path, _text(left), _text(right))
 
 
 def compare(
@@ -36,170 +51,174 @@ def compare(
     locations: bool = False,
     version: bool = False,
 ) -> Difference | None:
-    """None if both are the same program, else the first difference.
+    """The first difference of two programs, or None if they are the same.
 
-    Constants are compared bit for bit, whatever form their data has; padding never matters, nor does
-    data of a tensor that is neither a variable nor produced by a CONST: no run ever sees it. Data of no
-    elements is the same as none.
-    names: also the names of regions, blocks and values; otherwise they need only correspond.
-    locations: also where operators came from. version: also the TOSA version.
+    Constants are compared bit for bit, in whatever form their data is. Three things never matter:
+    padding; the data of a tensor that is neither a variable nor a result of CONST, since no run uses
+    it; and whether a constant without elements has data.
+
+    Args:
+        left: A graph.
+        right: The graph to compare it with.
+        names: Compare the names of regions, blocks and values. Otherwise they need only correspond.
+        locations: Compare the locations of operators.
+        version: Compare the TOSA versions.
+
+    Example:
+        >>> import tosa_convert as tc
+        >>> left, right = tc.load("digits_cnn.tosa"), tc.load("digits_cnn.tosa")
+        >>> print(tc.compare(left, right))
+        None
+        >>> right.main.operators[13].attributes["stride"] = (2, 2)
+        >>> tc.compare(left, right).path
+        'region "digits_cnn" block "main" operator #13 CONV2D attribute stride'
     """
     try:
-        _Comparison(names, locations).graph(left, right, version)
-    except _Found as found:
-        return found.difference
+        _compare_graphs(left, right, _Options(names, locations, version))
+    except _Differs as signal:
+        return signal.difference
     return None
 
 
-class _Comparison:
-    def __init__(self, names: bool, locations: bool) -> None:
-        self.names = names
-        self.locations = locations
-        self.regions: dict[str, str] = {}
-        #: Names in the current block of the left graph that constants produce.
-        self.constants: set[str] = set()
+@dataclass(frozen=True, slots=True)
+class _Options:
+    names: bool
+    locations: bool
+    version: bool
 
-    def same(self, path: str, left: object, right: object) -> None:
-        if left != right:
-            raise _Found(path, left, right)
 
-    def graph(self, left: Graph, right: Graph, version: bool) -> None:
-        if version:
-            self.same("version", left.version, right.version)
-        self.same("number of regions", len(left.regions), len(right.regions))
-        for one, other in zip(left.regions, right.regions, strict=True):
-            # Regions correspond by position, so that references to them can be followed.
-            self.regions[one.name] = other.name
-        for one, other in zip(left.regions, right.regions, strict=True):
-            path = f'region "{one.name}"'
-            if self.names:
-                self.same(f"{path} name", one.name, other.name)
-            self.same(f"{path} number of blocks", len(one.blocks), len(other.blocks))
-            for block, other_block in zip(one.blocks, other.blocks, strict=True):
-                if self.names:
-                    self.same(f"{path} block name", block.name, other_block.name)
-                self.block(f'{path} block "{block.name}"', block, other_block)
+def _same(path: str, left: object, right: object) -> None:
+    if left != right:
+        raise _Differs(path, left, right)
 
-    def block(self, path: str, left: Block, right: Block) -> None:
-        values: dict[str, str] = {}
+
+def _compare_graphs(left: Graph, right: Graph, options: _Options) -> None:
+    if options.version:
+        _same("version", left.version, right.version)
+    _same("number of regions", len(left.regions), len(right.regions))
+    # Regions correspond by position; attributes refer to them by name.
+    pairs = list(zip(left.regions, right.regions, strict=True))
+    region_names = {one.name: other.name for one, other in pairs}
+    for one, other in pairs:
+        path = f'region "{one.name}"'
+        if options.names:
+            _same(f"{path} name", one.name, other.name)
+        _same(f"{path} number of blocks", len(one.blocks), len(other.blocks))
+        for block, other_block in zip(one.blocks, other.blocks, strict=True):
+            if options.names:
+                _same(f"{path} block name", block.name, other_block.name)
+            block_path = f'{path} block "{block.name}"'
+            _BlockComparison(options, region_names, block_path, block, other_block).run()
+
+
+class _BlockComparison:
+    def __init__(
+        self, options: _Options, region_names: dict[str, str], path: str, left: Block, right: Block
+    ) -> None:
+        self.options = options
+        self.region_names = region_names
+        self.path = path
+        self.left = left
+        self.right = right
+        #: Name of a value of the left block -> name of the same value in the right one.
+        self.names: dict[str, str] = {}
+        #: Names in the left block of the results of CONST and CONST_SHAPE.
         self.constants = {
             name for op in left.operators if not op.spec.operands for name in op.outputs
         }
-        self.signature(f"{path} inputs", left.inputs, right.inputs, left, right, values)
-        self.variables(path, left, right, values)
-        count = (len(left.operators), len(right.operators))
+
+    def run(self) -> None:
+        left, right = self.left, self.right
+        self.signature("inputs", left.inputs, right.inputs)
+        self.variables()
         for index, (one, other) in enumerate(zip(left.operators, right.operators, strict=False)):
-            self.operator(path, index, one, other, left, right, values)
-        self.same(f"{path} number of operators", *count)
-        self.signature(f"{path} outputs", left.outputs, right.outputs, left, right, values)
+            self.operator(index, one, other)
+        _same(f"{self.path} number of operators", len(left.operators), len(right.operators))
+        self.signature("outputs", left.outputs, right.outputs)
 
-    def variables(self, path: str, left: Block, right: Block, values: dict[str, str]) -> None:
-        """Variables correspond by their symbol: it, not the tensor's name, is what a run keeps."""
-        sides = [
+    def signature(self, side: str, left: Sequence[str], right: Sequence[str]) -> None:
+        path = f"{self.path} {side}"
+        _same(f"number of {path}", len(left), len(right))
+        for one, other in zip(left, right, strict=True):
+            self.value(f'{path} "{one}"', one, other)
+
+    def variables(self) -> None:
+        """Compare the variables. They correspond by symbol, which is what a run refers to."""
+        left, right = (
             {t.variable_name or t.name: t.name for t in block.tensors.values() if t.variable}
-            for block in (left, right)
-        ]
-        self.same(f"{path} variables", sorted(sides[0]), sorted(sides[1]))
-        for symbol in sides[0]:
-            self.value(
-                f'{path} variable "{symbol}"',
-                sides[0][symbol],
-                sides[1][symbol],
-                left,
-                right,
-                values,
-            )
+            for block in (self.left, self.right)
+        )
+        _same(f"{self.path} variables", sorted(left), sorted(right))
+        for symbol, name in left.items():
+            self.value(f'{self.path} variable "{symbol}"', name, right[symbol])
 
-    def signature(
-        self,
-        path: str,
-        one: list[str],
-        other: list[str],
-        left: Block,
-        right: Block,
-        values: dict[str, str],
-    ) -> None:
-        self.same(f"number of {path}", len(one), len(other))
-        for a, b in zip(one, other, strict=True):
-            self.value(f'{path} "{a}"', a, b, left, right, values)
-
-    def operator(
-        self,
-        path: str,
-        index: int,
-        one: Operator,
-        other: Operator,
-        left: Block,
-        right: Block,
-        values: dict[str, str],
-    ) -> None:
-        where = operator_path(path, index, one)
-        self.same(f"{where} operator", one.spec.name, other.spec.name)
-        self.same(f"{where} number of inputs", len(one.inputs), len(other.inputs))
-        self.same(f"{where} number of outputs", len(one.outputs), len(other.outputs))
-        for a, b in zip(one.inputs + one.outputs, other.inputs + other.outputs, strict=True):
-            if values.get(a) != b:
-                self.value(f'{where} "{a}"', a, b, left, right, values)
+    def operator(self, index: int, one: Operator, other: Operator) -> None:
+        where = operator_path(self.path, index, one)
+        _same(f"{where} operator", one.spec.name, other.spec.name)
+        _same(f"{where} number of inputs", len(one.inputs), len(other.inputs))
+        _same(f"{where} number of outputs", len(one.outputs), len(other.outputs))
+        for left, right in zip(one.inputs + one.outputs, other.inputs + other.outputs, strict=True):
+            if self.names.get(left) != right:
+                self.value(f'{where} "{left}"', left, right)
         for row in one.spec.attributes:
-            a_value, b_value = one.attributes.get(row.name), other.attributes.get(row.name)
-            if row.kind == "element" and one.inputs:
-                tensor = left.tensors.get(one.inputs[0])
-                width = tensor.dtype.element_bytes if tensor else None
-                a_value, b_value = _element(a_value, width), _element(b_value, width)
-            elif row.kind == "region":
-                a_value = self.regions.get(str(a_value), str(a_value))
-            self.same(f"{where} attribute {row.name}", a_value, b_value)
-        if self.locations:
-            self.same(f"{where} location", one.location, other.location)
+            self.attribute(f"{where} attribute {row.name}", row, one, other)
+        if self.options.locations:
+            _same(f"{where} location", one.location, other.location)
 
-    def value(
-        self, path: str, a: str, b: str, left: Block, right: Block, values: dict[str, str]
-    ) -> None:
-        """Check that name `a` of the left block and `b` of the right one are the same value."""
-        if self.names:
-            self.same(f"{path} name", a, b)
-        if a in values:
-            self.same(f"{path} (by correspondence)", values[a], b)
+    def attribute(self, path: str, row: AttributeSpec, one: Operator, other: Operator) -> None:
+        left, right = one.attributes.get(row.name), other.attributes.get(row.name)
+        if row.kind == "region":
+            left = self.region_names.get(str(left), str(left))
+        elif row.kind == "element" and one.inputs:
+            operand = self.left.tensors.get(one.inputs[0])
+            if operand is not None and isinstance(left, bytes) and isinstance(right, bytes):
+                # Further bytes are padding.
+                width = operand.dtype.element_bytes
+                if left[:width] != right[:width]:
+                    raise _Differs(path, *(_number(raw, operand) for raw in (left, right)))
+                return
+        _same(path, left, right)
+
+    def value(self, path: str, left: str, right: str) -> None:
+        """Compare the values of these names, unless they are known to correspond."""
+        if self.options.names:
+            _same(f"{path} name", left, right)
+        if left in self.names:
+            _same(f"{path} (by correspondence)", self.names[left], right)
             return
-        values[a] = b
-        one: Tensor | ShapeValue | None = left.tensors.get(a) or left.shapes.get(a)
-        other: Tensor | ShapeValue | None = right.tensors.get(b) or right.shapes.get(b)
-        self.same(f"{path} kind", _value_kind(one), _value_kind(other))
+        self.names[left] = right
+        one = self.left.tensors.get(left) or self.left.shapes.get(left)
+        other = self.right.tensors.get(right) or self.right.shapes.get(right)
+        _same(f"{path} kind", _value_kind(one), _value_kind(other))
         if isinstance(one, Tensor) and isinstance(other, Tensor):
-            self.same(f"{path} dtype", one.dtype, other.dtype)
-            self.same(f"{path} shape", one.shape, other.shape)
-            self.same(f"{path} variable", one.variable, other.variable)
-            seen = a in self.constants or one.variable
-            if seen:
-                self.data(path, one.data, other.data)
-            if one.scale is None or other.scale is None:
-                self.same(f"{path} block scale", one.scale, other.scale)
-            else:
-                self.same(f"{path} scale dtype", one.scale.dtype, other.scale.dtype)
-                self.same(f"{path} block shape", one.scale.shape, other.scale.shape)
-                if seen:
-                    self.data(f"{path} scales", one.scale.data, other.scale.data)
+            self.tensor(path, one, other, has_value=left in self.constants or one.variable)
         elif isinstance(one, ShapeValue) and isinstance(other, ShapeValue):
-            self.same(f"{path} rank", one.rank, other.rank)
-            if a in self.constants:
-                self.data(path, one.data, other.data)
+            _same(f"{path} rank", one.rank, other.rank)
+            if left in self.constants:
+                _compare_data(path, one.data, other.data)
 
-    def data(self, path: str, one: Constant | None, other: Constant | None) -> None:
-        if one is None or other is None:
-            # Of no elements, files cannot tell data from none.
-            if any(data is not None and data.count for data in (one, other)):
-                self.same(f"{path} data", one, other)
-        elif not one.same_bits(other):
-            raise _Found(f"{path} data", *_first_unequal(one, other))
+    def tensor(self, path: str, one: Tensor, other: Tensor, *, has_value: bool) -> None:
+        _same(f"{path} dtype", one.dtype, other.dtype)
+        _same(f"{path} shape", one.shape, other.shape)
+        _same(f"{path} variable", one.variable, other.variable)
+        if has_value:
+            _compare_data(path, one.data, other.data)
+        if one.scale is None or other.scale is None:
+            _same(f"{path} block scale", one.scale, other.scale)
+            return
+        _same(f"{path} scale dtype", one.scale.dtype, other.scale.dtype)
+        _same(f"{path} block shape", one.scale.shape, other.scale.shape)
+        if has_value:
+            _compare_data(f"{path} scales", one.scale.data, other.scale.data)
 
 
-def _value_kind(value: Tensor | ShapeValue | None) -> str:
-    return "undefined" if value is None else "tensor" if isinstance(value, Tensor) else "shape"
-
-
-def _said(value: object) -> str:
-    # By its name: what str() makes of it depends on the version of Python.
-    return value.name if isinstance(value, IntEnum) else str(value)
+def _compare_data(path: str, one: Constant | None, other: Constant | None) -> None:
+    if one is None or other is None:
+        # In a file, a constant without elements looks like one without data.
+        if any(data is not None and data.count for data in (one, other)):
+            _same(f"{path} data", one, other)
+    elif not one.same_bits(other):
+        raise _Differs(f"{path} data", *_first_unequal(one, other))
 
 
 def _first_unequal(one: Constant, other: Constant) -> tuple[str, str]:
@@ -213,6 +232,19 @@ def _first_unequal(one: Constant, other: Constant) -> tuple[str, str]:
     )
 
 
-def _element(value: AttributeValue | None, width: int | None) -> AttributeValue | None:
-    """The bytes of a value that count; what stands behind them is padding."""
-    return value[:width] if isinstance(value, bytes) else value
+def _number(raw: AttributeValue, operand: Tensor) -> str:
+    """The bytes of an element as a number and in hexadecimal, which tells NaNs apart."""
+    assert isinstance(raw, bytes)
+    element = raw[: operand.dtype.element_bytes]
+    if len(element) < operand.dtype.element_bytes:
+        return f"{len(element)} bytes"
+    return f"{element_value(element, operand.dtype)} (0x{element[::-1].hex()})"
+
+
+def _value_kind(value: Tensor | ShapeValue | None) -> str:
+    return "undefined" if value is None else "tensor" if isinstance(value, Tensor) else "shape"
+
+
+def _text(value: object) -> str:
+    # The text of an enum depends on the version of Python, its name does not.
+    return value.name if isinstance(value, IntEnum) else str(value)

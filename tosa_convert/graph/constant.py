@@ -1,14 +1,14 @@
-"""Constant data: a view of somebody's buffer, never a Python list.
+"""Constant data: a view of a buffer, never a Python list.
 
-The buffer may be bytes, a mapped file, an `.npy`, or memory that an MLIR context owns; a Constant
-keeps the owner alive. Nothing is copied or converted before somebody asks for it, and what is asked
-for comes in blocks.
+The buffer can be bytes, a mapped file, an `.npy` file, or memory of an MLIR context, which a Constant
+keeps alive. Data is copied or converted only on request, and block by block where it is large.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from pickle import PickleBuffer
+from typing import Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -21,15 +21,31 @@ _INT48 = dtype("INT48")
 
 
 class Constant:
-    """`count` elements of one dtype, in one of three forms.
+    """The elements of a constant tensor.
 
-    buffer: the bytes, contiguous. In a file's form unless `unpacked`.
-    unpacked: one byte for each element of a dtype below 8 bits, as MLIR keeps them.
-    splat: the buffer holds one unpacked element that stands for all of them.
-    padding: bytes, a property of the file only: zeros written behind the data.
-    owner: whatever must live as long as the buffer.
+    Can be pickled and copied: a pickle holds the bytes, and a copy shares a read-only buffer.
 
-    Raises ValueError if the buffer is not as long as these say.
+    Args:
+        dtype: The element type.
+        count: The number of elements.
+        buffer: Contiguous bytes, as they are in a file, unless `unpacked` or `splat`.
+        unpacked: The buffer has one byte for each element of a dtype below 8 bits, as in MLIR.
+        splat: The buffer has one unpacked element, which is the value of all elements.
+        padding: Bytes of zeros that follow the data in the file it was read from.
+        owner: An object that keeps the buffer alive.
+
+    Raises:
+        ValueError: The length of the buffer does not match.
+
+    Example:
+        >>> from tosa_convert.graph import dtype
+        >>> constant = Constant(dtype("INT4"), 3, bytes([0x21, 0x0F]))
+        >>> constant
+        Constant(3 x INT4, packed)
+        >>> constant.numpy().tolist()
+        [1, 2, -1]
+        >>> Constant(dtype("FP32"), 1000, bytes(4), splat=True).nbytes
+        4000
     """
 
     __slots__ = ("buffer", "count", "dtype", "owner", "padding", "splat", "unpacked")
@@ -71,18 +87,42 @@ class Constant:
         form = "splat" if self.splat else "unpacked" if self.unpacked else "packed"
         return f"Constant({self.count} x {self.dtype}, {form})"
 
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        # PickleBuffer spares a copy of the data; older protocols do not have it.
+        data = PickleBuffer(self.buffer.toreadonly()) if int(protocol) >= 5 else bytes(self.buffer)
+        return _restored, (self.dtype, self.count, data, self.unpacked, self.splat, self.padding)
+
+    def __copy__(self) -> Constant:
+        return self._with_buffer(self.buffer, self.owner)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Constant:
+        if self.buffer.readonly:
+            return self._with_buffer(self.buffer, self.owner)
+        return self._with_buffer(bytes(self.buffer), None)
+
+    def _with_buffer(self, buffer: memoryview | bytes, owner: object) -> Constant:
+        return Constant(
+            self.dtype,
+            self.count,
+            buffer,
+            unpacked=self.unpacked,
+            splat=self.splat,
+            padding=self.padding,
+            owner=owner,
+        )
+
     @property
     def nbytes(self) -> int:
-        """Bytes of the data in a file, without padding."""
+        """Bytes of the elements in a file, without padding."""
         return self.dtype.wire_bytes(self.count)
 
     @property
     def is_view(self) -> bool:
-        """Whether the buffer already has a file's form."""
+        """Whether the buffer is as it is in a file, so that nothing has to be converted."""
         return not self.splat and not self.unpacked
 
     def chunks(self) -> Iterator[memoryview]:
-        """The data in a file's form, piece by piece; together `nbytes` bytes."""
+        """The data as it is in a file, in pieces of together `nbytes` bytes."""
         if self.is_view:
             yield self.buffer
         elif self.splat:
@@ -108,13 +148,13 @@ class Constant:
             left_bytes -= len(piece)
 
     def packed(self) -> memoryview:
-        """The data in a file's form as one piece; copied unless `is_view`."""
+        """The data as it is in a file. Copied unless `is_view`."""
         if self.is_view:
             return self.buffer
         return memoryview(b"".join(self.chunks()))
 
     def elements(self) -> npt.NDArray[np.uint8]:
-        """The unpacked elements' bytes, shape (count, element_bytes); a view where it can be."""
+        """The bytes of the unpacked elements, of shape (count, element_bytes). A view where possible."""
         width = self.dtype.element_bytes
         raw = np.frombuffer(self.buffer, np.uint8)
         if self.splat:
@@ -124,7 +164,7 @@ class Constant:
         return raw.reshape(self.count, width)
 
     def numpy(self) -> npt.NDArray[Any]:
-        """The elements as a flat read-only array of `dtype.numpy`; INT48 is widened to int64."""
+        """The elements as a one-dimensional, read-only array of `dtype.numpy`; INT48 becomes int64."""
         raw = self.elements()
         if self.dtype is _INT48:
             wide = np.zeros((self.count, 8), np.uint8)
@@ -142,15 +182,16 @@ class Constant:
         return result
 
     def uniform(self) -> memoryview | None:
-        """The one unpacked element that all elements equal bit for bit, or None if they differ."""
+        """The unpacked element that all elements equal bit for bit, or None if they differ."""
         if self.splat:
             return self.buffer
         if self.count == 0:
             return None
         width = self.dtype.element_bytes
         packed = self.dtype.is_packed and not self.unpacked
+        # Fast path of the loops below; equal by test test_one_changed_element_anywhere_is_noticed
         if not packed and self.count > 1 and self.buffer[:width] != self.buffer[width : 2 * width]:
-            return None  # most data tells at once
+            return None
         raw = np.frombuffer(self.buffer, np.uint8)
         if packed:
             first = unpack(raw[:3], self.dtype.bits, 1)
@@ -160,7 +201,7 @@ class Constant:
                 if (unpack(raw[start : start + step], self.dtype.bits, left) != first[0]).any():
                     return None
             return first.data
-        # Comparing the buffer with itself one element further needs no copy of the first element.
+        # Each element is compared with the next one, which needs no copy of the first element.
         for start in range(0, len(raw) - width, BLOCK):
             stop = min(start + BLOCK, len(raw) - width)
             if not np.array_equal(raw[start:stop], raw[start + width : stop + width]):
@@ -168,7 +209,7 @@ class Constant:
         return self.buffer[:width]
 
     def same_bits(self, other: Constant) -> bool:
-        """Whether both hold the same elements, bit for bit; form and padding do not matter."""
+        """Whether both have the same elements, bit for bit. Form and padding do not matter."""
         if self.dtype is not other.dtype or self.count != other.count:
             return False
         if self.splat and other.splat:
@@ -180,7 +221,7 @@ class Constant:
         return True
 
     def _range(self, start: int, stop: int) -> npt.NDArray[np.uint8]:
-        """Unpacked bytes of elements start..stop; start is a multiple of BLOCK."""
+        """Unpacked bytes of the elements from `start` to `stop`; `start` is a multiple of BLOCK."""
         width = self.dtype.element_bytes
         raw = np.frombuffer(self.buffer, np.uint8)
         if self.splat:
@@ -191,7 +232,7 @@ class Constant:
         return raw[start * width : stop * width]
 
     def holds_int4_minus_8(self) -> bool:
-        """Whether an INT4 constant has the value -8, which TOSA excludes and readers corrupt."""
+        """Whether an INT4 constant has the value -8, which TOSA does not allow and readers corrupt."""
         if self.dtype is not INT4 or not self.count:
             return False
         if self.splat:
@@ -200,3 +241,10 @@ class Constant:
             if (self._range(start, min(start + BLOCK, self.count)) & 0x0F == 8).any():
                 return True
         return False
+
+
+def _restored(
+    dtype: DType, count: int, data: Any, unpacked: bool, splat: bool, padding: int
+) -> Constant:
+    """A Constant from its pickle."""
+    return Constant(dtype, count, data, unpacked=unpacked, splat=splat, padding=padding)

@@ -1,7 +1,7 @@
-"""Element types, a row each, and the small enums of TOSA's vocabulary.
+"""The element types, one row for each, and the enums of TOSA's attributes.
 
-Sources: enum DType of schema/tosa.fbs for names and codes; the MLIR builtin and TOSA dialects for
-the spellings; the bit layouts were established against the reference model (docs/formats.md).
+Sources: enum DType of schema/tosa.fbs for names and codes; the builtin and TOSA dialects of MLIR for
+its type names. The bit layouts were checked against the reference model (docs/formats.md).
 """
 
 from __future__ import annotations
@@ -19,12 +19,18 @@ V1_1: Final = (1, 1)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DType:
-    """An element type. Rows are singletons: compare with `is`.
+    """An element type. There is one object for each: compare with `is`.
 
-    bits: bits an element takes in a file, where elements below 8 bits are packed without gaps.
-    numpy_name: the numpy or ml_dtypes type of one unpacked element; INT48 widens to int64.
-    mlir: the spelling of the element type in MLIR.
+    name: the name in TOSA, such as "INT8".
+    code: its number in enum DType of the schema.
+    bits: bits of one element in a file; elements below 8 bits are packed without gaps.
+    numpy_name: the numpy or ml_dtypes type of one unpacked element. INT48 is widened to int64.
+    mlir: the name of the type in MLIR.
     since: the TOSA version that introduced it, (major, minor).
+
+    Example:
+        >>> dtype("INT4").bits, dtype("INT4").mlir, dtype("INT4").wire_bytes(3)
+        (4, 'i4', 2)
     """
 
     name: str
@@ -42,21 +48,26 @@ class DType:
 
     @property
     def is_packed(self) -> bool:
-        """Whether several elements share a byte in a file."""
+        """Whether elements share bytes in a file."""
         return self.bits < 8
 
     @property
+    def is_float(self) -> bool:
+        """Whether elements are floating-point numbers; the scales FP8UE8M0 are, MXINT8 is not."""
+        return self.name.startswith(("FP", "BF"))
+
+    @property
     def element_bytes(self) -> int:
-        """Bytes of one unpacked element: what MLIR keeps in memory, 1 for every type below 8 bits."""
+        """Bytes of one unpacked element, as in MLIR's memory; 1 for types below 8 bits."""
         return (self.bits + 7) // 8
 
     def wire_bytes(self, count: int) -> int:
-        """Bytes that `count` elements take in a file, without padding."""
+        """Bytes of `count` elements in a file, without padding."""
         return (self.bits * count + 7) // 8
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """The numpy type of an unpacked element; imports ml_dtypes where numpy has no such type."""
+        """The numpy type of an unpacked element; from ml_dtypes where numpy does not have it."""
         import numpy as np
 
         if hasattr(np, self.numpy_name):
@@ -86,9 +97,9 @@ DTYPES: Final[tuple[DType, ...]] = (
     DType("MXINT8", 18, 8, "int8", "!tosa.mxint8", V1_1),
 )
 
-#: Codes of enum DType that are not element types of a tensor, and why.
+#: Names of enum DType that are not element types of a tensor, and why.
 NOT_ELEMENT_TYPES: Final = {
-    "UNKNOWN": "stands for no type at all",
+    "UNKNOWN": "means that the type is not set",
     "SHAPE": "the type of a TosaShape, which has no element type field",
 }
 
@@ -98,11 +109,19 @@ BY_MLIR: Final = {row.mlir: row for row in DTYPES}
 
 
 def dtype(name: str) -> DType:
-    """The row called `name`, for example "INT8"; KeyError if there is none."""
+    """The element type of this name.
+
+    Raises:
+        KeyError: TOSA does not have it.
+
+    Example:
+        >>> dtype("BF16")
+        BF16
+    """
     return _BY_NAME[name]
 
 
-#: What the elements of a block-scaled (MX) tensor may be, and what its scales are.
+#: The element types of block-scaled (MX) tensors, and the type of their scales.
 BLOCK_SCALED: Final = tuple(
     map(dtype, ("FP8E4M3", "FP8E5M2", "FP6E2M3", "FP6E3M2", "FP4E2M1", "MXINT8"))
 )
@@ -115,7 +134,7 @@ INT64: Final = dtype("INT64")
 
 
 class NanPropagationMode(IntEnum):
-    """What an operator that selects among values does with NaN."""
+    """What an operator that compares values does with NaN."""
 
     PROPAGATE = 1
     IGNORE = 2
@@ -137,19 +156,19 @@ class ResizeMode(IntEnum):
 
 
 class BlockSize(IntEnum):
-    """How many consecutive elements share a scale in an operator on block-scaled tensors."""
+    """Attribute of operators: how many consecutive elements share a scale."""
 
     BLOCK_SIZE_1 = 1
     BLOCK_SIZE_32 = 32
 
 
 class BlockShape(IntEnum):
-    """How many consecutive elements of a block-scaled tensor share a scale."""
+    """Property of a tensor: how many consecutive elements share a scale."""
 
     BLOCK_SHAPE_32 = 32
 
 
-#: Name in the schema -> class; UNKNOWN (0) is in none of them: readers in the field refuse it.
+#: Name in the schema -> class. None has UNKNOWN (0): other readers refuse it.
 ENUMS: Final[dict[str, type[IntEnum]]] = {
     "NanPropagationMode": NanPropagationMode,
     "RoundingMode": RoundingMode,

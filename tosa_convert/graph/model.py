@@ -1,4 +1,4 @@
-"""The hub: a TOSA program that knows no file format.
+"""The hub: a TOSA program, independent of any file format.
 
 A Graph mirrors what TOSA says a program is: regions of blocks, blocks of operators in topological
 order, and tensors and shapes that operators refer to by name. Names are unique within a block.
@@ -6,26 +6,36 @@ order, and tensors and shapes that operators refer to by name. Names are unique 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
 
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import BlockShape, DType
 from tosa_convert.graph.opset import AttributeValue, OperatorSpec
 
-#: A dimension whose size is not known.
-DYNAMIC = -1
-#: Dimensions of a tensor. More would say nothing, and their product may take forever.
-MAX_RANK = 64
-#: Elements beyond which nobody counts: a file may give a tensor a million dimensions.
-_COUNTED = 2**63
-#: Characters of a name that a message repeats: a file may give a name of megabytes to everything.
-_NAME_CHARACTERS = 200
+#: The size of a dynamic dimension.
+DYNAMIC: Final = -1
+#: Most dimensions of a tensor. Without a limit, the product of a million sizes would take forever.
+MAX_RANK: Final = 64
+#: Element counts above this are not computed exactly.
+_EXACT_COUNT: Final = 2**63
+#: Most characters of a name in a message. A damaged file can have a name of megabytes.
+_NAME_CHARACTERS: Final = 200
+#: Most characters of a name, most names and values of a list, and most operators that are printed.
+_PRINTED_CHARACTERS, _PRINTED_ITEMS, _PRINTED_OPERATORS = 40, 4, 40
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Version:
-    """A version of the TOSA specification; a draft of 1.1 is (1, 1, 0, True)."""
+    """A version of the TOSA specification.
+
+    Example:
+        >>> print(Version(1, 0), Version(1, 1, 0, draft=True), sep=", ")
+        1.0.0, 1.1.0 draft
+    """
 
     major: int
     minor: int
@@ -38,7 +48,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class SoftwareVersion:
-    """The release of the software that wrote a file."""
+    """The name and release of the program that wrote a file."""
 
     major: int
     minor: int
@@ -51,9 +61,11 @@ class SoftwareVersion:
 
 @dataclass(slots=True, eq=False)
 class BlockScale:
-    """What makes a tensor block-scaled (MX): consecutive elements share a scale.
+    """The scales of a block-scaled (MX) tensor: consecutive elements share a scale.
 
-    data: one scale for each `shape` elements, row-major; None unless the tensor is constant.
+    dtype: the element type of the scales.
+    shape: how many elements share a scale.
+    data: the scales in row-major order; None unless the tensor is a constant.
     """
 
     dtype: DType
@@ -61,13 +73,23 @@ class BlockScale:
     data: Constant | None = None
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Tensor:
-    """A value.
+    """A tensor that operators of one block produce or use.
 
-    shape: elements in each dimension, DYNAMIC where unknown; () is rank 0, None is unranked.
-    data: the value, if it is known: the tensor is a constant or a variable's initial state.
-    variable: state that outlives one run; `variable_name` is its symbol.
+    name: unique among the tensors and shapes of the block.
+    shape: the size of each dimension, DYNAMIC (-1) where unknown. () has rank 0; None is unranked.
+    data: the value of a constant, or the initial value of a variable; else None.
+    scale: the scales of a block-scaled tensor; else None.
+    variable: whether the tensor is state that outlives one run; `variable_name` is its symbol.
+
+    Example:
+        >>> from tosa_convert.graph import dtype
+        >>> tensor = Tensor("x", dtype("FP32"), (1, 28, 28, 1))
+        >>> tensor
+        Tensor("x", FP32 [1, 28, 28, 1])
+        >>> tensor.element_count()
+        784
     """
 
     name: str
@@ -79,13 +101,30 @@ class Tensor:
     variable_name: str = ""
 
     def element_count(self) -> int | None:
-        """Elements of the tensor, or None if a dimension or the rank is unknown."""
+        """The number of elements, or None if a dimension or the rank is unknown."""
         return element_count(self.shape)
 
+    def __repr__(self) -> str:
+        parts = [_short(self.name), self._type()]
+        if self.variable:
+            parts.append(f"variable {_short(self.variable_name)}")
+        elif self.data is not None:
+            parts.append("constant")
+        return f"Tensor({', '.join(parts)})"
 
-@dataclass(slots=True, eq=False)
+    def _type(self) -> str:
+        scales = f" in blocks of {int(self.scale.shape)}" if self.scale is not None else ""
+        shape = "unranked" if self.shape is None else f"[{_listed(map(str, self.shape), 8)}]"
+        return f"{self.dtype} {shape}{scales}"
+
+
+@dataclass(slots=True, eq=False, repr=False)
 class ShapeValue:
-    """A value of !tosa.shape: `rank` sizes; `data` holds them as INT64 if they are constant."""
+    """A value of type !tosa.shape: the sizes that an operator such as RESHAPE takes.
+
+    rank: the number of sizes.
+    data: the sizes as INT64 if they are constant; else None.
+    """
 
     name: str
     rank: int
@@ -95,12 +134,29 @@ class ShapeValue:
         """The sizes, or None if they are not constant."""
         return None if self.data is None else tuple(self.data.numpy().tolist())
 
+    def __repr__(self) -> str:
+        return f"ShapeValue({_short(self.name)}, {self._type()})"
 
-@dataclass(slots=True, eq=False)
+    def _type(self) -> str:
+        if self.data is None or self.rank > MAX_RANK:
+            return f"shape of rank {self.rank}"
+        return f"shape [{_listed(map(str, self.values() or ()), 8)}]"
+
+
+@dataclass(slots=True, eq=False, repr=False)
 class Operator:
-    """One operator; inputs and outputs are names of tensors and shapes in the same block.
+    """An operator of a block.
 
-    location: a textual MLIR location such as `loc("f.mlir":2:8)`, or "" for none.
+    spec: its row in the operator table; `spec.name` is its name.
+    inputs, outputs: names of tensors and shapes of the same block.
+    attributes: name -> value. A value of kind `element`, such as `min_val` of CLAMP, is the
+        little-endian bytes of one element of the first input; `print(block)` shows it as a number.
+    location: the text of an MLIR location such as `loc("f.mlir":2:8)`, or "".
+
+    Example:
+        >>> from tosa_convert.graph import operator
+        >>> Operator(operator("REDUCE_SUM"), ("x",), ("y",), {"axis": 1})
+        Operator(y = REDUCE_SUM(x) {axis = 1})
     """
 
     spec: OperatorSpec
@@ -109,10 +165,29 @@ class Operator:
     attributes: dict[str, AttributeValue] = field(default_factory=dict)
     location: str = ""
 
+    def __repr__(self) -> str:
+        return f"Operator({self._text(None)})"
 
-@dataclass(slots=True, eq=False)
+    def _text(self, element: DType | None) -> str:
+        """The operator in a line; element: the type of values of kind `element`, if it is known."""
+        outputs = _listed(map(_plain, self.outputs))
+        text = f"{self.spec.name}({_listed(map(_plain, self.inputs), 8)})"
+        attributes = ", ".join(
+            f"{_plain(name)} = {_value_text(value, element if name in _element_names(self) else None)}"
+            for name, value in self.attributes.items()
+        )
+        return (f"{outputs} = " if outputs else "") + text + (attributes and f" {{{attributes}}}")
+
+
+@dataclass(slots=True, eq=False, repr=False)
 class Block:
-    """Operators in topological order, the values they mention, and the block's own signature."""
+    """Operators in topological order, and the values that they refer to.
+
+    inputs, outputs: names of the values that the block takes and returns.
+    tensors, shapes: name -> value; every name that an operator mentions is in one of them.
+
+    `print(block)` lists its operators.
+    """
 
     name: str
     inputs: list[str] = field(default_factory=list)
@@ -121,20 +196,71 @@ class Block:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     shapes: dict[str, ShapeValue] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return (
+            f"Block({_short(self.name)}, {_counted(len(self.operators), 'operator')}, "
+            f"{self._signature()})"
+        )
 
-@dataclass(slots=True, eq=False)
+    def __str__(self) -> str:
+        shown = self.operators[:_PRINTED_OPERATORS]
+        lines = [f"block {_short(self.name)}: {self._signature()}"]
+        lines += [f"  {self._operator_text(op)}" for op in shown]
+        if hidden := len(self.operators) - len(shown):
+            lines.append(f"  ... {_counted(hidden, 'more operator')}")
+        return "\n".join(lines)
+
+    def _signature(self) -> str:
+        return f"({self._types(self.inputs)}) -> ({self._types(self.outputs)})"
+
+    def _types(self, names: Sequence[str]) -> str:
+        shown = [f"{_plain(name)}: {self._type(name)}" for name in names[: _PRINTED_ITEMS + 1]]
+        return _listed(shown, total=len(names))
+
+    def _type(self, name: str) -> str:
+        value = self.tensors.get(name) or self.shapes.get(name)
+        return "undefined" if value is None else value._type()
+
+    def _operator_text(self, operator: Operator) -> str:
+        operand = self.tensors.get(operator.inputs[0]) if operator.inputs else None
+        text = operator._text(None if operand is None else operand.dtype)
+        results = [self._type(name) for name in operator.outputs[: _PRINTED_ITEMS + 1]]
+        return text + (f" : {_listed(results, total=len(operator.outputs))}" if results else "")
+
+
+@dataclass(slots=True, eq=False, repr=False)
 class Region:
-    """A graph with a name. Control-flow operators refer to regions by it."""
+    """A named graph that control-flow operators run. TOSA regions have exactly one block."""
 
     name: str
     blocks: list[Block] = field(default_factory=list)
 
+    def __repr__(self) -> str:
+        operators = sum(len(block.operators) for block in self.blocks)
+        return (
+            f"Region({_short(self.name)}, {_counted(len(self.blocks), 'block')}, "
+            f"{_counted(operators, 'operator')})"
+        )
 
-@dataclass(slots=True, eq=False)
+
+@dataclass(slots=True, eq=False, repr=False)
 class Graph:
-    """A TOSA program. regions[0] is the main graph.
+    """A TOSA program.
 
-    producer: the software that wrote the file it was read from, if one did.
+    `tosa_convert.load` reads one from a file and `tosa_convert.save` writes one. `print(graph)` lists
+    its operators. Graphs can be pickled and copied.
+
+    version: the version of TOSA that it is written for.
+    regions: its regions; regions[0] is the main graph.
+    producer: the program that wrote the file, or None.
+
+    Example:
+        >>> import tosa_convert as tc
+        >>> graph = tc.load("digits_cnn.tosa")
+        >>> graph
+        Graph(TOSA 1.0.0, 1 region, 27 operators, (image: FP32 [1, 1, 16, 16]) -> (logits: FP32 [1, 10]))
+        >>> graph.main.operators[0].spec.name
+        'CONST'
     """
 
     version: Version
@@ -147,13 +273,13 @@ class Graph:
         return self.regions[0].blocks[0]
 
     def blocks(self) -> Iterator[tuple[str, Block]]:
-        """Every block with its path, such as `region "main" block "main"`."""
+        """Each block with its path, such as `region "main" block "main"`."""
         for region in self.regions:
             for block in region.blocks:
                 yield block_path(region.name, block.name), block
 
     def constants(self) -> Iterator[tuple[str, Constant]]:
-        """Every constant's data with its tensor's name, scales behind their values."""
+        """The data of each tensor that has any, with its name; scales follow as "NAME/scale"."""
         for _, block in self.blocks():
             for tensor in block.tensors.values():
                 if tensor.data is not None:
@@ -161,11 +287,58 @@ class Graph:
                 if tensor.scale is not None and tensor.scale.data is not None:
                     yield f"{tensor.name}/scale", tensor.scale.data
 
+    def __repr__(self) -> str:
+        parts = [
+            f"TOSA {self.version}",
+            _counted(len(self.regions), "region"),
+            _counted(sum(len(block.operators) for _, block in self.blocks()), "operator"),
+        ]
+        if self.regions and self.regions[0].blocks:
+            parts.append(self.main._signature())
+        return f"Graph({', '.join(parts)})"
+
+    def __str__(self) -> str:
+        lines = [repr(self)]
+        for region in self.regions[:_PRINTED_ITEMS]:
+            lines.append(f"region {_short(region.name)}")
+            for block in region.blocks[:_PRINTED_ITEMS]:
+                lines += [f"  {line}" for line in str(block).splitlines()]
+        if hidden := len(self.regions) - _PRINTED_ITEMS:
+            lines += [f"... {_counted(hidden, 'more region')}"] if hidden > 0 else []
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """A small table for notebooks."""
+        from html import escape
+
+        operators = Counter(op.spec.name for _, block in self.blocks() for op in block.operators)
+        most = [f"{name} {count}" for name, count in operators.most_common(8)]
+        constants = [data.nbytes for _, data in self.constants()]
+        rows = {
+            "TOSA version": str(self.version),
+            "producer": str(self.producer or "unknown"),
+            "regions": _listed((_plain(region.name) for region in self.regions), 8),
+            "operators": f"{sum(operators.values())}: {_listed(most, 8, total=len(operators))}",
+            "constants": f"{len(constants)}, {sum(constants)} bytes",
+        }
+        if self.regions and self.regions[0].blocks:
+            rows["inputs"] = self.main._types(self.main.inputs)
+            rows["outputs"] = self.main._types(self.main.outputs)
+        cells = "".join(
+            f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>"
+            for name, text in rows.items()
+        )
+        return f"<table>{cells}</table>"
+
 
 def element_count(shape: tuple[int, ...] | None) -> int | None:
-    """Elements of a tensor of this shape, or None if a dimension or the rank is unknown.
+    """The number of elements of a tensor, or None if a dimension or the rank is unknown.
 
-    Exact up to 2**63; of a shape beyond that, some number that no data is as long as.
+    Exact up to 2**63. For a larger shape, a number above that, which no data can have.
+
+    Example:
+        >>> element_count((2, 3)), element_count(()), element_count((2, -1)), element_count(None)
+        (6, 1, None, None)
     """
     if shape is None or min(shape, default=0) < 0:
         return None
@@ -174,31 +347,92 @@ def element_count(shape: tuple[int, ...] | None) -> int | None:
     count = 1
     for size in shape:
         count *= size
-        if count > _COUNTED:
+        if count > _EXACT_COUNT:
             break
     return count
 
 
+# -- names and places in messages --------------------------------------------------------------------
+
+
 def quoted(name: str) -> str:
-    """A name in quotes, for messages; the middle of a very long one is left out."""
-    if len(name) <= _NAME_CHARACTERS:
-        return f'"{name}"'
-    half = _NAME_CHARACTERS // 2
-    return f'"{name[:half]}...{name[-half:]}"'
+    """A name in quotes, for messages. A very long name loses its middle."""
+    return f'"{_without_middle(name, _NAME_CHARACTERS)}"'
 
 
 def sizes(shape: Sequence[int]) -> str:
-    """A shape, for messages; the end of a very long one is left out."""
+    """A shape, for messages. A very long shape loses its end."""
     if len(shape) <= MAX_RANK:
         return str(list(shape))
     return f"{str(list(shape[:MAX_RANK]))[:-1]}, ... {len(shape)} dimensions]"
 
 
 def block_path(region: str, block: str) -> str:
-    """Where a block stands, for messages."""
+    """The place of a block, for messages."""
     return f"region {quoted(region)} block {quoted(block)}"
 
 
 def operator_path(where: str, index: int, operator: Operator) -> str:
-    """Where an operator stands, for messages: its block, its index and its name."""
+    """The place of an operator, for messages: the path of its block, its index and its name."""
     return f"{where} operator #{index} {operator.spec.name}"
+
+
+def _without_middle(text: str, limit: int) -> str:
+    half = limit // 2
+    return text if len(text) <= limit else f"{text[:half]}...{text[-half:]}"
+
+
+# -- printing ----------------------------------------------------------------------------------------
+
+
+def _plain(name: str) -> str:
+    """A name without quotes, on one line."""
+    text = _without_middle(name, _PRINTED_CHARACTERS)
+    return text if text.isprintable() and text else repr(text)
+
+
+def _short(name: str) -> str:
+    return f'"{_without_middle(name, _PRINTED_CHARACTERS)}"' if name.isprintable() else _plain(name)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _listed(items: Iterable[str], limit: int = _PRINTED_ITEMS, total: int | None = None) -> str:
+    """The first items; total: how many there are, if that is more than `items` has."""
+    rows = list(items)
+    hidden = (len(rows) if total is None else total) - limit
+    return ", ".join(rows[:limit]) + (f", ... {hidden} more" if hidden > 0 else "")
+
+
+def _element_names(operator: Operator) -> frozenset[str]:
+    return frozenset(row.name for row in operator.spec.attributes if row.kind == "element")
+
+
+def _value_text(value: object, element: DType | None) -> str:
+    """An attribute's value; element: the type of the element whose bytes it is."""
+    if isinstance(value, bytes):
+        if element is not None and len(value) >= element.element_bytes:
+            number = element_value(value, element)
+            return f"{number:.9g}" if isinstance(number, float) else str(number)
+        return f"0x{value[:16][::-1].hex()}" if len(value) <= 16 else f"{len(value)} bytes"
+    if isinstance(value, IntEnum):
+        return value.name
+    if isinstance(value, tuple):
+        return f"[{_listed(map(str, value), 8)}]"
+    return _short(value) if isinstance(value, str) else str(value)
+
+
+def element_value(raw: bytes, element: DType) -> bool | int | float:
+    """The number that the little-endian bytes of one element stand for; further bytes are padding.
+
+    Example:
+        >>> from tosa_convert.graph import dtype
+        >>> element_value(bytes([128]), dtype("INT8"))
+        -128
+        >>> element_value(bytes.fromhex("0000c03f"), dtype("FP32"))
+        1.5
+    """
+    number = Constant(element, 1, raw[: element.element_bytes], splat=True).numpy()[0]
+    return float(number) if element.is_float else number.item()

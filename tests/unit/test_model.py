@@ -1,0 +1,240 @@
+"""Graphs print in a line, list their operators on request, and can be pickled and copied."""
+
+from __future__ import annotations
+
+import copy
+import mmap
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from unit.building import branching, counting, example, graph, op, shape, tensor
+
+from tosa_convert.files import map_file
+from tosa_convert.graph import DTYPES, Constant, Graph, ShapeValue, compare, dtype
+from tosa_convert.graph.dtypes import BlockShape, NanPropagationMode
+from tosa_convert.graph.model import BlockScale, element_value
+
+
+def scaled() -> Graph:
+    """A block-scaled constant."""
+    weight = tensor("w", "FP4E2M1", (2, 32), bytes(range(32)))
+    scales = Constant(dtype("FP8UE8M0"), 2, b"\x7f\x80")
+    weight.scale = BlockScale(dtype("FP8UE8M0"), BlockShape.BLOCK_SHAPE_32, scales)
+    return graph("", "w", [weight], [op("CONST", "", "w")])
+
+
+def clamp() -> Graph:
+    """A CLAMP of INT8 from -128 to 5."""
+    values = [tensor("x", "INT8", (4,)), tensor("y", "INT8", (4,))]
+    attributes = {"min_val": b"\x80", "max_val": b"\5\0\0\0", "nan_mode": NanPropagationMode.IGNORE}
+    return graph("x", "y", list(values), [op("CLAMP", "x", "y", **attributes)])
+
+
+GRAPHS = [example, branching, counting, scaled, clamp]
+
+
+# -- pickling and copying ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("make", GRAPHS)
+def test_a_graph_survives_pickling(make: Callable[[], Graph], protocol: int) -> None:
+    made = make()
+    found = pickle.loads(pickle.dumps(made, protocol))
+    assert compare(made, found, locations=True, version=True) is None
+    assert found.producer == made.producer
+    assert all(type(data.buffer.obj) is bytes for _, data in found.constants())
+
+
+@pytest.mark.parametrize("make", GRAPHS)
+def test_a_deep_copy_is_the_same_program_and_independent(make: Callable[[], Graph]) -> None:
+    made = make()
+    found = copy.deepcopy(made)
+    assert compare(made, found, locations=True, version=True) is None
+    for operator in found.main.operators:
+        operator.outputs = ("another",)
+    found.main.tensors.clear()
+    assert compare(made, make(), locations=True, version=True) is None
+
+
+@pytest.mark.parametrize("row", DTYPES, ids=str)
+@pytest.mark.parametrize("form", ["packed", "unpacked", "splat"])
+def test_a_constant_of_every_form_survives_pickling_and_copying(row: object, form: str) -> None:
+    element = dtype(str(row))
+    sizes = {
+        "packed": element.wire_bytes(3),
+        "unpacked": 3 * element.element_bytes,
+        "splat": element.element_bytes,
+    }
+    buffer = bytes(range(1, sizes[form] + 1))
+    options = {} if form == "packed" else {form: True}
+    made = Constant(element, 3, buffer, padding=5, **options)
+    for found in (pickle.loads(pickle.dumps(made)), copy.copy(made), copy.deepcopy(made)):
+        assert found.same_bits(made)
+        assert found.dtype is made.dtype
+        assert (found.unpacked, found.splat, found.padding) == (made.unpacked, made.splat, 5)
+
+
+def test_constants_of_a_mapped_file_survive_pickling_and_copying(tmp_path: Path) -> None:
+    path = tmp_path / "weights"
+    path.write_bytes(bytes(range(24)))
+    made = example()
+    view = map_file(path)
+    assert isinstance(view.obj, mmap.mmap)
+    made.main.tensors["w"].data = Constant(dtype("FP32"), 6, view)
+    pickled = pickle.loads(pickle.dumps(made))
+    copied = copy.deepcopy(made)
+    assert compare(made, pickled) is None
+    assert compare(made, copied) is None
+    assert type(pickled.main.tensors["w"].data.buffer.obj) is bytes
+    # A copy shares data that nothing can change.
+    assert copied.main.tensors["w"].data.buffer.obj is view.obj
+
+
+def test_a_deep_copy_does_not_share_data_that_can_change() -> None:
+    buffer = bytearray(24)
+    made = example()
+    made.main.tensors["w"].data = Constant(dtype("FP32"), 6, buffer)
+    copied = copy.deepcopy(made)
+    buffer[0] = 1
+    assert compare(made, copied) is not None
+
+
+# -- printing ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", GRAPHS)
+def test_everything_prints_in_one_short_line(make: Callable[[], Graph]) -> None:
+    made = make()
+    parts = [
+        made,
+        *made.regions,
+        made.main,
+        *made.main.operators,
+        *made.main.tensors.values(),
+        *made.main.shapes.values(),
+    ]
+    for part in parts:
+        assert "\n" not in repr(part)
+        assert len(repr(part)) < 200, repr(part)
+
+
+def test_a_graph_of_any_size_prints_in_one_short_line() -> None:
+    count = 20_000
+    names = [f"value_{number}" for number in range(count)]
+    made = graph(
+        " ".join(names),
+        " ".join(names),
+        [tensor(name, shape=(1,) * 60) for name in names],
+        [op("CUSTOM", " ".join(names), " ".join(names))] * count,
+    )
+    made.regions *= 1000
+    assert len(repr(made)) < 1000
+    assert len(repr(made.main.operators[0])) < 1000
+    assert len(str(made)) < 150_000
+    assert len(made._repr_html_()) < 3000
+
+
+def test_a_name_of_a_megabyte_or_of_several_lines_prints_in_one_short_line() -> None:
+    made = graph("x", "x", [tensor("x" * 1_000_000), ShapeValue("a\nb\udcff", 3)], [])
+    made.main.inputs = made.main.outputs = ["x" * 1_000_000, "a\nb\udcff"]
+    for text in (repr(made), repr(made.main), repr(made.main.shapes["a\nb\udcff"])):
+        assert len(text) < 400
+        assert "\n" not in text
+        text.encode()
+    made._repr_html_().encode()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (tensor("x"), 'Tensor("x", FP32 [2, 3])'),
+        (tensor("x", "INT8", None), 'Tensor("x", INT8 unranked)'),
+        (tensor("x", shape=()), 'Tensor("x", FP32 [])'),
+        (tensor("w", data=bytes(24)), 'Tensor("w", FP32 [2, 3], constant)'),
+        (counting().main.tensors["v"], 'Tensor("v", INT32 [1], variable "counter")'),
+        (scaled().main.tensors["w"], 'Tensor("w", FP4E2M1 [2, 32] in blocks of 32, constant)'),
+        (shape("to", 1, 3), 'ShapeValue("to", shape [1, 3])'),
+        (ShapeValue("to", 2), 'ShapeValue("to", shape of rank 2)'),
+        (example().main.operators[1], "Operator(s = ADD(x, w))"),
+        (example().main.operators[2], "Operator(m = REDUCE_SUM(s) {axis = 0})"),
+        (
+            clamp().main.operators[0],
+            "Operator(y = CLAMP(x) {min_val = 0x80, max_val = 0x00000005, nan_mode = IGNORE})",
+        ),
+        (example().regions[0], 'Region("main", 1 block, 5 operators)'),
+        (example().main, 'Block("main", 5 operators, (x: FP32 [2, 3]) -> (y: FP32 [3]))'),
+        (
+            branching(),
+            "Graph(TOSA 1.0.0, 3 regions, 2 operators, "
+            "(c: BOOL [], x: FP32 [2, 3]) -> (y: FP32 [2, 3]))",
+        ),
+        (Graph(example().version), "Graph(TOSA 1.0.0, 0 regions, 0 operators)"),
+    ],
+)
+def test_a_part_of_a_graph_prints_its_name_and_type(value: object, text: str) -> None:
+    assert repr(value) == text
+
+
+def test_a_printed_block_lists_its_operators_with_bounds_as_numbers() -> None:
+    assert str(clamp().main).splitlines() == [
+        'block "main": (x: INT8 [4]) -> (y: INT8 [4])',
+        "  y = CLAMP(x) {min_val = -128, max_val = 5, nan_mode = IGNORE} : INT8 [4]",
+    ]
+
+
+def test_a_printed_graph_lists_all_regions() -> None:
+    assert str(branching()).splitlines()[1:] == [
+        'region "main"',
+        '  block "main": (c: BOOL [], x: FP32 [2, 3]) -> (y: FP32 [2, 3])',
+        '    y = COND_IF(c, x) {then_graph = "then", else_graph = "else"} : FP32 [2, 3]',
+        'region "then"',
+        '  block "then_bb0": (a: FP32 [2, 3]) -> (b: FP32 [2, 3])',
+        "    b = EXP(a) : FP32 [2, 3]",
+        'region "else"',
+        '  block "else_bb0": (a: FP32 [2, 3]) -> (a: FP32 [2, 3])',
+    ]
+
+
+def test_an_unsound_graph_prints_too() -> None:
+    made = clamp()
+    made.main.tensors.clear()
+    made.main.operators[0].attributes["min_val"] = b""
+    made.main.operators[0].attributes["max_val"] = 5
+    assert "y = CLAMP(x) {min_val = 0x, max_val = 5, nan_mode = IGNORE} : undefined" in str(made)
+
+
+def test_a_notebook_shows_a_table_of_escaped_text() -> None:
+    made = example()
+    made.main.inputs = ["<x>"]
+    made.main.tensors["<x>"] = tensor("<x>")
+    table = made._repr_html_()
+    assert table.startswith("<table>")
+    assert "<th>inputs</th><td>&lt;x&gt;: FP32 [2, 3]</td>" in table
+    assert "<th>constants</th><td>1, 24 bytes</td>" in table
+    assert "<th>operators</th><td>5: " in table
+
+
+@pytest.mark.parametrize(
+    ("kind", "raw", "number"),
+    [
+        ("BOOL", "01", True),
+        ("INT4", "0f", -1),
+        ("INT8", "80", -128),
+        ("INT16", "ff7f", 32767),
+        ("INT48", "ffffffffff7f", 2**47 - 1),
+        ("INT64", "ffffffffffffffff", -1),
+        ("FP32", "0000c03f", 1.5),
+        ("FP16", "00be", -1.5),
+        ("BF16", "c03f", 1.5),
+        ("FP8E4M3", "3c", 1.5),
+        ("FP8UE8M0", "80", 2.0),
+        ("INT8", "05ffff", 5),
+    ],
+)
+def test_the_bytes_of_an_element_are_a_number(kind: str, raw: str, number: object) -> None:
+    found = element_value(bytes.fromhex(raw), dtype(kind))
+    assert found == number
+    assert type(found) is type(number)
