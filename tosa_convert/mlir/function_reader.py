@@ -35,6 +35,7 @@ from tosa_convert.mlir.bytecode.decode import Bytecode
 from tosa_convert.mlir.bytecode.detached import NO_DETACHED_WEIGHTS, DetachedWeights
 from tosa_convert.mlir.bytecode.operations import Fields, Operation
 from tosa_convert.mlir.kept import NAME_ATTRIBUTE, REGIONS_ATTRIBUTE
+from tosa_convert.mlir.lowering_hints import lowering_hint
 from tosa_convert.mlir.naming import RESULT, Namer, unused
 from tosa_convert.mlir.narrowing import WIDTH_MATTERS, Narrowing
 from tosa_convert.mlir.reading.attributes import AttributeReader, BadAttribute
@@ -371,7 +372,7 @@ class FunctionReader:
                 operation,
                 "foreign-operator",
                 f"'{name}' is not a TOSA operator",
-                "lower it to TOSA before exporting",
+                lowering_hint(name),
             )
 
     def captured(self, operation: Operation, value: int) -> None:

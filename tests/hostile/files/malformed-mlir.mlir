@@ -1,6 +1,6 @@
 // A function that does not end.
 // where: :6:27
-// hint: this is what
+// hint: reported by
 func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
   return %x : tensor<2xf32>
 // <- the brace is missing

@@ -1,149 +1,167 @@
-"""MLIR text, looked at before MLIR's own parser sees it.
+"""Checks of MLIR text before MLIR's own parser reads it.
 
-That parser calls itself for each bracket that it enters, without bound: some kilobytes of "[" use its
-stack up and end the process. It makes room for as many results as the number behind "%x#" says, and
-for integers of any width. And aliases that stand for one another let a kilobyte spell a gigabyte.
+That parser recurses for each bracket and each sign without a bound: a few kilobytes of "[" exhaust its
+stack and end the process. It allocates as many results as the number in "%x#N" says, and integers of any
+width. Aliases that use one another let a kilobyte of text expand to a gigabyte.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
-import numpy as np
-
+from tosa_convert.bindings.source_text import SourceText
+from tosa_convert.bindings.untrusted.text_nesting import (
+    Alias,
+    definitions,
+    nesting_problem,
+)
 from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.options import DEFAULT_LIMITS, Limits
+from tosa_convert.source_excerpt import excerpt_at
 
-#: Brackets of any kind within one another. MLIR's parser dies of some 6,000 on a stack of 8 MiB; the
-#: deepest modules that we write ourselves have twice as many as regions (bindings/write.py).
-MAX_DEPTH: Final = 1024
-#: Parts that an alias may stand for, those of the aliases in it included.
-MAX_PARTS: Final = 100_000
-#: Numbers of results, added up; MLIR makes room for all of them.
+#: Parts that an alias may expand to, including those of the aliases that it uses.
+MAX_ALIAS_PARTS: Final = 100_000
+#: Results that any text may refer to. Text with more bytes may refer to as many results as it has bytes:
+#: each result has a type in the text.
 MAX_RESULTS: Final = 1_000_000
 
-#: What may hold brackets that are none: strings and comments. Both end with their line.
-_QUIET: Final = re.compile(rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*(?:"|\n|\Z)|//[^\n]*')
-_RESULT: Final = re.compile(rb"#\s*(\d{4,})")
+#: Strings and comments, whose brackets do not count. Both end at the end of the line.
+_STRING_OR_COMMENT: Final = re.compile(rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*(?:"|\n|\Z)|//[^\n]*')
+_RESULT_NUMBER: Final = re.compile(rb"(%[\w.$-]+)\s*#\s*(\d{4,})")
+#: Digits of a result number that are read; a number with more digits is too large anyway.
 _DIGITS: Final = 12
-_MINUS: Final = re.compile(rb"(?:-\s*){%d}" % MAX_DEPTH)
-_WIDE: Final = re.compile(rb"(?:(?<![\w%@#!.$-])|(?<=[\d?\]*]x))[su]?i(\d{4,})(?![\w.$-])")
-_MAYBE_WIDE: Final = re.compile(rb"i\d{4,}")
+_WIDE_INTEGER: Final = re.compile(rb"(?:(?<![\w%@#!.$-])|(?<=[\d?\]*]x))[su]?i(\d{4,})(?![\w.$-])")
+_MAYBE_WIDE_INTEGER: Final = re.compile(rb"i\d{4,}")
 #: A resource's bytes begin with their alignment; MLIR asks for memory that is aligned to it.
-_UNALIGNED: Final = re.compile(rb':\s*"0x0{8}')
+_UNALIGNED_RESOURCE: Final = re.compile(rb':\s*"0x0{8}')
 _RESOURCES: Final = b"dialect_resources"
-_DEFINITION: Final = re.compile(rb"([#!][\w.$-]+)\s*=(?!=)")
-_ALIAS: Final = re.compile(rb"[#!][\w.$-]+")
-_BRACKETS: Final = b"([{<)]}>"
-#: Brackets up to which counting them is enough, and much faster: most aliases have two or four.
-_FEW: Final = 16
-_OTHERS: Final = bytes(set(range(256)) - set(_BRACKETS))
-_STEPS: Final = np.zeros(256, np.int8)
-_STEPS[list(b"([{<")] = 1
-_STEPS[list(b")]}>")] = -1
 _DAMAGED: Final = "the text is damaged; write it again"
+#: Set by `tosa_convert.limits`, for callers that give no limits.
+MAX_DEPTH: Final = DEFAULT_LIMITS.text_depth
 
 
-def check(text: memoryview, where: str = "") -> None:
-    """Refuse text that would have MLIR's parser use up its stack or the memory.
+class _Problem(NamedTuple):
+    """What is wrong, and the offset at which it is."""
 
-    Raises TosaConvertError("too-large") for brackets or aliases within one another, ("malformed-mlir")
-    for numbers of results and alignments that no module has, ("unsupported-dtype") for integers of
-    thousands of bits.
+    offset: int
+    code: str
+    message: str
+    hint: str
+
+
+def check(text: memoryview, where: str = "", limits: Limits = DEFAULT_LIMITS) -> None:
+    """Refuse text that would make MLIR's parser exhaust its stack or the memory.
+
+    Args:
+        text: The content of the file.
+        where: The path of the file, or "".
+        limits: `text_depth` is the largest nesting of brackets and signs, through aliases, too.
+
+    Raises:
+        TosaConvertError: With the line and column of the first problem: "too-large" for brackets,
+            signs or aliases that are nested too deeply or expand too far, "malformed-mlir" for result
+            numbers and alignments that no module has, "unsupported-dtype" for integers of thousands
+            of bits.
     """
     raw = bytes(text)
-    code = _without_strings(raw)
-    for mark in (b"->", b">=", b"<="):
-        code = code.replace(mark, b" ")
-    signs = code.count(b"-") >= MAX_DEPTH and _MINUS.search(code) is not None
-    if signs or _depth(code) > MAX_DEPTH:
-        raise _deep(where, f"brackets or signs are nested more than {MAX_DEPTH} deep")
-    total = 0
-    for digits in _RESULT.findall(code):
-        total += int(digits[:_DIGITS])
-        if total > MAX_RESULTS:
-            message = f"found result number {digits[:20].decode()}, and no operation has that many"
-            raise fail("malformed-mlir", where, message, _DAMAGED)
-    # The short pattern is ten times as fast, and nearly always enough.
-    wide = _WIDE.search(code) if _MAYBE_WIDE.search(code) else None
-    if wide is not None:
-        message = f"found the type i{wide[1][:20].decode()}; TOSA has no integers over 64 bits"
-        raise fail("unsupported-dtype", where, message, "use a type that TOSA has")
+    depth = MAX_DEPTH if limits is DEFAULT_LIMITS else limits.text_depth
+    problem = _problem(_code_of(raw), depth)
+    if problem is not None:
+        # Only now are offsets needed: look again in a copy that has the length of the text.
+        located = _problem(_blank_strings(raw), depth)
+        raise _error(text, where, problem, located.offset if located is not None else None)
     resources = raw.find(_RESOURCES)
-    if resources >= 0 and _UNALIGNED.search(raw, resources) is not None:
+    unaligned = _UNALIGNED_RESOURCE.search(raw, resources) if resources >= 0 else None
+    if unaligned is not None:
         message = "a resource is aligned to 0 bytes, expected a power of two"
-        raise fail("malformed-mlir", where, message, _DAMAGED)
-    _check_aliases(code, where)
+        problem = _Problem(unaligned.start(), "malformed-mlir", message, _DAMAGED)
+        raise _error(text, where, problem, problem.offset)
 
 
-def _deep(where: str, message: str) -> TosaConvertError:
-    hint = "MLIR's parser would use up its stack; --limit text-depth=N allows more"
-    return fail("too-large", where, message, hint)
+def _error(text: memoryview, where: str, problem: _Problem, offset: int | None) -> TosaConvertError:
+    if offset is None:
+        return fail(problem.code, where, problem.message, problem.hint)
+    position = SourceText(text, where).where(offset)
+    excerpt = excerpt_at(text, offset)
+    return fail(problem.code, position, problem.message, problem.hint, excerpt)
 
 
-def _without_strings(text: bytes) -> bytes:
-    """The text without its strings and comments."""
+def _code_of(text: bytes) -> bytes:
+    """The text without strings, comments and arrows. Offsets are those of the text or smaller."""
     if b"//" in text or b'\\"' in text:
-        return _QUIET.sub(b" ", text)
-    # Text that MLIR wrote, whose strings may be the weights: far faster than a pattern.
-    return b" ".join(text.split(b'"')[::2])
+        return _without_arrows(_STRING_OR_COMMENT.sub(b" ", text))
+    # Fast path of the line above, for text that MLIR wrote, whose strings may be the weights;
+    # equal by test_text_is_the_same_with_and_without_the_fast_path.
+    return _without_arrows(b" ".join(text.split(b'"')[::2]))
 
 
-def _depth(code: bytes) -> int:
-    """Most brackets within one another; of few how many open, which is no less."""
-    brackets = code.translate(None, _OTHERS)
-    if len(brackets) < _FEW:
-        return sum(map(brackets.count, (b"(", b"[", b"{", b"<")))
-    steps = _STEPS[np.frombuffer(brackets, np.uint8)]
-    return int(np.cumsum(steps, dtype=np.int32).max())
+def _blank_strings(text: bytes) -> bytes:
+    """The text with spaces in place of strings, comments and arrows. Offsets stay what they are."""
+    return _without_arrows(
+        _STRING_OR_COMMENT.sub(lambda match: re.sub(rb"[^\n]", b" ", match[0]), text)
+    )
 
 
-def _check_aliases(code: bytes, where: str) -> None:
-    """Refuse aliases that stand for too much, or stand within one another too deeply."""
-    found = list(_DEFINITION.finditer(code))
-    ends = [match.start() for match in found][1:] + [len(code)] * bool(found)
-    named = {match[1] for match in found}
-    uses: dict[bytes, list[bytes]] = {}
-    depths: dict[bytes, int] = {}
-    for match, end in zip(found, ends, strict=True):
-        body = _first(code[match.end() : end])
-        plain = b"#" not in body and b"!" not in body
-        uses[match[1]] = [] if plain else [n for n in _ALIAS.findall(body) if n in named]
-        depths[match[1]] = _depth(body)
+def _without_arrows(code: bytes) -> bytes:
+    """Arrows and comparisons are not brackets and signs."""
+    for mark in (b"->", b">=", b"<="):
+        code = code.replace(mark, b"  ")
+    return code
+
+
+def _problem(code: bytes, depth: int) -> _Problem | None:
+    """The first problem of text without strings, in the order of the checks."""
+    aliases = definitions(code)
+    offset = nesting_problem(code, aliases, depth)
+    if offset is not None:
+        message = f"brackets, signs or aliases are nested more than {depth} deep"
+        hint = "MLIR's parser could exhaust its stack; --limit text-depth=N allows more"
+        return _Problem(offset, "too-large", message, hint)
+    return _result_problem(code) or _width_problem(code) or _expansion_problem(aliases)
+
+
+def _result_problem(code: bytes) -> _Problem | None:
+    """Result numbers for which MLIR would allocate more than the text can define.
+
+    MLIR allocates the largest number of each name once, however often the name is used.
+    """
+    allowed = max(MAX_RESULTS, len(code))
+    largest: dict[bytes, int] = {}
+    total = 0
+    for match in _RESULT_NUMBER.finditer(code):
+        name, number = match[1], int(match[2][:_DIGITS])
+        previous = largest.get(name, 0)
+        if number > previous:
+            largest[name] = number
+            total += number - previous
+            if total > allowed:
+                message = (
+                    f"found result number {match[2][:20].decode()}; the text can define at most "
+                    f"{allowed} results"
+                )
+                return _Problem(match.start(), "malformed-mlir", message, _DAMAGED)
+    return None
+
+
+def _width_problem(code: bytes) -> _Problem | None:
+    """Integer types of a thousand bits or more."""
+    # The short pattern is ten times as fast, and nearly always enough.
+    wide = _WIDE_INTEGER.search(code) if _MAYBE_WIDE_INTEGER.search(code) else None
+    if wide is None:
+        return None
+    message = f"found the type i{wide[1][:20].decode()}; TOSA has no integers over 64 bits"
+    return _Problem(wide.start(), "unsupported-dtype", message, "use a type that TOSA has")
+
+
+def _expansion_problem(aliases: dict[bytes, Alias]) -> _Problem | None:
+    """Aliases that expand to too much, because they use one another."""
     parts: dict[bytes, int] = {}
-    for name in uses:
-        pending = [name]
-        while pending:
-            top = pending[-1]
-            if parts.get(top):
-                pending.pop()
-                continue
-            # 0: being looked at. What is met again stands for itself, which MLIR refuses.
-            if top not in parts:
-                parts[top] = 0
-                pending += [use for use in uses[top] if use not in parts]
-                continue
-            pending.pop()
-            parts[top] = 1 + sum(parts[use] for use in uses[top])
-            depths[top] += max((depths[use] for use in uses[top]), default=0)
-            if parts[top] > MAX_PARTS:
-                message = f"{top[:200].decode(errors='replace')} stands for over {MAX_PARTS} parts"
-                raise fail("too-large", where, message, "aliases that use one another multiply")
-            if depths[top] > MAX_DEPTH:
-                raise _deep(where, f"aliases are nested more than {MAX_DEPTH} deep")
-
-
-def _first(body: bytes) -> bytes:
-    """What follows an alias's "=", up to the end of a line at which all brackets are closed."""
-    open_brackets = 0
-    end = 0
-    while end < len(body):
-        stop = body.find(b"\n", end)
-        stop = len(body) if stop < 0 else stop
-        line = body[end:stop].translate(None, _OTHERS)
-        closed = sum(map(line.count, (b")", b"]", b"}", b">")))
-        open_brackets += len(line) - 2 * closed
-        end = stop + 1
-        if open_brackets <= 0 and body[:stop].strip():
-            break
-    return body[:end]
+    for name, alias in aliases.items():
+        parts[name] = 1 + sum(parts.get(use, 0) for use in alias.uses)
+        if parts[name] > MAX_ALIAS_PARTS:
+            shown = name[:200].decode(errors="replace")
+            message = f"the alias {shown} expands to more than {MAX_ALIAS_PARTS} parts"
+            hint = "each use of an alias counts with all that the alias expands to"
+            return _Problem(alias.start, "too-large", message, hint)
+    return None

@@ -1,0 +1,103 @@
+"""Positions in MLIR text, and errors that quote the line that they are about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final
+
+from tosa_convert.errors import Finding, TosaConvertError
+from tosa_convert.source_excerpt import excerpt_at
+
+#: What MLIR calls a text that is not a file.
+UNNAMED: Final = "-"
+_POSITION: Final = re.compile(r"(.*):(\d+):(\d+)\Z", re.DOTALL)
+#: Bytes that are searched for line ends at once.
+_BLOCK: Final = 1 << 20
+
+
+class SourceText:
+    """A text that MLIR parses, and the name that its locations have.
+
+    Lines and columns count from 1, and columns are bytes, as in MLIR's diagnostics.
+    """
+
+    def __init__(self, data: memoryview, path: str = "") -> None:
+        self.data = data
+        self.name = path or UNNAMED
+
+    def where(self, offset: int) -> str:
+        """The position of a byte, as `name:line:column`."""
+        line, start = 1, 0
+        for block_start in range(0, offset, _BLOCK):
+            block = bytes(self.data[block_start : min(block_start + _BLOCK, offset)])
+            newlines = block.count(b"\n")
+            if newlines:
+                line += newlines
+                start = block_start + block.rindex(b"\n") + 1
+        return f"{self.name}:{line}:{offset - start + 1}"
+
+    def offset(self, where: str) -> int | None:
+        """The byte at `name:line:column`; None if that is not a position in this text."""
+        match = _POSITION.match(where)
+        if match is None or match[1] != self.name or match[2] == "0":
+            return None
+        start = self._line_start(int(match[2]))
+        return None if start is None else min(start + max(int(match[3]) - 1, 0), len(self.data))
+
+    def _line_start(self, line: int) -> int | None:
+        left = line - 1
+        for block_start in range(0, len(self.data), _BLOCK):
+            block = bytes(self.data[block_start : block_start + _BLOCK])
+            newlines = block.count(b"\n")
+            if left <= newlines:
+                end = 0
+                for _ in range(left):
+                    end = block.index(b"\n", end) + 1
+                return block_start + end
+            left -= newlines
+        return None
+
+    def has_own_locations(self) -> bool:
+        """Whether locations in the text may have the text's own name and mean another file.
+
+        Text printed with debug information names the file that it was made from, which may be called
+        the same, or "-".
+        """
+        quoted = f'"{self.name}":'.encode("utf-8", "surrogateescape")
+        overlap = len(quoted)
+        return any(
+            quoted in bytes(self.data[start : start + _BLOCK + overlap])
+            for start in range(0, len(self.data), _BLOCK)
+        )
+
+    def with_excerpts(self, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+        """The findings; those at a position in this text quote its line, with a caret."""
+        places = [None if finding.excerpt else self.offset(finding.where) for finding in findings]
+        if not any(place is not None for place in places) or self.has_own_locations():
+            return findings
+        return tuple(
+            finding if place is None else replace(finding, excerpt=excerpt_at(self.data, place))
+            for finding, place in zip(findings, places, strict=True)
+        )
+
+
+@contextmanager
+def quoting(data: memoryview, path: str = "") -> Iterator[None]:
+    """Let errors that are raised inside, at positions in MLIR text, quote the line.
+
+    Args:
+        data: The text. Bytecode has no lines, so its errors stay as they are.
+        path: The file that the text is the content of, or "".
+    """
+    try:
+        yield
+    except TosaConvertError as error:
+        findings = error.findings
+        if bytes(data[:4]) != b"ML\xefR":
+            findings = SourceText(data, path).with_excerpts(findings)
+        if findings is error.findings:
+            raise
+        raise TosaConvertError(findings) from None
