@@ -91,8 +91,8 @@ def _code_of(text: bytes) -> bytes:
     """The text without strings, comments and arrows. Offsets are those of the text or smaller."""
     if b"//" in text or b'\\"' in text:
         return _without_arrows(_STRING_OR_COMMENT.sub(b" ", text))
-    # Fast path of the line above, for text that MLIR wrote, whose strings may be the weights;
-    # equal by test_text_is_the_same_with_and_without_the_fast_path.
+    # Fast path of _STRING_OR_COMMENT; equal by test test_text_is_the_same_with_and_without_the_fast_path
+    # (text that MLIR wrote, whose strings may be the weights)
     return _without_arrows(b" ".join(text.split(b'"')[::2]))
 
 

@@ -95,8 +95,8 @@ def _sorted(aliases: dict[bytes, Alias]) -> dict[bytes, Alias]:
 
 def nesting_problem(code: bytes, aliases: dict[bytes, Alias], limit: int) -> int | None:
     """The offset at which a text without strings and comments nests deeper than `limit`, or None."""
-    # Fast path of the exact measure below: an upper bound, which is nearly always enough;
-    # equal by test_the_bound_is_never_below_the_exact_depth.
+    # Fast path of exact_depth; equal by test test_the_bound_is_never_below_the_exact_depth
+    # (an upper bound, which is nearly always enough)
     if _bound(code, aliases, limit) <= limit:
         return None
     depths: dict[bytes, int] = {}
