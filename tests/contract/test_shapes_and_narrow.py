@@ -26,12 +26,13 @@ NARROW = ("i64", "f64")
 @pytest.fixture
 def reference(oracle: Any) -> Any:
     """Run a program on the reference model: (program, inputs in order) -> outputs in order."""
-    from tosa_convert.golden import runner
+    from tosa_convert import golden
+    from tosa_convert.golden.programs import input_slots
 
     def run(graph: tc.Graph, *inputs: Any) -> list[Any]:
-        slots = runner.input_slots(graph)
+        slots = input_slots(graph)
         given = {slot.key: array for slot, array in zip(slots, inputs, strict=True)}
-        outputs = runner.run(graph, given).outputs
+        outputs = golden.run(graph, given).outputs
         return [outputs[name] for name in graph.main.outputs]
 
     return run
@@ -197,12 +198,12 @@ def test_hello_world_runs_with_the_shape_it_is_given(
     ) == 0  # fmt: skip
     graph = tc.load(target)
     assert all(tensor.element_count() is not None for tensor in graph.main.tensors.values())
-    from tosa_convert.golden import runner
+    from tosa_convert import golden
 
     kind = graph.main.tensors[name].dtype.numpy
     for x in (0.0, 1.0, 3.0):
         given = np.array([[round(x / 0.02456) - 128]] if kind == np.int8 else [[x]]).astype(kind)
-        (found,) = runner.run(graph, {name: given}).outputs.values()
+        (found,) = golden.run(graph, {name: given}).outputs.values()
         value = (float(found[0, 0]) - 4) * 0.0084 if kind == np.int8 else float(found[0, 0])
         assert value == pytest.approx(np.sin(x), abs=0.1)
 
@@ -511,6 +512,7 @@ def test_a_file_of_any_format_gets_sizes_for_its_arguments(kind: str, tmp_path: 
 def test_programs_are_run_with_the_sizes_given(kind: str, tmp_path: Path, oracle: Any) -> None:
     pytest.importorskip("torch_mlir", reason="infers shapes")
     from tosa_convert import golden
+    from tosa_convert.options import ReadOptions
 
     path = tmp_path / f"m.{kind}"
     tc.save(tc.load(UNSIZED.encode()), path)
@@ -519,7 +521,7 @@ def test_programs_are_run_with_the_sizes_given(kind: str, tmp_path: Path, oracle
     assert run_tool(verb("run"), [*command, "--input-shape", "arg0=2x3"]) == 0
     (found,) = np.load(tmp_path / "out.npz").values()
     assert found.shape == (2, 3)
-    result = golden.run(path, random=1, input_shapes={"arg0": (2, 3)})
+    result = golden.run(path, random=1, read=ReadOptions(input_shapes={"arg0": (2, 3)}))
     (again,) = result.outputs.values()
     assert np.array_equal(found, again)
     assert run_tool(verb("check"), [*command[:3], "--input-shape", "arg0=2x3",

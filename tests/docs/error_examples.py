@@ -18,7 +18,7 @@ from unit.building import block, example, graph, op, tensor
 import tosa_convert as tc
 from tosa_convert import api
 from tosa_convert.cli.convert import convert
-from tosa_convert.golden import run
+from tosa_convert.golden import RunOptions, run
 from tosa_convert.golden.backends import Record, open_backend
 from tosa_convert.graph import Constant, Graph, Version, dtype
 
@@ -388,7 +388,7 @@ def _() -> object:
     slow.write_text("#!/bin/sh\nexec sleep 60\n")
     slow.chmod(0o755)
     with model(str(slow)):
-        return run(example(), x(), timeout=0.25)
+        return run(example(), x(), RunOptions(timeout=0.25))
 
 
 @raises("backend-failed")

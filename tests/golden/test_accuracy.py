@@ -17,9 +17,11 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden import model_process
 from tosa_convert.golden.array_io import Slot, save_npy
 from tosa_convert.golden.backends import Record
-from tosa_convert.golden.check import check
-from tosa_convert.golden.runner import run
-from tosa_convert.golden.tolerance_rules import EXACT, FLOATS, Rule, rule_of, rules
+from tosa_convert.golden.checking import check
+from tosa_convert.golden.operator_rules import rule_of, rules
+from tosa_convert.golden.reference_model import RunOptions
+from tosa_convert.golden.run_program import run
+from tosa_convert.golden.tolerance_rules import EXACT, FLOATS, Rule
 from tosa_convert.graph import Graph, Operator, Region, dtype, operator
 from tosa_convert.graph.dtypes import BlockSize, ResizeMode, RoundingMode
 
@@ -282,7 +284,7 @@ def test_a_power_is_judged_by_the_bounds_that_the_model_gives(builder, kind: str
     row = dtype(kind).numpy
     inputs = {"x": np.array([2, 3]).astype(row), "y": np.array([1.5, 0.5]).astype(row)}
     graph = b.graph("p")
-    golden = run(graph, inputs, bounds=True)
+    golden = run(graph, inputs, RunOptions(bounds=True))
     rounded = golden.outputs["p"].astype(row)
     unit = float(off_by(rounded, 1)[0]) - float(rounded[0])
     steps = int(golden.bounds["p"][0] / unit)

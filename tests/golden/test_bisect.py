@@ -13,17 +13,20 @@ import pytest
 
 import tosa_convert as tc
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden.align_steps import align
 from tosa_convert.golden.array_io import match
-from tosa_convert.golden.backends import Command, OtherModel, Record, align, open_backend
-from tosa_convert.golden.bisect import bisect, save_case
-from tosa_convert.golden.check import check
-from tosa_convert.golden.compare import Tolerances
-from tosa_convert.golden.generate import generate
-from tosa_convert.golden.intermediates import iterate
+from tosa_convert.golden.backends import Command, OtherModel, Record, open_backend
+from tosa_convert.golden.bisection import bisect
+from tosa_convert.golden.cases import save_case
+from tosa_convert.golden.checking import check
+from tosa_convert.golden.comparison import Tolerances
+from tosa_convert.golden.intermediates import iterate_tensors
 from tosa_convert.golden.npz import load_npz, save_npz
+from tosa_convert.golden.programs import as_graph, input_slots
+from tosa_convert.golden.random_graphs import generate
 from tosa_convert.golden.random_inputs import random_inputs
-from tosa_convert.golden.reduce import Reducer
-from tosa_convert.golden.runner import as_graph, input_slots, run
+from tosa_convert.golden.reduction import reduce
+from tosa_convert.golden.run_program import run
 from tosa_convert.graph import BlockScale, Graph, dtype, operator
 from tosa_convert.graph.dtypes import BlockShape
 from tosa_convert.graph.extract import computed_tensors, extract_from
@@ -107,7 +110,7 @@ def test_left_results_name_the_operator_whose_inputs_agree_with_its_output_not(
 ) -> None:
     graph, other = pair
     wrong = as_graph(other)
-    left = {i.name: i.arrays[i.name] for i in iterate(wrong, {"x": X})}
+    left = {i.name: i.arrays[i.name] for i in iterate_tensors(wrong, {"x": X})}
     result = bisect(graph, Record("left", left), {"x": X})
     assert result.first is not None
     assert [row[1] for row in result.first.operators] == ["operator #24 REVERSE"]
@@ -204,7 +207,7 @@ def test_tflite_and_torch_need_the_original(chain: Graph) -> None:
 
 def test_nameless_steps_are_found_again_by_type_shape_order_and_value(chain: Graph) -> None:
     x = np.array([30, -40, 0, 70], np.int32)
-    golden = {i.name: i.arrays[i.name] for i in iterate(chain, {"x": x})}
+    golden = {i.name: i.arrays[i.name] for i in iterate_tensors(chain, {"x": x})}
     steps = [golden["a"], golden["c"] + 1, np.zeros((2, 2), np.int32)]
     found = align(chain, golden.items(), [lambda step=step: step for step in steps])
     assert found == {"a": 0, "c": 1}
@@ -244,25 +247,25 @@ def test_reduce_leaves_the_one_operator_that_matters_and_resumes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     graph, command = _failing(builder, tmp_path, monkeypatch)
-    result = Reducer(graph, command, tmp_path / "work", {"x": X}).run()
+    result = reduce(graph, command, tmp_path / "work", {"x": X})
     assert [name for _, name in computed_tensors(result.graph)] == ["t13"]
     assert result.graph.main.inputs == ["t12"]
     reduced = as_graph(tmp_path / "work" / "reduced.tosa")
     inputs = load_npz(tmp_path / "work" / "inputs.npz")
-    golden = {i.name: i.arrays[i.name] for i in iterate(graph, {"x": X}, ["t1[23]"])}
+    golden = {i.name: i.arrays[i.name] for i in iterate_tensors(graph, {"x": X}, ["t1[23]"])}
     assert np.array_equal(run(reduced, inputs).outputs["t13"], golden["t13"])
     runs = len((tmp_path / "log").read_text())
-    again = Reducer(graph, command, tmp_path / "work", {"x": X}).run()
+    again = reduce(graph, command, tmp_path / "work", {"x": X})
     assert (again.tried, again.cut) == (0, result.cut)
     assert len((tmp_path / "log").read_text()) == runs
     with pytest.raises(TosaConvertError, match="another reduction"):
-        Reducer(graph, command + " x", tmp_path / "work", {"x": X})
+        reduce(graph, command + " x", tmp_path / "work", {"x": X})
 
 
 def test_reduce_refuses_a_command_that_does_not_fail(chain: Graph, tmp_path: Path) -> None:
     command = f"{sys.executable} -c 'pass'"
     with pytest.raises(TosaConvertError, match="nothing to reduce"):
-        Reducer(chain, command, tmp_path / "w").run()
+        reduce(chain, command, tmp_path / "w")
 
 
 def test_the_command_line_says_it_by_exit_code(pair: tuple[Graph, Path], tmp_path: Path) -> None:

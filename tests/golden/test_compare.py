@@ -7,8 +7,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tosa_convert.golden import compare as module
-from tosa_convert.golden.compare import Judge, Tolerances, compare
+from tosa_convert.golden import comparison as module
+from tosa_convert.golden.comparison import ToleranceCheck, Tolerances, compare
 from tosa_convert.golden.random_inputs import draw
 from tosa_convert.golden.tolerance_rules import Rule
 from tosa_convert.graph import dtype
@@ -120,29 +120,29 @@ def test_blocks_change_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
     assert one(expected, actual)[0] == whole
 
 
-def test_a_rule_judges_against_the_exact_result() -> None:
+def test_a_rule_checks_against_the_exact_result() -> None:
     exact = np.float64([1 + 2.0**-24])  # between two floats
-    rule = Judge(Rule("ulp", 0.5), dtype("FP32"), exact)
+    rule = ToleranceCheck(Rule("ulp", 0.5), dtype("FP32"), exact)
     low, high = np.float32([1.0]), np.float32([1 + 2.0**-23])
-    assert one(low, high, judges={"t": rule})[1].ok
-    tensor, result = one(low, np.float32([1 + 2.0**-22]), judges={"t": rule})
+    assert one(low, high, checks={"t": rule})[1].ok
+    tensor, result = one(low, np.float32([1 + 2.0**-22]), checks={"t": rule})
     assert not result.ok
     assert tensor.rule == "ulp 0.5"
     assert tensor.margin == pytest.approx(3.0)
     loose = Tolerances((("t", 1.0),))
-    assert one(low, np.float32([1.5]), judges={"t": rule}, tolerances=loose)[1].ok
+    assert one(low, np.float32([1.5]), checks={"t": rule}, tolerances=loose)[1].ok
 
 
 def test_what_is_exact_by_rule_has_no_tolerance() -> None:
-    judges = {"t": Judge(Rule("exact"), dtype("FP32"))}
-    assert not one(np.float32([1]), np.float32([1 + 2.0**-23]), judges=judges)[1].ok
+    checks = {"t": ToleranceCheck(Rule("exact"), dtype("FP32"))}
+    assert not one(np.float32([1]), np.float32([1 + 2.0**-23]), checks=checks)[1].ok
     assert one(np.float32([1]), np.float32([1 + 2.0**-23]))[1].ok
 
 
 def test_an_inexact_rescale_may_be_one_step_off() -> None:
-    judges = {"t": Judge(Rule("steps", 1.0), dtype("INT8"))}
-    assert one(np.int8([5]), np.int8([6]), judges=judges)[1].ok
-    assert not one(np.int8([5]), np.int8([7]), judges=judges)[1].ok
+    checks = {"t": ToleranceCheck(Rule("steps", 1.0), dtype("INT8"))}
+    assert one(np.int8([5]), np.int8([6]), checks=checks)[1].ok
+    assert not one(np.int8([5]), np.int8([7]), checks=checks)[1].ok
 
 
 @pytest.mark.parametrize("row", DTYPES, ids=str)

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import tosa_convert as tc
-from tosa_convert.golden.array_io import Array, Lazy
+from tosa_convert.golden.arrays import Array, LazyArrays
 from tosa_convert.golden.backends import OtherModel, Record, Runner, open_backend
-from tosa_convert.golden.bisect import bisect
-from tosa_convert.golden.intermediates import iterate, save_to_folder
+from tosa_convert.golden.bisection import bisect
+from tosa_convert.golden.intermediates import iterate_tensors, save_to_folder
 from tosa_convert.golden.npz import load_npz, save_npz
-from tosa_convert.golden.runner import as_graph
+from tosa_convert.golden.programs import as_graph
 from tosa_convert.graph import Graph
 
 pytestmark = pytest.mark.usefixtures("refmodel")
@@ -49,7 +49,7 @@ def networks(tmp_path_factory: pytest.TempPathFactory) -> tuple[Graph, Path]:
 def left(networks: tuple[Graph, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The other version's tensors, one in a file."""
     folder = tmp_path_factory.mktemp("left")
-    save_to_folder(iterate(as_graph(networks[1]), {"x": X}, batch_bytes=BATCH), folder)
+    save_to_folder(iterate_tensors(as_graph(networks[1]), {"x": X}, batch_bytes=BATCH), folder)
     return folder
 
 
@@ -92,13 +92,13 @@ def test_the_measure_sees_a_search_that_keeps_its_tensors(
 ) -> None:
     graph, other = networks
     kept = []
-    read = Lazy.__getitem__
+    read = LazyArrays.__getitem__
 
-    def leak(self: Lazy, name: str) -> Array:
+    def leak(self: LazyArrays, name: str) -> Array:
         kept.append(read(self, name))
         return kept[-1]
 
-    monkeypatch.setattr(Lazy, "__getitem__", leak)
+    monkeypatch.setattr(LazyArrays, "__getitem__", leak)
     assert search(graph, OtherModel(str(other), 60)) > 2 * BATCH
 
 
@@ -133,7 +133,7 @@ def test_an_archive_is_written_as_its_arrays_come(tmp_path: Path) -> None:
 
     tracemalloc.start()
     try:
-        save_npz(tmp_path / "a.npz", Lazy("abcdefghijklmnop", read))
+        save_npz(tmp_path / "a.npz", LazyArrays("abcdefghijklmnop", read))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

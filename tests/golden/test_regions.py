@@ -15,11 +15,13 @@ import tosa_convert as tc
 from tosa_convert.cli.run import run as run_verb
 from tosa_convert.golden.array_io import Slot, constant_of, match
 from tosa_convert.golden.backends import OtherModel, Record
-from tosa_convert.golden.bisect import bisect, save_case
-from tosa_convert.golden.check import check
-from tosa_convert.golden.intermediates import iterate, not_collected
+from tosa_convert.golden.bisection import bisect
+from tosa_convert.golden.cases import save_case
+from tosa_convert.golden.checking import check
+from tosa_convert.golden.intermediates import iterate_tensors, not_collected
 from tosa_convert.golden.npz import load_npz
-from tosa_convert.golden.runner import as_graph, input_slots, run
+from tosa_convert.golden.programs import as_graph, input_slots
+from tosa_convert.golden.run_program import run
 from tosa_convert.graph import Graph, Operator, Region, dtype, operator, verify
 from tosa_convert.graph.dtypes import NanPropagationMode
 
@@ -135,29 +137,31 @@ def test_where_nothing_inside_is_wrong_the_operator_is_named_as_a_whole(tmp_path
 
 
 def test_left_results_name_the_whole_operator() -> None:
-    left = {i.name: i.arrays[i.name] for i in iterate(branches(2), inputs(True))}
+    left = {i.name: i.arrays[i.name] for i in iterate_tensors(branches(2), inputs(True))}
     result = bisect(branches(), Record("left", left), inputs(True))
     assert result.first is not None
     assert [row[1] for row in result.first.operators] == ["operator #1 COND_IF"]
 
 
 def test_tensors_inside_are_collected_when_asked_for_and_named_when_not() -> None:
-    items = {i.name: i for i in iterate(branches(), inputs(True), iterations=1)}
+    items = {i.name: i for i in iterate_tensors(branches(), inputs(True), iterations=1)}
     assert list(items) == ["a", "y", "y/then/q", "y/then/r", "z"]
     assert np.array_equal(items["y/then/r"].arrays["y/then/r"], X[:, ::-1])
     assert items["y/then/q"].operator == "operator #1 COND_IF then operator #0 ABS"
-    assert [i.name for i in iterate(branches(), inputs(False), iterations=1)][2] == "y/else/n"
-    assert [i.name for i in iterate(branches(), inputs(True))] == ["a", "y", "z"]
+    assert [i.name for i in iterate_tensors(branches(), inputs(False), iterations=1)][
+        2
+    ] == "y/else/n"
+    assert [i.name for i in iterate_tensors(branches(), inputs(True))] == ["a", "y", "z"]
     (row,) = not_collected(branches())
     assert row["tensors"] == {"then": ["q", "r"], "else": ["n"]}
     assert not_collected(branches(), 1) == []
 
 
 def test_a_loop_gives_as_many_iterations_as_were_asked_for() -> None:
-    names = [i.name for i in iterate(loop(), {"x": X}, iterations=2)]
+    names = [i.name for i in iterate_tensors(loop(), {"x": X}, iterations=2)]
     turn = ["n/cond[{}]/go", "n/body[{}]/j", "n/body[{}]/s", "n/body[{}]/m", "n/body[{}]/w"]
     assert names == ["a", "n", *(t.format(k) for k in (0, 1) for t in turn), "y"]
-    every = {i.name: i.arrays for i in iterate(loop(), {"x": X}, iterations=9)}
+    every = {i.name: i.arrays for i in iterate_tensors(loop(), {"x": X}, iterations=9)}
     assert "n/cond[5]/go" in every
     assert "n/body[5]/w" not in every
     assert np.array_equal(every["n/body[4]/w"]["n/body[4]/w"], run(loop(), {"x": X}).outputs["y"])
@@ -182,7 +186,11 @@ def test_regions_that_use_variables_are_left_whole_and_that_is_said(tmp_path: Pa
     assert result.first is not None
     assert [row[1] for row in result.first.operators] == ["operator #1 COND_IF"]
     assert any("use variables" in note for note in result.notes)
-    assert [i.name for i in iterate(stateful(1), inputs(True), iterations=4)] == ["a", "y", "z"]
+    assert [i.name for i in iterate_tensors(stateful(1), inputs(True), iterations=4)] == [
+        "a",
+        "y",
+        "z",
+    ]
     assert "use variables" in str(not_collected(stateful(1), 4)[0]["reason"])
 
 
@@ -203,7 +211,7 @@ def test_the_command_says_what_it_leaves_out(tmp_path: Path, target: str) -> Non
 
 
 def test_a_pattern_that_leaves_the_operands_out_gives_what_is_inside_all_the_same() -> None:
-    found = {i.name: i.arrays for i in iterate(loop(), {"x": X}, ["y"], iterations=1)}
+    found = {i.name: i.arrays for i in iterate_tensors(loop(), {"x": X}, ["y"], iterations=1)}
     assert "y" in found
     assert np.array_equal(found["n/body[0]/s"]["n/body[0]/s"], X)
     assert "a" not in found

@@ -20,10 +20,11 @@ import tosa_convert as tc
 from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden import suite
-from tosa_convert.golden.generate import generate
 from tosa_convert.golden.npz import save_npz
+from tosa_convert.golden.programs import input_slots
+from tosa_convert.golden.random_graphs import generate
 from tosa_convert.golden.random_inputs import random_inputs
-from tosa_convert.golden.runner import input_slots, run
+from tosa_convert.golden.run_program import run
 from tosa_convert.golden.suite import (
     Answer,
     Journal,

@@ -14,7 +14,7 @@ from tosa_convert.bindings.packages import Bindings
 from tosa_convert.bindings.read import read
 from tosa_convert.bindings.write import write
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.generate import RULES, generate
+from tosa_convert.golden.random_graphs import RULES, generate
 from tosa_convert.graph import DTYPES, Constant, DType, Graph, Tensor, compare, dtype, verify
 from tosa_convert.graph.dtypes import BlockShape
 from tosa_convert.graph.model import BlockScale

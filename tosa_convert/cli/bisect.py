@@ -1,4 +1,4 @@
-"""`bisect`: the first operator that is wrong by itself."""
+"""`bisect`: the first operator whose own result is wrong on a backend."""
 
 from __future__ import annotations
 
@@ -16,46 +16,47 @@ from tosa_convert.cli.run import input_options
 @input_options
 @against_options
 @click.option(
-    "--case", type=click.Path(), metavar="DIR", help="Write the operator as a case of its own."
+    "--case",
+    type=click.Path(),
+    metavar="DIR",
+    help="Write the operator, its inputs and both results into a folder.",
 )
 @click.option(
     "--batch-mib",
     type=click.IntRange(1),
     default=256,
     show_default=True,
-    help="MiB of tensors that one run computes; here they lie in files.",
+    help="MiB of tensors that one run computes; they are stored in files.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def bisect(model: str, **options: Any) -> int:
-    """Name the first operator of MODEL that a BACKEND computes otherwise, by itself.
+    """Name the first operator of MODEL whose own result is wrong on a BACKEND.
 
     Exit code 1 if there is a difference.
     """
     import json
-    from pathlib import Path
 
-    from tosa_convert.cli.run_model import backend_of, model_and_inputs, tolerances_of
-    from tosa_convert.golden.bisect import bisect as find
-    from tosa_convert.golden.bisect import save_case
+    from tosa_convert import golden
+    from tosa_convert.cli.run_model import backend_of, program_and_inputs, tolerances_of
 
-    graph, arrays = model_and_inputs(model, options)
-    limits = tolerances_of(options)
-    backend = backend_of(graph, arrays, options)
-    result = find(
-        graph,
+    tolerances = tolerances_of(options)
+    program, arrays = program_and_inputs(model, options)
+    backend = backend_of(program.graph, arrays, options)
+    result = golden.bisect(
+        program,
         backend,
         arrays,
-        tolerances=limits,
+        tolerances=tolerances,
         timeout=options["timeout"],
         batch_bytes=options["batch_mib"] << 20,
     )
-    commands: list[str] = []
-    if options["case"] and result.first is not None:
-        commands = save_case(result.first, Path(options["case"]), backend)
+    # The answer comes first: saving the case may fail.
     if options["as_json"]:
         click.echo(json.dumps({**result.to_dict(), "case": options["case"]}, indent=1))
     else:
         click.echo(str(result))
-        for command in commands:
-            click.echo(f"in {options['case']}: {command}")
+    if options["case"] and result.first is not None:
+        for command in golden.save_case(result.first, options["case"], backend):
+            if not options["as_json"]:
+                click.echo(f"in {options['case']}: {command}")
     return 0 if result.ok else 1

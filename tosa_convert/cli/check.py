@@ -1,4 +1,4 @@
-"""`check`: a model against something else that computes it."""
+"""`check`: a model on the reference model and on a backend."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tosa_convert.cli.run import input_options
 
 
 def against_options(command: Any) -> Any:
-    """The options that say what a model is compared with; shared by check and bisect."""
+    """The options of check and bisect: what a model is compared with, and how."""
     for option in (
         click.option(
             "--against",
@@ -39,7 +39,10 @@ def against_options(command: Any) -> Any:
             help="Absolute tolerance, for all tensors or those whose name matches NAME.",
         ),
         click.option(
-            "--rtol", multiple=True, metavar="[NAME:]VALUE", help="Relative tolerance, likewise."
+            "--rtol",
+            multiple=True,
+            metavar="[NAME:]VALUE",
+            help="Relative tolerance, for all or by NAME.",
         ),
     ):
         command = option(command)
@@ -57,12 +60,14 @@ def check(model: str, **options: Any) -> int:
     Exit code 1 if they differ. Integers are compared bit for bit; floating point by TOSA's accuracy
     rules where they apply, else within --atol and --rtol.
     """
-    from tosa_convert.cli.run_model import backend_of, model_and_inputs, tolerances_of
-    from tosa_convert.golden.check import check as check_model
+    from tosa_convert import golden
+    from tosa_convert.cli.run_model import backend_of, program_and_inputs, tolerances_of
 
-    graph, arrays = model_and_inputs(model, options)
-    limits = tolerances_of(options)
-    backend = backend_of(graph, arrays, options)
-    result = check_model(graph, backend, arrays, tolerances=limits, timeout=options["timeout"])
+    tolerances = tolerances_of(options)
+    program, arrays = program_and_inputs(model, options)
+    backend = backend_of(program.graph, arrays, options)
+    result = golden.check(
+        program, backend, arrays, tolerances=tolerances, timeout=options["timeout"]
+    )
     click.echo(result.to_json() if options["as_json"] else str(result))
     return 0 if result.ok else 1

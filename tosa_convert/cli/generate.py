@@ -1,4 +1,4 @@
-"""`generate`: random valid graphs, for regressions."""
+"""`generate`: random valid graphs, as models or as cases for `suite`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from tosa_convert.cli.command import Verb
 @click.option("--seed", type=int, required=True, help="The same seed gives the same bytes.")
 @click.option("--operators", type=click.IntRange(1), default=20, show_default=True)
 @click.option(
-    "--count", type=click.IntRange(1), help="That many, with seeds counting up, into -o DIR."
+    "--count",
+    type=click.IntRange(1),
+    help="Write so many cases into the folder -o, for SEED, SEED + 1, ...",
 )
 @click.option("--only", multiple=True, metavar="OP[,OP]", help="Only these operators.")
 @click.option(
@@ -20,27 +22,25 @@ from tosa_convert.cli.command import Verb
 def generate(
     seed: int, operators: int, count: int | None, only: tuple[str, ...], output: str
 ) -> int:
-    """Write a random graph that is valid, or a folder of cases for `suite` with --count.
+    """Write a random valid graph, or with --count a folder of cases for `suite`.
 
     A case is a folder with `model.tosa` and random `inputs.npz`.
     """
     from pathlib import Path
 
-    from tosa_convert import api
-    from tosa_convert.golden.generate import generate as make
-    from tosa_convert.golden.npz import save_npz
-    from tosa_convert.golden.random_inputs import random_inputs
-    from tosa_convert.golden.runner import input_slots
+    from tosa_convert import api, golden
+    from tosa_convert.golden.npz import npz_pieces
+    from tosa_convert.golden.scratch import OutputFolder
 
-    kinds = [k.upper() for text in only for k in text.split(",") if k] or None
+    kinds = [name.upper() for text in only for name in text.split(",") if name] or None
     if count is None:
-        api.save(make(seed, operators, kinds=kinds), output)
+        api.save(golden.generate(seed, operators, kinds=kinds), output)
         return 0
     for number in range(seed, seed + count):
-        graph = make(number, operators, kinds=kinds)
-        folder = Path(output) / f"seed{number}"
-        folder.mkdir(parents=True, exist_ok=True)
-        api.save(graph, folder / "model.tosa")
-        save_npz(folder / "inputs.npz", random_inputs(graph, input_slots(graph), number))
+        graph = golden.generate(number, operators, kinds=kinds)
+        inputs = golden.input_arrays(graph, None, random=number)
+        with OutputFolder(Path(output) / f"seed{number}") as folder:
+            folder.write("model.tosa", api.encode(graph))
+            folder.write("inputs.npz", npz_pieces(inputs))
     click.echo(f"{count} cases in {output}", err=True)
     return 0

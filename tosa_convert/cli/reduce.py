@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from tosa_convert.cli.command import Verb
-from tosa_convert.cli.input_shapes import parsed
 from tosa_convert.cli.run import input_options
 
 
@@ -19,50 +18,48 @@ from tosa_convert.cli.run import input_options
     "command",
     required=True,
     metavar="CMD",
-    help="The command; {model} and {inputs} stand for the candidate's files. It fails by any exit "
-    "code but 0.",
+    help="The command; {model} and {inputs} are replaced by the candidate's files. Any exit code "
+    "but 0 means failure.",
 )
 @click.option(
     "--work",
     type=click.Path(),
     required=True,
     metavar="DIR",
-    help="Candidates and answers; the same command again goes on from there.",
+    help="Folder for candidates and answers; the same command again continues from there.",
 )
-@click.option("-o", "--output", type=click.Path(), help="Where the reduced model goes as well.")
+@click.option("-o", "--output", type=click.Path(), help="Also write the reduced model here.")
 def reduce(model: str, command: str, work: str, output: str | None, **options: Any) -> int:
     """Shrink MODEL while CMD keeps failing on it; DIR/reduced.tosa is the result."""
     import sys
     from pathlib import Path
 
-    from tosa_convert import api
-    from tosa_convert.cli.run_model import model_and_inputs
-    from tosa_convert.golden.reduce import Reducer
-    from tosa_convert.golden.runner import as_graph
+    from tosa_convert import api, golden
+    from tosa_convert.cli.run_model import program_and_inputs, read_options
+    from tosa_convert.golden.programs import load_program
 
-    arrays = None
-    if options["inputs"] or options["random"] is not None:
-        graph, arrays = model_and_inputs(model, options)
-    else:
-        graph = as_graph(model, func=options["func"], input_shapes=parsed(options["input_shapes"]))
-        if "{inputs}" in command:
-            raise click.UsageError("{inputs} needs -i or --random")
     if output is not None:
         api.refuse_same_file(model, output)
-    talk = sys.stderr.isatty()
-    reducer = Reducer(
-        graph,
+    arrays = None
+    if options["inputs"] or options["random"] is not None:
+        program, arrays = program_and_inputs(model, options)
+    elif "{inputs}" in command:
+        raise click.UsageError("{inputs} needs -i or --random")
+    else:
+        program = load_program(model, read_options(options))
+    is_terminal = sys.stderr.isatty()
+    result = golden.reduce(
+        program,
         command,
-        Path(work),
+        work,
         arrays,
         timeout=options["timeout"],
-        progress=lambda text: click.echo(text, err=True) if talk else None,
+        progress=lambda text: click.echo(text, err=True) if is_terminal else None,
     )
-    result = reducer.run()
     if output is not None:
         api.save(api.stamp(result.graph), output)
     click.echo(
         f"{result.operators} operators in {output or Path(work) / 'reduced.tosa'}; "
-        f"{result.tried} candidates tried, {result.known} known from before"
+        f"{result.tried} candidates tried, {result.known} answers from earlier runs"
     )
     return 0

@@ -1,4 +1,4 @@
-"""`run`: a program's answer from the TOSA reference model."""
+"""`run`: a program's outputs from the TOSA reference model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tosa_convert.cli.input_shapes import input_shape_option
 
 
 def input_options(command: Any) -> Any:
-    """The options that say what goes in; shared by the verbs that run something."""
+    """The options of the verbs that run programs: what is run, and on which inputs."""
     for option in (
         click.option(
             "-i",
@@ -23,14 +23,12 @@ def input_options(command: Any) -> Any:
         ),
         click.option(
             "--random",
-            type=int,
+            type=click.IntRange(0),
             metavar="SEED",
-            help="Random values, within ranges by element type, for inputs that are not given.",
+            help="Random values for the inputs that are not given, in a range for each element type.",
         ),
         input_shape_option,
-        click.option(
-            "--func", metavar="NAME", help="The function to run, where there are several."
-        ),
+        click.option("--func", metavar="NAME", help="The function to run, if there are several."),
         click.option(
             "--timeout",
             type=float,
@@ -82,7 +80,7 @@ def input_options(command: Any) -> Any:
     type=click.IntRange(1),
     default=256,
     show_default=True,
-    help="MiB of intermediates that one run may hold.",
+    help="MiB of intermediates that one run computes.",
 )
 @click.option(
     "--level",

@@ -1,21 +1,82 @@
-"""The TOSA reference model, out of process: run it, compare with it, find the first wrong operator.
+"""Golden answers: run programs on the TOSA reference model and compare other programs with it.
 
-Above `tosa_convert.api` and below the command line: what is given is read, and what runs is written,
-through the public functions.
+The public functions are `run`, `check`, `bisect`, `reduce`, `generate` and `compare`. They read and
+write programs through `tosa_convert.load` and `tosa_convert.save`. The reference model runs in a child
+process; `pip install 'tosa-convert[refmodel]'` installs it.
+
+Importing this package is cheap: the modules are imported when a function is first used.
+
+Example:
+    >>> from tosa_convert import golden
+    >>> graph = golden.generate(seed=2, operators=3, kinds=["ABS"])
+    >>> answer = golden.run(graph, random=1)
+    >>> golden.check(graph, answer.outputs, random=1).ok
+    True
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tosa_convert.golden.runner import Result, run
+    from tosa_convert.golden.public import (
+        Backend,
+        Bisection,
+        Case,
+        Comparison,
+        Divergence,
+        Intermediate,
+        Record,
+        Reduction,
+        Result,
+        Runner,
+        RunOptions,
+        TensorComparison,
+        Tolerances,
+        bisect,
+        check,
+        compare,
+        generate,
+        input_arrays,
+        iterate_tensors,
+        open_backend,
+        reduce,
+        run,
+        save_case,
+    )
 
-__all__ = ["Result", "run"]
+__all__ = [
+    "Backend",
+    "Bisection",
+    "Case",
+    "Comparison",
+    "Divergence",
+    "Intermediate",
+    "Record",
+    "Reduction",
+    "Result",
+    "RunOptions",
+    "Runner",
+    "TensorComparison",
+    "Tolerances",
+    "bisect",
+    "check",
+    "compare",
+    "generate",
+    "input_arrays",
+    "iterate_tensors",
+    "open_backend",
+    "reduce",
+    "run",
+    "save_case",
+]
 
 
 def __getattr__(name: str) -> Any:
-    # `import tosa_convert.golden` costs nothing before something of it is used.
-    if name in __all__:
-        import importlib
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from tosa_convert.golden import public
 
-        return getattr(importlib.import_module("tosa_convert.golden.runner"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(public, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""Arrays at the edge: what users hand in, and the `.npy` dialect of the reference model.
+"""Arrays that users pass in, and the `.npy` dialect of the reference model.
 
 The model reads and writes each element type in one numpy type only: BF16 as two opaque bytes, FP8E4M3
 and FP8UE8M0 as one, FP8E5M2 and MXINT8 as uint8, FP4 and FP6 packed into uint8 along the last
@@ -8,32 +8,32 @@ dimension, INT4 as int8, INT48 as int64. In precise mode every floating-point te
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.golden.arrays import Array
+from tosa_convert.golden.scratch import unreadable_result, write_npy
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT4, INT64, DType, dtype
 from tosa_convert.graph.model import Block, ShapeValue, Tensor
 from tosa_convert.graph.packing import pack, unpack
 
-Array = npt.NDArray[Any]
-
-#: Behind the name of a block-scaled tensor: its scales.
+#: Appended to the name of a block-scaled tensor: the name of its scales.
 SCALE_SUFFIX: Final = "/scale"
-_BYTES_IN_FILE: Final = frozenset(("FP8E5M2", "MXINT8"))
+INT48: Final = dtype("INT48")
+_UINT8_IN_FILE: Final = frozenset(("FP8E5M2", "MXINT8"))
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One array that goes in or comes out: its key, element type and shape.
+    """One array that a graph takes or gives: its key, element type and shape.
 
-    tensor: the tensor's name; the key adds SCALE_SUFFIX for the scales of a block-scaled one.
+    tensor: the tensor's name; the key adds SCALE_SUFFIX for the scales of a block-scaled tensor.
     """
 
     key: str
@@ -48,31 +48,6 @@ class Slot:
 
     def __str__(self) -> str:
         return f'"{self.key}" {self.dtype}{list(self.shape)}'
-
-
-class Lazy(Mapping[str, Array]):
-    """Arrays by name that are read when they are asked for, and not kept.
-
-    read: gives the array of one of the names, from a file for example.
-    """
-
-    def __init__(self, names: Iterable[str], read: Callable[[str], Array]) -> None:
-        self._names = dict.fromkeys(names)
-        self._read = read
-
-    def __getitem__(self, name: str) -> Array:
-        if name not in self._names:
-            raise KeyError(name)
-        return self._read(name)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._names
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
 
 
 def slots(block: Block, name: str, where: str = "") -> list[Slot]:
@@ -91,50 +66,68 @@ def slots(block: Block, name: str, where: str = "") -> list[Slot]:
             f"its shape is {shape}; only static shapes can be run",
             "give the inputs static shapes: --input-shape NAME=SIZES, here or when converting",
         )
-    found = [Slot(name, name, value.dtype, value.shape)]
-    if value.scale is not None:
-        blocks = (*value.shape[:-1], value.shape[-1] // int(value.scale.shape))
-        found.append(Slot(name + SCALE_SUFFIX, name, value.scale.dtype, blocks))
-    return found
+    values = Slot(name, name, value.dtype, value.shape)
+    if value.scale is None:
+        return [values]
+    blocks = (*value.shape[:-1], value.shape[-1] // int(value.scale.shape))
+    return [values, Slot(name + SCALE_SUFFIX, name, value.scale.dtype, blocks)]
 
 
 def coerce(slot: Slot, array: Any) -> Array:
     """The array in the slot's own numpy type and shape.
 
-    Opaque bytes, as numpy reads types of ml_dtypes from a file, and raw uint8 codes are taken for
-    what the slot says; a list of numbers is converted if no value changes. Nothing is broadcast.
+    Opaque bytes, as numpy reads types of ml_dtypes from a file, and raw uint8 codes are
+    reinterpreted; a list of numbers is converted if no value changes. Nothing is broadcast.
     Raises TosaConvertError("input-mismatch").
     """
-    target = slot.dtype.numpy
-    given = array if isinstance(array, (np.ndarray, np.generic)) else None
-    if given is None:
-        given = np.asarray(array)
-        converted = given.astype(target)
-        if given.dtype.kind in "OUS" or not np.array_equal(
-            converted.astype(given.dtype), given, equal_nan=given.dtype.kind == "f"
-        ):
-            if not (given.dtype.kind == "f" and target.kind in "fV"):
-                raise _mismatch(slot, f"found {array!r}, which {slot.dtype} cannot hold")
-        given = converted
-    result: Array = np.asarray(given)
-    if result.dtype != target:
-        same_width = result.dtype.itemsize == target.itemsize
-        if (result.dtype.kind == "V" and same_width) or (
-            result.dtype == np.uint8 and same_width and target.kind not in "biu"
-        ):
-            result = np.ascontiguousarray(result).view(target)
-        elif slot.dtype is INT4 and result.dtype == np.int8:
-            if result.size and (result.min() < -7 or result.max() > 7):
-                raise _mismatch(slot, f"found values {result.min()}..{result.max()}", "-7 to 7")
-            result = result.astype(target)
-        else:
-            raise _mismatch(slot, f"found {result.dtype}", str(target))
+    if isinstance(array, (np.ndarray, np.generic)):
+        result = _reinterpreted(slot, np.asarray(array))
+    else:
+        result = _converted(slot, array)
     if result.shape != slot.shape:
         raise _mismatch(slot, f"found shape {list(result.shape)}", str(list(slot.shape)))
-    if slot.dtype.name == "INT48" and result.size:
-        if result.min() < -(2**47) or result.max() >= 2**47:
-            raise _mismatch(slot, f"found values {result.min()}..{result.max()}", "48 bits")
+    if slot.dtype is INT48 and result.size:
+        _refuse_values_outside(slot, result, -(2**47), 2**47 - 1, "48 bits")
     return np.ascontiguousarray(result).reshape(slot.shape)
+
+
+def _converted(slot: Slot, numbers: Any) -> Array:
+    """Python numbers as an array of the slot's type."""
+    target = slot.dtype.numpy
+    try:
+        given = np.asarray(numbers)
+    except ValueError:  # rows of different lengths
+        raise _mismatch(slot, f"found {numbers!r}, which is not an array") from None
+    if given.dtype.kind not in "OUS":
+        converted: Array = given.astype(target)
+        is_float = given.dtype.kind == "f"
+        if is_float and target.kind in "fV":
+            return converted  # rounding is allowed
+        if np.array_equal(converted.astype(given.dtype), given, equal_nan=is_float):
+            return converted
+    raise _mismatch(slot, f"found {numbers!r}, which {slot.dtype} cannot hold")
+
+
+def _reinterpreted(slot: Slot, array: Array) -> Array:
+    """An array in the slot's type, if its own type holds the same elements in another notation."""
+    target = slot.dtype.numpy
+    if array.dtype == target:
+        return array
+    same_width = array.dtype.itemsize == target.itemsize
+    is_opaque = array.dtype.kind == "V" and same_width
+    are_codes = array.dtype == np.uint8 and same_width and target.kind not in "biu"
+    if is_opaque or are_codes:
+        return np.ascontiguousarray(array).view(target)
+    if slot.dtype is INT4 and array.dtype == np.int8:
+        if array.size:
+            _refuse_values_outside(slot, array, -7, 7, "-7 to 7")
+        return array.astype(target)
+    raise _mismatch(slot, f"found {array.dtype}", str(target))
+
+
+def _refuse_values_outside(slot: Slot, array: Array, low: int, high: int, expected: str) -> None:
+    if array.min() < low or array.max() > high:
+        raise _mismatch(slot, f"found values {array.min()}..{array.max()}", expected)
 
 
 def _mismatch(slot: Slot, found: str, expected: str = "") -> TosaConvertError:
@@ -142,79 +135,88 @@ def _mismatch(slot: Slot, found: str, expected: str = "") -> TosaConvertError:
     return fail("input-mismatch", f'input "{slot.key}"', f"{found}{wanted}; it is {slot}")
 
 
+def missing_input(slot: Slot) -> Finding:
+    """The finding for an input without an array."""
+    return Finding("input-mismatch", f'input "{slot.key}"', f"it is missing; it is {slot}")
+
+
 def match(wanted: list[Slot], given: Mapping[str, Any]) -> dict[str, Array]:
     """Every slot's array, in the slots' order.
 
     Raises TosaConvertError("input-mismatch") with a finding for each array that is missing, that
-    nothing asked for, or whose type or shape is another.
+    has no slot, or that has another type or shape.
     """
     findings: list[Finding] = []
     arrays: dict[str, Array] = {}
-    known = {slot.key for slot in wanted}
     for slot in wanted:
         if slot.key not in given:
-            findings.append(
-                Finding("input-mismatch", f'input "{slot.key}"', f"it is missing; it is {slot}")
-            )
+            findings.append(missing_input(slot))
             continue
         try:
             arrays[slot.key] = coerce(slot, given[slot.key])
         except TosaConvertError as error:
             findings += error.findings
+    keys = {slot.key for slot in wanted}
     for key in given:
-        if key not in known:
-            near = difflib.get_close_matches(key, known, 1)
+        if key not in keys:
+            near = difflib.get_close_matches(key, keys, 1)
             hint = f'did you mean "{near[0]}"?' if near else ""
-            names = ", ".join(f'"{name}"' for name in sorted(known)) or "none"
-            findings.append(
-                Finding(
-                    "input-mismatch", f'input "{key}"', f"there is no such input; {names}", hint
-                )
-            )
+            names = ", ".join(f'"{name}"' for name in sorted(keys)) or "none"
+            message = f"there is no such input; the inputs are: {names}"
+            findings.append(Finding("input-mismatch", f'input "{key}"', message, hint))
     if findings:
         raise TosaConvertError(findings)
     return arrays
 
 
 def save_npy(path: Path, slot: Slot, array: Array) -> None:
-    """Write an array that has the slot's type and shape as the reference model wants it."""
-    kind = slot.dtype
-    if kind.is_packed and kind is not INT4:
+    """Write an array of the slot's type and shape as the reference model expects it.
+
+    Raises OSError.
+    """
+    row = slot.dtype
+    if row.is_packed and row is not INT4:
         codes = np.ascontiguousarray(array).view(np.uint8)
         last = slot.shape[-1] if slot.shape else 1
-        packed = pack(codes.reshape(-1), kind.bits)
+        packed = pack(codes.reshape(-1), row.bits)
         rows = codes.size // last if last else 0
-        if rows and len(packed) == rows * kind.wire_bytes(last):
-            packed = packed.reshape(*slot.shape[:-1], kind.wire_bytes(last))
-        np.save(path, packed)
-    elif kind is INT4:
-        np.save(path, array.astype(np.int8))
-    elif kind.name in _BYTES_IN_FILE:
-        np.save(path, np.ascontiguousarray(array).view(np.uint8).reshape(slot.shape))
+        if rows and len(packed) == rows * row.wire_bytes(last):
+            packed = packed.reshape(*slot.shape[:-1], row.wire_bytes(last))
+        write_npy(path, packed)
+    elif row is INT4:
+        write_npy(path, array.astype(np.int8))
+    elif row.name in _UINT8_IN_FILE:
+        write_npy(path, np.ascontiguousarray(array).view(np.uint8).reshape(slot.shape))
     else:
-        np.save(path, array)
+        write_npy(path, array)
 
 
 def load_npy(path: Path, slot: Slot) -> Array:
-    """Read what the reference model wrote for a slot; float64 stays as it is (precise mode)."""
-    raw: Array = np.load(path, allow_pickle=False)
-    kind = slot.dtype
+    """Read what the reference model wrote for a slot; float64 stays as it is (precise mode).
+
+    Raises OSError, and TosaConvertError("file-error") for a file that is cut off.
+    """
+    try:
+        raw: Array = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise unreadable_result(path, error) from None
+    row = slot.dtype
     if raw.dtype == np.float64:
         return raw.reshape(slot.shape)
-    if kind.is_packed and kind is not INT4:
+    if row.is_packed and row is not INT4:
         count = int(np.prod(slot.shape, dtype=np.int64))
-        return unpack(raw.reshape(-1), kind.bits, count).view(kind.numpy).reshape(slot.shape)
-    if kind is INT4:
-        raw = raw.astype(kind.numpy)
-    elif raw.dtype != kind.numpy:
-        raw = np.ascontiguousarray(raw).view(kind.numpy)
+        return unpack(raw.reshape(-1), row.bits, count).view(row.numpy).reshape(slot.shape)
+    if row is INT4:
+        raw = raw.astype(row.numpy)
+    elif raw.dtype != row.numpy:
+        raw = np.ascontiguousarray(raw).view(row.numpy)
     return raw.reshape(slot.shape)
 
 
 def constant_of(slot: Slot, array: Array) -> Constant:
     """The array as constant data of a graph."""
     flat = np.ascontiguousarray(array).reshape(-1)
-    if slot.dtype is dtype("INT48"):
+    if slot.dtype is INT48:
         octets = flat.astype("<i8").view(np.uint8).reshape(-1, 8)[:, :6]
         return Constant(slot.dtype, flat.size, np.ascontiguousarray(octets).reshape(-1))
     if flat.dtype.itemsize > 1:

@@ -1,8 +1,8 @@
-"""Inside of control flow: the branch that is taken and the iterations of a loop, as graphs of their own.
+"""Control flow taken apart: the branch that is taken and the iterations of a loop, each as a graph.
 
-Nothing in a region sees the block around it but through the operator's operands, so a branch is a
+Nothing in a region sees the block around it except through the operator's operands, so a branch is a
 graph whose inputs are known as soon as the operands are. A loop is its condition and its body in turn.
-Variables are the exception: what a region reads from them depends on all that ran before.
+Variables are the exception: what a region reads from them depends on everything that ran before.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.golden.array_io import Array, Slot, slots
-from tosa_convert.golden.runner import TIMEOUT, run
+from tosa_convert.golden.array_io import Slot, slots
+from tosa_convert.golden.arrays import Array
+from tosa_convert.golden.reference_model import DEFAULT_RUN, RunOptions, run_graph
 from tosa_convert.graph.extract import (
     computed_tensors,
     extract_region,
@@ -22,15 +23,16 @@ from tosa_convert.graph.extract import (
 )
 from tosa_convert.graph.model import Block, Graph, Operator, Tensor
 
-#: Iterations of a loop that are looked into unless the caller says otherwise.
+#: Iterations of a loop that are run one by one unless the caller says otherwise.
 ITERATIONS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One run of a region: what it is called, the attribute that names it, and what goes in.
+class RegionRun:
+    """One run of a region.
 
     label: `then` or `else`; `cond[k]` or `body[k]` for iteration k of a loop.
+    attribute: the operator's attribute that names the region.
     """
 
     label: str
@@ -39,75 +41,82 @@ class Step:
     inputs: dict[str, Array]
 
 
-def hidden(graph: Graph, operator: Operator) -> tuple[str, dict[str, list[str]]]:
-    """Why an operator's regions cannot be run by themselves, or ""; and the tensors they compute."""
-    tensors: dict[str, list[str]] = {}
-    reason = ""
+def why_not_runnable(graph: Graph, operator: Operator) -> str:
+    """Why an operator's regions cannot be run by themselves, or ""."""
     if touches_variables(graph, operator):
-        reason = "its regions use variables, whose state is not known there"
+        return "its regions use variables, whose state is not known there"
     for region in reachable(graph, [operator]):
-        inner = extract_region(graph, region.name)
-        tensors[region.name] = [name for _, name in computed_tensors(inner)]
         if len(region.blocks) != 1:
-            reason = reason or f'region "{region.name}" has {len(region.blocks)} blocks'
+            return f'region "{region.name}" has {len(region.blocks)} blocks'
+        inner = extract_region(graph, region.name)
         try:
             for name in (*inner.main.inputs, *inner.main.outputs):
                 slots(inner.main, name)
         except TosaConvertError as error:
-            reason = reason or f'region "{region.name}": {error.findings[0]}'
-    return reason, tensors
+            return f'region "{region.name}": {error.findings[0]}'
+    return ""
 
 
-def steps(
+def tensors_in_regions(graph: Graph, operator: Operator) -> dict[str, list[str]]:
+    """The tensors that an operator's regions compute, by region."""
+    return {
+        region.name: [name for _, name in computed_tensors(extract_region(graph, region.name))]
+        for region in reachable(graph, [operator])
+    }
+
+
+def region_runs(
     graph: Graph,
     index: int,
     values: Mapping[str, Array],
     iterations: int = ITERATIONS,
-    timeout: float = TIMEOUT,
-) -> Iterator[Step]:
-    """The runs of regions that make up one run of an operator of the main block; none if `hidden`.
+    options: RunOptions = DEFAULT_RUN,
+) -> Iterator[RegionRun]:
+    """The runs of regions that make up one run of an operator of the main block.
+
+    There are none if the regions are not runnable.
 
     values: the arrays of its operands by key. iterations: of a loop, where to stop.
     Raises TosaConvertError if the reference model does not run.
     """
     operator = graph.main.operators[index]
-    if hidden(graph, operator)[0]:
+    if why_not_runnable(graph, operator):
         return
-    rows = {row.name: str(operator.attributes[row.name]) for row in operator.spec.regions}
-    if "then_graph" in rows:
-        condition = _positional(graph.main, operator.inputs[:1], values)
+    regions = {row.name: str(operator.attributes[row.name]) for row in operator.spec.regions}
+    if "then_graph" in regions:
+        condition = _values_in_order(graph.main, operator.inputs[:1], values)
         taken = "then" if _is_true(condition[0][0]) else "else"
-        state = _positional(graph.main, operator.inputs[1:], values)
-        yield _step(graph, rows, f"{taken}_graph", taken, state)
+        state = _values_in_order(graph.main, operator.inputs[1:], values)
+        yield _region_run(graph, regions, f"{taken}_graph", taken, state)
         return
-    state = _positional(graph.main, operator.inputs, values)
+    state = _values_in_order(graph.main, operator.inputs, values)
     for count in range(iterations):
         for part in ("cond", "body"):
-            step = _step(graph, rows, f"{part}_graph", f"{part}[{count}]", state)
-            yield step
-            outputs = run(step.graph, step.inputs, timeout=timeout).outputs
-            results = _positional(step.graph.main, step.graph.main.outputs, outputs)
+            region = _region_run(graph, regions, f"{part}_graph", f"{part}[{count}]", state)
+            yield region
+            outputs = run_graph(region.graph, region.inputs, options)
+            results = _values_in_order(region.graph.main, region.graph.main.outputs, outputs)
             if part == "body":
                 state = results
             elif not _is_true(results[0][0]):
                 return
 
 
-def _step(
-    graph: Graph, rows: Mapping[str, str], attribute: str, label: str, state: list[list[Array]]
-) -> Step:
-    inner = extract_region(graph, rows[attribute])
+def _region_run(
+    graph: Graph, regions: Mapping[str, str], attribute: str, label: str, state: list[list[Array]]
+) -> RegionRun:
+    inner = extract_region(graph, regions[attribute])
     inputs: dict[str, Array] = {}
     for name, arrays in zip(inner.main.inputs, state, strict=True):
         for slot, array in zip(slots(inner.main, name), arrays, strict=True):
             inputs[slot.key] = array
-    return Step(label, attribute, inner, inputs)
+    return RegionRun(label, attribute, inner, inputs)
 
 
-def _positional(
+def _values_in_order(
     block: Block, names: tuple[str, ...] | list[str], values: Mapping[str, Array]
 ) -> list[list[Array]]:
-    """Each value's arrays: one, or values and scales; those of constants are their data."""
+    """Each tensor's arrays: one, or values and scales; those of constants are their data."""
     return [
         [
             values[slot.key] if slot.key in values else _constant(block, slot)

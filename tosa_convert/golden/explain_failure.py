@@ -1,7 +1,7 @@
-"""What the reference model says when it refuses, told in terms of our graph.
+"""Explain why the reference model refused a graph: operator, rule and shapes instead of its log.
 
-On stderr it prints the check that failed (a condition of its source), a sentence, and sometimes the
-node's number and type. Where it does not say the node, a second run with its trace on does.
+On stderr the model prints the check that failed (a condition of its source), a sentence, and sometimes
+the node's number and type. Otherwise a second run with its trace on names the node.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tosa_convert.child_process import Ended
+from tosa_convert.child_process import Ended, describe_exit
 from tosa_convert.errors import Finding
 from tosa_convert.graph.model import Block, Graph, Operator, Tensor, operator_path
 
@@ -29,35 +29,32 @@ _LACKING: Final = re.compile(
 )
 _TENSOR: Final = re.compile(r"[Tt]ensor (?P<name>\S+) ")
 
-#: Exit codes of the program, apart from signals.
-UNPREDICTABLE, ERROR = 1, 2
+#: Exit code of the program if the specification leaves the result unpredictable.
+UNPREDICTABLE: Final = 1
+#: Path of a block, the block, and an operator of it with its index.
+_Place = tuple[str, Block, int, Operator]
 
 
 def is_nameless(ended: Ended) -> bool:
-    """Whether the model refused the graph as such and did not say which operator it stopped at."""
+    """Whether the model refused the graph without naming the operator at which it stopped."""
     return "validateGraph()" in ended.stderr and not _NODE.search(ended.stderr)
 
 
 def explain(graph: Graph, ended: Ended, trace: str, index: int | None = None) -> Finding:
     """The refusal as a finding: operator, rule, shapes, and the model's own sentence.
 
-    index: the operator of the main block, if the caller found it out.
+    index: the operator of the main block, if the caller knows it.
     """
     text = ended.stderr
     check = _CHECK.search(text)
     if index is not None:
         path, block = next(graph.blocks())
-        found: tuple[str, Block, int, Operator] | None = (
-            path,
-            block,
-            index,
-            block.operators[index],
-        )
+        refused: _Place | None = (path, block, index, block.operators[index])
     else:
-        found = _operator(graph, text, trace)
+        refused = _refused_operator(graph, text, trace)
     where, shapes = "", ""
-    if found is not None:
-        path, block, index, operator = found
+    if refused is not None:
+        path, block, index, operator = refused
         where = operator_path(path, index, operator)
         if operator.location and operator.location != "loc(unknown)":
             where = f"{operator.location}: {where}"
@@ -77,10 +74,10 @@ def explain(graph: Graph, ended: Ended, trace: str, index: int | None = None) ->
             where,
             "the reference model refuses it: shapes, element types or attributes do not fit one "
             f"another{shapes}",
-            "it does not say which; compare them with the operator's rules in the specification",
+            "it does not name the rule; see the operator's rules in the TOSA specification",
         )
     if check is not None:
-        kind = (
+        verdict = (
             "for this data the specification leaves the result unpredictable"
             if ended.code == UNPREDICTABLE
             else "the reference model refuses it"
@@ -88,19 +85,18 @@ def explain(graph: Graph, ended: Ended, trace: str, index: int | None = None) ->
         return Finding(
             "refmodel-refused",
             where,
-            f"{kind}: {sentence or 'no reason given'}{shapes}",
+            f"{verdict}: {sentence or 'no reason given'}{shapes}",
             f"{_rule(check)} ({check['name']}:{check['line']})",
         )
     if sentence:
         return Finding(
             "refmodel-refused", where, f"the reference model refuses it: {sentence}{shapes}"
         )
-    ending = f"signal {-ended.code}" if ended.code < 0 else f"exit code {ended.code}"
     tail = " / ".join(line for line in text.strip().splitlines()[-3:] if line.strip())
     return Finding(
         "refmodel-failed",
         where,
-        f"the reference model ended with {ending}: {tail or 'it said nothing'}{shapes}",
+        f"the reference model ended with {describe_exit(ended.code)}: {tail or 'no message'}{shapes}",
     )
 
 
@@ -140,7 +136,7 @@ def _type(block: Block, name: str) -> str:
 
 
 def _sentence(text: str, check: re.Match[str] | None) -> str:
-    """The model's own words: the line behind the failed check, or the first complaint."""
+    """The model's own words: the line after the failed check, or the first error."""
     if check is not None:
         rest = text[check.end() :].lstrip("\n").splitlines()
         line = rest[0].strip() if rest else ""
@@ -150,42 +146,38 @@ def _sentence(text: str, check: re.Match[str] | None) -> str:
     return fatal["text"].strip() if fatal is not None else ""
 
 
-def _operator(graph: Graph, text: str, trace: str) -> tuple[str, Block, int, Operator] | None:
-    """The operator that was refused, as far as it can be told."""
-    node = _NODE.search(text)
-    traces = list(_TRACE.finditer(trace))
-    candidates = [
+def _refused_operator(graph: Graph, text: str, trace: str) -> _Place | None:
+    """The operator that was refused, as far as the model's messages and its trace name it."""
+    places = [
         (path, block, index, op)
         for path, block in graph.blocks()
         for index, op in enumerate(block.operators)
     ]
-    if node is not None:
-        matching = [
-            c
-            for c in candidates
-            if c[2] == int(node["id"]) and c[3].spec.encoded_as == node["type"]
-        ]
-        if len(matching) == 1:
-            return matching[0]
-    if traces:
-        last = traces[-1]
-        names = [name.strip() for name in last["output"].split(",")]
-        for candidate in candidates:
-            op = candidate[3]
-            if op.spec.encoded_as == last["type"] and op.outputs and op.outputs[0] in names:
-                return candidate
-        for candidate in candidates:
-            if candidate[2] == int(last["id"]) and candidate[3].spec.encoded_as == last["type"]:
-                return candidate
-    # The model creates the operators of a block in order, and stops at one it does not have.
+
+    def numbered(match: re.Match[str]) -> list[_Place]:
+        """The operators with the number and type of a message; one in each block, at most."""
+        number, name = int(match["id"]), match["type"]
+        return [p for p in places if p[2] == number and p[3].spec.encoded_as == name]
+
+    node = _NODE.search(text)
+    if node is not None and len(named := numbered(node)) == 1:
+        return named[0]
+    evaluated = list(_TRACE.finditer(trace))
+    if evaluated:
+        last = evaluated[-1]
+        outputs = [name.strip() for name in last["output"].split(",")]
+        for place in places:
+            op = place[3]
+            if op.spec.encoded_as == last["type"] and op.outputs and op.outputs[0] in outputs:
+                return place
+        if named := numbered(last):
+            return named[0]
+    # The model creates the operators of a block in order, and stops at one that it does not have.
     created = list(_CREATE.finditer(trace)) if _LACKING.search(text) else []
-    if created:
-        last = created[-1]
-        for candidate in candidates:
-            if candidate[2] == int(last["id"]) and candidate[3].spec.encoded_as == last["type"]:
-                return candidate
+    if created and (named := numbered(created[-1])):
+        return named[0]
     for match in _TENSOR.finditer(text):
-        for candidate in candidates:
-            if match["name"] in candidate[3].outputs:
-                return candidate
+        for place in places:
+            if match["name"] in place[3].outputs:
+                return place
     return None

@@ -1,44 +1,50 @@
-"""Every tensor on the way, as arrays, in batches whose size is bounded.
+"""Every tensor between inputs and outputs, as arrays, in batches of bounded size.
 
 The tensors of a batch become outputs of a graph of their own, cut at tensors of earlier batches that
-lie on disk in the reference model's own form; those files go when the last operator that needs them
-is past. So nothing is computed twice, and memory holds one batch (in the child) and one tensor (here).
+lie on disk in the reference model's own form; such a file is removed after the last operator that
+needs it. So nothing is computed twice, and memory holds one batch (in the child) and one tensor (here).
 """
 
 from __future__ import annotations
 
 import fnmatch
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from tosa_convert.errors import fail
-from tosa_convert.golden.array_io import Array, Lazy, Slot, load_npy, save_npy, slots
-from tosa_convert.golden.control_flow import hidden, steps
-from tosa_convert.golden.runner import (
-    TIMEOUT,
-    Level,
+from tosa_convert.golden.array_io import load_npy, save_npy, slots
+from tosa_convert.golden.arrays import Array, LazyArrays
+from tosa_convert.golden.control_flow import region_runs, tensors_in_regions, why_not_runnable
+from tosa_convert.golden.programs import input_slots
+from tosa_convert.golden.reference_model import (
+    DEFAULT_RUN,
+    RunOptions,
     execute,
-    input_slots,
-    run,
-    session,
+    run_graph,
+    slot_file,
     write_model,
 )
+from tosa_convert.golden.scratch import OutputFolder, scratch_folder
 from tosa_convert.graph.extract import computed_tensors, extract, extract_from, last_uses
 from tosa_convert.graph.model import Graph, operator_path
 
 #: Bytes of outputs in a batch unless the caller says otherwise.
 BATCH_BYTES: Final = 256 << 20
-#: Tensors in a batch: the model checks each output it writes in a list.
+#: Tensors in a batch: for each output that it writes, the model searches a list of all of them.
 BATCH_TENSORS: Final = 256
+#: Characters of a tensor's name that its file's name repeats, and bytes: systems take 255 in all.
+_NAME_CHARACTERS: Final = 120
+_NAME_BYTES: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Intermediate:
     """A tensor's arrays (values, and scales if it is block-scaled) and the operator that made it.
 
-    name: inside of a region with the region's label before it, such as `y/body[2]/t`.
+    name: inside a region, the region's label comes first, as in `y/body[2]/t`.
     """
 
     name: str
@@ -57,7 +63,7 @@ class Batch:
     """
 
     tensors: list[tuple[int, str]]
-    golden: Lazy
+    golden: LazyArrays
     nbytes: int
 
 
@@ -82,29 +88,41 @@ def select(graph: Graph, patterns: Sequence[str] = ("*",)) -> list[tuple[int, st
     return [(index, name) for index, name in computed if name in chosen]
 
 
-def iterate(
+def iterate_tensors(
     graph: Graph,
     inputs: Mapping[str, Array],
     patterns: Sequence[str] = ("*",),
+    options: RunOptions = DEFAULT_RUN,
     *,
-    precise: bool = False,
-    level: Level = "none",
-    timeout: float = TIMEOUT,
     batch_bytes: int = BATCH_BYTES,
     iterations: int = 0,
 ) -> Iterator[Intermediate]:
     """The selected tensors of the main block, in topological order.
 
-    inputs: as `match` returns them. batch_bytes: bytes of outputs that one run may hold.
-    iterations: if not 0, behind the results of an operator with regions come all tensors of the
-        branch that is taken, or of the first so many iterations of the loop; see `regions.steps`
-        for where that is not possible.
-    Raises TosaConvertError; see `run`.
+    Args:
+        graph: the program.
+        inputs: an array for each input, in its type and shape.
+        patterns: of names, such as `layer_1*`.
+        options: how the reference model runs; `bounds` is not used.
+        batch_bytes: bytes of tensors that one run computes.
+        iterations: if not 0, after the results of an operator with regions come all tensors of the
+            branch that is taken, or of the loop's first iterations, this many. `not_collected` says
+            where that is not possible.
+
+    Raises:
+        TosaConvertError: `undefined-name` for a pattern that nothing matches; else as `golden.run`.
+
+    Example:
+        >>> from tosa_convert import golden
+        >>> graph = golden.generate(seed=2, operators=3, kinds=["ABS"])
+        >>> inputs = golden.input_arrays(graph, None, random=1)
+        >>> [tensor.operator for tensor in golden.iterate_tensors(graph, inputs)]
+        ['operator #0 ABS', 'operator #1 ABS', 'operator #2 ABS']
     """
     block = graph.main
-    options = {"precise": precise, "level": level, "timeout": timeout, "batch_bytes": batch_bytes}
-    for batch in batches(graph, inputs, select(graph, patterns), **options):  # type: ignore[arg-type]
-        seen: set[int] = set()
+    expanded: set[int] = set()
+    wanted = select(graph, patterns)
+    for batch in batches(graph, inputs, wanted, options, batch_bytes=batch_bytes):
         for index, name in batch.tensors:
             op = block.operators[index]
             yield Intermediate(
@@ -114,28 +132,46 @@ def iterate(
                 operator_path("", index, op).strip(),
                 op.location,
             )
-            if not (iterations and op.spec.regions) or index in seen or precise:
+            if not (iterations and op.spec.regions) or index in expanded or options.precise:
                 continue
-            seen.add(index)
-            label = f"{op.outputs[0]}/"
-            operands = _operands(graph, index, batch.golden, timeout)
-            for step in steps(graph, index, operands, iterations, timeout):
-                if not computed_tensors(step.graph):
-                    continue
-                inner = iterate(step.graph, step.inputs, iterations=iterations, **options)  # type: ignore[arg-type]
-                for item in inner:
-                    head = f"{label}{step.label}/"
-                    yield Intermediate(
-                        head + item.name,
-                        {head + key: array for key, array in item.arrays.items()},
-                        index,
-                        f"{operator_path('', index, op).strip()} {step.label} {item.operator}",
-                        item.location,
-                    )
+            expanded.add(index)
+            operands = _operands(graph, index, batch.golden, options)
+            yield from _inside(graph, index, operands, options, batch_bytes, iterations)
+
+
+def _inside(
+    graph: Graph,
+    index: int,
+    operands: Mapping[str, Array],
+    options: RunOptions,
+    batch_bytes: int,
+    iterations: int,
+) -> Iterator[Intermediate]:
+    """The tensors that the regions of an operator compute."""
+    op = graph.main.operators[index]
+    path = operator_path("", index, op).strip()
+    for region in region_runs(graph, index, operands, iterations, options):
+        if not computed_tensors(region.graph):
+            continue
+        prefix = f"{op.outputs[0]}/{region.label}/"
+        for tensor in iterate_tensors(
+            region.graph,
+            region.inputs,
+            options=options,
+            batch_bytes=batch_bytes,
+            iterations=iterations,
+        ):
+            yield Intermediate(
+                prefix + tensor.name,
+                {prefix + key: array for key, array in tensor.arrays.items()},
+                index,
+                f"{path} {region.label} {tensor.operator}",
+                tensor.location,
+            )
 
 
 def _operands(
-    graph: Graph, index: int, known: Mapping[str, Array], timeout: float
+    graph: Graph, index: int, values: Mapping[str, Array], options: RunOptions
 ) -> Mapping[str, Array]:
     """Values for an operator's operands, where the patterns left some out."""
     block = graph.main
@@ -143,43 +179,41 @@ def _operands(
     missing = [
         name
         for name in dict.fromkeys(block.operators[index].inputs)
-        if name in names and any(slot.key not in known for slot in slots(block, name))
+        if name in names and any(slot.key not in values for slot in slots(block, name))
     ]
     if not missing:
-        return known
+        return values
     part = extract(graph, missing)
-    given = {slot.key: known[slot.key] for slot in input_slots(part)}
-    return {**known, **run(part, given, timeout=timeout).outputs}
+    given = {slot.key: values[slot.key] for slot in input_slots(part)}
+    return {**values, **run_graph(part, given, options)}
 
 
 def batches(
     graph: Graph,
     inputs: Mapping[str, Array],
     wanted: list[tuple[int, str]],
+    options: RunOptions = DEFAULT_RUN,
     *,
-    precise: bool = False,
-    level: Level = "none",
-    timeout: float = TIMEOUT,
     batch_bytes: int = BATCH_BYTES,
 ) -> Iterator[Batch]:
     """The wanted tensors, as `select` returns them, computed `batch_bytes` at a time.
 
-    Nothing is held in memory here: a batch reads its arrays from files. See `iterate`.
+    Nothing is held in memory here: a batch reads its arrays from files. See `iterate_tensors`.
     """
     block = graph.main
     last_use = last_uses(block)
-    with session() as folder:
-        files: dict[str, str] = {}  # tensor -> its file's stem, for tensors that can be cut at
+    with scratch_folder() as folder:
+        stems: dict[str, str] = {}  # tensor -> its file's stem, for tensors that can be cut at
         for name in block.inputs:
-            stem = f"t{len(files)}"
+            stem = f"t{len(stems)}"
             for slot in slots(block, name):
-                save_npy(folder / _file(stem, slot), slot, inputs[slot.key])
-            files[name] = stem
-        count = len(files)
+                save_npy(folder / slot_file(stem, slot), slot, inputs[slot.key])
+            stems[name] = stem
+        count = len(stems)
         for batch, nbytes in _split(graph, wanted, batch_bytes):
             names = [name for _, name in batch]
             # In precise mode values are not in the tensors' own types and cannot be fed back.
-            cuts = [] if precise else [name for name in files if name not in block.inputs]
+            cuts = [] if options.precise else [name for name in stems if name not in block.inputs]
             part = extract_from(graph, names, cuts)
             outs = [f"t{count + i}" for i in range(len(names))]
             count += len(names)
@@ -187,25 +221,25 @@ def batches(
             execute(
                 part,
                 folder,
-                precise=precise,
-                level=level,
-                timeout=timeout,
-                ins=[f"{files[name]}.npy" for name in part.main.inputs],
+                options,
+                ins=[f"{stems[name]}.npy" for name in part.main.inputs],
                 outs=[f"{stem}.npy" for stem in outs],
             )
-            files.update(zip(names, outs, strict=True))
-            yield Batch(batch, _golden(graph, folder, files, inputs), nbytes)
+            stems.update(zip(names, outs, strict=True))
+            yield Batch(batch, _golden_arrays(graph, folder, stems, inputs), nbytes)
             done = batch[-1][0]
-            for name in [n for n in files if last_use.get(n, -1) <= done and n not in block.inputs]:
+            for name in [n for n in stems if last_use.get(n, -1) <= done and n not in block.inputs]:
                 for slot in slots(block, name):
-                    (folder / _file(files[name], slot)).unlink()
-                del files[name]
+                    (folder / slot_file(stems[name], slot)).unlink()
+                del stems[name]
 
 
-def _golden(graph: Graph, folder: Path, files: dict[str, str], inputs: Mapping[str, Array]) -> Lazy:
-    found = {
-        slot.key: (slot, folder / _file(stem, slot))
-        for name, stem in files.items()
+def _golden_arrays(
+    graph: Graph, folder: Path, stems: dict[str, str], inputs: Mapping[str, Array]
+) -> LazyArrays:
+    files = {
+        slot.key: (slot, folder / slot_file(stem, slot))
+        for name, stem in stems.items()
         if name not in graph.main.inputs
         for slot in slots(graph.main, name)
     }
@@ -213,25 +247,22 @@ def _golden(graph: Graph, folder: Path, files: dict[str, str], inputs: Mapping[s
     def read(key: str) -> Array:
         if key in inputs:
             return inputs[key]
-        slot, path = found[key]
+        slot, path = files[key]
         return load_npy(path, slot)
 
-    return Lazy((*inputs, *found), read)
-
-
-def _file(stem: str, slot: Slot) -> str:
-    return f"{stem}.npy" if slot.key == slot.tensor else f"{stem}_scale.npy"
+    return LazyArrays((*inputs, *files), read)
 
 
 def _split(
     graph: Graph, wanted: list[tuple[int, str]], limit: int
 ) -> Iterator[tuple[list[tuple[int, str]], int]]:
+    """The tensors in groups of at most `limit` bytes, where single tensors allow it."""
     batch: list[tuple[int, str]] = []
     size = 0
     for index, name in wanted:
         nbytes = sum(slot.nbytes for slot in slots(graph.main, name))
-        full = size + nbytes > limit or len(batch) >= BATCH_TENSORS
-        if batch and full and batch[-1][0] != index:  # the results of an operator stay together
+        is_full = size + nbytes > limit or len(batch) >= BATCH_TENSORS
+        if batch and is_full and batch[-1][0] != index:  # an operator's results stay together
             yield batch, size
             batch, size = [], 0
         batch.append((index, name))
@@ -240,10 +271,10 @@ def _split(
         yield batch, size
 
 
-def folder_name(name: str, taken: set[str]) -> str:
+def safe_file_name(name: str, taken: set[str]) -> str:
     """A file name for a tensor's array: its own name where that is safe, made unique."""
     safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in name).strip(".") or "tensor"
-    safe = safe[:120]
+    safe = safe[:_NAME_CHARACTERS].encode()[:_NAME_BYTES].decode(errors="ignore")
     candidate, number = safe, 1
     while candidate.lower() in taken:
         candidate, number = f"{safe}.{number}", number + 1
@@ -254,15 +285,15 @@ def folder_name(name: str, taken: set[str]) -> str:
 def not_collected(
     graph: Graph, iterations: int = 0, *, precise: bool = False
 ) -> list[dict[str, object]]:
-    """What `iterate` does not give: a row for each operator with regions, and why.
+    """What `iterate_tensors` does not give: a row for each operator with regions, and why.
 
-    tensors: those that the regions compute, by region.
+    Each row has "operator", "location", "reason" and "tensors": those that the regions compute.
     """
     rows: list[dict[str, object]] = []
     for index, op in enumerate(graph.main.operators):
         if not op.spec.regions:
             continue
-        reason, tensors = hidden(graph, op)
+        reason = why_not_runnable(graph, op)
         if precise:
             reason = "a run in FP64 cannot be cut at a region"
         if not iterations:
@@ -275,41 +306,40 @@ def not_collected(
                     "operator": operator_path("", index, op).strip(),
                     "location": op.location,
                     "reason": reason,
-                    "tensors": tensors,
+                    "tensors": tensors_in_regions(graph, op),
                 }
             )
     return rows
 
 
 def save_to_folder(
-    items: Iterator[Intermediate], folder: Path, missing: Sequence[Mapping[str, object]] = ()
+    tensors: Iterator[Intermediate],
+    folder: Path,
+    missing: Sequence[Mapping[str, object]] = (),
 ) -> list[dict[str, object]]:
-    """Write each array as an `.npy` and `manifest.json` with operators and locations; the rows.
+    """Write each array as an `.npy` and `manifest.json` with operators and locations.
 
-    missing: what `not_collected` says, for the manifest.
+    missing: what `not_collected` returned, for the manifest.
+    Returns the manifest's rows.
+    Raises TosaConvertError; no file of this call is left then.
     """
-    import json
-
-    import numpy as np
-
-    folder.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, object]] = []
     taken: set[str] = set()
-    for item in items:
-        for key, array in item.arrays.items():
-            file = folder_name(key, taken) + ".npy"
-            np.save(folder / file, array)
-            rows.append(
-                {
-                    "name": key,
-                    "file": file,
-                    "dtype": str(array.dtype),
-                    "shape": list(array.shape),
-                    "operator": item.operator,
-                    "location": item.location,
-                }
-            )
-    (folder / "manifest.json").write_text(
-        json.dumps({"tensors": rows, "not_collected": list(missing)}, indent=1) + "\n"
-    )
+    with OutputFolder(folder) as target:
+        for tensor in tensors:
+            for key, array in tensor.arrays.items():
+                file = safe_file_name(key, taken) + ".npy"
+                target.write_array(file, array)
+                rows.append(
+                    {
+                        "name": key,
+                        "file": file,
+                        "dtype": str(array.dtype),
+                        "shape": list(array.shape),
+                        "operator": tensor.operator,
+                        "location": tensor.location,
+                    }
+                )
+        manifest = {"tensors": rows, "not_collected": list(missing)}
+        target.write("manifest.json", [json.dumps(manifest, indent=1).encode() + b"\n"])
     return rows

@@ -1,4 +1,4 @@
-"""`.npz` files by name: the same arrays give the same bytes, and a file is replaced whole."""
+"""Users' `.npy` and `.npz` files: equal arrays give equal bytes, and a file is replaced as a whole."""
 
 from __future__ import annotations
 
@@ -14,8 +14,18 @@ from typing import Any
 import numpy as np
 
 from tosa_convert.errors import fail
-from tosa_convert.files import Sink, file_error, replace_file
-from tosa_convert.golden.array_io import Array, Lazy
+from tosa_convert.files import Pieces, Sink, file_error, replace_file
+from tosa_convert.golden.arrays import Array, LazyArrays
+from tosa_convert.golden.scratch import file_errors
+
+
+def read_npy(path: str | os.PathLike[str]) -> Array:
+    """The array of an `.npy` file; raises TosaConvertError("file-error")."""
+    with _reading(path):
+        array: Array = np.load(path, allow_pickle=False)
+    if not isinstance(array, np.ndarray):
+        raise fail("file-error", os.fspath(path), "it holds several arrays, expected an .npy file")
+    return array
 
 
 def load_npz(path: str | os.PathLike[str]) -> dict[str, Array]:
@@ -23,18 +33,20 @@ def load_npz(path: str | os.PathLike[str]) -> dict[str, Array]:
     return dict(open_npz(path))
 
 
-def open_npz(path: str | os.PathLike[str]) -> Lazy:
+def open_npz(path: str | os.PathLike[str]) -> LazyArrays:
     """The arrays of an `.npz` by name, each read when it is asked for.
 
     The file stays open. Raises TosaConvertError("file-error").
     """
     with _reading(path):
-        # An open file, not its name: numpy would not close what is no archive.
+        # An open file, not its name: numpy does not close a file that is not an archive.
         file = open(path, "rb")  # noqa: SIM115
         try:
             archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise fail("file-error", os.fspath(path), "it is one array, expected an .npz")
+                raise fail(
+                    "file-error", os.fspath(path), "it holds one array, expected an .npz file"
+                )
         except BaseException:
             file.close()
             raise
@@ -44,9 +56,9 @@ def open_npz(path: str | os.PathLike[str]) -> Lazy:
             array: Array = archive[name]
             return array
 
-    found = Lazy(archive.files, read)
-    weakref.finalize(found, file.close)
-    return found
+    arrays = LazyArrays(archive.files, read)
+    weakref.finalize(arrays, file.close)
+    return arrays
 
 
 @contextlib.contextmanager
@@ -56,11 +68,14 @@ def _reading(path: str | os.PathLike[str]) -> Iterator[None]:
     except OSError as error:
         raise file_error(path, error, "read") from None
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise fail("file-error", os.fspath(path), f"it is no .npz: {error}") from None
+        extension = Path(path).suffix or ".npy"
+        raise fail(
+            "file-error", os.fspath(path), f"not a valid {extension} file: {error}"
+        ) from None
 
 
-def unpack_npz(path: Path, folder: Path) -> Lazy:
-    """The arrays of an `.npz` as files in a folder, unpacked without holding one in memory.
+def unpack_npz(path: Path, folder: Path) -> LazyArrays:
+    """The arrays of an `.npz`, unpacked into a folder and read from there on demand.
 
     Raises TosaConvertError("file-error").
     """
@@ -68,40 +83,56 @@ def unpack_npz(path: Path, folder: Path) -> Lazy:
     with _reading(path), zipfile.ZipFile(path) as archive:
         for entry in archive.infolist():
             target = folder / f"unpacked{len(files)}.npy"
-            with archive.open(entry) as source, open(target, "wb") as file:
+            with archive.open(entry) as source, file_errors(target), open(target, "wb") as file:
                 shutil.copyfileobj(source, file, 1 << 20)
             files[entry.filename.removesuffix(".npy")] = target
-    return stored(files)
+    return npy_files(files)
 
 
-def stored(files: Mapping[str, Path]) -> Lazy:
+def npy_files(files: Mapping[str, Path]) -> LazyArrays:
     """Arrays of `.npy` files by name, each read when it is asked for."""
 
     def read(name: str) -> Array:
-        with _reading(files[name]):
-            array: Array = np.load(files[name], allow_pickle=False)
-            return array
+        return read_npy(files[name])
 
-    return Lazy(files, read)
+    return LazyArrays(files, read)
 
 
-def save_npz(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:
-    """Write arrays by name; the same arrays give the same bytes, and the file is replaced whole."""
-    replace_file(path, lambda sink: write_npz(_Stream(sink), arrays.items()))
+def save_npz(
+    path: str | os.PathLike[str], arrays: Mapping[str, Array] | Iterable[tuple[str, Array]]
+) -> None:
+    """Write arrays by name; the same arrays give the same bytes, and the file is replaced as a whole.
+
+    arrays: a mapping, or pairs of name and array, of which one is in memory at a time.
+    Raises TosaConvertError("file-error").
+    """
+    replace_file(path, npz_pieces(arrays))
+
+
+def npz_pieces(arrays: Mapping[str, Array] | Iterable[tuple[str, Array]]) -> Pieces:
+    """The bytes of an `.npz` file; see `save_npz`."""
+    pairs = arrays.items() if isinstance(arrays, Mapping) else arrays
+    return lambda sink: write_npz(_Stream(sink), pairs)
 
 
 class _Stream:
-    """A Sink as zipfile wants it: a file that cannot go back."""
+    """A Sink as a file for zipfile that cannot seek, and that stops at the first failed write."""
 
     def __init__(self, sink: Sink) -> None:
-        self.write = sink.write
+        self._sink = sink
+
+    def write(self, data: Any) -> int:
+        written = self._sink.write(data)
+        if self._sink.error is not None:
+            raise self._sink.error
+        return written
 
     def flush(self) -> None:
         pass
 
 
 def write_npz(file: Any, arrays: Iterable[tuple[str, Array]]) -> None:
-    """Write arrays one after the other into an open file; nothing depends on the clock."""
+    """Write arrays one after the other into an open file; the bytes do not depend on the clock."""
     write_array: Any = np.lib.format.write_array
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         for name, array in arrays:

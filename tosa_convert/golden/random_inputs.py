@@ -1,6 +1,6 @@
-"""Random inputs: seeded, by name, within what the operators that use them accept.
+"""Random inputs: seeded, by name, in the range that the operators that use them accept.
 
-An input's values depend on the seed and its name only, so adding another input changes none of them.
+An input's values depend on the seed and its name only, so another input does not change them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.golden.array_io import SCALE_SUFFIX, Array, Slot
+from tosa_convert.errors import fail
+from tosa_convert.golden.array_io import SCALE_SUFFIX, Slot
+from tosa_convert.golden.arrays import Array
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Graph
 
@@ -24,12 +26,17 @@ RANGES: Final[dict[str, tuple[int, int]]] = {
     "INT48": (-(2**30), 2**30),
     "INT64": (-(2**30), 2**30),
 }
-#: Bits of the code of an element without exponents of infinity or NaN.
-_SCALE_CODES: Final = (124, 130)  # 2**-3 .. 2**3 of FP8UE8M0
+#: Lowest code of a scale, and the code after the highest: 2**-3 to 2**2 of FP8UE8M0.
+_SCALE_CODES: Final = (124, 130)
 
 
 def random_inputs(graph: Graph, wanted: Iterable[Slot], seed: int) -> dict[str, Array]:
-    """An array for each slot; the same seed gives the same arrays."""
+    """An array for each slot; the same seed gives the same arrays.
+
+    Raises TosaConvertError("option-conflict") for a negative seed.
+    """
+    if seed < 0:
+        raise fail("option-conflict", "random", f"found the seed {seed}, expected 0 or more")
     limits = _limits(graph.main)
     return {slot.key: random_array(slot, seed, limits.get(slot.key)) for slot in wanted}
 
@@ -70,7 +77,7 @@ def draw(
 
 
 def _limits(block: Block) -> dict[str, tuple[float, float]]:
-    """Ranges of inputs that an operator uses directly as indices, shifts, divisors or exponents."""
+    """Ranges of inputs that an operator uses directly as indices, shifts, divisors or bases."""
     limits: dict[str, tuple[float, float]] = {}
     inputs = set(block.inputs)
     for op in block.operators:

@@ -28,10 +28,13 @@ from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.files import file_error, write_pieces
 from tosa_convert.formats import Format
 from tosa_convert.golden import model_process
-from tosa_convert.golden.check import check
-from tosa_convert.golden.compare import compare
+from tosa_convert.golden.checking import check
+from tosa_convert.golden.comparison import compare
 from tosa_convert.golden.npz import load_npz
-from tosa_convert.golden.runner import as_graph, input_slots, run, session, write_scratch
+from tosa_convert.golden.programs import as_graph
+from tosa_convert.golden.reference_model import RunOptions
+from tosa_convert.golden.run_program import run
+from tosa_convert.golden.scratch import scratch_folder, write_scratch
 from tosa_convert.process_pool import run_jobs
 
 Via = Literal["tosa", "mlir", "mlirbc", "json"]
@@ -111,7 +114,7 @@ def _official(folder: Path, via: Via, timeout: float) -> tuple[Status, str, int]
     """An official case: both files with the descriptor's inputs, outputs compared byte for byte."""
     description = json.loads((folder / "desc.json").read_text())
     source = folder / description["tosa_file"]
-    with session() as work:
+    with scratch_folder() as work:
         original_folder, converted_folder = work / "original", work / "converted"
         _prepare(original_folder, folder, description)
         (original_folder / "model.tosa").symlink_to(source)
@@ -169,16 +172,13 @@ def _ours(folder: Path, via: Via, timeout: float) -> tuple[Status, str, int]:
     path = next(folder / name for name in _MODELS if (folder / name).exists())
     inputs = load_npz(folder / "inputs.npz")
     graph = as_graph(convert_there_and_back(path.read_bytes(), via))
-    from tosa_convert.golden.array_io import match
-    from tosa_convert.golden.backends import Record
-
-    arrays = match(input_slots(graph), inputs)
     if (folder / "expected.npz").exists():
-        record = Record("expected.npz", load_npz(folder / "expected.npz"))
-        result = check(graph, record, arrays, timeout=timeout)
+        expected = load_npz(folder / "expected.npz")
+        result = check(graph, expected, inputs, timeout=timeout)
     else:
-        original = run(path, inputs, timeout=timeout).outputs
-        result = compare(original, run(graph, arrays, timeout=timeout).outputs)
+        options = RunOptions(timeout=timeout)
+        original = run(path, inputs, options).outputs
+        result = compare(original, run(graph, inputs, options).outputs)
     message = "" if result.ok else "\n".join(map(str, result.failures)) or str(result)
     return ("pass" if result.ok else "fail"), message, len(result.tensors)
 

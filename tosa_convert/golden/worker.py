@@ -1,11 +1,11 @@
-"""Runs a model with somebody else's software: a program of its own, so that it may crash.
+"""Run a model with third-party software, in a process of its own because the software may crash.
 
-    python worker.py KIND MODEL
+    python worker.py SOFTWARE MODEL
 
-The working folder holds the inputs as in0.npy, in1.npy, ... in the model's order; it gets out0.npy,
-out1.npy, ... and, where the software tells them, the results of its own operators as step0.npy,
-step1.npy, ... in the order they ran, each written before the next is fetched. It needs numpy and the
-software only, so any Python that has them will do.
+The working folder has the inputs as in0.npy, in1.npy, ... in the model's order; it gets out0.npy,
+out1.npy, ... and, if the software gives them, the results of its own operators as step0.npy,
+step1.npy, ... in running order, each written before the next is fetched. The script needs only numpy
+and the software, so any Python that has both can run it.
 """
 
 import os
@@ -27,7 +27,7 @@ def _iree(model: str, inputs: list[Any]) -> tuple[Arrays, Arrays]:
             model,
             input_type="tosa",
             target_backends=["llvm-cpu"],
-            # The limit is for embedded targets; a host's threads have megabytes of stack.
+            # The default limit is for embedded targets; a host's threads have megabytes of stack.
             extra_args=[
                 "--iree-llvmcpu-target-cpu=host",
                 "--iree-llvmcpu-stack-allocation-limit=4194304",
@@ -36,13 +36,13 @@ def _iree(model: str, inputs: list[Any]) -> tuple[Arrays, Arrays]:
     except compiler.CompilerToolError as error:
         lines = [line for line in str(error).splitlines() if "error:" in line]
         raise SystemExit(
-            "IREE does not compile it: " + " / ".join(lines[:3] or [str(error)[:500]])
+            "IREE cannot compile the model: " + " / ".join(lines[:3] or [str(error)[:500]])
         ) from None
     config = runtime.Config("local-task")
     context = runtime.SystemContext(config=config)
     loaded = runtime.VmModule.copy_buffer(config.vm_instance, binary)
     context.add_vm_module(loaded)
-    # There is one function, called as the program was; the others are IREE's own.
+    # One function has the program's name; the others are IREE's own.
     (name,) = [name for name in loaded.function_names if not name.startswith("__")]
     results = context.modules[loaded.name][name](*inputs)
     results = results if isinstance(results, (list, tuple)) else [results]
@@ -85,7 +85,7 @@ def _torch(model: str, inputs: list[Any]) -> tuple[Arrays, Arrays]:
     if path and path.endswith(".py"):
         spec = importlib.util.spec_from_file_location("eager_model", path)
         if spec is None or spec.loader is None:
-            raise SystemExit(f"{path} is no Python file")
+            raise SystemExit(f"{path} is not a Python file")
         module = importlib.util.module_from_spec(spec)
         sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
         spec.loader.exec_module(module)
@@ -106,13 +106,13 @@ def _save(prefix: str, arrays: Arrays) -> None:
 
 
 def main() -> None:
-    kind, model = sys.argv[1:]
+    software, model = sys.argv[1:]
     inputs: list[Any] = []
     while os.path.exists(path := f"in{len(inputs)}.npy"):
         inputs.append(np.load(path, allow_pickle=False))
     runners = {"iree": _iree, "tflite": _tflite, "torch": _torch}
     try:
-        outputs, steps = runners[kind](model, inputs)
+        outputs, steps = runners[software](model, inputs)
         _save("out", outputs)
         _save("step", steps)
     except ImportError as error:

@@ -1,0 +1,102 @@
+"""A divergence as a case of its own: the part of a model that shows it, with its arrays, in a folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from tosa_convert import api
+from tosa_convert.files import PathLike
+from tosa_convert.golden.arrays import Array
+from tosa_convert.golden.backends import Backend, OtherModel, Record
+from tosa_convert.golden.comparison import Comparison
+from tosa_convert.golden.npz import npz_pieces
+from tosa_convert.golden.scratch import OutputFolder
+from tosa_convert.graph.extract import extract_from
+from tosa_convert.graph.model import Graph
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A sub-graph that shows a difference by itself: its inputs, the golden outputs, and the actual."""
+
+    graph: Graph
+    inputs: dict[str, Array]
+    expected: dict[str, Array]
+    found: dict[str, Array]
+    comparison: Comparison
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """The first operator whose own result is wrong.
+
+    operators: index, path, location and signature of each; several if the backend gave no tensor
+        between them.
+    inside: the regions that they are in: an output of the operator that runs the region, and the
+        attribute that names it.
+    """
+
+    operators: tuple[tuple[int, str, str, str], ...]
+    case: Case
+    inside: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        lines = []
+        for _, path, location, text in self.operators:
+            place = f" {location}" if location and location != "loc(unknown)" else ""
+            lines.append(f"{path}{place} {text}")
+        head = "the result of one of these operators is wrong:\n  "
+        if len(lines) == 1:
+            head = "its own result is wrong: "
+        return head + "\n  ".join(lines) + f"\n{self.case.comparison}"
+
+    def to_dict(self) -> dict[str, object]:
+        """Operators and comparison, as JSON values."""
+        return {
+            "operators": [
+                {"index": index, "operator": path, "location": location, "signature": text}
+                for index, path, location, text in self.operators
+            ],
+            "comparison": self.case.comparison.to_dict(),
+        }
+
+
+def save_case(divergence: Divergence, folder: PathLike, backend: Backend) -> list[str]:
+    """Write a divergence as a folder that shows it without the rest of the model.
+
+    The folder gets `case.tosa`, `inputs.npz`, `expected.npz`, `found.npz` and `case.json`; if the
+    backend is another version of the model, also its part (`found.tosa`).
+
+    Returns:
+        Commands that repeat the comparison in the folder.
+
+    Raises:
+        TosaConvertError: `file-error`; no file of this call is left then.
+    """
+    case = divergence.case
+    with OutputFolder(folder) as target:
+        target.write("case.tosa", api.encode(api.stamp(case.graph)))
+        target.write("inputs.npz", npz_pieces(case.inputs))
+        target.write("expected.npz", npz_pieces(case.expected))
+        target.write("found.npz", npz_pieces(case.found))
+        against = "found.npz"
+        innermost = backend
+        for output, attribute in divergence.inside:
+            if not isinstance(innermost, Record):
+                innermost = innermost.inside(output, attribute)
+        if isinstance(innermost, OtherModel):
+            own_inputs = innermost.graph.main.inputs
+            cuts = [name for name in case.graph.main.inputs if name not in own_inputs]
+            part = extract_from(innermost.graph, case.graph.main.outputs, cuts)
+            target.write("found.tosa", api.encode(api.stamp(part)))
+            against = "found.tosa"
+        elif not isinstance(backend, Record):
+            against = backend.name
+        commands = [
+            "tosa-flatbuffer run case.tosa -i inputs.npz -o answer.npz",
+            f"tosa-flatbuffer check case.tosa -i inputs.npz --against {against}",
+        ]
+        description = {**divergence.to_dict(), "commands": commands}
+        target.write("case.json", [json.dumps(description, indent=1).encode() + b"\n"])
+    return commands

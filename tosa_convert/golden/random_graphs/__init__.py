@@ -1,0 +1,98 @@
+"""Random graphs that are valid: types, shapes, attributes and, for integers, ranges of values.
+
+Each operator's rule chooses operands among the values of the block and appends the operator. Integer
+values carry a bound, so that nothing overflows where TOSA leaves the result unpredictable. The same
+seed gives the same graph, byte for byte, on every machine.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Final
+
+from tosa_convert.errors import fail
+from tosa_convert.golden.random_graphs import (
+    block_scaled,
+    control,
+    data_layout,
+    elementwise,
+    reductions,
+    shapes,
+    variables,
+)
+from tosa_convert.golden.random_graphs.builder import RULES, GraphBuilder
+from tosa_convert.graph.dtypes import V1_0
+from tosa_convert.graph.model import Graph, Region
+from tosa_convert.graph.opset import operator
+from tosa_convert.graph.versions import V1_1_DRAFT, lowest_version
+
+__all__ = ["NOT_GENERATED", "RULES", "generate"]
+
+#: Operators without a rule, and why.
+NOT_GENERATED: Final = {
+    "CONST": "is added with the operator that takes it",
+    "CONST_SHAPE": "is added with the operator that takes it",
+    "VARIABLE": "is not an operator in a file: a tensor declares the variable",
+    "CUSTOM": "only its implementation defines what it computes",
+}
+#: Importing these modules registers their rules.
+_MODULES: Final = (block_scaled, control, elementwise, data_layout, shapes, variables, reductions)
+
+
+def generate(seed: int, operators: int, *, kinds: Sequence[str] | None = None) -> Graph:
+    """A random valid graph.
+
+    Args:
+        seed: any integer. The same arguments give the same graph, byte for byte.
+        operators: how many operators the main block has, constants not counted.
+        kinds: names of operators to choose from; by default all that can be generated, and for odd
+            seeds those of TOSA 1.0.
+
+    Returns:
+        The graph; the values that no operator uses are its outputs.
+
+    Raises:
+        TosaConvertError: `option-conflict` if an operator is unknown, cannot be generated, or finds
+            no operands.
+
+    Example:
+        >>> from tosa_convert import golden
+        >>> graph = golden.generate(seed=2, operators=3, kinds=["ABS"])
+        >>> [op.spec.name for op in graph.main.operators]
+        ['ABS', 'ABS', 'ABS']
+    """
+    chosen = sorted(RULES) if kinds is None else list(dict.fromkeys(kinds))
+    unknown = [name for name in chosen if name not in RULES]
+    if unknown or not chosen or operators < 1:
+        raise fail(
+            "option-conflict",
+            "generate",
+            f"cannot generate {', '.join(unknown) or f'{operators} operators'}",
+            "operators that can be generated: " + ", ".join(sorted(RULES)),
+        )
+    if kinds is None and seed % 2:
+        chosen = [name for name in chosen if operator(name).since <= V1_0]
+    # Seeded with text: the same on every platform and Python.
+    builder = GraphBuilder(random.Random(f"tosa {seed} {operators}"))
+    for _ in range(3):
+        builder.input()
+    refused = 0
+    while builder.operators < operators:
+        if builder.try_rule(builder.random.choice(chosen)):
+            refused = 0
+            continue
+        refused += 1
+        if refused % 20 == 0:
+            builder.input()
+        if refused > 2000:
+            raise fail(
+                "option-conflict", "generate", f"no operands were found for {', '.join(chosen)}"
+            )
+    block = builder.block
+    made = {name for op in block.operators for name in op.outputs}
+    unused = [v.name for v in builder.values if v.name in made and v.name not in builder.used]
+    # Operators on shapes leave no tensor, but a program has at least one output.
+    block.outputs = unused or block.inputs[:1]
+    graph = Graph(V1_1_DRAFT, [Region("main", [block]), *builder.regions])
+    return Graph(lowest_version(graph), graph.regions)

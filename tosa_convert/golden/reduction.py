@@ -1,0 +1,320 @@
+"""The public function `reduce`: shrink a model while a command keeps failing on it.
+
+A candidate is a sub-graph: some values are its outputs, some became its inputs. Both ends move: first
+the outputs towards the inputs, then the inputs towards the outputs, then single operands become
+inputs. The answers are stored in the work folder, so an interrupted reduction can be continued.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tosa_convert import api
+from tosa_convert.child_process import run_child
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.files import PathLike, file_error, replace_file
+from tosa_convert.golden.array_io import slots
+from tosa_convert.golden.arrays import Array
+from tosa_convert.golden.intermediates import iterate_tensors
+from tosa_convert.golden.npz import save_npz
+from tosa_convert.golden.programs import AS_IT_IS, as_graph, input_arrays, input_slots
+from tosa_convert.golden.reference_model import TIMEOUT, RunOptions
+from tosa_convert.golden.scratch import file_errors, npy_pieces
+from tosa_convert.graph.extract import computed_tensors, extract
+from tosa_convert.graph.model import Graph
+from tosa_convert.options import ReadOptions
+
+#: Names of outputs and of values that became inputs.
+Cut = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """The smallest failing sub-graph found.
+
+    tried: how often the command ran. known: answers that the work folder had already.
+    """
+
+    graph: Graph
+    cut: Cut
+    operators: int
+    tried: int
+    known: int
+
+
+def reduce(
+    program: Any,
+    command: str,
+    work: PathLike,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    random: int | None = None,
+    timeout: float = TIMEOUT,
+    progress: Callable[[str], None] = lambda text: None,
+    read: ReadOptions = AS_IT_IS,
+) -> Reduction:
+    """Find a small part of a program on which a command still fails.
+
+    Args:
+        program: anything that `golden.run` takes.
+        command: a command line; `{model}` and `{inputs}` are replaced by the candidate's files, and
+            the model is appended if neither is there. Any exit code but 0, and no end within
+            `timeout`, mean that the candidate fails.
+        work: a folder for candidates and answers; the result is its `reduced.tosa`, with
+            `inputs.npz` if there are inputs. The same call again continues an interrupted one.
+        inputs: an array for each input; values that become inputs get the arrays that the reference
+            model computes from them. Without `inputs` and `random` the command gets the model only.
+        random: a seed, 0 or more, for inputs that are not given.
+        timeout: seconds for one run of the command or of the reference model.
+        progress: called with a line of text after each candidate.
+        read: how to read a file or module.
+
+    Raises:
+        TosaConvertError: `option-conflict` if the command does not fail on the whole program, or if
+            the folder belongs to another reduction; `missing-backend` if there is no such command;
+            `file-error`; and as `golden.run`.
+
+    Example:
+        >>> import sys, tempfile
+        >>> from tosa_convert import golden
+        >>> graph = golden.generate(seed=2, operators=3, kinds=["ABS"])
+        >>> with tempfile.TemporaryDirectory() as work:
+        ...     golden.reduce(graph, f"{sys.executable} -c 'raise SystemExit(1)'", work).operators
+        1
+    """
+    graph = as_graph(program, read)
+    has_inputs = inputs is not None or random is not None
+    arrays = input_arrays(graph, inputs, random) if has_inputs else None
+    return _Reducer(graph, command, Path(work), arrays, timeout, progress).run()
+
+
+class _Reducer:
+    """One reduction; see `reduce`."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        command: str,
+        folder: Path,
+        inputs: dict[str, Array] | None,
+        timeout: float,
+        progress: Callable[[str], None],
+    ) -> None:
+        self.graph, self.folder, self.timeout = graph, folder, timeout
+        self.inputs, self.progress = inputs, progress
+        self.words = _words(command)
+        self.tried = self.known = 0
+        self._golden: dict[str, Array] | None = None
+        identity = hashlib.sha256(b"".join(api.encode(graph)))
+        identity.update(command.encode())
+        for key, array in sorted((inputs or {}).items()):
+            identity.update(key.encode() + array.tobytes())
+        self.identity = identity.hexdigest()
+        with file_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        self.answers = self._stored_answers()
+
+    def _stored_answers(self) -> dict[str, bool]:
+        """The answers of an interrupted run of the same reduction."""
+        path = self.folder / "state.json"
+        try:
+            state = json.loads(path.read_text(encoding="utf-8"))
+            identity, answers = state["identity"], state["answers"]
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise file_error(path, error, "read") from None
+        except (ValueError, KeyError, TypeError):
+            identity, answers = "", {}
+        if identity != self.identity or not isinstance(answers, dict):
+            raise fail(
+                "option-conflict",
+                str(self.folder),
+                "it belongs to another reduction (model, inputs or command differ)",
+                "choose another --work folder, or remove this one",
+            )
+        return answers
+
+    def run(self) -> Reduction:
+        """Reduce until nothing more can be removed."""
+        block = self.graph.main
+        best: Cut = (tuple(dict.fromkeys(block.outputs)), ())
+        if not self.fails(best):
+            raise fail(
+                "option-conflict",
+                " ".join(self.words),
+                "it exits with 0 on the whole model; there is nothing to reduce",
+            )
+        changed = True
+        while changed:
+            before = best
+            best = self.with_fewer_outputs(best)
+            best = self.with_earlier_output(best)
+            best = self.with_later_inputs(best)
+            changed = best != before
+        part = self.extract(best)
+        replace_file(self.folder / "reduced.tosa", api.encode(api.stamp(part)))
+        if self.inputs is not None:
+            save_npz(self.folder / "inputs.npz", self.arrays_for(part))
+        return Reduction(part, best, _size(part), self.tried, self.known)
+
+    def with_fewer_outputs(self, best: Cut) -> Cut:
+        """Leave out outputs, one at a time, and the inputs that only they needed."""
+        outputs, cuts = best
+        for name in outputs if len(outputs) > 1 else ():
+            rest = tuple(other for other in best[0] if other != name)
+            if rest and self.fails(candidate := self.without_unneeded_inputs((rest, cuts))):
+                best = candidate
+        return best
+
+    def with_earlier_output(self, best: Cut) -> Cut:
+        """Take one computed value as the only output: by bisection first, then one by one."""
+        part = self.extract(best)
+        names = [name for _, name in computed_tensors(part)]
+        low, high = 0, len(names) - 1
+        while low < high:
+            middle = (low + high) // 2
+            candidate = self.without_unneeded_inputs(((names[middle],), best[1]))
+            if self.fails(candidate):
+                best, high = candidate, middle
+            else:
+                low = middle + 1
+        if len(best[0]) > 1:
+            for name in names:
+                if self.fails(candidate := self.without_unneeded_inputs(((name,), best[1]))):
+                    return candidate
+        return best
+
+    def with_later_inputs(self, best: Cut) -> Cut:
+        """Make computed values inputs: by bisection along the order first, then one by one."""
+        part = self.extract(best)
+        names = [name for _, name in computed_tensors(part) if name not in best[0]]
+        low, high = 0, len(names)
+        while low < high:
+            middle = (low + high + 1) // 2
+            candidate = self.without_unneeded_inputs((best[0], (*best[1], *names[:middle])))
+            if self.fails(candidate):
+                best, low = candidate, middle
+            else:
+                high = middle - 1
+        for name in reversed(names[low:]):
+            candidate = self.without_unneeded_inputs((best[0], (*best[1], name)))
+            if candidate != best and self.is_smaller(candidate, best) and self.fails(candidate):
+                best = candidate
+        return best
+
+    def is_smaller(self, one: Cut, other: Cut) -> bool:
+        return _size(self.extract(one)) < _size(self.extract(other))
+
+    def without_unneeded_inputs(self, cut: Cut) -> Cut:
+        """The same sub-graph without inputs that no output depends on."""
+        outputs, cuts = cut
+        wanted = [name for name in dict.fromkeys(cuts) if name not in outputs]
+        while True:
+            try:
+                extract(self.graph, outputs, wanted)
+                return outputs, tuple(wanted)
+            except TosaConvertError as error:
+                if error.code != "option-conflict":
+                    raise
+                unneeded = {
+                    finding.message.partition('"')[2].rpartition('"')[0]
+                    for finding in error.findings
+                }
+                if not unneeded & set(wanted):
+                    raise
+                wanted = [name for name in wanted if name not in unneeded]
+
+    def extract(self, cut: Cut) -> Graph:
+        return extract(self.graph, cut[0], cut[1])
+
+    def fails(self, cut: Cut) -> bool:
+        """Whether the command fails on a candidate; it runs once for each."""
+        key = hashlib.sha256(json.dumps(cut).encode()).hexdigest()
+        if key in self.answers:
+            self.known += 1
+            return self.answers[key]
+        part = self.extract(cut)
+        has_failed = self._run_command(part)
+        self.tried += 1
+        self.answers[key] = has_failed
+        state = {"identity": self.identity, "answers": self.answers}
+        replace_file(self.folder / "state.json", [json.dumps(state).encode()])
+        if has_failed:
+            replace_file(self.folder / "reduced.tosa", api.encode(api.stamp(part)))
+        self.progress(f"{_size(part)} operators: {'fails' if has_failed else 'passes'}")
+        return has_failed
+
+    def _run_command(self, part: Graph) -> bool:
+        """Run the command on a candidate; whether it fails."""
+        model, data = self.folder / "candidate.tosa", self.folder / "candidate.npz"
+        replace_file(model, api.encode(api.stamp(part)))
+        if self.inputs is not None:
+            save_npz(data, self.arrays_for(part))
+        paths = {"{model}": str(model.resolve()), "{inputs}": str(data.resolve())}
+        words = list(self.words)
+        if not any(mark in word for word in words for mark in paths):
+            words.append("{model}")
+        for mark, path in paths.items():
+            words = [word.replace(mark, path) for word in words]
+        # A command that does not end in time is killed, and so fails, too.
+        with file_errors(words[0]):
+            return run_child(words, timeout=self.timeout).code != 0
+
+    def arrays_for(self, part: Graph) -> dict[str, Array]:
+        """Arrays for a candidate's inputs."""
+        assert self.inputs is not None
+        arrays: dict[str, Array] = {}
+        for slot in input_slots(part):
+            source = self.inputs if slot.key in self.inputs else self.golden()
+            arrays[slot.key] = source[slot.key]
+        return arrays
+
+    def golden(self) -> dict[str, Array]:
+        """Every computed tensor, as a mapped file in the work folder; computed once."""
+        if self._golden is None:
+            folder = self.folder / "golden"
+            with file_errors(folder):
+                folder.mkdir(exist_ok=True)
+            golden: dict[str, Array] = {}
+            options = RunOptions(timeout=self.timeout)
+            for tensor in iterate_tensors(self.graph, self.inputs or {}, options=options):
+                for slot in slots(self.graph.main, tensor.name):
+                    path = folder / f"{len(golden)}.npy"
+                    golden[slot.key] = _mapped(path, tensor.arrays[slot.key])
+            self._golden = golden
+        return self._golden
+
+
+def _mapped(path: Path, array: Array) -> Array:
+    """Write an array to a file and return the mapped file."""
+    contiguous = np.ascontiguousarray(array)
+    stored = contiguous.view(np.uint8).reshape(-1) if array.size else contiguous
+    replace_file(path, npy_pieces(stored))
+    mapped: Array = np.load(path, mmap_mode="r" if array.size else None)
+    return mapped.view(array.dtype).reshape(array.shape)
+
+
+def _words(command: str) -> list[str]:
+    """The words of a command line whose program exists."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise fail("option-conflict", f"--check {command}", str(error)) from None
+    if not words or shutil.which(words[0]) is None:
+        raise fail("missing-backend", f"--check {command}", "there is no such command")
+    return words
+
+
+def _size(graph: Graph) -> int:
+    """Operators that are not constants."""
+    return len({index for index, _ in computed_tensors(graph)})

@@ -1,0 +1,126 @@
+"""The states of a program's variables: set before a run, and known after it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tosa_convert.errors import Finding, TosaConvertError
+from tosa_convert.golden.array_io import coerce, constant_of, slots
+from tosa_convert.golden.arrays import Array
+from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor
+from tosa_convert.graph.opset import VARIABLE_READ, VARIABLE_WRITE
+
+
+def variables_of(graph: Graph) -> dict[str, Tensor]:
+    """The variables of the main block by name: the symbol if there is one, else the tensor's."""
+    return {_name(tensor): tensor for tensor in graph.main.tensors.values() if tensor.variable}
+
+
+def _name(tensor: Tensor) -> str:
+    return tensor.variable_name or tensor.name
+
+
+def with_variables(graph: Graph, states: Mapping[str, Any]) -> Graph:
+    """The same graph with other initial states.
+
+    Raises TosaConvertError("input-mismatch") for names that are not variables, and for arrays of
+    another type or shape.
+    """
+    if not states:
+        return graph
+    declared = variables_of(graph)
+    names = ", ".join(map(repr, declared))
+    message = f"there is no such variable; the variables are: {names or 'none'}"
+    findings = [
+        Finding("input-mismatch", f'variable "{name}"', message)
+        for name in states
+        if name not in declared
+    ]
+    if findings:
+        raise TosaConvertError(findings)
+    initialised: dict[str, Tensor] = {}
+    for name, array in states.items():
+        tensor = declared[name]
+        slot = slots(graph.main, tensor.name)[0]
+        initialised[name] = replace(tensor, data=constant_of(slot, coerce(slot, array)))
+
+    def with_states(block: Block) -> Block:
+        tensors = {
+            key: initialised.get(_name(tensor), tensor) if tensor.variable else tensor
+            for key, tensor in block.tensors.items()
+        }
+        return replace(block, tensors=tensors)
+
+    regions = [
+        Region(region.name, [with_states(block) for block in region.blocks])
+        for region in graph.regions
+    ]
+    return replace(graph, regions=regions)
+
+
+def without_unused_variables(graph: Graph) -> Graph:
+    """The graph without the variables that its main block declares and does not use.
+
+    The reference model refuses those. Regions that use them declare them, too.
+    """
+    unused = unused_variables(graph)
+    if not unused:
+        return graph
+    first, *blocks = graph.regions[0].blocks
+    tensors = {name: tensor for name, tensor in first.tensors.items() if name not in unused}
+    main = Region(graph.regions[0].name, [replace(first, tensors=tensors), *blocks])
+    return replace(graph, regions=[main, *graph.regions[1:]])
+
+
+def unused_variables(graph: Graph) -> set[str]:
+    """Variables that the main block declares and does not use."""
+    main = graph.main
+    unused = {name for name, tensor in main.tensors.items() if tensor.variable}
+    if unused:
+        unused.difference_update(main.inputs, main.outputs)
+        for op in main.operators:
+            unused.difference_update(op.inputs, op.outputs)
+    return unused
+
+
+def last_writes(graph: Graph) -> dict[str, str]:
+    """Variable -> the tensor that the main block writes into it last.
+
+    Empty if a nested region reads or writes variables: which of its writes happen is not known here.
+    """
+    if any(op.spec in (VARIABLE_WRITE, VARIABLE_READ) for op in _nested_operators(graph)):
+        return {}
+    tensors = graph.main.tensors
+    return {
+        tensors[op.outputs[0]].variable_name or op.outputs[0]: op.inputs[0]
+        for op in graph.main.operators
+        if op.spec is VARIABLE_WRITE
+    }
+
+
+def _nested_operators(graph: Graph) -> list[Operator]:
+    return [op for _, block in list(graph.blocks())[1:] for op in block.operators]
+
+
+def final_states(
+    graph: Graph, values: Mapping[str, Array], initial: Mapping[str, Any]
+) -> dict[str, Array]:
+    """The states after a run, by variable; empty if a nested region writes variables.
+
+    values: arrays of the tensors of `last_writes`. initial: the states that the run was given.
+    """
+    if any(op.spec is VARIABLE_WRITE for op in _nested_operators(graph)):
+        return {}
+    writes = last_writes(graph)
+    states: dict[str, Array] = {}
+    for name, tensor in variables_of(graph).items():
+        slot = slots(graph.main, tensor.name)[0]
+        if name in writes:
+            states[name] = values[writes[name]]
+        elif name in initial:
+            states[name] = coerce(slot, initial[name])
+        elif tensor.data is not None:
+            states[name] = tensor.data.numpy().reshape(slot.shape)
+    return states
