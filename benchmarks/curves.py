@@ -219,7 +219,7 @@ def svg(found: dict[str, Any]) -> str:
     for index, panel in enumerate(drawn):
         left = (index % 2) * (PANEL_W + 6) + 4
         out += _panel(panel, left, HEAD + (index // 2) * PANEL_H)
-    labels = {}
+    labels: dict[str, Line] = {}
     for panel in drawn:
         for line in panel.lines:
             labels.setdefault(line.label, line)

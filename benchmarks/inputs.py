@@ -120,12 +120,13 @@ def weights(mib: int, dtype: str, form: str) -> Any:
     operator = "bitwise_xor" if dtype == "i8" else "add"
 
     def constant(index: int) -> Any:
+        data: np.ndarray[Any, Any]
         if dtype == "f32":
             data = random.random(each // 4, dtype=np.float32)
         else:
             data = random.integers(0, 256, each, dtype=np.uint8)
             if dtype == "bf16":
-                data[1::2] &= 0x3F
+                data[1::2] &= 0x3F  # no infinity, no NaN
         if form == "dense":
             return ir.DenseElementsAttr.get(data, type=build.type)
         build.keep.append(data)

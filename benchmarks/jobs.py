@@ -19,6 +19,7 @@ import gc
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -254,7 +255,7 @@ def same(one: str, other: str) -> dict[str, str]:
     return {"difference": "" if difference is None else str(difference)}
 
 
-JOBS = {
+JOBS: dict[str, Callable[..., object]] = {
     "export": export,
     "export-module": export_module,
     "import": import_,

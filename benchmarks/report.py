@@ -28,7 +28,7 @@ HEADER = ("work", "by", "median", "spread", "n", "CPU", "peak", "anon.", "agains
 
 def lines(row: Row) -> list[tuple[str, ...]]:
     """A row of the table for each subject; times first, then MiB, then the ratio."""
-    found = []
+    found: list[tuple[str, ...]] = []
     for name, result in row.results.items():
         title = row.title if not found else ""
         if not result.runs:
@@ -71,7 +71,9 @@ def table(header: Sequence[str], body: Iterable[Sequence[str]]) -> str:
     return "\n".join([line(rows[0]), line(["-" * width for width in widths]), *map(line, rows[1:])])
 
 
-def show(title: str, header: Sequence[str], body: list[Sequence[str]], *, terminal: bool) -> None:
+def show(
+    title: str, header: Sequence[str], body: Sequence[Sequence[str]], *, terminal: bool
+) -> None:
     """Print a table; by rich if it is installed and somebody is looking."""
     if terminal:
         with contextlib.suppress(ImportError):

@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import places
@@ -184,20 +185,18 @@ class Rows:
 
     def all(self) -> Iterator[tuple[str, Callable[[], Row]]]:
         """Every row by its id, made only when it is wanted."""
-        yield "one/export", lambda: self.one(True)
-        yield "one/import", lambda: self.one(False)
+        yield "one/export", partial(self.one, True)
+        yield "one/import", partial(self.one, False)
         yield f"many/export/{self.sizes.files}", self.many
         for kind in ("chain", "branch"):
             for count in self.sizes.operators:
                 for export in (True, False):
                     yield (
                         f"{'export' if export else 'import'}/{kind}/{count}",
-                        lambda kind=kind, count=count, export=export: self.operators(
-                            kind, count, export
-                        ),
+                        partial(self.operators, kind, count, export),
                     )
         for count in self.sizes.builder:
-            yield f"build/chain/{count}", lambda count=count: self.build(count)
+            yield f"build/chain/{count}", partial(self.build, count)
         for mib in self.sizes.mib:
             for dtype, form in self.sizes.kinds:
                 for export in (True, False):
@@ -206,12 +205,10 @@ class Rows:
                         yield (
                             f"{'export' if export else 'import'}/weights/{mib}/{dtype}"
                             + (f"/{form}" if export else ""),
-                            lambda mib=mib, dtype=dtype, form=form, export=export: self.weight_row(
-                                mib, dtype, form, export
-                            ),
+                            partial(self.weight_row, mib, dtype, form, export),
                         )
         mib = self.sizes.mib[-1] if len(self.sizes.mib) < 3 else self.sizes.mib[1]
-        yield f"progress/{mib}", lambda: self.progress(mib)
+        yield f"progress/{mib}", partial(self.progress, mib)
         gib = self.sizes.sparse_gib
         yield f"import/sparse/{gib << 10}", lambda: self.sparse(gib)
 

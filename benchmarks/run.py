@@ -23,7 +23,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import places
-from budgets import judge, start_up
+from budgets import Verdict, judge, start_up
 from curves import svg
 from measure import Failed, alternate
 from report import HEADER, as_json, lines, markdown, show, write_json
@@ -128,7 +128,8 @@ def main(words: list[str] | None = None) -> int:
             rows[name] = row
             plan.drop("ours.", "peer.", "out-many")
             tidy(plan, name, [n for n, _ in names])
-        start, limits = [], []
+        start: list[tuple[str, float]] = []
+        limits: list[Verdict] = []
         if whole and wanted("start", options.only):
             start, limits = start_up(options.repeat)
         verdicts = [*judge(rows), *limits]
@@ -137,8 +138,8 @@ def main(words: list[str] | None = None) -> int:
             show("Whole processes; memory in MiB", HEADER, body, terminal=terminal)
         inside(rows, terminal=terminal)
         if start:
-            told = [(name, f"{value:.1f}") for name, value in start]
-            show("Starting up", ("what", "ms"), told, terminal=terminal)
+            times = [(name, f"{value:.1f}") for name, value in start]
+            show("Starting up", ("what", "ms"), times, terminal=terminal)
         if verdicts:
             told = [(v.work, v.limit, v.measured, "met" if v.met else "NOT MET") for v in verdicts]
             header = ("budget", "limit", "measured", "verdict")

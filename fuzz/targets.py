@@ -13,10 +13,9 @@ import json
 import os
 import shutil
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from mutate_bytes import mutate_bytes
 from mutate_flatbuffer import Map, mutate_flatbuffer
@@ -158,15 +157,15 @@ class Json(Target):
 class Text(Target):
     """Parsed by MLIR, read, and written as a flatbuffer."""
 
-    dump = "mlir"
+    dump: Literal["mlir", "mlirbc"] = "mlir"
 
     def seed_of(self, data: bytes) -> bytes:
         return drain(api.render(api.load(data), self.dump, bindings=self.bindings))
 
-    def prepare(self, seed: bytes) -> list[bytes]:
+    def prepare(self, seed: bytes) -> Any:
         return tokens_of(seed)
 
-    def mutant(self, prepared: list[bytes], random: Random) -> bytes:
+    def mutant(self, prepared: Any, random: Random) -> Any:
         return mutate_text(prepared, random, mlir=True)
 
     def use(self, data: bytes) -> None:
@@ -179,10 +178,10 @@ class Bytecode(Text):
     may_crash = True
     dump = "mlirbc"
 
-    def prepare(self, seed: bytes) -> bytes:
+    def prepare(self, seed: bytes) -> Any:
         return seed
 
-    def mutant(self, prepared: bytes, random: Random) -> bytes:
+    def mutant(self, prepared: Any, random: Random) -> Any:
         return Target.mutant(self, prepared, random)
 
 
@@ -308,7 +307,7 @@ def drain(pieces: Any) -> bytes:
 class Row(NamedTuple):
     """A target: what makes it, and its shares of a campaign's time and of its inputs."""
 
-    make: Callable[..., Target]
+    make: type[Target]
     seconds: float
     inputs: float
 

@@ -100,8 +100,8 @@ class Table:
         for file, text in self.refused.items():
             yield f"{file}: {text}"
         yield f"{len(self.differences)} differences"
-        for (row, column), file, text in self.differences:
-            yield f"{row} -> {column}: {file}: {text}"
+        for (source, target), file, text in self.differences:
+            yield f"{source} -> {target}: {file}: {text}"
 
 
 def bytes_below(folder: Path) -> dict[str, bytes]:
@@ -150,7 +150,7 @@ def fill(table: Table, source: Path, scratch: Path) -> None:
     table.files += 1
     for _, block in graph.blocks():
         table.operators.update(operator.spec.name for operator in block.operators)
-    forms = FORMS
+    forms: tuple[Form, ...] = FORMS
     try:
         build(graph)
     except tc.TosaConvertError as error:

@@ -275,7 +275,8 @@ def test_the_nested_example_comes_back_with_equal_bytes(bindings: Bindings) -> N
 
 def _flip_a_bit(graph: tc.Graph) -> None:
     tensor = max(
-        (t for t in graph.main.tensors.values() if t.data is not None), key=lambda t: t.data.nbytes
+        (t for t in graph.main.tensors.values() if t.data is not None),
+        key=lambda t: t.data.nbytes if t.data is not None else 0,
     )
     assert tensor.data is not None
     raw = tensor.data.elements().copy()

@@ -76,10 +76,10 @@ def imports(source: Source, modules: set[str]) -> Imports:
 
     def visit(node: ast.AST, into: set[str]) -> None:
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            for child in node.body:
-                visit(child, found.typing)
-            for child in node.orelse:
-                visit(child, into)
+            for statement in node.body:
+                visit(statement, found.typing)
+            for statement in node.orelse:
+                visit(statement, into)
             return
         if isinstance(node, ast.Import):
             into.update(alias.name for alias in node.names if alias.name in modules)
@@ -168,7 +168,7 @@ def _is_foreign(call: ast.Call) -> bool:
 
 def _module_aliases(tree: ast.Module, modules: set[str]) -> set[str]:
     """The names under which a file knows modules of ours."""
-    aliases = set()
+    aliases: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             aliases.update(a.asname or a.name for a in node.names if a.name in modules)
@@ -203,7 +203,7 @@ def mlir_imports(source: Source) -> Iterator[str]:
         for name in names:
             top = name.partition(".")[0]
             if top in MLIR_PACKAGES or top.startswith("{bindings"):
-                yield f"{source.path}:{node.lineno}: imports {name}"
+                yield f"{source.path}:{getattr(node, 'lineno', 0)}: imports {name}"
 
 
 # -- lengths ---------------------------------------------------------------------------------------

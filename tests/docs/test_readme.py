@@ -13,7 +13,8 @@ from click import Command, Context
 from docs.blocks import Block, blocks, matches, run_block
 
 from tosa_convert.bindings.packages import installed
-from tosa_convert.cli.main import EXIT_BUG, EXIT_INTERRUPTED, tosa_flatbuffer
+from tosa_convert.cli.command import EXIT_BUG
+from tosa_convert.cli.main import EXIT_INTERRUPTED, tosa_flatbuffer
 from tosa_convert.errors import Category
 
 if sys.version_info >= (3, 11):

@@ -18,7 +18,8 @@ def fuzz(root: Path, script: str, *arguments: str | Path) -> subprocess.Complete
 
 
 def test_a_campaign_counts_what_it_ran(root: Path, tmp_path: Path) -> None:
-    options = ["--inputs", "60", "--seconds", "30", "--workers", "1", "--state", tmp_path]
+    options: list[str | Path] = ["--inputs", "60", "--seconds", "30", "--workers", "1"]
+    options += ["--state", tmp_path]
     done = fuzz(root, "campaign.py", "--targets", "tosa,json", *options)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = {line.split(" | ")[0]: line.split(" | ") for line in done.stdout.splitlines()}

@@ -39,7 +39,7 @@ MAX_ELEMENTS = 300
 _I32 = st.integers(-(2**31), 2**31 - 1)
 _SIZES = st.one_of(st.integers(0, 5), st.integers(0, 2**31 - 1), st.just(DYNAMIC))
 #: Text that a file can hold: no half surrogates.
-texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 locations = st.one_of(
     st.just(""),
     st.just("loc(unknown)"),
@@ -251,6 +251,7 @@ def graphs(draw: Any, specs: list[OperatorSpec] | None = None) -> Graph:
         Region(name, [draw(blocks(names[index + 1 :], specs if index == 0 else None))])
         for index, name in enumerate(names)
     ]
-    producer = SoftwareVersion(*draw(st.tuples(*[st.integers(0, 9999)] * 3)), draw(texts))
+    major, minor, micro = draw(st.tuples(*[st.integers(0, 9999)] * 3))
+    producer = SoftwareVersion(major, minor, micro, draw(texts))
     version = draw(st.sampled_from([V1_0, V1_1_DRAFT]))
     return Graph(version, regions, producer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ def op(
 def block(
     inputs: str,
     outputs: str,
-    values: list[Tensor | ShapeValue],
+    values: Sequence[Tensor | ShapeValue],
     operators: list[Operator],
     name: str,
 ) -> Block:
@@ -69,7 +70,7 @@ def block(
 
 
 def graph(
-    inputs: str, outputs: str, values: list[Tensor | ShapeValue], operators: list[Operator]
+    inputs: str, outputs: str, values: Sequence[Tensor | ShapeValue], operators: list[Operator]
 ) -> Graph:
     """A graph of one region."""
     main = block(inputs, outputs, values, operators, "main")
@@ -80,7 +81,7 @@ def region(
     name: str,
     inputs: str,
     outputs: str,
-    values: list[Tensor | ShapeValue],
+    values: Sequence[Tensor | ShapeValue],
     operators: list[Operator],
 ) -> Region:
     """A further region of one block."""

@@ -41,15 +41,15 @@ def renamed(made: Graph) -> Graph:
                 operator.inputs = tuple(f"n.{name}" for name in operator.inputs)
                 operator.outputs = tuple(f"n.{name}" for name in operator.outputs)
                 for row in operator.spec.regions:
-                    operator.attributes[row.name] = f"R.{operator.attributes[row.name]}"
-            for values in (inner.tensors, inner.shapes):
-                for value in list(values.values()):  # type: ignore[attr-defined]
-                    value.name = f"n.{value.name}"
-                    if getattr(value, "variable", False):
-                        value.variable_name = value.variable_name or value.name[2:]
-                copy = {value.name: value for value in values.values()}  # type: ignore[attr-defined]
-                values.clear()
-                values.update(copy)
+                    operator.attributes[row.name] = f"R.{operator.attributes[row.name]!s}"
+            for value in inner.tensors.values():
+                if value.variable:
+                    value.variable_name = value.variable_name or value.name
+                value.name = f"n.{value.name}"
+            for size in inner.shapes.values():
+                size.name = f"n.{size.name}"
+            inner.tensors = {value.name: value for value in inner.tensors.values()}
+            inner.shapes = {size.name: size for size in inner.shapes.values()}
     return made
 
 

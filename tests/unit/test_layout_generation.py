@@ -30,10 +30,13 @@ def test_the_layout_in_the_tree_is_up_to_date(generate: ModuleType) -> None:
 
 
 def test_a_stale_layout_is_reported_with_the_fix(
-    generate: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    generate: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     stale = tmp_path / "layout.py"
-    generate.LAYOUT = stale
+    monkeypatch.setattr(generate, "LAYOUT", stale)
     assert generate.main([]) == 0
     assert generate.main(["--check"]) == 0
     fresh = stale.read_text()
@@ -47,10 +50,12 @@ def test_a_stale_layout_is_reported_with_the_fix(
     assert stale.read_text() == fresh
 
 
-def test_a_changed_schema_makes_the_layout_stale(generate: ModuleType, tmp_path: Path) -> None:
+def test_a_changed_schema_makes_the_layout_stale(
+    generate: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     changed = tmp_path / "tosa.fbs"
     changed.write_text(generate.SCHEMA.read_text().replace("axis: int32;", "axis: int32 = 7;", 1))
-    generate.SCHEMA = changed
+    monkeypatch.setattr(generate, "SCHEMA", changed)
     assert generate.main(["--check"]) == 1
 
 

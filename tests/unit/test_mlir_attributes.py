@@ -10,7 +10,7 @@ from unit.building import graph, op, tensor
 from tosa_convert.bindings.packages import Bindings
 from tosa_convert.bindings.read import read
 from tosa_convert.bindings.write import write
-from tosa_convert.graph import Graph, compare, dtype, verify
+from tosa_convert.graph import Graph, ShapeValue, Tensor, compare, dtype, verify
 from tosa_convert.graph.dtypes import NanPropagationMode, ResizeMode, RoundingMode
 
 NAN = NanPropagationMode.PROPAGATE
@@ -65,7 +65,7 @@ def test_an_identity_stays_one(bindings: Bindings, context: Any) -> None:
 def test_resize_modes(bindings: Bindings, context: Any, mode: ResizeMode) -> None:
     from unit.building import shape
 
-    values = [
+    values: list[Tensor | ShapeValue] = [
         tensor("x", "INT8", (1, 3, 3, 2)),
         shape("s", 4, 2, 4, 2),
         shape("o", 0, 0),

@@ -142,7 +142,7 @@ def test_importing_changes_neither_the_graph_nor_the_bytes(bindings: Bindings) -
     made = weights()
     before = b"".join(plan(made, PRODUCER).pieces())
     for names in ("retain", "generate"):
-        write(made, bindings, bindings.new_context(), names=names)  # type: ignore[arg-type]
+        write(made, bindings, bindings.new_context(), names=names)
     assert b"".join(plan(made, PRODUCER).pieces()) == before
 
 

@@ -43,7 +43,7 @@ def test_bits_above_the_element_do_not_reach_its_neighbours(bits: int) -> None:
 @pytest.mark.parametrize("bits", [4, 6])
 def test_packing_in_blocks_is_packing_at_once(bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packing, "BLOCK", 8)
-    elements = np.arange(37, dtype=np.uint8) & (1 << bits) - 1
+    elements = np.arange(37, dtype=np.uint8) & np.uint8((1 << bits) - 1)
     pieces = list(pack_blocks(elements, bits))
     assert len(pieces) == 5
     assert b"".join(pieces) == pack(elements, bits).tobytes()

@@ -157,7 +157,7 @@ def test_a_row_that_is_missing_is_noticed() -> None:
     assert list(row_gaps(without, layout.ENUMS, layout.TABLES)) == ["operator CLAMP has no row"]
     table = layout.TABLES["PadAttribute"]
     fields = (*table.fields, Field("mode", 0, "u32", enum="ResizeMode"))
-    more = layout.Table(table.name, fields)
+    more = Table(table.name, fields)
     tables = {**layout.TABLES, "PadAttribute": more}
     assert list(row_gaps(OPERATORS, layout.ENUMS, tables)) == ["PadAttribute.mode has no row"]
     other = [

@@ -19,8 +19,8 @@ from tosa_convert.graph.dtypes import (
     ResizeMode,
     RoundingMode,
 )
-from tosa_convert.graph.model import BlockScale
-from tosa_convert.graph.verify import INT32_MAX, MAX_RANK
+from tosa_convert.graph.model import MAX_RANK, BlockScale
+from tosa_convert.graph.verify import INT32_MAX
 
 Break = Callable[[Graph], None]
 

@@ -21,7 +21,7 @@ from tosa_convert.errors import MAX_FINDINGS, TosaConvertError
 from tosa_convert.flatbuffer.write import plan
 from tosa_convert.graph import DTYPES, Constant, DType, Graph, compare, dtype, verify
 from tosa_convert.graph.dtypes import BlockShape
-from tosa_convert.graph.model import BlockScale, Tensor
+from tosa_convert.graph.model import BlockScale, ShapeValue, Tensor
 from tosa_convert.weights import folder as folders
 from tosa_convert.weights import manifest, npy
 from tosa_convert.weights.read import read
@@ -29,6 +29,9 @@ from tosa_convert.weights.strip import strip
 from tosa_convert.weights.write import NAME_LENGTH, write
 
 Json = Any
+
+#: numpy's own reader and writer of .npy files, which has no types.
+numpy_format: Any = np.lib.format
 
 
 @pytest.fixture
@@ -254,8 +257,8 @@ def test_the_header_is_one_that_numpy_writes_and_reads(tmp_path: Path) -> None:
             path = tmp_path / "h.npy"
             path.write_bytes(head)
             with open(path, "rb") as file:
-                assert np.lib.format.read_magic(file) == (1, 0)
-                assert np.lib.format.read_array_header_1_0(file) == (
+                assert numpy_format.read_magic(file) == (1, 0)
+                assert numpy_format.read_array_header_1_0(file) == (
                     dims,
                     False,
                     np.dtype(npy.DESCR[row]),
@@ -267,7 +270,7 @@ def test_the_header_is_one_that_numpy_writes_and_reads(tmp_path: Path) -> None:
 def test_arrays_that_numpy_saves_are_read(version: tuple[int, int], folder: Path) -> None:
     apart = write(one("FP32", (2, 2), bytes(16)), folder)
     with open(folder / "w.npy", "wb") as file:
-        np.lib.format.write_array(file, np.eye(2, dtype="<f4"), version=version)
+        numpy_format.write_array(file, np.eye(2, dtype="<f4"), version=version)
     found = read(apart, folder, accept_changed=True)
     assert data_of(found).numpy().tolist() == [1, 0, 0, 1]
 
@@ -1102,7 +1105,7 @@ def test_a_damaged_file_is_read_or_refused_and_nothing_else(
 
 
 def test_stripping_makes_weights_zero_and_keeps_what_is_small() -> None:
-    values = [
+    values: list[Tensor | ShapeValue] = [
         tensor("weight", "INT8", (17,), bytes(range(17))),
         tensor("wide", "INT64", (9,), bytes(range(72))),
         tensor("zp", "INT8", (1,), b"\5"),
