@@ -28,8 +28,9 @@ def scaled() -> Graph:
 def clamp() -> Graph:
     """A CLAMP of INT8 from -128 to 5."""
     values = [tensor("x", "INT8", (4,)), tensor("y", "INT8", (4,))]
-    attributes = {"min_val": b"\x80", "max_val": b"\5\0\0\0", "nan_mode": NanPropagationMode.IGNORE}
-    return graph("x", "y", list(values), [op("CLAMP", "x", "y", **attributes)])
+    clamp = op("CLAMP", "x", "y", min_val=b"\x80", max_val=b"\5\0\0\0")
+    clamp.attributes["nan_mode"] = NanPropagationMode.IGNORE
+    return graph("x", "y", values, [clamp])
 
 
 GRAPHS = [example, branching, counting, scaled, clamp]
@@ -88,9 +89,12 @@ def test_constants_of_a_mapped_file_survive_pickling_and_copying(tmp_path: Path)
     copied = copy.deepcopy(made)
     assert compare(made, pickled) is None
     assert compare(made, copied) is None
-    assert type(pickled.main.tensors["w"].data.buffer.obj) is bytes
+    unpickled, shared = pickled.main.tensors["w"].data, copied.main.tensors["w"].data
+    assert unpickled is not None
+    assert type(unpickled.buffer.obj) is bytes
     # A copy shares data that nothing can change.
-    assert copied.main.tensors["w"].data.buffer.obj is view.obj
+    assert shared is not None
+    assert shared.buffer.obj is view.obj
 
 
 def test_a_deep_copy_does_not_share_data_that_can_change() -> None:
