@@ -155,7 +155,7 @@ def test_bindings_without_the_pass_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(tc.TosaConvertError) as caught:
         export(iree, DYNAMIC, input_shapes={"x": (2, 4), "arg1": (1, 4)})
     assert caught.value.code == "missing-bindings"
-    assert f"{iree} has no pass tosa-infer-shapes" in str(caught.value)
+    assert f"{iree} does not have the pass tosa-infer-shapes" in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["x", "x=", "=2", "x=2xa", "x=-1x4", "x=2,4"])

@@ -89,7 +89,6 @@ BY_STRING: dict[str, str] = {
     "tosa_convert/__init__.py": "public names are imported when they are first used",
     "tosa_convert/cli/main.py": "the table of verbs: only the verb that was asked for is imported",
     "tosa_convert/bindings/packages.py": "imports MLIR's packages, whose names it finds",
-    "tosa_convert/bindings/infer_shapes.py": "imports the pass manager of the bindings it is given",
 }
 
 #: Circles that only imports for type checkers close, and why.

@@ -129,8 +129,8 @@ REFUSED: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
     "two functions": (
         "func.func @f() { return }\nfunc.func @g() { return }\n",
         [
-            ("ambiguous-function", "1:1", "function @f is one of 2 with a body: @f, @g"),
-            ("ambiguous-function", "2:1", "function @g is one of 2 with a body: @f, @g"),
+            ("ambiguous-function", "1:1", "function @f is one of 2 that could be exported: @f, @g"),
+            ("ambiguous-function", "2:1", "function @g is one of 2 that could be exported: @f, @g"),
         ],
     ),
     "a missing resource": (

@@ -1,8 +1,9 @@
-"""Which MLIR Python bindings an object belongs to, and how to reach their pieces.
+"""Finds the package of MLIR Python bindings to use: that of an object, the current one, or a default.
 
-Every distribution of MLIR's bindings is a package with a copy of its own: `torch_mlir`,
-`iree.compiler`, upstream's `mlir`, a vendor's. Objects of one cannot be given to another. The object
-tells which it belongs to; only where there is none is a default chosen.
+Every distribution of MLIR's bindings is a package with its own copy of MLIR: `torch_mlir`,
+`iree.compiler`, upstream's `mlir`, a vendor's. Objects of one cannot be passed to another. Therefore
+bindings are not imported by name: the object that a caller passes determines them, and only if there is
+none, a default is chosen.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, Final
 
 from tosa_convert.errors import fail
 
-#: Packages tried in this order where nothing tells which bindings to use.
+#: Packages that are tried, in this order, if nothing else determines which bindings to use.
 DEFAULT_ORDER: Final = ("torch_mlir", "mlir", "iree.compiler")
 
 #: The extension module in which every distribution defines its IR classes.
@@ -29,7 +30,7 @@ _DISTRIBUTIONS: Final = {"torch_mlir": "torch-mlir", "iree.compiler": "iree-base
 
 
 class Bindings:
-    """One copy of MLIR's Python bindings. Singletons for each package."""
+    """One copy of MLIR's Python bindings. There is one instance for each package."""
 
     def __init__(self, package: str) -> None:
         self.package = package
@@ -41,8 +42,8 @@ class Bindings:
 
     @cached_property
     def version(self) -> str:
-        """The distribution's version, or "" where it does not tell."""
-        import importlib.metadata  # costs as much as a small file takes to convert
+        """The distribution's version, or "" if it is unknown."""
+        import importlib.metadata  # takes as long as converting a small file
 
         name = _DISTRIBUTIONS.get(self.package, self.package)
         try:
@@ -52,16 +53,21 @@ class Bindings:
 
     @cached_property
     def libraries(self) -> list[Path]:
-        """The shared libraries that may export MLIR's C API, the likeliest first."""
+        """The shared libraries that may export MLIR's C API, the most likely one first."""
         extension = importlib.import_module(f"{self.package}{_EXTENSION}")
         folder = Path(str(extension.__file__)).parent
-        found = [
+        paths = [
             path
             for pattern in ("*.so", "*.so.*", "*.dylib", "*.dll")
             for path in folder.glob(pattern)
             if "nanobind" not in path.name
         ]
-        return sorted(found, key=lambda path: ("CAPI" not in path.name, path.name.startswith("_")))
+        return sorted(paths, key=lambda path: ("CAPI" not in path.name, path.name.startswith("_")))
+
+    @cached_property
+    def pass_manager(self) -> Any:
+        """The class PassManager."""
+        return importlib.import_module(f"{self.package}.passmanager").PassManager
 
     def new_context(self) -> Any:
         """A context that knows the TOSA dialect."""
@@ -74,44 +80,43 @@ def _bindings(package: str) -> Bindings:
 
 
 def bindings_of(thing: object) -> Bindings:
-    """The bindings that `thing`, any object of theirs, belongs to.
+    """The bindings of an object: a context, module, operation, type, attribute, ...
 
-    Raises TosaConvertError("not-an-mlir-object") if it belongs to none.
+    Raises TosaConvertError("not-an-mlir-object") for an object of no bindings.
     """
-    for kind in type(thing).__mro__:
-        package, found, _ = kind.__module__.partition(_EXTENSION)
-        if found:
+    for base in type(thing).__mro__:
+        package, is_extension, _ = base.__module__.partition(_EXTENSION)
+        if is_extension:
             return _bindings(package)
     raise fail(
         "not-an-mlir-object",
         "",
         f"found {type(thing).__module__}.{type(thing).__qualname__}, "
         "expected a module, function or context of MLIR's Python bindings",
-        "give an ir.Module, a func.FuncOp or an ir.Operation",
+        "pass an ir.Module, a func.FuncOp or an ir.Operation",
     )
 
 
 def context_of(thing: Any) -> Any:
-    """The context that `thing` is or belongs to: an insertion point, a block, an operation, a type.
+    """The context of an object: of itself, an insertion point, a block, an operation, a type, ...
 
-    Raises TosaConvertError("not-an-mlir-object") if there is none.
+    Raises TosaConvertError("not-an-mlir-object") if the object does not have one.
     """
     ir = bindings_of(thing).ir
-    found = thing
-    if isinstance(found, ir.InsertionPoint):
-        found = found.block
-    if isinstance(found, (ir.Block, ir.Region)):
-        found = found.owner
-    if not isinstance(found, ir.Context):
-        found = getattr(found, "context", None)
-    if not isinstance(found, ir.Context):
+    owner = thing
+    if isinstance(owner, ir.InsertionPoint):
+        owner = owner.block
+    if isinstance(owner, (ir.Block, ir.Region)):
+        owner = owner.owner
+    context = owner if isinstance(owner, ir.Context) else getattr(owner, "context", None)
+    if not isinstance(context, ir.Context):
         raise fail(
             "not-an-mlir-object",
             "",
-            f"found a {type(thing).__name__}, which belongs to no context",
-            "give an ir.Context or an ir.InsertionPoint",
+            f"found a {type(thing).__name__}, which does not have a context",
+            "pass an ir.Context or an ir.InsertionPoint",
         )
-    return found
+    return context
 
 
 def current_context() -> Any | None:
@@ -125,8 +130,8 @@ def current_context() -> Any | None:
     """
     contexts = {}
     for name in list(sys.modules):
-        package, found, rest = name.partition(_EXTENSION)
-        if found and not rest:
+        package, is_extension, submodule = name.partition(_EXTENSION)
+        if is_extension and not submodule:
             # Without a current context, older bindings raise ValueError and newer ones return None.
             with suppress(ValueError):
                 context = _bindings(package).ir.Context.current
@@ -143,10 +148,10 @@ def current_context() -> Any | None:
 
 
 def installed() -> Iterator[str]:
-    """The packages of DEFAULT_ORDER that can be imported; none of them is."""
+    """The packages of DEFAULT_ORDER that can be imported. This does not import them."""
     for package in DEFAULT_ORDER:
         top, _, below = package.partition(".")
-        # Asking for a submodule would import its parents, which loads a whole copy of MLIR.
+        # find_spec of a submodule would import its parents, and so load a whole copy of MLIR.
         spec = importlib.util.find_spec(top)
         folders = (spec.submodule_search_locations or ()) if spec is not None else ()
         if any(Path(folder, *below.split("."), "_mlir_libs").is_dir() for folder in folders):
@@ -154,17 +159,17 @@ def installed() -> Iterator[str]:
 
 
 def default_bindings(name: str = "") -> Bindings:
-    """The bindings called `name`, or the first installed of DEFAULT_ORDER.
+    """The bindings of the package `name`, or the first of DEFAULT_ORDER that is installed.
 
-    Raises TosaConvertError("missing-bindings") if there are none.
+    Raises TosaConvertError("missing-bindings") if they are not installed.
     """
-    found = next((package for package in installed() if name in ("", package)), None)
-    if found is None:
+    chosen = next((package for package in installed() if name in ("", package)), None)
+    if chosen is None:
         raise fail(
             "missing-bindings",
             "",
-            f"found no MLIR Python bindings{f' called {name}' if name else ''}; "
+            f"no MLIR Python bindings{f' called {name}' if name else ''} are installed; "
             f"looked for {', '.join([name] if name else DEFAULT_ORDER)}",
             "pip install 'tosa-convert[mlir]'",
         )
-    return _bindings(found)
+    return _bindings(chosen)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tosa_convert.bindings.diagnostics import diagnostics, refused_by_bindings
 from tosa_convert.bindings.packages import bindings_of
-from tosa_convert.bindings.select_function import operation_of, select
+from tosa_convert.bindings.select_function import enclosing_module, operation_of, select
 from tosa_convert.errors import TosaConvertError, refuse_unknown
 from tosa_convert.graph.model import Graph, Version
 from tosa_convert.graph.versions import BY_NAME, lowest_version, parse_version
@@ -78,10 +78,7 @@ def read(
 
 def _asked_version(operation: Any) -> Version | None:
     """The TOSA version that the module is for, if it says so."""
-    module = operation
-    while module is not None and module.name != "builtin.module":
-        parent = module.parent
-        module = getattr(parent, "operation", parent)
+    module = enclosing_module(operation)
     if module is None:
         return None
     attributes = module.attributes

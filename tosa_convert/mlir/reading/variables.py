@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tosa_convert.bindings.select_function import symbol
+from tosa_convert.bindings.select_function import symbol_name
 from tosa_convert.errors import Finding, fail
 from tosa_convert.graph.model import DYNAMIC, Tensor
 from tosa_convert.graph.opset import VARIABLE
@@ -34,7 +34,7 @@ def declare(
     """The tensor of a tosa.variable, the module's variable `number`, or None and why not."""
     root = bytecode.root
     attributes = bytecode.dictionary(root.attributes)
-    label = symbol(operation)
+    label = symbol_name(operation)
     report = Report(bytecode.names, LocationReader(bytecode))
     sizes = bytecode.attribute(attributes["var_shape"])
     element = bytecode.attribute(attributes["type"])

@@ -1,0 +1,94 @@
+"""Which function of a module is exported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tosa_convert.bindings.infer_shapes import resolve
+from tosa_convert.bindings.packages import Bindings
+from tosa_convert.bindings.read import read
+from tosa_convert.bindings.select_function import enclosing_module, select, symbol_name
+from tosa_convert.errors import TosaConvertError
+
+PRIVATE = (
+    "func.func private @{0}(%a: tensor<2xf32>) -> tensor<2xf32> {{ return %a : tensor<2xf32> }}\n"
+)
+PUBLIC = PRIVATE.replace("private ", "")
+CALL = """func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = call @helper(%a) : (tensor<2xf32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+"""
+
+
+def selected(bindings: Bindings, module: Any, func: str | None = None) -> list[str]:
+    functions, _, findings = select(bindings, module.operation, func)
+    assert bool(findings) == (len(functions) > 1)
+    return [symbol_name(function) for function in functions]
+
+
+def test_the_only_public_function_is_the_entry(bindings: Bindings, parse: Any) -> None:
+    module = parse(PRIVATE.format("one") + PUBLIC.format("main") + PRIVATE.format("two"))
+    assert selected(bindings, module) == ["main"]
+    assert selected(bindings, module, "two") == ["two"]
+    assert selected(bindings, module, "@one") == ["one"]
+
+
+def test_a_declared_public_function_is_not_an_entry(bindings: Bindings, parse: Any) -> None:
+    module = parse("func.func private @declared()\n" + PRIVATE.format("only"))
+    assert selected(bindings, module) == ["only"]
+
+
+def test_several_public_or_only_private_functions_are_ambiguous(
+    bindings: Bindings, parse: Any
+) -> None:
+    public = parse(PUBLIC.format("a") + PRIVATE.format("b") + PUBLIC.format("c"))
+    assert selected(bindings, public) == ["a", "c"]
+    private = parse(PRIVATE.format("a") + PRIVATE.format("b"))
+    assert selected(bindings, private) == ["a", "b"]
+    with pytest.raises(TosaConvertError, match="one of 2 that could be exported: @a, @c") as caught:
+        read(public)
+    assert [finding.code for finding in caught.value.findings] == ["ambiguous-function"] * 2
+
+
+def test_a_call_is_refused_with_the_pass_that_removes_it(parse: Any) -> None:
+    with pytest.raises(TosaConvertError) as caught:
+        read(parse(CALL + PRIVATE.format("helper")))
+    (finding,) = caught.value.findings
+    assert finding.code == "foreign-operator"
+    assert "run the pass `inline`" in finding.hint
+
+
+def test_the_pass_that_the_hint_names_removes_the_call(bindings: Bindings, parse: Any) -> None:
+    module = parse(CALL + PRIVATE.format("helper"))
+    with module.context:
+        bindings.pass_manager.parse("builtin.module(inline)").run(module.operation)
+    assert read(module).main.operators == []
+
+
+def test_the_enclosing_module_of_a_function_is_found(parse: Any) -> None:
+    module = parse(PUBLIC.format("f"))
+    function = next(iter(module.body.operations)).operation
+    assert enclosing_module(function) == module.operation
+    assert enclosing_module(module.operation) == module.operation
+    with function.location:
+        assert enclosing_module(function.clone(False).operation) is None
+
+
+def test_a_function_that_is_not_in_a_module_is_read(parse: Any) -> None:
+    module = parse(PUBLIC.format("f"))
+    function = next(iter(module.body.operations)).operation
+    with function.location:
+        assert read(function.clone(False)).main.inputs == ["TosaInput_0"]
+
+
+def test_shape_inference_needs_a_module(parse: Any) -> None:
+    module = parse(PUBLIC.format("f"))
+    function = next(iter(module.body.operations)).operation
+    with function.location:
+        detached = function.clone(False)
+    with pytest.raises(TosaConvertError, match="@f is not in a module") as caught:
+        resolve(detached, {"arg0": (2,)})
+    assert caught.value.code == "not-an-mlir-object"
