@@ -15,7 +15,7 @@ _HELP: Final = {"help_option_names": ["-h", "--help"]}
 
 
 class Verb(click.Command):
-    """A verb. Before its work, but not for its help, the object of the click context is called.
+    """A verb. Before its work, but not for its help, the object of the context is called with its name.
 
     The entry points put there what takes time to import: logging, and what survives a crash of MLIR.
     """
@@ -26,7 +26,7 @@ class Verb(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         if ctx.obj is not None:
-            ctx.obj()
+            ctx.obj(self.name)
         return super().invoke(ctx)
 
     def get_short_help_str(self, limit: int = 45) -> str:
