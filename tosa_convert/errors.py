@@ -58,7 +58,6 @@ CODES: Final[dict[str, tuple[Category, str]]] = {
     "missing-data": (_BAD, "a constant has no data"),
     "data-length": (_BAD, "the length of the data does not match the shape and dtype"),
     "int4-minus-8": (_BAD, "an INT4 constant contains -8, which TOSA does not allow"),
-    "bad-location": (_BAD, "the location of an operator cannot be parsed"),
     "malformed-json": (_BAD, "the JSON is malformed or does not follow the schema"),
     "malformed-weights": (_BAD, "a manifest or array file in a weights folder is malformed"),
     "mismatched-weights": (_BAD, "the arrays of a weights folder do not match the program"),

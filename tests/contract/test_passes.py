@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,34 @@ def test_a_backend_may_follow_it(torch_mlir: Bindings, example: Path, tmp_path: 
         passes.run(module.operation)
         assert "linalg.conv_2d" in text(module)
     assert (tmp_path / "m.tosa").read_bytes() == expected
+
+
+def test_the_public_name_of_the_module_has_the_same_functions() -> None:
+    from tosa_convert.mlir import passes
+
+    assert passes.add_tosa_serialize is add_tosa_serialize
+    assert passes.add_tosa_serialize_json is add_tosa_serialize_json
+
+
+EXPORT_OPTIONS = [
+    name
+    for name, parameter in inspect.signature(tc.export_tosa_func_to_flatbuffer).parameters.items()
+    if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+]
+
+
+@pytest.mark.parametrize("option", EXPORT_OPTIONS)
+def test_every_option_of_export_but_the_format_is_accepted(
+    bindings: Bindings, tmp_path: Path, option: str
+) -> None:
+    with bindings.new_context():
+        for add in (add_tosa_serialize, add_tosa_serialize_json):
+            if option == "to":
+                with pytest.raises(TypeError, match="to"):
+                    add(manager(bindings), tmp_path / "m.tosa", to="tosa")
+            else:
+                # Only names are checked here; values are checked when the pass runs.
+                add(manager(bindings), tmp_path / "m.tosa", **{option: None})
 
 
 def test_options_are_those_of_export(bindings: Bindings, tmp_path: Path) -> None:

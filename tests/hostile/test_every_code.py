@@ -22,7 +22,6 @@ CASES = sorted(path for path in FILES.iterdir() if path.name != "README.md")
 
 #: Codes that no file causes, and why.
 ELSEWHERE = {
-    "bad-location": "never raised: text that is no location becomes a name",
     "verification-failed": "it would be a defect of ours; tests of --verify cause it on purpose",
     "refmodel-refused": "of running a program; tests/golden",
     "refmodel-failed": "of running a program; tests/golden",

@@ -1,14 +1,25 @@
-"""Export as a pass: `frontend -> TOSA -> serialize -> backend` in one pipeline.
+"""Export as an MLIR pass: `frontend -> TOSA -> serialize -> backend` in one pipeline.
 
-    from tosa_convert.bindings.passes import add_tosa_serialize
+`tosa_convert.mlir.passes` is the public name of this module in 0.1.0, and stays valid.
 
-    manager = PassManager()              # of any bindings
-    manager.add("canonicalize")
-    add_tosa_serialize(manager, "model.tosa", tosa_version="1.0")
-    manager.run(module.operation)        # the IR is what it was; model.tosa is there
+The passes are defined in Python, so a pipeline that contains one cannot be printed and parsed again.
+This module is an entry point like the command-line tool, so it is the only one in this folder that
+imports the api.
 
-The passes are defined in Python, so a pipeline with one cannot be printed and parsed again. This is
-an entry point like the command-line tool, and so the one module here that stands above the api.
+Example:
+    >>> from torch_mlir.ir import Context, Module
+    >>> from torch_mlir.passmanager import PassManager
+    >>> from tosa_convert.bindings.passes import add_tosa_serialize
+    >>> with Context():
+    ...     with open("digits_cnn.mlirbc", "rb") as file:
+    ...         module = Module.parse(file.read())
+    ...     passes = PassManager()
+    ...     passes.add("canonicalize")
+    ...     add_tosa_serialize(passes, "digits.tosa", tosa_version="1.0")
+    ...     passes.run(module.operation)
+    >>> import tosa_convert
+    >>> tosa_convert.load("digits.tosa").version
+    Version(major=1, minor=0, patch=0, draft=False)
 """
 
 from __future__ import annotations
@@ -23,17 +34,25 @@ from tosa_convert.files import PathLike
 def add_tosa_serialize(pass_manager: Any, path: PathLike, **options: Any) -> None:
     """Add the pass `tosa-serialize`, which writes the module as a flatbuffer and does not change it.
 
-    options: those of `export_tosa_func_to_flatbuffer`. Raises TypeError for others.
+    When the pass runs, an expected failure fails the pass and writes no file: each finding is emitted as
+    an MLIR error, and `pass_manager.run` raises the MLIRError of the bindings with all of them.
 
-    When the pass runs, an expected failure is emitted as MLIR errors, one for each finding, and
-    fails the pass: the pass manager's `run` then raises the bindings' own MLIRError with them, and
-    there is no file.
+    Args:
+        pass_manager: A PassManager of any MLIR Python bindings, for modules or for functions.
+        path: The file to write, whatever its extension.
+        options: The options of `export_tosa_func_to_flatbuffer`, except `to`.
+
+    Raises:
+        TypeError: An option is unknown.
     """
     _add(pass_manager, "tosa-serialize", "Write a TOSA flatbuffer", path, "tosa", options)
 
 
 def add_tosa_serialize_json(pass_manager: Any, path: PathLike, **options: Any) -> None:
-    """Add the pass `tosa-serialize-json`: as `add_tosa_serialize`, but the flatbuffer as JSON."""
+    """Add the pass `tosa-serialize-json`, which writes the flatbuffer as JSON.
+
+    Args and errors are those of `add_tosa_serialize`.
+    """
     _add(
         pass_manager,
         "tosa-serialize-json",
@@ -52,10 +71,11 @@ def _add(
     to: str,
     options: dict[str, Any],
 ) -> None:
+    """Add a pass. argument: its name in pipelines; to: the format that it writes."""
     from tosa_convert import api
 
     export: Any = api.export_tosa_func_to_flatbuffer
-    # A wrong option is the caller's mistake: say so here, not in the middle of a pipeline.
+    # An unknown option is a mistake of the caller, so it is reported here and not when the pass runs.
     inspect.signature(export).bind(None, path, to=to, **options)
 
     def run(operation: Any, running_pass: Any) -> None:

@@ -1,4 +1,4 @@
-"""The passes under the name that 0.1.0 gave their module; they are in `tosa_convert.bindings.passes`."""
+"""The public name of `tosa_convert.bindings.passes` in 0.1.0, which stays valid."""
 
 from tosa_convert.bindings.passes import add_tosa_serialize, add_tosa_serialize_json
 
