@@ -23,8 +23,6 @@ LONG_FUNCTIONS = [
     "benchmarks/run.py:main",
     "tests/unit/test_jsontext_write.py:test_a_small_graph_is_exactly_this_text",
     "tosa_convert/api.py:load",
-    "tosa_convert/graph/verify.py:_Verifier.block",
-    "tosa_convert/graph/verify.py:_Verifier.tensor",
     "tosa_convert/mlir/bytecode/operations.py:operations",
     "tosa_convert/mlir/function_reader.py:FunctionReader.operations",
     "tosa_convert/mlir/function_writer.py:FunctionWriter.block",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 from unit.building import block, branching, counting, example, graph, op, region, shape, tensor
 
-from tosa_convert.errors import CODES, MAX_FINDINGS
+from tosa_convert.errors import CODES, MAX_FINDINGS, Finding, Findings
 from tosa_convert.graph import Constant, Graph, Operator, Region, ShapeValue, Tensor, dtype, verify
 from tosa_convert.graph.dtypes import (
     BlockShape,
@@ -19,8 +20,10 @@ from tosa_convert.graph.dtypes import (
     ResizeMode,
     RoundingMode,
 )
-from tosa_convert.graph.model import MAX_RANK, BlockScale
-from tosa_convert.graph.verify import INT32_MAX
+from tosa_convert.graph.model import INT32_MAX, MAX_RANK, BlockScale
+from tosa_convert.graph.opset import OPERATORS, OperatorSpec
+from tosa_convert.graph.value_rules import check_tensor
+from tosa_convert.graph.verify import _FIXED_ARITY
 
 Break = Callable[[Graph], None]
 
@@ -159,7 +162,7 @@ REFUSED: list[tuple[str, Break, str, str]] = [
     ("two blocks", extra_block, "malformed-structure", "2 blocks"),
     ("no block", lambda g: g.regions[1].blocks.clear(), "malformed-structure", "0 blocks"),
     ("tensor and shape", shape_of_a_tensors_name, "duplicate-name", "both a tensor and a shape"),
-    ("an input twice", lambda g: g.main.inputs.append("i"), "duplicate-name", "among the block's"),
+    ("an input twice", lambda g: g.main.inputs.append("i"), "duplicate-name", "is duplicated"),
     ("unknown input", lambda g: g.main.inputs.append("q"), "undefined-name", 'input "q"'),
     ("unknown output", lambda g: g.main.outputs.append("q"), "undefined-name", 'output "q"'),
     ("output never made", lambda g: g.main.outputs.append("dyn"), "undefined-name", "never defined"),
@@ -204,7 +207,7 @@ REFUSED: list[tuple[str, Break, str, str]] = [
     ("dimension -2", field("dyn", shape=(-2,)), "unsupported-shape", "dimension -2"),
     ("dimension 2^31", field("dyn", shape=(2**31,)), "unsupported-shape", str(2**31)),
     ("65 dimensions", field("dyn", shape=(1,) * 65), "unsupported-shape", "65 dimensions"),
-    ("symbol of no variable", field("dyn", variable_name="v"), "malformed-tensor", "no variable"),
+    ("symbol of no variable", field("dyn", variable_name="v"), "malformed-tensor", "not a variable"),
     ("scales of 31", field("mx", shape=(4, 31), data=None), "malformed-tensor", "blocks of 32"),
     ("scales of rank 0", field("mx", shape=(), data=None), "malformed-tensor", "blocks of 32"),
     ("scales of nothing", field("mx", shape=(2, 0), data=None), "malformed-tensor", "blocks of 32"),
@@ -220,11 +223,11 @@ REFUSED: list[tuple[str, Break, str, str]] = [
     ("too many elements", field("k", data=ints("INT4", 4)), "data-length", "4 elements"),
     ("data of dynamic", field("k", shape=(-1,)), "data-length", "shape [-1]"),
     ("data of unranked", field("k", shape=None), "data-length", "unranked"),
-    ("data of a type", field("k", data=ints("INT8", 3)), "malformed-tensor", "INT8 data in a INT4"),
+    ("data of a type", field("k", data=ints("INT8", 3)), "malformed-tensor", "INT8 data in a tensor"),
     ("INT4 of -8", field("k", data=Constant(dtype("INT4"), 3, b"\x81\x07")), "int4-minus-8", "-8"),
     ("rank -1", field("open", rank=-1), "malformed-tensor", "rank -1"),
     ("rank 2^31", field("open", rank=2**31), "malformed-tensor", "rank 2147483648"),
-    ("too few sizes", field("to", rank=5), "data-length", "4 sizes in a shape of 5"),
+    ("too few sizes", field("to", rank=5), "data-length", "4 sizes in a shape of rank 5"),
     ("sizes of a type", field("to", data=ints("INT32", 4)), "malformed-tensor", "INT32"),
 ]  # fmt: skip
 
@@ -255,7 +258,7 @@ def test_every_kind_of_attribute_accepts_its_extremes() -> None:
         assert [found.code for found in verify(made)] == ["malformed-operator"]
 
 
-def test_a_bound_may_be_longer_than_the_element_and_not_shorter() -> None:
+def test_a_bound_can_be_longer_than_the_element_but_not_shorter() -> None:
     made = zoo()
     clamp = at("CLAMP")(made)
     for length in (1, 2, 4, 8, 16):
@@ -266,7 +269,7 @@ def test_a_bound_may_be_longer_than_the_element_and_not_shorter() -> None:
     assert any("3 bytes" in found.message for found in verify(made))
 
 
-def test_a_variable_may_be_written_twice_and_read_at_once() -> None:
+def test_a_variable_can_be_written_twice_and_read_at_once() -> None:
     made = counting()
     made.main.operators.append(op("VARIABLE_WRITE", "x", "v"))
     assert verify(made) == []
@@ -276,7 +279,7 @@ def test_a_variable_may_be_written_twice_and_read_at_once() -> None:
     assert [found.code for found in verify(made)] == ["duplicate-name"]
 
 
-def test_only_variables_are_read_and_written_as_such() -> None:
+def test_only_variables_are_read_and_written_as_variables() -> None:
     made = counting()
     made.main.operators[0].inputs = ("x",)
     assert ["x" in found.message for found in verify(made)] == [True]
@@ -295,7 +298,7 @@ def test_only_variables_are_read_and_written_as_such() -> None:
         ("n v", "o", False),
     ],
 )
-def test_optional_operands_may_be_left_out_and_the_rest_keep_their_kinds(
+def test_optional_operands_can_be_left_out_and_the_rest_keep_their_kinds(
     inputs: str, outputs: str, sound: bool
 ) -> None:
     values = [tensor(name, "FP8E4M3", (2, 32)) for name in ("v", "s", "o", "t")]
@@ -308,13 +311,13 @@ def test_optional_operands_may_be_left_out_and_the_rest_keep_their_kinds(
     assert (verify(made) == []) == sound
 
 
-def test_a_region_may_be_run_by_two_operators_or_twice_by_one() -> None:
+def test_a_region_can_be_run_by_two_operators_or_twice_by_one() -> None:
     made = branching()
     made.main.operators[0].attributes["else_graph"] = "then"
     assert verify(made) == []
 
 
-def test_deep_nesting_is_no_problem_and_a_long_cycle_is_found() -> None:
+def test_deep_nesting_is_sound_and_a_long_cycle_is_found() -> None:
     made = graph(
         "c", "", [tensor("c", "BOOL", ())], [op("COND_IF", "c", then_graph="1", else_graph="1")]
     )
@@ -327,7 +330,7 @@ def test_deep_nesting_is_no_problem_and_a_long_cycle_is_found() -> None:
     assert {found.code for found in verify(made)} == {"malformed-structure"}
 
 
-def test_all_findings_are_told_at_once_and_in_order() -> None:
+def test_all_findings_are_reported_in_order() -> None:
     made = zoo()
     field("k", data=None)(made)
     attribute("AVG_POOL2D", "pad", ())(made)
@@ -347,11 +350,11 @@ def test_verifying_changes_nothing() -> None:
     assert before == (len(made.regions), list(made.main.tensors), list(made.main.operators))
 
 
-def test_a_hundred_thousand_wrong_operators_are_told_apart_in_linear_time() -> None:
+def test_a_hundred_thousand_wrong_operators_are_verified_in_linear_time() -> None:
     made = graph("", "", [tensor("y")], [op("EXP", "nowhere", "y")] * 100_000)
     findings = verify(made)
     assert findings[0].code == "undefined-name"
-    # Nobody reads them all, and their text must not outgrow the file that caused them.
+    # The text of an error must not outgrow the file that caused it.
     assert len(findings) == MAX_FINDINGS
 
 
@@ -362,7 +365,7 @@ def test_a_shape_of_many_wrong_dimensions_is_one_short_finding() -> None:
     assert len(str(findings[0])) < 5000
 
 
-def test_a_tensor_of_absurd_rank_is_counted_in_no_time() -> None:
+def test_the_elements_of_a_tensor_of_enormous_rank_are_counted_quickly() -> None:
     made = graph("x", "", [tensor("x", shape=(INT32_MAX,) * 200_000)], [])
     made.main.tensors["x"].data = Constant(dtype("FP32"), 1, bytes(4))
     assert [found.code for found in verify(made)] == ["unsupported-shape"]
@@ -383,8 +386,58 @@ def test_a_region_without_blocks_does_not_hide_what_else_is_wrong() -> None:
     assert [f.code for f in verify(made)] == ["undefined-name", "malformed-structure"]
 
 
-def test_numpy_integers_are_no_attribute_values() -> None:
+def test_numpy_integers_are_not_attribute_values() -> None:
     # They would reach files and messages as something that compares equal and prints otherwise.
     made = example()
     made.main.operators[2].attributes["axis"] = np.int64(0)  # type: ignore[assignment]
     assert [found.code for found in verify(made)] == ["malformed-operator"]
+
+
+def test_types_that_are_sound_once_are_sound_always() -> None:
+    shapes: list[tuple[int, ...] | None] = [None, (), (2, 3), (-1, 0), (-2,), (2**31,), (1,) * 65]
+    values = [
+        tensor(f"t{number}", kind, dims)
+        for number, (kind, dims) in enumerate(product(("FP32", "INT4"), shapes * 2))
+    ]
+    expected = Findings()
+    for value in values:
+        path = f'region "main" block "main" tensor "{value.name}"'
+        check_tensor(expected, path, value.name, value)
+    assert len(expected) == 12
+    assert verify(graph("", "", list(values), [])) == expected.rows
+
+
+@pytest.mark.parametrize("spec", OPERATORS, ids=str)
+def test_operators_of_a_fixed_arity_are_those_of_their_rows(
+    spec: OperatorSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = max(len(spec.operands), len(spec.results)) + 1
+    names = [name for number in range(most) for name in (f"t{number}", f"s{number}")]
+    values = [tensor(name) if name[0] == "t" else ShapeValue(name, 1) for name in names]
+
+    def findings(inputs: tuple[str, ...], outputs: tuple[str, ...]) -> list[Finding]:
+        made = graph(" ".join({*names} - {*outputs}), "", list(values), [])
+        made.main.operators = [Operator(spec, inputs, outputs)]
+        return verify(made)
+
+    # One more and one fewer than the row has, and each operand or result of the other kind.
+    cases = [
+        (tuple(f"t{i}" for i in range(operands)), tuple(f"t{i}" for i in range(results)))
+        for operands in (len(spec.operands) + d for d in (-1, 0, 1))
+        for results in (len(spec.results) + d for d in (-1, 0, 1))
+    ]
+    right = tuple(
+        tuple(f"{'s' if row.is_shape else 't'}{i}" for i, row in enumerate(rows))
+        for rows in (spec.operands, spec.results)
+    )
+    cases.append((right[0], right[1]))
+    for side, rows in enumerate((spec.operands, spec.results)):
+        for i, row in enumerate(rows):
+            wrong = [list(names) for names in right]
+            wrong[side][i] = f"{'t' if row.is_shape else 's'}{i}"
+            cases.append((tuple(wrong[0]), tuple(wrong[1])))
+    fast = [findings(*case) for case in cases]
+    for code in list(_FIXED_ARITY):
+        monkeypatch.delitem(_FIXED_ARITY, code)
+    assert [findings(*case) for case in cases] == fast
+    assert any(fast)

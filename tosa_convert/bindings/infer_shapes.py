@@ -14,7 +14,7 @@ from tosa_convert.bindings.select_function import (
     symbol_name,
 )
 from tosa_convert.errors import Finding, TosaConvertError, fail
-from tosa_convert.graph.verify import INT32_MAX
+from tosa_convert.graph.model import INT32_MAX
 from tosa_convert.mlir.bytecode.decode import Bytecode
 from tosa_convert.mlir.naming import Namer
 from tosa_convert.mlir.reading.given import signature_names

@@ -18,6 +18,8 @@ from tosa_convert.graph.opset import AttributeValue, OperatorSpec
 
 #: The size of a dynamic dimension.
 DYNAMIC: Final = -1
+#: The largest size of a dimension, and the largest value of an attribute.
+INT32_MAX: Final = 2**31 - 1
 #: Most dimensions of a tensor. Without a limit, the product of a million sizes would take forever.
 MAX_RANK: Final = 64
 #: Element counts above this are not computed exactly.

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 from tosa_convert.bindings.packages import Bindings
 from tosa_convert.bindings.print_asm import spell
 from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.graph.attribute_rules import attribute_problem
 from tosa_convert.graph.model import (
     Block,
     BlockScale,
@@ -28,7 +29,6 @@ from tosa_convert.graph.opset import (
     OperatorSpec,
     operator,
 )
-from tosa_convert.graph.verify import attribute_problem
 from tosa_convert.graph.versions import V1_1_DRAFT
 from tosa_convert.mlir.block_scope import KeptRegion, Pending, Scope
 from tosa_convert.mlir.bytecode.decode import Bytecode

@@ -8,8 +8,7 @@ from typing import Final
 
 from tosa_convert.bindings.print_asm import spell
 from tosa_convert.graph.dtypes import BY_MLIR, BlockShape, DType
-from tosa_convert.graph.model import element_count
-from tosa_convert.graph.verify import INT32_MAX
+from tosa_convert.graph.model import INT32_MAX, element_count
 from tosa_convert.mlir.bytecode.decode import Bytecode, TensorType
 from tosa_convert.mlir.narrowing import Narrowing
 

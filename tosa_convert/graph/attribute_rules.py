@@ -1,0 +1,74 @@
+"""The rules that the attributes of an operator keep: which there are, and their types and ranges."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tosa_convert.graph.dtypes import DType
+from tosa_convert.graph.model import INT32_MAX, MAX_RANK, Operator, Tensor
+from tosa_convert.graph.opset import AttributeSpec
+
+_PYTHON_TYPE: Final = {
+    "i32": int,
+    "i32s": tuple,
+    "bool": bool,
+    "dtype": DType,
+    "element": bytes,
+    "string": str,
+    "bytes": bytes,
+    "region": str,
+}
+
+
+def name_problems(operator: Operator) -> list[str]:
+    """A message for each attribute that the operator has and should not, or lacks."""
+    rows, values = operator.spec.attributes, operator.attributes
+    expected = {row.name for row in rows}
+    listed = ", ".join(row.name for row in rows) or "none"
+    return [
+        *(
+            f'unknown attribute "{name}", expected: {listed}'
+            for name in values
+            if name not in expected
+        ),
+        *(f'attribute "{row.name}" is missing' for row in rows if row.name not in values),
+    ]
+
+
+def attribute_problem(row: AttributeSpec, value: object) -> str:
+    """What is wrong with the value of an attribute, or ""."""
+    expected = row.enum if row.kind == "enum" else _PYTHON_TYPE[row.kind]
+    assert expected is not None
+    if not isinstance(value, expected) or (row.kind == "i32" and isinstance(value, bool)):
+        return f"found {value!r}, expected {expected.__name__}"
+    if row.kind == "i32":
+        assert isinstance(value, int)
+        return _i32_problem(value)
+    if row.kind == "i32s":
+        assert isinstance(value, tuple)
+        if row.length >= 0 and len(value) != row.length:
+            return f"{len(value)} values, expected {row.length}: {list(value)[:16]}"
+        if len(value) > MAX_RANK:
+            return f"{len(value)} values, expected at most {MAX_RANK}, the highest rank of a tensor"
+        return next(filter(None, map(_i32_problem, value)), "")
+    if row.kind == "dtype" and value not in row.choices:
+        return f"found {value}, expected one of " + ", ".join(map(str, row.choices))
+    return ""
+
+
+def _i32_problem(value: object) -> str:
+    if not isinstance(value, int) or isinstance(value, bool):
+        return f"found {value!r}, expected int"
+    if -INT32_MAX - 1 <= value <= INT32_MAX:
+        return ""
+    return f"{value} does not fit into 32 bits"
+
+
+def element_problem(value: object, operand: Tensor | None) -> str:
+    """What is wrong with the bytes of an element of the first operand's type, or ""."""
+    assert isinstance(value, bytes)
+    if operand is None or len(value) >= operand.dtype.element_bytes:
+        return ""
+    return (
+        f"{len(value)} bytes, expected {operand.dtype.element_bytes}: an element of {operand.dtype}"
+    )
