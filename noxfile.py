@@ -28,9 +28,11 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Types: mypy, strict."""
+    """Types: mypy, strict; and what mypy and pyright say of the public functions."""
     session.install(".[dev]")
     session.run("mypy")
+    required = {"TOSA_CONVERT_REQUIRE_TYPE_CHECKERS": "1"}
+    session.run("python", "-m", "pytest", "tests/typing", "-n", "0", env=required)
 
 
 @nox.session

@@ -154,7 +154,9 @@ class TosaConvertError(Exception):
     """
 
     def __init__(self, findings: Finding | Iterable[Finding]) -> None:
-        self.findings = (findings,) if isinstance(findings, Finding) else tuple(findings)
+        self.findings: tuple[Finding, ...] = (
+            (findings,) if isinstance(findings, Finding) else tuple(findings)
+        )
         if not self.findings:
             raise ValueError("an error needs a finding")
         super().__init__("\n".join(grouped(self.findings)))

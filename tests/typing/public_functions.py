@@ -1,0 +1,100 @@
+"""What type checkers say of the public functions. This file is checked and never run.
+
+After `reveal_type(x)`, the comment `reveals T` says which type both checkers find, without the names of
+modules. A comment `error: why` says that both report an error on its line; they report no others.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import tosa_convert as tc
+
+
+def load(path: Path, data: bytes, anything: os.PathLike[str]) -> None:
+    reveal_type(tc.load(path))  # reveals Graph
+    reveal_type(tc.load("m.tosa", func="main", names="generate"))  # reveals Graph
+    reveal_type(tc.load(data))  # reveals Graph
+    tc.load(bytearray(data))
+    tc.load(memoryview(data))
+    tc.load(anything)
+    tc.load("m.mlir", narrow=["i64"], input_shapes={"x": (1, 2)}, isolate=True)
+    tc.load(3)  # error: neither a path nor bytes
+    tc.load()  # error: there must be a source
+    tc.load("m.tosa", "main")  # error: options are keywords
+    tc.load("m.tosa", names="keep")  # error: not one of the choices
+    tc.load("m.tosa", name="retain")  # error: no such option
+    tc.load("m.tosa", input_shapes={"x": "1x2"})  # error: sizes are a tuple of int
+
+
+def save(graph: tc.Graph, path: Path) -> None:
+    reveal_type(tc.save(graph, path))  # reveals None
+    tc.save(graph, "m.json", to="json", weights="npy", names="generate", verify=True)
+    tc.save(graph, path, progress=print)
+    tc.save(graph)  # error: there must be a path
+    tc.save(path, graph)  # error: the graph comes first
+    tc.save(graph, path, to="onnx")  # error: not a format
+    tc.save(graph, path, weights="beside")  # error: not one of the choices
+    tc.save(graph, path, progress=lambda: None)  # error: it is called with a number
+
+
+def export(module: Any, path: Path) -> None:
+    reveal_type(tc.export_tosa_func_to_flatbuffer(module))  # reveals bytes
+    reveal_type(tc.export_tosa_func_to_flatbuffer(module, None))  # reveals bytes
+    reveal_type(tc.export_tosa_func_to_flatbuffer(module, path))  # reveals None
+    reveal_type(tc.export_tosa_func_to_flatbuffer(module, "m.tosa"))  # reveals None
+    tc.export_tosa_func_to_flatbuffer(module, path, tosa_version="1.1", to="json")
+    tc.export_tosa_func_to_flatbuffer(module, tosa_version="2.0")  # error: not a version we write
+    tc.export_tosa_func_to_flatbuffer(module, path, to="mlir")  # error: not a flatbuffer
+    tc.export_tosa_func_to_flatbuffer(module, names="mine")  # error: not one of the choices
+    tc.export_tosa_func_to_flatbuffer()  # error: there must be a module
+
+
+def import_(path: Path, data: bytes) -> None:
+    reveal_type(tc.import_tosa_func_from_flatbuffer(path))  # reveals Any
+    tc.import_tosa_func_from_flatbuffer(data, names="generate", constants="resource")
+    tc.import_tosa_func_from_flatbuffer(data, constants="lazy")  # error: not one of the choices
+    tc.import_tosa_func_from_flatbuffer(data, 3)  # error: options are keywords
+
+
+def verify(graph: tc.Graph) -> None:
+    reveal_type(tc.verify(graph))  # reveals list[Finding]
+    for finding in tc.verify(graph):
+        reveal_type(finding.code)  # reveals str
+        reveal_type(finding.where)  # reveals str
+        finding.code = "x"  # error: findings do not change
+    tc.verify("m.tosa")  # error: a graph, not a path
+
+
+def compare(graph: tc.Graph) -> None:
+    difference = tc.compare(graph, graph, names=False, locations=True)
+    reveal_type(difference)  # reveals Difference | None
+    if difference is not None:
+        reveal_type(difference.path)  # reveals str
+    tc.compare(graph)  # error: two graphs
+
+
+def graphs(graph: tc.Graph) -> None:
+    reveal_type(graph.regions)  # reveals list[Region]
+    reveal_type(graph.main.operators)  # reveals list[Operator]
+    reveal_type(graph.main.tensors)  # reveals dict[str, Tensor]
+    for operator in graph.main.operators:
+        reveal_type(operator.inputs)  # reveals tuple[str, ...]
+        reveal_type(operator.spec.name)  # reveals str
+    for tensor in graph.main.tensors.values():
+        reveal_type(tensor.shape)  # reveals tuple[int, ...] | None
+        if tensor.data is not None:
+            reveal_type(tensor.data.numpy())  # reveals ndarray[Any, dtype[Any]]
+
+
+def errors() -> None:
+    try:
+        tc.load("m.tosa")
+    except tc.TosaConvertError as error:
+        reveal_type(error.code)  # reveals str
+        reveal_type(error.exit_code)  # reveals int
+        reveal_type(error.findings)  # reveals tuple[Finding, ...]
+        error.code = "x"  # error: computed
+    reveal_type(len(tc.__version__))  # reveals int
