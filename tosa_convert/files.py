@@ -12,10 +12,11 @@ import mmap
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TextIO
 
+from tosa_convert.ending_signals import signals_deferred
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats import refuse_model_directory
 
@@ -128,17 +129,22 @@ class Sink:
 
     Foreign code cannot propagate a Python exception. `write` therefore stores the first one and
     discards the output that follows; `finish` raises it.
+
+    interrupts: the signals that have arrived (`signals_deferred`); after one, output is discarded.
     """
 
-    def __init__(self, file: BinaryIO, progress: Progress | None = None) -> None:
+    def __init__(
+        self, file: BinaryIO, progress: Progress | None = None, interrupts: Sequence[int] = ()
+    ) -> None:
         self.file = file
         self.progress = progress
+        self.interrupts = interrupts
         self.bytes_written = 0
         self.error: BaseException | None = None
 
     def write(self, piece: bytes) -> int:
         """Write the whole piece, unless an earlier write failed."""
-        if self.error is None:
+        if self.error is None and not self.interrupts:
             try:
                 self.bytes_written += _write_all(
                     self.file, piece, self.bytes_written, self.progress
@@ -174,8 +180,9 @@ def _write_all(file: BinaryIO, piece: Any, done: int = 0, progress: Progress | N
 def write_pieces(file: BinaryIO, pieces: Pieces, progress: Progress | None = None) -> int:
     """Write the pieces to a file. Returns the number of bytes."""
     if callable(pieces):
-        sink = Sink(file, progress)
-        pieces(sink)
+        with signals_deferred() as interrupts:
+            sink = Sink(file, progress, interrupts)
+            pieces(sink)
         return sink.finish()
     total = 0
     for piece in gathered(pieces):

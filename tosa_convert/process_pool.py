@@ -19,6 +19,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Final, Generic, NoReturn, TypeVar
 
 from tosa_convert.child_process import end_with_parent, limit_this_process
+from tosa_convert.ending_signals import ENDING, EXIT_SIGNAL
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -27,12 +28,6 @@ Result = TypeVar("Result")
 MOST_AT_A_TIME: Final = 16
 #: Seconds that a worker has to end after SIGTERM, before it is killed.
 PATIENCE: Final = 10.0
-#: A shell reports a process that a signal ended as this number plus the signal's.
-_EXIT_SIGNAL: Final = 128
-#: Signals that ask a program to end.
-_ENDING: Final = tuple(
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
-)
 
 
 def run_jobs(
@@ -141,7 +136,7 @@ def _after_end(
     code = worker.process.exitcode
     del workers[worker.connection]
     worker.connection.close()
-    if code in {-number for number in _ENDING} | {_EXIT_SIGNAL + number for number in _ENDING}:
+    if code in {-number for number in ENDING} | {EXIT_SIGNAL + number for number in ENDING}:
         raise KeyboardInterrupt
     if not worker.given:
         return
@@ -168,7 +163,7 @@ def _signals_blocked() -> Iterator[None]:
     if sys.platform == "win32":
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
         yield
     finally:
@@ -187,13 +182,13 @@ def _work(
     """Do jobs until there are none; the process then ends without taking its objects apart."""
     code = 0
     try:
-        for number in _ENDING:
+        for number in ENDING:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, _leave)
         end_with_parent(parent)
         limit_this_process()
         if sys.platform != "win32":
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         if initialize is not None:
             initialize()
         while jobs := connection.recv():
@@ -217,6 +212,6 @@ def _work(
 def _leave(number: int, frame: object) -> NoReturn:
     """End through all `finally` blocks, so that no unfinished file is left."""
     # The terminal and our parent may both tell us: the second must not disturb what the first began.
-    for other in _ENDING:
+    for other in ENDING:
         signal.signal(other, signal.SIG_IGN)
-    raise SystemExit(_EXIT_SIGNAL + number)
+    raise SystemExit(EXIT_SIGNAL + number)

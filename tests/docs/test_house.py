@@ -35,11 +35,12 @@ ARROWS: dict[str, set[str]] = {
     "errors": set(),
     "version": set(),
     "options": {"errors"},
-    "files": {"errors", "formats"},
+    "ending_signals": set(),
+    "files": {"errors", "formats", "ending_signals"},
     "formats": {"errors"},
     "gc_pause": set(),
     "child_process": set(),
-    "process_pool": {"child_process"},
+    "process_pool": {"child_process", "ending_signals"},
     "source_excerpt": set(),
     "file_consumers": {"errors"},
     "graph": {"errors"},
@@ -48,7 +49,7 @@ ARROWS: dict[str, set[str]] = {
     "flatbuffer": _HUB | {"wire"},
     "jsontext": _HUB | {"wire", "source_excerpt"},
     "mlir": _HUB | {"bindings"},
-    "bindings": _HUB | {"mlir", "source_excerpt"},
+    "bindings": _HUB | {"mlir", "source_excerpt", "ending_signals"},
     "limits": {"errors"},
     # Reads what a child process hands back, like any other flatbuffer.
     "isolation": {"errors", "files", "graph", "flatbuffer", "child_process"},
@@ -56,7 +57,16 @@ ARROWS: dict[str, set[str]] = {
     # Runs what the public functions read and write, so it stands above them.
     "golden": _HUB | {"api", "child_process", "process_pool"},
     "cli": _HUB
-    | {"api", "golden", "file_consumers", "limits", "isolation", "child_process", "process_pool"},
+    | {
+        "api",
+        "golden",
+        "file_consumers",
+        "limits",
+        "isolation",
+        "child_process",
+        "process_pool",
+        "ending_signals",
+    },
     "__init__": _BASE | {"api", "graph"},
     "__main__": {"cli"},
 }

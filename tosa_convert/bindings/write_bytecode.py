@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any, Final
 
 from tosa_convert.bindings.packages import Bindings
+from tosa_convert.ending_signals import signals_deferred
 from tosa_convert.mlir.bytecode.format import (
     ALIGNED,
     ATTRIBUTES_AND_TYPES,
@@ -49,11 +50,12 @@ def capture(bindings: Bindings, operation: Any) -> dict[int, Section]:
     """
     collector = _Collector()
     api = _c_api(bindings)
-    if api is None:
-        sink = _Sink(collector)
-        operation.write_bytecode(sink, desired_version=VERSION)
-    else:
-        api.write(operation, collector)
+    with signals_deferred():
+        if api is None:
+            sink = _Sink(collector)
+            operation.write_bytecode(sink, desired_version=VERSION)
+        else:
+            api.write(operation, collector)
     return collector.sections
 
 
@@ -168,7 +170,7 @@ class _CApi:
         errors: list[BaseException] = []
 
         def piece(text: Any, _: object) -> None:
-            # What is raised here, an interrupt too, must not cross foreign code.
+            # An exception must not cross foreign code.
             try:
                 collector.take(text.length, lambda: _copy(text), lambda: _view(text, operation))
             except BaseException as error:

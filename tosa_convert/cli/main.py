@@ -18,11 +18,10 @@ from typing import Final, NoReturn
 import click
 
 from tosa_convert.cli.command import EXIT_BUG, Verbs, report_bug
+from tosa_convert.ending_signals import ENDING, EXIT_SIGNAL
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.version import __version__
 
-#: A shell reports a process that a signal ended as this number plus the signal's.
-EXIT_SIGNAL: Final = 128
 EXIT_INTERRUPTED: Final = EXIT_SIGNAL + signal.SIGINT
 #: Seconds in which a second request to end is the first one again: a terminal sends it to all
 #: processes, and the parent process passes on what it gets. It must not disturb the cleaning up.
@@ -146,10 +145,8 @@ def _start() -> None:
     # import's time, and nothing here uses any.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     handler = _RequestToEnd()
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        # Not if it is ignored, as by nohup.
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup lets it be
             signal.signal(number, handler)
 
 

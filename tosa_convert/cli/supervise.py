@@ -22,15 +22,10 @@ import click
 
 from tosa_convert import api
 from tosa_convert.child_process import describe_exit, end_with_parent, limit_this_process
+from tosa_convert.cli.command import EXIT_BUG
+from tosa_convert.ending_signals import ENDING, EXIT_SIGNAL
 from tosa_convert.errors import TosaConvertError, fail
 
-#: Signals that ask the command to end.
-_ENDING: Final = tuple(
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
-)
-#: A shell reports a process that a signal ended as this number plus the signal's.
-_EXIT_SIGNAL: Final = 128
-_EXIT_BUG: Final = 70
 #: Bytes of a file name that the child passes to its parent.
 _NAME_BYTES: Final = 4000
 _LENGTH: Final = struct.Struct("<I")
@@ -90,7 +85,7 @@ def reading(where: str) -> Iterator[None]:
         return
     # Native code does not run Python's signal handlers. Nothing is being written while MLIR reads, so
     # let a request to end take effect at once.
-    handlers = {number: signal.getsignal(number) for number in _ENDING}
+    handlers = {number: signal.getsignal(number) for number in ENDING}
     for number, handler in handlers.items():
         if callable(handler):
             signal.signal(number, signal.SIG_DFL)
@@ -132,7 +127,7 @@ def _continue_in_child() -> _SharedName:
     # If SIGCHLD is ignored, which a process inherits, the system does not keep a child's exit code.
     before = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     # A signal waits until either process is ready for it.
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     child = os.fork()
     if child:
         _follow(child, name, mask)
@@ -150,7 +145,7 @@ def _follow(child: int, reading: _SharedName, mask: set[int | signal.Signals]) -
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, number)
 
-    for number in _ENDING:
+    for number in ENDING:
         if callable(signal.getsignal(number)):
             signal.signal(number, pass_on)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
@@ -160,13 +155,13 @@ def _follow(child: int, reading: _SharedName, mask: set[int | signal.Signals]) -
 
 def _end_like(code: int, reading: str) -> NoReturn:
     """End this process as its child ended, which was reading that file or ""."""
-    if -code in (*_ENDING, signal.SIGQUIT) or (code == -signal.SIGKILL and not reading):
-        code = _EXIT_SIGNAL - code
+    if -code in (*ENDING, signal.SIGQUIT) or (code == -signal.SIGKILL and not reading):
+        code = EXIT_SIGNAL - code
     elif code < 0 and reading:
         error = crash(reading, code)
         click.echo(str(error), err=True)
         code = error.exit_code
     elif code < 0:
         click.echo(f"internal error: the process was ended by {describe_exit(code)}", err=True)
-        code = _EXIT_BUG
+        code = EXIT_BUG
     os._exit(code)

@@ -1,0 +1,127 @@
+"""An interrupt is never lost: not while foreign code calls back, not while it is cleaned up."""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tosa_convert.ending_signals import ENDING, signals_deferred
+from tosa_convert.files import Sink, write_pieces
+
+TEXT = """
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = tosa.exp %x : (tensor<2xf32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    """Every test leaves the handlers as they were, which is part of what it tests."""
+    before = [signal.getsignal(number) for number in ENDING]
+    trace = sys.gettrace()
+    yield
+    sys.settrace(trace)
+    assert [signal.getsignal(number) for number in ENDING] == before
+
+
+def interrupting(name: str) -> Callable[..., Any]:
+    """For sys.settrace: an interrupt at the first instruction of the next call of a function."""
+
+    def trace(frame: Any, event: str, argument: object) -> None:
+        if event == "call" and frame.f_code.co_name == name:
+            sys.settrace(None)
+            signal.raise_signal(signal.SIGINT)
+
+    return trace
+
+
+def call_back(function: Callable[[], None]) -> None:
+    """Let foreign code, which drops exceptions, call a function."""
+    ctypes.CFUNCTYPE(None)(function)()
+
+
+@pytest.mark.parametrize("deferred", [True, False])
+def test_an_interrupt_at_the_start_of_a_callback_is_raised_afterwards(
+    deferred: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And without the deferral it would be lost, so the test can fail."""
+    lost = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda args: lost.append(args.exc_type))
+
+    def callback() -> None:
+        pass
+
+    def work() -> None:
+        sys.settrace(interrupting("callback"))
+        call_back(callback)
+
+    if deferred:
+        with pytest.raises(KeyboardInterrupt), signals_deferred():
+            work()
+        assert lost == []
+    else:
+        work()
+        assert lost == [KeyboardInterrupt]
+
+
+def test_an_interrupt_while_mlir_hands_bytecode_over_is_not_lost(torch_mlir: Any) -> None:
+    from tosa_convert.bindings.write_bytecode import capture
+
+    context = torch_mlir.new_context()
+    module = torch_mlir.ir.Module.parse(TEXT, context)
+    assert capture(torch_mlir, module.operation)
+    sys.settrace(interrupting("piece"))  # the callback
+    with pytest.raises(KeyboardInterrupt):
+        capture(torch_mlir, module.operation)
+
+
+def test_after_an_interrupt_no_more_is_written() -> None:
+    file = io.BytesIO()
+
+    def pieces(sink: Sink) -> None:
+        sink.write(b"before")
+        signal.raise_signal(signal.SIGINT)
+        sink.write(b"after")
+
+    with pytest.raises(KeyboardInterrupt):
+        write_pieces(file, pieces)
+    assert file.getvalue() == b"before"
+
+
+def test_an_exception_of_the_work_passes() -> None:
+    with pytest.raises(ZeroDivisionError), signals_deferred():
+        raise ZeroDivisionError
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with signals_deferred() as arrived:
+            signal.raise_signal(signal.SIGHUP)
+            assert not arrived
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_another_thread_changes_no_handlers() -> None:
+    """Only the main thread may, and it alone is interrupted."""
+    handlers: list[object] = []
+
+    def work() -> None:
+        with signals_deferred():
+            handlers.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert handlers == [signal.getsignal(signal.SIGINT)]
