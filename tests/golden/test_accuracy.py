@@ -18,12 +18,13 @@ from tosa_convert.golden import model_process
 from tosa_convert.golden.array_io import Slot, save_npy
 from tosa_convert.golden.backends import Record
 from tosa_convert.golden.checking import check
-from tosa_convert.golden.operator_rules import rule_of, rules
+from tosa_convert.golden.operator_rules import FLOAT_RULES, rule_of, rules
 from tosa_convert.golden.reference_model import RunOptions
 from tosa_convert.golden.run_program import run
 from tosa_convert.golden.tolerance_rules import EXACT, FLOATS, Rule
 from tosa_convert.graph import Graph, Operator, Region, dtype, operator
 from tosa_convert.graph.dtypes import BlockSize, ResizeMode, RoundingMode
+from tosa_convert.graph.opset import OPERATORS
 
 
 @pytest.fixture(scope="session")
@@ -334,3 +335,7 @@ def test_resize_is_judged_by_the_largest_operand(builder) -> None:
     assert check(graph, Record("left", {"y": off}), {"x": x}).ok
     off[0, 0, 0, 0] += 5.0
     assert not check(graph, Record("left", {"y": off}), {"x": x}).ok
+
+
+def test_every_operator_has_a_row_with_its_rule() -> None:
+    assert FLOAT_RULES.keys() == {row.name for row in OPERATORS}

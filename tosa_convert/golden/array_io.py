@@ -17,7 +17,7 @@ import numpy as np
 
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.golden.arrays import Array
-from tosa_convert.golden.scratch import unreadable_result, write_npy
+from tosa_convert.golden.scratch import incomplete_file, write_npy
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT4, INT64, DType, dtype
 from tosa_convert.graph.model import Block, ShapeValue, Tensor
@@ -199,7 +199,7 @@ def load_npy(path: Path, slot: Slot) -> Array:
     try:
         raw: Array = np.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:
-        raise unreadable_result(path, error) from None
+        raise incomplete_file(path, error) from None
     row = slot.dtype
     if raw.dtype == np.float64:
         return raw.reshape(slot.shape)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
+import signal
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ from tosa_convert.golden.array_io import Slot, coerce, load_npy, missing_input, 
 from tosa_convert.golden.arrays import Array, LazyArrays
 from tosa_convert.golden.explain_failure import explain, is_nameless
 from tosa_convert.golden.programs import Program, input_slots, output_slots
-from tosa_convert.golden.scratch import scratch_folder, unreadable_result, write_scratch
+from tosa_convert.golden.scratch import full_disk, scratch_folder, write_scratch
 from tosa_convert.golden.variable_states import (
     final_states,
     last_writes,
@@ -36,6 +37,8 @@ Level = Literal["none", "8k"]
 #: Seconds a run may take unless the caller says otherwise.
 TIMEOUT: Final = 600.0
 _LEVELS: Final[dict[Level, str]] = {"none": "NONE", "8k": "EIGHTK"}
+#: How the model ends when a file would pass the process's limit on the size of files.
+_FILE_TOO_LARGE: Final = -getattr(signal, "SIGXFSZ", 0) or None
 #: The operator that the model refuses to run without a level.
 _NEEDS_LEVEL: Final = "EXP2_SHAPE"
 
@@ -214,7 +217,9 @@ def execute(
     seconds = time.monotonic() - start
     if ended.code == 0 and all((folder / file).exists() for file in outs):
         return seconds
-    _refuse_full_disk(folder)
+    # The model then fails with a message of its own, or writes only a part of its output.
+    if ended.code == _FILE_TOO_LARGE or not shutil.disk_usage(folder).free:
+        raise full_disk(folder)
     if is_nameless(ended):
         index = _first_invalid_operator(graph, folder, command, options.timeout)
         raise TosaConvertError(explain(graph, ended, "", index))
@@ -250,15 +255,6 @@ def _command(graph: Graph, options: RunOptions) -> list[str]:
         f"--tosa_level={_LEVELS[level]}",
         f"--precise_mode={int(options.precise or options.bounds)}",
     ]
-
-
-def _refuse_full_disk(folder: Path) -> None:
-    """Raise TosaConvertError("file-error") if the disk of a folder has no space left.
-
-    The model then fails with a message of its own, or writes a part of its output.
-    """
-    if not shutil.disk_usage(folder).free:
-        raise unreadable_result(folder, "no space left on device")
 
 
 def _trace(folder: Path, command: list[str], timeout: float) -> str:

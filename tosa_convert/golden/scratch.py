@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.files import PathLike, Pieces, file_error, write_pieces
 from tosa_convert.golden.arrays import Array
 
@@ -43,7 +43,7 @@ def scratch_folder() -> Iterator[Path]:
             nothing but the files of this folder is touched there without handling of its own.
     """
     with file_errors(_temporary_root(), _HINT):
-        folder = tempfile.TemporaryDirectory(prefix="tosa-run-")
+        folder = tempfile.TemporaryDirectory(prefix="tosa-run-", ignore_cleanup_errors=True)
     with folder as name, scratch_errors(name):
         yield Path(name)
 
@@ -66,11 +66,14 @@ def _temporary_root() -> str:
     return os.environ.get("TMPDIR", "") or "TMPDIR"
 
 
-def unreadable_result(path: Path, problem: object) -> TosaConvertError:
+def incomplete_file(path: Path, problem: object) -> TosaConvertError:
     """The error for a file in a temporary folder that its writer did not complete."""
-    return TosaConvertError(
-        Finding("file-error", os.fspath(path), f"the file is incomplete: {problem}", _HINT)
-    )
+    return fail("file-error", os.fspath(path), f"the file is incomplete: {problem}", _HINT)
+
+
+def full_disk(folder: Path) -> TosaConvertError:
+    """The error for a temporary folder on a disk without space."""
+    return fail("file-error", os.fspath(folder), "no space left for the model's output", _HINT)
 
 
 def write_scratch(path: Path, pieces: Pieces) -> None:
@@ -118,9 +121,9 @@ class OutputFolder:
         with file_errors(self.folder):
             try:
                 missing = [p for p in (self.folder, *self.folder.parents) if not p.exists()]
+                self._created = missing
                 for folder in reversed(missing):
                     folder.mkdir(exist_ok=True)
-                    self._created.insert(0, folder)
                 if not self.folder.is_dir():
                     self.folder.mkdir()  # raises what is wrong with the path
             except BaseException:
@@ -150,7 +153,8 @@ class OutputFolder:
         path = self.folder / name
         part = self.folder / f".{name[:32]}.{os.urandom(6).hex()}.part"
         with file_errors(path):
-            is_new = not path.exists()
+            if not path.exists():
+                self._added.append(path)
             try:
                 write_scratch(part, pieces)
                 os.replace(part, path)
@@ -158,8 +162,6 @@ class OutputFolder:
                 with contextlib.suppress(OSError):
                     part.unlink()
                 raise
-        if is_new:
-            self._added.append(path)
 
     def write_array(self, name: str, array: Array) -> None:
         """Write one array as an `.npy` file."""

@@ -1,0 +1,141 @@
+"""What `tosa_convert.golden` offers: functions with documentation, whatever was imported before."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tosa_convert as tc
+from tosa_convert import api, golden
+from tosa_convert.cli.main import run as run_verb
+from tosa_convert.cli.main import verb
+from tosa_convert.golden import programs
+from tosa_convert.graph import Graph
+from tosa_convert.options import ReadOptions
+
+FUNCTIONS = ("run", "check", "bisect", "reduce", "generate", "compare")
+X = np.array([3, -4, 0, 7], np.int32)
+
+
+@pytest.mark.parametrize("name", golden.__all__)
+def test_a_public_name_is_listed_documented_and_not_a_module(name: str) -> None:
+    value = getattr(golden, name)
+    assert name in dir(golden)
+    assert not inspect.ismodule(value)
+    assert inspect.isclass(value) or inspect.isfunction(value) or name == "Backend"
+    if name != "Backend":
+        assert inspect.getdoc(value)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_public_function_says_what_it_takes_and_shows_an_example(name: str) -> None:
+    text = inspect.getdoc(getattr(golden, name)) or ""
+    assert "Args:" in text
+    assert "Example:" in text
+    documented = text.partition("Args:")[2]
+    for parameter in inspect.signature(getattr(golden, name)).parameters:
+        assert f"{parameter}:" in documented, f"{name}: {parameter} is not documented"
+
+
+def test_importing_modules_of_the_package_hides_no_function() -> None:
+    program = """
+import importlib, pathlib, tosa_convert.golden as golden
+folder = pathlib.Path(golden.__file__).parent
+for path in folder.rglob("*.py"):
+    if path.stem not in ("worker", "__init__"):
+        parts = path.relative_to(folder).with_suffix("").parts
+        importlib.import_module(".".join(("tosa_convert.golden", *parts)))
+print([name for name in golden.__all__ if "module" in type(getattr(golden, name)).__name__])
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert ended.stdout.strip() == "[]"
+
+
+def test_importing_the_package_imports_neither_numpy_nor_its_modules() -> None:
+    program = """
+import sys
+from tosa_convert import golden
+print([name for name in sys.modules if name == "numpy" or name.startswith("tosa_convert.golden.")])
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert ended.stdout.strip() == "[]"
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="nothing"):
+        golden.nothing  # noqa: B018
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_a_program_is_read_in_every_form_that_it_can_have(chain: Graph, tmp_path: Path) -> None:
+    tc.save(chain, tmp_path / "m.tosa")
+    tc.save(chain, tmp_path / "m.json")
+    data = (tmp_path / "m.tosa").read_bytes()
+    expected = golden.run(chain, {"x": X}).outputs["c"]
+    for program in (tmp_path / "m.tosa", str(tmp_path / "m.json"), data, memoryview(data)):
+        assert np.array_equal(golden.run(program, {"x": X}).outputs["c"], expected)
+        assert golden.check(program, {"c": expected}, {"x": X}).ok
+        assert golden.bisect(program, {"c": expected}, {"x": X}).ok
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_arrays_and_texts_are_backends(chain: Graph, tmp_path: Path) -> None:
+    right = golden.run(chain, random=3).outputs
+    assert golden.check(chain, right, random=3).ok
+    assert not golden.check(chain, {"c": right["c"] + 1}, random=3).ok
+    tc.save(chain, tmp_path / "other.tosa")
+    assert golden.check(chain, str(tmp_path / "other.tosa"), random=3).ok
+    assert golden.bisect(chain, str(tmp_path / "other.tosa"), random=3).ok
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_the_verb_run_reads_a_file_once(
+    chain: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tc.save(chain, tmp_path / "m.tosa")
+    loaded, sniffed = [], []
+    load, sniff = api.load, programs.sniff
+    monkeypatch.setattr(api, "load", lambda *a, **b: loaded.append(a) or load(*a, **b))
+    monkeypatch.setattr(programs, "sniff", lambda *a: sniffed.append(a) or sniff(*a))
+    assert run_verb(verb("run"), [str(tmp_path / "m.tosa"), "--random", "1"]) == 0
+    assert (len(loaded), len(sniffed)) == (1, 1)
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_a_flatbuffer_runs_as_it_is_and_other_forms_as_what_they_convert_to(
+    chain: Graph, tmp_path: Path
+) -> None:
+    tc.save(chain, tmp_path / "m.tosa")
+    tc.save(chain, tmp_path / "m.json")
+    path = tmp_path / "m.tosa"
+    assert programs.load_program(path).flatbuffer == path
+    assert programs.load_program(path.read_bytes()).flatbuffer is None
+    assert programs.load_program(tmp_path / "m.json").flatbuffer is None
+    assert programs.load_program(chain).flatbuffer is None
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_read_options_reach_the_reader(tmp_path: Path) -> None:
+    pytest.importorskip("torch_mlir", reason="reads MLIR")
+    text = """
+func.func @one(%x: tensor<4xi32>) -> tensor<4xi32> {
+  %0 = tosa.abs %x : (tensor<4xi32>) -> tensor<4xi32>
+  return %0 : tensor<4xi32>
+}
+func.func @two(%x: tensor<4xi32>) -> tensor<4xi32> { return %x : tensor<4xi32> }
+"""
+    (tmp_path / "m.mlir").write_text(text)
+    for func, expected in (("one", abs(X)), ("two", X)):
+        read = ReadOptions(func=func)
+        inputs = dict.fromkeys(programs.as_graph(tmp_path / "m.mlir", read).main.inputs, X)
+        (output,) = golden.run(tmp_path / "m.mlir", inputs, read=read).outputs.values()
+        assert np.array_equal(output, expected)
