@@ -1,4 +1,4 @@
-"""What MLIR holds and its bindings cannot hand over: refused by name, not by their exceptions."""
+"""Values that MLIR accepts and its bindings cannot convert to Python are refused with a finding."""
 
 from __future__ import annotations
 
@@ -43,33 +43,33 @@ def code_of(source: bytes, bindings: Bindings) -> str:
 
 @pytest.mark.parametrize("value", ["loc(unknown)", 'loc("a":1:2)'])
 @pytest.mark.parametrize("place", PLACES)
-def test_a_location_in_an_attributes_place_is_refused(
+def test_a_location_as_the_value_of_an_attribute_is_refused(
     bindings: Bindings, place: str, value: str
 ) -> None:
     source = text(**{place: f"{PLACES[place]} = {value}"}).encode()
-    # Below the module bytecode tells that it is no string, and so no name.
+    # Below the module, attributes are read from bytecode, where they are not strings and so not names.
     expected = "unsupported-attribute" if place == "module" else "accepted"
     assert code_of(source, bindings) == expected
 
 
-def test_a_location_where_nobody_looks_is_no_matter(bindings: Bindings) -> None:
+def test_a_location_in_an_unused_attribute_is_accepted(bindings: Bindings) -> None:
     assert code_of(text(operator="x.y = loc(unknown)").encode(), bindings) == "accepted"
 
 
 @pytest.mark.parametrize(
     ("where", "code"),
     [
-        # An operator's name, which MLIR repeats when it refuses it.
+        # The name of an operator, which MLIR's error repeats.
         ("message", "malformed-mlir"),
-        # A location is printed with escapes. What is no text is no name.
+        # A location is printed with escapes. An argument's name that is not UTF-8 is not used.
         ("place", "accepted"),
         ("argument", "accepted"),
     ],
 )
-def test_text_that_is_not_unicode_ends_no_process(
+def test_text_that_is_not_utf8_does_not_end_the_process(
     bindings: Bindings, where: str, code: str
 ) -> None:
-    """It comes from bytecode."""
+    """Such text can only come from bytecode."""
     filled = {"argument": 'tosa.tensor_name = "QQQQ"'} if where == "argument" else {"place": "QQQQ"}
     module = bindings.ir.Module.parse(text(**filled), bindings.new_context())
     sink: Any = io.BytesIO()
@@ -81,7 +81,7 @@ def test_text_that_is_not_unicode_ends_no_process(
 
 
 @pytest.mark.parametrize("name", ["\\FF", "a\\C3", "\\ED\\A0\\80.py"])
-def test_a_file_name_that_is_not_unicode_is_carried(bindings: Bindings, name: str) -> None:
-    """Asked for such a name, the bindings end the process."""
+def test_a_file_name_that_is_not_utf8_is_preserved(bindings: Bindings, name: str) -> None:
+    """The bindings end the process if they are asked for such a name."""
     found = tc.load(text(place=name).encode(), bindings=bindings.package)
     assert found.main.operators[0].location == f'loc("{name}":1:2)'

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tosa_convert.bindings.packages import Bindings
-from tosa_convert.bindings.untrusted import bytecode as envelope
+from tosa_convert.bindings.untrusted import bytecode as untrusted
 from tosa_convert.graph.dtypes import DTYPES, dtype
 from tosa_convert.graph.model import Tensor
 from tosa_convert.graph.opset import AttributeSpec, operator
@@ -45,7 +45,7 @@ def with_attribute(make: Make, *, location: Make | None = None) -> bytes:
 
 def read_back(bindings: Bindings, context: Any, make: Make) -> Any:
     data = with_attribute(make)
-    envelope.check(memoryview(data))
+    untrusted.check(memoryview(data))
     return bindings.ir.Module.parse(data, context).operation.attributes["test.x"]
 
 
@@ -57,10 +57,10 @@ def parsed(bindings: Bindings, context: Any, text: str) -> Any:
 
 
 def number_of(encoded: bytes) -> int:
-    reader = envelope._Envelope(memoryview(encoded), "")
-    reader.at = 0
+    reader = untrusted._Checker(memoryview(encoded), "")
+    reader.offset = 0
     found = reader.number("a number")
-    assert reader.at == len(encoded)
+    assert reader.offset == len(encoded)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Weights that MLIR does not get to read: the same graph with them as without this."""
+"""Detached weights: the graph is the same as if MLIR had read the weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tosa_convert.bindings.detach_weights import detach
 from tosa_convert.bindings.packages import Bindings
 from tosa_convert.bindings.parse import parse as parse_file
 from tosa_convert.bindings.read import read
-from tosa_convert.bindings.untrusted import bytecode as envelope
+from tosa_convert.bindings.untrusted import bytecode as untrusted
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import DTYPES, Graph, compare
 from tosa_convert.mlir.bytecode.detached import DetachedConstant
@@ -58,7 +58,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def both_ways(bindings: Bindings, text: str) -> tuple[Graph, Graph, int]:
-    """The graph of the module and of its bytecode taken apart; how many constants were taken out."""
+    """The graph of the module, the graph with detached weights, and how many were detached."""
     context = bindings.ir.Context()
     parsed = bindings.ir.Module.parse(text, context)
     data = memoryview(bytecode(parsed.operation))
@@ -77,7 +77,7 @@ DENSE = [
 
 
 @pytest.mark.parametrize("attribute", DENSE)
-def test_a_dense_constant_stays_where_it_is(bindings: Bindings, attribute: str) -> None:
+def test_a_dense_constant_is_detached(bindings: Bindings, attribute: str) -> None:
     whole, taken, count = both_ways(bindings, program(attribute))
     assert compare(whole, taken) is None
     assert count >= 1
@@ -102,7 +102,7 @@ def test_constants_of_all_forms_at_once_and_twice_in_one_context(bindings: Bindi
         assert compare(whole, read(found, weights=weights)) is None
 
 
-def test_what_is_taken_out_is_a_view_of_the_file(bindings: Bindings, tmp_path: Path) -> None:
+def test_a_detached_constant_is_a_view_of_the_file(bindings: Bindings, tmp_path: Path) -> None:
     elements = 100_000
     text = program(f'dense<"0x{"0123456789ABCDEF" * (elements // 2)}"> : tensor<{elements}xf32>')
     parsed = bindings.ir.Module.parse(text, bindings.ir.Context())
@@ -134,7 +134,7 @@ def test_the_comparison_sees_other_data(bindings: Bindings) -> None:
     assert compare(whole, taken) is not None
 
 
-def test_data_of_another_size_than_its_type_is_refused(bindings: Bindings) -> None:
+def test_data_that_does_not_have_the_size_of_its_type_is_refused(bindings: Bindings) -> None:
     context = bindings.ir.Context()
     parsed = bindings.ir.Module.parse(program("dense<[1, -2, 3]> : tensor<3xi64>"), context)
     found, weights = parse_file(bindings, context, memoryview(bytecode(parsed.operation)))
@@ -155,14 +155,12 @@ def test_a_damaged_attribute_is_left_to_mlir(bindings: Bindings) -> None:
     damaged = data.replace(bytes([24 << 1 | 1]) + one, bytes([16 << 1 | 1]) + one)
     assert damaged != data
     view = memoryview(damaged)
-    assert detach(view, envelope.check(view)) is None
+    assert detach(view, untrusted.check(view)) is None
     with pytest.raises(TosaConvertError, match="malformed-mlir"):
         parse_file(bindings, context, view)
 
 
-def test_a_file_with_little_in_it_is_left_whole(
-    bindings: Bindings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_small_file_is_read_whole(bindings: Bindings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MIN_TOTAL_BYTES", 1 << 22)
     _, _, count = both_ways(bindings, program(DENSE[0]))
     assert count == 0

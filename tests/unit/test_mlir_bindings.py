@@ -1,4 +1,4 @@
-"""Which bindings an object belongs to, and which are chosen where nothing tells."""
+"""Which bindings an object belongs to, and which are the default."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tosa_convert.bindings import packages as binding
+from tosa_convert.bindings import packages
 from tosa_convert.bindings.diagnostics import diagnostics, plain_location
 from tosa_convert.bindings.packages import DEFAULT_ORDER, Bindings, bindings_of, default_bindings
 from tosa_convert.bindings.read import read
@@ -24,7 +24,7 @@ func.func @f(%a: tensor<2xf32>) -> tensor<2xf32> {
 """
 
 
-def test_every_object_tells_its_bindings(bindings: Bindings, parse: Any) -> None:
+def test_the_bindings_of_every_object_are_found(bindings: Bindings, parse: Any) -> None:
     module = parse(TEXT)
     function = next(iter(module.body.operations))
     operation = function.regions[0].blocks[0].operations[0]
@@ -45,7 +45,7 @@ def test_every_object_tells_its_bindings(bindings: Bindings, parse: Any) -> None
 
 
 class FuncOp:
-    """Called as MLIR's are, and none of them."""
+    """Has the name of a class of MLIR, but is not from MLIR."""
 
     operation = None
 
@@ -64,7 +64,7 @@ def test_a_foreign_object_is_refused_with_its_type(thing: object) -> None:
         read(thing)
 
 
-def test_a_subclass_of_theirs_belongs_to_them(bindings: Bindings) -> None:
+def test_a_subclass_of_a_class_of_the_bindings_belongs_to_them(bindings: Bindings) -> None:
     class Mine(bindings.ir.Context):  # type: ignore[misc, name-defined]
         pass
 
@@ -93,22 +93,22 @@ def test_an_object_that_holds_no_function_is_refused(parse: Any, pick: str) -> N
 
 
 def test_the_first_installed_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    available = list(binding.installed())
+    available = list(packages.installed())
     if not available:
         pytest.skip("no MLIR bindings are installed")
     assert available == [package for package in DEFAULT_ORDER if package in available]
     assert default_bindings().package == available[0]
     for package in available:
         assert default_bindings(package).package == package
-    monkeypatch.setattr(binding, "installed", lambda: iter(available[::-1]))
+    monkeypatch.setattr(packages, "installed", lambda: iter(available[::-1]))
     assert default_bindings().package == available[-1]
 
 
 @pytest.mark.parametrize("name", ["", "torch_mlir", "no.such.bindings"])
-def test_none_installed_is_refused_with_what_to_install(
+def test_without_bindings_the_error_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(binding, "installed", lambda: iter(()))
+    monkeypatch.setattr(packages, "installed", lambda: iter(()))
     with pytest.raises(TosaConvertError) as caught:
         default_bindings(name)
     (finding,) = caught.value.findings
@@ -117,7 +117,7 @@ def test_none_installed_is_refused_with_what_to_install(
     assert "pip install" in finding.hint
 
 
-def test_looking_for_bindings_imports_none() -> None:
+def test_the_search_for_installed_bindings_imports_none() -> None:
     script = (
         "import sys\n"
         "from tosa_convert.bindings.packages import installed\n"
@@ -130,36 +130,36 @@ def test_looking_for_bindings_imports_none() -> None:
     assert found.stdout == "[]\n"
 
 
-def test_a_stray_package_of_the_same_name_is_not_taken_for_bindings(
+def test_an_unrelated_package_of_the_same_name_is_not_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The placeholder on PyPI that is called like upstream's bindings has nothing in it.
+    # A placeholder on PyPI has the name of upstream's bindings and is empty.
     (tmp_path / "mlir").mkdir()
     (tmp_path / "mlir" / "__init__.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
     importlib.invalidate_caches()
-    assert "mlir" not in binding.installed()
+    assert "mlir" not in packages.installed()
 
 
 def test_the_current_context_is_the_innermost_that_was_entered(bindings: Bindings) -> None:
     outer, inner = bindings.new_context(), bindings.new_context()
-    assert binding.current_context() is None
+    assert packages.current_context() is None
     with outer:
-        assert binding.current_context() is outer
+        assert packages.current_context() is outer
         with bindings.ir.Location.unknown(inner):
-            assert binding.current_context() is inner
-        assert binding.current_context() is outer
-    assert binding.current_context() is None
+            assert packages.current_context() is inner
+        assert packages.current_context() is outer
+    assert packages.current_context() is None
 
 
 def test_current_contexts_of_two_packages_are_refused() -> None:
-    packages = list(binding.installed())
-    if len(packages) < 2:
+    available = list(packages.installed())
+    if len(available) < 2:
         pytest.skip("needs two packages of MLIR bindings")
-    first, second = (default_bindings(package) for package in packages[:2])
+    first, second = (default_bindings(package) for package in available[:2])
     with first.new_context(), second.new_context():
         with pytest.raises(TosaConvertError, match="each have a current context") as caught:
-            binding.current_context()
+            packages.current_context()
         assert caught.value.code == "option-conflict"
         assert "context=" in caught.value.findings[0].hint
 
@@ -200,11 +200,11 @@ def test_the_library_with_the_c_api_is_found(bindings: Bindings) -> None:
         ('loc("n"("f":1:2))', 'loc("n"("f":1:2))'),
     ],
 )
-def test_a_location_is_printed_as_people_write_it(text: str, expected: str) -> None:
+def test_a_location_is_printed_as_file_line_and_column(text: str, expected: str) -> None:
     assert plain_location(text) == expected
 
 
-def test_what_mlir_refuses_is_told_error_by_error(bindings: Bindings) -> None:
+def test_each_diagnostic_of_mlir_is_a_finding(bindings: Bindings) -> None:
     context = bindings.new_context()
     text = "func.func @f() {\n  %0 = tosa.exp %a\n}\n"
     with pytest.raises(bindings.ir.MLIRError) as caught:
