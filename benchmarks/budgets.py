@@ -1,4 +1,4 @@
-"""The budgets: what each row has to reach, and whether it does. Honest where it does not."""
+"""The budgets: what each row has to reach, and whether it does."""
 
 from __future__ import annotations
 
@@ -30,79 +30,92 @@ class Verdict:
 
 
 def judge(rows: dict[str, Row]) -> list[Verdict]:
-    """A verdict for each budget whose rows have run. The worse of two rows counts."""
-    verdicts: list[Verdict] = []
+    """A verdict for each budget whose rows have run. Of several rows, the worst counts."""
+    return [*_export_verdicts(rows), *_import_verdicts(rows), *_command_verdicts(rows)]
 
-    def faster(work: str, ids: list[str], least: float, subject: str = PYTHON) -> None:
-        found = [rows[i].ratio(subject) for i in ids if i in rows]
-        ratios = [ratio for ratio in found if ratio is not None]
-        if ratios:
-            ratio = min(ratios)
-            verdicts.append(
-                Verdict(work, f"at least {least:g}x faster", f"{ratio:.1f}x", ratio >= least)
-            )
 
-    def within(work: str, limit: float, unit: str, measured: list[float]) -> None:
-        if measured:
-            most = max(measured)
-            verdicts.append(
-                Verdict(work, f"at most {limit:g} {unit}", f"{most:.2f} {unit}", most <= limit)
-            )
+def _faster(
+    rows: dict[str, Row], work: str, ids: list[str], least: float, subject: str = PYTHON
+) -> list[Verdict]:
+    """The verdict on how much faster than its peer a subject is; none if no row of `ids` ran."""
+    ratios = [ratio for i in ids if i in rows and (ratio := rows[i].ratio(subject)) is not None]
+    if not ratios:
+        return []
+    worst = min(ratios)
+    return [Verdict(work, f"at least {least:g}x faster", f"{worst:.1f}x", worst >= least)]
 
-    graphs = ("chain", "branch")
-    faster("export 100,000 operators", [f"export/{g}/100000" for g in graphs], 30)
-    within(
-        "export, an operator, beyond MLIR's parse",
-        10,
-        "µs",
-        [_export_cost(rows[i]) for i in (f"export/{g}/100000" for g in graphs) if i in rows],
+
+def _at_most(work: str, limit: float, unit: str, measured: list[float]) -> list[Verdict]:
+    """The verdict on a figure that must not exceed a limit; none if there is no figure."""
+    if not measured:
+        return []
+    worst = max(measured)
+    return [Verdict(work, f"at most {limit:g} {unit}", f"{worst:.2f} {unit}", worst <= limit)]
+
+
+def _of_100_000(rows: dict[str, Row], verb: str) -> list[str]:
+    """The ids of the rows with 100,000 operators that ran."""
+    ids = [f"{verb}/{graph}/100000" for graph in ("chain", "branch")]
+    return [i for i in ids if i in rows]
+
+
+def _export_verdicts(rows: dict[str, Row]) -> list[Verdict]:
+    large = _of_100_000(rows, "export")
+    weights = [row for i, row in rows.items() if i.startswith("export/weights/512/")]
+    verdicts = _faster(rows, "export 100,000 operators", large, 30)
+    verdicts += _at_most(
+        "export, an operator, beyond MLIR's parse", 10, "µs", [_export_cost(rows[i]) for i in large]
     )
     for what, least in (("f32/dense", 8), ("i8/dense", 15), ("f32/resource", 3)):
-        faster(f"export 512 MiB {what} weights", [f"export/weights/512/{what}"], least)
-    within(
+        ids = [f"export/weights/512/{what}"]
+        verdicts += _faster(rows, f"export 512 MiB {what} weights", ids, least)
+    return verdicts + _at_most(
         "peak memory of an export of 512 MiB, against the parsed module",
         1.15,
         "x",
-        [_peak(r) for i, r in rows.items() if i.startswith("export/weights/512/")],
+        [_peak(row) for row in weights],
     )
-    faster("import 512 MiB weights", [i for i in rows if i.startswith("import/weights/512/")], 4)
-    within(
-        "growth of anonymous memory of an import of the most weights, until they are touched",
-        16,
-        "MiB",
-        [
-            _number(r, "memory", "anonymous") / (1 << 20)
-            for i, r in rows.items()
-            if i.startswith(("import/weights/", "import/sparse/"))
-        ],
-    )
-    faster("import 100,000 operators", [f"import/{g}/100000" for g in graphs], 1)
-    within(
-        "import, an operator",
-        10,
-        "µs",
-        [_import_cost(rows[i]) for i in (f"import/{g}/100000" for g in graphs) if i in rows],
-    )
-    within(
-        "a progress bar, of the time that writing takes",
-        1,
-        "%",
-        [
-            100 * _number(r, "progress", "the bar") / _number(r, "progress", "writing")
-            for i, r in rows.items()
-            if i.startswith("progress/")
-        ],
-    )
+
+
+def _import_verdicts(rows: dict[str, Row]) -> list[Verdict]:
+    large = _of_100_000(rows, "import")
+    weights = [i for i in rows if i.startswith("import/weights/512/")]
+    mapped = [i for i in rows if i.startswith(("import/weights/", "import/sparse/"))]
+    return [
+        *_faster(rows, "import 512 MiB weights", weights, 4),
+        *_at_most(
+            "growth of anonymous memory of an import of the most weights, until they are touched",
+            16,
+            "MiB",
+            [_number(rows[i], "memory", "anonymous") / (1 << 20) for i in mapped],
+        ),
+        *_faster(rows, "import 100,000 operators", large, 1),
+        *_at_most("import, an operator", 10, "µs", [_import_cost(rows[i]) for i in large]),
+    ]
+
+
+def _command_verdicts(rows: dict[str, Row]) -> list[Verdict]:
+    bars = [row for i, row in rows.items() if i.startswith("progress/")]
     many = [i for i, row in rows.items() if i.startswith("many/") and row.size >= 2000]
-    faster("many small files in one call", many, 4, COMMAND)
-    pip = "tosa-opt (pip command)"
+    shim = "tosa-opt (pip command)"
     slower = [
         1 / ratio
         for i in ("one/export", "one/import")
-        if i in rows and (ratio := rows[i].ratio(COMMAND, pip)) is not None
+        if i in rows and (ratio := rows[i].ratio(COMMAND, shim)) is not None
     ]
-    within("one small file, command line, against pip's tosa-opt", 1.3, "x", slower)
-    return verdicts
+    return [
+        *_at_most(
+            "a progress bar, of the time that writing takes",
+            1,
+            "%",
+            [
+                100 * _number(row, "progress", "the bar") / _number(row, "progress", "writing")
+                for row in bars
+            ],
+        ),
+        *_faster(rows, "many small files in one call", many, 4, COMMAND),
+        *_at_most("one small file, command line, against pip's tosa-opt", 1.3, "x", slower),
+    ]
 
 
 def _number(row: Row, *keys: str) -> float:
@@ -118,7 +131,7 @@ def _phases(row: Row) -> dict[str, float]:
 
 
 def _export_cost(row: Row) -> float:
-    """Microseconds an operator of our call: everything behind the parse, counted once."""
+    """Microseconds an operator of our call: everything after the parse, counted once."""
     parts = _phases(row)
     skipped = ("MLIR: parse and verify", "MLIR: verify again")
     return sum(s for name, s in parts.items() if name not in skipped) / row.size * 1e6
@@ -137,7 +150,7 @@ def _import_cost(row: Row) -> float:
 def _peak(row: Row) -> float:
     """Peak of an export against the module: what is resident, or would be if it were touched.
 
-    The resources of a parsed file are pages of that file, and not resident until somebody reads them.
+    The resources of a parsed file are pages of that file; they are not resident until they are read.
     """
     touched = _number(row, "memory", "anonymous_before") + row.size
     module = max(_number(row, "memory", "parsed"), touched)
@@ -155,7 +168,7 @@ _FUNCTIONS = (
 def start_up(repeat: int) -> tuple[list[tuple[str, float]], list[Verdict]]:
     """Milliseconds of the package's imports and of --help; and what they had to be.
 
-    Of five times as many runs as anything else: they are short, and nothing is as easily disturbed.
+    Five times as many runs as elsewhere: short runs are the most easily disturbed.
     """
     repeat *= 5
     sets = {
@@ -197,9 +210,9 @@ def start_up(repeat: int) -> tuple[list[tuple[str, float]], list[Verdict]]:
 
 
 def _import_time(code: str) -> float:
-    """What `python -X importtime` counts behind the interpreter's own start, in milliseconds."""
-    told = run([sys.executable, "-X", "importtime", "-c", code], listen="stderr").told
-    rows = re.findall(r"import time:\s+(\d+) \|\s+\d+ \|\s*(\S+)", told)
+    """What `python -X importtime` counts after the interpreter's own start, in milliseconds."""
+    output = run([sys.executable, "-X", "importtime", "-c", code], listen="stderr").output
+    rows = re.findall(r"import time:\s+(\d+) \|\s+\d+ \|\s*(\S+)", output)
     # The start ends with the module `site`, which may import anything.
     ends = max(index for index, (_, module) in enumerate(rows) if module == "site")
     return sum(int(own) for own, _ in rows[ends + 1 :]) / 1000

@@ -12,6 +12,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -69,9 +70,44 @@ class Panel:
     lines: tuple[Line, ...]
 
 
+#: What one line shows: its label, the ids of its rows, the subject, the style, and whether it is dashed.
+Kind = tuple[str, str, str, str, bool]
+
+
+def _lines(
+    rows: list[dict[str, Any]], kinds: list[Kind], key: str, scale: float
+) -> tuple[Line, ...]:
+    """The lines of a panel: `key` of each row's subject, times `scale`."""
+    drawn = []
+    for label, prefix, name, style, dashed in kinds:
+        points = {}
+        for row in rows:
+            subject = row["subjects"].get(name)
+            if subject and _belongs(row["id"], prefix, style, dashed):
+                value = subject[key]
+                low, high = value, value
+                if key == "wall":
+                    low, high = subject["wall_min"], subject["wall_max"]
+                size = row["size"] / (1 << 20) if row["unit"] == "bytes" else row["size"]
+                points[size] = (value * scale, low * scale, high * scale)
+        if points:
+            drawn.append(Line(label, style, dashed, tuple((x, *points[x]) for x in sorted(points))))
+    return tuple(drawn)
+
+
+def _belongs(row: str, prefix: str, style: str, dashed: bool) -> bool:
+    """Whether a line shows a row, by its id. Of weights, lines show f32, for exports the dense form."""
+    if "/weights/" not in prefix:
+        return row.startswith(prefix)
+    tail = row.rsplit("/", 1)[-1] if dashed else "/".join(row.split("/")[-2:])
+    fits = row.startswith(prefix) and tail == ("f32" if dashed else "f32/dense")
+    return fits or (row.startswith("import/sparse") and dashed and style == "o")
+
+
 def panels(found: dict[str, Any]) -> list[Panel]:
     """The four panels that a run's JSON has data for."""
     rows = found["rows"]
+    lines = partial(_lines, rows)
     subjects = (("ours", "ours (Python)", "o"), ("tosa-opt", "tosa-opt", "t"))
     operators = [
         (f"{verb}, {who}", f"{verb}/chain/", name, style, verb == "import")
@@ -84,39 +120,6 @@ def panels(found: dict[str, Any]) -> list[Panel]:
         for who, name, style in subjects
         for verb in ("export", "import")
     ]
-
-    def lines(
-        kinds: list[tuple[str, str, str, str, bool]], key: str, scale: float
-    ) -> tuple[Line, ...]:
-        drawn = []
-        for label, prefix, name, style, dashed in kinds:
-            points = {}
-            for row in rows:
-                fits = row["id"].startswith(prefix)
-                if "/weights/" in prefix:
-                    tail = (
-                        row["id"].rsplit("/", 1)[-1]
-                        if dashed
-                        else "/".join(row["id"].split("/")[-2:])
-                    )
-                    fits = fits and tail == ("f32" if dashed else "f32/dense")
-                    sparse = row["id"].startswith("import/sparse") and dashed and style == "o"
-                    fits = fits or sparse
-                subject = row["subjects"].get(name)
-                if fits and subject:
-                    value = subject[key]
-                    spread = (
-                        (subject["wall_min"], subject["wall_max"])
-                        if key == "wall"
-                        else (value, value)
-                    )
-                    size = row["size"] / (1 << 20) if row["unit"] == "bytes" else row["size"]
-                    points[size] = (value * scale, spread[0] * scale, spread[1] * scale)
-            if points:
-                drawn.append(
-                    Line(label, style, dashed, tuple((x, *points[x]) for x in sorted(points)))
-                )
-        return tuple(drawn)
 
     mib = 1 / (1 << 20)
     return [

@@ -9,8 +9,8 @@
     python benchmarks/jobs.py progress IN.tosa OUT.tosa
     python benchmarks/jobs.py same ONE.tosa OTHER.tosa
 
-The last three lines tell what they found as JSON on stdout. Imports are inside the jobs: what a job does
-not need is not part of its time.
+Jobs that measure something print it as JSON. Imports are inside the jobs: what a job does not need is
+not part of its time.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def export_phases(source: str, target: str) -> dict[str, float]:
     gc.disable()
     phase = Phases()
     module = phase("MLIR: parse and verify", lambda: parsed(source))
-    # Whoever hands a module over pays for this too; of a file, MLIR's parser has just done it.
+    # An export of a module includes this; for a file, MLIR's parser has just done it.
     phase("MLIR: verify again", module.operation.verify)
     graph = phase("read the module", lambda: read(module, verified=True))
     graph = phase("stamp the version", lambda: api.stamp(graph))
@@ -210,7 +210,7 @@ def import_memory(source: str) -> dict[str, int]:
 def progress(source: str, target: str, writes: int = 8) -> dict[str, float]:
     """Seconds that writes with a progress bar on a terminal take, and how many of them the bar takes.
 
-    Several writes under one bar, as if they were one: nobody sees a bar for less than a second.
+    Several writes under one bar, as if they were one: no bar is shown in the first second.
     """
     import contextlib
     import os
@@ -231,7 +231,7 @@ def progress(source: str, target: str, writes: int = 8) -> dict[str, float]:
         entered = time.perf_counter()
         bar(before + done)
         spent += time.perf_counter() - entered
-        # Somebody has to read what a terminal shows. Not a thread, which the bar would wait for.
+        # What a terminal shows has to be read. Not in a thread, which the bar would wait for.
         with contextlib.suppress(BlockingIOError):
             os.read(ours, 1 << 16)
 

@@ -1,7 +1,6 @@
 """One process, measured from outside: wall, processor time, and two kinds of memory.
 
-Imports nothing heavy: a child's peak memory, as the kernel tells it, starts at that of whoever
-started it.
+It imports nothing large: the kernel's figure for a child's peak memory starts at that of its parent.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-#: Seconds after which a first run counts and only one more follows; and after which none does.
+#: If the warm-up takes longer than this, it counts, and one more run follows; then none.
 LONG, VERY_LONG = 20.0, 120.0
-#: Seconds between two looks at a process's anonymous memory.
+#: Seconds between two samples of a process's anonymous memory.
 SAMPLING = 0.004
 
 
 class Failed(RuntimeError):
-    """A process that was to be measured and did not end well."""
+    """A process that was to be measured failed."""
 
 
 @dataclass
@@ -35,7 +34,7 @@ class Run:
     cpu: float
     peak: int
     anonymous: int | None = None
-    told: str = ""
+    output: str = ""
 
 
 @dataclass
@@ -90,7 +89,7 @@ def run(
     listen: str = "stdout",
     environment: Mapping[str, str] | None = None,
 ) -> Run:
-    """Run a command to its end; the stream `listen` becomes `told`.
+    """Run a command to its end; the stream `listen` becomes `output`.
 
     The environment is that of this process unless another is given.
     Raises Failed with the end of stderr.
@@ -116,12 +115,12 @@ def run(
         code = os.waitstatus_to_exitcode(status)
         heard = out if listen == "stdout" else err
         heard.seek(0)
-        told = heard.read(1 << 20).decode(errors="replace")
+        output = heard.read(1 << 20).decode(errors="replace")
         if code:
             err.seek(0)
             tail = err.read()[-2000:].decode(errors="replace").strip()
             raise Failed(f"exit code {code}: {' '.join(words)[:300]}\n{tail}")
-    return Run(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, anonymous, told)
+    return Run(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, anonymous, output)
 
 
 def run_each(commands: Sequence[Sequence[str | Path]]) -> Run:
@@ -148,7 +147,7 @@ def _anonymous(pid: int) -> int:
 
 
 class _Watch:
-    """Looks at the anonymous memory of a process until told to stop."""
+    """Samples the anonymous memory of a process until `stop`."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid

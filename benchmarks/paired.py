@@ -151,7 +151,7 @@ def imported_from(folder: Path, checkout: Path) -> Path:
     """The checkout that a process of `environment` really imports."""
     code = "import tosa_convert; print(tosa_convert.__file__)"
     command = [sys.executable, "-P" if sys.version_info >= (3, 11) else "-B", "-c", code]
-    return Path(run(command, environment=environment(folder, checkout)).told.strip()).parents[1]
+    return Path(run(command, environment=environment(folder, checkout)).output.strip()).parents[1]
 
 
 def convert(job: Job, folder: Path, checkout: Path) -> tuple[Run, str]:

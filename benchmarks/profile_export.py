@@ -149,9 +149,9 @@ def main() -> None:
         rows.append(("ours: all of it, beyond the parse", total, False))
         whole = fastest(lambda: api.export_tosa_func_to_flatbuffer(module))
         rows.append(("export_tosa_func_to_flatbuffer(module)", whole, False))
-        told = [(name, f"{seconds / count * 1e6:.2f}") for name, seconds, _ in rows]
+        rates = [(name, f"{seconds / count * 1e6:.2f}") for name, seconds, _ in rows]
         title = f"{options.graph} of {count:,} operators, {bindings}; µs an operator"
-        show(title, ("what", "µs/op"), told, terminal=sys.stdout.isatty())
+        show(title, ("what", "µs/op"), rates, terminal=sys.stdout.isatty())
         if options.calls:
             profile = cProfile.Profile()
             profile.runcall(api.export_tosa_func_to_flatbuffer, module)

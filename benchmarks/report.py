@@ -74,7 +74,7 @@ def table(header: Sequence[str], body: Iterable[Sequence[str]]) -> str:
 def show(
     title: str, header: Sequence[str], body: Sequence[Sequence[str]], *, terminal: bool
 ) -> None:
-    """Print a table; by rich if it is installed and somebody is looking."""
+    """Print a table; with rich on a terminal, if it is installed."""
     if terminal:
         with contextlib.suppress(ImportError):
             from rich.console import Console

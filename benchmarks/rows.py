@@ -13,7 +13,7 @@ from pathlib import Path
 import places
 from measure import Failed, Result, Run, run, run_each
 
-#: Inputs from this many bytes on are made when needed and deleted behind their rows.
+#: Inputs of at least this many bytes are made when needed and deleted after their last row.
 LARGE = 512 << 20
 #: Peak memory of `tosa-opt` for each byte of weights, beyond which a row is skipped.
 PEER_MEMORY = 9
@@ -22,7 +22,7 @@ PEER_MOST_OPERATORS = 100_000
 #: The pip-installed command is timed on this many of the small files; the rest costs as much again.
 SHIM_SAMPLE = 100
 
-#: Ways to keep `tosa-opt` from spending its time on printing the module, which nobody asked for.
+#: Ways to keep `tosa-opt` from spending its time on printing the module, which is not what is measured.
 PEER_FLAGS = {
     "print elided": [
         "--mlir-elide-elementsattrs-if-larger=16",
@@ -308,15 +308,15 @@ class Rows:
         return row
 
     def own(self, row: Row, export: bool, source: Path) -> None:
-        """Our two subjects, and what is looked at inside the process."""
+        """Our subjects, and what is measured inside the process."""
         target = self.folder / "ours.tosa"
         if export:
             row.subjects["ours (Python)"] = self.job("export", source, target)
             row.subjects["ours (ir.Module)"] = self.job("export-module", source, target)
             row.subjects["ours (command)"] = self.command(*places.ours(), source, "-o", target)
             row.extra = lambda: {
-                "phases": self.told("export-phases", source, target),
-                "memory": self.told("export-memory", source, target),
+                "phases": self.measured("export-phases", source, target),
+                "memory": self.measured("export-memory", source, target),
                 "same": self.same(target, self.folder / "peer.tosa", row),
             }
         else:
@@ -324,20 +324,21 @@ class Rows:
             row.subjects["ours (Python)"] = self.job("import", source)
             row.subjects["ours (command)"] = self.command(*places.ours(), source, "-o", module)
             row.extra = lambda: {
-                "phases": self.told("import-phases", source),
-                "memory": self.told("import-memory", source),
+                "phases": self.measured("import-phases", source),
+                "memory": self.measured("import-memory", source),
             }
 
-    def told(self, *words: object) -> object:
-        found = self.job(*words)(False).told
-        return json.loads(found)
+    def measured(self, *words: object) -> object:
+        """What a job measured itself."""
+        output = self.job(*words)(False).output
+        return json.loads(output)
 
     def same(self, one: Path, other: Path, row: Row) -> str:
         """Whether the peer wrote the same program, so that the times compare like with like."""
         if "tosa-opt" not in row.results or not row.results["tosa-opt"].runs:
             return "not compared"
         try:
-            found = json.loads(self.job("same", one, other)(False).told)
+            found = json.loads(self.job("same", one, other)(False).output)
         except Failed as failure:
             return str(failure)
         return found["difference"] or "same program"
@@ -360,7 +361,7 @@ class Rows:
         return row
 
     def same_built(self, peer: Path) -> str:
-        found = json.loads(self.job("same", self.folder / "ours.tosa", peer)(False).told)
+        found = json.loads(self.job("same", self.folder / "ours.tosa", peer)(False).output)
         return found["difference"] or "same program"
 
     def weight_row(self, mib: int, dtype: str, form: str, export: bool) -> Row:
@@ -381,7 +382,9 @@ class Rows:
         source = self.tosa(self.weights(mib, "f32", "dense"))
         name = f"write {mib} MiB eight times"
         row = Row(f"progress/{mib}", name, "bytes", mib << 20, {})
-        row.extra = lambda: {"progress": self.told("progress", source, self.folder / "ours.tosa")}
+        row.extra = lambda: {
+            "progress": self.measured("progress", source, self.folder / "ours.tosa")
+        }
         return row
 
     def sparse(self, gib: int) -> Row:
@@ -395,5 +398,5 @@ class Rows:
             {},
         )
         row.subjects["ours (Python)"] = self.job("import", source)
-        row.extra = lambda: {"memory": self.told("import-memory", source)}
+        row.extra = lambda: {"memory": self.measured("import-memory", source)}
         return row

@@ -4,8 +4,8 @@
                              [--json FILE] [--svg FILE] [--markdown FILE]
 
 Every number is of a whole process, measured from outside: wall time, processor time, the kernel's
-peak of resident memory (mapped pages of files count there) and the sampled peak of anonymous memory
-(they do not). A warm-up run, then runs in turn; medians. Both sides read from and write to one
+peak of resident memory (which counts mapped pages of files) and the sampled peak of anonymous memory
+(which does not). A warm-up run, then runs in turn; medians. Both sides read from and write to one
 folder in memory. docs/performance.md says how to read the table.
 """
 
@@ -18,7 +18,9 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -46,7 +48,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--skip", action="append", default=[], metavar="PATTERN", help="but not these; repeatable"
     )
-    parser.add_argument("--list", action="store_true", help="print the rows' ids and leave")
+    parser.add_argument("--list", action="store_true", help="print the rows' ids")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the README's tables")
     parser.add_argument("--svg", type=Path, metavar="FILE", help="draw the growth curves")
@@ -55,7 +57,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
 
 
 def say(text: str) -> None:
-    """Progress, apart from the results."""
+    """Print progress to standard error."""
     print(f"  {text}", file=sys.stderr, flush=True)
 
 
@@ -65,7 +67,7 @@ def wanted(name: str, pattern: str) -> bool:
 
 
 def measure(row: Row, repeat: int) -> None:
-    """Run a row's subjects in turn, then look inside where the row says how."""
+    """Run a row's subjects in turn, then what measures inside the process."""
     row.results = alternate(row.subjects, repeat, say)
     if row.extra is not None:
         try:
@@ -75,30 +77,31 @@ def measure(row: Row, repeat: int) -> None:
             say(str(failure))
 
 
+Makers = list[tuple[str, Callable[[], Row]]]
+
+
 def main(words: list[str] | None = None) -> int:
     """Run the benchmark; 0 unless one of our own subjects failed."""
     options = arguments(words)
-    # However it ends, what was measured is told and the inputs are deleted.
+    # On SIGTERM, too, what was measured is reported and the inputs are deleted.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sizes = QUICK if options.quick else FULL if options.full else NORMAL
     folder, where = places.scratch()
-    terminal = sys.stdout.isatty()
     # As installed: compiled modules are kept, here in a folder of this run.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = str(folder / "pycache")
     try:
         plan = Rows(folder, sizes, say)
-        names = [
+        if options.list:
+            print("\n".join(name for name, _ in plan.all()), "start", sep="\n")
+            return 0
+        makers = [
             (name, make)
             for name, make in plan.all()
             if wanted(name, options.only) and not any(wanted(name, skip) for skip in options.skip)
         ]
-        if options.list:
-            print("\n".join(name for name, _ in plan.all()), "start", sep="\n")
-            return 0
-        if not names and not wanted("start", options.only):
-            # Measured nothing is no result.
+        if not makers and not wanted("start", options.only):
             say(f"no row is called {options.only}: --list shows what they are called")
             return 2
         about = {
@@ -111,52 +114,68 @@ def main(words: list[str] | None = None) -> int:
         print(f"inputs and outputs in {where}; {about['machine']}; {about['versions']}")
         if os.getloadavg()[0] > 0.7 * len(os.sched_getaffinity(0)):
             print("the machine is busy with other work: ratios hold better than times")
-        rows: dict[str, Row] = {}
-        whole = True
-        for name, make in names:
-            say(name)
-            try:
-                row = make()
-                measure(row, options.repeat)
-            except Failed as failure:
-                say(f"{name} cannot be prepared: {failure}")
-                continue
-            except KeyboardInterrupt:
-                say("stopped: this is what was measured until now")
-                whole = False
-                break
-            rows[name] = row
-            plan.drop("ours.", "peer.", "out-many")
-            tidy(plan, name, [n for n, _ in names])
+        rows, interrupted = measure_rows(plan, makers, options.repeat)
         start: list[tuple[str, float]] = []
         limits: list[Verdict] = []
-        if whole and wanted("start", options.only):
+        if not interrupted and wanted("start", options.only):
             start, limits = start_up(options.repeat)
-        verdicts = [*judge(rows), *limits]
-        body = [line for row in rows.values() for line in lines(row)]
-        if body:
-            show("Whole processes; memory in MiB", HEADER, body, terminal=terminal)
-        inside(rows, terminal=terminal)
-        if start:
-            times = [(name, f"{value:.1f}") for name, value in start]
-            show("Starting up", ("what", "ms"), times, terminal=terminal)
-        if verdicts:
-            told = [(v.work, v.limit, v.measured, "met" if v.met else "NOT MET") for v in verdicts]
-            header = ("budget", "limit", "measured", "verdict")
-            show("Budgets", header, told, terminal=terminal)
-        for sort, flags in plan.flags.items():
-            print(f"tosa-opt, {sort}: fastest with {flags}")
-        found = as_json(rows, verdicts, start, {**about, "tosa_opt_flags": plan.flags})
-        if options.json:
-            write_json(options.json, found)
-        if options.markdown:
-            options.markdown.write_text(markdown(rows, verdicts, about), encoding="utf-8")
-        if options.svg:
-            options.svg.write_text(svg(found), encoding="utf-8")
+        report(plan, rows, start, [*judge(rows), *limits], about, options)
         ours = [r for row in rows.values() for n, r in row.results.items() if n.startswith("ours")]
-        return 0 if all(result.runs for result in ours) and len(rows) == len(names) else 1
+        return 0 if all(result.runs for result in ours) and len(rows) == len(makers) else 1
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def measure_rows(plan: Rows, makers: Makers, repeat: int) -> tuple[dict[str, Row], bool]:
+    """Make and measure each row. The rows that ran, and whether Ctrl-C ended it."""
+    rows: dict[str, Row] = {}
+    for name, make in makers:
+        say(name)
+        try:
+            row = make()
+            measure(row, repeat)
+        except Failed as failure:
+            say(f"{name} cannot be prepared: {failure}")
+            continue
+        except KeyboardInterrupt:
+            say("interrupted: the report has what was measured until now")
+            return rows, True
+        rows[name] = row
+        plan.drop("ours.", "peer.", "out-many")
+        tidy(plan, name, [name for name, _ in makers])
+    return rows, False
+
+
+def report(
+    plan: Rows,
+    rows: dict[str, Row],
+    start: list[tuple[str, float]],
+    verdicts: list[Verdict],
+    about: dict[str, Any],
+    options: argparse.Namespace,
+) -> None:
+    """Print the tables, and write the files that were asked for."""
+    terminal = sys.stdout.isatty()
+    body = [line for row in rows.values() for line in lines(row)]
+    if body:
+        show("Whole processes; memory in MiB", HEADER, body, terminal=terminal)
+    inside(rows, terminal=terminal)
+    if start:
+        times = [(name, f"{value:.1f}") for name, value in start]
+        show("Starting up", ("what", "ms"), times, terminal=terminal)
+    if verdicts:
+        results = [(v.work, v.limit, v.measured, "met" if v.met else "NOT MET") for v in verdicts]
+        header = ("budget", "limit", "measured", "verdict")
+        show("Budgets", header, results, terminal=terminal)
+    for sort, flags in plan.flags.items():
+        print(f"tosa-opt, {sort}: fastest with {flags}")
+    found = as_json(rows, verdicts, start, {**about, "tosa_opt_flags": plan.flags})
+    if options.json:
+        write_json(options.json, found)
+    if options.markdown:
+        options.markdown.write_text(markdown(rows, verdicts, about), encoding="utf-8")
+    if options.svg:
+        options.svg.write_text(svg(found), encoding="utf-8")
 
 
 def tidy(plan: Rows, done: str, names: list[str]) -> None:
@@ -173,7 +192,7 @@ def tidy(plan: Rows, done: str, names: list[str]) -> None:
 
 
 def inside(rows: dict[str, Row], *, terminal: bool) -> None:
-    """What was seen inside the processes: phases per operator, memory by kind of page."""
+    """Print what the processes measured themselves: phases per operator, memory by kind of page."""
     body = []
     for row in rows.values():
         phases, memory = row.found.get("phases"), row.found.get("memory")
@@ -183,8 +202,8 @@ def inside(rows: dict[str, Row], *, terminal: bool) -> None:
                 body.append((title, name, f"{value / row.size * 1e6:.2f} µs/op"))
                 title = ""
         if isinstance(memory, dict):
-            told = ", ".join(f"{name} {value / (1 << 20):.0f}" for name, value in memory.items())
-            body.append((title, "memory, MiB", told))
+            figures = ", ".join(f"{name} {value / (1 << 20):.0f}" for name, value in memory.items())
+            body.append((title, "memory, MiB", figures))
             title = ""
         bar = row.found.get("progress")
         if isinstance(bar, dict):
