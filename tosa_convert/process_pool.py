@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final, Generic, NoReturn, TypeVar
 
-from tosa_convert.child_process import end_with_parent, limit_this_process
+from tosa_convert.child_process import describe_exit, end_with_parent, limit_this_process
 from tosa_convert.ending_signals import ENDING, EXIT_SIGNAL
 
 Job = TypeVar("Job")
@@ -54,7 +54,7 @@ def run_jobs(
         initialize: called once in each worker.
 
     Raises:
-        RuntimeError: a job raised an exception; the text has its traceback.
+        RuntimeError: a job raised an exception (the text has its traceback), or a worker cannot start.
         KeyboardInterrupt: a worker was asked to end, as a terminal asks all of them on Ctrl-C.
     """
     step = max(1, min(len(jobs) // (4 * processes), MOST_AT_A_TIME))
@@ -81,11 +81,15 @@ def run_jobs(
                     if waiting and len(workers) < processes:
                         start()
                     continue
+                if not worker.has_started:
+                    worker.has_started = True
+                    continue
                 if error:
                     raise RuntimeError(f"a job failed with an unexpected exception\n{error}")
-                yield worker.given.popleft(), value
+                index = worker.given.popleft()
                 if len(worker.given) <= step // 2:
                     worker.give(jobs, waiting)
+                yield index, value
     finally:
         _stop(list(workers.values()))
 
@@ -101,6 +105,7 @@ class _Worker(Generic[Job]):
         workers: dict[Connection, _Worker[Job]],
     ) -> None:
         self.given: deque[int] = deque()
+        self.has_started = False
         self.connection, theirs = context.Pipe()
         arguments = (theirs, function, initialize, os.getpid())
         self.process = context.Process(target=_work, args=arguments, daemon=True)
@@ -138,6 +143,8 @@ def _after_end(
     worker.connection.close()
     if code in {-number for number in ENDING} | {EXIT_SIGNAL + number for number in ENDING}:
         raise KeyboardInterrupt
+    if not worker.has_started:
+        raise RuntimeError(f"a worker process could not start: {describe_exit(code)}")
     if not worker.given:
         return
     index = worker.given.popleft()
@@ -191,6 +198,7 @@ def _work(
             signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         if initialize is not None:
             initialize()
+        connection.send(("", None))  # it has started
         while jobs := connection.recv():
             for job in jobs:
                 try:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,58 @@ def test_one_that_fails_does_not_stop_the_others(convert: Any, tmp_path: Path) -
     assert "b.tosa: byte" in err
     assert err.endswith("2 of 3 files converted\n")
     assert tree(tmp_path / "out") == ["a.json", "c.json"]
+
+
+def test_a_bug_that_one_file_meets_does_not_stop_the_others(
+    convert: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tosa_convert.flatbuffer import read
+
+    real = read.read
+
+    def failing(data: memoryview, where: str, **options: Any) -> Any:
+        if where == "b.tosa":
+            raise TypeError("a bug of ours")
+        return real(data, where, **options)
+
+    monkeypatch.setattr(read, "read", failing)
+    for name in "abc":
+        save(tmp_path / f"{name}.tosa", example())
+    code, _, err = convert("a.tosa", "b.tosa", "c.tosa", "--to", "json", "-o", "out")
+    assert code == 70
+    assert "TypeError: a bug of ours" in err
+    assert "b.tosa: internal error in tosa-convert" in err
+    assert err.endswith("2 of 3 files converted\n")
+    assert tree(tmp_path / "out") == ["a.json", "c.json"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="file names of POSIX are bytes")
+@pytest.mark.parametrize("environment", [{}, {"LC_ALL": "C", "PYTHONUTF8": "0"}])
+def test_a_file_name_that_is_not_utf_8_is_converted(
+    tmp_path: Path, torch_mlir: Any, environment: dict[str, str]
+) -> None:
+    folder = os.fsencode(tmp_path)
+    names = [b"a", b"b\xff\xe9", "é".encode()]
+    try:
+        for name in names:
+            with open(os.path.join(folder, name + b".mlir"), "w") as file:
+                file.write(TEXT)
+    except OSError:
+        pytest.skip("this file system has no such names")
+    options: Any = {
+        "env": {**os.environ, "PYTHONCOERCECLOCALE": "0", **environment},
+        "cwd": tmp_path,
+        "capture_output": True,
+        "check": False,
+    }
+    command = [sys.executable, "-m", "tosa_convert", "convert"]
+    done = subprocess.run([*command, ".", "-o", "out"], **options)
+    assert (done.returncode, done.stderr) == (0, b"3 of 3 files converted\n")
+    for name in names:
+        one = subprocess.run([*command, name + b".mlir", "-o", b"one.tosa"], **options)
+        assert (one.returncode, one.stderr) == (0, b"")
+        with open(os.path.join(folder, b"out", name + b".tosa"), "rb") as file:
+            assert file.read() == (tmp_path / "one.tosa").read_bytes()
 
 
 @pytest.mark.parametrize("content", [b"", b"\x89PNG\r\n\x1a\n\0", None])

@@ -1,0 +1,147 @@
+"""One child under limits: how it ended is reported, and nothing that it started goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tosa_convert.child_process import STDERR_BYTES, describe_exit, run_child
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+
+
+def python(code: str, *arguments: str | Path) -> list[str]:
+    return [sys.executable, "-c", code, *map(str, arguments)]
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process exists that is not a zombie; Linux and macOS."""
+    with os.popen(f"ps -o stat= -p {pid}") as status:
+        return status.read().strip()[:1] not in ("", "Z")
+
+
+def wait_for(path: Path) -> str:
+    """The content of a file, once there is some."""
+    deadline = time.monotonic() + 20
+    while not (path.exists() and path.read_text().endswith("\n")):
+        assert time.monotonic() < deadline, f"{path} does not appear"
+        time.sleep(0.01)
+    return path.read_text().strip()
+
+
+def ends(pid: int) -> bool:
+    """Whether a process ends within a few seconds."""
+    deadline = time.monotonic() + 10
+    while is_alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return not is_alive(pid)
+
+
+#: Starts a process that runs for a minute, writes its number, and does what the rest says.
+_PARENT = """
+import os, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+with open(sys.argv[1], "w") as file:
+    print(child.pid, file=file)
+"""
+
+
+def test_the_exit_code_and_stderr_are_returned() -> None:
+    ended = run_child(python("import sys; print('no', file=sys.stderr); sys.exit(7)"), timeout=60)
+    assert (ended.code, ended.stderr.strip(), ended.timed_out) == (7, "no", False)
+
+
+def test_the_end_of_a_long_stderr_is_returned() -> None:
+    code = f"import sys; sys.stderr.write('a' * {STDERR_BYTES}); sys.stderr.write('end')"
+    text = run_child(python(code), timeout=60).stderr
+    assert len(text) == STDERR_BYTES
+    assert text.endswith("aend")
+
+
+def test_the_child_reads_the_input_and_runs_in_the_folder(tmp_path: Path) -> None:
+    code = "import sys; open('out', 'wb').write(sys.stdin.buffer.read()[::-1])"
+    data = bytes(range(256)) * 1000
+    ended = run_child(python(code), timeout=60, folder=tmp_path, input_bytes=data)
+    assert ended.code == 0
+    assert (tmp_path / "out").read_bytes() == data[::-1]
+
+
+def test_without_input_stdin_is_empty() -> None:
+    code = "import sys; sys.exit(len(sys.stdin.buffer.read()))"
+    assert run_child(python(code), timeout=60).code == 0
+
+
+def test_a_program_that_does_not_exist_is_an_os_error() -> None:
+    with pytest.raises(FileNotFoundError):
+        run_child(["/does/not/exist"], timeout=60)
+
+
+@posix
+def test_the_signal_that_ended_the_child_is_returned() -> None:
+    ended = run_child(python("import os; os.abort()"), timeout=60)
+    assert ended.code == -signal.SIGABRT
+    assert describe_exit(ended.code) == "SIGABRT"
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (0, "exit code 0"),
+        (-11, "SIGSEGV"),
+        (-99, "signal 99"),
+        (0xC0000005, "exit code 0xC0000005"),
+    ],
+)
+def test_an_exit_code_is_described(code: int, text: str) -> None:
+    assert describe_exit(code) == text
+
+
+@posix
+def test_a_child_that_exceeds_its_time_ends_with_all_that_it_started(tmp_path: Path) -> None:
+    began = time.monotonic()
+    ended = run_child(python(_PARENT + "time.sleep(60)", tmp_path / "pid"), timeout=3)
+    assert ended.timed_out
+    assert time.monotonic() - began < 30
+    assert ends(int(wait_for(tmp_path / "pid")))
+
+
+@posix
+def test_what_a_child_leaves_running_ends_with_it(tmp_path: Path) -> None:
+    ended = run_child(python(_PARENT, tmp_path / "pid"), timeout=60)
+    assert (ended.code, ended.timed_out) == (0, False)
+    assert ends(int(wait_for(tmp_path / "pid")))
+
+
+@posix
+def test_an_interrupt_of_ours_ends_the_child(tmp_path: Path) -> None:
+    def interrupt() -> None:
+        wait_for(tmp_path / "pid")
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        run_child(python(_PARENT + "time.sleep(60)", tmp_path / "pid"), timeout=60)
+    thread.join()
+    assert ends(int(wait_for(tmp_path / "pid")))
+
+
+def test_no_thread_is_left() -> None:
+    before = threading.active_count()
+    run_child(python("pass"), timeout=60)
+    assert threading.active_count() == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit of another process")
+def test_a_child_leaves_no_core_file() -> None:
+    code = (
+        "import resource, sys, time; time.sleep(0.5); "
+        "sys.exit(resource.getrlimit(resource.RLIMIT_CORE)[0])"
+    )
+    assert run_child(python(code), timeout=60).code == 0
