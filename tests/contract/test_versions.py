@@ -69,9 +69,9 @@ def test_what_1_0_lacks_is_refused_by_name_with_its_place(
     found = [(f.code, f.where, f.message) for f in caught.value.findings]
     assert {code for code, _, _ in found} == {"version-too-low"}
     assert [(where, message.partition(";")[0]) for _, where, message in found] == [
-        ('loc("the cast")', "CAST of BOOL, FP32 came with TOSA 1.1"),
-        ('loc("f.mlir":7:3)', "DIM came with TOSA 1.1"),
-        ('region "f" block "main" tensor "TosaInput_1"', "INT64 came with TOSA 1.1"),
+        ('loc("the cast")', "CAST of BOOL, FP32 needs TOSA 1.1"),
+        ('loc("f.mlir":7:3)', "DIM needs TOSA 1.1"),
+        ('region "f" block "main" tensor "TosaInput_1"', "INT64 needs TOSA 1.1"),
     ]
     assert caught.value.exit_code == 4
     assert list(tmp_path.iterdir()) == []
@@ -128,7 +128,7 @@ def test_the_option_of_the_tool_is_the_same(
     source.write_text(NEW, encoding="utf-8")
     assert run(verb("convert"), [str(source), "-o", str(target), "--tosa-version", "1.0"]) == 4
     said = capsys.readouterr().err
-    assert "DIM came with TOSA 1.1; 1.0.0 does not have it [version-too-low]" in said
+    assert "DIM needs TOSA 1.1; 1.0.0 does not have it [version-too-low]" in said
     assert not target.exists()
     assert run(verb("convert"), [str(source), "-o", str(target)]) == 0
     again = tmp_path / "again.tosa"
@@ -211,8 +211,8 @@ def test_other_versions_are_refused_with_their_number(
 @pytest.mark.parametrize(
     ("reader", "features", "said"),
     [
-        ((2027, 1, 0), 0, "for readers of schema 2027.1.0 or later, ours is 2026.8.0"),
-        ((2026, 8, 1), 0, "for readers of schema 2026.8.1 or later, ours is 2026.8.0"),
+        ((2027, 1, 0), 0, "a reader of schema 2027.1.0 or later, this one supports 2026.8.0"),
+        ((2026, 8, 1), 0, "a reader of schema 2026.8.1 or later, this one supports 2026.8.0"),
         ((2026, 8, 0), 1 << 9, "features 0x200"),
         ((2026, 8, 0), 0b11, ""),
         ((2025, 1, 0), 0, ""),

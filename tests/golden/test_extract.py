@@ -122,7 +122,7 @@ def test_a_region_becomes_a_graph_with_the_regions_it_runs(builder) -> None:
     assert part.main.name == "main"
     assert verify(part) == []
     assert graph.regions[1].blocks[0].name == "middle"
-    with pytest.raises(TosaConvertError, match="no such region"):
+    with pytest.raises(TosaConvertError, match="does not have this region"):
         extract_region(graph, "nowhere")
 
 

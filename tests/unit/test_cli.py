@@ -110,7 +110,7 @@ def test_a_version_that_cannot_express_the_graph_is_refused(convert: Any, tmp_pa
     save(tmp_path / "m.tosa", graph("x", "x", [tensor("x", "INT64")], []))
     code, _, err = convert("m.tosa", "--tosa-version", "1.0", "-o", "n.tosa")
     assert code == 4
-    assert "INT64 came with TOSA 1.1" in err
+    assert "INT64 needs TOSA 1.1" in err
     assert listing(tmp_path) == ["m.tosa"]
 
 

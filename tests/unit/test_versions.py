@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from unit.building import example, graph, op, tensor
 
 from tosa_convert.graph import Version, dtype, lowest_version
 from tosa_convert.graph.dtypes import DTYPES, BlockShape
 from tosa_convert.graph.model import BlockScale, SoftwareVersion
-from tosa_convert.graph.opset import OPERATORS
+from tosa_convert.graph.opset import OPERATORS, OperatorSpec
 from tosa_convert.graph.versions import (
     BY_NAME,
+    MIN_READER,
     MXFP_FEATURE,
     V1_0,
     V1_1_DRAFT,
     features,
+    incompatibility,
+    parse_version,
     version_findings,
+    version_name,
 )
 
 #: What 1.1 brought, from the release notes of the dialect and kept apart from the rows.
@@ -48,7 +54,7 @@ def test_an_operator_decides_the_version(row: object) -> None:
     assert lowest_version(made) == expected
 
 
-def test_everything_too_new_is_named_with_its_place() -> None:
+def test_everything_that_is_too_new_is_reported_with_its_place() -> None:
     made = example()
     made.main.operators[1].spec = op("ADD_SHAPE").spec
     made.main.tensors["x"].dtype = dtype("INT64")
@@ -81,3 +87,55 @@ def test_versions_compare_and_print_as_people_write_them() -> None:
     assert [str(version) for version in BY_NAME.values()] == ["1.0.0", "1.1.0 draft"]
     assert str(SoftwareVersion(1, 2, 3)) == "1.2.3"
     assert str(SoftwareVersion(1, 2, 3, "x")) == "1.2.3 x"
+
+
+@pytest.mark.parametrize("limit", [V1_0, V1_1_DRAFT], ids=version_name)
+@pytest.mark.parametrize("row", OPERATORS, ids=str)
+def test_what_is_within_a_version_has_no_findings(
+    row: OperatorSpec, limit: Version, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graphs = []
+    for kind in DTYPES:
+        values = [tensor(name, kind.name, (32,)) for name in "abc"]
+        attributes: dict[str, Any] = {"acc_type": dtype("FP16")}
+        graphs.append(graph("a b", "c", list(values), [op(row.name, "a b", "c", **attributes)]))
+    fast = [list(version_findings(made, limit)) for made in graphs]
+    monkeypatch.setattr("tosa_convert.graph.versions._is_within", lambda block, limit: False)
+    assert [list(version_findings(made, limit)) for made in graphs] == fast
+
+
+@pytest.mark.parametrize(
+    ("version", "text"),
+    [
+        (V1_0, "1.0"),
+        (V1_1_DRAFT, "1.1"),
+        (Version(1, 0, 3), "1.0.3"),
+        (Version(1, 0, 0, draft=True), "1.0.0 draft"),
+    ],
+)
+def test_the_name_of_a_readable_version_is_parsed_back(version: Version, text: str) -> None:
+    assert version_name(version) == text
+    assert parse_version(text) == version
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1", "1.1.0", "2.0", "0.80", "1.0.x", "1.0.0 Draft", "1.1.0 "]
+)
+def test_a_version_that_cannot_be_read_is_not_parsed(text: str) -> None:
+    assert parse_version(text) is None
+
+
+@pytest.mark.parametrize(
+    ("reader", "used", "problem"),
+    [
+        (None, 0, ""),
+        (MIN_READER, MXFP_FEATURE, ""),
+        (SoftwareVersion(2026, 8, 1), 0, "the file needs a reader of schema 2026.8.1 or later"),
+        (None, 1 << 7, "the file uses the unknown features 0x80"),
+    ],
+)
+def test_a_file_for_newer_readers_is_incompatible(
+    reader: SoftwareVersion | None, used: int, problem: str
+) -> None:
+    assert incompatibility(reader, used).startswith(problem)
+    assert bool(incompatibility(reader, used)) == bool(problem)

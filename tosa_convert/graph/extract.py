@@ -1,7 +1,7 @@
-"""Cut a sub-graph out: some values become outputs, some become inputs, the rest follows.
+"""Extract a sub-graph: chosen values become its outputs and inputs, and what lies between is kept.
 
-The cut keeps names, locations, the order of operators and the version. Constants are always inside.
-Writes to a variable stay where a later read or an output needs them.
+Names, locations, the order of operators and the version stay the same. Constants are part of the
+sub-graph. A write to a variable is part of it if a later read that is kept can see it.
 """
 
 from __future__ import annotations
@@ -10,95 +10,114 @@ import difflib
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 
-from tosa_convert.errors import Finding, TosaConvertError, fail
-from tosa_convert.graph.model import Block, Graph, Operator, Region
+from tosa_convert.errors import Findings, fail
+from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor, quoted, unused_name
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE_READ, VARIABLE_WRITE
 
 
 def extract(graph: Graph, outputs: Sequence[str], inputs: Iterable[str] = ()) -> Graph:
-    """The part of the main block that computes `outputs`, from `inputs` and the graph's own inputs.
+    """The part of the main block that computes `outputs`.
 
-    inputs: names of tensors that become inputs of the result: nothing that computes them is kept.
-        Those of the graph's own inputs that are still needed stay, in their order, before them.
-    The result shares operators, tensors and constants with the graph; neither must be changed.
+    The result shares operators, tensors and constants with the graph; change neither of them.
 
-    Raises TosaConvertError("undefined-name") for names the main block does not have, and
-    ("option-conflict") for an input that is no tensor or that no output depends on.
+    Args:
+        graph: A graph that `verify` finds sound.
+        outputs: Names of values of the main block.
+        inputs: Names of tensors that become inputs: the operators that compute them are left out.
+            Inputs of the graph that are still needed precede them.
+
+    Raises:
+        TosaConvertError: "undefined-name" for a name that the main block does not have;
+            "option-conflict" for an input that is not a tensor or that no output depends on.
+
+    Example:
+        >>> import tosa_convert as tc
+        >>> graph = tc.load("digits_cnn.tosa")
+        >>> print(extract(graph, ["layer_15"], ["layer_14"]).main)
+        block "main": (layer_14: FP32 [1, 16, 16, 16]) -> (layer_15: FP32 [1, 8, 8, 16])
+          layer_15 = MAX_POOL2D(layer_14) {...} : FP32 [1, 8, 8, 16]
     """
     block = graph.main
     cuts = list(dict.fromkeys(inputs))
     _check_names(block, [*outputs, *cuts])
     if not outputs:
         raise fail("option-conflict", "outputs", "a sub-graph needs an output")
-    kept = needed_operators(graph, outputs, cuts)
-    operators = [op for index, op in enumerate(block.operators) if index in kept]
+    needed = needed_operators(graph, outputs, cuts)
+    operators = [op for index, op in enumerate(block.operators) if index in needed]
     used = set(outputs)
     for op in operators:
         used.update(op.inputs, op.outputs)
-    findings = []
-    for name in cuts:
-        if name in block.shapes:
-            message = f'"{name}" is a shape; only tensors can be inputs'
-        elif block.tensors[name].variable:
-            message = f'"{name}" is a variable; it is an input already'
-        elif name not in used:
-            message = f'no output depends on "{name}"'
-        else:
-            continue
-        findings.append(Finding("option-conflict", "inputs", message))
-    if findings:
-        raise TosaConvertError(findings)
-    own = [name for name in block.inputs if name in used and name not in cuts]
-    order = {name: i for i, op in enumerate(block.operators) for name in op.outputs}
-    cuts.sort(key=lambda name: order.get(name, -1))
-    made = {name for op in operators for name in op.outputs}
-    tensors = dict(block.tensors)
-    # An operator with several results may be kept for one while another became an input.
-    for position, op in enumerate(operators):
-        if not made.isdisjoint(cuts) and any(name in cuts for name in op.outputs):
-            renamed = {name: _another(name, tensors) for name in op.outputs if name in cuts}
-            outputs_now = tuple(renamed.get(name, name) for name in op.outputs)
-            operators[position] = replace(op, outputs=outputs_now)
-            for name, other in renamed.items():
-                tensors[other] = replace(tensors[name], name=other)
-            used.update(renamed.values())
+    _check_cuts(block, cuts, used)
+    original_inputs = [name for name in block.inputs if name in used and name not in cuts]
+    producers = {name: i for i, op in enumerate(block.operators) for name in op.outputs}
+    cuts.sort(key=lambda name: producers.get(name, -1))
+    produced = {name for op in operators for name in op.outputs}
+    operators, renamed = _without_results(block, operators, cuts)
+    has_regions = any(op.spec.regions for op in operators)
+    tensors = {
+        name: tensor
+        for name, tensor in block.tensors.items()
+        # What a region reads of a variable is not followed: all variables stay.
+        if name in used or (tensor.variable and name not in produced and has_regions)
+    }
+    shapes = {name: shape for name, shape in block.shapes.items() if name in used}
     result = Block(
-        block.name,
-        own + cuts,
-        list(outputs),
-        operators,
-        {
-            name: tensor
-            for name, tensor in tensors.items()
-            if name in used or (tensor.variable and name not in made and _has_regions(operators))
-        },
-        {name: shape for name, shape in block.shapes.items() if name in used},
+        block.name, original_inputs + cuts, list(outputs), operators, tensors | renamed, shapes
     )
     regions = [Region(graph.regions[0].name, [result]), *reachable(graph, operators)]
     return Graph(graph.version, regions, graph.producer)
 
 
-def _another(name: str, taken: Container[str]) -> str:
-    """A name like this one that is free."""
-    number = 1
-    while f"{name}_{number}" in taken:
-        number += 1
-    return f"{name}_{number}"
+def _check_cuts(block: Block, cuts: Iterable[str], used: Container[str]) -> None:
+    findings = Findings()
+    for name in cuts:
+        if name in block.shapes:
+            problem = f'"{name}" is a shape; only tensors can be inputs'
+        elif block.tensors[name].variable:
+            problem = f'"{name}" is a variable, whose value is not an input'
+        elif name not in used:
+            problem = f'no output depends on "{name}"'
+        else:
+            continue
+        findings.add("option-conflict", "inputs", problem)
+    findings.raise_if_any()
+
+
+def _without_results(
+    block: Block, operators: list[Operator], cuts: Sequence[str]
+) -> tuple[list[Operator], dict[str, Tensor]]:
+    """The operators with other names for results that became inputs, and the tensors of those names.
+
+    An operator with several results is kept for one of them while another becomes an input.
+    """
+    renamed: dict[str, Tensor] = {}
+    result = []
+    for op in operators:
+        names = {}
+        for name in op.outputs:
+            if name in cuts:
+                names[name] = unused_name(name, block.tensors.keys() | renamed.keys())
+                renamed[names[name]] = replace(block.tensors[name], name=names[name])
+        outputs = tuple(names.get(name, name) for name in op.outputs)
+        result.append(replace(op, outputs=outputs) if names else op)
+    return result, renamed
 
 
 def extract_from(graph: Graph, outputs: Sequence[str], available: Iterable[str]) -> Graph:
-    """`extract` with those of the available tensors as inputs that the outputs need."""
-    known = [name for name in available if name in graph.main.tensors]
-    kept = needed_operators(graph, outputs, known)
-    used = {*outputs, *(n for index in kept for n in graph.main.operators[index].inputs)}
-    return extract(graph, outputs, [name for name in known if name in used])
+    """`extract` with those of the available tensors as inputs that the outputs depend on."""
+    tensors = [name for name in available if name in graph.main.tensors]
+    needed = needed_operators(graph, outputs, tensors)
+    used = {*outputs, *(n for index in needed for n in graph.main.operators[index].inputs)}
+    return extract(graph, outputs, [name for name in tensors if name in used])
 
 
 def extract_region(graph: Graph, name: str) -> Graph:
-    """A region as a graph of its own, with the regions that it runs.
+    """A region as a separate graph, with the regions that its operators run.
 
-    It and its first block are called as the graph's main ones: readers look for that name.
-    Raises TosaConvertError("undefined-name").
+    The region and its block get the names of the graph's main ones, which some readers expect.
+
+    Raises:
+        TosaConvertError: "undefined-name".
     """
     for region in graph.regions:
         if region.name == name:
@@ -107,16 +126,16 @@ def extract_region(graph: Graph, name: str) -> Graph:
             first = replace(first, name=graph.main.name)
             renamed = Region(graph.regions[0].name, [first, *rest])
             return Graph(graph.version, [renamed, *inner], graph.producer)
-    raise fail("undefined-name", f'region "{name}"', "there is no such region")
+    raise fail("undefined-name", f'region "{name}"', "the graph does not have this region")
 
 
 def needed_operators(graph: Graph, outputs: Iterable[str], inputs: Iterable[str] = ()) -> set[int]:
-    """Indices of the main block's operators that `outputs` depend on, not looking behind `inputs`."""
+    """Indices of the main block's operators that `outputs` depend on; `inputs` are given."""
     block = graph.main
     producers = {name: i for i, op in enumerate(block.operators) for name in op.outputs}
     states = _states(graph, block)
     stop = set(inputs)
-    kept: set[int] = set()
+    needed: set[int] = set()
     pending = [
         producers[name]
         for name in outputs
@@ -124,14 +143,14 @@ def needed_operators(graph: Graph, outputs: Iterable[str], inputs: Iterable[str]
     ]
     while pending:
         index = pending.pop()
-        if index in kept:
+        if index in needed:
             continue
-        kept.add(index)
+        needed.add(index)
         for name in block.operators[index].inputs:
             if name in producers and name not in stop and not _is_variable(block, name):
                 pending.append(producers[name])
         pending += states.get(index, ())
-    return kept
+    return needed
 
 
 def _is_variable(block: Block, name: str) -> bool:
@@ -139,33 +158,29 @@ def _is_variable(block: Block, name: str) -> bool:
     return tensor is not None and tensor.variable
 
 
-def _has_regions(operators: list[Operator]) -> bool:
-    return any(op.spec.regions for op in operators)
-
-
 def _states(graph: Graph, block: Block) -> dict[int, list[int]]:
-    """Operator -> earlier operators whose writes to variables it may see."""
+    """Index of an operator -> indices of earlier ones whose writes to variables it can see."""
     if not any(tensor.variable for tensor in block.tensors.values()):
         return {}
     states: dict[int, list[int]] = {}
     last: dict[str, int] = {}
-    everywhere: list[int] = []
+    any_variable: list[int] = []
     for index, op in enumerate(block.operators):
         if op.spec is VARIABLE_READ:
             name = op.inputs[0]
             states[index] = [last[name]] if name in last else []
-            states[index] += everywhere
+            states[index] += any_variable
         elif op.spec is VARIABLE_WRITE:
             last[op.outputs[0]] = index
         elif op.spec.regions and touches_variables(graph, op):
-            # What a region does to variables is not looked at: all before stays before.
-            states[index] = [*last.values(), *everywhere]
-            everywhere.append(index)
+            # Which variables a region uses is not examined: it depends on all earlier writes.
+            states[index] = [*last.values(), *any_variable]
+            any_variable.append(index)
     return states
 
 
 def touches_variables(graph: Graph, operator: Operator) -> bool:
-    """Whether a region that the operator runs, however indirectly, reads or writes a variable."""
+    """Whether the operator runs a region, directly or not, that reads or writes a variable."""
     return any(
         op.spec is VARIABLE_READ or op.spec is VARIABLE_WRITE
         for region in reachable(graph, [operator])
@@ -175,7 +190,7 @@ def touches_variables(graph: Graph, operator: Operator) -> bool:
 
 
 def reachable(graph: Graph, operators: Iterable[Operator]) -> list[Region]:
-    """The regions that the operators run, however indirectly, in the graph's order."""
+    """The regions that the operators run, directly or not, in the order of the graph."""
     by_name = {region.name: region for region in graph.regions}
     seen: set[str] = set()
     pending = list(operators)
@@ -190,7 +205,7 @@ def reachable(graph: Graph, operators: Iterable[Operator]) -> list[Region]:
 
 
 def last_uses(block: Block) -> dict[str, int]:
-    """Tensor -> the last operator that takes it, directly or through shapes made of it."""
+    """Value -> index of the last operator that uses it, directly or through shapes computed from it."""
     last = {name: index for index, op in enumerate(block.operators) for name in op.inputs}
     for index in range(len(block.operators) - 1, -1, -1):
         op = block.operators[index]
@@ -201,23 +216,20 @@ def last_uses(block: Block) -> dict[str, int]:
 
 
 def _check_names(block: Block, names: Iterable[str]) -> None:
-    known = {*block.inputs, *(name for op in block.operators for name in op.outputs)}
-    findings = []
+    defined = {*block.inputs, *(name for op in block.operators for name in op.outputs)}
+    findings = Findings()
     for name in names:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 3)
-            hint = "did you mean " + " or ".join(f'"{n}"' for n in near) + "?" if near else ""
-            findings.append(
-                Finding("undefined-name", f'"{name}"', "the main block has no such value", hint)
-            )
-    if findings:
-        raise TosaConvertError(findings)
+        if name not in defined:
+            similar = difflib.get_close_matches(name, defined, 3)
+            hint = "did you mean " + " or ".join(map(quoted, similar)) + "?" if similar else ""
+            findings.add("undefined-name", quoted(name), "the main block has no such value", hint)
+    findings.raise_if_any()
 
 
 def computed_tensors(graph: Graph) -> list[tuple[int, str]]:
-    """The main block's tensors that operators compute, with the operators' indices, in order.
+    """The tensors that operators of the main block compute: index of the operator and name, in order.
 
-    Constants and variables are not among them.
+    Without constants and variables.
     """
     block = graph.main
     return [

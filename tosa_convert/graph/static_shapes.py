@@ -1,4 +1,4 @@
-"""What becomes known only from the whole graph: empty constants, inferred shapes, and what is not."""
+"""Whole-graph clean-up: data for empty constants, static RESHAPE shapes, report of dynamic tensors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT64
-from tosa_convert.graph.model import Block, Graph, Operator, ShapeValue, operator_path
+from tosa_convert.graph.model import Block, Graph, Operator, ShapeValue, operator_path, unused_name
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, operator
 
 _RESHAPE = operator("RESHAPE")
@@ -17,7 +17,7 @@ log = logging.getLogger("tosa_convert")
 
 
 def fill_empty_constants(block: Block) -> None:
-    """Give constants of no elements their data: in a file they look like values without any."""
+    """Give each constant without elements empty data. A file cannot tell it from missing data."""
     for op in block.operators:
         if op.spec in (CONST, CONST_SHAPE):
             for name in op.outputs:
@@ -30,79 +30,82 @@ def fill_empty_constants(block: Block) -> None:
 
 
 def make_reshapes_static(graph: Graph) -> None:
-    """Replace -1 in the shape of a RESHAPE by the size its result has, where that is known.
+    """Replace -1 in the shape operand of each RESHAPE by the size of its result, where it is known.
 
-    A -1 stands for "what is left", which MLIR accepts and runtimes refuse. Changes the graph.
+    MLIR accepts -1 as "the remaining elements"; runtimes do not. Changes the graph.
     """
     for _, block in graph.blocks():
-        _settle(block)
+        _make_reshapes_static(block)
 
 
-def _settle(block: Block) -> None:
-    made: dict[tuple[int, ...], str] = {}
+def _make_reshapes_static(block: Block) -> None:
+    #: Sizes -> the new shape value that holds them.
+    static_shapes: dict[tuple[int, ...], str] = {}
     added: list[tuple[int, Operator]] = []
     for index, op in enumerate(block.operators):
-        if op.spec is not _RESHAPE:
+        sizes = _inferred_sizes(block, op)
+        if sizes is None:
             continue
-        name = op.inputs[1]
-        shape, result = block.shapes.get(name), block.tensors.get(op.outputs[0])
-        values = shape.values() if shape is not None else None
-        if values is None or -1 not in values or result is None or result.element_count() is None:
-            continue
-        sizes = result.shape or ()
-        if sizes not in made:
-            fresh = f"{name}_settled"
-            number = 0
-            while fresh in block.shapes or fresh in block.tensors:
-                number += 1
-                fresh = f"{name}_settled_{number}"
+        if sizes not in static_shapes:
+            name = unused_name(
+                f"{op.inputs[1]}_settled", block.shapes.keys() | block.tensors.keys()
+            )
             data = Constant(INT64, len(sizes), np.array(sizes, "<i8").view(np.uint8))
-            block.shapes[fresh] = ShapeValue(fresh, len(sizes), data)
-            made[sizes] = fresh
-            added.append((index, Operator(CONST_SHAPE, (), (fresh,), {}, op.location)))
-        op.inputs = (op.inputs[0], made[sizes])
-    for index, op in reversed(added):
-        block.operators.insert(index, op)
-    used = {name for op in block.operators for name in op.inputs} | set(block.outputs)
-    # A shape that only its old users needed is gone with them.
+            block.shapes[name] = ShapeValue(name, len(sizes), data)
+            static_shapes[sizes] = name
+            added.append((index, Operator(CONST_SHAPE, (), (name,), {}, op.location)))
+        op.inputs = (op.inputs[0], static_shapes[sizes])
     if added:
-        unused = {
-            op.outputs[0]
-            for op in block.operators
-            if op.spec is CONST_SHAPE
-            and op.outputs[0] not in used
-            and -1 in (block.shapes[op.outputs[0]].values() or ())
-        }
-        block.operators = [op for op in block.operators if not unused & set(op.outputs)]
-        for name in unused:
-            del block.shapes[name]
+        for index, op in reversed(added):
+            block.operators.insert(index, op)
+        _remove_unused_inferring_shapes(block)
+
+
+def _inferred_sizes(block: Block, op: Operator) -> tuple[int, ...] | None:
+    """The sizes of the result of a RESHAPE whose shape operand has a -1; else None."""
+    if op.spec is not _RESHAPE:
+        return None
+    shape, result = block.shapes.get(op.inputs[1]), block.tensors.get(op.outputs[0])
+    if shape is None or -1 not in (shape.values() or ()):
+        return None
+    return None if result is None or result.element_count() is None else result.shape
+
+
+def _remove_unused_inferring_shapes(block: Block) -> None:
+    """Remove shape constants with a -1 that no operator uses any more."""
+    used = {name for op in block.operators for name in op.inputs} | set(block.outputs)
+    unused = {
+        op.outputs[0]
+        for op in block.operators
+        if op.spec is CONST_SHAPE
+        and op.outputs[0] not in used
+        and -1 in (block.shapes[op.outputs[0]].values() or ())
+    }
+    block.operators = [op for op in block.operators if not unused & set(op.outputs)]
+    for name in unused:
+        del block.shapes[name]
 
 
 def dynamic_tensors(graph: Graph) -> Iterator[tuple[str, str]]:
-    """Each tensor whose shape is not known, with the reason, in the graph's order."""
+    """Each tensor with an unknown dimension or rank, and the reason, in the order of the graph."""
     for where, block in graph.blocks():
+        dynamic = {name for name, tensor in block.tensors.items() if tensor.element_count() is None}
         for name in block.inputs:
-            tensor = block.tensors.get(name)
-            if tensor is not None and tensor.element_count() is None:
+            if name in dynamic:
                 yield name, "it is an input of the block and no shape was given for it"
         for index, op in enumerate(block.operators):
+            sources = [source for source in op.inputs if source in dynamic]
             for name in op.outputs:
-                tensor = block.tensors.get(name)
-                if tensor is None or tensor.element_count() is not None:
+                if name not in dynamic:
                     continue
-                reasons = [
-                    source
-                    for source in op.inputs
-                    if source in block.tensors and block.tensors[source].element_count() is None
-                ]
                 path = operator_path(where, index, op)
-                if reasons:
-                    yield name, f"{path} has the dynamic input " + ", ".join(reasons)
+                if sources:
+                    yield name, f"{path} has the dynamic input " + ", ".join(sources)
                 else:
                     yield name, f"{path} has static inputs, and MLIR infers no shape from them"
 
 
 def log_dynamic_tensors(graph: Graph) -> None:
-    """Log each tensor whose shape stays unknown, with the reason."""
+    """Log each tensor that stays dynamic as a warning, with the reason."""
     for name, reason in dynamic_tensors(graph):
         log.warning('tensor "%s" stays dynamic: %s', name, reason)

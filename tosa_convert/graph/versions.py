@@ -1,8 +1,8 @@
-"""Which TOSA version a graph needs.
+"""The TOSA version that a graph needs, and the versions that can be read.
 
-A version brings operators and element types (`since` in their rows), and for some operators
-combinations of types. Sources: the schema releases that first carried them, and the dialect's own
-availability checks (docs/formats.md).
+A version adds operators and element types (`since` in their rows), and combinations of types of some
+operators. Sources: the release of the schema that first had them, and the availability checks of the
+TOSA dialect (docs/formats.md).
 """
 
 from __future__ import annotations
@@ -20,24 +20,25 @@ from tosa_convert.graph.model import Block, Graph, Operator, SoftwareVersion, Ve
 V1_0: Final = Version(1, 0)
 V1_1_DRAFT: Final = Version(1, 1, 0, draft=True)
 
-#: What a user may ask for -> what is stamped.
+#: Version as users request it -> version that is written.
 BY_NAME: Final = {"1.0": V1_0, "1.1": V1_1_DRAFT}
 
-#: Versions that are read. A final 1.1 may still change what the draft says, so it is not among them.
+#: Versions that are read, of any patch. A final 1.1 is not: it can differ from the draft.
 READABLE: Final = (V1_0, Version(1, 0, 0, draft=True), V1_1_DRAFT)
 
-_SPELLED: Final = re.compile(r"(\d{1,4})\.(\d{1,4})\.(\d{1,9})( draft)?")
+_FULL_VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})\.(\d{1,9})( draft)?")
 
 #: The first release of the schema that has everything of TOSA 1.1.
 MIN_READER: Final = SoftwareVersion(2026, 8, 0)
 
 #: Bit 1 of the compatibility features: the file holds block-scaled (MX) tensors.
 MXFP_FEATURE: Final = 1 << 1
-#: Every bit of those features that we know.
+#: All compatibility features that are supported.
 _FEATURES: Final = 0b11
 
 INCOMPATIBLE_HINT: Final = "update tosa-convert, or write the file with an older tool"
 
+#: Names of element types.
 Types = tuple[str, ...]
 
 
@@ -55,9 +56,9 @@ _CONV: Final = frozenset(product(_FLOATS, _FLOATS, _FLOATS, ("FP32", "FP16", "BF
     "FP8E4M3 FP8E4M3 FP16 FP16",
     "FP8E5M2 FP8E5M2 FP16 FP16",
 )
-#: Operator -> how many operands count, and combinations of types that 1.0 does not have: those of the
-#: operands, of the first result, and of the accumulator if there is one. Where 1.1 mixes floating
-#: point types, these are all that 1.0 does not mix; some of them 1.1 does not have either.
+#: Operator -> the number of operands that matter, and the combinations of types that need 1.1: those
+#: of the operands, of the first result, and of the accumulator if there is one. Where 1.1 mixes
+#: floating-point types, these are all combinations that 1.0 does not have; 1.1 lacks some of them, too.
 _NEW_IN_1_1: Final[dict[str, tuple[int, frozenset[Types]]]] = {
     "CONV2D": (2, _CONV),
     "CONV3D": (2, _CONV),
@@ -86,71 +87,80 @@ _NEW_IN_1_1: Final[dict[str, tuple[int, frozenset[Types]]]] = {
 
 
 def version_name(version: Version) -> str:
-    """The version as a user asks for it, or in full."""
+    """The name that users request the version by; the full version if it has none.
+
+    Example:
+        >>> version_name(Version(1, 1, 0, draft=True)), version_name(Version(1, 0, 2))
+        ('1.1', '1.0.2')
+    """
     return next((name for name, known in BY_NAME.items() if known == version), str(version))
 
 
 def parse_version(text: str) -> Version | None:
-    """The version that `version_name` gives as this text, or None if it is none that we read."""
+    """The version of a text that `version_name` made, or None if it cannot be read.
+
+    Example:
+        >>> parse_version("1.1"), parse_version("0.80")
+        (Version(major=1, minor=1, patch=0, draft=True), None)
+    """
     if text in BY_NAME:
         return BY_NAME[text]
-    found = _SPELLED.fullmatch(text)
-    if found is None:
+    match = _FULL_VERSION.fullmatch(text)
+    if match is None:
         return None
-    version = Version(int(found[1]), int(found[2]), int(found[3]), bool(found[4]))
+    version = Version(int(match[1]), int(match[2]), int(match[3]), bool(match[4]))
     return version if replace(version, patch=0) in READABLE else None
 
 
 def lowest_version(graph: Graph) -> Version:
-    """The lowest version that expresses every operator and tensor of the graph."""
+    """The lowest version that has every operator, element type and combination of types.
+
+    Example:
+        >>> import tosa_convert as tc
+        >>> print(lowest_version(tc.load("digits_cnn.tosa")))
+        1.0.0
+    """
     return V1_0 if next(version_findings(graph, V1_0), None) is None else V1_1_DRAFT
 
 
 def version_findings(graph: Graph, version: Version) -> Iterator[Finding]:
-    """A finding for each operator and tensor that `version` cannot express."""
+    """A finding for each operator and tensor that the version does not have."""
     limit = (version.major, version.minor)
-    hint = "ask for TOSA 1.1, or leave the version out"
     for where, block in graph.blocks():
-        if _within(block, limit):
+        if _is_within(block, limit):
             continue
         for index, operator in enumerate(block.operators):
-            if operator.spec.since > limit:
-                since = ".".join(map(str, operator.spec.since))
-                yield Finding(
-                    "version-too-low",
-                    operator.location or operator_path(where, index, operator),
-                    f"{operator.spec.name} came with TOSA {since}; {version} does not have it",
-                    hint,
-                )
-            elif limit < V1_1 and operator.spec.name in _NEW_IN_1_1:
+            what, since = operator.spec.name, operator.spec.since
+            if since <= limit < V1_1 and operator.spec.name in _NEW_IN_1_1:
                 types = _types(block, operator)
                 if types in _NEW_IN_1_1[operator.spec.name][1]:
-                    yield Finding(
-                        "version-too-low",
-                        operator.location or operator_path(where, index, operator),
-                        f"{operator.spec.name} of {', '.join(types)} came with TOSA 1.1; "
-                        f"{version} does not have it",
-                        hint,
-                    )
+                    what, since = f"{operator.spec.name} of {', '.join(types)}", V1_1
+            if since > limit:
+                path = operator.location or operator_path(where, index, operator)
+                yield _too_low(path, what, since, version)
         for tensor in block.tensors.values():
             dtypes = [tensor.dtype] if tensor.scale is None else [tensor.dtype, tensor.scale.dtype]
-            for dtype in dtypes:
-                if dtype.since > limit:
-                    since = ".".join(map(str, dtype.since))
-                    yield Finding(
-                        "version-too-low",
-                        f'{where} tensor "{tensor.name}"',
-                        f"{dtype} came with TOSA {since}; {version} does not have it",
-                        hint,
-                    )
-                    break
+            new = next((dtype for dtype in dtypes if dtype.since > limit), None)
+            if new is not None:
+                path = f'{where} tensor "{tensor.name}"'
+                yield _too_low(path, new.name, new.since, version)
 
 
-def _within(block: Block, limit: tuple[int, int]) -> bool:
-    """Whether kinds of operators and tensors tell by themselves that a version has all of them."""
+def _too_low(where: str, what: str, since: tuple[int, int], version: Version) -> Finding:
+    return Finding(
+        "version-too-low",
+        where,
+        f"{what} needs TOSA {since[0]}.{since[1]}; {version} does not have it",
+        "request TOSA 1.1, or omit the version",
+    )
+
+
+def _is_within(block: Block, limit: tuple[int, int]) -> bool:
+    """Whether the kinds of operators and types in a block suffice to say that a version has them all."""
+    # Fast path of version_findings; equal by test test_what_is_within_a_version_has_no_findings
     specs = {operator.spec for operator in block.operators}
-    watched = _NEW_IN_1_1 if limit < V1_1 else ()
-    if any(spec.since > limit or spec.name in watched for spec in specs):
+    with_new_types = _NEW_IN_1_1 if limit < V1_1 else ()
+    if any(spec.since > limit or spec.name in with_new_types for spec in specs):
         return False
     codes = {tensor.dtype.code for tensor in block.tensors.values()}
     if any(BY_CODE[code].since > limit for code in codes):
@@ -159,26 +169,34 @@ def _within(block: Block, limit: tuple[int, int]) -> bool:
 
 
 def _types(block: Block, operator: Operator) -> Types:
-    """The types of an operator that make a combination of `_NEW_IN_1_1`."""
+    """The types of an operator in the order of `_NEW_IN_1_1`."""
     names = (*operator.inputs[: _NEW_IN_1_1[operator.spec.name][0]], *operator.outputs[:1])
-    found = [block.tensors[name].dtype.name for name in names if name in block.tensors]
+    types = [block.tensors[name].dtype.name for name in names if name in block.tensors]
     accumulator = operator.attributes.get("acc_type")
-    return (*found, accumulator.name) if isinstance(accumulator, DType) else tuple(found)
+    return (*types, accumulator.name) if isinstance(accumulator, DType) else tuple(types)
 
 
-def incompatibility(reader: SoftwareVersion | None, used: int) -> str:
-    """Why a file that wants such a reader, with such features, must not be read; or ""."""
-    if reader is not None:
-        wanted = (reader.major, reader.minor, reader.micro)
-        if wanted > (MIN_READER.major, MIN_READER.minor, MIN_READER.micro):
-            return f"the file is for readers of schema {reader} or later, ours is {MIN_READER}"
-    if used & ~_FEATURES:
-        return f"the file uses features 0x{used & ~_FEATURES:x}, which we do not know"
+def incompatibility(min_reader: SoftwareVersion | None, used_features: int) -> str:
+    """Why a file must not be read, or "".
+
+    Args:
+        min_reader: The lowest release of the schema that a reader of the file must support.
+        used_features: The compatibility features that the file uses, as a bit set.
+    """
+    if min_reader is not None:
+        needed = (min_reader.major, min_reader.minor, min_reader.micro)
+        if needed > (MIN_READER.major, MIN_READER.minor, MIN_READER.micro):
+            return (
+                f"the file needs a reader of schema {min_reader} or later, "
+                f"this one supports {MIN_READER}"
+            )
+    if used_features & ~_FEATURES:
+        return f"the file uses the unknown features 0x{used_features & ~_FEATURES:x}"
     return ""
 
 
 def features(graph: Graph) -> int:
-    """The compatibility features a reader of this graph must have, as a bit set."""
+    """The compatibility features that a reader of this graph needs, as a bit set."""
     for _, block in graph.blocks():
         if any(tensor.scale is not None for tensor in block.tensors.values()):
             return MXFP_FEATURE

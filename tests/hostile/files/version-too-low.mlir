@@ -1,6 +1,6 @@
 // An operator of 1.1 for a reader of 1.0.
 // where: version-too-low.mlir
-// hint: ask for TOSA 1.1
+// hint: request TOSA 1.1
 // options: tosa_version=1.0
 func.func @main(%x: tensor<2x3xf32>) -> !tosa.shape<1> {
   %0 = tosa.dim %x {axis = 1 : i32} : (tensor<2x3xf32>) -> !tosa.shape<1>
