@@ -1,4 +1,4 @@
-"""Small graphs, and whether the reference model is here."""
+"""Small graphs, and a fixture that skips without the reference model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tosa_convert.graph.versions import V1_1_DRAFT
 
 @pytest.fixture(scope="session")
 def refmodel() -> None:
-    """Skips where the reference model is not installed."""
+    """Skip the test if the reference model is not installed."""
     try:
         model_process.locate()
     except TosaConvertError as error:

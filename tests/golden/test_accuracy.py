@@ -47,7 +47,7 @@ def official(
     bounds,
     actual,
 ) -> bool:
-    """The official verdict on one element among exact ones."""
+    """Whether the official verifier accepts an array."""
     shape = list(actual.shape)
     row = {"data_type": kind, "shape": shape, **mode}
     description = {
@@ -159,7 +159,7 @@ def test_special_values_are_judged_as_the_official_verifier_does(
     assert ours == official(verifier, tmp_path, "FP32", mode, reference, reference, actual)
 
 
-def test_at_most_one_operator_on_the_way_may_err(builder) -> None:
+def test_a_tensor_has_a_rule_if_at_most_one_operator_before_it_is_inexact(builder) -> None:
     b = builder()
     b.input("x", "FP32", (4,))
     b.op("EXP", ["x"], "e", "FP32", (4,))
@@ -185,7 +185,7 @@ def test_integers_are_exact_but_for_an_inexact_rescale(builder) -> None:
     assert judged["INEXACT_ROUND"] == Rule("steps", 1.0)
 
 
-def test_a_sum_of_products_may_err_by_its_length_and_its_accumulator(builder) -> None:
+def test_the_bound_of_a_sum_of_products_depends_on_its_length_and_accumulator(builder) -> None:
     def amount(kind: str) -> float:
         b = builder()
         b.input("a", kind, (1, 2, 100))
@@ -211,7 +211,7 @@ def test_a_sum_of_products_may_err_by_its_length_and_its_accumulator(builder) ->
         (("FP16", "FP16"), "FP16", (1, 1), 4, 2),
     ],
 )
-def test_an_accumulator_with_more_bits_errs_by_the_root_of_them(
+def test_an_accumulator_with_more_bits_lowers_the_bound_by_a_root(
     builder, kinds: tuple[str, str], result: str, kernel: tuple[int, int], depth: int, amount: float
 ) -> None:
     """The amounts are those of official descriptors of tests with these types and sizes."""
@@ -227,7 +227,7 @@ def test_an_accumulator_with_more_bits_errs_by_the_root_of_them(
 
 
 def with_regions(builder, kind: str, *bodies: str, op: str) -> Graph:
-    """An operator with a region for each body, an operator each."""
+    """A control-flow operator with a region for each body, which is one operator."""
     b = builder()
     b.input("c", "BOOL", (1,))
     b.input("x", "FP32", (4,))
@@ -250,7 +250,7 @@ def with_regions(builder, kind: str, *bodies: str, op: str) -> Graph:
     return graph
 
 
-def test_the_rule_of_a_branch_is_that_of_what_is_in_it(builder) -> None:
+def test_the_rule_of_a_branch_is_the_rule_of_its_operators(builder) -> None:
     exp = Rule("abs-error", base=3.0)
     for bodies, rule in (
         (("ABS", "IDENTITY"), EXACT),

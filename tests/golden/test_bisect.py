@@ -85,7 +85,7 @@ def test_two_equal_models_have_no_divergence(builder, tmp_path: Path) -> None:
     assert (result.compared, result.first) == (10, None)
 
 
-def test_the_case_fails_alone_and_passes_when_mended(
+def test_the_case_fails_by_itself_and_passes_when_it_is_fixed(
     pair: tuple[Graph, Path], tmp_path: Path
 ) -> None:
     graph, other = pair
@@ -105,7 +105,7 @@ def test_the_case_fails_alone_and_passes_when_mended(
     assert json.loads((tmp_path / "case" / "case.json").read_text())["operators"]
 
 
-def test_left_results_name_the_operator_whose_inputs_agree_with_its_output_not(
+def test_recorded_results_name_the_operator_whose_inputs_agree_and_whose_output_differs(
     pair: tuple[Graph, Path],
 ) -> None:
     graph, other = pair
@@ -123,7 +123,7 @@ def test_left_results_name_the_operator_whose_inputs_agree_with_its_output_not(
 
 
 def test_inherited_error_is_not_blamed(builder) -> None:
-    """A tensor is off by less than is allowed; what follows magnifies it but computes rightly."""
+    """A tensor is off by less than is allowed; the next operator magnifies the error but is right."""
     b = builder()
     b.input("x", "FP32", (4,))
     b.const("big", "FP32", [1e4])
@@ -174,7 +174,7 @@ def test_any_command_can_be_the_backend(builder, tmp_path: Path) -> None:
     assert check(graph, open_backend(placed, graph, {"x": X}), {"x": X}).ok
 
 
-def test_a_command_that_fails_is_an_error_with_its_last_words(chain: Graph) -> None:
+def test_a_command_that_fails_is_an_error_with_its_last_message(chain: Graph) -> None:
     backend = open_backend(f"{sys.executable} -c 'raise SystemExit(\"no luck\")'", chain, {})
     with pytest.raises(TosaConvertError, match="no luck") as caught:
         check(chain, backend, {"x": np.zeros(4, np.int32)})
@@ -205,7 +205,7 @@ def test_tflite_and_torch_need_the_original(chain: Graph) -> None:
             open_backend(kind, chain, {})
 
 
-def test_nameless_steps_are_found_again_by_type_shape_order_and_value(chain: Graph) -> None:
+def test_unnamed_steps_are_recognised_by_type_shape_order_and_value(chain: Graph) -> None:
     x = np.array([30, -40, 0, 70], np.int32)
     golden = {i.name: i.arrays[i.name] for i in iterate_tensors(chain, {"x": x})}
     steps = [golden["a"], golden["c"] + 1, np.zeros((2, 2), np.int32)]
@@ -268,7 +268,9 @@ def test_reduce_refuses_a_command_that_does_not_fail(chain: Graph, tmp_path: Pat
         reduce(chain, command, tmp_path / "w")
 
 
-def test_the_command_line_says_it_by_exit_code(pair: tuple[Graph, Path], tmp_path: Path) -> None:
+def test_exit_codes_of_the_verbs_tell_whether_something_differs(
+    pair: tuple[Graph, Path], tmp_path: Path
+) -> None:
     graph, other = pair
     tc.save(graph, tmp_path / "m.tosa")
     save_npz(tmp_path / "x.npz", {"x": X})
@@ -297,7 +299,7 @@ def test_the_command_line_says_it_by_exit_code(pair: tuple[Graph, Path], tmp_pat
     assert cli("check", *given, "--against", "no-such-thing").returncode == 2
 
 
-def test_a_backend_that_needs_more_than_there_is_is_an_error(
+def test_a_backend_that_needs_another_input_is_an_error(
     chain: Graph, builder, tmp_path: Path
 ) -> None:
     b = builder()
@@ -311,7 +313,7 @@ def test_a_backend_that_needs_more_than_there_is_is_an_error(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork there")
-def test_a_command_that_does_not_end_is_ended_with_what_it_started(
+def test_a_command_that_does_not_end_is_killed_with_its_children(
     chain: Graph, tmp_path: Path
 ) -> None:
     marker = tmp_path / "grandchild"
@@ -332,7 +334,7 @@ def test_a_command_that_does_not_end_is_ended_with_what_it_started(
     assert not marker.exists()
 
 
-def test_a_backend_computes_from_its_own_results_and_gives_what_it_was_asked_for(
+def test_a_backend_computes_from_its_own_results_and_other_tensors_are_ignored(
     pair: tuple[Graph, Path],
 ) -> None:
     graph, other = pair
@@ -432,10 +434,10 @@ class Worse(torch.nn.Module):
 """
 
 
-def test_software_of_another_python_leaves_its_results_and_no_folder(
+def test_third_party_software_leaves_its_results_and_no_folder(
     chain: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a stand-in for torch: what is tried is how arrays come and go."""
+    """A stand-in replaces torch: the test is about how arrays are passed."""
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "torch.py").write_text(TORCH)
     (tmp_path / "net.py").write_text(NET)

@@ -26,7 +26,7 @@ def test_equal_arrays_agree() -> None:
     assert (tensor.rule, tensor.differing, tensor.worst) == ("exact", 0, None)
 
 
-def test_integers_are_exact_and_the_worst_element_is_told_with_its_place() -> None:
+def test_integers_are_exact_and_the_worst_element_is_reported_with_its_index() -> None:
     expected = np.zeros((2, 3), np.int8)
     actual = expected.copy()
     actual[0, 1], actual[1, 2] = 1, -5
@@ -60,7 +60,7 @@ def test_tolerances_go_by_pattern_and_the_last_one_counts() -> None:
     assert coarse[0] > Tolerances().of("x", np.dtype(np.float32))[0]
 
 
-def test_a_tolerance_for_integers_is_one_that_was_asked_for() -> None:
+def test_integers_have_a_tolerance_only_if_one_is_given() -> None:
     assert one(np.int8([1]), np.int8([2]), tolerances=Tolerances((("t", 1.0),)))[1].ok
 
 
@@ -76,7 +76,7 @@ def test_nan_equals_nan_and_nothing_else() -> None:
     json.loads(result.to_json())
 
 
-def test_the_distance_in_representable_values_is_told() -> None:
+def test_the_distance_in_representable_values_is_reported() -> None:
     value = np.float32(1.5)
     tensor, _ = one([value], [np.nextafter(np.nextafter(value, np.float32(2)), np.float32(2))])
     assert tensor.needed_ulp == 2
@@ -120,7 +120,7 @@ def test_blocks_change_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
     assert one(expected, actual)[0] == whole
 
 
-def test_a_rule_checks_against_the_exact_result() -> None:
+def test_a_rule_compares_with_the_exact_result() -> None:
     exact = np.float64([1 + 2.0**-24])  # between two floats
     rule = ToleranceCheck(Rule("ulp", 0.5), dtype("FP32"), exact)
     low, high = np.float32([1.0]), np.float32([1 + 2.0**-23])
@@ -157,7 +157,7 @@ def test_every_element_type_is_compared(row) -> None:
         assert not result.ok
 
 
-def test_the_default_tolerances_of_short_types_still_mean_something() -> None:
+def test_the_default_tolerances_of_short_types_detect_errors() -> None:
     for kind, rtol in ((np.float16, 0.004), (ml_dtypes.bfloat16, 0.0313)):
         limits = Tolerances().of("x", np.dtype(kind))
         assert limits[0] <= 0.008

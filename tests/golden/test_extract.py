@@ -39,13 +39,13 @@ def test_what_becomes_an_input_is_not_computed(chain: Graph) -> None:
     assert one.main.inputs == ["a"]
 
 
-def test_the_graph_that_is_cut_stays_as_it_was(chain: Graph) -> None:
+def test_extraction_does_not_change_the_graph(chain: Graph) -> None:
     before = (list(chain.main.inputs), kinds(chain), list(chain.main.tensors))
     extract(chain, ["a"])
     assert before == (list(chain.main.inputs), kinds(chain), list(chain.main.tensors))
 
 
-def test_an_unknown_name_is_refused_with_a_guess(builder) -> None:
+def test_an_unknown_name_is_refused_with_a_suggestion(builder) -> None:
     b = builder()
     b.input("image", "INT32", (1,))
     b.op("ABS", ["image"], "logits", "INT32", (1,))
@@ -98,7 +98,7 @@ def test_a_cut_computes_what_the_whole_computes(chain: Graph) -> None:
     assert rest.tolist() == golden.run(chain, {"x": x}).outputs["c"].tolist()
 
 
-def test_of_what_is_there_only_what_is_needed_becomes_an_input(chain: Graph) -> None:
+def test_only_available_tensors_that_are_needed_become_inputs(chain: Graph) -> None:
     part = extract_from(chain, ["c"], ["a", "b", "no such tensor"])
     assert part.main.inputs == ["x", "b"]
     assert kinds(part) == ["SUB"]

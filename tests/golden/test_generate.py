@@ -23,7 +23,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_others() -> None:
     assert data(3) != data(4)
 
 
-def test_the_bytes_depend_on_no_hash_seed(tmp_path: Path) -> None:
+def test_the_bytes_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
     import os
     import sys
 
@@ -92,7 +92,7 @@ def test_an_unknown_operator_is_refused() -> None:
 @pytest.mark.oracle
 @pytest.mark.usefixtures("refmodel")
 @pytest.mark.parametrize("seed", range(60))
-def test_the_reference_model_takes_it(seed: int) -> None:
+def test_the_reference_model_accepts_it(seed: int) -> None:
     assert golden.run(
         generate(seed, 30), random=seed, options=golden.RunOptions(level="8k")
     ).outputs
@@ -101,14 +101,14 @@ def test_the_reference_model_takes_it(seed: int) -> None:
 @pytest.mark.oracle
 @pytest.mark.usefixtures("refmodel")
 @pytest.mark.parametrize("kind", sorted(RULES))
-def test_the_reference_model_takes_each_operator_alone(kind: str) -> None:
+def test_the_reference_model_accepts_each_operator_alone(kind: str) -> None:
     for seed in range(3):
         assert golden.run(generate(seed, 4, kinds=[kind]), random=seed).outputs
 
 
 @pytest.mark.oracle
 @pytest.mark.usefixtures("refmodel")
-def test_tosa_opt_takes_it(tmp_path: Path) -> None:
+def test_tosa_opt_accepts_it(tmp_path: Path) -> None:
     program = model_process.locate().with_name("tosa-opt")
     schema = model_process.locate().with_name("tosa.fbs")
     if not (program.exists() and schema.exists()):

@@ -1,4 +1,4 @@
-"""How much memory a search holds: numpy tells tracemalloc of every array it makes."""
+"""How much memory a search uses: numpy reports every array to tracemalloc."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def networks(tmp_path_factory: pytest.TempPathFactory) -> tuple[Graph, Path]:
 
 @pytest.fixture(scope="module")
 def left(networks: tuple[Graph, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The other version's tensors, one in a file."""
+    """A folder with the other version's tensors, a file for each."""
     folder = tmp_path_factory.mktemp("left")
     save_to_folder(iterate_tensors(as_graph(networks[1]), {"x": X}, batch_bytes=BATCH), folder)
     return folder
@@ -103,7 +103,7 @@ def test_the_measure_sees_a_search_that_keeps_its_tensors(
 
 
 @pytest.mark.parametrize("kind", ["folder", "archive", "steps"])
-def test_results_that_were_left_are_read_one_at_a_time(
+def test_recorded_results_are_read_one_at_a_time(
     networks: tuple[Graph, Path], left: Path, tmp_path: Path, kind: str
 ) -> None:
     graph, _ = networks

@@ -1,4 +1,4 @@
-"""Into branches and loops: which tensors are there, and which operator in them is wrong."""
+"""Branches and loops: the tensors in them, and the search for the operator in them that is wrong."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def inputs(taken: bool) -> dict[str, Any]:
     return {"c": np.array([taken]), "x": X}
 
 
-def test_the_branch_that_is_taken_is_looked_into(tmp_path: Path) -> None:
+def test_the_branch_that_is_taken_is_searched(tmp_path: Path) -> None:
     tc.save(branches(2), tmp_path / "other.tosa")
     backend = OtherModel(str(tmp_path / "other.tosa"), 60)
     assert bisect(branches(), backend, inputs(False)).ok
@@ -105,7 +105,7 @@ def test_the_branch_that_is_taken_is_looked_into(tmp_path: Path) -> None:
     assert check(case, OtherModel(str(tmp_path / "case" / "case.tosa"), 60), given).ok
 
 
-def test_a_loop_is_looked_into_one_iteration_after_another(tmp_path: Path) -> None:
+def test_a_loop_is_searched_one_iteration_after_another(tmp_path: Path) -> None:
     # MAXIMUM with 3 shows only where there is something smaller: in the first iteration.
     tc.save(loop(3), tmp_path / "other.tosa")
     result = bisect(loop(), OtherModel(str(tmp_path / "other.tosa"), 60), {"x": X})
@@ -126,7 +126,7 @@ def test_a_loop_is_looked_into_one_iteration_after_another(tmp_path: Path) -> No
     assert result.first.operators[0][1] == "operator #2 WHILE_LOOP cond[3] operator #1 GREATER"
 
 
-def test_where_nothing_inside_is_wrong_the_operator_is_named_as_a_whole(tmp_path: Path) -> None:
+def test_the_operator_is_named_as_a_whole_if_nothing_inside_is_wrong(tmp_path: Path) -> None:
     other = branches()
     other.regions[1].blocks[0].outputs = ["q"]
     tc.save(other, tmp_path / "other.tosa")
@@ -136,14 +136,14 @@ def test_where_nothing_inside_is_wrong_the_operator_is_named_as_a_whole(tmp_path
     assert any("named as a whole" in note for note in result.notes)
 
 
-def test_left_results_name_the_whole_operator() -> None:
+def test_recorded_results_name_the_whole_operator() -> None:
     left = {i.name: i.arrays[i.name] for i in iterate_tensors(branches(2), inputs(True))}
     result = bisect(branches(), Record("left", left), inputs(True))
     assert result.first is not None
     assert [row[1] for row in result.first.operators] == ["operator #1 COND_IF"]
 
 
-def test_tensors_inside_are_collected_when_asked_for_and_named_when_not() -> None:
+def test_tensors_inside_are_collected_on_request_and_listed_otherwise() -> None:
     items = {i.name: i for i in iterate_tensors(branches(), inputs(True), iterations=1)}
     assert list(items) == ["a", "y", "y/then/q", "y/then/r", "z"]
     assert np.array_equal(items["y/then/r"].arrays["y/then/r"], X[:, ::-1])
@@ -168,7 +168,7 @@ def test_a_loop_gives_as_many_iterations_as_were_asked_for() -> None:
     assert "first 2 iterations" in str(not_collected(loop(), 2)[0]["reason"])
 
 
-def test_regions_that_use_variables_are_left_whole_and_that_is_said(tmp_path: Path) -> None:
+def test_regions_that_use_variables_are_not_searched_and_a_note_says_so(tmp_path: Path) -> None:
     def stateful(axis: int) -> Graph:
         graph = branches(axis)
         for block in (graph.main, graph.regions[1].blocks[0]):
@@ -195,7 +195,7 @@ def test_regions_that_use_variables_are_left_whole_and_that_is_said(tmp_path: Pa
 
 
 @pytest.mark.parametrize("target", ["d", "d.npz"])
-def test_the_command_says_what_it_leaves_out(tmp_path: Path, target: str) -> None:
+def test_the_verb_run_lists_what_it_does_not_collect(tmp_path: Path, target: str) -> None:
     tc.save(branches(), tmp_path / "m.tosa")
     words = [str(tmp_path / "m.tosa"), "--random", "1", "--intermediates", str(tmp_path / target)]
     ended = CliRunner().invoke(run_verb, words)
@@ -210,7 +210,7 @@ def test_the_command_says_what_it_leaves_out(tmp_path: Path, target: str) -> Non
     assert CliRunner().invoke(run_verb, [*words[:3], "--inside", "3"]).exit_code == 2
 
 
-def test_a_pattern_that_leaves_the_operands_out_gives_what_is_inside_all_the_same() -> None:
+def test_tensors_inside_are_collected_even_if_the_pattern_excludes_the_operands() -> None:
     found = {i.name: i.arrays for i in iterate_tensors(loop(), {"x": X}, ["y"], iterations=1)}
     assert "y" in found
     assert np.array_equal(found["n/body[0]/s"]["n/body[0]/s"], X)

@@ -53,7 +53,7 @@ def test_a_file_gives_what_its_graph_gives(chain: Graph, tmp_path: Path) -> None
     ]
 
 
-def test_every_wrong_input_is_told_before_anything_runs(
+def test_every_wrong_input_is_reported_before_anything_runs(
     chain: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(model_process, "run", None)
@@ -120,7 +120,7 @@ def _script(tmp_path: Path, body: str) -> Path:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="scripts are no programs there")
-def test_a_run_that_does_not_end_is_ended_with_its_children(
+def test_a_run_that_does_not_end_is_killed_with_its_children(
     chain: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     marker = tmp_path / "grandchild"
@@ -159,7 +159,7 @@ def test_the_child_has_its_own_session_and_no_debugger(
     assert token is None
 
 
-def test_a_missing_model_is_said_with_the_remedy(
+def test_a_missing_model_is_an_error_with_the_remedy(
     chain: Graph, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(model_process.ENVIRONMENT, str(tmp_path / "nothing"))
@@ -207,7 +207,7 @@ def test_an_npy_reads_back_bit_for_bit(row, shape, tmp_path: Path) -> None:
     assert constant.numpy().tobytes() == array.tobytes()
 
 
-def test_arrays_that_numpy_reads_as_opaque_bytes_are_taken(tmp_path: Path) -> None:
+def test_arrays_that_numpy_reads_as_opaque_bytes_are_accepted(tmp_path: Path) -> None:
     array = np.arange(6).astype(ml_dtypes.bfloat16).reshape(2, 3)
     np.savez(tmp_path / "a.npz", x=array)
     loaded = np.load(tmp_path / "a.npz")["x"]
@@ -312,7 +312,7 @@ def test_batches_change_no_value(chain: Graph, batch_bytes: int) -> None:
 
 
 @pytest.mark.usefixtures("refmodel")
-def test_a_batch_is_cut_at_the_one_before_and_its_files_go(
+def test_a_batch_starts_at_the_one_before_and_its_files_are_removed(
     chain: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tosa_convert.golden import intermediates
@@ -377,7 +377,7 @@ def test_a_refused_file_is_not_touched(builder, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("refmodel")
-def test_a_variable_that_nothing_uses_is_no_hindrance(builder, tmp_path: Path) -> None:
+def test_a_variable_that_nothing_uses_does_not_prevent_a_run(builder, tmp_path: Path) -> None:
     b = builder()
     b.input("x", "INT32", (2,))
     initial = constant_of(Slot("v", "v", dtype("INT32"), (2,)), np.array([10, 20], np.int32))
@@ -406,7 +406,7 @@ def test_exponents_of_shapes_run_without_a_level(builder) -> None:
 
 
 @pytest.mark.usefixtures("refmodel")
-def test_what_is_wrong_in_a_region_is_the_fault_of_the_operator_that_runs_it(builder) -> None:
+def test_an_invalid_region_is_reported_at_the_operator_that_runs_it(builder) -> None:
     from golden.test_regions import SHAPE, branches, inputs
 
     graph = branches()
@@ -416,7 +416,7 @@ def test_what_is_wrong_in_a_region_is_the_fault_of_the_operator_that_runs_it(bui
     assert "operator #1 COND_IF" in str(error)
 
 
-def test_what_is_no_archive_is_said_to_be_none(tmp_path: Path) -> None:
+def test_a_file_that_is_not_an_archive_is_a_file_error(tmp_path: Path) -> None:
     from tosa_convert.golden.npz import load_npz, open_npz
 
     np.save(tmp_path / "a.npy", X)

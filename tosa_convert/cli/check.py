@@ -12,41 +12,45 @@ from tosa_convert.cli.run import input_options
 
 def against_options(command: Any) -> Any:
     """The options of check and bisect: what a model is compared with, and how."""
-    for option in (
-        click.option(
-            "--against",
-            required=True,
-            metavar="BACKEND",
-            help="iree, tflite, torch, a folder of .npy, an .npz, another model with the same names, "
-            "or a command with {model} {inputs} {outputs} in it.",
-        ),
-        click.option(
-            "--original",
-            default="",
-            metavar="FILE",
-            help="For tflite the .tflite, for torch FILE.py:NAME or an exported program.",
-        ),
-        click.option(
-            "--python",
-            default="",
-            metavar="PROGRAM",
-            help="The Python that has the backend's packages; by default this one.",
-        ),
-        click.option(
-            "--atol",
-            multiple=True,
-            metavar="[NAME:]VALUE",
-            help="Absolute tolerance, for all tensors or those whose name matches NAME.",
-        ),
-        click.option(
-            "--rtol",
-            multiple=True,
-            metavar="[NAME:]VALUE",
-            help="Relative tolerance, for all or by NAME.",
-        ),
-    ):
+    # The last decorator comes first in the help.
+    for option in reversed(_AGAINST_OPTIONS):
         command = option(command)
     return command
+
+
+_AGAINST_OPTIONS = (
+    click.option(
+        "--against",
+        required=True,
+        metavar="BACKEND",
+        help="iree, tflite, torch, a folder of .npy files, an .npz file, another model with the "
+        "same tensor names, or a command with {model} {inputs} {outputs}.",
+    ),
+    click.option(
+        "--original",
+        default="",
+        metavar="FILE",
+        help="For tflite the .tflite file, for torch FILE.py:NAME or an exported program.",
+    ),
+    click.option(
+        "--python",
+        default="",
+        metavar="PROGRAM",
+        help="The Python that has the backend's packages; by default this one.",
+    ),
+    click.option(
+        "--atol",
+        multiple=True,
+        metavar="[NAME:]VALUE",
+        help="Absolute tolerance, for all tensors or those whose name matches NAME.",
+    ),
+    click.option(
+        "--rtol",
+        multiple=True,
+        metavar="[NAME:]VALUE",
+        help="Relative tolerance, for all tensors or those whose name matches NAME.",
+    ),
+)
 
 
 @click.command("check", cls=Verb)

@@ -9,13 +9,19 @@ from tosa_convert.cli.command import Verb
 
 @click.command("generate", cls=Verb)
 @click.option("--seed", type=int, required=True, help="The same seed gives the same bytes.")
-@click.option("--operators", type=click.IntRange(1), default=20, show_default=True)
+@click.option(
+    "--operators",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    help="Operators in each graph, constants not counted.",
+)
 @click.option(
     "--count",
     type=click.IntRange(1),
     help="Write so many cases into the folder -o, for SEED, SEED + 1, ...",
 )
-@click.option("--only", multiple=True, metavar="OP[,OP]", help="Only these operators.")
+@click.option("--only", multiple=True, metavar="OP[,OP]", help="Use only these operators.")
 @click.option(
     "-o", "--output", required=True, type=click.Path(), help="A file, or a folder with --count."
 )

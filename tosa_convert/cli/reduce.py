@@ -37,6 +37,7 @@ def reduce(model: str, command: str, work: str, output: str | None, **options: A
     from tosa_convert import api, golden
     from tosa_convert.cli.run_model import program_and_inputs, read_options
     from tosa_convert.golden.programs import load_program
+    from tosa_convert.graph.model import counted
 
     if output is not None:
         api.refuse_same_file(model, output)
@@ -59,7 +60,8 @@ def reduce(model: str, command: str, work: str, output: str | None, **options: A
     if output is not None:
         api.save(api.stamp(result.graph), output)
     click.echo(
-        f"{result.operators} operators in {output or Path(work) / 'reduced.tosa'}; "
-        f"{result.tried} candidates tried, {result.known} answers from earlier runs"
+        f"{counted(result.operators, 'operator')} in {output or Path(work) / 'reduced.tosa'}; "
+        f"{counted(result.tried, 'candidate')} tried, "
+        f"{counted(result.known, 'answer')} from earlier runs"
     )
     return 0

@@ -12,47 +12,53 @@ from tosa_convert.cli.input_shapes import input_shape_option
 
 def input_options(command: Any) -> Any:
     """The options of the verbs that run programs: what is run, and on which inputs."""
-    for option in (
-        click.option(
-            "-i",
-            "--input",
-            "inputs",
-            multiple=True,
-            metavar="[NAME=]FILE",
-            help="An .npz keyed by name, or NAME=FILE.npy; may be repeated.",
-        ),
-        click.option(
-            "--random",
-            type=click.IntRange(0),
-            metavar="SEED",
-            help="Random values for the inputs that are not given, in a range for each element type.",
-        ),
-        input_shape_option,
-        click.option("--func", metavar="NAME", help="The function to run, if there are several."),
-        click.option(
-            "--timeout",
-            type=float,
-            default=600.0,
-            show_default=True,
-            metavar="SECONDS",
-            help="Limit for one run of the reference model.",
-        ),
-    ):
+    # The last decorator comes first in the help.
+    for option in reversed(_INPUT_OPTIONS):
         command = option(command)
     return command
+
+
+_INPUT_OPTIONS = (
+    click.option(
+        "-i",
+        "--input",
+        "inputs",
+        multiple=True,
+        metavar="[NAME=]FILE",
+        help="An .npz file with an array for each name, or NAME=FILE.npy; may be repeated.",
+    ),
+    click.option(
+        "--random",
+        type=click.IntRange(0),
+        metavar="SEED",
+        help="Random values for the other inputs, in a range for each element type.",
+    ),
+    input_shape_option,
+    click.option("--func", metavar="NAME", help="The function to run, if there are several."),
+    click.option(
+        "--timeout",
+        type=float,
+        default=600.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="Limit for one run of the reference model or of another program.",
+    ),
+)
 
 
 @click.command("run", cls=Verb)
 @click.argument("model", type=click.Path())
 @input_options
-@click.option("-o", "--output", type=click.Path(), metavar="NPZ", help="Outputs, keyed by name.")
+@click.option("-o", "--output", type=click.Path(), metavar="NPZ", help="Write the outputs by name.")
 @click.option(
     "--variables", metavar="NPZ", type=click.Path(), help="Initial states of variables, by name."
 )
 @click.option(
     "--save-variables", metavar="NPZ", type=click.Path(), help="Write the states after the run."
 )
-@click.option("--save-inputs", metavar="NPZ", type=click.Path(), help="Write the inputs used.")
+@click.option(
+    "--save-inputs", metavar="NPZ", type=click.Path(), help="Write the inputs that were used."
+)
 @click.option("--precise", is_flag=True, help="Compute floating point in FP64.")
 @click.option(
     "--bounds", metavar="NPZ", type=click.Path(), help="Write accuracy bounds (implies --precise)."
@@ -61,7 +67,7 @@ def input_options(command: Any) -> Any:
     "--intermediates",
     metavar="DIR|NPZ",
     type=click.Path(),
-    help="Write every computed tensor with its operator and location.",
+    help="Write every computed tensor, with its operator and location.",
 )
 @click.option(
     "--pattern", multiple=True, metavar="GLOB", help="Only intermediates whose name matches."
@@ -93,7 +99,7 @@ def input_options(command: Any) -> Any:
 def run(model: str, **options: Any) -> int:
     """Run MODEL (MLIR, .tosa or JSON) on the TOSA reference model.
 
-    Inputs come from .npy and .npz files or --random; without -o a summary is printed only.
+    Inputs come from .npy and .npz files or --random; without -o only a summary is printed.
     """
     from tosa_convert.cli.run_model import run_command
 

@@ -27,7 +27,7 @@ from tosa_convert.golden.npz import load_npz, read_npy, save_npz
 from tosa_convert.golden.programs import Program, input_arrays, input_slots, load_program
 from tosa_convert.golden.reference_model import RunOptions, run_program
 from tosa_convert.golden.variable_states import variables_of, with_variables
-from tosa_convert.graph.model import Graph
+from tosa_convert.graph.model import Graph, counted
 from tosa_convert.options import ReadOptions
 
 
@@ -187,7 +187,8 @@ def _print_summary(summary: Mapping[str, Any], as_json: bool) -> None:
             span = f" {row['min']} .. {row['max']}" if "min" in row else ""
             click.echo(f"{label} {row['name']}: {row['dtype']}{row['shape']}{span}")
     if "intermediates" in summary:
-        click.echo("{count} intermediates in {path}".format(**summary["intermediates"]))
+        count, path = summary["intermediates"]["count"], summary["intermediates"]["path"]
+        click.echo(f"{counted(count, 'intermediate')} in {path}")
         for row in summary["intermediates"]["not_collected"]:
             names = [name for tensors in row["tensors"].values() for name in tensors]
             listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")

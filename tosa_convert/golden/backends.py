@@ -37,7 +37,7 @@ from tosa_convert.golden.scratch import (
     write_scratch,
 )
 from tosa_convert.graph.extract import extract_from, extract_region
-from tosa_convert.graph.model import Graph
+from tosa_convert.graph.model import Graph, counted
 
 _MODEL_EXTENSIONS: Final = tuple(EXTENSIONS)
 #: Exit code of `worker.py` if the backend's packages are not installed.
@@ -168,7 +168,7 @@ def open_backend(
 def _by_position(graph: Graph, outputs: Sequence[Callable[[], Array]], name: str) -> LazyArrays:
     wanted = output_slots(graph)
     if len(wanted) != len(outputs):
-        message = f"it has {len(outputs)} outputs, the TOSA model has {len(wanted)}"
+        message = f"it has {counted(len(outputs), 'output')}, the TOSA model has {len(wanted)}"
         raise fail("backend-failed", name, message)
     by_key = {slot.key: read for slot, read in zip(wanted, outputs, strict=True)}
     return LazyArrays(by_key, lambda key: by_key[key]())

@@ -37,7 +37,7 @@ from tosa_convert.graph.extract import (
     last_uses,
     needed_operators,
 )
-from tosa_convert.graph.model import Graph, operator_path
+from tosa_convert.graph.model import Graph, counted, operator_path
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.options import ReadOptions
 
@@ -64,7 +64,8 @@ class Bisection:
         return self.compared > 0 and not self.differing
 
     def __str__(self) -> str:
-        lines = [f"{self.compared} tensors compared, {len(self.differing)} differ"]
+        count, verb = len(self.differing), "differs" if len(self.differing) == 1 else "differ"
+        lines = [f"{counted(self.compared, 'tensor')} compared, {count} {verb}"]
         if self.first is not None:
             lines.append(str(self.first))
         elif self.differing:
@@ -72,7 +73,8 @@ class Bisection:
                 "each of them only inherits its difference: no operator's own result is wrong"
             )
         if self.inherited:
-            lines.append(f"{len(self.inherited)} before it differ but only inherit the difference")
+            before = counted(len(self.inherited), "tensor")
+            lines.append(f"before it, {before} only inherited a difference")
         lines += [f"note: {note}" for note in self.notes]
         if not self.compared:
             lines.append("FAIL nothing was compared")

@@ -187,9 +187,9 @@ class TensorComparison:
             return f"{head}: all {self.elements} elements equal"
         assert self.worst is not None
         text = (
-            f"{head}: {self.differing} of {self.elements} elements differ, {self.failing} beyond; "
-            f"worst at {list(self.worst)}: expected {self.expected}, found {self.found}; it needs "
-            f"atol={self.needed_atol:.4g} or rtol={self.needed_rtol:.4g}"
+            f"{head}: {self.differing} of {self.elements} elements differ, {self.failing} too much; "
+            f"worst at {list(self.worst)}: expected {self.expected}, found {self.found}; "
+            f"would pass with atol={self.needed_atol:.4g} or rtol={self.needed_rtol:.4g}"
         )
         if self.needed_ulp:
             text += f" ({self.needed_ulp:g} ulp)"
@@ -287,8 +287,8 @@ def compare(
         >>> from tosa_convert import golden
         >>> result = golden.compare({"y": np.int32([1, 2])}, {"y": np.int32([1, 5])})
         >>> print(result)
-        FAIL y int32[2] [exact]: 1 of 2 elements differ, 1 beyond; worst at [1]: \
-expected 2, found 5; it needs atol=3 or rtol=1.5
+        FAIL y int32[2] [exact]: 1 of 2 elements differ, 1 too much; worst at [1]: \
+expected 2, found 5; would pass with atol=3 or rtol=1.5
         >>> loose = golden.Tolerances(atol=(("y", 3.0),))
         >>> golden.compare({"y": np.int32([1, 2])}, {"y": np.int32([1, 5])}, tolerances=loose).ok
         True

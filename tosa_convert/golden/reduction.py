@@ -30,7 +30,7 @@ from tosa_convert.golden.programs import AS_IT_IS, as_graph, input_arrays, input
 from tosa_convert.golden.reference_model import TIMEOUT, RunOptions
 from tosa_convert.golden.scratch import file_errors, npy_pieces
 from tosa_convert.graph.extract import computed_tensors, extract
-from tosa_convert.graph.model import Graph
+from tosa_convert.graph.model import Graph, counted
 from tosa_convert.options import ReadOptions
 
 #: Names of outputs and of values that became inputs.
@@ -251,7 +251,7 @@ class _Reducer:
         replace_file(self.folder / "state.json", [json.dumps(state).encode()])
         if has_failed:
             replace_file(self.folder / "reduced.tosa", api.encode(api.stamp(part)))
-        self.progress(f"{_size(part)} operators: {'fails' if has_failed else 'passes'}")
+        self.progress(f"{counted(_size(part), 'operator')}: {'fails' if has_failed else 'passes'}")
         return has_failed
 
     def _run_command(self, part: Graph) -> bool:

@@ -200,7 +200,7 @@ class Block:
 
     def __repr__(self) -> str:
         return (
-            f"Block({_short(self.name)}, {_counted(len(self.operators), 'operator')}, "
+            f"Block({_short(self.name)}, {counted(len(self.operators), 'operator')}, "
             f"{self._signature()})"
         )
 
@@ -209,7 +209,7 @@ class Block:
         lines = [f"block {_short(self.name)}: {self._signature()}"]
         lines += [f"  {self._operator_text(op)}" for op in shown]
         if hidden := len(self.operators) - len(shown):
-            lines.append(f"  ... {_counted(hidden, 'more operator')}")
+            lines.append(f"  ... {counted(hidden, 'more operator')}")
         return "\n".join(lines)
 
     def _signature(self) -> str:
@@ -240,8 +240,8 @@ class Region:
     def __repr__(self) -> str:
         operators = sum(len(block.operators) for block in self.blocks)
         return (
-            f"Region({_short(self.name)}, {_counted(len(self.blocks), 'block')}, "
-            f"{_counted(operators, 'operator')})"
+            f"Region({_short(self.name)}, {counted(len(self.blocks), 'block')}, "
+            f"{counted(operators, 'operator')})"
         )
 
 
@@ -292,8 +292,8 @@ class Graph:
     def __repr__(self) -> str:
         parts = [
             f"TOSA {self.version}",
-            _counted(len(self.regions), "region"),
-            _counted(sum(len(block.operators) for _, block in self.blocks()), "operator"),
+            counted(len(self.regions), "region"),
+            counted(sum(len(block.operators) for _, block in self.blocks()), "operator"),
         ]
         if self.regions and self.regions[0].blocks:
             parts.append(self.main._signature())
@@ -306,7 +306,7 @@ class Graph:
             for block in region.blocks[:_PRINTED_ITEMS]:
                 lines += [f"  {line}" for line in str(block).splitlines()]
         if hidden := len(self.regions) - _PRINTED_ITEMS:
-            lines += [f"... {_counted(hidden, 'more region')}"] if hidden > 0 else []
+            lines += [f"... {counted(hidden, 'more region')}"] if hidden > 0 else []
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -411,7 +411,8 @@ def _short(name: str) -> str:
     return f'"{_without_middle(name, _PRINTED_CHARACTERS)}"' if name.isprintable() else _plain(name)
 
 
-def _counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str) -> str:
+    """A number and its noun, such as "1 tensor" and "2 tensors"."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
