@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
 import pytest
 from oracle import official_suite
+
+import tosa_convert as tc
 
 CASES = Path(__file__).parent / "cases"
 
@@ -46,3 +49,27 @@ def oracle() -> Any:
 def example(root: Path) -> Path:
     """The example network, MLIR bytecode."""
     return root / "examples" / "digits_cnn.mlirbc"
+
+
+@pytest.fixture
+def reference(oracle: Any) -> Any:
+    """Run a program on the reference model: (program, inputs in order) -> outputs in order."""
+    from tosa_convert import golden
+    from tosa_convert.golden.programs import input_slots
+
+    def run(graph: tc.Graph, *inputs: Any) -> list[Any]:
+        slots = input_slots(graph)
+        given = {slot.key: array for slot, array in zip(slots, inputs, strict=True)}
+        outputs = golden.run(graph, given).outputs
+        return [outputs[name] for name in graph.main.outputs]
+
+    return run
+
+
+@pytest.fixture
+def reports(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The messages that are logged."""
+    caplog.set_level(logging.INFO, "tosa_convert")
+    lines: list[str] = []
+    caplog.handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    return lines

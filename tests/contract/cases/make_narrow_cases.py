@@ -1,4 +1,4 @@
-"""Make the programs with i64 and f64 that test_shapes_and_narrow.py narrows.
+"""Make the programs with i64 and f64 that test_narrow.py narrows.
 
     pip install torch==2.13.0 torch-mlir numpy
     python make_narrow_cases.py
