@@ -123,20 +123,22 @@ def load(
     with around_mlir(where):
         from tosa_convert.bindings.packages import bindings_of, default_bindings
         from tosa_convert.bindings.parse import parse
+        from tosa_convert.bindings.source_text import quoting
 
         if context is None:
             context = default_bindings(bindings).new_context()
         module, apart = parse(bindings_of(context), context, data, where)
-        return read_module(
-            module,
-            func=func,
-            names=names,
-            full_paths=full_paths,
-            narrow=narrow,
-            input_shapes=input_shapes,
-            verified=True,
-            apart=apart,
-        )
+        with quoting(data, where):
+            return read_module(
+                module,
+                func=func,
+                names=names,
+                full_paths=full_paths,
+                narrow=narrow,
+                input_shapes=input_shapes,
+                verified=True,
+                apart=apart,
+            )
 
 
 def _with_shapes(graph: Graph, shapes: Mapping[str, tuple[int, ...]], bindings: str) -> Graph:

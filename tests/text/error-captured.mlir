@@ -1,6 +1,8 @@
 // RUN: exits 4 %tool %s -o %t.tosa 2>&1 | filecheck %s
 
-// CHECK:      error-captured.mlir:9:10: error: 'tosa.add' uses %arg0 from outside its region [captured-value]
+// CHECK:      error-captured.mlir:11:10: error: 'tosa.add' uses %arg0 from outside its region [captured-value]
+// CHECK-NEXT: {{^        }}%1 = tosa.add %t, %x : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+// CHECK-NEXT: {{^             \^$}}
 // CHECK-NEXT:     pass it in as an operand of the control-flow operator; a TOSA region sees only its inputs
 // CHECK-NOT:  error:
 func.func @f(%x: tensor<2xf32>, %c: tensor<i1>) -> tensor<2xf32> {

@@ -7,9 +7,13 @@
 
 // THIRD: error: no function @third with a body; found @first, @second [unknown-function]
 
-// CHECK:      error-two-functions.mlir:14:1: error: function @first is one of 2 that could be exported: @first, @second [ambiguous-function]
+// CHECK:      error-two-functions.mlir:18:1: error: function @first is one of 2 that could be exported: @first, @second [ambiguous-function]
+// CHECK-NEXT:     func.func @first() { return }
+// CHECK-NEXT:     ^
 // CHECK-NEXT:     choose one: --func first, or func='first'
-// CHECK-NEXT: error-two-functions.mlir:15:1: error: function @second is one of 2 that could be exported: @first, @second [ambiguous-function]
+// CHECK-NEXT: error-two-functions.mlir:19:1: error: function @second is one of 2 that could be exported: @first, @second [ambiguous-function]
+// CHECK-NEXT:     func.func @second(%x: tensor<2xf32>) { return }
+// CHECK-NEXT:     ^
 // CHECK-NEXT:     choose one: --func second, or func='second'
 func.func @first() { return }
 func.func @second(%x: tensor<2xf32>) { return }

@@ -1,0 +1,221 @@
+"""Errors in MLIR text quote the line that they are about."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tosa_convert as tc
+from tosa_convert.bindings.packages import Bindings, default_bindings, installed
+from tosa_convert.bindings.parse import parse
+from tosa_convert.bindings.source_text import SourceText, quoting
+from tosa_convert.errors import Finding, TosaConvertError, fail
+
+SYNTAX = """func.func @f(%x: tensor<2xf32>) {
+\t%0 = tosa.abs %y : (tensor<2xf32>) -> tensor<2xf32>
+  return
+}
+"""
+FOREIGN = """// Two operators that TOSA does not have.
+func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = arith.addf %x, %x : tensor<2xf32>
+  %1 = arith.mulf %0, %0 : tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
+"""
+FOREIGN_EXCERPTS = [
+    "  %0 = arith.addf %x, %x : tensor<2xf32>\n       ^",
+    "  %1 = arith.mulf %0, %0 : tensor<2xf32>\n       ^",
+]
+STABLEHLO = """func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = "stablehlo.add"(%x, %x) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+"""
+
+
+def refusal(source: bytes | Path, bindings: Bindings) -> tuple[Finding, ...]:
+    with pytest.raises(TosaConvertError) as caught:
+        tc.load(source, bindings=bindings.package)
+    return caught.value.findings
+
+
+@pytest.fixture(params=["bytes", "file"])
+def source(request: pytest.FixtureRequest, tmp_path: Path) -> object:
+    """Text -> what to load, and what MLIR calls it."""
+
+    def make(text: str) -> tuple[bytes | Path, str]:
+        if request.param == "bytes":
+            return text.encode(), "-"
+        path = tmp_path / "m.mlir"
+        path.write_text(text)
+        return path, str(path)
+
+    return make
+
+
+def test_a_syntax_error_quotes_the_line(source: object, bindings: Bindings) -> None:
+    assert callable(source)
+    given, name = source(SYNTAX)
+    (finding,) = refusal(given, bindings)
+    assert finding.where == f"{name}:2:16"
+    assert finding.excerpt == (
+        "    %0 = tosa.abs %y : (tensor<2xf32>) -> tensor<2xf32>\n" + " " * 18 + "^"
+    )
+
+
+def test_findings_at_operators_quote_their_lines(source: object, bindings: Bindings) -> None:
+    assert callable(source)
+    given, _ = source(FOREIGN)
+    findings = refusal(given, bindings)
+    assert [finding.code for finding in findings] == ["foreign-operator"] * 2
+    assert [finding.excerpt for finding in findings] == FOREIGN_EXCERPTS
+
+
+def test_findings_in_a_child_process_quote_their_lines(
+    source: object, torch_mlir: Bindings
+) -> None:
+    assert callable(source)
+    given, _ = source(FOREIGN)
+    with pytest.raises(TosaConvertError) as caught:
+        tc.load(given, isolate=True, bindings=torch_mlir.package)
+    assert [finding.excerpt for finding in caught.value.findings] == FOREIGN_EXCERPTS
+
+
+def test_findings_in_standard_input_quote_their_lines(torch_mlir: Bindings) -> None:
+    command = [sys.executable, "-m", "tosa_convert", "convert", "--bindings", torch_mlir.package]
+    done = subprocess.run(command, input=FOREIGN.encode(), capture_output=True, check=False)
+    assert done.returncode == 4
+    lines = done.stderr.decode().splitlines()
+    index = lines.index("      %0 = arith.addf %x, %x : tensor<2xf32>")
+    assert lines[index + 1] == " " * 11 + "^"
+
+
+def test_locations_of_another_file_of_the_same_name_are_not_quoted(bindings: Bindings) -> None:
+    """Text printed from standard input has locations in "-", which is not this text."""
+    text = FOREIGN.replace("%x : tensor<2xf32>\n", '%x : tensor<2xf32> loc("-":1:4)\n')
+    findings = refusal(text.encode(), bindings)
+    assert findings[0].where == "-:1:4"
+    assert [finding.excerpt for finding in findings] == ["", ""]
+
+
+def test_bytecode_is_not_quoted(bindings: Bindings) -> None:
+    module = bindings.ir.Module.parse(FOREIGN, bindings.new_context())
+    pieces: list[bytes] = []
+
+    class Sink:
+        def write(self, piece: bytes) -> None:
+            pieces.append(piece)
+
+    module.operation.write_bytecode(Sink())
+    findings = refusal(b"".join(pieces), bindings)
+    assert {finding.where for finding in findings} == {"-:3:8", "-:4:8"}
+    assert {finding.excerpt for finding in findings} == {""}
+
+
+def test_text_that_is_not_utf8_is_refused_at_its_line(bindings: Bindings) -> None:
+    data = memoryview(b"module {\n  // caf\xe9\n}\n")
+    with pytest.raises(TosaConvertError) as caught:
+        parse(bindings, bindings.new_context(), data)
+    (finding,) = caught.value.findings
+    assert (finding.code, finding.where) == ("malformed-mlir", "-:2:9")
+    assert finding.excerpt == "  // caf?\n        ^"
+
+
+def test_a_file_whose_name_is_not_utf8_is_read(bindings: Bindings, tmp_path: Path) -> None:
+    path = os.fsdecode(bytes(tmp_path) + b"/caf\xe9.mlir")
+    try:
+        Path(path).write_text(FOREIGN)
+    except (OSError, UnicodeError):
+        pytest.skip("the file system takes only names that are UTF-8")
+    findings = refusal(Path(path), bindings)
+    assert [finding.code for finding in findings] == ["foreign-operator"] * 2
+    Path(path).write_text("func.func @f(%x: tensor<2xf32>) { return }")
+    assert tc.load(path, bindings=bindings.package).main.inputs == ["TosaInput_0"]
+
+
+def test_a_program_of_a_dialect_that_is_not_registered_is_foreign(torch_mlir: Bindings) -> None:
+    (finding,) = refusal(STABLEHLO.encode(), torch_mlir)
+    assert (finding.code, finding.where) == ("foreign-operator", "-:2:8")
+    assert finding.message == "'stablehlo.add' is not a TOSA operator"
+    assert "stablehlo-legalize-to-tosa" in finding.hint
+    assert finding.excerpt.endswith("\n" + " " * 7 + "^")
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "hint"),
+    [
+        ("func.func @f() {\n  tfl.thing\n}", "'tfl.thing' is not a TOSA operator", "tfl-to-tosa"),
+        ('module { "onnx.Abs"() : () -> () }', "'onnx.Abs' is not", "convert-onnx-to-tosa"),
+        (
+            "func.func private @f(!torch.vtensor<[2],f32>)",
+            "the type !torch.vtensor<[2],f32> belongs to the dialect 'torch', not to TOSA",
+            "torch-backend-to-tosa-backend-pipeline",
+        ),
+        (
+            "module attributes {x = #mhlo.sharding<1>} {}",
+            "the attribute #mhlo.sharding<1> belongs to the dialect 'mhlo', not to TOSA",
+            "hlo-legalize-to-stablehlo",
+        ),
+        ("module { vendor.op }", "'vendor.op' is not a TOSA operator", "lower it to TOSA"),
+    ],
+)
+def test_text_of_another_dialect_is_foreign_and_says_how_to_lower_it(
+    torch_mlir: Bindings, text: str, said: str, hint: str
+) -> None:
+    (finding,) = refusal(text.encode(), torch_mlir)
+    assert finding.code == "foreign-operator"
+    assert said in finding.message
+    assert hint in finding.hint
+    assert finding.excerpt
+
+
+def test_bytecode_of_another_dialect_is_foreign(torch_mlir: Bindings) -> None:
+    if "iree.compiler" not in installed():
+        pytest.skip("only IREE's bindings can write StableHLO")
+    iree = default_bindings("iree.compiler")
+    module = iree.ir.Module.parse(STABLEHLO, iree.new_context())
+    pieces: list[bytes] = []
+
+    class Sink:
+        def write(self, piece: bytes) -> None:
+            pieces.append(piece)
+
+    module.operation.write_bytecode(Sink())
+    (finding,) = refusal(b"".join(pieces), torch_mlir)
+    assert finding.code == "foreign-operator"
+    assert "'stablehlo'" in finding.message
+    assert "stablehlo-legalize-to-tosa" in finding.hint
+
+
+def test_an_unknown_tosa_operator_is_not_foreign(bindings: Bindings) -> None:
+    (finding,) = refusal(b'module { "tosa.no_such_operator"() : () -> () }', bindings)
+    assert finding.code == "malformed-mlir"
+    assert "does not define tosa.no_such_operator, in any syntax" in finding.hint
+
+
+@pytest.mark.parametrize("size", [0, 5, 1 << 20, (1 << 20) + 1, 3 << 20])
+def test_a_position_is_an_offset_and_back(size: int) -> None:
+    data = b"x" * size + b"\nabc\n\nde"
+    text = SourceText(memoryview(data), "f.mlir")
+    for offset in {0, size, size + 1, size + 3, size + 5, size + 6, size + 8}:
+        line = data[:offset].count(b"\n") + 1
+        column = offset - (data.rfind(b"\n", 0, offset) + 1) + 1
+        assert text.where(offset) == f"f.mlir:{line}:{column}"
+        assert text.offset(f"f.mlir:{line}:{column}") == offset
+
+
+@pytest.mark.parametrize("where", ["", "f.mlir", "g.mlir:1:1", "f.mlir:9:1", "f.mlir:0:0", "1:1"])
+def test_a_place_elsewhere_is_not_in_the_text(where: str) -> None:
+    assert SourceText(memoryview(b"a\nb"), "f.mlir").offset(where) is None
+
+
+def test_an_error_that_is_not_in_the_text_stays_the_same_object() -> None:
+    error = fail("no-function", "elsewhere", "nothing")
+    with pytest.raises(TosaConvertError) as caught, quoting(memoryview(b"a")):
+        raise error
+    assert caught.value is error
