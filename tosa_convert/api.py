@@ -205,7 +205,7 @@ def strip_weights(graph: Graph, *, keep_small: bool = True) -> Graph:
     """The graph with zeros for weights; constants of a few elements stay unless not `keep_small`."""
     from tosa_convert.weights.strip import strip
 
-    return strip(graph, keep_small=keep_small)
+    return strip(graph, keep_parameters=keep_small)
 
 
 def read_module(

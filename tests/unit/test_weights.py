@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.building import PRODUCER, counting, example, graph, op, region, shape, tensor
+from unit.building import PRODUCER, counting, example, graph, op, region, tensor
 
 from tosa_convert.errors import MAX_FINDINGS, TosaConvertError
 from tosa_convert.flatbuffer.write import plan
-from tosa_convert.graph import DTYPES, Constant, DType, Graph, compare, dtype, verify
+from tosa_convert.graph import DTYPES, Constant, DType, Graph, compare, dtype
 from tosa_convert.graph.dtypes import BlockShape
-from tosa_convert.graph.model import BlockScale, ShapeValue, Tensor
+from tosa_convert.graph.model import BlockScale, Tensor
 from tosa_convert.weights import folder as folders
 from tosa_convert.weights import manifest, npy
 from tosa_convert.weights.read import read
@@ -1099,63 +1099,6 @@ def test_a_damaged_file_is_read_or_refused_and_nothing_else(
         finally:
             (folder / name).write_bytes(whole)
         assert data_of(found).count == 2
-
-
-# -- stripping ----------------------------------------------------------------------------------
-
-
-def test_stripping_makes_weights_zero_and_keeps_what_is_small() -> None:
-    values: list[Tensor | ShapeValue] = [
-        tensor("weight", "INT8", (17,), bytes(range(17))),
-        tensor("wide", "INT64", (9,), bytes(range(72))),
-        tensor("zp", "INT8", (1,), b"\5"),
-        tensor("shift", "INT8", (16,), bytes(range(16))),
-        shape("to", 17),
-    ]
-    made = graph("", "", values, [])
-    made.main.operators = [op("CONST", "", v.name) for v in values[:4]]
-    made.main.operators.append(op("CONST_SHAPE", "", "to"))
-    before = flat(made)
-    found = strip(made)
-    assert flat(made) == before
-    assert not data_of(found, "weight").numpy().any()
-    assert not data_of(found, "wide").numpy().any()
-    assert data_of(found, "zp").numpy().tolist() == [5]
-    assert data_of(found, "shift").numpy().tolist() == list(range(16))
-    assert found.main.shapes["to"].values() == (17,)
-    assert verify(found) == verify(made) == []
-    assert len(flat(found)) == len(before)
-
-
-def test_stripping_takes_everything_if_asked_to() -> None:
-    found = strip(example(), keep_small=False)
-    assert not data_of(found).numpy().any()
-    assert found.main.shapes["to"].values() == (3,)
-    assert verify(found) == []
-
-
-@pytest.mark.parametrize("row", DTYPES, ids=str)
-def test_stripping_knows_every_type(row: DType) -> None:
-    raw = np.random.default_rng(1).integers(0, 2, row.wire_bytes(32)).astype(np.uint8).tobytes()
-    found = strip(one(row.name, (32,), raw))
-    assert verify(found) == []
-    assert not any(data_of(found).packed())
-    assert data_of(found).splat
-
-
-def test_stripping_takes_scales_with_their_values() -> None:
-    value = tensor("w", "FP8E4M3", (32, 32), bytes(range(256)) * 4)
-    value.scale = BlockScale(
-        dtype("FP8UE8M0"),
-        BlockShape.BLOCK_SHAPE_32,
-        Constant(dtype("FP8UE8M0"), 32, bytes(range(32))),
-    )
-    found = strip(graph("", "w", [value], [op("CONST", "", "w")])).main.tensors["w"]
-    assert found.scale is not None
-    assert found.scale.data is not None
-    assert not any(found.scale.data.packed())
-    assert value.scale.data is not None
-    assert any(value.scale.data.packed())
 
 
 def test_weights_can_be_put_back_into_a_stripped_program(folder: Path) -> None:

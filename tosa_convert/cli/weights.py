@@ -50,11 +50,17 @@ def import_weights(source: str, folder: str, output: str, accept_changed_weights
 @weights.command("strip")
 @click.argument("source", type=click.Path(), metavar="IN")
 @click.option("-o", "--output", required=True, type=click.Path(), help="The new file.")
-@click.option("--all", "everything", is_flag=True, help="Also constants of a few elements.")
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Also zero points, shifts, multipliers and padding values.",
+)
 def strip_weights(source: str, output: str, everything: bool) -> None:
     """Replace the weights by zeros, so that a confidential model can go with a bug report.
 
-    Shapes, element types, names and small constants (zero points, shifts) stay as they are.
+    Shapes and element types stay as they are, and so do zero points, shifts, multipliers and padding
+    values. Names and locations stay, too: check that they tell nothing confidential.
     """
     api.refuse_same_file(source, output)
     api.save(api.strip_weights(api.load(source), keep_small=not everything), output)

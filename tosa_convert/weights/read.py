@@ -16,7 +16,7 @@ from tosa_convert.graph.opset import CONST
 from tosa_convert.weights import npy
 from tosa_convert.weights.folder import files_to_map, manifest_of, size_of, view
 from tosa_convert.weights.manifest import NAME, Entry
-from tosa_convert.weights.replace_data import replaced, with_data
+from tosa_convert.weights.replace_data import with_data, with_tensors
 
 #: Bytes that are hashed at a time.
 BLOCK: Final = 1 << 22
@@ -47,7 +47,7 @@ def read(graph: Graph, folder: str | os.PathLike[str], *, accept_changed: bool =
         tensors = changed.setdefault(id(block), {})
         tensor = tensors.get(tensor.name, tensor)
         tensors[tensor.name] = with_data(tensor, entry.part, constants[entry])
-    return replaced(graph, changed)
+    return with_tensors(graph, changed)
 
 
 def _targets(graph: Graph, entries: list[Entry], where: str) -> dict[Entry, tuple[Block, Tensor]]:

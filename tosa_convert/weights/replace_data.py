@@ -1,7 +1,8 @@
-"""Graphs that share everything but the data of some tensors."""
+"""Graphs that share everything with another graph but the data of some tensors."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tosa_convert.graph.constant import Constant
@@ -10,15 +11,20 @@ from tosa_convert.weights.manifest import Part
 
 
 def with_data(tensor: Tensor, part: Part, data: Constant | None) -> Tensor:
-    """The tensor with other data or scales; it must be block-scaled to have scales."""
+    """The tensor with other data or, if it is block-scaled, with other scales."""
     if part == "data":
         return replace(tensor, data=data)
     assert tensor.scale is not None
     return replace(tensor, scale=replace(tensor.scale, data=data))
 
 
-def replaced(graph: Graph, changed: dict[int, dict[str, Tensor]]) -> Graph:
-    """The graph with other tensors; changed: id of a block -> name -> tensor."""
+def with_tensors(graph: Graph, changed: Mapping[int, dict[str, Tensor]]) -> Graph:
+    """The graph with other tensors.
+
+    Args:
+        graph: The graph, which is not changed.
+        changed: id of a block -> name -> the new tensor.
+    """
     regions = []
     for region in graph.regions:
         blocks = [

@@ -1,48 +1,70 @@
-"""A program without its weights, to show or to share."""
+"""A program without its weights, to attach to a bug report."""
 
 from __future__ import annotations
 
-from typing import Final
-
 from tosa_convert.graph.constant import Constant
-from tosa_convert.graph.model import Graph, Tensor
-from tosa_convert.weights.replace_data import replaced, with_data
+from tosa_convert.graph.model import Block, Graph, Operator, Tensor
+from tosa_convert.graph.opset import operator
+from tosa_convert.weights.replace_data import with_data, with_tensors
 
-#: Elements and bytes up to which a constant is small: zero points, shifts, multipliers, axes.
-SMALL_ELEMENTS: Final = 16
-SMALL_BYTES: Final = 64
+_PAD = operator("PAD")
 
 
-def strip(graph: Graph, *, keep_small: bool = True) -> Graph:
-    """The graph with every bit of its weights 0, same shapes and types; `graph` is not changed.
+def strip(graph: Graph, *, keep_parameters: bool = True) -> Graph:
+    """The graph with zeros for its weights; shapes and element types stay, and `graph` is not changed.
 
-    keep_small: leave constants of at most 16 elements and 64 bytes as they are. Zero points, shifts
-        and per-tensor multipliers have meaning to readers, and tell nothing of a model's training;
-        per-channel multipliers and shifts of more channels, tables, biases and scales are stripped.
+    Kept are shape values, and with `keep_parameters` the constants that only serve as a zero point,
+    shift, multiplier, row count, slice bound or padding value: readers need their values, and most
+    fix them at compile time. Every other constant is replaced, however small: weights, biases,
+    tables, scales, and the initial values of variables. Names and locations are not changed; they
+    can say something about the model, too.
 
-    The sizes of a TosaShape are always kept. The zeros take no memory, and in a file as much room as
-    the weights did; `write` of this package or a compressor is the way to save that.
+    The zeros take no memory. In a file they take as much room as the weights did.
+
+    Args:
+        graph: The program.
+        keep_parameters: Keep the constants named above. Without them, the program is still valid for
+            its format, but compilers can refuse a shift or a multiplier of 0.
+
+    Example:
+        >>> import tosa_convert as tc
+        >>> graph = strip(tc.load("digits_cnn.tosa"))
+        >>> any(data.numpy().any() for _, data in graph.constants())
+        False
     """
     changed: dict[int, dict[str, Tensor]] = {}
     for _, block in graph.blocks():
-        for tensor in block.tensors.values():
+        kept = _parameters(block) if keep_parameters else frozenset()
+        for name, tensor in block.tensors.items():
             stripped = tensor
-            if _is_stripped(tensor.data, keep_small):
+            if tensor.data is not None and name not in kept:
                 stripped = with_data(stripped, "data", _zeros(tensor.data))
-            if tensor.scale is not None and _is_stripped(tensor.scale.data, keep_small):
+            if tensor.scale is not None and tensor.scale.data is not None:
                 stripped = with_data(stripped, "scale_data", _zeros(tensor.scale.data))
             if stripped is not tensor:
-                changed.setdefault(id(block), {})[tensor.name] = stripped
-    return replaced(graph, changed)
+                changed.setdefault(id(block), {})[name] = stripped
+    return with_tensors(graph, changed)
 
 
-def _is_stripped(data: Constant | None, keep_small: bool) -> bool:
-    if data is None or not data.count:
+def _parameters(block: Block) -> frozenset[str]:
+    """Names of the tensors that operators use as parameters and as nothing else."""
+    parameters: set[str] = set()
+    others = set(block.outputs)
+    for op in block.operators:
+        for index, name in enumerate(op.inputs):
+            (parameters if _is_parameter(op, index) else others).add(name)
+    return frozenset(parameters - others)
+
+
+def _is_parameter(op: Operator, index: int) -> bool:
+    count = len(op.inputs)
+    fewest, most = op.spec.operand_range()
+    if count < fewest or (most is not None and count > most):
         return False
-    return not keep_small or data.count > SMALL_ELEMENTS or data.nbytes > SMALL_BYTES
+    row = op.spec.operand(index, count)
+    return row.is_constant or (op.spec is _PAD and row.name == "pad_const")
 
 
-def _zeros(data: Constant | None) -> Constant:
-    assert data is not None
-    element = bytes(data.dtype.element_bytes)
-    return Constant(data.dtype, data.count, element, splat=True, padding=data.padding)
+def _zeros(data: Constant) -> Constant:
+    zero = bytes(data.dtype.element_bytes)
+    return Constant(data.dtype, data.count, zero, splat=True, padding=data.padding)

@@ -17,7 +17,7 @@ from tosa_convert.graph.model import Block, Graph, SoftwareVersion, Tensor, bloc
 from tosa_convert.weights import manifest, npy
 from tosa_convert.weights.folder import replacing
 from tosa_convert.weights.manifest import Entry, Part
-from tosa_convert.weights.replace_data import replaced, with_data
+from tosa_convert.weights.replace_data import with_data, with_tensors
 
 #: Called with the bytes of elements written so far, and of all.
 Progress = Callable[[int, int], None]
@@ -225,4 +225,4 @@ def _without(graph: Graph, chosen: list[_Chosen]) -> Graph:
         tensors = changed.setdefault(id(row.block), {})
         tensor = tensors.get(row.tensor.name, row.tensor)
         tensors[row.tensor.name] = with_data(tensor, row.part, None)
-    return replaced(graph, changed)
+    return with_tensors(graph, changed)
