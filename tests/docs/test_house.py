@@ -91,7 +91,7 @@ OUTSIDE: dict[str, set[str]] = {
 
 #: Single modules that may import more packages, and why.
 OUTSIDE_EXCEPTIONS: dict[str, tuple[set[str], str]] = {
-    "golden.worker": ({"iree", "torch"}, "a script that another interpreter runs"),
+    "golden.backend_worker": ({"iree", "torch"}, "a script that another interpreter runs"),
 }
 
 #: Files that may reach modules of ours by name, and why.
@@ -110,7 +110,7 @@ TYPING_CIRCLES: dict[tuple[str, ...], str] = {
 
 #: Files that may import MLIR's packages besides those of bindings/, and why.
 IMPORTS_MLIR: dict[str, str] = {
-    "tosa_convert/golden/worker.py": "a script that another interpreter runs, one with IREE",
+    "tosa_convert/golden/backend_worker.py": "a script that another interpreter runs, one with IREE",
 }
 
 #: Files that may be longer than others, and why.

@@ -20,7 +20,7 @@ from tosa_convert.golden.backends import Record
 from tosa_convert.golden.checking import check
 from tosa_convert.golden.operator_rules import FLOAT_RULES, rule_of, rules
 from tosa_convert.golden.reference_model import RunOptions
-from tosa_convert.golden.run_program import run
+from tosa_convert.golden.running import run
 from tosa_convert.golden.tolerance_rules import EXACT, FLOATS, Rule
 from tosa_convert.graph import Graph, Operator, Region, dtype, operator
 from tosa_convert.graph.dtypes import BlockSize, ResizeMode, RoundingMode

@@ -26,7 +26,7 @@ from tosa_convert.golden.programs import as_graph, input_slots
 from tosa_convert.golden.random_graphs import generate
 from tosa_convert.golden.random_inputs import random_inputs
 from tosa_convert.golden.reduction import reduce
-from tosa_convert.golden.run_program import run
+from tosa_convert.golden.running import run
 from tosa_convert.graph import BlockScale, Graph, dtype, operator
 from tosa_convert.graph.dtypes import BlockShape
 from tosa_convert.graph.extract import computed_tensors, extract_from
@@ -179,9 +179,10 @@ def test_a_command_that_fails_is_an_error_with_its_last_message(chain: Graph) ->
     with pytest.raises(TosaConvertError, match="no luck") as caught:
         check(chain, backend, {"x": np.zeros(4, np.int32)})
     assert caught.value.code == "backend-failed"
-    with pytest.raises(TosaConvertError) as caught:
-        open_backend("no-such-command-anywhere x", chain, {})
-    assert caught.value.code == "missing-backend"
+    for text in ("no-such-command-anywhere x", "an 'unclosed quote", ""):
+        with pytest.raises(TosaConvertError) as caught:
+            open_backend(text, chain, {})
+        assert caught.value.code == "missing-backend"
 
 
 def test_folders_and_archives_of_results_are_backends(chain: Graph, tmp_path: Path) -> None:

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from tosa_convert.golden import comparison as module
-from tosa_convert.golden.comparison import ToleranceCheck, Tolerances, compare
+from tosa_convert.golden.comparison import (
+    Criterion,
+    ToleranceCheck,
+    Tolerances,
+    compare,
+    criterion_for,
+)
 from tosa_convert.golden.random_inputs import draw
 from tosa_convert.golden.tolerance_rules import Rule
 from tosa_convert.graph import dtype
@@ -164,3 +170,15 @@ def test_the_default_tolerances_of_short_types_detect_errors() -> None:
         assert limits[1] <= rtol
         expected = np.array([1.0, -2.0]).astype(kind)
         assert not one(expected, np.array([1.1, -2.0]).astype(kind))[1].ok
+
+
+def test_a_tolerance_that_names_a_tensor_comes_before_its_rule_and_its_type() -> None:
+    row, exact = np.dtype(np.float32), np.float64([1])
+    rule = ToleranceCheck(Rule("ulp", 0.5), dtype("FP32"), exact)
+    named = Tolerances(atol=(("t", 2.0),))
+    assert criterion_for("t", row, named, rule) == Criterion("atol 2 rtol 0.0001", 2.0, 1e-4)
+    assert criterion_for("u", row, named, rule) == Criterion("ulp 0.5", check=rule)
+    assert criterion_for("t", row, Tolerances()).label == "atol 1e-05 rtol 0.0001"
+    assert criterion_for("t", np.dtype(np.int8), Tolerances()) == Criterion("exact")
+    steps = ToleranceCheck(Rule("steps", 1.0), dtype("INT8"))
+    assert criterion_for("t", np.dtype(np.int8), Tolerances(), steps).atol == 1.0

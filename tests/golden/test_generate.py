@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import subprocess
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from tosa_convert import api, golden
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden import model_process
+from tosa_convert.golden import model_process, random_graphs
 from tosa_convert.golden.random_graphs import NOT_GENERATED, RULES, generate
 from tosa_convert.graph import verify
 from tosa_convert.graph.opset import OPERATORS
@@ -87,6 +88,14 @@ def test_an_unknown_operator_is_refused() -> None:
         generate(1, 3, kinds=["NOPE"])
     with pytest.raises(TosaConvertError):
         generate(1, 0)
+
+
+def test_the_generator_needs_only_the_graph() -> None:
+    allowed = ("graph", "errors", "golden.random_graphs")
+    for path in Path(random_graphs.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tosa_convert"):
+                assert str(node.module).removeprefix("tosa_convert.").startswith(allowed), path
 
 
 @pytest.mark.oracle

@@ -21,7 +21,7 @@ from tosa_convert.golden.checking import check
 from tosa_convert.golden.intermediates import iterate_tensors, not_collected
 from tosa_convert.golden.npz import load_npz
 from tosa_convert.golden.programs import as_graph, input_slots
-from tosa_convert.golden.run_program import run
+from tosa_convert.golden.running import run
 from tosa_convert.graph import Graph, Operator, Region, dtype, operator, verify
 from tosa_convert.graph.dtypes import NanPropagationMode
 

@@ -24,7 +24,7 @@ from tosa_convert.golden.npz import save_npz
 from tosa_convert.golden.programs import input_slots
 from tosa_convert.golden.random_graphs import generate
 from tosa_convert.golden.random_inputs import random_inputs
-from tosa_convert.golden.run_program import run
+from tosa_convert.golden.running import run
 from tosa_convert.golden.suite import (
     Answer,
     Journal,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import json
 import os
-import shlex
 import shutil
 import sys
 import weakref
@@ -21,12 +20,13 @@ from typing import Final, Protocol
 import numpy as np
 
 from tosa_convert import api
-from tosa_convert.child_process import Ended, describe_exit, run_child
+from tosa_convert.child_process import Ended, describe_exit
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.files import file_error
 from tosa_convert.formats import EXTENSIONS
 from tosa_convert.golden.array_io import Slot, coerce
 from tosa_convert.golden.arrays import Array, LazyArrays
+from tosa_convert.golden.commands import command_words, run_command, with_paths
 from tosa_convert.golden.npz import npy_files, open_npz, read_npy, unpack_npz, write_npz
 from tosa_convert.golden.programs import as_graph, input_slots, output_slots
 from tosa_convert.golden.reference_model import TIMEOUT, RunOptions, run_in_folder
@@ -40,7 +40,7 @@ from tosa_convert.graph.extract import extract_from, extract_region
 from tosa_convert.graph.model import Graph, counted
 
 _MODEL_EXTENSIONS: Final = tuple(EXTENSIONS)
-#: Exit code of `worker.py` if the backend's packages are not installed.
+#: Exit code of `backend_worker.py` if the backend's packages are not installed.
 _MISSING: Final = 3
 #: Characters of what a backend said that a message repeats.
 _SAID_CHARACTERS: Final = 1000
@@ -155,8 +155,8 @@ def open_backend(
         return Record(text, open_npz(text))
     if text.endswith(_MODEL_EXTENSIONS) and os.path.exists(text):
         return OtherModel(text, timeout)
-    words = shlex.split(text)
-    if not words or shutil.which(words[0]) is None:
+    words = command_words(text)
+    if not words:
         raise fail(
             "missing-backend",
             f"--against {text}",
@@ -196,7 +196,7 @@ def open_folder(folder: Path) -> LazyArrays:
 def run_worker(
     python: str, software: str, model: str, inputs: list[Array], timeout: float, folder: Path
 ) -> tuple[list[Callable[[], Array]], list[Callable[[], Array]]]:
-    """Outputs and steps of a model that `worker.py` runs under `python`, to be read from `folder`.
+    """Run a model by `backend_worker.py` under `python`; its outputs and steps, read from `folder`.
 
     Raises TosaConvertError("missing-backend") and ("backend-failed").
     """
@@ -208,9 +208,9 @@ def run_worker(
     for path, array in zip(given, inputs, strict=True):
         write_npy(path, array)
     # As text, not by path: the file's folder has modules whose names the software imports, too.
-    source = Path(__file__).with_name("worker.py").read_text(encoding="utf-8")
+    source = Path(__file__).with_name("backend_worker.py").read_text(encoding="utf-8")
     command = [python, "-c", source, software, os.path.abspath(model)]
-    ended = _run(command, folder, timeout, software)
+    ended = _run(command, timeout, software, folder)
     for path in given:
         path.unlink()
     if ended.code == _MISSING:
@@ -230,14 +230,9 @@ def _numbered(folder: Path, prefix: str) -> list[Callable[[], Array]]:
     return readers
 
 
-def _run(command: list[str], folder: Path, timeout: float, name: str) -> Ended:
-    """Run a backend's command in `folder`."""
-    try:
-        ended = run_child(command, timeout=timeout, folder=folder)
-    except OSError as error:
-        if error.filename != command[0]:
-            raise  # the temporary folder
-        raise fail("missing-backend", name, f"{command[0]}: {error.strerror}") from None
+def _run(command: list[str], timeout: float, name: str, folder: Path | None = None) -> Ended:
+    """Run a backend's command."""
+    ended = run_command(command, timeout=timeout, name=name, folder=folder)
     if ended.timed_out:
         raise fail("backend-failed", name, f"it did not end within {timeout:g} s")
     return ended
@@ -367,12 +362,8 @@ class Command:
             "{inputs}": str(folder / "in.npz"),
             "{outputs}": str(folder / "out.npz"),
         }
-        words = list(self.words)
-        if not any(mark in word for word in words for mark in paths):
-            words += list(paths)
-        for mark, path in paths.items():
-            words = [word.replace(mark, path) for word in words]
-        ended = _run(words, Path.cwd(), self.timeout, self.name)
+        words = with_paths(self.words, paths, appended=list(paths))
+        ended = _run(words, self.timeout, self.name)
         if ended.code or not (folder / "out.npz").exists():
             text = _last_line(ended.stderr) or f"{describe_exit(ended.code)}, no outputs"
             raise fail("backend-failed", self.name, text)

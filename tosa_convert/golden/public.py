@@ -13,7 +13,7 @@ from tosa_convert.golden.programs import input_arrays
 from tosa_convert.golden.random_graphs import generate
 from tosa_convert.golden.reduction import Reduction, reduce
 from tosa_convert.golden.reference_model import Result, RunOptions
-from tosa_convert.golden.run_program import run
+from tosa_convert.golden.running import run
 
 __all__ = [
     "Backend",

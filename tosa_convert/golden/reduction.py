@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shlex
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from tosa_convert import api
-from tosa_convert.child_process import run_child
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.files import PathLike, file_error, replace_file
 from tosa_convert.golden.array_io import slots
 from tosa_convert.golden.arrays import Array
+from tosa_convert.golden.commands import command_words, run_command, with_paths
 from tosa_convert.golden.intermediates import iterate_tensors
 from tosa_convert.golden.npz import save_npz
 from tosa_convert.golden.programs import AS_IT_IS, as_graph, input_arrays, input_slots
@@ -111,7 +109,9 @@ class _Reducer:
     ) -> None:
         self.graph, self.folder, self.timeout = graph, folder, timeout
         self.inputs, self.progress = inputs, progress
-        self.words = _words(command)
+        self.words = command_words(command)
+        if not self.words:
+            raise fail("missing-backend", f"--check {command}", "there is no such command")
         self.tried = self.known = 0
         self._golden: dict[str, Array] | None = None
         identity = hashlib.sha256(b"".join(api.encode(graph)))
@@ -261,14 +261,9 @@ class _Reducer:
         if self.inputs is not None:
             save_npz(data, self.arrays_for(part))
         paths = {"{model}": str(model.resolve()), "{inputs}": str(data.resolve())}
-        words = list(self.words)
-        if not any(mark in word for word in words for mark in paths):
-            words.append("{model}")
-        for mark, path in paths.items():
-            words = [word.replace(mark, path) for word in words]
+        words = with_paths(self.words, paths, appended=["{model}"])
         # A command that does not end in time is killed, and so fails, too.
-        with file_errors(words[0]):
-            return run_child(words, timeout=self.timeout).code != 0
+        return run_command(words, timeout=self.timeout, name=words[0]).code != 0
 
     def arrays_for(self, part: Graph) -> dict[str, Array]:
         """Arrays for a candidate's inputs."""
@@ -302,17 +297,6 @@ def _mapped(path: Path, array: Array) -> Array:
     replace_file(path, npy_pieces(stored))
     mapped: Array = np.load(path, mmap_mode="r" if array.size else None)
     return mapped.view(array.dtype).reshape(array.shape)
-
-
-def _words(command: str) -> list[str]:
-    """The words of a command line whose program exists."""
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise fail("option-conflict", f"--check {command}", str(error)) from None
-    if not words or shutil.which(words[0]) is None:
-        raise fail("missing-backend", f"--check {command}", "there is no such command")
-    return words
 
 
 def _size(graph: Graph) -> int:

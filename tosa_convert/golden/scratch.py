@@ -42,7 +42,7 @@ def scratch_folder() -> Iterator[Path]:
         TosaConvertError: `file-error` if it cannot be created, or if the block raises an OSError:
             nothing but the files of this folder is touched there without handling of its own.
     """
-    with file_errors(_temporary_root(), _HINT):
+    with temporary_file_errors():
         folder = tempfile.TemporaryDirectory(prefix="tosa-run-", ignore_cleanup_errors=True)
     with folder as name, scratch_errors(name):
         yield Path(name)
@@ -55,8 +55,13 @@ def scratch_errors(folder: PathLike) -> contextlib.AbstractContextManager[None]:
 
 def kept_scratch_folder() -> Path:
     """A new temporary folder that the caller removes. Raises TosaConvertError("file-error")."""
-    with file_errors(_temporary_root(), _HINT):
+    with temporary_file_errors():
         return Path(tempfile.mkdtemp(prefix="tosa-run-"))
+
+
+def temporary_file_errors() -> contextlib.AbstractContextManager[None]:
+    """`file_errors` for a block that makes temporary files."""
+    return file_errors(_temporary_root(), _HINT)
 
 
 def _temporary_root() -> str:

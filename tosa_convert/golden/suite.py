@@ -33,7 +33,7 @@ from tosa_convert.golden.comparison import compare
 from tosa_convert.golden.npz import load_npz
 from tosa_convert.golden.programs import as_graph
 from tosa_convert.golden.reference_model import RunOptions
-from tosa_convert.golden.run_program import run
+from tosa_convert.golden.running import run
 from tosa_convert.golden.scratch import scratch_folder, write_scratch
 from tosa_convert.process_pool import run_jobs
 

@@ -1,6 +1,6 @@
 """Run a model with third-party software, in a process of its own because the software may crash.
 
-    python worker.py SOFTWARE MODEL
+    python backend_worker.py SOFTWARE MODEL
 
 The working folder has the inputs as in0.npy, in1.npy, ... in the model's order; it gets out0.npy,
 out1.npy, ... and, if the software gives them, the results of its own operators as step0.npy,

@@ -1,0 +1,64 @@
+"""Commands that users give as text: backends of `check`, and the command of `reduce`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+
+from tosa_convert.child_process import Ended, run_child
+from tosa_convert.errors import fail
+from tosa_convert.golden.scratch import temporary_file_errors
+
+
+def command_words(text: str) -> list[str]:
+    """The words of a command line, or [] if it does not start with a program that exists."""
+    try:
+        words = shlex.split(text)
+    except ValueError:  # an unclosed quote
+        return []
+    return words if words and shutil.which(words[0]) is not None else []
+
+
+def with_paths(
+    words: Sequence[str], paths: Mapping[str, str], *, appended: Sequence[str]
+) -> list[str]:
+    """The words of a command with files in place of marks such as `{model}`.
+
+    appended: the marks that are appended if the words have none.
+
+    Example:
+        >>> with_paths(["run", "--model={model}"], {"{model}": "m.tosa"}, appended=["{model}"])
+        ['run', '--model=m.tosa']
+        >>> with_paths(["run"], {"{model}": "m.tosa"}, appended=["{model}"])
+        ['run', 'm.tosa']
+    """
+    result = list(words)
+    if not any(mark in word for word in words for mark in paths):
+        result += appended
+    for mark, path in paths.items():
+        result = [word.replace(mark, path) for word in result]
+    return result
+
+
+def run_command(
+    words: list[str],
+    *,
+    timeout: float,
+    name: str,
+    folder: str | os.PathLike[str] | None = None,
+) -> Ended:
+    """Run a command to its end; see `run_child`.
+
+    name: of the backend, for messages.
+    Raises TosaConvertError("missing-backend") if it cannot be started, and ("file-error") if there is
+    no space for what it says on stderr.
+    """
+    with temporary_file_errors():
+        try:
+            return run_child(words, timeout=timeout, folder=folder)
+        except OSError as error:
+            if error.filename != words[0]:
+                raise
+            raise fail("missing-backend", name, f"{words[0]}: {error.strerror}") from None
