@@ -192,6 +192,20 @@ def test_bytecode_of_another_dialect_is_foreign(torch_mlir: Bindings) -> None:
     assert "stablehlo-legalize-to-tosa" in finding.hint
 
 
+def test_an_operator_of_an_older_tosa_is_refused_with_the_bindings_to_use(
+    torch_mlir: Bindings,
+) -> None:
+    text = """func.func @f(%a: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = "tosa.clamp"(%a) {min_fp = 0.0 : f32, max_fp = 1.0 : f32, min_int = 0 : i64, max_int = 1 : i64}
+    : (tensor<2xf32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}"""
+    (finding,) = refusal(text.encode(), torch_mlir)
+    assert (finding.code, finding.where) == ("malformed-mlir", "-:2:8")
+    assert "versions of MLIR define tosa.clamp differently" in finding.hint
+    assert "generic form" not in finding.hint
+
+
 def test_an_unknown_tosa_operator_is_not_foreign(bindings: Bindings) -> None:
     (finding,) = refusal(b'module { "tosa.no_such_operator"() : () -> () }', bindings)
     assert finding.code == "malformed-mlir"

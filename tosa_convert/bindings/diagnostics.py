@@ -26,6 +26,8 @@ _UNKNOWN_OPERATOR: Final = re.compile(
     r"|unregistered operation '([^']+)' found in dialect"
 )
 _UNKNOWN_ATTRIBUTE: Final = re.compile(r"invalid properties (\{[^}]*\}) for op (tosa\.\w+)")
+#: What its verifier reports for an operator of TOSA.
+_VERIFIER: Final = re.compile(r"'(tosa\.\w+)' op ")
 #: What it reports for other dialects: for an operator in the generic form, which it does not name, for
 #: a type or attribute, and for bytecode.
 _UNNAMED_OPERATOR: Final = "operation being parsed with an unregistered dialect"
@@ -167,6 +169,12 @@ def _hint(bindings: Bindings, message: str, form: Form) -> str:
         return (
             f"{reporter}; other versions of MLIR encode this operator differently in bytecode. "
             f"Write it in the generic text form ({_GENERIC}), or {elsewhere}"
+        )
+    operator = _VERIFIER.match(message)
+    if form in ("text", "generic") and operator is not None:
+        return (
+            f"{reporter}; if other tools read the file: versions of MLIR define {operator[1]} "
+            f"differently, so {elsewhere}"
         )
     if form == "text":
         return (
