@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import IO, Final
 
+from tosa_convert.ending_signals import signals_deferred
+
 #: Bytes of a child's stderr that are returned; the end of it, where the reason usually is.
 STDERR_BYTES: Final = 1 << 16
 #: Exit codes from here on are Windows exception codes (NTSTATUS), which are known in hexadecimal.
@@ -80,21 +82,28 @@ def run_child(
             stdin.write(input_bytes)
             stdin.seek(0)
         errors = None if inherit_stderr else stack.enter_context(tempfile.TemporaryFile())
-        child = subprocess.Popen(
-            command,
-            cwd=folder,
-            env=environment,
-            stdin=stdin,
-            stdout=subprocess.DEVNULL,
-            stderr=errors,
-            start_new_session=True,
-        )
-        timed_out = _wait(child, timeout)
+        child: subprocess.Popen[bytes] | None = None
+        try:
+            with signals_deferred():  # between the start of the child and our knowing it
+                child = subprocess.Popen(
+                    command,
+                    cwd=folder,
+                    env=environment,
+                    stdin=stdin,
+                    stdout=subprocess.DEVNULL,
+                    stderr=errors,
+                    start_new_session=True,
+                )
+            timed_out = _wait(child, timeout)
+        finally:
+            if child is not None:
+                _kill_session(child)
+                child.wait()
         return Ended(child.returncode, _tail(errors), timed_out)
 
 
 def _wait(child: subprocess.Popen[bytes], timeout: float) -> bool:
-    """Wait for a child, then end its session; whether its time was up."""
+    """Wait for a child, and end its session when its time is up; whether it was."""
     timed_out = threading.Event()
 
     def end() -> None:
@@ -104,8 +113,8 @@ def _wait(child: subprocess.Popen[bytes], timeout: float) -> bool:
     # A timer, since `Popen.wait(timeout)` polls, and sleeps for longer than a small model runs.
     timer = threading.Timer(timeout, end)
     timer.daemon = True
-    timer.start()
     try:
+        timer.start()
         _forbid_core_file(child.pid)
         if hasattr(os, "waitid"):
             # Leaves a zombie: its number, which is also that of its session, cannot be reused yet.
@@ -114,9 +123,8 @@ def _wait(child: subprocess.Popen[bytes], timeout: float) -> bool:
             child.wait()
     finally:
         timer.cancel()
-        timer.join()
-        _kill_session(child)
-        child.wait()
+        if timer.ident is not None:  # it was started
+            timer.join()
     return timed_out.is_set()
 
 

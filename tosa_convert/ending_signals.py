@@ -1,10 +1,11 @@
-"""Signals that ask a program to end, and how they wait until foreign code has returned."""
+"""Signals that ask a program to end: as exceptions, and deferred while foreign code calls back."""
 
 from __future__ import annotations
 
 import contextlib
 import signal
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -14,6 +15,55 @@ ENDING: Final = tuple(
 )
 #: A shell reports a process that a signal ended as this number plus the signal's.
 EXIT_SIGNAL: Final = 128
+#: Seconds in which a second request to end is the first one again: a terminal sends it to all
+#: processes, and a parent passes on what it gets. It must not disturb the cleaning up.
+SAME_REQUEST: Final = 1.0
+
+
+class Terminated(BaseException):
+    """A signal other than Ctrl-C asked the process to end."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class RequestToEnd:
+    """A signal handler for a process of our own: it raises, so that unfinished files are removed.
+
+    Python loses the exception of a signal handler in some places, such as the compiler of modules and
+    `__del__`. So the request is remembered, too.
+    """
+
+    def __init__(self) -> None:
+        #: The signal that asked the process to end, or 0.
+        self.number = 0
+        self._heard_at = -SAME_REQUEST
+
+    def install(self) -> None:
+        """Handle the signals that are not ignored, as nohup ignores one."""
+        for number in ENDING:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self)
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of a process that was asked to end, or 0."""
+        return EXIT_SIGNAL + self.number if self.number else 0
+
+    def __call__(self, number: int, frame: object) -> None:
+        now = time.monotonic()
+        if now - self._heard_at < SAME_REQUEST:
+            return
+        self._heard_at = now
+        self.number = number
+        self.raise_if_heard()
+
+    def raise_if_heard(self) -> None:
+        """Raise KeyboardInterrupt or Terminated if the process was asked to end."""
+        if self.number == signal.SIGINT:
+            raise KeyboardInterrupt
+        if self.number:
+            raise Terminated(self.number)
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Final, Generic, NoReturn, TypeVar
 
 from tosa_convert.child_process import describe_exit, end_with_parent, limit_this_process
-from tosa_convert.ending_signals import ENDING, EXIT_SIGNAL
+from tosa_convert.ending_signals import ENDING, EXIT_SIGNAL, RequestToEnd, Terminated
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -188,10 +188,9 @@ def _work(
 ) -> NoReturn:
     """Do jobs until there are none; the process then ends without taking its objects apart."""
     code = 0
+    request = RequestToEnd()
     try:
-        for number in ENDING:
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, _leave)
+        request.install()
         end_with_parent(parent)
         limit_this_process()
         if sys.platform != "win32":
@@ -205,9 +204,10 @@ def _work(
                     message = "", function(job)
                 except Exception:
                     message = traceback.format_exc(), None
+                request.raise_if_heard()
                 connection.send(message)
-    except SystemExit as leaving:
-        code = int(leaving.code or 0)
+    except (KeyboardInterrupt, Terminated):
+        code = request.exit_code
     except (EOFError, OSError):
         code = 1  # the parent is gone
     finally:
@@ -215,11 +215,3 @@ def _work(
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
         os._exit(code)
-
-
-def _leave(number: int, frame: object) -> NoReturn:
-    """End through all `finally` blocks, so that no unfinished file is left."""
-    # The terminal and our parent may both tell us: the second must not disturb what the first began.
-    for other in ENDING:
-        signal.signal(other, signal.SIG_IGN)
-    raise SystemExit(EXIT_SIGNAL + number)

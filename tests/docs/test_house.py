@@ -39,7 +39,7 @@ ARROWS: dict[str, set[str]] = {
     "files": {"errors", "formats", "ending_signals"},
     "formats": {"errors"},
     "gc_pause": set(),
-    "child_process": set(),
+    "child_process": {"ending_signals"},
     "process_pool": {"child_process", "ending_signals"},
     "source_excerpt": set(),
     "file_consumers": {"errors"},

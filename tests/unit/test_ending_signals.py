@@ -5,14 +5,19 @@ from __future__ import annotations
 import ctypes
 import io
 import signal
+import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from unit.building import example
 
-from tosa_convert.ending_signals import ENDING, signals_deferred
+from tosa_convert import api
+from tosa_convert.ending_signals import ENDING, RequestToEnd, Terminated, signals_deferred
 from tosa_convert.files import Sink, write_pieces
 
 TEXT = """
@@ -111,6 +116,62 @@ def test_a_signal_that_is_ignored_stays_ignored() -> None:
             assert not arrived
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_a_request_to_end_is_an_exception_and_is_remembered() -> None:
+    for number, error, code in [
+        (signal.SIGINT, KeyboardInterrupt, 130),
+        (signal.SIGTERM, Terminated, 143),
+    ]:
+        request = RequestToEnd()
+        assert request.exit_code == 0
+        request.raise_if_heard()
+        with pytest.raises(error):
+            request(number, None)
+        assert request.exit_code == code
+        with pytest.raises(error):
+            request.raise_if_heard()
+
+
+def test_the_same_request_again_does_not_disturb_the_cleaning_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A terminal tells all processes, and a parent passes on what it hears."""
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    request = RequestToEnd()
+    with pytest.raises(KeyboardInterrupt):
+        request(signal.SIGINT, None)
+    now[0] += 0.5
+    request(signal.SIGTERM, None)
+    assert request.exit_code == 130
+    now[0] += 2
+    with pytest.raises(KeyboardInterrupt):
+        request(signal.SIGINT, None)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_an_interrupt_that_python_loses_is_still_the_exit_code(tmp_path: Path) -> None:
+    """In `__del__`, where exceptions are dropped: the file is complete and the exit code says so."""
+    source, target = tmp_path / "m.tosa", tmp_path / "m.json"
+    api.save(example(), source)
+    code = (
+        "import os, signal, sys\n"
+        "from tosa_convert.cli import convert_file, main\n"
+        "class Lost:\n"
+        "    def __del__(self): os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.unraisablehook = lambda args: None\n"
+        "convert_one = convert_file.convert_one\n"
+        "def losing(*args):\n"
+        "    Lost()\n"
+        "    return convert_one(*args)\n"
+        "convert_file.convert_one = losing\n"
+        "main.main_convert()"
+    )
+    command = [sys.executable, "-c", code, str(source), "-o", str(target)]
+    done = subprocess.run(command, check=False, capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, b"")
+    assert target.exists()
 
 
 def test_another_thread_changes_no_handlers() -> None:

@@ -12,20 +12,16 @@ import importlib
 import os
 import signal
 import sys
-import time
 from typing import Final, NoReturn
 
 import click
 
 from tosa_convert.cli.command import EXIT_BUG, Verbs, report_bug
-from tosa_convert.ending_signals import ENDING, EXIT_SIGNAL
+from tosa_convert.ending_signals import EXIT_SIGNAL, RequestToEnd, Terminated
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.version import __version__
 
 EXIT_INTERRUPTED: Final = EXIT_SIGNAL + signal.SIGINT
-#: Seconds in which a second request to end is the first one again: a terminal sends it to all
-#: processes, and the parent process passes on what it gets. It must not disturb the cleaning up.
-SAME_REQUEST: Final = 1.0
 
 #: Verb -> the module that defines it, under the verb's name.
 VERBS: Final = {
@@ -95,7 +91,7 @@ def run(
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except _Terminated as terminated:
+    except Terminated as terminated:
         return EXIT_SIGNAL + terminated.number
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
@@ -129,48 +125,24 @@ def _before_own_work(verb_name: str) -> None:
 
 def main() -> None:
     """`tosa-flatbuffer`."""
-    _start()
-    _leave(run(tosa_flatbuffer, own_process=True))
+    _main()
 
 
 def main_convert() -> None:
     """`tosa-flatbuffer-convert`."""
-    _start()
-    _leave(run(verb("convert"), own_process=True))
+    _main("convert")
 
 
-def _start() -> None:
-    """Set up a process of our own."""
+def _main(verb_name: str = "") -> NoReturn:
+    """Run a verb, or the command that has all of them, in a process of our own."""
     # numpy's linear algebra starts a thread for each core when it is imported, which takes half of the
     # import's time, and nothing here uses any.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    handler = _RequestToEnd()
-    for number in ENDING:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup lets it be
-            signal.signal(number, handler)
-
-
-class _Terminated(BaseException):
-    """A signal asked the process to end."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-
-class _RequestToEnd:
-    """A signal handler that raises, so that unfinished files are removed on the way out."""
-
-    def __init__(self) -> None:
-        self.heard_at = -SAME_REQUEST
-
-    def __call__(self, number: int, frame: object) -> None:
-        now = time.monotonic()
-        if now - self.heard_at < SAME_REQUEST:
-            return
-        self.heard_at = now
-        if number == signal.SIGINT:
-            raise KeyboardInterrupt
-        raise _Terminated(number)
+    request = RequestToEnd()
+    request.install()
+    command = verb(verb_name) if verb_name else tosa_flatbuffer
+    code = run(command, own_process=True)
+    _leave(request.exit_code or code)
 
 
 def _leave(code: int) -> NoReturn:
