@@ -1,9 +1,18 @@
 """tosa-convert: TOSA programs between MLIR, flatbuffers and JSON.
 
-import tosa_convert as tc
-data = tc.export_tosa_func_to_flatbuffer(module_or_func)
-module = tc.import_tosa_func_from_flatbuffer("m.tosa", context=context)
-graph = tc.load("m.tosa"); tc.save(graph, "copy.tosa")
+Everything public is imported when it is first used, because importing numpy alone takes longer than the
+command-line tool needs to print its help.
+
+`load`, `save`, `dumps`, export and import convert programs; `verify`, `compare`, `extract` and `rename`
+work on graphs; `run`, `check`, `bisect`, `reduce` and `generate` are those of `tosa_convert.golden`,
+whose `compare` is about arrays.
+
+Example:
+    >>> import tosa_convert as tc
+    >>> graph = tc.load("digits_cnn.tosa")
+    >>> module = tc.to_module(graph)
+    >>> tc.export_tosa_func_to_flatbuffer(module) == tc.dumps(graph)
+    True
 """
 
 from __future__ import annotations
@@ -13,50 +22,82 @@ from typing import TYPE_CHECKING, Any
 from tosa_convert.version import __version__
 
 if TYPE_CHECKING:
+    from tosa_convert import golden
     from tosa_convert.api import (
+        dumps,
         export_tosa_func_to_flatbuffer,
+        export_weights,
+        from_module,
         import_tosa_func_from_flatbuffer,
+        import_weights,
         load,
         save,
+        strip_weights,
+        to_module,
     )
     from tosa_convert.errors import Finding, TosaConvertError
+    from tosa_convert.golden import bisect, check, generate, reduce, run
     from tosa_convert.graph import Graph, compare, verify
+    from tosa_convert.graph.extract import extract
+    from tosa_convert.graph.rename import rename
+    from tosa_convert.options import Limits
 
 __all__ = [
     "Finding",
     "Graph",
+    "Limits",
     "TosaConvertError",
     "__version__",
+    "bisect",
+    "check",
     "compare",
+    "dumps",
     "export_tosa_func_to_flatbuffer",
+    "export_weights",
+    "extract",
+    "from_module",
+    "generate",
+    "golden",
     "import_tosa_func_from_flatbuffer",
+    "import_weights",
     "load",
+    "reduce",
+    "rename",
+    "run",
     "save",
+    "strip_weights",
+    "to_module",
     "verify",
 ]
 
-#: Name -> the module that has it. Imported when first used: numpy alone takes longer to import than
-#: the command-line tool needs to print its help.
-_HOMES = {
-    "Finding": "tosa_convert.errors",
-    "Graph": "tosa_convert.graph.model",
-    "TosaConvertError": "tosa_convert.errors",
-    "compare": "tosa_convert.graph.compare",
-    "export_tosa_func_to_flatbuffer": "tosa_convert.api",
-    "import_tosa_func_from_flatbuffer": "tosa_convert.api",
-    "load": "tosa_convert.api",
-    "save": "tosa_convert.api",
-    "verify": "tosa_convert.graph.verify",
+#: Module -> the public names that it defines.
+_PUBLIC = {
+    "tosa_convert.api": (
+        *("dumps", "load", "save", "from_module", "to_module"),
+        *("export_tosa_func_to_flatbuffer", "import_tosa_func_from_flatbuffer"),
+        *("export_weights", "import_weights", "strip_weights"),
+    ),
+    "tosa_convert.errors": ("Finding", "TosaConvertError"),
+    "tosa_convert.golden": ("bisect", "check", "generate", "reduce", "run"),
+    "tosa_convert.graph.compare": ("compare",),
+    "tosa_convert.graph.extract": ("extract",),
+    "tosa_convert.graph.model": ("Graph",),
+    "tosa_convert.graph.rename": ("rename",),
+    "tosa_convert.graph.verify": ("verify",),
+    "tosa_convert.options": ("Limits",),
 }
+_MODULES = {name: module for module, names in _PUBLIC.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     import importlib
 
-    home = _HOMES.get(name)
-    if home is None:
+    module = _MODULES.get(name)
+    if name == "golden":
+        return importlib.import_module("tosa_convert.golden")
+    if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(home), name)
+    value = globals()[name] = getattr(importlib.import_module(module), name)
     return value
 
 

@@ -6,9 +6,10 @@ work. docs/formats.md names the releases that were tried.
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple, cast
+from typing import Final, Literal, NamedTuple
 
 from tosa_convert.errors import fail, refuse_unknown
+from tosa_convert.options import Weights
 
 Form = Literal["embedded", "offset", "npy"]
 
@@ -38,7 +39,7 @@ CONSUMERS: Final = {
 }
 
 
-def weights_for(consumer: str, weights: str) -> str:
+def weights_for(consumer: str, weights: Weights) -> Weights:
     """The form of the weights for a program.
 
     Args:
@@ -62,7 +63,7 @@ def weights_for(consumer: str, weights: str) -> str:
     if weights == "auto":
         # "auto" could choose another form for a large file, so the only form is requested by name.
         return row.weights[0] if len(row.weights) == 1 else "auto"
-    if cast("Form", weights) not in row.weights:
+    if weights not in row.weights:
         raise fail(
             "option-conflict",
             "for",

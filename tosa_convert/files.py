@@ -50,8 +50,8 @@ def refuse_invalid_path(path: PathLike) -> None:
         raise fail("file-error", ascii(text), f"invalid path: {problem}")
 
 
-def map_file(path: PathLike) -> memoryview:
-    """The bytes of a file: mapped into memory if it is a regular file, read otherwise.
+def map_file(path: PathLike, *, copy: bool = False) -> memoryview:
+    """The bytes of a file: mapped into memory if it is a regular file and not `copy`, else read.
 
     A mapped file must not be truncated or rewritten in place while the view is in use. Replacing it
     by a rename, as `replace_file` does, is safe.
@@ -63,7 +63,7 @@ def map_file(path: PathLike) -> memoryview:
     try:
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode) or status.st_size == 0:
+            if copy or not stat.S_ISREG(status.st_mode) or status.st_size == 0:
                 return memoryview(file.read())
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except OSError as error:
@@ -196,6 +196,17 @@ def same_file(one: PathLike, other: PathLike) -> bool:
         return os.path.samefile(one, other)
     except OSError:
         return False
+
+
+def refuse_same_file(source: PathLike, target: PathLike) -> None:
+    """Raise TosaConvertError("would-overwrite-input") if both are one file."""
+    if same_file(source, target):
+        raise fail(
+            "would-overwrite-input",
+            os.fspath(target),
+            "the output is the input file",
+            "choose another name for the output",
+        )
 
 
 def replace_file(

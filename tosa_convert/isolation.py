@@ -1,101 +1,104 @@
-"""MLIR that nobody has vouched for, read in a process of its own.
+"""Untrusted MLIR, parsed in a separate process.
 
 MLIR's parsers are written for files that MLIR wrote: damaged bytecode can crash them, hang them or make
-them ask for any amount of memory. Here a child process parses, and hands a flatbuffer back, which is
-checked like any other. The child has limits; what it dies of is a finding.
+them allocate any amount of memory. Here a child process parses, and returns a flatbuffer, which is
+checked like any other. The child has limits; a crash or a timeout becomes a finding.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from tosa_convert.child_process import describe_exit, run_child
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.files import map_file
+from tosa_convert.options import ReadOptions
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
 
-#: Seconds of processor time that the child may take, and further ones for each mebibyte.
-SECONDS: Final = 4.0
+#: Processor time for each mebibyte of the input, in seconds, besides `limits.isolated_seconds`.
 SECONDS_PER_MIB: Final = 2.0
-#: How much longer it may take by the clock: the machine may be busy.
+#: How much longer the child may take by the clock, in seconds: the machine may be busy.
 PATIENCE: Final = 15.0
-#: Address space of the child: MLIR's libraries alone take about one GiB. Linux keeps to it.
-MEMORY_FREE: Final = 4 << 30
+#: Address space for each byte of the input, in bytes, besides `limits.isolated_memory`: MLIR's
+#: libraries alone take about one GiB. Only Linux enforces it.
 MEMORY_PER_BYTE: Final = 32
 
-#: What the child runs, once it has our own path instead of one that begins in the working folder,
-#: which may be where the untrusted file came with others.
-CHILD: Final = "from tosa_convert.cli.isolation_child import main; sys.exit(main(*sys.argv[1:]))"
+#: What the child runs. As a file and with -I, so that nothing is imported from the working folder, where
+#: the untrusted input may be in the company of others.
+CHILD: Final = Path(__file__).with_name("isolation_child.py")
 
-#: How the child ends that wrote findings instead of a program.
+#: What the child leaves in the folder that it is given: a program, or what is wrong with the input.
+MODULE: Final = "module.tosa"
+FINDINGS: Final = "findings.json"
+#: Exit code of a child that wrote findings instead of a program.
 FAILED: Final = 3
-#: How a child ends that has used up its time.
-_LATE: Final = {-getattr(signal, "SIGXCPU", 0)} - {0}
-_HINT: Final = "the input is damaged, or a defect of MLIR's: it did not happen in this process"
+#: Exit codes of a child that used up its processor time.
+_TIMED_OUT: Final = {-getattr(signal, "SIGXCPU", 0)} - {0}
+_HINT: Final = "the input is damaged, or MLIR has a defect; this process is not affected"
 
 
-def load(data: memoryview, where: str, **options: Any) -> Graph:
-    """The graph of an MLIR module in text or bytecode; `options` are those of `api.load`.
+def load(data: memoryview, where: str, options: ReadOptions) -> Graph:
+    """The graph of an MLIR module in text or bytecode.
 
-    Raises TosaConvertError as `api.load` does, and ("malformed-mlir") if the child crashes or does not
-    end in time.
+    Args:
+        data: the content of the input.
+        where: its path, or "" for bytes in memory.
+        options: as for `tosa_convert.load`; the child gets all of them.
+
+    Raises:
+        TosaConvertError: as `tosa_convert.load` does, and "malformed-mlir" if the child crashes or
+            exceeds a limit.
     """
     from tosa_convert.flatbuffer.read import read
 
+    limits = options.limits
+    memory = limits.isolated_memory + MEMORY_PER_BYTE * len(data)
+    seconds = math.ceil(limits.isolated_seconds + SECONDS_PER_MIB * len(data) / (1 << 20))
     with tempfile.TemporaryDirectory(prefix="tosa-convert-") as folder:
-        target = Path(folder, "module.tosa")
-        code = f"import sys; sys.path[:] = {sys.path!r}\n{CHILD}"
-        memory = MEMORY_FREE + MEMORY_PER_BYTE * len(data)
-        seconds = math.ceil(SECONDS + SECONDS_PER_MIB * len(data) / (1 << 20))
-        limits = json.dumps([memory, seconds])
-        command = [sys.executable, "-c", code, limits, json.dumps(options), str(target)]
-        # A file is left where it is: its name stands in locations.
-        named = os.path.isfile(where)
-        if named:
-            command.append(os.path.abspath(where))
-        try:
-            child = subprocess.run(
-                command,
-                input=b"" if named else data,
-                stdout=subprocess.PIPE,
-                timeout=seconds + PATIENCE,
-                check=False,
-            )
-            late = child.returncode in _LATE
-        except subprocess.TimeoutExpired:
-            late = True
-        if late:
+        # A file stays where it is, because locations contain its name.
+        is_file = os.path.isfile(where)
+        request = {
+            "path": sys.path,
+            "memory": memory,
+            "seconds": seconds,
+            "options": dataclasses.asdict(dataclasses.replace(options, isolate=False)),
+            "folder": folder,
+            "source": os.path.abspath(where) if is_file else None,
+        }
+        command = [sys.executable, "-I", os.fspath(CHILD), json.dumps(request)]
+        child = run_child(
+            command,
+            timeout=seconds + PATIENCE,
+            input_bytes=b"" if is_file else data,
+            inherit_stderr=True,
+        )
+        if child.timed_out or child.code in _TIMED_OUT:
             message = f"MLIR did not read it within {seconds} seconds"
             raise fail("malformed-mlir", where, message, _HINT)
-        if child.returncode == FAILED:
-            rows = json.loads(child.stdout)
-            raise TosaConvertError(
-                Finding(
-                    code, place.replace(os.path.abspath(where), where) if where else place, *texts
-                )
-                for code, place, *texts in rows
-            )
-        if child.returncode:
-            message = f"MLIR crashed while it read it: {_death(child.returncode)}"
+        if child.code == FAILED:
+            raise _refusal(Path(folder, FINDINGS), where)
+        if child.code:
+            message = f"MLIR crashed while it read it: {describe_exit(child.code)}"
             raise fail("malformed-mlir", where, message, _HINT)
-        content = map_file(target)
         # Windows cannot remove a file that is mapped.
-        return read(content if os.name == "posix" else bytes(content), where)
+        content = map_file(Path(folder, MODULE), copy=options.copy or os.name != "posix")
+        return read(content, where, limits=limits)
 
 
-def _death(code: int) -> str:
-    if code < 0:
-        try:
-            return signal.Signals(-code).name
-        except ValueError:
-            return f"signal {-code}"
-    return f"exit code {code}"
+def _refusal(findings: Path, where: str) -> TosaConvertError:
+    """What the child found wrong, with the path of the input as the caller wrote it."""
+    absolute = os.path.abspath(where)
+    return TosaConvertError(
+        Finding(code, place.replace(absolute, where) if where else place, *texts)
+        for code, place, *texts in json.loads(findings.read_bytes())
+    )

@@ -1,17 +1,17 @@
 """What a caller may choose about reading and writing, as values that are handed down.
 
-`api` and the command line make these values; the adapters take them as arguments. Nothing here is
-changed after it was made, and nothing is kept in a module.
+`api` and the command line make these values; the adapters take them as arguments. Nothing here changes
+after it was made, and no module stores an option.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, cast, get_args
 
-from tosa_convert.errors import fail, refuse_unknown
+from tosa_convert.errors import Finding, TosaConvertError, fail, refuse_unknown
 
 Names = Literal["retain", "generate"]
 Weights = Literal["auto", "embedded", "offset", "npy"]
@@ -19,6 +19,8 @@ Constants = Literal["auto", "dense", "resource"]
 #: "1.0" or "1.1" as asked for, or "" for the version that the input has or needs.
 TosaVersion = Literal["", "1.0", "1.1"]
 Narrow = Literal["i64", "f64"]
+#: Argument -> its sizes in elements.
+Shapes = Mapping[str, Sequence[int]]
 
 NAMES: Final[tuple[Names, ...]] = get_args(Names)
 WEIGHTS: Final[tuple[Weights, ...]] = get_args(Weights)
@@ -34,7 +36,14 @@ def _limit(default: int, what: str, *, least: int = 1, most: int = sys.maxsize) 
 class Limits:
     """Bounds on the resources that one input may use; the command line's `--limit NAME=N`.
 
-    On the command line, and in error messages, a name has hyphens: `input-bytes`.
+    In error messages and on the command line a name has hyphens: `input-bytes`.
+
+    Raises:
+        TosaConvertError: "option-conflict" for values outside of a limit's range.
+
+    Example:
+        >>> Limits(input_bytes=1 << 20).input_bytes
+        1048576
     """
 
     input_bytes: int = _limit(sys.maxsize, "size of an input, in bytes")
@@ -45,34 +54,98 @@ class Limits:
         12, "memory that they may use in addition, for each byte of the file"
     )
     json_depth: int = _limit(64, "nesting of lists and objects in JSON")
-    location_depth: int = _limit(64, "nesting of locations", most=200)
+    # The functions that write locations are recursive.
+    location_depth: int = _limit(64, "nesting of locations that are written as MLIR", most=200)
     text_depth: int = _limit(1024, "nesting of brackets and signs in MLIR text")
     manifest_bytes: int = _limit(64 << 20, "size of the manifest of a weights folder, in bytes")
     isolated_seconds: int = _limit(4, "processor time of an isolated parser, in seconds")
     isolated_memory: int = _limit(4 << 30, "address space of an isolated parser, in bytes")
 
     def __post_init__(self) -> None:
+        findings = []
         for row in fields(self):
-            value, least, most = (
-                getattr(self, row.name),
-                row.metadata["least"],
-                row.metadata["most"],
-            )
-            if not least <= value <= most:
-                name = row.name.replace("_", "-")
-                raise fail(
-                    "option-conflict", f"limit {name}", f"found {value}, expected {least} to {most}"
-                )
+            value = getattr(self, row.name)
+            least, most = row.metadata["least"], row.metadata["most"]
+            if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+                where = f"limit {row.name.replace('_', '-')}"
+                message = f"found {value!r}, expected a whole number from {least} to {most}"
+                findings.append(Finding("option-conflict", where, message))
+        if findings:
+            raise TosaConvertError(findings)
 
 
 DEFAULT_LIMITS: Final = Limits()
-#: Names as users write them.
-LIMIT_NAMES: Final = tuple(row.name.replace("_", "-") for row in fields(Limits))
+#: Names as users write them -> what they bound.
+LIMIT_NAMES: Final[dict[str, str]] = {
+    row.name.replace("_", "-"): row.metadata["what"] for row in fields(Limits)
+}
+
+
+#: Limits as a caller may give them.
+LimitsLike = Limits | Mapping[str, int] | None
+
+
+def limits_of(given: LimitsLike) -> Limits:
+    """The limits that a caller gave; those that a mapping does not name keep their defaults.
+
+    given: a mapping's names may have hyphens, as on the command line, or underscores.
+
+    Raises:
+        TosaConvertError: "option-conflict" for a name that does not exist or a value out of range.
+
+    Example:
+        >>> limits_of({"input-bytes": 100}) == Limits(input_bytes=100)
+        True
+    """
+    if given is None:
+        return DEFAULT_LIMITS
+    if isinstance(given, Limits):
+        return given
+    for name in given:
+        refuse_unknown("limit", name.replace("_", "-"), LIMIT_NAMES)
+    return Limits(**{name.replace("-", "_"): value for name, value in given.items()})
+
+
+def narrow_types(given: str | Iterable[str]) -> tuple[Narrow, ...]:
+    """Element types to narrow: a collection of them, or one string with commas.
+
+    Example:
+        >>> narrow_types("i64, f64")
+        ('i64', 'f64')
+    """
+    names = [part.strip() for part in given.split(",")] if isinstance(given, str) else list(given)
+    return cast("tuple[Narrow, ...]", tuple(name for name in names if name != ""))
+
+
+def shapes_of(given: Shapes | None) -> dict[str, tuple[int, ...]]:
+    """Shapes of arguments, with sizes as tuples.
+
+    Example:
+        >>> shapes_of({"x": [1, 2]})
+        {'x': (1, 2)}
+    """
+    return {name: tuple(sizes) for name, sizes in (given or {}).items()}
+
+
+def _refuse_unknown_rows(rows: Iterable[tuple[str, object, Collection[str]]]) -> None:
+    """Raise TosaConvertError("option-conflict") with a finding for each value that is not a choice."""
+    findings: list[Finding] = []
+    for option, value, choices in rows:
+        try:
+            refuse_unknown(option, value, choices)
+        except TosaConvertError as error:
+            findings += error.findings
+    if findings:
+        raise TosaConvertError(findings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """How a program is read; `tosa_convert.load` says what each option means."""
+    """How a program is read; `tosa_convert.load` says what each option means.
+
+    Raises:
+        TosaConvertError: "option-conflict" for values that are not among an option's choices.
+    """
 
     func: str | None = None
     names: Names = "retain"
@@ -86,20 +159,79 @@ class ReadOptions:
     limits: Limits = DEFAULT_LIMITS
 
     def __post_init__(self) -> None:
-        refuse_unknown("names", self.names, NAMES)
-        for kind in self.narrow:
-            refuse_unknown("narrow", kind, NARROW)
+        _refuse_unknown_rows(
+            (("names", self.names, NAMES), *(("narrow", name, NARROW) for name in self.narrow))
+        )
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> ReadOptions:
+        """The options that `dataclasses.asdict` made a dictionary of, also after a trip through JSON."""
+        shapes = {name: tuple(sizes) for name, sizes in row["input_shapes"].items()}
+        return cls(
+            **{
+                **row,
+                "narrow": tuple(row["narrow"]),
+                "input_shapes": shapes,
+                "limits": Limits(**row["limits"]),
+            }
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """How a program is written; `tosa_convert.save` says what each option means."""
+    """How a program is written; `tosa_convert.save` says what each option means.
+
+    Raises:
+        TosaConvertError: "option-conflict" for values that are not among an option's choices.
+    """
 
     weights: Weights = "auto"
     names: Names = "retain"
     bindings: str = ""
+    constants: Constants = "auto"
     verify: bool = False
+    limits: Limits = DEFAULT_LIMITS
 
     def __post_init__(self) -> None:
-        refuse_unknown("weights", self.weights, WEIGHTS)
-        refuse_unknown("names", self.names, NAMES)
+        _refuse_unknown_rows(
+            (
+                ("weights", self.weights, WEIGHTS),
+                ("names", self.names, NAMES),
+                ("constants", self.constants, CONSTANTS),
+            )
+        )
+
+
+def given_options(options: ReadOptions | WriteOptions) -> set[str]:
+    """The names of the options whose value is not the default: what was asked for.
+
+    Example:
+        >>> sorted(given_options(ReadOptions(func="main", names="retain")))
+        ['func']
+    """
+    default = type(options)()
+    return {
+        row.name
+        for row in fields(options)
+        if getattr(options, row.name) != getattr(default, row.name)
+    }
+
+
+def parse_limit(text: str) -> tuple[str, int]:
+    """`NAME=N` of the command line as a name and a number.
+
+    Raises:
+        TosaConvertError: "option-conflict" for any other text.
+
+    Example:
+        >>> parse_limit("json-depth=10")
+        ('json-depth', 10)
+    """
+    name, equals, value = text.partition("=")
+    if not equals or not value.isdecimal() or not value.isascii() or len(value) > _DIGITS:
+        raise fail("option-conflict", f"limit {text[:200]}", "expected NAME=N, a whole number")
+    return name, int(value)
+
+
+#: Digits of the largest limit.
+_DIGITS: Final = len(str(sys.maxsize))

@@ -29,6 +29,8 @@ ADAPTERS = ("flatbuffer", "jsontext", "mlir", "weights")
 
 _BASE = {"errors", "version", "options"}
 _HUB = _BASE | {"graph", "files", "formats"}
+#: What the modules that know the adapters need besides them.
+_FOR_FORMATS = {"bindings", "gc_pause", "applicable_options"}
 
 #: Part of the package -> the parts it may import, besides itself. Modules at the top are parts, too.
 ARROWS: dict[str, set[str]] = {
@@ -42,7 +44,8 @@ ARROWS: dict[str, set[str]] = {
     "child_process": {"ending_signals"},
     "process_pool": {"child_process", "ending_signals"},
     "source_excerpt": set(),
-    "file_consumers": {"errors"},
+    "file_consumers": {"errors", "options"},
+    "applicable_options": {"errors", "formats", "options"},
     "graph": {"errors"},
     "wire": _HUB,
     **dict.fromkeys(ADAPTERS, _HUB),
@@ -50,24 +53,20 @@ ARROWS: dict[str, set[str]] = {
     "jsontext": _HUB | {"wire", "source_excerpt"},
     "mlir": _HUB | {"bindings"},
     "bindings": _HUB | {"mlir", "source_excerpt", "ending_signals"},
-    "limits": {"errors"},
-    # Reads what a child process hands back, like any other flatbuffer.
-    "isolation": {"errors", "files", "graph", "flatbuffer", "child_process"},
-    "api": _HUB | set(ADAPTERS) | {"bindings", "gc_pause", "isolation"},
+    # Reads the flatbuffer that a child process wrote, like any other.
+    "isolation": {"errors", "options", "files", "graph", "flatbuffer", "child_process"},
+    # What that child runs.
+    "isolation_child": {"errors", "options", "isolation", "reading", "writing", "child_process"},
+    "reading": _HUB | set(ADAPTERS) | _FOR_FORMATS | {"isolation"},
+    "writing": _HUB | set(ADAPTERS) | _FOR_FORMATS | {"reading"},
+    "module_api": _HUB | {"bindings", "applicable_options", "reading", "writing"},
+    "api": _HUB | {"bindings", "weights", "applicable_options", "reading", "writing", "module_api"},
     # Runs what the public functions read and write, so it stands above them.
-    "golden": _HUB | {"api", "child_process", "process_pool"},
+    "golden": _HUB | {"api", "reading", "applicable_options", "child_process", "process_pool"},
     "cli": _HUB
-    | {
-        "api",
-        "golden",
-        "file_consumers",
-        "limits",
-        "isolation",
-        "child_process",
-        "process_pool",
-        "ending_signals",
-    },
-    "__init__": _BASE | {"api", "graph"},
+    | {"api", "reading", "writing", "golden", "file_consumers", "applicable_options"}
+    | {"child_process", "process_pool", "ending_signals"},
+    "__init__": _BASE | {"api", "golden", "graph"},
     "__main__": {"cli"},
 }
 

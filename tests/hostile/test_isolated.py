@@ -57,11 +57,20 @@ def test_what_the_child_refuses_is_refused_in_its_words(
     assert errors[0].startswith("m.mlir:2:1: error:")
 
 
+def run_instead(monkeypatch: pytest.MonkeyPatch, folder: Path, code: str) -> None:
+    """Let the child process run this code instead of its own."""
+    script = folder / "child.py"
+    script.write_text(code)
+    monkeypatch.setattr(isolation, "CHILD", script)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 @pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT", "SIGKILL"])
-def test_a_child_that_crashes_is_a_finding(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_that_crashes_is_a_finding(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     number = int(getattr(signal, name))
-    monkeypatch.setattr(isolation, "CHILD", f"import os; os.kill(os.getpid(), {number})")
+    run_instead(monkeypatch, tmp_path, f"import os; os.kill(os.getpid(), {number})")
     with pytest.raises(
         tc.TosaConvertError, match=f"MLIR crashed while it read it: {name}"
     ) as caught:
@@ -69,29 +78,41 @@ def test_a_child_that_crashes_is_a_finding(name: str, monkeypatch: pytest.Monkey
     assert caught.value.code == "malformed-mlir"
 
 
-def test_a_child_that_waits_for_ever_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(isolation, "CHILD", "import time; time.sleep(60)")
-    monkeypatch.setattr(isolation, "SECONDS", 0.5)
-    monkeypatch.setattr(isolation, "PATIENCE", -0.5)
-    with pytest.raises(tc.TosaConvertError, match="did not read it within 1 seconds") as caught:
-        tc.load(TEXT.encode(), isolate=True)
+def test_a_child_that_waits_for_ever_is_a_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_instead(monkeypatch, tmp_path, "import time; time.sleep(60)")
+    monkeypatch.setattr(isolation, "PATIENCE", -1.5)
+    with pytest.raises(tc.TosaConvertError, match="did not read it within 2 seconds") as caught:
+        tc.load(TEXT.encode(), isolate=True, limits={"isolated-seconds": 1})
     assert caught.value.code == "malformed-mlir"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a limit of POSIX")
-def test_a_child_that_computes_for_ever_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    spin = "from tosa_convert.cli.isolation_child import limit; limit(1 << 33, 1)\nwhile True: pass"
-    monkeypatch.setattr(isolation, "CHILD", spin)
+def test_a_child_that_computes_for_ever_is_a_finding(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spin = (
+        "from tosa_convert.child_process import limit_this_process as limit; limit(cpu_seconds=1)"
+    )
+    run_instead(
+        monkeypatch,
+        tmp_path,
+        f"import sys; sys.path.append({str(root)!r})\n{spin}\nwhile True: pass",
+    )
     with pytest.raises(tc.TosaConvertError, match="did not read it within") as caught:
         tc.load(TEXT.encode(), isolate=True)
     assert caught.value.code == "malformed-mlir"
 
 
 def test_a_child_that_hands_back_nonsense_is_checked_like_any_file(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        isolation, "CHILD", "import sys; open(sys.argv[3], 'wb').write(b'\\xff' * 64)"
+    run_instead(
+        monkeypatch,
+        tmp_path,
+        "import json, sys; folder = json.loads(sys.argv[1])['folder']\n"
+        "open(folder + '/module.tosa', 'wb').write(b'\\xff' * 64)",
     )
     with pytest.raises(tc.TosaConvertError) as caught:
         tc.load(TEXT.encode(), isolate=True)
@@ -99,11 +120,10 @@ def test_a_child_that_hands_back_nonsense_is_checked_like_any_file(
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self"), reason="Linux keeps to a limit of memory")
-def test_a_child_has_only_so_much_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(isolation, "MEMORY_FREE", 64 << 20)
+def test_a_child_has_only_so_much_memory() -> None:
     # Without memory some libraries end at once, and others try again until the time is up.
     with pytest.raises(tc.TosaConvertError, match=r"MLIR (crashed while it|did not) read it"):
-        tc.load(TEXT.encode(), isolate=True)
+        tc.load(TEXT.encode(), isolate=True, limits={"isolated-memory": 64 << 20})
 
 
 def test_the_child_imports_nothing_from_where_the_file_lies(

@@ -6,14 +6,25 @@ modules. A comment `error: why` says that both report an error on its line; they
 
 from __future__ import annotations
 
+import io
+import mmap
 import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 import tosa_convert as tc
 
 
-def load(path: Path, data: bytes, anything: os.PathLike[str]) -> None:
+def load(
+    path: Path,
+    data: bytes,
+    anything: os.PathLike[str],
+    array: npt.NDArray[np.uint8],
+    mapped: mmap.mmap,
+) -> None:
     reveal_type(tc.load(path))  # reveals Graph
     reveal_type(tc.load("m.tosa", func="main", names="generate"))  # reveals Graph
     reveal_type(tc.load(data))  # reveals Graph
@@ -21,12 +32,20 @@ def load(path: Path, data: bytes, anything: os.PathLike[str]) -> None:
     tc.load(memoryview(data))
     tc.load(anything)
     tc.load("m.mlir", narrow=["i64"], input_shapes={"x": (1, 2)}, isolate=True)
+    tc.load(io.BytesIO(data))
+    tc.load(open("m.tosa", "rb"))  # noqa: SIM115
+    tc.load(array)
+    tc.load(mapped)
+    tc.load(data, copy=True, limits={"input-bytes": 1})
+    tc.load(data, limits=tc.Limits(input_bytes=1))
+    tc.load("m.mlir", narrow="i64")
     tc.load(3)  # error: neither a path nor bytes
+    tc.load(open("m.mlir"))  # error: a file in text mode  # noqa: SIM115
     tc.load()  # error: there must be a source
     tc.load("m.tosa", "main")  # error: options are keywords
     tc.load("m.tosa", names="keep")  # error: not one of the choices
     tc.load("m.tosa", name="retain")  # error: no such option
-    tc.load("m.tosa", input_shapes={"x": "1x2"})  # error: sizes are a tuple of int
+    tc.load("m.tosa", input_shapes={"x": "1x2"})  # error: sizes are integers
 
 
 def save(graph: tc.Graph, path: Path) -> None:
@@ -40,12 +59,49 @@ def save(graph: tc.Graph, path: Path) -> None:
     tc.save(graph, path, progress=lambda: None)  # error: it is called with a number
 
 
-def export(module: Any, path: Path) -> None:
+def dumps(graph: tc.Graph) -> None:
+    reveal_type(tc.dumps(graph))  # reveals bytes
+    reveal_type(tc.dumps(graph, "json", verify=True))  # reveals bytes
+    tc.dumps(graph, "onnx")  # error: not a format
+    tc.dumps("m.tosa")  # error: a graph, not a path
+
+
+def modules(graph: tc.Graph, module: Any) -> None:
+    reveal_type(tc.to_module(graph))  # reveals Any
+    tc.to_module(graph, module, names="generate", constants="dense")
+    reveal_type(tc.from_module(module, func="main"))  # reveals Graph
+    tc.from_module(module, "main")  # error: options are keywords
+
+
+def weights(graph: tc.Graph, path: Path) -> None:
+    reveal_type(tc.export_weights(graph, path, larger_than=16))  # reveals int
+    reveal_type(tc.import_weights(graph, path, accept_changed_weights=True))  # reveals Graph
+    reveal_type(tc.strip_weights(graph))  # reveals Graph
+
+
+def parts(graph: tc.Graph) -> None:
+    reveal_type(tc.extract(graph, ["y"], ["x"]))  # reveals Graph
+    reveal_type(tc.rename(graph, ["x"], output_names=["y"]))  # reveals Graph
+
+
+def golden(graph: tc.Graph, folder: Path) -> None:
+    reveal_type(tc.run(graph, random=1))  # reveals Result
+    reveal_type(tc.check(graph, "iree", random=1).ok)  # reveals bool
+    reveal_type(tc.bisect(graph, "iree", random=1))  # reveals Bisection
+    reveal_type(tc.reduce(graph, "false", folder))  # reveals Reduction
+    reveal_type(tc.generate(seed=1, operators=3))  # reveals Graph
+    reveal_type(tc.golden.generate(seed=1, operators=3))  # reveals Graph
+
+
+def export(module: Any, path: Path, maybe: Path | None) -> None:
     reveal_type(tc.export_tosa_func_to_flatbuffer(module))  # reveals bytes
     reveal_type(tc.export_tosa_func_to_flatbuffer(module, None))  # reveals bytes
     reveal_type(tc.export_tosa_func_to_flatbuffer(module, path))  # reveals None
     reveal_type(tc.export_tosa_func_to_flatbuffer(module, "m.tosa"))  # reveals None
+    reveal_type(tc.export_tosa_func_to_flatbuffer(module, maybe))  # reveals bytes | None
     tc.export_tosa_func_to_flatbuffer(module, path, tosa_version="1.1", to="json")
+    tc.export_tosa_func_to_flatbuffer(module, b"m.tosa", input_names=["x"], output_names=("y",))
+    tc.export_tosa_func_to_flatbuffer(module, progress=print)  # error: needs a path
     tc.export_tosa_func_to_flatbuffer(module, tosa_version="2.0")  # error: not a version we write
     tc.export_tosa_func_to_flatbuffer(module, path, to="mlir")  # error: not a flatbuffer
     tc.export_tosa_func_to_flatbuffer(module, names="mine")  # error: not one of the choices

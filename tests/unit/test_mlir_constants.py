@@ -22,6 +22,7 @@ from tosa_convert.graph.packing import pack
 from tosa_convert.mlir.bytecode import decode
 from tosa_convert.mlir.reading import constants
 from tosa_convert.mlir.writing.constants import DENSE_BYTES
+from tosa_convert.options import ReadOptions
 
 PLAIN = [row for row in DTYPES if row.name != "MXINT8"]
 
@@ -369,8 +370,8 @@ def test_looking_at_plain_constants_once_changes_nothing(
         return asked[-1]
 
     monkeypatch.setattr(decode.Bytecode, "only_dense", noted)
-    quick = b"".join(api.encode(read(module, names=retain)))
+    quick = b"".join(api.encode(read(module, ReadOptions(names=retain))))
     if retain == "generate":
         assert sum(answer is not None for answer in asked) > len(DTYPES)
     monkeypatch.setattr(decode.Bytecode, "only_dense", lambda self, index: None)
-    assert quick == b"".join(api.encode(read(module, names=retain)))
+    assert quick == b"".join(api.encode(read(module, ReadOptions(names=retain))))

@@ -14,7 +14,8 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import Graph
 from tosa_convert.mlir.bytecode.encode import Encoder
 from tosa_convert.mlir.quoting import unquote
-from tosa_convert.mlir.writing.locations import MAX_DEPTH, LocationWriter
+from tosa_convert.mlir.writing.locations import LocationWriter
+from tosa_convert.options import DEFAULT_LIMITS, ReadOptions
 
 BODY = """func.func @f(%a: tensor<2xf32>) {{
   %0 = tosa.exp %a : (tensor<2xf32>) -> tensor<2xf32> {}
@@ -25,7 +26,11 @@ BODY = """func.func @f(%a: tensor<2xf32>) {{
 
 def location_of(parse: Any, text: str, *, full_paths: bool = False) -> str:
     """What a file says of an operation with this location."""
-    return read(parse(BODY.format(text)), full_paths=full_paths).main.operators[0].location
+    return (
+        read(parse(BODY.format(text)), ReadOptions(full_paths=full_paths))
+        .main.operators[0]
+        .location
+    )
 
 
 def with_location(text: str) -> Graph:
@@ -160,11 +165,12 @@ def test_deep_nesting_is_kept_as_a_name_and_comes_back(
             text = kind.replace("{}", text)
         return f"loc({text})"
 
-    for depth in (MAX_DEPTH, MAX_DEPTH + 1, 3000):
+    most = DEFAULT_LIMITS.location_depth
+    for depth in (most, most + 1, 3000):
         module = write(with_location(nested(depth)), bindings, context)
         assert read(module).main.operators[0].location == nested(depth)
         printed = in_mlir(bindings, context, nested(depth))
-        assert ('loc("loc(' in printed) == (depth > MAX_DEPTH)
+        assert ('loc("loc(' in printed) == (depth > most)
 
 
 @pytest.mark.parametrize("depth", [500, 12])

@@ -12,6 +12,7 @@ from tosa_convert.bindings.read import read
 from tosa_convert.bindings.write import write
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import Graph, compare, verify
+from tosa_convert.options import ReadOptions
 
 T = "tensor<2xf32>"
 
@@ -45,7 +46,7 @@ PLAIN = (
 
 @pytest.mark.parametrize("mode", ["retain", "generate"])
 def test_names_are_generated_where_there_are_none(parse: Any, mode: Any) -> None:
-    found = check(read(parse(PLAIN), names=mode))
+    found = check(read(parse(PLAIN), ReadOptions(names=mode)))
     # layer_k counts every result, also those that are called otherwise.
     assert names(found) == (
         ["TosaInput_0", "TosaInput_1"],
@@ -72,7 +73,7 @@ def test_names_of_arguments_results_and_inner_values_are_retained(parse: Any) ->
 
 
 def test_names_are_ignored_where_all_are_to_be_generated(parse: Any) -> None:
-    assert names(check(read(parse(CARRIED), names="generate"))) == (
+    assert names(check(read(parse(CARRIED), ReadOptions(names="generate")))) == (
         ["TosaInput_0", "TosaInput_1"],
         ["layer_0", "TosaOutput_1", "TosaOutput_0"],
         ["TosaOutput_0", "TosaOutput_1"],
@@ -127,7 +128,7 @@ def test_two_values_of_one_name_are_refused_and_can_be_generated(
     (finding,) = caught.value.findings
     assert finding.code == "duplicate-name"
     assert f'{what} is called "n"' in finding.message
-    check(read(parse(text), names="generate"))
+    check(read(parse(text), ReadOptions(names="generate")))
 
 
 def test_a_value_returned_twice_has_one_name(parse: Any) -> None:
@@ -225,7 +226,7 @@ def test_a_name_that_a_variable_has_is_refused(parse: Any) -> None:
 def test_names_survive_the_way_to_mlir_and_back(
     parse: Any, bindings: Bindings, context: Any, text: str, mode: Any
 ) -> None:
-    graph = read(parse(text), names=mode)
+    graph = read(parse(text), ReadOptions(names=mode))
     module = write(graph, bindings, context, names="retain")
     again = read(module)
     assert compare(graph, again, locations=True) is None

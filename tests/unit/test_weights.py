@@ -22,6 +22,7 @@ from tosa_convert.flatbuffer.write import plan
 from tosa_convert.graph import DTYPES, Constant, DType, Graph, compare, dtype
 from tosa_convert.graph.dtypes import BlockShape
 from tosa_convert.graph.model import BlockScale, Tensor
+from tosa_convert.options import Limits
 from tosa_convert.weights import folder as folders
 from tosa_convert.weights import manifest, npy
 from tosa_convert.weights.read import read
@@ -615,12 +616,10 @@ def test_a_manifest_that_is_not_text_is_refused(folder: Path) -> None:
     assert refused(apart, folder).code == "malformed-weights"
 
 
-def test_an_enormous_manifest_is_refused_unread(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_enormous_manifest_is_refused_unread(folder: Path) -> None:
     apart = write(several("a"), folder)
-    monkeypatch.setattr(manifest, "MAX_BYTES", 100)
-    assert "we read at most 100" in str(refused(apart, folder))
+    error = refused(apart, folder, limits=Limits(manifest_bytes=100))
+    assert "the limit is 100" in str(error)
 
 
 def test_a_missing_manifest_or_folder_is_named(folder: Path) -> None:

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection
 from typing import Any, Final
 
 from tosa_convert.bindings.diagnostics import diagnostics, refused_by_bindings
 from tosa_convert.bindings.packages import bindings_of
 from tosa_convert.bindings.select_function import enclosing_module, operation_of, select
-from tosa_convert.errors import TosaConvertError, refuse_unknown
+from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph.model import Graph, Version
 from tosa_convert.graph.versions import BY_NAME, lowest_version, parse_version
 from tosa_convert.mlir.bytecode.detached import NO_DETACHED_WEIGHTS, DetachedWeights
-from tosa_convert.mlir.function_reader import FunctionReader, Names
+from tosa_convert.mlir.function_reader import FunctionReader
 from tosa_convert.mlir.kept import VERSION_ATTRIBUTE
 from tosa_convert.mlir.narrowing import Narrowing
 from tosa_convert.mlir.reading.given import text
+from tosa_convert.options import ReadOptions
 
 _TARGET_ENV: Final = "tosa.target_env"
 _SPECIFICATION: Final = re.compile(r'specification_version = "?(\d+\.\d+)')
+
+_READ_OPTIONS: Final = ReadOptions()
 
 log = logging.getLogger("tosa_convert")
 
@@ -28,22 +30,16 @@ log = logging.getLogger("tosa_convert")
 @refused_by_bindings()
 def read(
     module_or_func: Any,
+    options: ReadOptions = _READ_OPTIONS,
     *,
-    func: str | None = None,
-    names: Names = "retain",
-    full_paths: bool = False,
-    narrow: Collection[str] = (),
     verified: bool = False,
     weights: DetachedWeights = NO_DETACHED_WEIGHTS,
 ) -> Graph:
     """The graph of one function of a module.
 
     module_or_func: a module, a func.func, or the operation of either, of any MLIR bindings.
-    func: the function's name, needed where the module has several with a body.
-    names: "retain" keeps the names the module carries; "generate" ignores them.
-    full_paths: keep the folders of file names in locations.
-    narrow: element types to convert: "i64" to i32 and "f64" to f32. Every tensor it touches is
-        logged; a value that does not fit is a finding.
+    options: `func`, `names`, `full_paths` and `narrow` are used; `tosa_convert.load` describes them.
+        Every tensor that is narrowed is logged; a value that does not fit is a finding.
     verified: MLIR's verifier has passed the module already, as it does at the end of parsing.
     weights: what `parse` took out of the file that the module comes from.
 
@@ -51,7 +47,6 @@ def read(
     expresses it. Its constants are views of memory that the module's context owns.
     Raises TosaConvertError with every finding that could be told: operators, types, attributes.
     """
-    refuse_unknown("names", names, ("retain", "generate"))
     bindings = bindings_of(module_or_func)
     operation = operation_of(bindings, module_or_func)
     if not verified:
@@ -59,10 +54,17 @@ def read(
             operation.verify()
         except bindings.ir.MLIRError as error:
             raise diagnostics(bindings, error, "module") from None
-    functions, variables, findings = select(bindings, operation, func)
+    functions, variables, findings = select(bindings, operation, options.func)
     graph = None
     for function in functions:
-        reader = FunctionReader(bindings, function, names, full_paths, Narrowing(narrow), weights)
+        reader = FunctionReader(
+            bindings,
+            function,
+            options.names,
+            options.full_paths,
+            Narrowing(options.narrow),
+            weights,
+        )
         try:
             graph = reader.graph(variables)
         except TosaConvertError as error:

@@ -14,10 +14,9 @@ import numpy as np
 
 from tosa_convert.bindings.diagnostics import diagnostics
 from tosa_convert.bindings.packages import Bindings
-from tosa_convert.errors import TosaConvertError, lone_surrogate, refuse_unknown
+from tosa_convert.errors import lone_surrogate, refuse_unknown
 from tosa_convert.graph.model import Graph, Tensor
 from tosa_convert.graph.opset import VARIABLE
-from tosa_convert.graph.verify import verify
 from tosa_convert.graph.versions import lowest_version, version_name
 from tosa_convert.mlir.bytecode.encode import Encoder
 from tosa_convert.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_REGIONS
@@ -25,6 +24,7 @@ from tosa_convert.mlir.function_writer import Body, FunctionWriter
 from tosa_convert.mlir.kept import VERSION_ATTRIBUTE
 from tosa_convert.mlir.writing.constants import Constants, resource
 from tosa_convert.mlir.writing.variables import declared
+from tosa_convert.options import DEFAULT_LIMITS, Limits
 
 
 def write(
@@ -34,6 +34,7 @@ def write(
     *,
     names: Literal["retain", "generate"] = "retain",
     constants: Constants = "auto",
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Any:
     """The graph as a module with one function: @main, or what the first region is called.
 
@@ -43,16 +44,15 @@ def write(
     constants: "auto" shares the memory of large constants with the graph's buffers, which then live
         as long as the context; "dense" copies all; "resource" shares all that can be.
 
-    Raises TosaConvertError if the graph is not sound, or with what MLIR's verifier says of it.
+    limits: bounds the nesting of locations that become locations of MLIR; deeper ones become names.
+
+    The graph must be sound (`verify`). Raises TosaConvertError with what MLIR's verifier says of it.
     """
     refuse_unknown("names", names, ("retain", "generate"))
     refuse_unknown("constants", constants, ("auto", "dense", "resource"))
-    findings = verify(graph)
-    if findings:
-        raise TosaConvertError(findings)
     retain = names == "retain"
     try:
-        return _module(graph, bindings, context, retain, constants)
+        return _module(graph, bindings, context, retain, constants, limits)
     except UnicodeEncodeError as error:
         raise lone_surrogate(error) from None
     except bindings.ir.MLIRError as error:
@@ -60,7 +60,9 @@ def write(
     if not all(found.where for found in refusal.findings):
         # MLIR names operators by location, and these have none: say it again with their paths.
         try:
-            _module(graph, bindings, bindings.new_context(), retain, constants, by_path=True)
+            _module(
+                graph, bindings, bindings.new_context(), retain, constants, limits, by_path=True
+            )
         except bindings.ir.MLIRError as error:
             raise diagnostics(bindings, error, "module") from None
     raise refusal
@@ -72,13 +74,16 @@ def _module(
     context: Any,
     retain: bool,
     constants: Constants,
+    limits: Limits,
     *,
     by_path: bool = False,
 ) -> Any:
     """The module, in the context. Raises what MLIR raises."""
     # Each operator may have a location, a name and a dictionary.
     encoder = Encoder(4 * sum(len(block.operators) for _, block in graph.blocks()))
-    writer = FunctionWriter(graph, encoder, retain=retain, constants=constants, by_path=by_path)
+    writer = FunctionWriter(
+        graph, encoder, retain=retain, constants=constants, by_path=by_path, limits=limits
+    )
     variables = [_variable(writer, symbol, tensor) for symbol, tensor in declared(graph)]
     body = writer.function(graph.regions[0])
     numbers, string = encoder.numbers, encoder.string_attribute

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import os
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from tosa_convert.cli.command import Verb
 from tosa_convert.cli.input_shapes import input_shape_option, parsed
-from tosa_convert.file_consumers import CONSUMERS, weights_for
-from tosa_convert.formats import FORMATS, MLIR_FORMATS, WEIGHTS, Format
-from tosa_convert.limits import LIMITS
+from tosa_convert.file_consumers import CONSUMERS
+from tosa_convert.formats import FORMATS, MLIR_FORMATS
+from tosa_convert.options import LIMIT_NAMES, NAMES, WEIGHTS
+
+if TYPE_CHECKING:
+    from tosa_convert.cli.convert_file import ConvertOptions
 
 
 @click.command(
     cls=Verb,
-    epilog="The input is recognised by its content, the output by its extension or --to. "
-    "- and no argument mean standard input, no -o means standard output.",
+    epilog="The input's format is recognised by its content, the output's by its extension or --to. "
+    "Without IN, or with -, the input is standard input; without -o the output is standard output. "
+    "Options that do not apply to the input or the output are refused.",
 )
 @click.argument("inputs", nargs=-1, type=click.Path(), metavar="[IN]...")
-@click.option("-o", "--output", type=click.Path(), help="A file; for several inputs a directory.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(),
+    help="A file or a directory; for several inputs a directory.",
+)
 @click.option(
     "--to",
     type=click.Choice(list(FORMATS)),
@@ -33,13 +42,14 @@ from tosa_convert.limits import LIMITS
 @click.option(
     "--import-from-flatbuffer", is_flag=True, help="A flatbuffer in, MLIR out; for pipes."
 )
-@click.option("--func", metavar="NAME", help="The function to export, where there are several.")
+@click.option("--func", metavar="NAME", help="The function to export, if there are several.")
 @click.option(
     "--names",
-    type=click.Choice(["retain", "generate"]),
+    type=click.Choice(NAMES),
     default="retain",
     show_default=True,
-    help="Keep the names the module carries and generate the others, or generate all as tosa-opt does.",
+    help="Keep the names that the module carries and generate the others, or generate all, as tosa-opt "
+    "does.",
 )
 @click.option(
     "--tosa-version",
@@ -52,27 +62,40 @@ from tosa_convert.limits import LIMITS
     type=click.Choice(list(WEIGHTS)),
     default="auto",
     show_default=True,
-    help="Where constants go: inside the flatbuffer, behind it, or inside unless it would pass 2 GiB.",
+    help="Where constants are stored. embedded: in the flatbuffer; offset: appended after it; npy: .npy "
+    "files beside it; auto: embedded up to 2 GiB.",
 )
 @click.option(
     "--for",
     "consumer",
     type=click.Choice(list(CONSUMERS)),
-    help="A program that is to read the output; a form it does not open is refused.",
+    help="The program that will open the output, a .tosa file; a form that it does not open is refused.",
 )
 @click.option(
     "--narrow",
     metavar="TYPES",
     default="",
-    help="Element types to convert, separated by commas: i64 to i32, f64 to f32. Each tensor it "
-    "touches is reported.",
+    help="Element types to convert, separated by commas: i64 to i32, f64 to f32. Each tensor that is "
+    "narrowed is reported.",
 )
 @input_shape_option
+@click.option(
+    "--input-names",
+    multiple=True,
+    metavar="NAME,...",
+    help="Names for all arguments, in order: separated by commas, or one for each use of the option.",
+)
+@click.option(
+    "--output-names",
+    multiple=True,
+    metavar="NAME,...",
+    help="Names for all results, in the same way.",
+)
 @click.option("--verify", is_flag=True, help="Read the result back and compare it bit for bit.")
 @click.option(
     "--accept-changed-weights",
     is_flag=True,
-    help="Take .npy weights whose checksum is not the one in their manifest.",
+    help="Accept .npy weights whose checksum is not the one in their manifest.",
 )
 @click.option(
     "-j",
@@ -80,58 +103,100 @@ from tosa_convert.limits import LIMITS
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Processes that convert several inputs side by side; by default as many as there are cores "
-    "for many small files, else one.",
+    help="Number of processes that convert several inputs side by side; by default one for each core "
+    "if there are many small files, else one.",
 )
 @click.option("--full-paths", is_flag=True, help="Keep the folders of file names in locations.")
 @click.option(
     "--isolate",
     is_flag=True,
-    help="Parse MLIR in a process of its own: its parser can crash on damaged bytecode.",
+    help="Parse MLIR in a separate process with limits: its parser can crash on damaged bytecode.",
 )
 @click.option(
     "--limit",
     "limits",
     metavar="NAME=N",
     multiple=True,
-    help="What an input may ask for: " + ", ".join(LIMITS) + ". May be repeated.",
+    help="Set a resource limit: " + ", ".join(LIMIT_NAMES) + ". May be repeated.",
 )
 @click.option("--bindings", metavar="PACKAGE", default="", help="MLIR bindings to use.")
 @click.version_option(package_name="tosa-convert")
-def convert(inputs: tuple[str, ...], output: str | None, **options: Any) -> int:
+def convert(inputs: tuple[str, ...], output: str | None, jobs: int, **given: Any) -> int:
     """Convert TOSA programs between MLIR text, MLIR bytecode, flatbuffers and JSON."""
-    # Not for --help, which should not wait for what reads and writes.
-    from tosa_convert.cli.convert_file import convert_one, set_limits
+    # Imported here so that --help does not wait for what reads and writes.
     from tosa_convert.files import STANDARD
 
-    to = _target(options)
-    set_limits(options["limits"])
-    options["input_shapes"] = parsed(options["input_shapes"])
-    if options["consumer"] is not None:
-        options["weights"] = weights_for(options["consumer"], options["weights"])
+    options = _options(given)
     paths = list(inputs) or [STANDARD]
     if len(paths) > 1 or os.path.isdir(paths[0]):
         from tosa_convert.cli.convert_files import convert_many
 
-        return convert_many(paths, output, to, options)
-    convert_one(paths[0], output, to, options)
+        return convert_many(paths, output, options, jobs)
+    from tosa_convert.cli.convert_file import convert_one
+
+    convert_one(paths[0], output, options)
     return 0
 
 
-def _target(options: dict[str, Any]) -> Format | None:
-    """The output's format, as far as the options tell."""
-    to = cast("Format | None", options["to"])
-    exports, imports = options["export_to_flatbuffer"], options["import_from_flatbuffer"]
+def _options(given: dict[str, Any]) -> ConvertOptions:
+    """The options as one value."""
+    from tosa_convert.cli.convert_file import ConvertOptions
+    from tosa_convert.options import (
+        ReadOptions,
+        WriteOptions,
+        limits_of,
+        narrow_types,
+        parse_limit,
+    )
+
+    limits = limits_of(dict(map(parse_limit, given["limits"])))
+    direction = _direction(given)
+    names, bindings = given["names"], given["bindings"]
+    return ConvertOptions(
+        read=ReadOptions(
+            func=given["func"],
+            names=names,
+            bindings=bindings,
+            full_paths=given["full_paths"],
+            narrow=narrow_types(given["narrow"]),
+            input_shapes=parsed(given["input_shapes"]),
+            accept_changed_weights=given["accept_changed_weights"],
+            isolate=given["isolate"],
+            limits=limits,
+        ),
+        write=WriteOptions(
+            weights=given["weights"],
+            names=names,
+            bindings=bindings,
+            verify=given["verify"],
+            limits=limits,
+        ),
+        to=given["to"],
+        direction=direction,
+        tosa_version=given["tosa_version"] or "",
+        consumer=given["consumer"],
+        input_names=_names(given["input_names"]),
+        output_names=_names(given["output_names"]),
+    )
+
+
+def _names(given: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Names separated by commas. An option that is given once for each name may have commas in names."""
+    if not given:
+        return None
+    return tuple(given[0].split(",")) if len(given) == 1 else given
+
+
+def _direction(given: dict[str, Any]) -> Literal["", "export", "import"]:
+    """The direction asked for, which --to must not contradict."""
+    to = given["to"]
+    exports, imports = given["export_to_flatbuffer"], given["import_from_flatbuffer"]
     if exports and imports:
         raise click.UsageError(
             "--export-to-flatbuffer and --import-from-flatbuffer exclude each other"
         )
-    if exports:
-        if to in MLIR_FORMATS:
-            raise click.UsageError(f"--export-to-flatbuffer does not write {FORMATS[to]}")
-        return to or "tosa"
-    if imports:
-        if to is not None and to not in MLIR_FORMATS:
-            raise click.UsageError(f"--import-from-flatbuffer does not write {FORMATS[to]}")
-        return to or "mlir"
-    return to
+    if exports and to in MLIR_FORMATS:
+        raise click.UsageError(f"--export-to-flatbuffer does not write {FORMATS[to]}")
+    if imports and to is not None and to not in MLIR_FORMATS:
+        raise click.UsageError(f"--import-from-flatbuffer does not write {FORMATS[to]}")
+    return "export" if exports else "import" if imports else ""

@@ -1,125 +1,187 @@
-"""What `convert` does with a file: read it, and write it in the other format."""
+"""What `convert` does with one file: read it, and write it in another format."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from tosa_convert import api
+from tosa_convert.applicable_options import refuse_inapplicable, refuse_weights
+from tosa_convert.cli import supervise
 from tosa_convert.cli.progress import WriteProgress
-from tosa_convert.errors import fail
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.file_consumers import weights_for
 from tosa_convert.files import (
     STANDARD,
-    map_file,
+    file_error,
     read_standard_input,
+    refuse_same_file,
     standard_input,
     standard_output,
     write_standard_output,
 )
-from tosa_convert.formats import FORMATS, MLIR_FORMATS, Format, of_path, sniff
-from tosa_convert.limits import set_limit
+from tosa_convert.formats import FORMATS, MLIR_FORMATS, Format, of_path
+from tosa_convert.options import ReadOptions, WriteOptions, given_options
+from tosa_convert.reading import Input, open_input, read
+from tosa_convert.writing import dumps, render, save, stamp
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
 
-Options = dict[str, Any]
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertOptions:
+    """The options of `convert`, for any number of files.
 
-def set_limits(given: tuple[str, ...]) -> None:
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not equals or not value.isdecimal():
-            raise click.UsageError(f"--limit {text}: expected NAME=N, a whole number")
-        set_limit(name, int(value))
-
-
-def read_graph(
-    source: str, to: Format | None, options: Options, context: Callable[[int], Any] | None = None
-) -> tuple[Format, Graph]:
-    """What the input holds, and the format it is to have.
-
-    context: makes or has an MLIR context for an input of so many bytes; by default each has its own.
+    to: the output's format, if --to names it. direction: "export" if only MLIR may become a flatbuffer,
+    "import" if only a flatbuffer may become MLIR. consumer: the program that will open the output.
     """
-    standard = source == STANDARD
-    if standard and standard_input().isatty():
-        raise click.UsageError("no input: give a file, or pipe one in (--help tells more)")
-    data = read_standard_input() if standard else map_file(source)
-    where = "<stdin>" if standard else source
-    found = sniff(data, where)
-    _check_direction(found, where, options)
-    to = to or ("tosa" if found in MLIR_FORMATS else "mlir")
-    # What is no regular file, such as a pipe, can be read only once.
-    graph = api.load(
-        data if standard or not os.path.isfile(source) else source,
-        func=options["func"],
-        names=options["names"],
-        bindings=options["bindings"],
-        full_paths=options["full_paths"],
-        narrow=[kind.strip() for kind in options["narrow"].split(",") if kind.strip()],
-        input_shapes=options["input_shapes"],
-        accept_changed_weights=options["accept_changed_weights"],
-        isolate=options["isolate"],
-        context=context(len(data)) if context and found in MLIR_FORMATS else None,
-    )
-    if found in MLIR_FORMATS or options["tosa_version"]:
-        graph = api.stamp(graph, options["tosa_version"] or "")
-    # A flatbuffer keeps the version it has, whatever it holds.
-    return to, graph
+
+    read: ReadOptions
+    write: WriteOptions
+    to: Format | None = None
+    direction: Literal["", "export", "import"] = ""
+    tosa_version: str = ""
+    consumer: str | None = None
+    input_names: tuple[str, ...] | None = None
+    output_names: tuple[str, ...] | None = None
+
+    def given(self) -> set[str]:
+        """The names of the options that have another value than their default."""
+        others = ("tosa_version", "consumer", "input_names", "output_names")
+        given = {name for name in others if getattr(self, name)}
+        return given | given_options(self.read) | given_options(self.write)
 
 
-def _check_direction(found: Format, where: str, options: Options) -> None:
-    is_mlir = found in MLIR_FORMATS
-    if options["export_to_flatbuffer"] and not is_mlir:
+def open_source(source: str, options: ConvertOptions) -> Input:
+    """The opened input; refused if it does not fit the direction asked for."""
+    if source == STANDARD:
+        if standard_input().isatty():
+            raise click.UsageError("no input: give a file, or pipe one in (see --help)")
+        opened = open_input(read_standard_input(), options.read, where="<stdin>")
+    else:
+        opened = open_input(source, options.read)
+    found = FORMATS[opened.format]
+    if options.direction == "export" and not opened.is_mlir:
+        problem = f"--export-to-flatbuffer reads MLIR, found {found}"
+    elif options.direction == "import" and opened.is_mlir:
+        problem = f"--import-from-flatbuffer reads flatbuffers and their JSON, found {found}"
+    else:
+        return opened
+    hint = "leave the option out to convert between any two formats"
+    raise fail("unrecognised-input", opened.where, problem, hint)
+
+
+def default_format(read_from: Format) -> Format:
+    """MLIR becomes a flatbuffer, everything else MLIR text."""
+    return "tosa" if read_from in MLIR_FORMATS else "mlir"
+
+
+def output_format(output: str, options: ConvertOptions) -> Format:
+    """The format of an output file: what --to says, or its extension, or the direction.
+
+    Raises:
+        TosaConvertError: "unknown-format"; "option-conflict" if it is not of the direction asked for.
+    """
+    if options.to is not None:
+        return options.to
+    try:
+        file_format = of_path(output)
+    except TosaConvertError:
+        if options.direction:
+            return "tosa" if options.direction == "export" else "mlir"
+        raise
+    if options.direction and (file_format in MLIR_FORMATS) != (options.direction == "import"):
+        option = {"export": "--export-to-flatbuffer", "import": "--import-from-flatbuffer"}
         raise fail(
-            "unrecognised-input",
-            where,
-            f"--export-to-flatbuffer reads MLIR, found {FORMATS[found]}",
-            "leave the option out to convert anything to anything",
-        )
-    if options["import_from_flatbuffer"] and is_mlir:
-        raise fail(
-            "unrecognised-input",
-            where,
-            f"--import-from-flatbuffer reads flatbuffers and their JSON, found {FORMATS[found]}",
-            "leave the option out to convert anything to anything",
-        )
-
-
-def convert_one(source: str, output: str | None, to: Format | None, options: Options) -> None:
-    if output is not None and output != STANDARD:
-        if os.path.isdir(output):
-            raise click.UsageError(f"-o {output} is a directory; for one input give a file")
-        to = to or of_path(output)
-        if source != STANDARD:
-            api.refuse_same_file(source, output)
-        save(read_graph(source, to, options)[1], output, to, options)
-        return
-    kind, graph = read_graph(source, to, options)
-    if kind in ("tosa", "mlirbc") and standard_output().isatty():
-        raise click.UsageError(f"{FORMATS[kind]} does not go to a terminal; use -o FILE or a pipe")
-    pieces = api.render(
-        graph,
-        kind,
-        weights=options["weights"],
-        names=options["names"],
-        bindings=options["bindings"],
-    )
-    write_standard_output(pieces)
-
-
-def save(graph: Graph, output: str | Path, to: Format, options: Options) -> None:
-    with WriteProgress(str(output), sum(data.nbytes for _, data in graph.constants())) as progress:
-        api.save(
-            graph,
+            "option-conflict",
             output,
-            to=to,
-            weights=options["weights"],
-            names=options["names"],
-            bindings=options["bindings"],
-            verify=options["verify"],
-            progress=progress,
+            f"{option[options.direction]} does not write {FORMATS[file_format]}",
+            "choose another extension, or leave the option out",
         )
+    return file_format
+
+
+def convert_one(source: str, output: str | None, options: ConvertOptions) -> None:
+    """Convert the only input. A directory as output gets a file of the input's name, as with `cp`."""
+    opened = open_source(source, options)
+    if output is None or output == STANDARD:
+        _convert_to_standard_output(opened, options)
+        return
+    if os.path.isdir(output) or output.endswith(("/", os.sep)):
+        output = _inside(Path(output), source, options.to or default_format(opened.format))
+    if opened.path:
+        refuse_same_file(opened.path, output)
+    convert_opened(opened, output, output_format(output, options), options)
+
+
+def _inside(folder: Path, source: str, file_format: Format) -> str:
+    """The file for an input in a directory, which is made if necessary."""
+    if source == STANDARD:
+        raise click.UsageError(f"-o {folder} is a directory; name a file for standard input")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise file_error(folder, error, "made") from None
+    return os.fspath(folder / Path(source).with_suffix(f".{file_format}").name)
+
+
+def convert_opened(
+    opened: Input, output: str, file_format: Format, options: ConvertOptions, context: Any = None
+) -> None:
+    """Convert an opened input into a file.
+
+    Args:
+        opened: the input.
+        output: the file.
+        file_format: its format.
+        options: those of `convert`.
+        context: an ir.Context to parse MLIR in; by default a new one.
+    """
+    write_options = applicable(opened, file_format, options)
+    graph = _read(opened, options, context)
+    total = sum(data.nbytes for _, data in graph.constants())
+    with WriteProgress(output, total) as progress:
+        save(graph, output, file_format, write_options, progress)
+
+
+def _convert_to_standard_output(opened: Input, options: ConvertOptions) -> None:
+    file_format = options.to or default_format(opened.format)
+    if file_format in ("tosa", "mlirbc") and standard_output().isatty():
+        raise click.UsageError(
+            f"{FORMATS[file_format]} does not go to a terminal; use -o FILE or a pipe"
+        )
+    write_options = applicable(opened, file_format, options)
+    graph = _read(opened, options, None)
+    if write_options.verify:
+        write_standard_output([dumps(graph, file_format, write_options)])
+    else:
+        write_standard_output(render(graph, file_format, write_options))
+
+
+def applicable(opened: Input, file_format: Format, options: ConvertOptions) -> WriteOptions:
+    """How to write; refuses all options that do not apply to this input and output at once."""
+    write_options = options.write
+    refuse_inapplicable(
+        options.given(), opened.where, read_from=opened.format, written_as=file_format
+    )
+    refuse_weights(file_format, write_options.weights)
+    if options.consumer is not None:
+        weights = weights_for(options.consumer, write_options.weights)
+        write_options = replace(write_options, weights=weights)
+    return write_options
+
+
+def _read(opened: Input, options: ConvertOptions, context: Any) -> Graph:
+    graph = read(opened, options.read, context=context, around_mlir=supervise.reading)
+    if opened.is_mlir or options.tosa_version:
+        graph = stamp(graph, options.tosa_version)
+    # Otherwise a flatbuffer keeps its version, whatever it contains.
+    if options.input_names or options.output_names:
+        from tosa_convert.graph.rename import rename
+
+        graph = rename(graph, options.input_names, options.output_names)
+    return graph

@@ -16,7 +16,7 @@ from tosa_convert import api
 from tosa_convert.child_process import describe_exit
 from tosa_convert.cli import supervise
 from tosa_convert.cli.command import EXIT_BUG, report_bug
-from tosa_convert.cli.convert_file import Options, read_graph, save, set_limits
+from tosa_convert.cli.convert_file import ConvertOptions, convert_opened, open_source
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.files import STANDARD, file_error, map_file
 from tosa_convert.formats import EXTENSIONS, MLIR_FORMATS, Format, of_path, sniff
@@ -58,16 +58,18 @@ class _SharedContext:
 _shared_context = functools.cache(_SharedContext)
 
 
-def convert_many(paths: list[str], output: str | None, to: Format | None, options: Options) -> int:
+def convert_many(
+    paths: list[str], output: str | None, options: ConvertOptions, processes: int
+) -> int:
     """Convert every input into a directory of outputs; one that fails does not stop the others."""
     if output is None or output == STANDARD:
         raise click.UsageError("several inputs need a directory for the outputs: -o DIR")
     folder = Path(output)
     if folder.exists() and not folder.is_dir():
         raise click.UsageError(f"-o {output} is a file; for several inputs give a directory")
-    jobs = _jobs(paths, folder, to)
+    jobs = _jobs(paths, folder, _target_format(options))
     exit_codes = [0]
-    with contextlib.closing(_outcomes(jobs, options)) as outcomes:
+    with contextlib.closing(_outcomes(jobs, options, processes)) as outcomes:
         for (source, _), failure in zip(jobs, outcomes, strict=True):
             if isinstance(failure, TosaConvertError):
                 prefix = (
@@ -83,20 +85,26 @@ def convert_many(paths: list[str], output: str | None, to: Format | None, option
     return max(exit_codes)
 
 
-def _convert_job(job: Job, options: Options) -> Failure:
+def _target_format(options: ConvertOptions) -> Format | None:
+    """The format of all outputs, if the options name it."""
+    direction: dict[str, Format] = {"export": "tosa", "import": "mlir"}
+    return options.to or direction.get(options.direction)
+
+
+def _convert_job(job: Job, options: ConvertOptions) -> Failure:
     """Convert one of many files; returns what went wrong, if something did."""
     source, target = job
-    set_limits(options["limits"])  # the process may be a new one
     try:
         api.refuse_same_file(source, target)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise file_error(target.parent, error, "made") from None
-        to = of_path(target)
-        context = _shared_context(options["bindings"])
-        graph = read_graph(str(source), to, options, context.for_bytes)[1]
-        save(graph, target, to, options)
+        opened = open_source(str(source), options)
+        context = None
+        if opened.is_mlir and not options.read.isolate:
+            context = _shared_context(options.read.bindings).for_bytes(len(opened.data))
+        convert_opened(opened, str(target), of_path(target), options, context)
     except TosaConvertError as error:
         return error
     except Exception:  # a bug of ours, which must not stop the other files
@@ -104,10 +112,12 @@ def _convert_job(job: Job, options: Options) -> Failure:
     return None
 
 
-def _outcomes(jobs: list[Job], options: Options) -> Generator[Failure, None, None]:
+def _outcomes(
+    jobs: list[Job], options: ConvertOptions, processes: int
+) -> Generator[Failure, None, None]:
     """Convert the files; yields what went wrong with each, in order."""
     work = functools.partial(_convert_job, options=options)
-    processes: int = options["jobs"] or _default_processes(jobs)
+    processes = processes or _default_processes(jobs)
     if processes == 1 and not supervise.may_fork():
         yield from map(work, jobs)
         return

@@ -31,12 +31,12 @@ def extract(
 ) -> int:
     """Cut the part of MODEL that computes --outputs, from --inputs and its own inputs."""
     from tosa_convert import api
-    from tosa_convert.golden.programs import as_graph
+    from tosa_convert.cli.load_graph import load_graph
     from tosa_convert.graph.extract import extract as cut
     from tosa_convert.options import ReadOptions
 
+    graph = load_graph(model, ReadOptions(func=func))
     api.refuse_same_file(model, output)
-    graph = as_graph(model, ReadOptions(func=func))
     result = cut(graph, split_names(graph, outputs), split_names(graph, inputs))
     api.save(result, output)
     computed = sum(bool(op.inputs) for op in result.main.operators)

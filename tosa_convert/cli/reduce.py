@@ -35,6 +35,7 @@ def reduce(model: str, command: str, work: str, output: str | None, **options: A
     from pathlib import Path
 
     from tosa_convert import api, golden
+    from tosa_convert.cli import supervise
     from tosa_convert.cli.run_model import program_and_inputs, read_options
     from tosa_convert.golden.programs import load_program
     from tosa_convert.graph.model import counted
@@ -47,7 +48,7 @@ def reduce(model: str, command: str, work: str, output: str | None, **options: A
     elif "{inputs}" in command:
         raise click.UsageError("{inputs} needs -i or --random")
     else:
-        program = load_program(model, read_options(options))
+        program = load_program(model, read_options(options), supervise.reading)
     is_terminal = sys.stderr.isatty()
     result = golden.reduce(
         program,

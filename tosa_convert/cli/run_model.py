@@ -11,6 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
+from tosa_convert.cli import supervise
 from tosa_convert.cli.input_shapes import parsed
 from tosa_convert.errors import fail
 from tosa_convert.golden.array_io import Slot
@@ -41,7 +42,7 @@ def program_and_inputs(model: str, options: Mapping[str, Any]) -> tuple[Program,
 
     Raises TosaConvertError.
     """
-    program = load_program(model, read_options(options))
+    program = load_program(model, read_options(options), supervise.reading)
     slots = input_slots(program.graph)
     arrays = _arrays_from_files(options["inputs"], slots)
     if options["random"] is None and not arrays and slots:

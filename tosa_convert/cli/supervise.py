@@ -20,7 +20,6 @@ from typing import Final, NoReturn
 
 import click
 
-from tosa_convert import api
 from tosa_convert.child_process import describe_exit, end_with_parent, limit_this_process
 from tosa_convert.cli.command import EXIT_BUG
 from tosa_convert.ending_signals import ENDING, EXIT_SIGNAL
@@ -58,7 +57,6 @@ def allow_fork() -> None:
     """Declare that this process is the command's own and may continue in a child."""
     global _own_process
     _own_process = True
-    api.around_mlir = reading
 
 
 def may_fork() -> bool:

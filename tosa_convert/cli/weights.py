@@ -1,10 +1,9 @@
-"""`weights export|import|strip`: a program's constants as files of their own, and without them."""
+"""`weights export|import|strip`: a program's constants as .npy files, edited or removed."""
 
 from __future__ import annotations
 
 import click
 
-from tosa_convert import api
 from tosa_convert.cli.command import Verbs
 
 
@@ -28,8 +27,11 @@ def weights() -> None:
 )
 def export_weights(source: str, output: str | None, larger_than: int) -> None:
     """Write a .npy for each constant, and a manifest."""
+    from tosa_convert import api
+    from tosa_convert.cli.load_graph import load_graph
+
     folder = output or api.weights_folder(source)
-    count = api.export_weights(api.load(source), folder, larger_than=larger_than)
+    count = api.export_weights(load_graph(source), folder, larger_than=larger_than)
     click.echo(f"{count} constants in {folder}", err=True)
 
 
@@ -37,13 +39,15 @@ def export_weights(source: str, output: str | None, larger_than: int) -> None:
 @click.argument("source", type=click.Path(), metavar="IN")
 @click.argument("folder", type=click.Path(file_okay=False), metavar="DIR")
 @click.option("-o", "--output", required=True, type=click.Path(), help="The new file.")
-@click.option("--accept-changed-weights", is_flag=True, help="Take weights that were edited.")
+@click.option("--accept-changed-weights", is_flag=True, help="Accept weights that were edited.")
 def import_weights(source: str, folder: str, output: str, accept_changed_weights: bool) -> None:
     """Put the constants of a folder into a program of the same shapes and types."""
+    from tosa_convert import api
+    from tosa_convert.cli.load_graph import load_graph
+
+    graph = load_graph(source)
     api.refuse_same_file(source, output)
-    graph = api.import_weights(
-        api.load(source), folder, accept_changed_weights=accept_changed_weights
-    )
+    graph = api.import_weights(graph, folder, accept_changed_weights=accept_changed_weights)
     api.save(graph, output)
 
 
@@ -62,5 +66,9 @@ def strip_weights(source: str, output: str, everything: bool) -> None:
     Shapes and element types stay as they are, and so do zero points, shifts, multipliers and padding
     values. Names and locations stay, too: check that they tell nothing confidential.
     """
+    from tosa_convert import api
+    from tosa_convert.cli.load_graph import load_graph
+
+    graph = load_graph(source)
     api.refuse_same_file(source, output)
-    api.save(api.strip_weights(api.load(source), keep_small=not everything), output)
+    api.save(api.strip_weights(graph, keep_small=not everything), output)

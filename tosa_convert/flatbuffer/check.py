@@ -19,15 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.options import DEFAULT_LIMITS, Limits
 from tosa_convert.wire.layout import IDENTIFIER, TABLES
 from tosa_convert.wire.tables import Field
 
 Positions = npt.NDArray[np.int64]
-
-#: Bytes of memory that reading may take for each byte of the file, and for any file at all. Files
-#: of many small operators or constants and no weights take 6 to 9 times their size, all others less.
-MEMORY_PER_BYTE: Final = 12
-MEMORY_FREE: Final = 32 << 20
 
 #: What things take: a number of a column while it is looked at, an integer in a tuple, a tuple, an
 #: entry of a list, and a short string and its place among those that are known.
@@ -52,10 +48,12 @@ _HINT: Final = "the file is damaged or is not a TOSA flatbuffer; make it again"
 class Columns:
     """The bytes of a file, as columns of fields."""
 
-    def __init__(self, buffer: memoryview) -> None:
+    def __init__(self, buffer: memoryview, limits: Limits = DEFAULT_LIMITS) -> None:
         self.buffer = buffer
         self.size = buffer.nbytes
-        self.budget = MEMORY_FREE + MEMORY_PER_BYTE * self.size
+        # Files of many small operators or constants and no weights take 6 to 9 times their size, all
+        # others less.
+        self.budget = limits.flatbuffer_memory + limits.flatbuffer_memory_per_byte * self.size
         self._views = {
             name: np.frombuffer(buffer, name, count=self.size // np.dtype(name).itemsize)
             for name in ("u1", "<u2", "<i4", "<u4", "<u8")

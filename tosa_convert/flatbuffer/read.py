@@ -40,6 +40,7 @@ from tosa_convert.graph.opset import (
 )
 from tosa_convert.graph.static_shapes import fill_empty_constants
 from tosa_convert.graph.versions import INCOMPATIBLE_HINT, READABLE, incompatibility
+from tosa_convert.options import DEFAULT_LIMITS, Limits
 from tosa_convert.wire.layout import ATTRIBUTES, ENUMS, ROOT, TABLES
 
 #: Offsets 0 and 1 cannot lie behind a flatbuffer: readers in the field take `data` then.
@@ -65,7 +66,7 @@ _OP_NAMES: Final = {code: name for name, code in ENUMS["Op"].items()}
 _DTYPE_NAMES: Final = {code: name for name, code in ENUMS["DType"].items()}
 
 
-def read(buffer: Any, where: str = "") -> Graph:
+def read(buffer: Any, where: str = "", limits: Limits = DEFAULT_LIMITS) -> Graph:
     """Read a TOSA flatbuffer from anything with the buffer protocol.
 
     The graph's constants are views of `buffer`; whoever gives a mapped file keeps it unchanged.
@@ -75,7 +76,7 @@ def read(buffer: Any, where: str = "") -> Graph:
     """
     view = memoryview(buffer).cast("B")
     try:
-        return _Reader(Columns(view)).graph()
+        return _Reader(Columns(view, limits)).graph()
     except TosaConvertError as error:
         if not where:
             raise

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tosa_convert import api
+from tosa_convert.applicable_options import refuse_inapplicable
 from tosa_convert.errors import Finding, TosaConvertError
-from tosa_convert.files import map_file
-from tosa_convert.formats import MLIR_FORMATS, sniff
 from tosa_convert.golden.array_io import Slot, match, slots
 from tosa_convert.golden.arrays import Array
 from tosa_convert.golden.random_inputs import random_inputs
 from tosa_convert.graph.model import Block, Graph
-from tosa_convert.options import ReadOptions
+from tosa_convert.options import ReadOptions, given_options
+from tosa_convert.reading import AroundMlir, open_input
+from tosa_convert.reading import read as read_graph
 
 #: Read with no options.
 AS_IT_IS = ReadOptions()
@@ -33,13 +34,16 @@ class Program:
     flatbuffer: Path | None = None
 
 
-def load_program(source: Any, read: ReadOptions = AS_IT_IS) -> Program:
+def load_program(
+    source: Any, read: ReadOptions = AS_IT_IS, around_mlir: AroundMlir = nullcontext
+) -> Program:
     """A program from anything that can be read.
 
     Args:
         source: a Graph, a Program, a path, bytes, or a module of any MLIR bindings. MLIR gets the
             lowest TOSA version that expresses it.
         read: how to read files and modules.
+        around_mlir: entered with the name of a file before MLIR is loaded to read it.
 
     Raises:
         TosaConvertError: what is wrong with the source.
@@ -48,37 +52,20 @@ def load_program(source: Any, read: ReadOptions = AS_IT_IS) -> Program:
         return source
     if isinstance(source, Graph):
         return Program(source)
-    if not isinstance(source, (str, os.PathLike, bytes, bytearray, memoryview)):
+    try:
+        opened = open_input(source, read)
+    except TypeError:  # neither a path nor bytes
         data = api.export_tosa_func_to_flatbuffer(
             source, func=read.func, input_shapes=read.input_shapes
         )
-        return Program(_load(data, ReadOptions()))
-    if isinstance(source, (str, os.PathLike)) and not os.path.isfile(source):
-        source = map_file(source)  # a pipe can be read only once
-    if isinstance(source, (str, os.PathLike)):
-        file_format = sniff(map_file(source), os.fspath(source))
-    else:
-        file_format = sniff(memoryview(source), "")
-    graph = _load(source, read)
-    if file_format in MLIR_FORMATS:
+        return Program(api.load(data))
+    refuse_inapplicable(given_options(read), opened.where, read_from=opened.format)
+    graph = read_graph(opened, read, around_mlir=around_mlir)
+    if opened.is_mlir:
         return Program(api.stamp(graph))
     # With shapes given, the file is no longer what runs.
-    is_file = isinstance(source, (str, os.PathLike)) and not read.input_shapes
-    return Program(graph, Path(source) if is_file and file_format == "tosa" else None)
-
-
-def _load(source: Any, read: ReadOptions) -> Graph:
-    return api.load(
-        source,
-        func=read.func,
-        names=read.names,
-        bindings=read.bindings,
-        full_paths=read.full_paths,
-        narrow=read.narrow,
-        input_shapes=read.input_shapes,
-        accept_changed_weights=read.accept_changed_weights,
-        isolate=read.isolate,
-    )
+    is_model = opened.path and opened.format == "tosa" and not read.input_shapes
+    return Program(graph, Path(opened.path) if is_model else None)
 
 
 def as_graph(source: Any, read: ReadOptions = AS_IT_IS) -> Graph:

@@ -57,6 +57,13 @@ def verify(graph: Graph) -> list[Finding]:
     return findings.rows
 
 
+def refuse_unsound(graph: Graph) -> None:
+    """Raise TosaConvertError with the findings of `verify`, if it has any."""
+    findings = verify(graph)
+    if findings:
+        raise TosaConvertError(findings)
+
+
 class _GraphRules:
     """The rules of regions and of what they run."""
 

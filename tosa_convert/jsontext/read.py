@@ -40,6 +40,7 @@ from tosa_convert.graph.static_shapes import fill_empty_constants
 from tosa_convert.graph.versions import INCOMPATIBLE_HINT, READABLE, V1_0, incompatibility
 from tosa_convert.jsontext.scan import Rows, Scanner, Stop
 from tosa_convert.jsontext.schema import DTYPE, OP, TABLES, Field, attribute_table
+from tosa_convert.options import DEFAULT_LIMITS, Limits
 
 #: Bytes of text that a region or block takes, at the least and on average. Each takes memory even
 #: where it is empty, so a small file must not have millions of them.
@@ -77,7 +78,7 @@ _ABSENT: Final[dict[str, AttributeValue]] = {
 }
 
 
-def read(buffer: Any, where: str = "") -> Graph:
+def read(buffer: Any, where: str = "", limits: Limits = DEFAULT_LIMITS) -> Graph:
     """Read a TOSA graph in JSON from anything with the buffer protocol.
 
     Nothing of `buffer` is kept. Beyond JSON, comments, unquoted keys, commas behind the last member
@@ -87,7 +88,7 @@ def read(buffer: Any, where: str = "") -> Graph:
     of them, each with its line and column (in bytes) and the path of the field.
     """
     with memoryview(buffer) as whole, whole.cast("B") as view:
-        reader = _Reader(view)
+        reader = _Reader(view, limits)
         graph = None
         with contextlib.suppress(Stop):
             graph = reader.graph()
@@ -102,8 +103,8 @@ def read(buffer: Any, where: str = "") -> Graph:
 class _Reader(Scanner):
     """One method for each table that becomes something of a Graph."""
 
-    def __init__(self, buffer: memoryview) -> None:
-        super().__init__(buffer)
+    def __init__(self, buffer: memoryview, limits: Limits) -> None:
+        super().__init__(buffer, limits)
         self.containers = 0
         #: The attribute_type of the operator that is being read, once it is known.
         self.attribute_type: int | None = None

@@ -19,9 +19,8 @@ from typing import Any, Final, TypeAlias
 from tosa_convert.errors import MAX_FINDINGS, Finding
 from tosa_convert.jsontext.numbers import parsed
 from tosa_convert.jsontext.schema import Enum
+from tosa_convert.options import DEFAULT_LIMITS, Limits
 
-#: Lists and objects within one another, in a value that is stepped over.
-MAX_DEPTH: Final = 64
 #: Bytes of memory that reading may take for each byte of the text, and for any text at all. Texts
 #: that programs write take less than their size; only one of nearly nothing but empty objects more.
 MEMORY_PER_BYTE: Final = 10
@@ -91,8 +90,9 @@ class Located:
 class Scanner:
     """A position in the text, the path of the value that is read there, and what was found wrong."""
 
-    def __init__(self, buffer: memoryview) -> None:
+    def __init__(self, buffer: memoryview, limits: Limits = DEFAULT_LIMITS) -> None:
         self.buffer = buffer
+        self.most_depth = limits.json_depth
         self.size = len(buffer)
         self.position = len(_BOM) if bytes(buffer[: len(_BOM)]) == _BOM else 0
         self.path: list[str] = []
@@ -241,8 +241,8 @@ class Scanner:
             self.space()
             character = self.peek()
             if character in _CLOSERS:
-                if len(closers) >= MAX_DEPTH:
-                    raise self.stop(f"lists and objects are nested deeper than {MAX_DEPTH}")
+                if len(closers) >= self.most_depth:
+                    raise self.stop(f"lists and objects are nested deeper than {self.most_depth}")
                 closers.append(_CLOSERS[character])
                 self.position += 1
                 continue

@@ -36,6 +36,7 @@ from tosa_convert.mlir.writing.attributes import AttributeWriter
 from tosa_convert.mlir.writing.constants import Constants, ConstantWriter
 from tosa_convert.mlir.writing.locations import LocationWriter
 from tosa_convert.mlir.writing.types import TypeWriter
+from tosa_convert.options import DEFAULT_LIMITS, Limits
 
 #: How deep regions may be nested; TOSA's own limit at level 8K.
 MAX_NESTING: Final = 256
@@ -127,6 +128,7 @@ class FunctionWriter:
         retain: bool,
         constants: Constants,
         by_path: bool,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self.graph = graph
         self.encoder = encoder
@@ -138,7 +140,7 @@ class FunctionWriter:
         self.result_types = _ResultTypes(self.types)
         self.attributes = AttributeWriter(encoder, self.types)
         self.constants = ConstantWriter(encoder, self.types, constants)
-        self.locations = LocationWriter(encoder)
+        self.locations = LocationWriter(encoder, limits)
         self.regions = {region.name: region for region in graph.regions}
         #: Names as reading the module would generate them.
         self.generated = results()

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.files import file_error, sync_folder
+from tosa_convert.options import DEFAULT_LIMITS, Limits
 from tosa_convert.weights import manifest
 
 #: Smaller files are read, larger ones mapped: a mapping takes a page and a system call or two.
@@ -100,15 +101,17 @@ def view(folder: Path, name: str, *, mapped: bool) -> memoryview:
         raise file_error(where, error, "read") from None
 
 
-def manifest_of(folder: Path) -> list[manifest.Entry]:
+def manifest_of(folder: Path, limits: Limits = DEFAULT_LIMITS) -> list[manifest.Entry]:
     """The entries of the folder's manifest."""
     where = os.fspath(folder / manifest.NAME)
     size = size_of(folder, manifest.NAME)
-    if size > manifest.MAX_BYTES:
+    if size > limits.manifest_bytes:
         raise fail(
             "malformed-weights",
             where,
-            f"it has {size} bytes, we read at most {manifest.MAX_BYTES}",
+            f"the manifest has {size} bytes, the limit is {limits.manifest_bytes}",
+            "to accept it, raise the limit: --limit manifest-bytes=N, or "
+            "limits={'manifest-bytes': N}",
         )
     return manifest.load(bytes(view(folder, manifest.NAME, mapped=False)), where)
 

@@ -27,8 +27,6 @@ from tosa_convert.weights.npy import MAX_RANK
 NAME: Final = "manifest.json"
 FORMAT: Final = "tosa-convert weights"
 VERSION: Final = 1
-#: Bytes of a manifest that we read; one constant takes about 300.
-MAX_BYTES: Final = 1 << 26
 
 Part = Literal["data", "scale_data"]
 

@@ -13,6 +13,7 @@ from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DType, dtype
 from tosa_convert.graph.model import Block, Graph, Tensor, quoted
 from tosa_convert.graph.opset import CONST
+from tosa_convert.options import DEFAULT_LIMITS, Limits
 from tosa_convert.weights import npy
 from tosa_convert.weights.folder import files_to_map, manifest_of, size_of, view
 from tosa_convert.weights.manifest import NAME, Entry
@@ -22,7 +23,14 @@ from tosa_convert.weights.replace_data import with_data, with_tensors
 BLOCK: Final = 1 << 22
 
 
-def read(graph: Graph, folder: str | os.PathLike[str], *, accept_changed: bool = False) -> Graph:
+def read(
+    graph: Graph,
+    folder: str | os.PathLike[str],
+    *,
+    accept_changed: bool = False,
+    copy: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Graph:
     """The graph with the constants that `folder` holds; `graph` is not changed.
 
     What the folder holds replaces the data that a tensor has. Large files are mapped: they take no
@@ -32,16 +40,18 @@ def read(graph: Graph, folder: str | os.PathLike[str], *, accept_changed: bool =
     accept_changed: take weights whose checksum differs from the manifest's, because they were edited
         on purpose. Checksums are not computed then, so that nothing reads the files before they are
         used. Types, shapes, lengths and ranges are checked all the same.
+    copy: read the files instead of mapping them.
+    limits: bounds the size of the manifest.
 
     Raises TosaConvertError with the findings of the first step that has any: the manifest by itself,
     the manifest against the graph, the files, their checksums.
     """
     folder = Path(folder)
     where = os.fspath(folder / NAME)
-    entries = manifest_of(folder)
+    entries = manifest_of(folder, limits)
     targets = _targets(graph, entries, where)
     _complete(graph, targets, where)
-    constants = _Loader(folder, accept_changed).load(entries)
+    constants = _Loader(folder, accept_changed, copy).load(entries)
     changed: dict[int, dict[str, Tensor]] = {}
     for entry, (block, tensor) in targets.items():
         tensors = changed.setdefault(id(block), {})
@@ -142,9 +152,10 @@ def _constants(graph: Graph) -> Iterator[tuple[str, Block, Tensor]]:
 class _Loader:
     """Opens, checks and maps the files of a folder."""
 
-    def __init__(self, folder: Path, accept_changed: bool) -> None:
+    def __init__(self, folder: Path, accept_changed: bool, copy: bool) -> None:
         self.folder = folder
         self.accept_changed = accept_changed
+        self.copy = copy
         self.findings: list[Finding] = []
 
     def load(self, entries: list[Entry]) -> dict[Entry, Constant]:
@@ -156,7 +167,7 @@ class _Loader:
                 self.findings += error.findings
         # The largest are mapped if not all can be.
         order = sorted(sizes, key=sizes.__getitem__, reverse=True)
-        left = files_to_map()
+        left = 0 if self.copy else files_to_map()
         arrays: dict[Entry, memoryview] = {}
         for index, entry in enumerate(order):
             path = os.fspath(self.folder / entry.file)

@@ -37,8 +37,6 @@ _MAYBE_WIDE_INTEGER: Final = re.compile(rb"i\d{4,}")
 _UNALIGNED_RESOURCE: Final = re.compile(rb':\s*"0x0{8}')
 _RESOURCES: Final = b"dialect_resources"
 _DAMAGED: Final = "the text is damaged; write it again"
-#: Set by `tosa_convert.limits`, for callers that give no limits.
-MAX_DEPTH: Final = DEFAULT_LIMITS.text_depth
 
 
 class _Problem(NamedTuple):
@@ -65,7 +63,7 @@ def check(text: memoryview, where: str = "", limits: Limits = DEFAULT_LIMITS) ->
             of bits.
     """
     raw = bytes(text)
-    depth = MAX_DEPTH if limits is DEFAULT_LIMITS else limits.text_depth
+    depth = limits.text_depth
     problem = _problem(_code_of(raw), depth)
     if problem is not None:
         # Only now are offsets needed: look again in a copy that has the length of the text.

@@ -18,9 +18,7 @@ from tosa_convert.mlir.bytecode.format import (
     NAME_LOCATION,
 )
 from tosa_convert.mlir.quoting import STRING, unquote
-
-#: Nesting at which a location is kept as a name instead of being parsed.
-MAX_DEPTH: Final = 64
+from tosa_convert.options import DEFAULT_LIMITS, Limits
 
 _TOKEN: Final = re.compile(
     rf"\s*(?:(?P<string>{STRING})|(?P<number>[0-9]+)|(?P<word>[a-z]+)|(?P<mark>[:(),<>\[\]]))"
@@ -37,8 +35,10 @@ class LocationWriter:
     A text that is no location becomes a name.
     """
 
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: Encoder, limits: Limits = DEFAULT_LIMITS) -> None:
         self.encoder = encoder
+        #: Nesting up to which a location is parsed; a deeper one becomes a name.
+        self.most_depth = limits.location_depth
         self.attributes = encoder.attributes
         self.numbers = encoder.numbers
         self.known = {"": encoder.unknown, "loc(unknown)": encoder.unknown}
@@ -187,7 +187,7 @@ class _Parser:
         return location
 
     def location(self, depth: int) -> bytes:
-        if depth > MAX_DEPTH:
+        if depth > self.writer.most_depth:
             raise _NotALocation
         kind, text = self.peek()
         writer = self.writer

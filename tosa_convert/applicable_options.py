@@ -1,0 +1,166 @@
+"""Which option applies to which program: one table, for the library and the command line.
+
+An option at its default asks for nothing and is never refused. An option with any other value must
+have an effect; if it cannot have one, the request is refused by name instead of being ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final, Literal, NamedTuple
+
+from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.formats import FORMATS, Format
+from tosa_convert.options import Weights
+
+#: What a program is read from or written as: a file's format, an `ir.Module`, or a Graph.
+Form = Literal["mlir", "mlirbc", "tosa", "json", "module", "graph"]
+
+FORMS: Final[Mapping[Form, str]] = {
+    "module": "MLIR module",
+    "graph": "Graph",
+    **{name: FORMATS[name] for name in FORMATS},
+}
+
+_FILES: Final = frozenset[Form](FORMATS)
+_MLIR_FILES: Final = frozenset[Form](("mlir", "mlirbc"))
+_MLIR: Final = frozenset[Form]((*_MLIR_FILES, "module"))
+_ALL: Final = frozenset[Form](FORMS)
+_NOT_GRAPH: Final = frozenset[Form]((*FORMATS, "module"))
+_NONE: Final = frozenset[Form]()
+
+
+class OptionRow(NamedTuple):
+    """One option: the forms on which it has an effect.
+
+    It applies if the input's form is in `inputs`, or the output's form is in `outputs`, or if the option
+    `together_with` is given as well.
+    """
+
+    name: str
+    flag: str
+    inputs: frozenset[Form]
+    outputs: frozenset[Form]
+    effect: str
+    together_with: str = ""
+
+
+#: Keyword of the Python functions -> row.
+OPTIONS: Final = {
+    row.name: row
+    for row in (
+        OptionRow("func", "--func", _MLIR, _NONE, "selects a function of an MLIR module"),
+        OptionRow("names", "--names", _MLIR, _MLIR, "concerns names in MLIR, read or written"),
+        OptionRow(
+            "bindings",
+            "--bindings",
+            _MLIR_FILES,
+            _MLIR_FILES,
+            "selects the package that reads or writes MLIR",
+            together_with="input_shapes",
+        ),
+        OptionRow(
+            "context",
+            "",
+            _MLIR_FILES,
+            frozenset({"module"}),
+            "is the context in which MLIR is parsed or built",
+            together_with="input_shapes",
+        ),
+        OptionRow("full_paths", "--full-paths", _MLIR, _NONE, "concerns locations of MLIR"),
+        OptionRow("narrow", "--narrow", _MLIR, _NONE, "converts element types while MLIR is read"),
+        OptionRow("input_shapes", "--input-shape", _NOT_GRAPH, _NONE, "sets shapes of arguments"),
+        OptionRow(
+            "accept_changed_weights",
+            "--accept-changed-weights",
+            frozenset({"tosa", "json"}),
+            _NONE,
+            "concerns .npy weights beside a .tosa or .json file",
+        ),
+        OptionRow("isolate", "--isolate", _MLIR_FILES, _NONE, "concerns MLIR's own parser"),
+        OptionRow("copy", "", _FILES, _NONE, "concerns files and buffers"),
+        OptionRow("constants", "", _NONE, frozenset({"module"}), "concerns constants of a module"),
+        OptionRow("weights", "--weights", _NONE, _FILES, "says where constants are stored"),
+        OptionRow("verify", "--verify", _NONE, _FILES, "reads the result back"),
+        OptionRow("tosa_version", "--tosa-version", _ALL, _ALL, "sets the version of the program"),
+        OptionRow("input_names", "--input-names", _ALL, _ALL, "renames arguments"),
+        OptionRow("output_names", "--output-names", _ALL, _ALL, "renames results"),
+        OptionRow(
+            "consumer",
+            "--for",
+            _NONE,
+            frozenset({"tosa"}),
+            "chooses the form of a .tosa file for the program that opens it",
+        ),
+        OptionRow("limits", "--limit", _ALL, _ALL, "bounds the resources that are used"),
+    )
+}
+
+#: Format of the output -> where its constants can be stored, and why nowhere else.
+WEIGHTS_OF: Final[dict[Format, tuple[tuple[Weights, ...], str]]] = {
+    "tosa": (("auto", "embedded", "offset", "npy"), ""),
+    "json": (("auto", "embedded", "npy"), "nothing can be appended to it"),
+    "mlir": (("auto", "embedded"), "MLIR stores its constants inside"),
+    "mlirbc": (("auto", "embedded"), "MLIR stores its constants inside"),
+}
+
+
+def refuse_inapplicable(
+    given: Collection[str],
+    where: str,
+    *,
+    read_from: Form | None = None,
+    written_as: Form | None = None,
+) -> None:
+    """Refuse the given options that have no effect on this input and output, all of them at once.
+
+    Args:
+        given: keywords of the options whose value is not the default.
+        where: the file that the message begins with.
+        read_from: the input's form; None if nothing is read.
+        written_as: the output's form; None if nothing is written.
+
+    Raises:
+        TosaConvertError: "option-conflict", with a finding for each such option.
+    """
+    findings = [
+        Finding(
+            "option-conflict",
+            where,
+            f"the option {_shown(row)} does not apply to {_direction(read_from, written_as)}",
+            f"it {row.effect}; leave it out",
+        )
+        for row in OPTIONS.values()
+        if row.name in given
+        and read_from not in row.inputs
+        and written_as not in row.outputs
+        and row.together_with not in given
+    ]
+    if findings:
+        raise TosaConvertError(findings)
+
+
+def refuse_weights(file_format: Format, weights: Weights) -> None:
+    """Refuse a place for constants that the format does not have.
+
+    Raises:
+        TosaConvertError: "option-conflict".
+    """
+    choices, reason = WEIGHTS_OF[file_format]
+    if weights not in choices:
+        raise fail(
+            "option-conflict",
+            "weights",
+            f'weights="{weights}" does not apply to {FORMATS[file_format]}: {reason}',
+            "use " + " or ".join(choices),
+        )
+
+
+def _shown(row: OptionRow) -> str:
+    return f"{row.name} ({row.flag})" if row.flag else row.name
+
+
+def _direction(read_from: Form | None, written_as: Form | None) -> str:
+    if read_from is None or written_as is None:
+        return FORMS[read_from or written_as or "graph"]
+    return f"{FORMS[read_from]} -> {FORMS[written_as]}"

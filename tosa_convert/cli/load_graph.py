@@ -1,0 +1,30 @@
+"""How verbs that need nothing but a graph load it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tosa_convert.applicable_options import refuse_inapplicable
+from tosa_convert.cli import supervise
+from tosa_convert.options import ReadOptions, given_options
+from tosa_convert.reading import open_input, read
+from tosa_convert.writing import stamp
+
+if TYPE_CHECKING:
+    from tosa_convert.graph.model import Graph
+
+_READ_OPTIONS = ReadOptions()
+
+
+def load_graph(path: str, options: ReadOptions = _READ_OPTIONS) -> Graph:
+    """The program in a file. MLIR gets the lowest TOSA version that expresses it, or the one it is for.
+
+    A crash of MLIR's parser is reported as an error in the file.
+
+    Raises:
+        TosaConvertError: as `tosa_convert.load` does.
+    """
+    opened = open_input(path, options)
+    refuse_inapplicable(given_options(options), opened.where, read_from=opened.format)
+    graph = read(opened, options, around_mlir=supervise.reading)
+    return stamp(graph) if opened.is_mlir else graph

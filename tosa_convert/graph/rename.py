@@ -1,0 +1,121 @@
+"""Other names for a program's arguments and results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tosa_convert.errors import Finding, TosaConvertError
+from tosa_convert.graph.model import Block, Graph, quoted
+
+
+def rename(
+    graph: Graph,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+) -> Graph:
+    """The graph with new names for all its arguments, all its results, or both.
+
+    Args:
+        graph: the program, which is not changed. Everything but the names is shared with the result.
+        input_names: a name for each argument of the main block, in order; None keeps them.
+        output_names: a name for each result of the main block, in order; None keeps them.
+
+    Returns:
+        The renamed program.
+
+    Raises:
+        TosaConvertError: "option-conflict" if there are too many or too few names, if two values would
+            get one name, or if one value would get two.
+
+    Example:
+        >>> from tosa_convert.graph import Block, Graph, Region, Tensor, Version, dtype
+        >>> block = Block("main", ["x"], ["x"], tensors={"x": Tensor("x", dtype("FP32"), (2,))})
+        >>> graph = Graph(Version(1, 0), [Region("main", [block])])
+        >>> rename(graph, input_names=["image"]).main.outputs
+        ['image']
+    """
+    main = graph.main
+    renamed: dict[str, str] = {}
+    findings: list[Finding] = []
+    for option, what, new, old in (
+        ("input_names", "arguments", input_names, main.inputs),
+        ("output_names", "results", output_names, main.outputs),
+    ):
+        if new is not None:
+            findings += _pair(option, what, new, old, renamed)
+    if not findings:
+        findings += _clashes(main, renamed)
+    if findings:
+        raise TosaConvertError(findings)
+    if not renamed:
+        return graph
+    first, *others = graph.regions
+    blocks = [_renamed_block(main, renamed), *first.blocks[1:]]
+    return replace(graph, regions=[replace(first, blocks=blocks), *others])
+
+
+def _pair(
+    option: str, what: str, new: Sequence[str], old: Sequence[str], renamed: dict[str, str]
+) -> list[Finding]:
+    """Add old name -> new name for each value; what is wrong with the request."""
+    if isinstance(new, str):
+        return [
+            Finding("option-conflict", option, f"found the text {new!r}, expected a list of names")
+        ]
+    if len(new) != len(old):
+        message = f"found {len(new)} names for {len(old)} {what}: {', '.join(map(quoted, old))}"
+        return [Finding("option-conflict", option, message, "give a name for each")]
+    findings = []
+    for before, after in zip(old, new, strict=True):
+        if not isinstance(after, str) or not after:
+            message = f"found {after!r}, expected a name"
+            findings.append(Finding("option-conflict", option, message))
+        elif renamed.setdefault(before, after) != after:
+            message = f"{quoted(before)} would get two names: {renamed[before]!r} and {after!r}"
+            hint = "one value is returned twice, or an argument is returned; give it one name"
+            findings.append(Finding("option-conflict", option, message, hint))
+    return findings
+
+
+def _clashes(main: Block, renamed: dict[str, str]) -> list[Finding]:
+    """A finding for each name that two values would have."""
+    findings = []
+    taken = {name: name for name in (*main.tensors, *main.shapes) if name not in renamed}
+    for before, after in renamed.items():
+        if after in taken:
+            message = f"{quoted(taken[after])} and {quoted(before)} would both be called {after!r}"
+            findings.append(Finding("option-conflict", "names", message, "choose another name"))
+        taken[after] = before
+    return findings
+
+
+def _renamed_block(block: Block, renamed: dict[str, str]) -> Block:
+    def new(names: Sequence[str]) -> list[str]:
+        return [renamed.get(name, name) for name in names]
+
+    return replace(
+        block,
+        inputs=new(block.inputs),
+        outputs=new(block.outputs),
+        operators=[
+            replace(
+                operator, inputs=tuple(new(operator.inputs)), outputs=tuple(new(operator.outputs))
+            )
+            if not renamed.keys().isdisjoint((*operator.inputs, *operator.outputs))
+            else operator
+            for operator in block.operators
+        ],
+        tensors={
+            (name := renamed.get(tensor.name, tensor.name)): replace(tensor, name=name)
+            if tensor.name in renamed
+            else tensor
+            for tensor in block.tensors.values()
+        },
+        shapes={
+            (name := renamed.get(shape.name, shape.name)): replace(shape, name=name)
+            if shape.name in renamed
+            else shape
+            for shape in block.shapes.values()
+        },
+    )

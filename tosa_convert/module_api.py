@@ -1,0 +1,329 @@
+"""The public functions that take or give MLIR modules; `api` has all public functions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, overload
+
+from tosa_convert.applicable_options import refuse_inapplicable, refuse_weights
+from tosa_convert.errors import fail, refuse_unknown
+from tosa_convert.files import Progress
+from tosa_convert.formats import Format
+from tosa_convert.options import (
+    Constants,
+    LimitsLike,
+    Names,
+    ReadOptions,
+    Shapes,
+    TosaVersion,
+    Weights,
+    WriteOptions,
+    given_options,
+    limits_of,
+    narrow_types,
+    shapes_of,
+)
+from tosa_convert.reading import Source
+from tosa_convert.writing import AnyPath, stamp
+
+if TYPE_CHECKING:
+    from tosa_convert.graph.model import Graph
+
+_FLATBUFFER_FORMATS: Final = ("tosa", "json")
+
+
+def from_module(
+    module_or_func: Any,
+    *,
+    func: str | None = None,
+    names: Names = "retain",
+    full_paths: bool = False,
+    narrow: str | Iterable[str] = (),
+    input_shapes: Shapes | None = None,
+    tosa_version: TosaVersion = "",
+) -> Graph:
+    """The graph of a function of an MLIR module.
+
+    Args:
+        module_or_func: a module, a func.func or an operation of any MLIR Python bindings. It is not
+            changed. The graph's constants are views of memory that the module's context owns.
+        func: as for `load`; so are names, full_paths, narrow and input_shapes.
+        names: see `load`.
+        full_paths: see `load`.
+        narrow: see `load`.
+        input_shapes: see `load`.
+        tosa_version: "1.0" or "1.1"; by default the version in the module's tosa.target_env, else the
+            lowest that expresses the function.
+
+    Returns:
+        The program.
+
+    Raises:
+        TosaConvertError: what is wrong with the function, all findings at once: "not-an-mlir-object",
+            "ambiguous-function", "foreign-operator", "unsupported-dtype", "version-too-low" and others.
+
+    Example:
+        >>> import tosa_convert as tc
+        >>> from torch_mlir import ir
+        >>> with ir.Context():
+        ...     module = ir.Module.parse("func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> "
+        ...                              "{ return %x : tensor<2xf32> }")
+        >>> tc.from_module(module).main.inputs
+        ['TosaInput_0']
+    """
+    from tosa_convert.reading import read_module
+
+    options = ReadOptions(
+        func=func,
+        names=names,
+        full_paths=full_paths,
+        narrow=narrow_types(narrow),
+        input_shapes=shapes_of(input_shapes),
+    )
+    return stamp(read_module(module_or_func, options), tosa_version)
+
+
+def to_module(
+    graph: Graph,
+    context: Any = None,
+    *,
+    names: Names = "retain",
+    constants: Constants = "auto",
+    limits: LimitsLike = None,
+) -> Any:
+    """A graph as an `ir.Module` with one function.
+
+    Args:
+        graph: the program.
+        context: an ir.Context, or anything that belongs to one; the module is built in its bindings. By
+            default the current context (`with context:`), else a new one of the first bindings
+            installed: torch_mlir, mlir, iree.compiler.
+        names: "retain" keeps names that reading would not generate, as discardable attributes;
+            "generate" keeps those of arguments and results only.
+        constants: "dense" copies all constants into the context; "resource" shares the graph's memory
+            wherever possible, for as long as the context lives; "auto" shares that of large ones.
+        limits: as for `save`.
+
+    Returns:
+        The `ir.Module`, which MLIR's verifier has accepted.
+
+    Raises:
+        TosaConvertError: what is wrong with the graph, all findings at once; "missing-bindings",
+            "not-an-mlir-object" or "malformed-mlir".
+
+    Example:
+        >>> import tosa_convert as tc
+        >>> module = tc.to_module(tc.load("digits_cnn.tosa"))
+        >>> module.operation.verify()
+        True
+    """
+    from tosa_convert.writing import to_module as to_module_with
+
+    options = WriteOptions(names=names, constants=constants, limits=limits_of(limits))
+    return to_module_with(graph, _context(context), options)
+
+
+@overload
+def export_tosa_func_to_flatbuffer(
+    module_or_func: Any,
+    path: None = None,
+    *,
+    func: str | None = None,
+    names: Names = "retain",
+    tosa_version: TosaVersion = "",
+    to: Literal["tosa", "json"] | None = None,
+    weights: Weights = "auto",
+    full_paths: bool = False,
+    narrow: str | Iterable[str] = (),
+    input_shapes: Shapes | None = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    verify: bool = False,
+    progress: None = None,
+) -> bytes: ...
+@overload
+def export_tosa_func_to_flatbuffer(
+    module_or_func: Any,
+    path: AnyPath,
+    *,
+    func: str | None = None,
+    names: Names = "retain",
+    tosa_version: TosaVersion = "",
+    to: Literal["tosa", "json"] | None = None,
+    weights: Weights = "auto",
+    full_paths: bool = False,
+    narrow: str | Iterable[str] = (),
+    input_shapes: Shapes | None = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    verify: bool = False,
+    progress: Progress | None = None,
+) -> None: ...
+@overload
+def export_tosa_func_to_flatbuffer(
+    module_or_func: Any,
+    path: AnyPath | None,
+    *,
+    func: str | None = None,
+    names: Names = "retain",
+    tosa_version: TosaVersion = "",
+    to: Literal["tosa", "json"] | None = None,
+    weights: Weights = "auto",
+    full_paths: bool = False,
+    narrow: str | Iterable[str] = (),
+    input_shapes: Shapes | None = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    verify: bool = False,
+    progress: Progress | None = None,
+) -> bytes | None: ...
+def export_tosa_func_to_flatbuffer(
+    module_or_func: Any,
+    path: AnyPath | None = None,
+    *,
+    func: str | None = None,
+    names: Names = "retain",
+    tosa_version: TosaVersion = "",
+    to: Literal["tosa", "json"] | None = None,
+    weights: Weights = "auto",
+    full_paths: bool = False,
+    narrow: str | Iterable[str] = (),
+    input_shapes: Shapes | None = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    verify: bool = False,
+    progress: Progress | None = None,
+) -> bytes | None:
+    """Write a function of an MLIR module as a TOSA flatbuffer: as bytes, or to a file.
+
+    Nothing is narrowed or dropped unless asked for, and after a failure the old file is unchanged.
+
+    Args:
+        module_or_func: a module, a func.func or an operation of any MLIR Python bindings. It is not
+            changed, and nothing in it is kept alive afterwards.
+        path: a `.tosa` file, or a `.json` file for the same as text; None to get bytes.
+        func: the function, needed where the module has several with a body.
+        names: "retain" keeps the names that the module carries and generates the others; "generate"
+            generates all, and writes what tosa-opt writes.
+        tosa_version: "1.0" or "1.1"; by default the version in the module's tosa.target_env, else the
+            lowest that expresses the function.
+        to: "tosa" or "json", instead of what the extension says.
+        weights: where constants are stored; see `save`.
+        full_paths: keep the folders of file names in locations. By default only the last component is
+            kept, so that the bytes do not depend on where the module was made.
+        narrow: element types to convert, "i64" to i32 and "f64" to f32; the tensors are logged.
+        input_shapes: argument -> its sizes in elements, for arguments with dynamic dimensions. MLIR's
+            shape inference finds the others; what stays dynamic is logged with the reason.
+        input_names: a name for each argument, in order, instead of those that `names` gives.
+        output_names: a name for each result, in order.
+        verify: read the result back and compare it bit for bit before the file is replaced.
+        progress: called with the number of bytes written so far, every 16 MiB at most; needs a path.
+
+    Returns:
+        The flatbuffer, or None if there is a path.
+
+    Raises:
+        TosaConvertError: all findings at once: operators of other dialects ("foreign-operator"), types
+            that TOSA does not have ("unsupported-dtype", "unsupported-type"), values that do not fit
+            ("value-out-of-range"), names that clash ("option-conflict"), and what `save` raises.
+
+    Example:
+        >>> import tosa_convert as tc
+        >>> from torch_mlir import ir
+        >>> with ir.Context():
+        ...     module = ir.Module.parse("func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> "
+        ...                              "{ return %x : tensor<2xf32> }")
+        >>> data = tc.export_tosa_func_to_flatbuffer(module, input_names=["image"])
+        >>> tc.load(data).main.inputs
+        ['image']
+    """
+    from tosa_convert import writing
+    from tosa_convert.graph.rename import rename
+
+    path = None if path is None else os.fsdecode(path)
+    if to is not None:
+        refuse_unknown("to", to, _FLATBUFFER_FORMATS)
+    file_format: Format = to or ("json" if path and path.lower().endswith(".json") else "tosa")
+    options = WriteOptions(weights=weights, verify=verify)
+    refuse_weights(file_format, weights)
+    if progress is not None and path is None:
+        raise fail(
+            "option-conflict",
+            "progress",
+            "the option progress does not apply without a path",
+            "give a path, or leave it out",
+        )
+    graph = from_module(
+        module_or_func,
+        func=func,
+        names=names,
+        full_paths=full_paths,
+        narrow=narrow,
+        input_shapes=input_shapes,
+        tosa_version=tosa_version,
+    )
+    graph = rename(graph, input_names, output_names)
+    if path is None:
+        return writing.dumps(graph, file_format, options)
+    writing.save(graph, path, file_format, options, progress)
+    return None
+
+
+def import_tosa_func_from_flatbuffer(
+    source: Source,
+    *,
+    context: Any = None,
+    names: Names = "retain",
+    constants: Constants = "auto",
+    accept_changed_weights: bool = False,
+    copy: bool = False,
+    limits: LimitsLike = None,
+) -> Any:
+    """Read a TOSA flatbuffer, or its JSON, as an `ir.Module` with one function.
+
+    Args:
+        source: a path, or the bytes, as for `load`. A file is mapped and large constants share its
+            pages: they take no memory until they are used, and the mapping lives as long as the context.
+        context: as for `to_module`: by default the current context, else a new one.
+        names: as for `to_module`.
+        constants: as for `to_module`.
+        accept_changed_weights: accept weights whose checksum is not the one in their manifest.
+        copy: read files instead of mapping them.
+        limits: as for `load` and `save`.
+
+    Returns:
+        The `ir.Module`, which MLIR's verifier has accepted.
+
+    Raises:
+        TosaConvertError: what is wrong with the file, all findings at once; see `load` and `to_module`.
+
+    Example:
+        >>> import tosa_convert as tc
+        >>> data = tc.dumps(tc.load("digits_cnn.tosa"))
+        >>> module = tc.import_tosa_func_from_flatbuffer(data)
+        >>> module.body.operations[0].name.value
+        'digits_cnn'
+    """
+    from tosa_convert import reading, writing
+
+    bounds = limits_of(limits)
+    read_options = ReadOptions(
+        accept_changed_weights=accept_changed_weights, copy=copy, limits=bounds
+    )
+    write_options = WriteOptions(names=names, constants=constants, limits=bounds)
+    context = _context(context)
+    opened = reading.open_input(source, read_options)
+    given = given_options(read_options) | given_options(write_options)
+    refuse_inapplicable(given, opened.where, read_from=opened.format, written_as="module")
+    return writing.to_module(reading.read(opened, read_options), context, write_options)
+
+
+def _context(given: Any) -> Any:
+    """The ir.Context to build in: that of the object given, the current one, or a new one."""
+    from tosa_convert.bindings.packages import context_of, current_context, default_bindings
+
+    if given is not None:
+        return context_of(given)
+    current = current_context()
+    return default_bindings().new_context() if current is None else current

@@ -1,0 +1,306 @@
+"""A program of any format -> Graph. Each input is opened once, and its format is determined once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from tosa_convert.applicable_options import refuse_inapplicable
+from tosa_convert.errors import fail
+from tosa_convert.files import map_file
+from tosa_convert.formats import MLIR_FORMATS, Format, sniff
+from tosa_convert.gc_pause import garbage_collection_paused
+from tosa_convert.options import ReadOptions, given_options
+
+if TYPE_CHECKING:
+    from tosa_convert.graph.model import Graph, Tensor
+    from tosa_convert.mlir.bytecode.detached import DetachedWeights
+
+
+class Buffer(Protocol):
+    """Any object with bytes: bytes, bytearray, memoryview, mmap, array, a numpy array."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+
+class Array(Protocol):
+    """A numpy array. Before Python 3.12 type checkers do not know that it has a buffer."""
+
+    @property
+    def data(self) -> memoryview: ...
+
+
+class BinaryFile(Protocol):
+    """Any object whose `read` returns bytes: io.BytesIO, a file opened in binary mode."""
+
+    def read(self) -> bytes: ...
+
+
+#: What a program can be read from.
+Source = str | os.PathLike[str] | os.PathLike[bytes] | Buffer | Array | BinaryFile
+
+#: A context manager, made from the input's name, around everything that runs MLIR's parser.
+AroundMlir = Callable[[str], AbstractContextManager[object]]
+
+_READ_OPTIONS: Final = ReadOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An opened input.
+
+    path: "" unless the bytes are those of a regular file. where: how messages name the input.
+    """
+
+    data: memoryview
+    path: str
+    where: str
+    format: Format
+
+    @property
+    def is_mlir(self) -> bool:
+        """Whether MLIR's bindings must read it."""
+        return self.format in MLIR_FORMATS
+
+
+def open_input(source: Source, options: ReadOptions = _READ_OPTIONS, *, where: str = "") -> Input:
+    """The bytes of a source and their format.
+
+    Args:
+        source: a path, a buffer, or a binary file, which is read from its current position.
+        options: `copy` and `limits` are used.
+        where: how messages name the input; by default its path or the file's name.
+
+    Raises:
+        TypeError: the source is neither a path nor an object with bytes.
+        TosaConvertError: "file-error", "too-large", "empty-input" or "unrecognised-input".
+    """
+    path = ""
+    if isinstance(source, (str, os.PathLike)):
+        name = os.fsdecode(source)
+        data = map_file(name, copy=options.copy)
+        path = name if os.path.isfile(name) else ""
+        where = where or name
+    else:
+        data = _bytes_of(source)
+        if options.copy:
+            data = memoryview(bytes(data))
+        name = getattr(source, "name", "")
+        where = where or (name if isinstance(name, str) else "")
+    limit = options.limits.input_bytes
+    if len(data) > limit:
+        raise fail(
+            "too-large",
+            where,
+            f"the input has {len(data)} bytes, the limit is {limit}",
+            "to accept it, raise the limit: --limit input-bytes=N, or limits={'input-bytes': N}",
+        )
+    return Input(data, path, where, sniff(data, where))
+
+
+def _bytes_of(source: Any) -> memoryview:
+    """The bytes of a buffer or a binary file; those of a strided buffer are copied."""
+    try:
+        view = memoryview(source)
+    except TypeError:
+        view = None
+    if view is None:
+        read = getattr(source, "read", None)
+        content = read() if callable(read) else None
+        if isinstance(content, str):
+            raise TypeError("the file is open in text mode, expected binary mode: open(path, 'rb')")
+        if content is None:
+            raise TypeError(
+                f"found {type(source).__name__}, expected a path, bytes or an open binary file"
+            )
+        view = memoryview(content)
+    if view.format == "O":
+        raise TypeError("found an array of Python objects, expected an array of bytes")
+    # An array of no elements cannot be cast.
+    if not view.c_contiguous or not view.nbytes:
+        return memoryview(view.tobytes())
+    return view.cast("B")
+
+
+def load(
+    source: Source,
+    options: ReadOptions = _READ_OPTIONS,
+    *,
+    context: Any = None,
+    around_mlir: AroundMlir = nullcontext,
+) -> Graph:
+    """`api.load` with the options as one value."""
+    opened = open_input(source, options)
+    given = given_options(options) | ({"context"} if context is not None else set())
+    refuse_inapplicable(given, opened.where, read_from=opened.format)
+    return read(opened, options, context=context, around_mlir=around_mlir)
+
+
+def read(
+    opened: Input,
+    options: ReadOptions = _READ_OPTIONS,
+    *,
+    context: Any = None,
+    around_mlir: AroundMlir = nullcontext,
+) -> Graph:
+    """The graph of an opened input. Options that do not apply to its format must have been refused.
+
+    Args:
+        opened: the input.
+        options: how to read it.
+        context: the ir.Context in which MLIR is parsed; by default a new one.
+        around_mlir: entered with the input's name before MLIR is loaded, and left after MLIR has read.
+    """
+    if not opened.is_mlir:
+        graph = _read_file(opened, options)
+        if not options.input_shapes:
+            return graph
+        with around_mlir(opened.where):
+            return _with_shapes(graph, options, context)
+    if options.isolate:
+        if context is not None:
+            raise fail(
+                "option-conflict",
+                "context",
+                "context= has no effect with isolate=True: another process parses",
+                "leave one of them out",
+            )
+        from tosa_convert.isolation import load as load_isolated
+
+        return load_isolated(opened.data, opened.path, options)
+    with around_mlir(opened.where):
+        from tosa_convert.bindings.packages import bindings_of
+        from tosa_convert.bindings.parse import parse
+        from tosa_convert.bindings.source_text import quoting
+
+        context = _context(context, options.bindings)
+        module, weights = parse(
+            bindings_of(context),
+            context,
+            opened.data,
+            opened.path,
+            limits=options.limits,
+            copy=options.copy,
+        )
+        with quoting(opened.data, opened.path):
+            return read_module(module, options, verified=True, weights=weights)
+
+
+def read_module(
+    module_or_func: Any,
+    options: ReadOptions = _READ_OPTIONS,
+    *,
+    verified: bool = False,
+    weights: DetachedWeights | None = None,
+) -> Graph:
+    """The graph of a function of an MLIR module.
+
+    Args:
+        module_or_func: a module, a func.func, or the operation of either, of any bindings.
+        options: how to read it.
+        verified: the module comes straight from MLIR's parser, which runs MLIR's verifier.
+        weights: the weights that were removed from the file before MLIR parsed it.
+    """
+    from tosa_convert.bindings.read import read as read_function
+
+    if options.input_shapes:
+        from tosa_convert.bindings.infer_shapes import resolve
+
+        module_or_func, func = resolve(module_or_func, options.input_shapes, func=options.func)
+        options = replace(options, func=func)
+        verified = False
+    with garbage_collection_paused():
+        graph = read_function(module_or_func, options, verified=verified, weights=weights or {})
+    if options.input_shapes:
+        from tosa_convert.graph.static_shapes import log_dynamic_tensors, make_reshapes_static
+
+        make_reshapes_static(graph)
+        log_dynamic_tensors(graph)
+    return graph
+
+
+def _read_file(opened: Input, options: ReadOptions) -> Graph:
+    """The graph of a flatbuffer or its JSON, with the weights of the folder beside it, if any."""
+    with garbage_collection_paused():
+        if opened.format == "tosa":
+            from tosa_convert.flatbuffer.read import read as read_flatbuffer
+
+            graph = read_flatbuffer(opened.data, opened.where, limits=options.limits)
+        else:
+            from tosa_convert.jsontext.read import read as read_json
+
+            graph = read_json(opened.data, opened.where, limits=options.limits)
+        return with_weights(graph, opened.path, options)
+
+
+def with_weights(graph: Graph, path: str, options: ReadOptions) -> Graph:
+    """The graph with the weights from the folder beside its file; the graph itself if none are there."""
+    if not path:
+        return graph
+    folder = weights_folder(path)
+    if not folder.is_dir() or not _lacks_data(graph):
+        return graph
+    from tosa_convert.weights.read import read as read_weights
+
+    return read_weights(
+        graph,
+        folder,
+        accept_changed=options.accept_changed_weights,
+        copy=options.copy,
+        limits=options.limits,
+    )
+
+
+def weights_folder(path: str | os.PathLike[str]) -> Path:
+    """The folder for the weights of a file: `m.weights` beside `m.tosa`."""
+    return Path(path).with_suffix(".weights")
+
+
+def _lacks_data(graph: Graph) -> bool:
+    return any(
+        name in block.tensors
+        and (block.tensors[name].data is None or _lacks_scales(block.tensors[name]))
+        for _, block in graph.blocks()
+        for name in (
+            *(name for op in block.operators if not op.spec.operands for name in op.outputs),
+            *(tensor.name for tensor in block.tensors.values() if tensor.variable),
+        )
+    )
+
+
+def _lacks_scales(tensor: Tensor) -> bool:
+    return tensor.scale is not None and tensor.scale.data is None
+
+
+def _context(context: Any, bindings: str) -> Any:
+    """The context to work in. Raises TosaConvertError if it is not one of the bindings asked for."""
+    from tosa_convert.bindings.packages import bindings_of, default_bindings
+
+    if context is None:
+        return default_bindings(bindings).new_context()
+    package = bindings_of(context).package
+    if bindings not in ("", package):
+        raise fail(
+            "option-conflict",
+            "bindings",
+            f"bindings={bindings!r} and a context of {package}",
+            "leave one of them out",
+        )
+    return context
+
+
+def _with_shapes(graph: Graph, options: ReadOptions, context: Any) -> Graph:
+    """The graph with shapes for its arguments. MLIR infers the others, so this goes through a module."""
+    from tosa_convert.bindings.packages import bindings_of
+    from tosa_convert.bindings.write import write
+    from tosa_convert.graph.verify import refuse_unsound
+
+    refuse_unsound(graph)
+    context = _context(context, options.bindings)
+    module = write(graph, bindings_of(context), context, limits=options.limits)
+    result = read_module(module, ReadOptions(input_shapes=options.input_shapes))
+    return replace(result, version=graph.version, producer=graph.producer)

@@ -1,0 +1,261 @@
+"""Graph -> a program of any format. A graph is verified once, before any writer sees it."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from tosa_convert.applicable_options import FORMS, refuse_weights
+from tosa_convert.errors import fail
+from tosa_convert.files import Pieces, Progress, map_file, replace_file
+from tosa_convert.formats import MLIR_FORMATS, Format
+from tosa_convert.gc_pause import garbage_collection_paused
+from tosa_convert.options import ReadOptions, Weights, WriteOptions
+from tosa_convert.reading import Input, read, weights_folder, with_weights
+from tosa_convert.version import __version__
+
+if TYPE_CHECKING:
+    from tosa_convert.graph.model import Graph, SoftwareVersion
+
+AnyPath: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+
+#: Constants that together have more than this many bytes are written as JSON text only on request:
+#: each byte becomes up to 20.
+JSON_INLINE_BYTES: Final = 1 << 20
+#: The release of tosa-tools whose schema ours equals; a test compares them.
+SCHEMA_RELEASE: Final = (2026, 8, 0)
+#: Constants of at most this many bytes stay in the file when the others are stored beside it.
+SMALL_BYTES: Final = 1 << 10
+
+_WRITE_OPTIONS: Final = WriteOptions()
+
+
+def producer() -> SoftwareVersion:
+    """The producer that is stamped into the files that this program writes.
+
+    Readers take the numbers for the release of the schema that the writer followed, and warn of
+    releases older than their own; so the numbers are that, and the modifier says who wrote the file.
+    """
+    from tosa_convert.graph.model import SoftwareVersion
+
+    return SoftwareVersion(*SCHEMA_RELEASE, f"tosa-convert {__version__}")
+
+
+def stamp(graph: Graph, tosa_version: str = "") -> Graph:
+    """The same graph under the TOSA version asked for, or the one that it already has.
+
+    Raises:
+        TosaConvertError: "version-too-low" with a finding for each operator and tensor that the
+            version cannot express, "option-conflict" for an unknown version.
+    """
+    from tosa_convert.errors import TosaConvertError, refuse_unknown
+    from tosa_convert.graph.versions import BY_NAME, version_findings
+
+    if tosa_version:
+        refuse_unknown("tosa_version", tosa_version, BY_NAME)
+    version = BY_NAME[tosa_version] if tosa_version else graph.version
+    findings = list(version_findings(graph, version))
+    if findings:
+        raise TosaConvertError(findings)
+    return replace(graph, version=version)
+
+
+def encode(graph: Graph, *, weights: Weights = "auto") -> Iterator[Any]:
+    """The pieces of a `.tosa` file, in order, for a graph that `verify` accepts.
+
+    Constants are views of their buffers.
+
+    Raises:
+        TosaConvertError: "too-large" if the graph does not fit the format.
+    """
+    from tosa_convert.flatbuffer.write import plan
+
+    out_of_line = {"auto": None, "embedded": False, "offset": True, "npy": None}[weights]
+    with garbage_collection_paused():
+        return plan(graph, producer(), out_of_line=out_of_line).pieces()
+
+
+def render(graph: Graph, file_format: Format, options: WriteOptions = _WRITE_OPTIONS) -> Pieces:
+    """The content of a file, all of it in one piece of storage.
+
+    Raises:
+        TosaConvertError: the graph is not sound or does not fit the format; "option-conflict" for
+            weights that would be stored beside the file.
+    """
+    from tosa_convert.graph.verify import refuse_unsound
+
+    refuse_weights(file_format, options.weights)
+    if _size_beside(graph, file_format, options.weights) is not None:
+        raise fail(
+            "option-conflict",
+            "weights",
+            "the weights would be stored in a folder beside the file, and there is no file",
+            "give the output a name, or use weights='embedded'",
+        )
+    refuse_unsound(graph)
+    return _render_sound(graph, file_format, options)
+
+
+def _render_sound(graph: Graph, file_format: Format, options: WriteOptions) -> Pieces:
+    if file_format == "tosa":
+        return encode(graph, weights=options.weights)
+    if file_format == "json":
+        from tosa_convert.jsontext.write import write as write_json
+
+        return write_json(graph, producer())
+    from tosa_convert.bindings.packages import default_bindings
+    from tosa_convert.bindings.parse import dump
+
+    context = default_bindings(options.bindings).new_context()
+    return dump(_module(graph, context, options), binary=file_format == "mlirbc")
+
+
+def to_module(graph: Graph, context: Any, options: WriteOptions = _WRITE_OPTIONS) -> Any:
+    """The graph as an `ir.Module` in the given context.
+
+    Raises:
+        TosaConvertError: the graph is not sound, or MLIR's verifier refuses the module.
+    """
+    from tosa_convert.graph.verify import refuse_unsound
+
+    refuse_unsound(graph)
+    return _module(graph, context, options)
+
+
+def _module(graph: Graph, context: Any, options: WriteOptions) -> Any:
+    from tosa_convert.bindings.packages import bindings_of
+    from tosa_convert.bindings.write import write
+
+    with garbage_collection_paused():
+        return write(
+            graph,
+            bindings_of(context),
+            context,
+            names=options.names,
+            constants=options.constants,
+            limits=options.limits,
+        )
+
+
+def dumps(graph: Graph, file_format: Format, options: WriteOptions = _WRITE_OPTIONS) -> bytes:
+    """The content of a file as bytes; with `options.verify` it is read back and compared first."""
+    pieces = render(graph, file_format, options)
+    if callable(pieces):
+        from tosa_convert.files import Sink
+
+        stream = io.BytesIO()
+        sink = Sink(stream)
+        pieces(sink)
+        sink.finish()
+        data = stream.getvalue()
+    else:
+        # Joined at once, so that weights are copied once.
+        data = b"".join(pieces)
+    if options.verify:
+        _compare_with(graph, Input(memoryview(data), "", "", file_format), "", options)
+    return data
+
+
+def save(
+    graph: Graph,
+    path: AnyPath,
+    file_format: Format,
+    options: WriteOptions = _WRITE_OPTIONS,
+    progress: Progress | None = None,
+) -> None:
+    """Write a graph to a file, which is replaced as a whole.
+
+    Raises:
+        TosaConvertError: the graph is not sound or does not fit the format; "option-conflict",
+            "file-error" or "verification-failed". The old file is left as it was.
+    """
+    from tosa_convert.graph.verify import refuse_unsound
+
+    target = os.fsdecode(path)
+    refuse_weights(file_format, options.weights)
+    size_beside = _size_beside(graph, file_format, options.weights)
+    _refuse_special_file(target, file_format, options, beside=size_beside is not None)
+    refuse_unsound(graph)
+    written = graph
+    if size_beside is not None:
+        from tosa_convert.weights.write import without
+
+        written = without(graph, larger_than=size_beside)
+    pieces = _render_sound(written, file_format, options)
+
+    def finish(new: Path) -> None:
+        # The weights are written when the new file is complete, and right before it is renamed.
+        if size_beside is not None:
+            export_weights(graph, weights_folder(target), larger_than=size_beside)
+        if options.verify:
+            _compare_with(graph, Input(map_file(new), "", "", file_format), target, options)
+
+    needs_finish = options.verify or size_beside is not None
+    replace_file(target, pieces, finish if needs_finish else None, progress)
+
+
+def _compare_with(graph: Graph, written: Input, path: str, options: WriteOptions) -> None:
+    """Raise TosaConvertError("verification-failed") unless what was written is the graph."""
+    from tosa_convert.graph.compare import compare
+
+    names = options.names if written.is_mlir else "retain"
+    reading = ReadOptions(
+        names=names,
+        bindings=options.bindings if written.is_mlir else "",
+        limits=options.limits,
+    )
+    found = with_weights(read(written, reading), path, reading)
+    difference = compare(graph, found, names=names == "retain")
+    if difference is not None:
+        raise fail(
+            "verification-failed",
+            path,
+            f"what was written reads back differently: {difference}",
+            "the output was discarded; this is a defect of the converter, please report it",
+        )
+
+
+def _refuse_special_file(
+    path: str, file_format: Format, options: WriteOptions, *, beside: bool
+) -> None:
+    """Refuse what a pipe or a device cannot do: be read back, or have a folder beside it."""
+    if not (options.verify or beside):
+        return
+    try:
+        regular = stat.S_ISREG(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return
+    if not regular and not os.path.isdir(path):
+        option = "verify" if options.verify else "weights"
+        reason = "read back" if options.verify else "have a folder of weights beside it"
+        raise fail(
+            "option-conflict",
+            path,
+            f"the option {option} does not apply: a pipe or device cannot {reason}",
+            f"write the {FORMS[file_format]} to a regular file",
+        )
+
+
+def _size_beside(graph: Graph, file_format: Format, weights: Weights) -> int | None:
+    """Constants larger than this many bytes are stored beside the file; None if all are in it."""
+    if file_format in MLIR_FORMATS:
+        return None
+    if weights == "npy":
+        return 0
+    if file_format == "json" and weights == "auto":
+        total = sum(constant.nbytes for _, constant in graph.constants())
+        return SMALL_BYTES if total > JSON_INLINE_BYTES else None
+    return None
+
+
+def export_weights(graph: Graph, folder: str | os.PathLike[str], *, larger_than: int = 0) -> int:
+    """Write the constants of more than `larger_than` bytes of a sound graph; returns their number."""
+    from tosa_convert.weights.write import write
+
+    left = write(graph, folder, larger_than=larger_than, producer=producer())
+    return sum(1 for _ in graph.constants()) - sum(1 for _ in left.constants())
