@@ -1,8 +1,8 @@
-"""Inputs that coverage leads to: `python fuzz/atheris_fuzz.py flatbuffer -max_total_time=60`.
+"""Coverage-guided inputs: `python fuzz/atheris_fuzz.py flatbuffer -max_total_time=60`.
 
 Needs atheris (`pip install '.[fuzz]'`, Linux on x86-64). The first argument is what is read:
-flatbuffer, json or weights (a manifest and one .npy); "all" runs each for ten seconds, and says why if
-it cannot. What follows are libFuzzer's options, such as -runs=N, and folders of inputs to begin with. An
+flatbuffer, json or weights (a manifest and one .npy); "all" runs each for ten seconds, and says so if
+atheris is not installed. The others are libFuzzer's options, such as -runs=N, and folders of seeds. An
 exception that is not a TosaConvertError ends the run, and libFuzzer leaves the input as crash-*.
 """
 
@@ -24,7 +24,7 @@ SECONDS: Final = 10
 
 
 def seeds(name: str, folder: Path) -> None:
-    """Write inputs to begin with into a folder: the corpus in the form that a harness reads."""
+    """Write the seeds of a harness into a folder: the corpus in the form that it reads."""
     import targets
 
     target = targets.make(
@@ -41,7 +41,7 @@ def seeds(name: str, folder: Path) -> None:
 
 
 def harness(name: str, folder: Path) -> Callable[[bytes], None]:
-    """What is done with an input."""
+    """The function that reads an input."""
     import targets
 
     from tosa_convert.errors import TosaConvertError
@@ -51,7 +51,7 @@ def harness(name: str, folder: Path) -> Callable[[bytes], None]:
 
         def read(data: bytes) -> None:
             try:
-                # Without an object: its seeds would be read once more.
+                # Without an object, which would read its seeds again.
                 reader.use(None, data)  # type: ignore[arg-type]
             except TosaConvertError as error:
                 str(error)
@@ -69,7 +69,7 @@ def harness(name: str, folder: Path) -> Callable[[bytes], None]:
     return weigh
 
 
-def every() -> int:
+def run_all() -> int:
     """Run each harness for a while, in a process each; 1 if one failed."""
     if importlib.util.find_spec("atheris") is None:
         print("not run: atheris is not installed; it has wheels for Linux on x86-64")
@@ -103,7 +103,7 @@ def main() -> None:
     """The command."""
     arguments = sys.argv[1:]
     if arguments[:1] == ["all"]:
-        sys.exit(every())
+        sys.exit(run_all())
     if not arguments or arguments[0] not in HARNESSES:
         sys.exit(f"expected one of {', '.join(HARNESSES)}, all")
     import atheris
@@ -114,7 +114,7 @@ def main() -> None:
         import tosa_convert.graph.verify
         import tosa_convert.jsontext.read
         import tosa_convert.jsontext.write
-        import tosa_convert.weights.read  # noqa: F401 - they are to be instrumented
+        import tosa_convert.weights.read  # noqa: F401 - imported here to be instrumented
     with tempfile.TemporaryDirectory(prefix="atheris-") as place:
         folder = Path(place)
         seeds(arguments[0], folder)

@@ -1,17 +1,18 @@
 """A campaign of mutated inputs: `python fuzz/campaign.py --seconds 60 --seed 1`.
 
-Worker processes run inputs in a loop; this process watches them. Before each input a worker notes its
-number and its processor time in shared memory, and after it the outcome, so that a crash or a hang
-costs one input, is counted, and is kept. Input number i of a seed is the same on every machine.
+Worker processes run inputs in a loop; this process watches them. A worker writes the number of each
+input and its processor time to shared memory before it runs it, and the outcome after, so that a crash
+or a hang costs one input, is counted, and the input is saved. Input number i of a seed is the same on
+every machine.
 
     python fuzz/campaign.py --seconds 60                      short, for CI
     python fuzz/campaign.py --inputs 1000000 --seconds 9000 --state DIR
-                                            long; the same command goes on where it stopped
+                                            long; the same command resumes it
     python fuzz/campaign.py --show tosa --seed 1 --index 77   write that input to standard output
 
 Exits with 1 if there was a crash, a hang, an exception that is not a TosaConvertError, or too much
-memory. Crashes, hangs and memory of MLIR's own bytecode parser within this process are counted apart:
-that is what parsing in a process of its own is for, which other targets do (see SECURITY.md).
+memory. What MLIR's own bytecode parser does within this process is counted separately: isolated parsing
+protects against it, and has targets of its own (see SECURITY.md).
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ from tosa_convert.errors import CODES, TosaConvertError
 #: Peak memory that an input may cost: for any, and for each of its bytes.
 MEMORY_FREE: Final = 64 << 20
 MEMORY_PER_BYTE: Final = 8
-#: Address space of a worker, so that a mistake of ours does not take the machine with it.
+#: Address space of a worker, so that a defect does not exhaust the machine's memory.
 ADDRESS_SPACE: Final = 12 << 30
 #: Seconds after which a worker that uses no processor time is waiting for something.
 WAIT_AFTER: Final = 60.0
-#: Inputs that a worker runs at most before a fresh one takes over.
+#: Inputs after which a worker is replaced by a new one.
 SLICE: Final = 100_000
-#: Inputs of a kind that are kept for each target.
+#: Saved inputs for each kind of failure and target.
 KEPT: Final = 20
 
 #: Outcomes, one byte an input.
@@ -72,9 +73,9 @@ class Tally:
     hangs: int = 0
     foreign: int = 0
     memory: int = 0
-    #: The input that seemed to hang: it does if it does so twice, and not because the machine slept.
+    #: The input that seemed to hang. It counts if it does so twice: the machine may have slept.
     suspect: int = -1
-    #: Most MiB that a worker took beyond what it had when it was ready.
+    #: The most MiB that a worker used beyond what it had when it was ready.
     worst: float = 0.0
     seconds: float = 0.0
 
@@ -84,7 +85,7 @@ class Tally:
 
 
 class Shared:
-    """The notes of one worker."""
+    """The shared memory of one worker."""
 
     def __init__(self, path: Path, *, create: bool) -> None:
         size = _HEAD.size + SLICE
@@ -105,14 +106,14 @@ class Shared:
 
 
 def status_kib(name: str) -> int:
-    """A number of /proc/self/status, or of getrusage where there is none."""
+    """A value of /proc/self/status, or of getrusage on systems without it."""
     with contextlib.suppress(OSError, IndexError, ValueError):
         return int(Path("/proc/self/status").read_text().split(f"{name}:")[1].split()[0])
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def peak_kib() -> int:
-    """Most memory that this process had since `forget_peak`."""
+    """The most memory that this process had since `forget_peak`."""
     return status_kib("VmHWM")
 
 
@@ -122,7 +123,7 @@ def memory_kib() -> int:
 
 
 def forget_peak() -> bool:
-    """Start to measure the peak anew; False where the system cannot."""
+    """Reset the peak; False where the system cannot."""
     try:
         with open("/proc/self/clear_refs", "w") as file:
             file.write("5")
@@ -132,7 +133,7 @@ def forget_peak() -> bool:
 
 
 def work(options: argparse.Namespace) -> None:
-    """Run inputs until the time is over; everything is told through shared memory and files."""
+    """Run inputs until the time is over. Results go to shared memory and files."""
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -141,7 +142,7 @@ def work(options: argparse.Namespace) -> None:
     shared = Shared(scratch / "shared", create=False)
     target = targets.make(options.worker, folders, scratch / options.worker)
     failures = Path(options.failures)
-    # What is imported when it is first needed is no input's fault.
+    # Modules that are imported on first use must not count as memory of an input.
     target.run(target.sound())
     with contextlib.suppress(TosaConvertError):
         api.load(b"module {}", bindings=target.bindings)
@@ -161,10 +162,10 @@ def work(options: argparse.Namespace) -> None:
             value = (
                 _ACCEPTED if outcome == targets.ACCEPTED else _CODES.index(outcome) + _FIRST_CODE
             )
-        except Exception:  # whatever it is, it is what we are looking for
+        except Exception:  # any exception is a defect
             value = _FOREIGN
             keep(failures, options, "foreign", index, target, data, traceback.format_exc())
-        # Without a peak for each input, what a worker took since it was ready stands for it.
+        # Without a peak for each input, use what the worker took since it was ready.
         peak = max(0, peak_kib() - (before if measured else base))
         worst = max(worst, peak)
         limit = (MEMORY_FREE + MEMORY_PER_BYTE * target.size(data)) >> 10
@@ -185,7 +186,7 @@ def keep(
     data: Any,
     text: str,
 ) -> None:
-    """Keep an input and what it did."""
+    """Save an input and what it did."""
     stem = failures / f"{options.worker}-{options.seed}-{index}.{kind}"
     (stem.parent / f"{stem.name}.txt").write_text(f"{text}\n{targets.described(data)}\n")
     if len(list(failures.glob(f"{options.worker}-*.{kind}"))) < KEPT:
@@ -196,7 +197,7 @@ def keep(
 
 
 def processor_seconds(process: int) -> float:
-    """Processor time of another process; where that cannot be had, the clock."""
+    """Processor time of another process; the clock where the system has no such figure."""
     try:
         rows = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -240,7 +241,7 @@ class Run:
         return used > targets.Target.hang_after and now - self.seen_at > targets.Target.hang_after
 
     def finish(self, *, hung: bool) -> None:
-        """Count what the worker did, and what became of it."""
+        """Count what the worker did, and how it ended."""
         if hung:
             self.process.kill()
         status = self.process.wait()
@@ -320,7 +321,7 @@ def campaign(options: argparse.Namespace) -> int:
         for name, row in rows.items()
     }
     turn = max(3.0, min(options.turn, options.seconds * options.workers / len(names) / 2))
-    # Whoever ends the campaign ends its workers with it.
+    # A signal that ends the campaign must end its workers, too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     deadline = time.monotonic() + options.seconds
     runs: list[Run] = []
@@ -375,9 +376,7 @@ def report(tallies: dict[str, Tally], state: Path) -> None:
         if tally.crashes:
             print("   ", ", ".join(f"{kind}: {n}" for kind, n in tally.crashes.most_common()))
         if targets.TARGETS[name].make.may_crash:
-            print(
-                "    crashes, hangs and memory of MLIR's own parser, within the campaign's process"
-            )
+            print("    crashes, hangs and memory of MLIR's own parser, in the campaign's process")
     print(f"total {total(tallies)} inputs")
     codes: collections.Counter[str] = collections.Counter()
     for tally in tallies.values():
@@ -391,15 +390,22 @@ def report(tallies: dict[str, Tally], state: Path) -> None:
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=60.0, help="of all (default 60)")
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="of the whole campaign (default 60)"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
-        "--inputs", type=int, default=0, help="stop after so many of all targets, earlier included"
+        "--inputs",
+        type=int,
+        default=0,
+        help="of all targets and runs, until it stops",
     )
-    parser.add_argument("--targets", default="", help=f"of {', '.join(targets.TARGETS)}")
+    parser.add_argument("--targets", default="", help=f"some of {', '.join(targets.TARGETS)}")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--turn", type=float, default=30.0, help="seconds a worker runs at most")
-    parser.add_argument("--state", default="", help="folder of counts and failures, to go on later")
+    parser.add_argument(
+        "--state", default="", help="folder of counts and failures, to resume later"
+    )
     parser.add_argument("--corpus", action="append", default=[], help="folders of .tosa files")
     parser.add_argument("--scratch", default="/dev/shm" if os.path.isdir("/dev/shm") else None)
     parser.add_argument(

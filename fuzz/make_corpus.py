@@ -1,7 +1,7 @@
 """Make the corpus from the programs that other tests use: `python fuzz/make_corpus.py`.
 
-One small flatbuffer a case; a campaign makes the other formats of them. Run it again when an operator,
-attribute or field is new.
+One small flatbuffer for each case; a campaign converts them to the other formats. Run it again after
+an operator, attribute or field is added.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import tosa_convert as tc  # noqa: E402
 from tosa_convert import api  # noqa: E402
 
 CORPUS = Path(__file__).parent / "corpus"
-#: Bytes up to which a program's flatbuffer is kept: large ones only make mutations slow.
+#: Flatbuffers of more bytes are left out: they only make mutations slow.
 LARGEST = 4096
 
 
@@ -39,7 +39,7 @@ def main() -> None:
                         tc.export_tosa_func_to_flatbuffer(module)
                     )
             except (ir.MLIRError, tc.TosaConvertError):
-                continue  # a case that is to be refused
+                continue  # a case that tests a refusal
     for make in (example, branching, counting, zoo):
         graphs[make.__name__] = make()
     for name, graph in graphs.items():

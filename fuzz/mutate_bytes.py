@@ -1,11 +1,11 @@
-"""Mutations that know nothing of a format: bits, bytes, ranges."""
+"""Mutations that do not depend on a format: of bits, bytes and ranges."""
 
 from __future__ import annotations
 
 from random import Random
 from typing import Final
 
-#: Numbers at which programs go wrong.
+#: Values near the limits of integer types.
 INTERESTING: Final = (
     0,
     1,
@@ -42,26 +42,26 @@ def mutate_bytes(data: bytearray, random: Random, times: int) -> None:
     for _ in range(times):
         if not data:
             data += random.randbytes(4)
-        at = random.randrange(len(data))
+        position = random.randrange(len(data))
         match random.randrange(8):
             case 0:
-                data[at] ^= 1 << random.randrange(8)
+                data[position] ^= 1 << random.randrange(8)
             case 1:
-                data[at] = random.choice((0, 1, 0x20, 0x7F, 0x80, 0xFF))
+                data[position] = random.choice((0, 1, 0x20, 0x7F, 0x80, 0xFF))
             case 2:
-                data[at] = random.randrange(256)
+                data[position] = random.randrange(256)
             case 3:
-                del data[at : at + random.choice((1, 1, 4, 16))]
+                del data[position : position + random.choice((1, 1, 4, 16))]
             case 4:
-                data[at:at] = random.randbytes(random.choice((1, 1, 4, 16)))
+                data[position:position] = random.randbytes(random.choice((1, 1, 4, 16)))
             case 5:
                 size = random.choice((1, 4, 16, 64))
-                data[at:at] = data[at : at + size]
+                data[position:position] = data[position : position + size]
             case 6:
                 size = random.choice((2, 4, 8))
                 value = random.choice(INTERESTING) & (1 << 8 * size) - 1
-                data[at : at + size] = value.to_bytes(size, "little")
+                data[position : position + size] = value.to_bytes(size, "little")
             case _:
                 other = random.randrange(len(data))
                 size = random.choice((1, 4, 16))
-                data[at : at + size] = data[other : other + size]
+                data[position : position + size] = data[other : other + size]

@@ -1,7 +1,7 @@
-"""Mutations of flatbuffers that know where offsets, lengths, vtables and strings are.
+"""Mutations of flatbuffers: of their offsets, lengths, vtables, scalars and strings.
 
-Random bytes hardly ever get past the identifier. A `Map` lists the places of a sound file by what
-they mean, so that most mutants are wrong in one thing only, and many in nothing at all.
+Random bytes hardly ever get past the file identifier. A `Map` lists the positions of a sound file by
+what they mean, so that most mutants have one fault, and many have none.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from mutate_bytes import INTERESTING, mutate_bytes
 
 from tosa_convert.wire.layout import ATTRIBUTES, ENUMS, ROOT, TABLES
 
-#: Tables and vectors that are looked at in a file; more teach a mutation nothing.
+#: Tables and vectors of a file that are mapped; more would not make better mutants.
 MOST_PLACES: Final = 4000
 
 _CODES: Final = {"bool": "B", "u8": "B", "i32": "i", "u32": "I", "u64": "Q"}
 
 
 class Map:
-    """Where what is in a file.
+    """The positions in a file by what they mean.
 
     offsets: (field, target kind); scalars: (position, struct code, enum name or ""); lengths:
     (position, element width); strings: (position of the length, bytes); entries: vtable slots.
@@ -110,7 +110,7 @@ Mutation = Callable[[bytearray, Map, Random], None]
 
 
 def _scalar(data: bytearray, places: Map, random: Random) -> None:
-    """A number becomes another: a neighbour, an extreme, another member of its enum."""
+    """Change a scalar: to a neighbour, an extreme, or another member of its enum."""
     at, code, enum = random.choice(places.scalars)
     width = struct.calcsize(code)
     if enum and random.random() < 0.8:
@@ -123,7 +123,7 @@ def _scalar(data: bytearray, places: Map, random: Random) -> None:
 
 
 def _retarget(data: bytearray, places: Map, random: Random) -> None:
-    """An offset leads to another thing of its kind, of another kind, or nowhere."""
+    """Point an offset at another object of its kind, of another kind, or out of the file."""
     field, kind = random.choice(places.offsets)
     chance = random.random()
     if chance < 0.7:
@@ -168,7 +168,7 @@ def _blob(data: bytearray, places: Map, random: Random) -> None:
 
 
 def _entry(data: bytearray, places: Map, random: Random) -> None:
-    """A slot of a vtable, or its two sizes, becomes another slot's or an odd number."""
+    """Change a slot of a vtable, or one of its two sizes."""
     at = random.choice(places.entries)
     other = struct.unpack_from("<H", data, random.choice(places.entries))[0]
     value = random.choice([0, 2, 3, 4, 6, 0xFFFF, other, other])
@@ -176,7 +176,7 @@ def _entry(data: bytearray, places: Map, random: Random) -> None:
 
 
 def _vtable(data: bytearray, places: Map, random: Random) -> None:
-    """A table takes another's vtable, or one that is none."""
+    """Give a table the vtable of another, or an invalid one."""
     table = random.choice(places.vtables)
     other = random.choice(places.vtables)
     vtable = other - struct.unpack_from("<i", data, other)[0]
@@ -185,7 +185,7 @@ def _vtable(data: bytearray, places: Map, random: Random) -> None:
 
 
 def _operator(data: bytearray, places: Map, random: Random) -> None:
-    """An operator becomes another, attributes' type included."""
+    """Change the code of an operator and the type of its attributes."""
     if places.operators:
         op, kind = random.choice(places.operators)
         code = random.randrange(1, len(ATTRIBUTES) + 1)
@@ -198,7 +198,7 @@ def _cut(data: bytearray, places: Map, random: Random) -> None:
 
 
 def _grow(data: bytearray, places: Map, random: Random) -> None:
-    """Something follows: zeros, another file, junk."""
+    """Append zeros, the file itself, or random bytes."""
     data += random.choice([bytes(random.randrange(64)), bytes(data), random.randbytes(16)])
 
 
@@ -227,13 +227,13 @@ _WEIGHTS: Final = [6, 6, 6, 6, 6, 3, 2, 3, 4, 3, 2, 5, 1, 1, 2]
 
 
 def mutate_flatbuffer(places: Map, random: Random) -> bytes:
-    """A mutant of the mapped file: one to four mutations one after the other."""
+    """A mutant of the mapped file, after one to four mutations."""
     data = bytearray(places.data)
     for _ in range(random.choice((1, 1, 1, 2, 2, 3, 4))):
         before = bytes(data) if len(data) < 64 else b""
         try:
             random.choices(_MUTATIONS, _WEIGHTS)[0](data, places, random)
         except (struct.error, IndexError):
-            # An earlier mutation cut off what this one wanted.
+            # An earlier mutation removed what this one would change.
             data = bytearray(before) or data
     return bytes(data)

@@ -1,4 +1,4 @@
-"""Mutations of JSON and of MLIR text that know tokens."""
+"""Mutations of JSON and of MLIR text, by tokens."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MLIR_WORDS: Final = [
 
 
 def tokens_of(text: bytes) -> list[bytes]:
-    """The text cut into words, numbers, strings, marks and blanks."""
+    """The text as words, numbers, strings, punctuation and white space."""
     return _TOKEN.findall(text)
 
 
@@ -51,7 +51,7 @@ def mutate_text(tokens: list[bytes], random: Random, *, mlir: bool) -> bytes:
         if not found:
             break
         at = random.randrange(len(found))
-        # Blanks say nothing; look for something that does.
+        # White space means nothing: take the next token.
         while at + 1 < len(found) and found[at].isspace():
             at += 1
         token = found[at]
@@ -67,7 +67,7 @@ def mutate_text(tokens: list[bytes], random: Random, *, mlir: bool) -> bytes:
             case 4 | 5 if token.lstrip(b"-")[:1].isdigit():
                 found[at] = _number(token, random)
             case 4 | 5:
-                # One of its kind: another string, word or mark.
+                # Another of its kind: a string, a word, a sign.
                 same = [other for other in found if other[:1] == token[:1]]
                 found[at] = random.choice(same)
             case 6:

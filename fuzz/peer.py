@@ -1,7 +1,7 @@
-"""The official tool beside us, on the same damaged files: `python fuzz/peer.py --inputs 10000`.
+"""The official tool and ours on the same damaged files: `python fuzz/peer.py --inputs 10000`.
 
-Runs `tosa-opt` of tosa-tools, and our own reader, on the inputs of the target "tosa" that a campaign
-with that seed runs, and prints one table. Each is a flatbuffer that is read and becomes MLIR.
+Runs `tosa-opt` of tosa-tools and our own reader on the inputs that a campaign with that seed has for the
+target "tosa", and prints one table. Each input is a flatbuffer; both read it and make MLIR of it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from oracle import official_suite
 from tosa_convert import api
 from tosa_convert.errors import TosaConvertError
 
-#: Seconds after which either hangs.
+#: Seconds after which a program counts as hanging.
 PATIENCE: Final = 5.0
-#: Address space of a process of theirs, so that it does not take the machine with it.
+#: Address space of tosa-opt, so that it does not exhaust the machine's memory.
 ADDRESS_SPACE: Final = 8 << 30
 
 
 def theirs(program: Path, tosa: Path, empty: Path) -> str:
-    """How `tosa-opt` ends that reads a flatbuffer: accepted, refused, a signal, or hung."""
+    """How `tosa-opt` ends when it reads a flatbuffer: accepted, refused, a signal, or hung."""
     option = f"--tosa-deserialize=tosa-flatbuffer-filename={tosa}"
     process = subprocess.Popen(
         [program, option, empty, "--emit-bytecode", "-o", os.devnull],
@@ -58,20 +58,20 @@ def theirs(program: Path, tosa: Path, empty: Path) -> str:
 
 
 def ours(data: bytes, bindings: str) -> str:
-    """What we say to the same file, in this process."""
+    """How our reader takes the same file, in this process."""
     began = time.process_time()
     try:
         targets.drain(api.render(api.load(data), "mlirbc", bindings=bindings))
         found = "accepted"
     except TosaConvertError:
         found = "refused"
-    except Exception as error:  # what we are looking for
+    except Exception as error:  # a defect
         found = f"foreign {type(error).__name__}"
     return "hung" if time.process_time() - began > PATIENCE else found
 
 
 def main() -> int:
-    """The command; 1 if we did anything but accept or refuse."""
+    """The command; 1 if our reader did anything but accept or refuse."""
     logging.getLogger("tosa_convert").setLevel(logging.ERROR)
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--inputs", type=int, default=10_000)

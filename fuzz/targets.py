@@ -1,8 +1,8 @@
-"""What is done with a mutant: everything that a program embedding us would do with the file.
+"""What a campaign does with a mutant: what a program that uses this library would do with a file.
 
-Each target has seeds, a way to make input number `i` of a campaign's seed (the same on every run and
-every machine), and `run`, which returns the code of the first refusal or "accepted". Whatever else
-escapes is a defect.
+A target has seeds, a way to make input number `i` of a campaign's seed (the same in every run and on
+every machine), and `run`, which returns the code of the first refusal or "accepted". Any other
+exception is a defect.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from tosa_convert.errors import TosaConvertError, fail
 
 CORPUS: Final = Path(__file__).parent / "corpus"
 ACCEPTED: Final = "accepted"
-#: Bytes up to which a flatbuffer is a seed; large ones make each input slow and no new mistakes.
+#: Larger flatbuffers are not seeds: they make each input slow and find no more.
 LARGEST_SEED: Final = 8192
 BINDINGS: Final = {"torch": "torch_mlir", "iree": "iree.compiler"}
 
 
 class Target:
-    """One format, with one copy of MLIR's bindings or with none."""
+    """One format, with one package of MLIR bindings or with none."""
 
     #: Seconds of processor time after which an input hangs.
     hang_after = 5.0
-    #: Whether MLIR's own parser may crash this process: what it does is counted apart.
+    #: Whether MLIR's own parser may crash this process; that is counted separately.
     may_crash = False
 
     def __init__(self, name: str, folders: list[Path], scratch: Path) -> None:
@@ -49,10 +49,10 @@ class Target:
         self.prepared: dict[int, Any] = {}
 
     def read_seeds(self, folders: list[Path]) -> list[Any]:
-        """What the flatbuffers in the folders are in this format."""
+        """The programs of the flatbuffers in the folders, in this format."""
         seeds = []
         for data in programs(folders):
-            # What this format or these bindings refuse is no seed of theirs.
+            # A program that this format or these bindings refuse is not a seed.
             with contextlib.suppress(TosaConvertError):
                 seeds.append(self.seed_of(data))
         return seeds
@@ -72,7 +72,7 @@ class Target:
         return self.mutant(self.prepared[which], random)
 
     def sound(self) -> Any:
-        """An input that nothing was done to."""
+        """An input without a mutation."""
         return self.seeds[0]
 
     def prepare(self, seed: bytes) -> Any:
@@ -88,7 +88,7 @@ class Target:
         return len(data)
 
     def save(self, data: Any, path: Path) -> None:
-        """Keep an input for whoever looks into a defect."""
+        """Save an input, so that a defect can be reproduced."""
         path.write_bytes(data)
 
     def run(self, data: Any) -> str:
@@ -96,7 +96,7 @@ class Target:
         try:
             self.use(data)
         except TosaConvertError as error:
-            # Whoever prints it must be able to.
+            # The message must be printable.
             str(error).encode("utf-8", "backslashreplace")
             return error.code
         return ACCEPTED
@@ -120,7 +120,7 @@ class Flatbuffer(Target):
         drain(api.render(graph, "json", weights="embedded"))
         again = drain(api.render(api.load(written), "tosa", weights="embedded"))
         if again != written:
-            raise AssertionError("what was written reads back as something else")
+            raise AssertionError("the written file reads back as another program")
 
 
 class Import(Flatbuffer):
@@ -151,7 +151,7 @@ class Json(Target):
         drain(api.render(graph, "tosa", weights="embedded"))
         written = drain(api.render(graph, "json", weights="embedded"))
         if drain(api.render(api.load(written), "json", weights="embedded")) != written:
-            raise AssertionError("what was written reads back as something else")
+            raise AssertionError("the written file reads back as another program")
 
 
 class Text(Target):
@@ -173,7 +173,7 @@ class Text(Target):
 
 
 class Bytecode(Text):
-    """As text, from MLIR's bytecode."""
+    """As Text, from MLIR's bytecode."""
 
     may_crash = True
     dump = "mlirbc"
@@ -196,7 +196,7 @@ class IsolatedBytecode(Bytecode):
 
 
 def programs(folders: list[Path]) -> list[bytes]:
-    """The small flatbuffers below the folders, smallest first, without doubles."""
+    """The small flatbuffers below the folders, the smallest first, without duplicates."""
     found = {
         path.read_bytes()
         for folder in folders
@@ -216,7 +216,7 @@ class Sink:
 
 
 class Weights(Target):
-    """A program whose constants lie in a folder: manifest and arrays, mutated, missing, replaced."""
+    """A program with its constants in a folder: manifest and arrays mutated, missing or replaced."""
 
     def __init__(self, name: str, folders: list[Path], scratch: Path) -> None:
         super().__init__(name, folders, scratch)
@@ -231,7 +231,7 @@ class Weights(Target):
         api.save(graph, into / "m.tosa", weights="npy")
         files = {p.name: p.read_bytes() for p in sorted((into / "m.weights").iterdir())}
         if len(files) < 2:
-            raise fail("missing-data", "", "a program without constants is no seed")
+            raise fail("missing-data", "", "a program without constants is not a seed")
         return (into / "m.tosa").read_bytes(), files
 
     def sound(self) -> Any:
@@ -296,7 +296,7 @@ class Weights(Target):
 
 
 def drain(pieces: Any) -> bytes:
-    """The bytes of what a renderer gives: pieces, or a function that writes to a sink."""
+    """The bytes of what `render` returns: pieces, or a function that writes to a sink."""
     if not callable(pieces):
         return b"".join(bytes(piece) for piece in pieces)
     parts: list[bytes] = []
@@ -305,7 +305,7 @@ def drain(pieces: Any) -> bytes:
 
 
 class Row(NamedTuple):
-    """A target: what makes it, and its shares of a campaign's time and of its inputs."""
+    """A target: its class, and its shares of a campaign's time and of its inputs."""
 
     make: type[Target]
     seconds: float
@@ -345,5 +345,5 @@ def make(name: str, folders: list[Path], scratch: Path) -> Target:
 
 
 def described(data: Any) -> str:
-    """An input that is no file, for a report."""
+    """An input that is not one file, for a report."""
     return json.dumps({"special": data[2], "accept": data[3]}) if isinstance(data, tuple) else ""

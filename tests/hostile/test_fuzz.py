@@ -1,4 +1,4 @@
-"""The fuzzers themselves: they run, find what is wrong on purpose, and say the same input twice."""
+"""The fuzzers run, find defects that are made on purpose, and make the same input each time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch_mlir", reason="the corpus is made into MLIR")
+pytest.importorskip("torch_mlir", reason="the targets use MLIR")
 
 
 def fuzz(root: Path, script: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -48,8 +48,8 @@ sys.exit(campaign.main())
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="watches processes as Linux tells of them")
-def test_a_campaign_finds_what_is_wrong(root: Path, tmp_path: Path) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
+def test_a_campaign_finds_every_kind_of_defect(root: Path, tmp_path: Path) -> None:
     script = tmp_path / "wrong.py"
     script.write_text(_WRONG.format(fuzz=str(root / "fuzz")))
     options = ["--targets", "tosa", "--inputs", "30", "--seconds", "40", "--workers", "1"]
@@ -62,7 +62,7 @@ def test_a_campaign_finds_what_is_wrong(root: Path, tmp_path: Path) -> None:
     assert min(crashes, hangs, foreign, memory) > 0, row
 
 
-def test_an_input_is_the_same_each_time(root: Path) -> None:
+def test_an_input_is_the_same_in_every_run(root: Path) -> None:
     arguments = ("campaign.py", "--show", "json", "--seed", "9", "--index", "77")
     first, second = fuzz(root, *arguments), fuzz(root, *arguments)
     assert first.stdout == second.stdout
@@ -74,7 +74,7 @@ def test_an_input_is_the_same_each_time(root: Path) -> None:
     reason="atheris is not installed: pip install '.[fuzz]' (Linux on x86-64)",
 )
 @pytest.mark.parametrize("name", ["flatbuffer", "json", "weights"])
-def test_coverage_leads_to_nothing_wrong(name: str, root: Path) -> None:
+def test_coverage_guided_inputs_find_no_defect(name: str, root: Path) -> None:
     done = fuzz(root, "atheris_fuzz.py", name, "-runs=500", "-rss_limit_mb=4096")
     assert done.returncode == 0, done.stderr[-4000:]
     assert "Done 500 runs" in done.stderr

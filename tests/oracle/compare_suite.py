@@ -1,4 +1,4 @@
-"""Compare what we make of every file of an official suite with what the outside tools make of it.
+"""Compare what we make of each file of an official suite with what the outside tools make of it.
 
     python tests/oracle/official_suite.py DIR            # makes the suite
     python tests/oracle/compare_suite.py DIR --jobs 2    # compares all of it
@@ -18,13 +18,13 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 
-# Tests find one another by their folder's name; a script's own path is the folder itself.
+# Tests import one another by their folders' names; as a script, only its own folder is on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from oracle import official_suite
 from oracle.judge import Judge, Verdict
 
-#: Files a worker takes at once.
+#: Files in a batch for a worker.
 _BATCH = 40
 
 
@@ -48,7 +48,7 @@ def judge_all(
     """Judge all files in `jobs` processes, in no particular order; `work` judges a batch.
 
     The processes are spawned: MLIR starts threads, which a fork would not survive. A worker that dies
-    is a difference, too: of the batch it was at.
+    counts as a difference of each file in its batch.
     """
     batches = [files[start : start + _BATCH] for start in range(0, len(files), _BATCH)]
     if jobs <= 1:

@@ -1,8 +1,8 @@
 """The JSON that `flatc` makes of two files, and what may differ in it.
 
-What may differ always: producer stamps, the text of locations, and fields that are empty or absent.
-What may differ because `tosa-opt` writes it wrongly, or in no order: the rules of MENDS. A rule changes
-its JSON to what ours must be, and only where it is exactly what that defect produces.
+These never count: producer stamps, the text of locations, and fields that are empty or absent. Where
+`tosa-opt` writes something wrong, or in no order, a rule of CORRECTIONS changes its JSON to what ours
+must be, and only where it is exactly what that defect produces.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def operators_of(found: Json) -> set[str]:
 
 @functools.cache
 def _operator_by_table() -> dict[str, str]:
-    """Attribute table -> operator: the union's members stand in the operators' order."""
+    """Attribute table -> operator: the union's members are in the operators' order."""
     text = official_suite.schema().read_text(encoding="utf-8")
     found = re.search(r"^union\s+Attribute\b[^{]*\{([^}]*)\}", text, re.MULTILINE)
     tables = re.findall(r"^\s*(\w+)", found[1] if found else "", re.MULTILINE)
@@ -80,7 +80,7 @@ def first_difference(left: Json, right: Json, path: str = "") -> str:
     return f"{path}: {left!r:.80} != {right!r:.80}"
 
 
-# -- what tosa-opt writes otherwise ----------------------------------------------------------------
+# -- corrections of what tosa-opt writes -----------------------------------------------------------
 
 _BITS: Final = {"FP6E2M3": 6, "FP6E3M2": 6, "FP4E2M1": 4}
 _BYTES: Final = {"FP8E4M3", "FP8E5M2"}
@@ -91,7 +91,7 @@ def _block_scaled(theirs: Json, ours: Json) -> bool:
 
     The format, its own reader and the reference model have one byte, and packed bits.
     """
-    mended = False
+    corrected = False
     for tensor in tensors_of(theirs):
         data = tensor.get("data")
         if "block_shape" not in tensor or not data:
@@ -100,11 +100,11 @@ def _block_scaled(theirs: Json, ours: Json) -> bool:
         raw = np.array(data, np.uint8)
         if kind in _BYTES and len(raw) == 8 * count and not raw.reshape(-1, 8)[:, 1:].any():
             tensor["data"] = raw[::8].tolist()
-            mended = True
+            corrected = True
         elif kind in _BITS and len(raw) == count and not (raw >> _BITS[kind]).any():
             tensor["data"] = _packed(raw, _BITS[kind]).tolist()
-            mended = True
-    return mended
+            corrected = True
+    return corrected
 
 
 def _packed(elements: npt.NDArray[np.uint8], width: int) -> npt.NDArray[np.uint8]:
@@ -122,8 +122,8 @@ _NANS: Final = {
 
 
 def _nans(theirs: Json, ours: Json) -> bool:
-    """It does not keep which NaN an element of these types is."""
-    mended = False
+    """It does not keep the payload of NaNs of these types."""
+    corrected = False
     for tensor, other in zip(tensors_of(theirs), tensors_of(ours), strict=False):
         data, kept = tensor.get("data"), other.get("data")
         if not data or tensor["type"] not in _NANS or len(data) != len(kept or ()) or data == kept:
@@ -135,12 +135,12 @@ def _nans(theirs: Json, ours: Json) -> bool:
         lost = (left & magnitude == quiet) & (right & magnitude > infinity) & (left != right)
         if lost.any():
             tensor["data"] = np.where(lost, right, left).astype(words).view(np.uint8).tolist()
-            mended = True
-    return mended
+            corrected = True
+    return corrected
 
 
 def _region_names(theirs: Json, ours: Json) -> bool:
-    """It calls the regions of two operators on one line the same, and readers take the first."""
+    """It gives the regions of two operators on one line the same name; readers take the first."""
     given = [region["name"] for region in theirs["regions"]]
     unique = [region["name"] for region in ours["regions"]]
     if len(set(given)) == len(given) or len(set(unique)) != len(given):
@@ -160,12 +160,12 @@ def _region_names(theirs: Json, ours: Json) -> bool:
     return True
 
 
-#: As many variables as keep their order in a hash table of the size tosa-opt starts with.
+#: Up to this many variables keep their order in the hash table that tosa-opt starts with.
 MANY_VARIABLES: Final = 8
 
 
 def _variable_order(theirs: Json, ours: Json) -> bool:
-    """It keeps variables in a hash table: the order of more than a few is the table's."""
+    """It keeps variables in a hash table, whose order more than a few of them have."""
     many = False
     for found in (theirs, ours):
         for region in found["regions"]:
@@ -182,8 +182,8 @@ def _variable_order(theirs: Json, ours: Json) -> bool:
     return many
 
 
-#: What tosa-opt does -> the rule for it. A rule says whether it was needed.
-MENDS: Final[dict[str, Callable[[Json, Json], bool]]] = {
+#: What tosa-opt does -> the rule that corrects it. A rule returns whether it was needed.
+CORRECTIONS: Final[dict[str, Callable[[Json, Json], bool]]] = {
     "it writes block-scaled constants unpacked": _block_scaled,
     "it does not keep the payload of NaNs": _nans,
     "it gives two regions one name": _region_names,

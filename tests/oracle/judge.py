@@ -1,8 +1,8 @@
-"""Is what we make of a program what the outside tools make of it?
+"""Compare what we make of a program with what the outside tools make of it.
 
 A Judge takes official flatbuffers and MLIR modules, and gives a Verdict for each with every
-difference found. What the outside tools refuse or get wrong is recognised by what they say or by a
-rule stated here, never by a file's name; the verdict then holds the reason, and others judge: the
+difference found. What the outside tools refuse or get wrong is recognised by their message or by a
+rule stated here, never by a file's name. The verdict then has the reason, and others decide: the
 official file itself, MLIR's verifier, the reference model.
 """
 
@@ -14,24 +14,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from oracle.file_json import MANY_VARIABLES, MENDS, first_difference, operators_of, simplified
+from oracle.file_json import CORRECTIONS, MANY_VARIABLES, first_difference, operators_of, simplified
 from oracle.outside_tools import Refused, TosaOpt, flatc_json, reference_run
 
 import tosa_convert as tc
 from tosa_convert.bindings.packages import default_bindings
 
-#: Fastest place for files that live for a moment.
+#: The fastest file system for temporary files.
 _MEMORY: Final = Path("/dev/shm")
 
-#: What tosa-opt says when it refuses to read a sound file -> why. Its reader folds zero points into
+#: The message of tosa-opt when it refuses to read a sound file -> why. Its reader folds zero points into
 #: attributes to build an operator, although its own writer and the reference model take them.
 _REFUSES_SOUND: Final = {
     "ERROR: cannot retrieve the zero points from op": "its reader wants constant zero points",
 }
-#: What MLIR's verifier says of a program, whoever reads it.
-_VERIFIER: Final = re.compile(r"error: (?P<said>'tosa\.\w+' op .*)")
+#: The message of MLIR's verifier.
+_VERIFIER: Final = re.compile(r"error: (?P<message>'tosa\.\w+' op .*)")
 
-#: What printed modules may differ in where names are generated, or the version is asked for.
+#: Where printed modules may differ: generated names, and a requested version.
 _NAME: Final = re.compile(r'tosa\.tensor_name = "(?:[^"\\]|\\.)*"')
 _STAMP: Final = re.compile(r'tosa\.fbs_version = "([^"]*)"')
 #: The versions we write. The generator also makes files of a draft of 1.0, which come back as these.
@@ -41,12 +41,12 @@ _VARIABLE: Final = '  "tosa.variable"('
 
 @dataclass
 class Verdict:
-    """What came out for one program.
+    """The result for one program.
 
     exported: our file has tosa-opt's JSON, and tosa-opt reads it. imported: our module is tosa-opt's.
     returned: imported and exported again it is the original. ran: the reference model computes the
-    same bytes. All None where not judged.
-    reason: why an outside tool could not judge, or what it does wrongly.
+    same bytes. None: not judged.
+    reason: why an outside tool could not judge, or what it does wrong.
     """
 
     file: str
@@ -59,7 +59,7 @@ class Verdict:
     differences: list[str] = field(default_factory=list)
 
     def check(self, what: str, difference: str) -> bool:
-        """Note a difference, if there is one; whether there is none."""
+        """Record a difference, if there is one; return whether there is none."""
         if difference:
             self.differences.append(f"{what}: {difference}")
         return not difference
@@ -98,7 +98,7 @@ class Judge:
             verdict.imported = verdict.check("import", text_difference(show(theirs), show(built)))
         elif refused.message in _REFUSES_SOUND:
             verdict.reason = _REFUSES_SOUND[refused.message]
-            # Its writer takes what its reader does not: let it write what we have read.
+            # Its writer accepts what its reader does not: let it write what we have read.
             theirs = built
             module.write_bytes(bytecode(built))
         else:
@@ -123,12 +123,12 @@ class Judge:
     def unbuildable(
         self, verdict: Verdict, file: Path, refused: Refused | None, error: tc.TosaConvertError
     ) -> None:
-        """We refuse to build a module: right if MLIR's verifier says the same to tosa-opt."""
+        """We refuse to build a module; that is right if MLIR's verifier refuses it in tosa-opt, too."""
         match = None if refused is None else _VERIFIER.search(refused.message)
-        if match is None or match["said"] not in str(error):
+        if match is None or match["message"] not in str(error):
             verdict.check("import", f"we say {error}; tosa-opt says {refused or 'nothing'}")
             return
-        verdict.reason = f"MLIR's verifier refuses it: {match['said']}"
+        verdict.reason = f"MLIR's verifier refuses it: {match['message']}"
         back = self.scratch / "back.tosa"
         tc.save(tc.load(file), back)
         verdict.returned = verdict.check("round trip", graph_difference(file, back))
@@ -158,8 +158,8 @@ class Judge:
     def export(self, verdict: Verdict, module: Any, path: Path, expected: str = "") -> None:
         """Compare our file of `module` with tosa-opt's file of the same module in `path`.
 
-        expected: what tosa-opt must read from ours, names apart; by default what it reads from its
-        own, where it writes that as the format wants it.
+        expected: what tosa-opt must read from ours, except for names; by default what it reads from its
+        own, where that conforms to the format.
         """
         ours, theirs = self.scratch / "ours.tosa", self.scratch / "theirs.tosa"
         tc.export_tosa_func_to_flatbuffer(module, ours, names="generate", tosa_version="1.1")
@@ -169,10 +169,10 @@ class Judge:
             return
         left, right = map(simplified, flatc_json(self.scratch, theirs, ours))
         verdict.operators = operators_of(left)
-        mended = [rule for rule, mend in MENDS.items() if mend(left, right)]
-        verdict.reason = verdict.reason or "; ".join(mended)
+        corrected = [rule for rule, correct in CORRECTIONS.items() if correct(left, right)]
+        verdict.reason = verdict.reason or "; ".join(corrected)
         verdict.exported = verdict.check("export", first_difference(left, right))
-        if not expected and not mended:
+        if not expected and not corrected:
             expected = plain(self.reading(theirs))
         if expected:
             verdict.exported &= verdict.check(
@@ -184,8 +184,8 @@ class Judge:
         """The reference model's answer to the official file and to ours must be the same bytes."""
         expected = reference_run(file, file.parent, self.scratch / "expected")
         found = reference_run(ours, file.parent, self.scratch / "found")
-        said = "" if expected == found else f"{describe(expected)} != {describe(found)}"
-        same = verdict.check("the reference model", said)
+        difference = "" if expected == found else f"{describe(expected)} != {describe(found)}"
+        same = verdict.check("the reference model", difference)
         if isinstance(expected, Refused):
             verdict.reason += f"; the reference model refuses it, too: {expected}"
         else:
@@ -200,7 +200,7 @@ class Judge:
         return tc.import_tosa_func_from_flatbuffer(source, context=self.context, **options)
 
     def reading(self, file: Path) -> str:
-        """tosa-opt's reading of a file, printed by the bindings; or what it says instead."""
+        """What tosa-opt reads from a file, printed by the bindings; or its message."""
         module = self.scratch / "reading.mlirbc"
         refused = self.tosa_opt.read(file, module)
         return str(refused) if refused else show(self.parse(module))

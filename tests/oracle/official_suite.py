@@ -2,9 +2,9 @@
 
 `generate()` fills a directory with one folder a test (`<operator>/<test>/`: `test.tosa`,
 `desc.json`, the tensors as `.npy`), `cases()` lists them, and `native()` and `schema()` find the
-programs and the schema of the same wheel. `missing()` says why none of this can be had. The same
-request twice returns at once; a suite is built beside its place and renamed into it, so that half
-of one never shows.
+programs and the schema of the same wheel. `missing()` says why it cannot be made. The same
+request twice returns at once. A suite is built in a temporary folder and then renamed, so that it is
+never seen half built.
 
     python tests/oracle/official_suite.py DIR --subset full --seed 42 --jobs 2
 """
@@ -44,9 +44,9 @@ _TOOL = "tosa_verif_build_tests"
 _LIBRARY = "tosa_reference_model/libtosa_reference_generate_lib.so"
 _SCHEMA = "bin/tosa.fbs"
 
-# The tool as its command runs it, but for one thing: it spends 96% of its time proving, once a
-# tensor, that its own JSON schemas are well formed. Here each is proven once; what the tool writes
-# is validated all the same.
+# The tool as its command runs it, with one change: it spends 96% of its time checking, once for each
+# tensor, that its own JSON schemas are well formed. Here each schema is checked once. What the tool
+# writes is validated all the same.
 _LAUNCHER = f"""
 import runpy
 from jsonschema import Draft202012Validator as validator
@@ -73,7 +73,7 @@ class Pass:
     options: str
     each: str  # keep `limit` tests for every combination of these properties: "rank type"
     limit: int
-    parts: int = 1  # processes to split it over; a suite must not depend on the number of jobs
+    parts: int = 1  # processes that share it: a suite must not depend on the number of jobs
     salt: int = 0  # added to the seed
 
 
@@ -138,7 +138,7 @@ _PASSES: dict[Subset, tuple[Pass, ...]] = {
 
 
 def missing() -> str:
-    """Why this interpreter cannot make the suite; empty when it can."""
+    """Why this interpreter cannot make the suite; empty if it can."""
     try:
         find_tool()
     except SuiteError as error:
@@ -285,7 +285,7 @@ def _build(scratch: Path, key: Stamp, jobs: int) -> Stamp:
 
 
 def _run(sweep: Pass, names: list[str], folder: Path, *, seed: int) -> str:
-    """Run the generator once; return what it said beyond its counts."""
+    """Run the generator once; return its output without the counts."""
     folder.mkdir()
     selection = folder / "selection.json"
     keep = {"permutes": sweep.each.split(), "maximum": sweep.limit, "groups": []}
@@ -303,11 +303,11 @@ def _run(sweep: Pass, names: list[str], folder: Path, *, seed: int) -> str:
         text=True,
         check=False,
     )
-    said = done.stderr + done.stdout
+    output = done.stderr + done.stdout
     if done.returncode:
-        raise SuiteError(f"{_TOOL} failed on {folder.name}:\n{said[-3000:]}")
+        raise SuiteError(f"{_TOOL} failed on {folder.name}:\n{output[-3000:]}")
     routine = re.compile(r"\d+ matching positive tests|Done creating \d+ tests|")
-    return "".join(f"{line}\n" for line in said.splitlines() if not routine.fullmatch(line))
+    return "".join(f"{line}\n" for line in output.splitlines() if not routine.fullmatch(line))
 
 
 def _gather(tests: Path, suite: Path, suffix: str) -> None:

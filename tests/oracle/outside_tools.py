@@ -1,6 +1,6 @@
 """The outside judges: `tosa-opt`, `flatc` and the reference model, one call each.
 
-Nothing here knows our own code, so that nothing of ours can judge itself.
+Nothing here imports our own code, so that it cannot judge itself.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ PATIENCE = 120
 
 
 class ToolError(RuntimeError):
-    """An outside tool that failed where it must not."""
+    """An outside tool failed on something that it must accept."""
 
 
 @dataclass(frozen=True)
 class Refused:
-    """An outside tool would not do it; `message` is what it said, `crashed` how it ended."""
+    """An outside tool refused: its message, and whether it crashed."""
 
     message: str
     crashed: bool = False
@@ -86,7 +86,7 @@ class TosaOpt:
 
 
 def flatc_json(folder: Path, *files: Path) -> list[Json]:
-    """What `flatc --json` says of each file; it passes through `folder`. Raises ToolError.
+    """The output of `flatc --json` for each file, by way of `folder`. Raises ToolError.
 
     The files' stems must differ.
     """
@@ -104,7 +104,7 @@ def flatc_json(folder: Path, *files: Path) -> list[Json]:
 def reference_run(tosa: Path, test: Path, folder: Path) -> dict[str, bytes] | Refused:
     """What the reference model computes from `tosa` on the inputs of an official test.
 
-    The bytes of each output file, or why there are none.
+    Returns the bytes of each output file, or why there are none.
     """
     folder.mkdir(exist_ok=True)
     description = json.loads((test / "desc.json").read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""All MLIR bindings make one file of a program, and read one program from a file."""
+"""All MLIR bindings write the same file for a program, and read the same program from a file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEXTS |= {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_a_program_is_the_same_bytes_through_any_bindings(
+def test_a_program_has_the_same_bytes_through_any_bindings(
     torch_mlir: Bindings, bindings: Bindings, name: str
 ) -> None:
     module = torch_mlir.ir.Module.parse(TEXTS[name], torch_mlir.new_context())
@@ -27,7 +27,7 @@ def test_a_program_is_the_same_bytes_through_any_bindings(
     assert tc.export_tosa_func_to_flatbuffer(again) == expected
     read = tc.import_tosa_func_from_flatbuffer(expected, context=context)
     assert tc.export_tosa_func_to_flatbuffer(read) == expected
-    # What was read can be printed and parsed, in the form that all bindings share.
+    # The module that was read can be printed and parsed, in the form that all bindings share.
     printed = read.operation.get_asm(print_generic_op_form=True)
     copy = torch_mlir.ir.Module.parse(printed, torch_mlir.new_context())
     assert tc.compare(tc.load(tc.export_tosa_func_to_flatbuffer(copy)), tc.load(expected)) is None

@@ -1,4 +1,4 @@
-"""What may differ between two files' JSON is no more than what is said to."""
+"""Two files' JSON may differ only where the rules say so."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import copy
 from typing import Any
 
 import pytest
-from oracle.file_json import MENDS, first_difference, simplified
+from oracle.file_json import CORRECTIONS, first_difference, simplified
 
-BLOCK_SCALED, NANS, NAMES, VARIABLES = MENDS.values()
+BLOCK_SCALED, NANS, NAMES, VARIABLES = CORRECTIONS.values()
 
 
 def file(*tensors: Any, **block: Any) -> Any:
@@ -39,11 +39,11 @@ def test_stamps_locations_and_empty_fields_do_not_count() -> None:
         ({"compatibility": {"features": 2}}, {"compatibility": {}}),
     ],
 )
-def test_anything_else_counts(one: Any, other: Any) -> None:
+def test_every_other_difference_counts(one: Any, other: Any) -> None:
     assert first_difference(simplified(one), simplified(other))
 
 
-def test_a_difference_is_told_by_its_path() -> None:
+def test_a_difference_is_reported_with_its_path() -> None:
     one, other = {"a": [{"b": [1, 2]}]}, {"a": [{"b": [1, 3]}]}
     assert first_difference(one, other) == ".a[0].b[1]: 2 != 3"
 
@@ -58,7 +58,7 @@ def test_block_scaled_data_is_packed_and_nothing_else() -> None:
     assert fp8["data"] == list(range(32))
     assert fp4["data"] == [0x10, 0x32, 0x54, 0x76, 0x98, 0xBA, 0xDC, 0xFE] * 2
     assert fp6["data"][:3] == [0x40, 0x20, 0x0C]
-    # Not what the defect makes: another byte set, too long, no block-scaled tensor.
+    # Not what the defect produces: another byte set, too long, not a block-scaled tensor.
     for kept in (
         tensor("FP8E4M3", b"\1\1" * 128, 32, **scaled),
         tensor("FP8E4M3", bytes(32), 32, **scaled),
@@ -70,11 +70,11 @@ def test_block_scaled_data_is_packed_and_nothing_else() -> None:
         assert kept == before
 
 
-def test_only_nans_that_became_the_one_nan_are_put_back() -> None:
+def test_only_nans_that_tosa_opt_replaced_are_restored() -> None:
     theirs = tensor("FP16", b"\x00\x7e\x00\x3c\x00\x7e", 3)
     assert NANS(file(theirs), file(tensor("FP16", b"\x01\x7c\x00\x3c\xff\xff", 3)))
     assert bytes(theirs["data"]) == b"\x01\x7c\x00\x3c\xff\xff"
-    for ours in (b"\x00\x7c", b"\x00\x3c"):  # infinity and a number are no NaN
+    for ours in (b"\x00\x7c", b"\x00\x3c"):  # infinity and a number are not NaN
         theirs = tensor("FP16", b"\x00\x7e", 1)
         assert not NANS(file(theirs), file(tensor("FP16", ours, 1)))
     theirs = tensor("FP16", b"\x01\x7e", 1)  # some other NaN was not made by the defect

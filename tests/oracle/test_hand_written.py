@@ -1,4 +1,4 @@
-"""Programs that the official tests do not have are to us what they are to the outside tools."""
+"""Programs that the official tests lack: we and the outside tools make the same of them."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def write(judge: Judge, text: str) -> Path:
 
 
 @pytest.mark.parametrize("case", written_cases.cases(), ids=str)
-def test_a_module_goes_both_ways_as_the_oracle_takes_it(
+def test_a_module_is_exported_and_imported_as_tosa_opt_does(
     judge: Judge, case: written_cases.Case
 ) -> None:
     verdict = judge.module(write(judge, case.text))
     found = list(verdict.differences)
     for expected in case.differs:
         match = next((one for one in found if re.match(expected, one)), None)
-        assert match is not None, f"nothing differs as {expected!r} says, but: {found}"
+        assert match is not None, f"no difference matches {expected!r}; found: {found}"
         found.remove(match)
     assert not found
     assert verdict.returned
@@ -62,7 +62,7 @@ def test_constants_of_every_type_keep_their_bits(
 
 @pytest.mark.parametrize("constants", ["auto", "dense", "resource"])
 @pytest.mark.parametrize("element", written_cases.ELEMENTS, ids=lambda one: one.mlir)
-def test_however_constants_are_imported_their_bits_are_kept(
+def test_constants_keep_their_bits_in_every_form_of_import(
     judge: Judge, element: written_cases.Element, constants: Any
 ) -> None:
     text, raws = written_cases.constants(element, "dense")
@@ -88,7 +88,7 @@ def test_a_resource_with_an_element_in_each_byte_is_packed(
     assert unpacked(tc.load(data)) == [raw]
 
 
-def test_a_zero_point_that_is_no_constant_is_written_though_the_oracle_cannot_read_it(
+def test_a_zero_point_that_is_not_constant_is_written_although_tosa_opt_cannot_read_it(
     judge: Judge,
 ) -> None:
     text = """func.func @main(%a: tensor<3xi8>, %z: tensor<1xi8>) -> tensor<3xi8> {
@@ -102,7 +102,7 @@ def test_a_zero_point_that_is_no_constant_is_written_though_the_oracle_cannot_re
     assert not verdict.imported
 
 
-def test_int4_minus_8_is_refused_where_the_oracle_truncates_the_data(judge: Judge) -> None:
+def test_int4_minus_8_is_refused_where_tosa_opt_truncates_the_data(judge: Judge) -> None:
     path = write(
         judge,
         """func.func @main() -> tensor<4xi4> {
@@ -123,7 +123,7 @@ def test_int4_minus_8_is_refused_where_the_oracle_truncates_the_data(judge: Judg
         (("return %1", "return %0"), "outputs"),
     ],
 )
-def test_the_judge_sees_another_program(
+def test_the_judge_finds_a_changed_program(
     judge: Judge, monkeypatch: pytest.MonkeyPatch, changed: tuple[str, str], what: str
 ) -> None:
     text = """func.func @main() -> tensor<2xf32> {

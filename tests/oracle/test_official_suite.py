@@ -1,7 +1,7 @@
-"""Every file of a seeded sample of the official tests is to us what it is to the outside tools.
+"""A seeded sample of the official tests: we and the outside tools make the same of every file.
 
-The sample is $TOSA_SUITE_DIR, or else made once and kept in pytest's cache. For all of the official
-tests: `python tests/oracle/official_suite.py DIR` and `python tests/oracle/compare_suite.py DIR`.
+The sample is in $TOSA_SUITE_DIR, or made once in pytest's cache. For all of the official tests:
+ `python tests/oracle/official_suite.py DIR` and `python tests/oracle/compare_suite.py DIR`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.skipif(bool(official_suite.missing()), reason=official_suite.missing()),
 ]
 
-#: Operators that the official generator makes no tests of, which is why there are ours.
+#: Operators that the official generator makes no tests for; cases/ has some.
 NEVER_GENERATED = {"custom", "variable", "variable_read", "variable_write"}
 
 
@@ -65,7 +65,7 @@ def check(files: list[Path], *, at_least: int) -> None:
     assert tally.yes["imported"] > 0.95 * tally.files
 
 
-def test_what_the_generator_never_makes_is_written_by_hand() -> None:
+def test_operators_that_the_generator_never_uses_have_a_case_written_by_hand() -> None:
     text = "".join(case.text for case in written_cases.cases())
     assert not [name for name in NEVER_GENERATED if f"tosa.{name}" not in text]
 
@@ -74,7 +74,7 @@ def test_what_the_generator_never_makes_is_written_by_hand() -> None:
 
 
 def first(suite: Path, operator: str, words: str = "") -> Path:
-    """The first case of an operator whose folder's name, and a slash, hold `words`."""
+    """The first case of an operator whose folder's name, with a slash, contains `words`."""
     for case in official_suite.cases(suite):
         if case.operator == operator and words in f"{case.folder.name}/":
             return case.tosa
@@ -82,7 +82,7 @@ def first(suite: Path, operator: str, words: str = "") -> Path:
 
 
 def spoil(monkeypatch: pytest.MonkeyPatch, change: Callable[[tc.Graph], None]) -> None:
-    """Let every export of ours be of a graph that was changed."""
+    """Make every export of ours change the graph first."""
     real = tc.export_tosa_func_to_flatbuffer
 
     def export(module: Any, path: Path, **options: Any) -> None:
@@ -147,7 +147,7 @@ SPOILT = [
 
 
 @pytest.mark.parametrize(("operator", "words", "change", "where"), SPOILT)
-def test_a_change_of_an_export_is_seen(
+def test_a_changed_export_is_found(
     suite: Path,
     judge: Judge,
     monkeypatch: pytest.MonkeyPatch,
@@ -168,7 +168,7 @@ def test_a_change_of_an_export_is_seen(
     assert where in next(line for line in verdict.differences if line.startswith("export"))
 
 
-def test_a_change_of_an_import_is_seen(
+def test_a_changed_import_is_found(
     suite: Path, judge: Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = tc.import_tosa_func_from_flatbuffer
@@ -197,7 +197,7 @@ def test_a_change_of_scales_changes_what_the_reference_model_computes(
     assert judge.file(file).ran is False
 
 
-def test_a_change_of_locations_is_none(
+def test_a_change_of_locations_does_not_count(
     suite: Path, judge: Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spoil(monkeypatch, moved)
@@ -214,7 +214,7 @@ def test_a_file_that_the_oracle_refuses_for_an_unknown_reason_is_a_difference(
     one.data.buffer = memoryview(known)
     good = tmp_path / "test.tosa"
     tc.save(graph, good)
-    # An INT4 of -8: tosa-opt aborts, we refuse it. That is no verdict of MLIR's verifier.
+    # An INT4 of -8: tosa-opt aborts, we refuse it. MLIR's verifier did not refuse it.
     data = good.read_bytes()
     assert data.count(known) == 1
     good.write_bytes(data.replace(known, b"\x18" + known[1:]))
@@ -238,7 +238,7 @@ def test_one_difference_fails_the_command() -> None:
     assert not tally.passed
 
 
-def test_a_failure_at_one_file_is_a_difference_and_the_others_go_on(
+def test_a_failure_at_one_file_is_a_difference_and_the_others_are_compared(
     suite: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken, sound = first(suite, "exp"), first(suite, "log")
@@ -256,7 +256,7 @@ def test_a_failure_at_one_file_is_a_difference_and_the_others_go_on(
 
 
 def test_a_worker_that_dies_is_a_difference(tmp_path: Path) -> None:
-    """As MLIR may abort: the file named must be reported, not lost."""
+    """MLIR may abort: the files must be reported, not lost."""
     verdicts = list(compare_suite.judge_all([tmp_path / "a", tmp_path / "b"], 2, work=die))
     assert [verdict.file for verdict in verdicts] == [str(tmp_path / "a"), str(tmp_path / "b")]
     assert all("died" in verdict.differences[0] for verdict in verdicts)

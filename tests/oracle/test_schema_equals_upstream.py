@@ -1,4 +1,4 @@
-"""Our schema and the one that the oracle was built with are one schema, in other words."""
+"""Our schema says the same as the one that tosa-tools was built with."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_both_have_the_same_tables_slots_types_defaults_and_alignment(
 ) -> None:
     left, right = reflected(theirs, tmp_path / "theirs"), reflected(ours, tmp_path / "ours")
     assert first_difference(left, right) == ""
-    # What is compared is not nothing.
+    # The comparison is not empty.
     assert len(right["tables"]) == 110
     assert len(right["enums"]["tosa.Attribute"]["members"]) == 101
     aligned = [
@@ -95,7 +95,7 @@ def test_both_have_the_same_tables_slots_types_defaults_and_alignment(
         ("enum BlockShape : uint32", "enum BlockShape : uint8", True),
     ],
 )
-def test_a_change_of_the_schema_is_seen(
+def test_a_change_of_the_schema_is_found(
     ours: Path, theirs: Path, tmp_path: Path, old: str, new: str, incompatible: bool
 ) -> None:
     text = ours.read_text(encoding="utf-8")
@@ -104,5 +104,5 @@ def test_a_change_of_the_schema_is_seen(
     changed.write_text(text.replace(old, new, 1), encoding="utf-8")
     left = reflected(theirs, tmp_path / "theirs")
     assert first_difference(left, reflected(changed, tmp_path / "changed"))
-    # What flatc calls an evolution is no error to it, which is why reflection is compared as well.
+    # flatc accepts what it calls an evolution, which is why reflection is compared, too.
     assert (conforms(changed, theirs) and conforms(theirs, changed)) != incompatible

@@ -1,6 +1,6 @@
-"""Real models, through the ecosystem's own TFLite converter, are to us what they are to the oracle.
+"""Real models, from the TFLite converter: we and the outside tools make the same of them.
 
-The models lie beside the checkout, in ../shared/models; they are no part of the project.
+The models are beside the checkout, in ../shared/models; they are not part of the project.
 """
 
 from __future__ import annotations
@@ -26,16 +26,14 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 MODELS = sorted((ROOT.parent / "shared" / "models").glob("*.tflite"))
 CONVERTER = shutil.which("tosa-converter-for-tflite", path=str(Path(sys.executable).parent))
 
-#: What stands for the size of a dimension that a model leaves open.
+#: The size of a dimension that a model leaves dynamic.
 BATCH = 3
 
 pytestmark = [
     pytest.mark.oracle,
     pytest.mark.skipif(bool(official_suite.missing()), reason=official_suite.missing()),
     pytest.mark.skipif(not MODELS, reason="there is no ../shared/models beside the checkout"),
-    pytest.mark.skipif(
-        CONVERTER is None, reason="pip install tosa-converter-for-tflite brings the converter"
-    ),
+    pytest.mark.skipif(CONVERTER is None, reason="tosa-converter-for-tflite is not installed"),
 ]
 each_model = pytest.mark.parametrize("model", MODELS, ids=lambda path: path.stem)
 
@@ -59,7 +57,7 @@ def converted(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
 
 
 @each_model
-def test_a_model_equals_the_oracles_both_ways(
+def test_a_model_is_exported_and_imported_as_tosa_opt_does(
     judge: Judge, converted: dict[Path, Path], model: Path
 ) -> None:
     verdict = judge.module(converted[model])
@@ -88,18 +86,18 @@ def test_the_reference_model_computes_the_same_bytes_from_our_file(
     assert reference_run(ours, tmp_path, tmp_path / "found") == expected
     assert reference_run(back, tmp_path, tmp_path / "again") == expected
     if "?x" in str(original):
-        # The open size filled in by us, not in the text.
+        # With the size given to the export, instead of replaced in the text.
         filled = tmp_path / "filled.tosa"
         tc.export_tosa_func_to_flatbuffer(original, filled, names="generate", input_shapes=shapes)
         assert reference_run(filled, tmp_path, tmp_path / "filled") == expected
-    # Another program gives other bytes: a reference model that computed nothing would not.
+    # Another program gives other bytes, so the reference model does compute something.
     spoilt = tmp_path / "spoilt.tosa"
     tc.save(with_another_output(tc.load(ours)), spoilt)
     assert reference_run(spoilt, tmp_path, tmp_path / "spoilt") != expected
 
 
 def static(text: str) -> str:
-    """The module with BATCH for the open size, which stands first and alone in these models."""
+    """The module with BATCH for the dynamic size, which is the first and only one in these models."""
     text = text.replace("tensor<?x", f"tensor<{BATCH}x")
     assert "?x" not in text
     return re.sub(r"(tosa\.const_shape.*dense<\[)-1, ", rf"\g<1>{BATCH}, ", text)

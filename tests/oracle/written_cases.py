@@ -1,8 +1,8 @@
-"""Programs written by hand, for what the official tests do not have.
+"""Programs written by hand, for what the official tests lack.
 
 `cases()` lists the modules of cases/*.mlir, separated by `// -----` as MLIR's own tools do, and
 `constants()` makes modules with constants of every element type in every form. A comment of a module
-may say where tosa-opt is no judge: `// differs: REGEX`, once for each difference to be found.
+may say where tosa-opt is wrong: `// differs: REGEX`, once for each expected difference.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FUNCTION: Final = re.compile(r"func\.func (?:private )?@(\w+)")
 
 @dataclass(frozen=True)
 class Case:
-    """A module's text; `differs`: what must be found to differ, and nothing else."""
+    """A module's text; `differs`: the differences to expect, and no others."""
 
     name: str
     text: str
@@ -116,7 +116,7 @@ ELEMENTS: Final = (
 
 FORMS: Final = ("dense", "splat", "resource")
 
-#: Elements of the constants; most are no multiple of 8 bytes in a file, and 1 stands for rank 0.
+#: Elements of the constants; most are not a multiple of 8 bytes in a file. 1 means rank 0.
 _COUNTS: Final = (1, 3, 5, 7, 8, 17, 300)
 
 
@@ -133,10 +133,10 @@ def constants(element: Element, form: str) -> tuple[str, list[bytes]]:
         raw = b"".join(value.to_bytes(element.width, "little") for value in values)
         if form == "resource":
             value = f"dense_resource<blob_{number}>"
-            # A resource's bytes are a file's; they stand behind their alignment.
+            # A resource's bytes are those of a file, after their alignment.
             blobs.append(f'blob_{number}: "0x08000000{element.wire(raw).hex().upper()}"')
         else:
-            value = f"dense<{_spelled(element, raw, form)}>"
+            value = f"dense<{_literal(element, raw, form)}>"
         types.append(kind)
         raws.append(raw)
         lines.append(f'  %{number} = "tosa.const"() <{{values = {value} : {kind}}}> : () -> {kind}')
@@ -148,9 +148,9 @@ def constants(element: Element, form: str) -> tuple[str, list[bytes]]:
     return text, raws
 
 
-def _spelled(element: Element, raw: bytes, form: str) -> str:
+def _literal(element: Element, raw: bytes, form: str) -> str:
     if element.mlir == "!tosa.mxint8":
-        # The dialect spells each element as a string.
+        # The dialect prints each element as a string.
         strings = [f'"0x{byte:X}"' for byte in raw]
         return strings[0] if form == "splat" or len(raw) == 1 else f"[{', '.join(strings)}]"
     if form == "splat":

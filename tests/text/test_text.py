@@ -1,9 +1,9 @@
-"""Text in, text out: each .mlir file here is a test that says itself how it is run.
+"""Text in, text out: each .mlir file here is a test that says how it is run.
 
-A line `RUN: command` is run; commands may be joined by ` | ` and continued with a backslash. They may
-say `%tool` for the command-line tool, `%s` for this file, `%t` for a path that is free, and `filecheck`,
-which compares its input with the CHECK lines of the file. A command may begin with `exits N` (it must
-end with that code, else with 0) and end with `2>&1`.
+A line `RUN: command` is run; commands may be joined by ` | ` and continued with a backslash. In them,
+`%tool` is the command-line tool, `%s` this file, `%t` an unused path, and `filecheck` compares its input
+with the CHECK lines of the file. A command may begin with `exits N`, the expected exit code (0 by
+default), and end with `2>&1`.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ RUN = re.compile(r"^// RUN: (.*)$", re.MULTILINE)
 
 
 def commands(path: Path) -> list[str]:
-    """The RUN lines of a file, continued ones joined."""
+    """The RUN lines of a file, with continuation lines joined."""
     joined = "\n".join(RUN.findall(path.read_text(encoding="utf-8"))).replace("\\\n", " ")
     return joined.splitlines()
 
 
 def run(line: str, path: Path, scratch: Path) -> None:
-    """Run the commands of a line, each on the output of the one before."""
+    """Run the commands of a line, each on the output of the previous one."""
     data = b""
     for command in line.split(" | "):
         words = shlex.split(
@@ -58,16 +58,18 @@ def run(line: str, path: Path, scratch: Path) -> None:
             check=False,
         )
         data = found.stdout
-        said = "" if merged else found.stderr.decode()
-        assert found.returncode == expected, f"{command}\n{said}{data.decode(errors='replace')}"
+        stderr = "" if merged else found.stderr.decode()
+        assert found.returncode == expected, f"{command}\n{stderr}{data.decode(errors='replace')}"
 
 
 @pytest.mark.usefixtures("torch_mlir")
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_text(path: Path, tmp_path: Path) -> None:
+def test_a_text_file_does_what_its_run_lines_say(path: Path, tmp_path: Path) -> None:
     lines = commands(path)
     assert lines, "a test without a RUN line"
-    assert any("filecheck" in line for line in lines), "a test that compares nothing"
+    assert any("filecheck" in line for line in lines), (
+        "a test that compares nothing: it needs filecheck"
+    )
     for line in lines:
         run(line, path, tmp_path)
 
