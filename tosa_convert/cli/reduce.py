@@ -63,6 +63,6 @@ def reduce(model: str, command: str, work: str, output: str | None, **options: A
     click.echo(
         f"{counted(result.operators, 'operator')} in {output or Path(work) / 'reduced.tosa'}; "
         f"{counted(result.tried, 'candidate')} tried, "
-        f"{counted(result.known, 'answer')} from earlier runs"
+        f"{counted(result.reused, 'answer')} from earlier runs"
     )
     return 0

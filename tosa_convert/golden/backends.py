@@ -31,7 +31,7 @@ from tosa_convert.golden.npz import npy_files, open_npz, read_npy, unpack_npz, w
 from tosa_convert.golden.programs import as_graph, input_slots, output_slots
 from tosa_convert.golden.reference_model import TIMEOUT, RunOptions, run_in_folder
 from tosa_convert.golden.scratch import (
-    kept_scratch_folder,
+    new_scratch_folder,
     scratch_errors,
     write_npy,
     write_scratch,
@@ -141,7 +141,7 @@ def open_backend(
                 "--original MODEL.tflite, or --original FILE.py:NAME for torch",
             )
         given = [inputs[slot.key] for slot in input_slots(graph)]
-        files = kept_scratch_folder()
+        files = new_scratch_folder()
         try:
             with scratch_errors(files):
                 outputs, steps = run_worker(python, text, original, given, timeout, files)

@@ -39,14 +39,14 @@ Cut = tuple[tuple[str, ...], tuple[str, ...]]
 class Reduction:
     """The smallest failing sub-graph found.
 
-    tried: how often the command ran. known: answers that the work folder had already.
+    tried: how often the command ran. reused: answers that the work folder had already.
     """
 
     graph: Graph
     cut: Cut
     operators: int
     tried: int
-    known: int
+    reused: int
 
 
 def reduce(
@@ -112,7 +112,7 @@ class _Reducer:
         self.words = command_words(command)
         if not self.words:
             raise fail("missing-backend", f"--check {command}", "there is no such command")
-        self.tried = self.known = 0
+        self.tried = self.reused = 0
         self._golden: dict[str, Array] | None = None
         identity = hashlib.sha256(b"".join(api.encode(graph)))
         identity.update(command.encode())
@@ -165,7 +165,7 @@ class _Reducer:
         replace_file(self.folder / "reduced.tosa", api.encode(api.stamp(part)))
         if self.inputs is not None:
             save_npz(self.folder / "inputs.npz", self.arrays_for(part))
-        return Reduction(part, best, _size(part), self.tried, self.known)
+        return Reduction(part, best, _size(part), self.tried, self.reused)
 
     def with_fewer_outputs(self, best: Cut) -> Cut:
         """Leave out outputs, one at a time, and the inputs that only they needed."""
@@ -241,7 +241,7 @@ class _Reducer:
         """Whether the command fails on a candidate; it runs once for each."""
         key = hashlib.sha256(json.dumps(cut).encode()).hexdigest()
         if key in self.answers:
-            self.known += 1
+            self.reused += 1
             return self.answers[key]
         part = self.extract(cut)
         has_failed = self._run_command(part)

@@ -53,7 +53,7 @@ def scratch_errors(folder: PathLike) -> contextlib.AbstractContextManager[None]:
     return file_errors(folder, _HINT)
 
 
-def kept_scratch_folder() -> Path:
+def new_scratch_folder() -> Path:
     """A new temporary folder that the caller removes. Raises TosaConvertError("file-error")."""
     with temporary_file_errors():
         return Path(tempfile.mkdtemp(prefix="tosa-run-"))
