@@ -23,7 +23,6 @@ LONG_FUNCTIONS = [
 #: Files that are too long.
 LONG_FILES = [
     "tests/unit/test_jsontext_read.py",
-    "tests/unit/test_weights.py",
     "tosa_convert/flatbuffer/read.py",
     "tosa_convert/flatbuffer/write.py",
     "tosa_convert/jsontext/read.py",

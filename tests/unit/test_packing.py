@@ -55,9 +55,9 @@ def test_a_block_ends_on_a_byte_for_every_width() -> None:
 
 @pytest.mark.parametrize("bits", [3, 5, 8])
 def test_other_widths_are_refused(bits: int) -> None:
-    with pytest.raises(ValueError, match="no packing"):
+    with pytest.raises(ValueError, match="are not packed"):
         pack(np.zeros(4, np.uint8), bits)
-    with pytest.raises(ValueError, match="no packing"):
+    with pytest.raises(ValueError, match="are not packed"):
         unpack(np.zeros(4, np.uint8), bits, 4)
 
 

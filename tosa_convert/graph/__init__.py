@@ -1,4 +1,4 @@
-"""The hub: what a TOSA program is. Knows no file format, and nothing here imports an adapter."""
+"""The hub: what a TOSA program is, independent of file formats. Nothing here imports an adapter."""
 
 from tosa_convert.graph.compare import Difference, compare
 from tosa_convert.graph.constant import Constant

@@ -1,8 +1,8 @@
-"""The operators, a row each: operands, results, attributes, and the version that brought them.
+"""The operators, one row for each: operands, results, attributes, and the version that added them.
 
-Names, codes and attributes are those of schema/tosa.fbs; operands and results are those of the TOSA
-dialect of MLIR, in its order. A test proves the rows equal to the schema and another to the dialect,
-so adding an operator is: the schema, `python schema/generate.py`, and a row here.
+Names, codes and attributes are those of schema/tosa.fbs. Operands and results are those of the TOSA
+dialect of MLIR, in its order. Tests compare the rows with both. To add an operator, edit the schema,
+run `python schema/generate.py`, and add a row here.
 """
 
 from __future__ import annotations
@@ -22,18 +22,20 @@ from tosa_convert.graph.dtypes import (
     dtype,
 )
 
-#: What an attribute may hold in a Graph.
+#: The value of an attribute in a Graph.
 AttributeValue = int | bool | str | bytes | tuple[int, ...] | IntEnum | DType
 
 
 class AttributeSpec(NamedTuple):
-    """An attribute of an operator, under the name that the schema and the dialect share.
+    """An attribute of an operator.
 
-    kind: `i32`, `i32s` (a list), `bool`, `dtype` (an accumulator), `enum`, `element` (the
-        little-endian bytes of one element), `string`, `bytes`, or `region` (a region's name).
-    length: elements of an `i32s`, or -1 for any.
-    optional: the dialect may leave it out, which means `default`.
-    choices: values of a `dtype` that readers accept.
+    name: the name in the schema and in the dialect.
+    kind: `i32`, `i32s` (a tuple), `bool`, `dtype` (an accumulator), `enum`, `element` (the
+        little-endian bytes of one element), `string`, `bytes`, or `region` (the name of a region).
+    length: the number of values of an `i32s`, or -1 for any number.
+    enum: the class of an `enum`.
+    optional: MLIR can omit the attribute, which means `default`.
+    choices: the values of a `dtype` that readers accept.
     """
 
     name: str
@@ -63,11 +65,23 @@ class OperandSpec(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OperatorSpec:
-    """An operator's row. Rows are singletons: compare with `is`.
+    """The row of an operator. There is one object for each operator: compare with `is`.
 
-    table: the attribute's table in the schema, without the suffix "Attribute".
-    encoded_as: the operator whose code stands in a file; the attribute's type tells them apart.
-    mlir: the operation's name in MLIR. regions: the attributes that name regions.
+    name: the name in TOSA, such as "CONV2D".
+    code: its number in enum Op of the schema.
+    table: the table of its attributes in the schema, without the suffix "Attribute".
+    operands, results, attributes: in the order of the dialect and of the schema.
+    since: the TOSA version that added it, (major, minor).
+    encoded_as: the operator whose code a file has; different attribute tables tell the two apart.
+    mlir: the name of the operation in MLIR.
+    regions: those attributes that name regions.
+
+    Example:
+        >>> conv = operator("CONV2D")
+        >>> conv.mlir, [row.name for row in conv.operands]
+        ('tosa.conv2d', ['input', 'weight', 'bias', 'input_zp', 'weight_zp'])
+        >>> operator("CONCAT").operand_range()
+        (0, None)
     """
 
     name: str
@@ -88,41 +102,42 @@ class OperatorSpec:
         return operator, (self.name,)
 
     def operand_range(self) -> tuple[int, int | None]:
-        """Fewest and most operands; None where there is no most."""
+        """The lowest and highest number of operands; None for no upper bound."""
         return _range(self.operands)
 
     def result_range(self) -> tuple[int, int | None]:
-        """Fewest and most results; None where there is no most."""
+        """The lowest and highest number of results; None for no upper bound."""
         return _range(self.results)
 
     def operand(self, index: int, count: int) -> OperandSpec:
-        """The row of operand `index` of an operator that has `count` of them."""
+        """The row of operand `index` of an operator with `count` operands."""
         return _at(self.operands, index, count)
 
     def result(self, index: int, count: int) -> OperandSpec:
-        """The row of result `index` of an operator that has `count` of them."""
+        """The row of result `index` of an operator with `count` results."""
         return _at(self.results, index, count)
 
 
-def _range(values: tuple[OperandSpec, ...]) -> tuple[int, int | None]:
-    fewest = sum(value.arity == "" for value in values)
-    return fewest, None if any(value.arity == "*" for value in values) else len(values)
+def _range(rows: tuple[OperandSpec, ...]) -> tuple[int, int | None]:
+    fewest = sum(row.arity == "" for row in rows)
+    return fewest, None if any(row.arity == "*" for row in rows) else len(rows)
 
 
-def _at(values: tuple[OperandSpec, ...], index: int, count: int) -> OperandSpec:
-    missing = len(values) - count
+def _at(rows: tuple[OperandSpec, ...], index: int, count: int) -> OperandSpec:
+    missing = len(rows) - count
     present: list[OperandSpec] = []
-    for value in values:
-        if value.arity == "*":
-            present += [value] * (1 - missing)
-        elif value.arity == "?" and missing > 0:
+    for row in rows:
+        if row.arity == "*":
+            present += [row] * (1 - missing)
+        elif row.arity == "?" and missing > 0:
             missing -= 1
         else:
-            present.append(value)
+            present.append(row)
     return present[index]
 
 
-def _values(text: str) -> tuple[OperandSpec, ...]:
+def _operands(text: str) -> tuple[OperandSpec, ...]:
+    """The operands of a text such as "input1 scale? shape:shape zp:const"."""
     rows = []
     for word in text.split():
         name, _, kind = word.partition(":")
@@ -180,8 +195,8 @@ def _row(
             name,
             len(OPERATORS) + 1,
             table,
-            _values(operands),
-            _values(results),
+            _operands(operands),
+            _operands(results),
             attributes,
             since,
             encoded_as or name,
@@ -191,7 +206,7 @@ def _row(
     )
 
 
-# In the order of enum Op: a row's position is its code.
+# In the order of enum Op of the schema, since the position of a row is its code.
 _row("ARGMAX", "ArgMax", "input", "output", _AXIS, _NAN)
 _row("AVG_POOL2D", "AvgPool2d", _POOL, "output", *_KERNEL, _ACC)
 _row("CONV2D", "Conv2d", _CONV, "output", *_CONV2D)
@@ -417,7 +432,15 @@ BY_MLIR: Final = {row.mlir: row for row in OPERATORS}
 
 
 def operator(name: str) -> OperatorSpec:
-    """The row called `name`, for example "CONV2D"; KeyError if there is none."""
+    """The row of the operator of this name.
+
+    Raises:
+        KeyError: TOSA does not have it.
+
+    Example:
+        >>> operator("MATMUL").code
+        7
+    """
     return _BY_NAME[name]
 
 

@@ -1,7 +1,7 @@
-"""Elements below 8 bits: one byte each in memory, packed without gaps in a file.
+"""Elements below 8 bits: one byte for each in memory, packed without gaps in a file.
 
-Bits are taken least significant first: element 0 of a 4-bit type is the low nibble of byte 0, and
-6-bit elements form one stream, four to every three bytes.
+The least significant bits come first: element 0 of a 4-bit type is the low nibble of byte 0, and four
+6-bit elements take three bytes.
 """
 
 from __future__ import annotations
@@ -14,12 +14,17 @@ import numpy.typing as npt
 
 Bytes = npt.NDArray[np.uint8]
 
-#: Elements converted at a time; a multiple of 4, so that every block ends on a byte.
+#: Elements that are converted at a time; a multiple of 4, so that each block ends on a byte.
 BLOCK = 1 << 20
 
 
 def pack(elements: Bytes, bits: int) -> Bytes:
-    """Pack elements (uint8, the low `bits` count) into ceil(n * bits / 8) bytes; bits is 4 or 6."""
+    """Pack the low `bits` bits of each element into ceil(n * bits / 8) bytes; bits is 4 or 6.
+
+    Example:
+        >>> pack(np.array([1, 2, 15], np.uint8), 4).tobytes().hex()
+        '210f'
+    """
     if bits == 4:
         packed = np.zeros((len(elements) + 1) // 2, np.uint8)
         np.bitwise_and(elements[0::2], 0x0F, out=packed)
@@ -34,11 +39,11 @@ def pack(elements: Bytes, bits: int) -> Bytes:
         words = quads[:, 0] | quads[:, 1] << 6 | quads[:, 2] << 12 | quads[:, 3] << 18
         stream = words.astype("<u4").view(np.uint8).reshape(-1, 4)[:, :3].reshape(-1)
         return stream[: (len(elements) * 6 + 7) // 8]
-    raise ValueError(f"no packing of {bits}-bit elements")
+    raise ValueError(f"elements of {bits} bits are not packed")
 
 
 def unpack(packed: Bytes, bits: int, count: int) -> Bytes:
-    """The first `count` elements, one byte each with the upper bits 0; the reverse of `pack`."""
+    """The first `count` elements, one byte for each with the upper bits 0; reverses `pack`."""
     if bits == 4:
         elements = np.empty(len(packed) * 2, np.uint8)
         np.bitwise_and(packed, 0x0F, out=elements[0::2])
@@ -53,17 +58,17 @@ def unpack(packed: Bytes, bits: int, count: int) -> Bytes:
             np.uint8
         )
         return quads.reshape(-1)[:count]
-    raise ValueError(f"no packing of {bits}-bit elements")
+    raise ValueError(f"elements of {bits} bits are not packed")
 
 
 def pack_blocks(elements: Bytes, bits: int) -> Iterator[memoryview]:
-    """`pack`, BLOCK elements at a time, so that memory does not grow with the tensor."""
+    """`pack` for BLOCK elements at a time, so that memory use does not depend on the tensor."""
     for start in range(0, len(elements), BLOCK):
         yield pack(elements[start : start + BLOCK], bits).data
 
 
 def sign_extend(elements: npt.NDArray[Any], bits: int) -> npt.NDArray[np.int8]:
-    """Two's complement values of `bits`-bit elements that lie in the low bits of bytes."""
+    """The two's complement values of elements in the low `bits` bits of bytes."""
     shift = 8 - bits
     extended: npt.NDArray[np.int8] = (elements.astype(np.uint8) << shift).view(np.int8) >> shift
     return extended

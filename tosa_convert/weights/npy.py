@@ -1,4 +1,4 @@
-"""One constant as an `.npy` file: the header, and elements in the form numpy has for them.
+"""One constant as an `.npy` file: a header, and the elements in the form that numpy has for them.
 
 | dtype | in the file |
 |---|---|
@@ -7,9 +7,9 @@
 | INT48 | int64 |
 | all others | the bits of one element, as an unsigned integer of 8 or 16 bits |
 
-Everything is little-endian, in C order. The header is written and read here and not by numpy: its
-bytes must not depend on numpy's version, and a header that nobody has vouched for is matched
-against a pattern and never evaluated.
+Everything is little-endian and in C order. The header is written and read here, not by numpy: its
+bytes must not depend on the version of numpy, and the header of an untrusted file is matched against a
+pattern, never evaluated.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DTYPES, INT4, DType, dtype
 from tosa_convert.graph.packing import BLOCK, pack
+from tosa_convert.graph.value_rules import INT4_HINT, INT4_MINUS_8
 
 _BOOL: Final = dtype("BOOL")
 _INT48: Final = dtype("INT48")
@@ -45,12 +46,12 @@ DESCR: Final = {
     row: _NATIVE.get(row.name, "<u2" if row.element_bytes == 2 else "|u1") for row in DTYPES
 }
 
-#: Dimensions of an array that numpy can have, in all its versions.
+#: Most dimensions of an array in all versions of numpy.
 MAX_RANK: Final = 32
 
 _MAGIC: Final = b"\x93NUMPY"
 _ALIGN: Final = 64
-#: Bytes that a header may have; numpy's own for a rank of 32 has about 600.
+#: Most bytes of a header; the one that numpy writes for a rank of 32 has about 600.
 _MAX_HEADER: Final = 1 << 14
 _LENGTHS: Final = {(1, 0): struct.Struct("<H"), (2, 0): struct.Struct("<I")}
 _ITEM: Final = re.compile(
@@ -61,7 +62,7 @@ _KEYS: Final = {"descr", "fortran_order", "shape"}
 
 
 def header(row: DType, shape: tuple[int, ...]) -> bytes:
-    """What stands before the elements of an array of this type and shape."""
+    """The bytes that precede the elements of an array of this type and shape."""
     sizes = "".join(f"{size}, " for size in shape)
     sizes = sizes[:-1] if len(shape) == 1 else sizes[:-2]
     text = f"{{'descr': '{DESCR[row]}', 'fortran_order': False, 'shape': ({sizes}), }}"
@@ -72,18 +73,18 @@ def header(row: DType, shape: tuple[int, ...]) -> bytes:
 
 
 def stored_bytes(constant: Constant) -> int:
-    """Bytes of the constant's elements in a file."""
+    """Bytes of the elements of a constant in a file, without the header."""
     return constant.count * np.dtype(DESCR[constant.dtype]).itemsize
 
 
 def blocks(constant: Constant) -> Iterator[memoryview]:
-    """The elements as they stand in a file, BLOCK elements at a time.
+    """The elements as they are in a file, BLOCK elements at a time.
 
-    Truth values other than 0 and 1 become 1, as every reader takes them.
+    A BOOL other than 0 and 1 becomes 1, as in every reader.
     """
     row = constant.dtype
     for start in range(0, constant.count, BLOCK):
-        part = _part(constant, start, min(start + BLOCK, constant.count))
+        part = _elements(constant, start, min(start + BLOCK, constant.count))
         array: npt.NDArray[Any]
         if row is _BOOL or row is INT4 or row is _INT48:
             array = part.numpy().astype(DESCR[row], copy=False)
@@ -94,8 +95,8 @@ def blocks(constant: Constant) -> Iterator[memoryview]:
         yield np.ascontiguousarray(array).view(np.uint8).data
 
 
-def _part(constant: Constant, start: int, stop: int) -> Constant:
-    """Elements `start` to `stop` as a constant of their own; `start` is a multiple of BLOCK."""
+def _elements(constant: Constant, start: int, stop: int) -> Constant:
+    """The elements from `start` to `stop` as a constant; `start` is a multiple of BLOCK."""
     row, buffer = constant.dtype, constant.buffer
     if constant.splat:
         return Constant(row, stop - start, buffer, splat=True)
@@ -105,79 +106,101 @@ def _part(constant: Constant, start: int, stop: int) -> Constant:
 
 
 def array(file: memoryview, where: str, row: DType, shape: tuple[int, ...]) -> memoryview:
-    """The elements of a file that must hold an array of this type and shape.
+    """The elements of an `.npy` file, which must hold an array of this type and shape.
 
-    Raises TosaConvertError("malformed-weights" or "mismatched-weights").
+    Args:
+        file: The bytes of the file.
+        where: Its path, for messages.
+        row: The element type of the constant.
+        shape: The shape of the constant.
+
+    Raises:
+        TosaConvertError: "malformed-weights" for a file that is damaged or not little-endian and in C
+            order; "mismatched-weights" for another type or shape.
     """
-    descr, fortran, found, start = _header(file, where)
-    if fortran:
+    found = _read_header(file, where)
+    if found.fortran_order:
         raise fail(
             "malformed-weights",
             where,
             "the array is in Fortran order, expected C order",
             "save it with numpy.save(path, numpy.ascontiguousarray(array))",
         )
-    if descr != DESCR[row]:
+    if found.descr != DESCR[row]:
         raise fail(
             "mismatched-weights",
             where,
-            f"its type is {descr!r}, a {row} is stored as {DESCR[row]!r}",
+            f"its type is {found.descr!r}, {row} is stored as {DESCR[row]!r}",
             "arrays must be little-endian; bf16 and floats below 16 bits are stored as their bits",
         )
-    if found != shape:
+    if found.shape != shape:
         raise fail(
-            "mismatched-weights", where, f"its shape is {list(found)}, expected {list(shape)}"
+            "mismatched-weights", where, f"its shape is {list(found.shape)}, expected {list(shape)}"
         )
-    needed = np.dtype(descr).itemsize
+    needed = np.dtype(found.descr).itemsize
     for size in shape:
         needed *= size
-    if len(file) - start != needed:
+    present = len(file) - found.end
+    if present != needed:
         raise fail(
             "malformed-weights",
             where,
-            f"{len(file) - start} bytes behind the header, {row} of shape {list(shape)} "
-            f"need {needed}",
-            "the file was cut off or something was appended: make it again",
+            f"{present} bytes after the header, {row} of shape {list(shape)} needs {needed}",
+            "the file was truncated or extended: write it again",
         )
-    return file[start:]
+    return file[found.end :]
 
 
-def _header(file: memoryview, where: str) -> tuple[str, bool, tuple[int, ...], int]:
-    def bad(message: str) -> TosaConvertError:
-        return fail("malformed-weights", where, message, "make the file again with numpy.save")
+class _Header(NamedTuple):
+    """The fields of a header, and where the elements start."""
 
+    descr: str
+    fortran_order: bool
+    shape: tuple[int, ...]
+    end: int
+
+
+def _read_header(file: memoryview, where: str) -> _Header:
+    text, end = _header_text(file, where)
+    items = _items(text)
+    if items is not None and items.keys() == _KEYS:
+        descr, fortran_order, sizes = items["descr"], items["fortran_order"], items["shape"]
+        shape = _sizes(sizes[1:-1]) if sizes[0] == "(" else None
+        if descr[0] == "'" and fortran_order[0] in "TF" and shape is not None:
+            return _Header(descr[1:-1], fortran_order == "True", shape, end)
+    raise _damaged(where, f"its header is not that of an array: {text[:80]!r}")
+
+
+def _header_text(file: memoryview, where: str) -> tuple[str, int]:
+    """The text of a header, and where the elements start."""
     start = len(_MAGIC) + 2
     if bytes(file[: len(_MAGIC)]) != _MAGIC or len(file) < start:
-        raise bad(f"it starts with {bytes(file[:8])!r}, which is no .npy file")
+        raise _damaged(where, f"it starts with {bytes(file[:8])!r}, which is not an .npy file")
     version = (file[start - 2], file[start - 1])
     length = _LENGTHS.get(version)
     if length is None:
-        raise bad(f"its format is {version[0]}.{version[1]}, expected 1.0 or 2.0")
+        raise _damaged(where, f"its format is {version[0]}.{version[1]}, expected 1.0 or 2.0")
     if len(file) < start + length.size:
-        raise bad(f"it ends after {len(file)} bytes, within its header")
+        raise _damaged(where, f"it ends after {len(file)} bytes, within its header")
     (size,) = length.unpack_from(file, start)
     start += length.size
     if size > _MAX_HEADER or size > len(file) - start:
-        raise bad(
-            f"its header has {size} bytes, of which the file has {len(file) - start} "
-            f"and we read at most {_MAX_HEADER}"
+        raise _damaged(
+            where,
+            f"its header has {size} bytes, expected at most {min(_MAX_HEADER, len(file) - start)}",
         )
     try:
-        text = bytes(file[start : start + size]).decode("ascii")
+        return bytes(file[start : start + size]).decode("ascii"), start + size
     except UnicodeDecodeError:
-        raise bad("its header is not ASCII") from None
-    items = _items(text)
-    if items is None or items.keys() != _KEYS:
-        raise bad(f"its header is not that of an array: {text[:80]!r}")
-    descr, fortran, sizes = items["descr"], items["fortran_order"], items["shape"]
-    shape = _sizes(sizes[1:-1]) if sizes[0] == "(" else None
-    if descr[0] != "'" or fortran[0] not in "TF" or shape is None:
-        raise bad(f"its header is not that of an array: {text[:80]!r}")
-    return descr[1:-1], fortran == "True", shape, start + size
+        raise _damaged(where, "its header is not ASCII") from None
+
+
+def _damaged(where: str, message: str) -> TosaConvertError:
+    return fail("malformed-weights", where, message, "write the file again with numpy.save")
 
 
 def _items(text: str) -> dict[str, str] | None:
-    """The members of a dict literal whose values are strings, truth values or tuples of sizes."""
+    """The members of a dict literal of strings, booleans and tuples of sizes; None if it is not one."""
     text = text.strip()
     if text[:1] != "{" or text[-1:] != "}":
         return None
@@ -204,12 +227,13 @@ def _sizes(text: str) -> tuple[int, ...] | None:
 
 
 def constant(data: memoryview, where: str, row: DType, count: int, padding: int) -> Constant:
-    """The elements that `array` returned as a constant.
+    """The elements that `array` returned, as a constant.
 
-    A view of the file, but for INT4 and INT48, which are packed as the program has them. Only the
-    types that have values to refuse are looked at.
+    The constant is a view of the file, except that INT4 and INT48 are packed. The elements are read
+    only if their type has invalid values.
 
-    Raises TosaConvertError("value-out-of-range" or "int4-minus-8").
+    Raises:
+        TosaConvertError: "value-out-of-range" or "int4-minus-8".
     """
     if row is INT4 or row is _INT48:
         packed = bytearray()
@@ -224,7 +248,7 @@ def constant(data: memoryview, where: str, row: DType, count: int, padding: int)
 
 
 def _values(data: memoryview, row: DType) -> Iterator[npt.NDArray[Any]]:
-    # Truth values are looked at as what they are: numbers that should be 0 or 1.
+    # Read as numbers: as numpy's bool, 2 would be True.
     values = np.frombuffer(data, "|u1" if row is _BOOL else DESCR[row])
     for start in range(0, len(values), BLOCK):
         yield values[start : start + BLOCK]
@@ -238,7 +262,7 @@ def _packed(values: npt.NDArray[Any], row: DType) -> npt.NDArray[np.uint8]:
 
 
 def _limits(row: DType) -> tuple[int, int]:
-    """The lowest and highest number that a file may hold for an element."""
+    """The lowest and highest number that an element can have in a file."""
     if row is _BOOL:
         return 0, 1
     if row is INT4:
@@ -257,11 +281,11 @@ def _check(values: npt.NDArray[Any], where: str, row: DType) -> None:
             raise fail(
                 "int4-minus-8",
                 where,
-                "an INT4 element is -8; TOSA's INT4 goes from -7 to 7 and readers corrupt -8",
-                "requantise the weight to -7..7",
+                INT4_MINUS_8,
+                INT4_HINT,
             )
         raise fail(
             "value-out-of-range",
             where,
-            f"an element is {value}, those of {row} go from {low} to {high}",
+            f"an element is {value}, expected {low} to {high} for {row}",
         )

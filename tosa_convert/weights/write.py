@@ -1,4 +1,4 @@
-"""Graph -> a folder of `.npy` files, one a constant, and a manifest."""
+"""Graph -> a folder of `.npy` files, one for each constant, and a manifest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError
+from tosa_convert.errors import Findings
 from tosa_convert.files import write_pieces
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.model import Block, Graph, SoftwareVersion, Tensor, block_path, quoted
@@ -19,10 +19,10 @@ from tosa_convert.weights.folder import replacing
 from tosa_convert.weights.manifest import Entry, Part
 from tosa_convert.weights.replace_data import with_data, with_tensors
 
-#: Called with the bytes of elements written so far, and of all.
+#: Called with the bytes written so far and the bytes of all elements.
 Progress = Callable[[int, int], None]
 
-#: Characters of a tensor's name that its file's name has.
+#: Most characters of a tensor's name in the name of its file.
 NAME_LENGTH: Final = 100
 
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.+-]+")
@@ -36,22 +36,27 @@ def write(
     producer: SoftwareVersion | None = None,
     progress: Progress | None = None,
 ) -> Graph:
-    """Put constants into `folder` and return the graph without them; `graph` is not changed.
+    """Write constants into `folder` and return the graph without them; `graph` is not changed.
 
-    larger_than: only constants of more bytes than this, as they are in a flatbuffer. 0 is all that
-        have any. The sizes of a TosaShape always stay in the graph.
-    producer: named in the manifest.
-    progress: called after each block of a file.
+    Data is converted block by block, whatever form it has. A folder that this function has written
+    before is replaced as a whole, once the new one is complete.
 
-    What is written goes through memory a block at a time, whatever form the constants have. A folder
-    that was written by this function is replaced whole, once the new one is complete.
+    Args:
+        graph: The program, which `verify` finds sound.
+        folder: The folder; its parent must exist.
+        larger_than: Only constants of more bytes than this, counted as in a flatbuffer, are written.
+            Shape values always stay in the graph.
+        producer: The program to name in the manifest.
+        progress: Called after each block.
 
-    Raises TosaConvertError: "foreign-folder" if the folder holds anything else, "file-error", and
-    what makes a constant impossible to store.
+    Raises:
+        TosaConvertError: "foreign-folder" if the folder has other files in it; "file-error";
+            "duplicate-name" for two blocks of one name; "unsupported-shape" for a rank that an
+            `.npy` file cannot have.
     """
-    chosen = list(_chosen(graph, larger_than))
-    _check(graph, chosen)
-    total = sum(npy.stored_bytes(row.constant) for row in chosen)
+    selected = list(_selected(graph, larger_than))
+    _check(graph, selected)
+    total = sum(npy.stored_bytes(row.constant) for row in selected)
     done = 0
 
     def report(count: int) -> None:
@@ -60,10 +65,10 @@ def write(
         if progress is not None:
             progress(done, total)
 
-    names = _Names()
+    names = _FileNames()
     entries = []
     with replacing(Path(folder)) as fresh:
-        for row in chosen:
+        for row in selected:
             name = names.name(row.tensor.name, row.part)
             digest = _write_array(fresh / name, row, report)
             entries.append(
@@ -83,12 +88,12 @@ def write(
             entries, f"{producer.modifier} {_release(producer)}" if producer else ""
         )
         _write_file(fresh / manifest.NAME, iter((memoryview(text),)))
-    return _without(graph, chosen)
+    return _without(graph, selected)
 
 
 def without(graph: Graph, *, larger_than: int = 0) -> Graph:
-    """The graph as `write` returns it, before anything is written."""
-    return _without(graph, list(_chosen(graph, larger_than)))
+    """The graph that `write` returns, without writing anything."""
+    return _without(graph, list(_selected(graph, larger_than)))
 
 
 def _release(version: SoftwareVersion) -> str:
@@ -96,8 +101,8 @@ def _release(version: SoftwareVersion) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Chosen:
-    """A constant that goes into a file."""
+class _Selected:
+    """A constant that is written into a file."""
 
     region: str
     block: Block
@@ -115,72 +120,48 @@ class _Chosen:
         return f"{block_path(self.region, self.block.name)} tensor {quoted(self.tensor.name)}"
 
 
-def _chosen(graph: Graph, larger_than: int) -> Iterator[_Chosen]:
+def _selected(graph: Graph, larger_than: int) -> Iterator[_Selected]:
     for region in graph.regions:
         for block in region.blocks:
             for tensor in block.tensors.values():
                 data = tensor.data
                 if data is not None and data.nbytes > larger_than:
-                    yield _Chosen(region.name, block, tensor, "data", data)
+                    yield _Selected(region.name, block, tensor, "data", data)
                 scales = None if tensor.scale is None else tensor.scale.data
                 if scales is not None and scales.nbytes > larger_than:
-                    yield _Chosen(region.name, block, tensor, "scale_data", scales)
+                    yield _Selected(region.name, block, tensor, "scale_data", scales)
 
 
-def _check(graph: Graph, chosen: list[_Chosen]) -> None:
+def _check(graph: Graph, selected: list[_Selected]) -> None:
     """Raise what would make the folder unreadable, before anything is written."""
-    findings = []
-    places: dict[tuple[str, str], Block] = {}
+    findings = Findings()
+    seen: set[tuple[str, str]] = set()
     for region in graph.regions:
         for block in region.blocks:
-            if places.setdefault((region.name, block.name), block) is not block:
-                findings.append(
-                    Finding(
-                        "duplicate-name",
-                        block_path(region.name, block.name),
-                        "two blocks have these names, and the manifest tells constants by them",
-                    )
+            if (region.name, block.name) in seen:
+                findings.add(
+                    "duplicate-name",
+                    block_path(region.name, block.name),
+                    "two blocks have these names, by which the manifest identifies constants",
                 )
-    for row in chosen:
-        if row.part == "data" and row.tensor.element_count() != row.constant.count:
-            shape = row.tensor.shape
-            findings.append(
-                Finding(
-                    "data-length",
-                    str(row),
-                    f"{row.constant.count} elements of data for shape "
-                    f"{'unranked' if shape is None else list(shape)}",
-                    "constant data needs a static shape and as many elements as it has",
-                )
+            seen.add((region.name, block.name))
+    for row in selected:
+        if len(row.shape) > npy.MAX_RANK:
+            findings.add(
+                "unsupported-shape",
+                str(row),
+                f"it has {len(row.shape)} dimensions, an .npy file at most {npy.MAX_RANK}",
             )
-        elif len(row.shape) > npy.MAX_RANK:
-            findings.append(
-                Finding(
-                    "unsupported-shape",
-                    str(row),
-                    f"it has {len(row.shape)} dimensions, an .npy file at most {npy.MAX_RANK}",
-                )
-            )
-        elif row.constant.holds_int4_minus_8():
-            findings.append(
-                Finding(
-                    "int4-minus-8",
-                    str(row),
-                    "an INT4 element is -8; TOSA's INT4 goes from -7 to 7 and readers corrupt -8",
-                    "requantise the weight to -7..7",
-                )
-            )
-    if findings:
-        raise TosaConvertError(findings[:MAX_FINDINGS])
+    findings.raise_if_any()
 
 
-class _Names:
-    """File names that tell the tensor, that every system can have, and that differ in lower case."""
+class _FileNames:
+    """File names made of the tensors' names; valid on every system, and different in lower case."""
 
     def __init__(self) -> None:
         self.taken: set[str] = set()
-        #: How often a name was wanted, so that a thousand equal ones do not take a million looks.
-        self.wanted: dict[str, int] = {}
+        #: Stem -> the last number it got, so that a thousand equal stems take a thousand steps.
+        self.numbers: dict[str, int] = {}
 
     def name(self, tensor: str, part: Part) -> str:
         stem = _UNSAFE.sub("_", tensor)[:NAME_LENGTH].lstrip(".+-").rstrip(".")
@@ -190,14 +171,14 @@ class _Names:
             stem += ".scale"
         candidate = stem
         while candidate.lower() in self.taken:
-            count = self.wanted.get(stem.lower(), 1) + 1
-            self.wanted[stem.lower()] = count
-            candidate = f"{stem}-{count}"
+            number = self.numbers.get(stem.lower(), 1) + 1
+            self.numbers[stem.lower()] = number
+            candidate = f"{stem}-{number}"
         self.taken.add(candidate.lower())
         return f"{candidate}.npy"
 
 
-def _write_array(path: Path, row: _Chosen, report: Callable[[int], None]) -> str:
+def _write_array(path: Path, row: _Selected, report: Callable[[int], None]) -> str:
     """Write one file; returns the SHA-256 of its elements."""
     digest = hashlib.sha256()
 
@@ -218,10 +199,10 @@ def _write_file(path: Path, pieces: Iterator[memoryview]) -> None:
         os.fsync(file.fileno())
 
 
-def _without(graph: Graph, chosen: list[_Chosen]) -> Graph:
-    """The graph with the chosen constants' data gone; all else is shared."""
+def _without(graph: Graph, selected: list[_Selected]) -> Graph:
+    """The graph without the data of the selected constants; it shares everything else."""
     changed: dict[int, dict[str, Tensor]] = {}
-    for row in chosen:
+    for row in selected:
         tensors = changed.setdefault(id(row.block), {})
         tensor = tensors.get(row.tensor.name, row.tensor)
         tensors[row.tensor.name] = with_data(tensor, row.part, None)

@@ -1,0 +1,254 @@
+"""Reading a folder of weights: manifests that are damaged or do not match the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.weights_folder import (
+    Json,
+    edit,
+    edit_entry,
+    flat,
+    refused,
+    scaled,
+    several,
+)
+
+from tosa_convert.errors import MAX_FINDINGS
+from tosa_convert.graph import Constant, dtype
+from tosa_convert.options import Limits
+from tosa_convert.weights.read import read
+from tosa_convert.weights.write import write
+
+# -- reading: the manifest ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "it is no JSON"),
+        ("{", "it is no JSON"),
+        ("[" * 100_000, "it is no JSON"),
+        ('{"a": ' * 100_000, "it is no JSON"),
+        ('{"format": 1, "format": 1}', "a key occurs twice"),
+        ('{"version": NaN}', "NaN is not a whole number"),
+        ('{"version": 1.0}', "1.0 is not a whole number"),
+        ('{"version": 1e5}', "1e5 is not a whole number"),
+        ('{"version": ' + "9" * 10_000 + "}", "it is no JSON"),
+        ("[]", "no manifest"),
+        ("{}", "no manifest"),
+        ('{"format": "tosa-convert weights"}', "its version is None, we read 1"),
+        ('{"format": "tosa-convert weights", "version": 2}', "its version is 2, we read 1"),
+        ('{"format": "tosa-convert weights", "version": true}', "its version is True"),
+        ('{"format": "tosa-convert weights", "version": ' + "9" * 4000 + "}", "a huge number"),
+        ('{"format": "tosa-convert weights", "version": 1}', "'constants' is missing"),
+    ],
+)
+def test_a_malformed_manifest_is_refused(text: str, message: str, folder: Path) -> None:
+    apart = write(several("a"), folder)
+    (folder / "manifest.json").write_text(text)
+    error = refused(apart, folder)
+    assert error.code == "malformed-weights"
+    assert message in str(error)
+    assert len(str(error)) < 2000
+
+
+def test_a_manifest_that_is_not_text_is_refused(folder: Path) -> None:
+    apart = write(several("a"), folder)
+    (folder / "manifest.json").write_bytes(b'{"format": "\xff\xfe"}')
+    assert refused(apart, folder).code == "malformed-weights"
+
+
+def test_a_manifest_above_the_limit_is_refused_unread(folder: Path) -> None:
+    apart = write(several("a"), folder)
+    error = refused(apart, folder, limits=Limits(manifest_bytes=100))
+    assert "the limit is 100" in str(error)
+    read(apart, folder, limits=Limits(manifest_bytes=1000))
+
+
+def test_a_missing_manifest_or_folder_is_named(folder: Path) -> None:
+    apart = write(several("a"), folder)
+    (folder / "manifest.json").unlink()
+    error = refused(apart, folder)
+    assert error.code == "missing-data"
+    assert "manifest.json" in str(error)
+    assert refused(apart, folder / "no").code == "missing-data"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda c: c.update(extra=1), "there is no field 'extra'"),
+        (lambda c: c.pop("producer"), "'producer' is missing"),
+        (lambda c: c.update(producer=1), "producer: error: found 1, expected str"),
+        (lambda c: c.update(constants={}), "constants: error: found an object, expected list"),
+        (lambda c: c.update(constants=[1]), "constants[0]: error: found 1, expected dict"),
+        (lambda c: c["constants"][0].update(more=1), "constants[0]: error: there is no field"),
+        (lambda c: c["constants"][0].pop("file"), "constants[0]: error: the field 'file'"),
+    ],
+)
+def test_a_manifest_with_other_fields_is_refused(
+    change: Callable[[Json], None], message: str, folder: Path
+) -> None:
+    apart = write(several("a"), folder)
+    edit(folder, change)
+    error = refused(apart, folder)
+    assert error.code == "malformed-weights"
+    assert message in str(error)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("region", 1),
+        ("block", None),
+        ("tensor", ["a"]),
+        ("part", "scales"),
+        ("part", 0),
+        ("file", 7),
+        ("dtype", "int32"),
+        ("dtype", "SHAPE"),
+        ("dtype", 5),
+        ("shape", "2"),
+        ("shape", ["2"]),
+        ("shape", [True]),
+        ("shape", [-1]),
+        ("shape", [2**31]),
+        ("shape", [1] * 33),
+        ("shape", 2),
+        ("padding", -1),
+        ("padding", 8),
+        ("padding", True),
+        ("padding", "0"),
+        ("sha256", "0" * 63),
+        ("sha256", "A" * 64),
+        ("sha256", 0),
+    ],
+)
+def test_an_entry_with_a_wrong_value_is_refused(field: str, value: Any, folder: Path) -> None:
+    apart = write(several("a"), folder)
+    edit(folder, lambda c: c["constants"][0].update({field: value}))
+    error = refused(apart, folder)
+    assert error.code == "malformed-weights"
+    assert f"constants[0].{field}" in str(error)
+
+
+def test_findings_about_a_manifest_are_limited(folder: Path) -> None:
+    apart = write(several("a"), folder)
+    edit(folder, lambda c: c.update(constants=[0] * 10_000))
+    assert len(refused(apart, folder).findings) == MAX_FINDINGS
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "/etc/passwd",
+        "../a.npy",
+        "..",
+        ".",
+        "",
+        "sub/a.npy",
+        "sub\\a.npy",
+        "C:a.npy",
+        "C:\\a.npy",
+        "\\\\server\\a.npy",
+        "a.npy:stream",
+        "a.npy\0",
+        "a\0.npy",
+        "a.npy ",
+        "a.npy.",
+        "a.npy\n",
+        ".a.npy",
+        "~/a.npy",
+        "-a.npy",
+        "CON.npy",
+        "nul.x.npy",
+        "é.npy",
+        "a.NPY",
+        "a",
+        "manifest.json",
+        "a" * 200 + ".npy",
+        "file:///a.npy",
+        "%2e%2e/a.npy",
+    ],
+)
+def test_a_file_name_that_leads_out_of_the_folder_is_refused(name: str, folder: Path) -> None:
+    apart = write(several("a"), folder)
+    edit_entry(folder, file=name)
+    error = refused(apart, folder)
+    assert error.code == "unsafe-path"
+    assert "constants[0].file" in str(error)
+
+
+def test_one_file_for_two_constants_is_refused(folder: Path) -> None:
+    apart = write(several("a", "b"), folder)
+    edit_entry(folder, file="B.npy")
+    assert "two constants are in the file 'b.npy'" in str(refused(apart, folder))
+
+
+def test_one_constant_in_two_files_is_refused(folder: Path) -> None:
+    apart = write(several("a", "b"), folder)
+    edit_entry(folder, tensor="b")
+    assert 'tensor "b" is there twice' in str(refused(apart, folder))
+
+
+# -- reading: the program -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("field", ["region", "block", "tensor"])
+def test_weights_of_a_tensor_that_is_not_there_are_refused(field: str, folder: Path) -> None:
+    apart = write(several("a"), folder)
+    edit_entry(folder, **{field: "other"})
+    error = refused(apart, folder)
+    assert error.code == "undefined-name"
+    assert "belong to another program" in str(error)
+
+
+@pytest.mark.parametrize(("field", "value"), [("dtype", "FP32"), ("shape", [1, 2]), ("shape", [])])
+def test_weights_of_another_type_or_shape_are_refused(field: str, value: Any, folder: Path) -> None:
+    apart = write(several("a"), folder)
+    edit_entry(folder, **{field: value})
+    error = refused(apart, folder)
+    assert error.code == "mismatched-weights"
+    assert "the program has INT32 [2]" in str(error)
+
+
+@pytest.mark.parametrize("dims", [(-1,), None])
+def test_weights_of_a_dynamic_or_unranked_tensor_are_refused(
+    dims: tuple[int, ...] | None, folder: Path
+) -> None:
+    apart = write(several("a"), folder)
+    apart.main.tensors["a"].shape = dims
+    assert refused(apart, folder).code == "mismatched-weights"
+
+
+def test_scales_of_a_tensor_without_blocks_are_refused(folder: Path) -> None:
+    apart = write(several("a"), folder)
+    edit_entry(folder, part="scale_data")
+    assert "the tensor is not block-scaled" in str(refused(apart, folder))
+
+
+def test_scales_of_another_number_are_refused(folder: Path) -> None:
+    apart = write(scaled(), folder)
+    edit(folder, lambda c: c["constants"][1].update(shape=[3]))
+    assert refused(apart, folder).code == "mismatched-weights"
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_constant_without_data_anywhere_is_reported(index: int, folder: Path) -> None:
+    apart = write(scaled(), folder)
+    edit(folder, lambda c: c["constants"].pop(index))
+    error = refused(apart, folder)
+    assert error.code == "missing-data"
+    assert f"constant's {('data', 'scale_data')[index]}" in str(error)
+
+
+def test_weights_replace_what_the_program_has(folder: Path) -> None:
+    made = several("a")
+    write(made, folder)
+    other = several("a")
+    other.main.tensors["a"].data = Constant(dtype("INT32"), 2, bytes(range(8)))
+    assert flat(read(other, folder)) == flat(made)

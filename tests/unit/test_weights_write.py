@@ -1,0 +1,305 @@
+"""Writing a folder of weights: file names, replacing a folder, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from unit.building import example, region, tensor
+from unit.weights_folder import (
+    data_of,
+    entries,
+    flat,
+    one,
+    several,
+    snapshot,
+)
+
+from tosa_convert import api
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.graph import Constant, compare, dtype
+from tosa_convert.graph.model import Tensor
+from tosa_convert.weights import folder as folders
+from tosa_convert.weights import manifest, npy
+from tosa_convert.weights.read import read
+from tosa_convert.weights.write import NAME_LENGTH, write
+
+
+def test_the_graph_that_is_written_is_not_changed_and_shares_everything_else(folder: Path) -> None:
+    made = example()
+    before = flat(made)
+    apart = write(made, folder)
+    assert flat(made) == before
+    assert made.main.tensors["w"].data is not None
+    assert apart.main.operators is made.main.operators
+    assert apart.main.tensors["x"] is made.main.tensors["x"]
+    assert list(apart.main.tensors) == list(made.main.tensors)
+    back = read(apart, folder)
+    assert apart.main.tensors["w"].data is None
+    assert back.main.operators is made.main.operators
+
+
+def test_only_constants_larger_than_the_limit_are_written(folder: Path) -> None:
+    made = several("a", "b")
+    made.main.tensors["b"] = tensor("b", "INT32", (3,), bytes(12))
+    apart = write(made, folder, larger_than=8)
+    assert [row["tensor"] for row in entries(folder)] == ["b"]
+    assert data_of(apart, "a").count == 2
+    assert flat(read(apart, folder)) == flat(made)
+
+
+def test_the_same_graph_has_the_same_files(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        write(several("a", "b", "é"), tmp_path / name)
+    assert snapshot(tmp_path / "one") == snapshot(tmp_path / "two")
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("conv1/weights", "conv1_weights"),
+        ("a.b-c+d_e", "a.b-c+d_e"),
+        ("", "_"),
+        (".", "_"),
+        ("..", "_"),
+        ("../../etc/passwd", "_.._etc_passwd"),
+        ("C:\\x", "C_x"),
+        ("-rf", "rf"),
+        (".hidden", "hidden"),
+        ("CON", "_CON"),
+        ("nul.txt", "_nul.txt"),
+        ("Lpt9", "_Lpt9"),
+        ("console", "console"),
+        ("a\0b\nc", "a_b_c"),
+        ("a b.", "a_b"),
+        ("größe", "gr_e"),
+        ("重み", "_"),
+        ("a\udcff", "a_"),
+        ("x" * 500, "x" * NAME_LENGTH),
+    ],
+)
+def test_file_names_tell_the_tensor_and_are_safe_on_every_system(
+    name: str, file: str, folder: Path
+) -> None:
+    made = several(name)
+    apart = write(made, folder)
+    assert set(snapshot(folder)) == {f"{file}.npy", "manifest.json"}
+    assert manifest.is_safe(f"{file}.npy")
+    assert compare(read(apart, folder), made) is None
+
+
+def test_names_that_would_be_one_file_get_numbers(folder: Path) -> None:
+    names = ["a", "A", "a-2", "a/", "a_", "重", "み", "x" * 200, "x" * 201, "w.scale"]
+    made = several(*names)
+    apart = write(made, folder)
+    files = [row["file"] for row in entries(folder)]
+    assert len({file.lower() for file in files}) == len(names)
+    assert files[:3] == ["a.npy", "A-2.npy", "a-2-2.npy"]
+    assert flat(read(apart, folder)) == flat(made)
+
+
+@given(st.lists(st.text(max_size=8), unique=True, max_size=12))
+def test_any_names_come_back(tmp_path_factory: pytest.TempPathFactory, names: list[str]) -> None:
+    folder = tmp_path_factory.mktemp("names") / "w"
+    made = several(*names)
+    assert flat(read(write(made, folder), folder)) == flat(made)
+    assert len({row["file"].lower() for row in entries(folder)}) == len(names)
+
+
+def test_thousands_of_equal_names_take_linear_time(folder: Path) -> None:
+    made = several(*("?" * (i + 1) for i in range(3000)))
+    write(made, folder)
+    assert len(entries(folder)) == 3000
+
+
+def test_progress_is_reported_up_to_the_total(folder: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    made = several("a", "b")
+    write(made, folder, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(8, 16), (16, 16)]
+
+
+def test_a_folder_of_ours_is_replaced_whole(folder: Path) -> None:
+    write(several("a", "b"), folder)
+    made = several("b", "c")
+    apart = write(made, folder)
+    assert sorted(snapshot(folder)) == ["b.npy", "c.npy", "manifest.json"]
+    assert flat(read(apart, folder)) == flat(made)
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+
+
+def test_an_empty_folder_is_filled(folder: Path) -> None:
+    folder.mkdir()
+    write(several("a"), folder)
+    assert len(entries(folder)) == 1
+
+
+def test_a_graph_can_be_written_over_the_files_it_is_read_from(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folders, "MAP_BYTES", 0)
+    made = several("a", "b")
+    back = read(write(made, folder), folder)
+    again = write(back, folder)
+    assert flat(back) == flat(made)
+    assert flat(read(again, folder)) == flat(made)
+
+
+@pytest.mark.parametrize("name", ["mine.txt", "other.npy", "sub"])
+def test_a_folder_that_holds_anything_else_is_left_alone(name: str, folder: Path) -> None:
+    write(several("a"), folder)
+    if name == "sub":
+        (folder / name).mkdir()
+    else:
+        (folder / name).write_bytes(b"precious")
+    before = sorted(os.listdir(folder))
+    with pytest.raises(TosaConvertError) as caught:
+        write(several("b"), folder)
+    assert caught.value.code == "foreign-folder"
+    assert name in str(caught.value)
+    assert sorted(os.listdir(folder)) == before
+
+
+def test_a_folder_of_arrays_without_a_manifest_is_left_alone(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "a.npy").write_bytes(b"precious")
+    with pytest.raises(TosaConvertError) as caught:
+        write(several("a"), folder)
+    assert caught.value.code == "foreign-folder"
+    assert snapshot(folder) == {"a.npy": b"precious"}
+
+
+def test_a_folder_with_another_programs_manifest_is_left_alone(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "manifest.json").write_text("{}")
+    with pytest.raises(TosaConvertError):
+        write(several("a"), folder)
+    assert snapshot(folder) == {"manifest.json": b"{}"}
+
+
+def test_a_file_in_place_of_the_folder_is_left_alone(folder: Path) -> None:
+    folder.write_bytes(b"precious")
+    with pytest.raises(TosaConvertError) as caught:
+        write(several("a"), folder)
+    assert caught.value.code == "foreign-folder"
+    assert folder.read_bytes() == b"precious"
+
+
+class _Interrupted(Exception):
+    pass
+
+
+def interrupt(done: int, total: int) -> None:
+    if done == total:
+        raise _Interrupted
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_write_that_fails_leaves_everything_as_it_was(there: bool, folder: Path) -> None:
+    if there:
+        write(several("a"), folder)
+    before = snapshot(folder) if there else None
+    with pytest.raises(_Interrupted):
+        write(several("b", "c"), folder, progress=interrupt)
+    assert (snapshot(folder) if folder.exists() else None) == before
+    assert [path.name for path in folder.parent.iterdir()] == ([folder.name] if there else [])
+
+
+def test_a_rename_that_fails_puts_the_old_folder_back(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(several("a"), folder)
+    before = snapshot(folder)
+    rename = Path.rename
+
+    def failing(self: Path, target: Path) -> Path:
+        if self.name.endswith(".part"):
+            raise OSError(28, "No space left on device")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", failing)
+    monkeypatch.setattr("tosa_convert.weights.folder._exchanged", lambda one, other: False)
+    with pytest.raises(TosaConvertError) as caught:
+        write(several("b"), folder)
+    assert caught.value.code == "file-error"
+    assert snapshot(folder) == before
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+
+
+def test_a_file_added_to_the_old_folder_meanwhile_is_not_removed(folder: Path) -> None:
+    write(several("a"), folder)
+
+    def intrude(done: int, total: int) -> None:
+        (folder / "late.txt").write_text("precious")
+
+    write(several("b"), folder, progress=intrude)
+    assert sorted(snapshot(folder)) == ["b.npy", "manifest.json"]
+    (old,) = (path for path in folder.parent.iterdir() if path != folder)
+    assert (old / "late.txt").read_text() == "precious"
+
+
+def test_a_parent_that_does_not_exist_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(TosaConvertError) as caught:
+        write(several("a"), tmp_path / "no" / "such")
+    assert caught.value.code == "file-error"
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "data", "dims"),
+    [
+        ("data-length", "INT8", b"\1\2", (3,)),
+        ("data-length", "INT8", b"\1\2", (-1,)),
+        ("data-length", "INT8", b"\1\2", None),
+        ("int4-minus-8", "INT4", b"\x81", (2,)),
+    ],
+)
+def test_an_unsound_graph_is_refused_before_anything_is_written(
+    code: str, kind: str, data: bytes, dims: tuple[int, ...] | None, folder: Path
+) -> None:
+    made = one(kind, (2,), data)
+    made.main.tensors["w"].shape = dims
+    with pytest.raises(TosaConvertError) as caught:
+        api.export_weights(made, folder)
+    assert caught.value.code == code
+    assert not folder.exists()
+
+
+def test_more_dimensions_than_an_array_has_are_refused(folder: Path) -> None:
+    with pytest.raises(TosaConvertError) as caught:
+        write(one("INT8", (1,) * (npy.MAX_RANK + 1), b"\1"), folder)
+    assert caught.value.code == "unsupported-shape"
+
+
+def test_two_blocks_of_one_name_are_refused(folder: Path) -> None:
+    made = several("a")
+    made.regions.append(region("main", "", "", [], []))
+    made.regions[1].blocks[0].name = "main"
+    with pytest.raises(TosaConvertError) as caught:
+        write(made, folder)
+    assert caught.value.code == "duplicate-name"
+
+
+@pytest.mark.parametrize("kind", ["INT8", "INT4", "FP6E2M3", "BOOL", "INT48"])
+def test_weights_are_written_and_read_without_a_copy_of_them(kind: str, folder: Path) -> None:
+    row = dtype(kind)
+    count = 1 << 23
+    made = one("INT8", (1,), b"\1")
+    made.main.tensors["w"] = Tensor("w", row, (count,))
+    buffer = bytes(row.wire_bytes(count))
+    made.main.tensors["w"].data = Constant(row, count, buffer)
+    tracemalloc.start()
+    apart = write(made, folder)
+    written = tracemalloc.get_traced_memory()[1]
+    tracemalloc.reset_peak()
+    read(apart, folder)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # Blocks of a million elements, and what they are converted through.
+    assert written < 40 << 20
+    # INT4 and INT48 are packed; nothing else is copied.
+    packed = len(buffer) if kind in ("INT4", "INT48") else 0
+    assert peak < (40 << 20) + 2 * packed

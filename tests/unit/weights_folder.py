@@ -1,0 +1,110 @@
+"""What tests of the folder of weights share: small graphs, and ways to change a folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from unit.building import PRODUCER, graph, op, tensor
+
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.flatbuffer.write import plan
+from tosa_convert.graph import Constant, DType, Graph, dtype
+from tosa_convert.graph.dtypes import BlockShape
+from tosa_convert.graph.model import BlockScale
+from tosa_convert.weights.read import read
+
+Json = Any
+
+
+def one(kind: str, dims: tuple[int, ...], data: bytes, name: str = "w") -> Graph:
+    """A graph of one constant."""
+    return graph("", name, [tensor(name, kind, dims, data)], [op("CONST", "", name)])
+
+
+def several(*names: str) -> Graph:
+    """A graph of constants of these names; the first element of each is its position."""
+    values: list[Any] = [
+        tensor(name, "INT32", (2,), bytes([i % 256, 0, 0, 0] * 2)) for i, name in enumerate(names)
+    ]
+    made = graph("", "", values, [])
+    made.main.operators = [op("CONST") for _ in names]
+    for row, name in zip(made.main.operators, names, strict=True):
+        row.outputs = (name,)
+    return made
+
+
+def scaled() -> Graph:
+    """A block-scaled constant."""
+    value = tensor("w", "FP4E2M1", (2, 32), bytes(range(32)))
+    value.scale = BlockScale(
+        dtype("FP8UE8M0"), BlockShape.BLOCK_SHAPE_32, Constant(dtype("FP8UE8M0"), 2, b"\x7f\x80")
+    )
+    return graph("", "w", [value], [op("CONST", "", "w")])
+
+
+def flat(made: Graph) -> bytes:
+    """Everything of a graph, padding and unused values included."""
+    return b"".join(plan(made, PRODUCER).pieces())
+
+
+def data_of(made: Graph, name: str = "w") -> Constant:
+    found = made.main.tensors[name].data
+    assert found is not None
+    return found
+
+
+def entries(folder: Path) -> Json:
+    return json.loads((folder / "manifest.json").read_text())["constants"]
+
+
+def edit(folder: Path, change: Callable[[Json], None]) -> None:
+    path = folder / "manifest.json"
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+def edit_entry(folder: Path, **fields: Any) -> None:
+    edit(folder, lambda content: content["constants"][0].update(fields))
+
+
+def refused(made: Graph, folder: Path, **options: Any) -> TosaConvertError:
+    with pytest.raises(TosaConvertError) as caught:
+        read(made, folder, **options)
+    return caught.value
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def every_bit(row: DType) -> bytes:
+    """Unpacked elements with every bit pattern of 8 bits or less, and many of the others."""
+    count = 1 << min(row.bits, 8)
+    raw = np.random.default_rng(5).integers(0, 256, (count, row.element_bytes)).astype(np.uint8)
+    raw[:, 0] = np.arange(count)
+    if row.name == "BOOL":
+        raw &= 1
+    if row.name == "INT4":
+        raw[8] = 7
+    if row.bits == 16:
+        # NaNs with payloads of FP16 and BF16, -0, infinity.
+        raw[:6] = [[1, 0x7C], [1, 0xFE], [0x81, 0x7F], [1, 0xFF], [0, 0x80], [0, 0x7C]]
+    if row.bits == 32:
+        raw[:3] = [[1, 0, 0x80, 0x7F], [1, 0, 0xC0, 0xFF], [0, 0, 0, 0x80]]
+    return raw.tobytes()
+
+
+def forms(row: DType) -> Iterator[Constant]:
+    """The same elements in every form a constant may have."""
+    raw = every_bit(row)
+    count = len(raw) // row.element_bytes
+    unpacked = Constant(row, count, raw, unpacked=row.is_packed)
+    yield unpacked
+    if row.is_packed:
+        yield Constant(row, count, unpacked.packed())
