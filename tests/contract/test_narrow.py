@@ -112,7 +112,7 @@ def test_i64_constants_fit_or_are_refused_in_every_form(
     assert tensor.data.numpy().tolist() == numbers
     (line,) = reports
     assert line.startswith("narrowed i64 to i32 in ")
-    assert set(line.partition("tensors: ")[2].split(", ")) == set(graph.main.tensors)
+    assert set(line.partition(": ")[2].split(", ")) == set(graph.main.tensors)
 
 
 @pytest.mark.parametrize("form", ["tosa.const", "arith.constant"])
@@ -135,7 +135,7 @@ def test_f64_constants_are_rounded_with_a_report_and_refused_beyond_f32(
     assert data is not None
     assert data.numpy().tobytes() == np.array([0.1, 0.5, np.inf, -0.0], "f4").tobytes()
     assert reports == [
-        "narrowed f64 to f32 in 1 tensors: y",
+        "narrowed f64 to f32 in 1 tensor: y",
         "narrowing f64 to f32 rounded 1 constant elements",
     ]
     with pytest.raises(tc.TosaConvertError, match=r"element 1 is 1e\+300, which does not fit f32"):

@@ -1,4 +1,4 @@
-"""The command when MLIR dies: a message, an exit code, nothing left behind, the other files done."""
+"""The command when MLIR crashes: a message, an exit code, no litter, and the other files converted."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
   return %0 : tensor<2xf32>
 }
 """
-#: Nested so deeply that MLIR's parser runs out of its stack, if our own look lets it pass.
+#: Nested so deeply that MLIR's parser overflows its stack, if our own check lets it pass.
 DEEP = f"func.func @f() attributes {{a = {'[' * 200_000}}} {{ return }}"
 
-#: The command, with a parser that does to files called bad* what the first argument says.
+#: The command, with a parser that crashes on files called bad* as the first argument says.
 _COMMAND = """
 import os, signal, sys, time
 from tosa_convert.cli.main import main_convert
@@ -32,7 +32,7 @@ way = sys.argv.pop(1)
 real = parse.parse
 def parsed(bindings, context, data, path="", **options):
     if "bad" in path:
-        print("at it", file=sys.stderr, flush=True)
+        print("reading", file=sys.stderr, flush=True)
         if way == "deaf":  # native code: Python's signal handlers do not run
             sum(range(10**12))
         os.kill(os.getpid(), getattr(signal, way))
@@ -53,7 +53,7 @@ def run(way: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def installed(*arguments: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
-    """The command as it is."""
+    """Run the command with MLIR's own parser."""
     line = [sys.executable, "-m", "tosa_convert", "convert", *map(str, arguments)]
     return subprocess.run(  # type: ignore[call-overload,no-any-return]
         line, capture_output=True, text=True, check=False, timeout=60, **options
@@ -69,7 +69,7 @@ def bad(tmp_path: Path) -> Path:
 
 
 def test_a_file_on_which_mlir_crashes_is_named(tmp_path: Path) -> None:
-    """The real thing, with nothing put in its place."""
+    """A real crash, of MLIR's own parser."""
     source, target = tmp_path / "deep.mlir", tmp_path / "out" / "m.tosa"
     source.write_text(DEEP)
     target.parent.mkdir()
@@ -92,7 +92,7 @@ def test_a_file_on_which_mlir_crashes_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["SIGABRT", "SIGBUS", "SIGKILL"])
-def test_any_death_is_told(way: str, bad: Path, tmp_path: Path) -> None:
+def test_every_signal_that_ends_mlir_is_reported(way: str, bad: Path, tmp_path: Path) -> None:
     done = run(way, bad, "-o", tmp_path / "m.tosa")
     assert done.returncode == 3
     assert f"({way})" in done.stderr
@@ -109,8 +109,8 @@ def test_the_other_files_are_converted(jobs: int, bad: Path, tmp_path: Path) -> 
     done = run("SIGSEGV", bad.parent, "-o", tmp_path / "out", "-j", str(jobs))
     assert done.returncode == 3
     assert set(os.listdir(tmp_path / "out")) == names
-    told = [line for line in done.stderr.splitlines() if "MLIR crashed" in line]
-    assert [line.partition(":")[0] for line in told] == [str(bad), str(bad.parent / "bad2.mlir")]
+    crashes = [line for line in done.stderr.splitlines() if "MLIR crashed" in line]
+    assert [line.partition(":")[0] for line in crashes] == [str(bad), str(bad.parent / "bad2.mlir")]
     assert "6 of 8 files converted" in done.stderr
 
 
@@ -126,29 +126,35 @@ def test_a_parser_that_does_not_end_can_be_stopped(
         (bad.parent / "bad2.mlir").write_text(TEXT)
     process = subprocess.Popen(command("deaf", *arguments), stderr=subprocess.PIPE)
     assert process.stderr is not None
-    assert process.stderr.readline() == b"at it\n"
+    assert process.stderr.readline() == b"reading\n"
     number = getattr(signal, name)
     process.send_signal(number)
-    # The pipe ends when nobody holds it: no child is left behind.
+    # The pipe ends when no process has it open: no child is left.
     process.communicate(timeout=20)
     assert process.returncode == 128 + number
     assert not list(tmp_path.rglob("*.tosa")) + list(tmp_path.rglob(".*"))
 
 
-def test_nobody_goes_on_when_the_command_is_killed(bad: Path, tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        command("deaf", bad, "-o", tmp_path / "m.tosa"), stderr=subprocess.PIPE
-    )
+@pytest.mark.parametrize("many", [False, True])
+def test_no_process_goes_on_when_the_command_is_killed(
+    many: bool, bad: Path, tmp_path: Path
+) -> None:
+    arguments = [bad.parent, "-o", tmp_path / "out"] if many else [bad, "-o", tmp_path / "m.tosa"]
+    if many:
+        (bad.parent / "bad2.mlir").write_text(TEXT)
+    process = subprocess.Popen(command("deaf", *arguments), stderr=subprocess.PIPE)
     assert process.stderr is not None
-    assert process.stderr.readline() == b"at it\n"
+    assert process.stderr.readline() == b"reading\n"
     began = time.monotonic()
     process.kill()
     process.communicate(timeout=20)
     assert time.monotonic() - began < 20
 
 
-def test_a_signal_reaches_a_command_that_writes(tmp_path: Path) -> None:
-    """Not while MLIR reads: then the child ends by itself, and cleans up."""
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
+@pytest.mark.parametrize("to_all", [False, True])
+def test_a_command_that_is_writing_cleans_up(name: str, to_all: bool, tmp_path: Path) -> None:
+    """Also when the terminal tells all processes at once, so that the child hears it twice."""
     source = tmp_path / "in.mlir"
     source.write_text(TEXT)
     target = tmp_path / "out" / "m.tosa"
@@ -164,12 +170,16 @@ def test_a_signal_reaches_a_command_that_writes(tmp_path: Path) -> None:
         "main_convert()\n"
     )
     line = [sys.executable, "-c", slow, str(source), "-o", str(target)]
-    process = subprocess.Popen(line, stdout=subprocess.PIPE)
+    number = getattr(signal, name)
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, start_new_session=True)
     assert process.stdout is not None
     assert process.stdout.readline() == b"writing\n"
-    process.send_signal(signal.SIGTERM)
+    if to_all:
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
     process.communicate(timeout=20)
-    assert process.returncode == 128 + signal.SIGTERM
+    assert process.returncode == 128 + number
     assert os.listdir(target.parent) == []
 
 
@@ -184,7 +194,7 @@ def test_exit_codes_and_output_pass_through(tmp_path: Path) -> None:
     assert done.returncode == 3
 
 
-def test_who_embeds_us_is_not_forked() -> None:
+def test_a_program_that_imports_us_is_not_forked() -> None:
     code = (
         "import os, tosa_convert as tc; before = os.getpid()\n"
         f"tc.load({TEXT.encode()!r}); assert os.getpid() == before"

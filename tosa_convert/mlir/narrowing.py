@@ -122,7 +122,8 @@ class Narrowing:
         for kind, names in self.touched.items():
             if names:
                 target = TARGETS[kind][1].mlir
-                yield f"narrowed {kind} to {target} in {len(names)} tensors: {', '.join(names)}"
+                count = "1 tensor" if len(names) == 1 else f"{len(names)} tensors"
+                yield f"narrowed {kind} to {target} in {count}: {', '.join(names)}"
         if self.rounded:
             yield f"narrowing f64 to f32 rounded {self.rounded} constant elements"
         if self.rounded_bounds:
