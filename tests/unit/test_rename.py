@@ -1,0 +1,105 @@
+"""Other names for arguments and results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.building import branching, graph, op, tensor
+
+import tosa_convert as tc
+from tosa_convert.cli.main import run, verb
+from tosa_convert.graph import verify
+
+
+def program() -> tc.Graph:
+    tensors = [tensor(name, "FP32", (2,)) for name in ("a", "b", "t", "y", "z")]
+    operators = [op("ADD", "a b", "t"), op("EXP", "t", "y"), op("ABS", "t", "z")]
+    return graph("a b", "y z", tensors, operators)
+
+
+def test_arguments_and_results_are_renamed_and_nothing_else() -> None:
+    renamed = tc.rename(program(), ["image", "mask"], ["score", "box"])
+    assert renamed.main.inputs == ["image", "mask"]
+    assert renamed.main.outputs == ["score", "box"]
+    assert list(renamed.main.tensors) == ["image", "mask", "t", "score", "box"]
+    assert all(name == value.name for name, value in renamed.main.tensors.items())
+    assert verify(renamed) == []
+    assert tc.compare(renamed, program(), names=False) is None
+    assert program().main.inputs == ["a", "b"]
+
+
+def test_names_may_be_exchanged() -> None:
+    renamed = tc.rename(program(), ["b", "a"])
+    assert renamed.main.operators[0].inputs == ("b", "a")
+    assert verify(renamed) == []
+
+
+def test_no_names_change_nothing() -> None:
+    made = program()
+    assert tc.rename(made) is made
+
+
+def test_branches_keep_their_names() -> None:
+    made = branching()
+    names = [f"input{n}" for n in range(len(made.main.inputs))]
+    renamed = tc.rename(made, names)
+    assert verify(renamed) == []
+    assert renamed.regions[1] is made.regions[1]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "message"),
+    [
+        (["x"], None, 'found 1 names for 2 arguments: "a", "b"'),
+        (None, ["x", "y", "z"], "found 3 names for 2 results"),
+        (["x", "x"], None, "would both be called 'x'"),
+        (["t", "x"], None, "would both be called 't'"),
+        (["x", "w"], ["w", "v"], "would both be called 'w'"),
+        (["x", ""], None, "found '', expected a name"),
+        (["x", 3], None, "found 3, expected a name"),
+        ("xw", None, "expected a list of names"),
+    ],
+)
+def test_names_that_clash_or_have_the_wrong_number_are_refused(
+    inputs: Any, outputs: Any, message: str
+) -> None:
+    with pytest.raises(tc.TosaConvertError) as caught:
+        tc.rename(program(), inputs, outputs)
+    assert caught.value.code == "option-conflict"
+    assert message in str(caught.value)
+
+
+def test_a_value_that_is_an_argument_and_a_result_has_one_name() -> None:
+    through = graph("x", "x", [tensor("x")], [])
+    assert tc.rename(through, ["y"]).main.outputs == ["y"]
+    assert tc.rename(through, ["y"], ["y"]).main.inputs == ["y"]
+    with pytest.raises(tc.TosaConvertError, match="would get two names"):
+        tc.rename(through, ["y"], ["z"])
+
+
+def test_export_and_convert_rename(torch_mlir: Any, tmp_path: Path) -> None:
+    module = tc.to_module(program(), names="generate")
+    data = tc.export_tosa_func_to_flatbuffer(
+        module, input_names=["p", "q"], output_names=["r", "s"]
+    )
+    assert tc.load(data).main.inputs == ["p", "q"]
+    assert tc.load(data).main.outputs == ["r", "s"]
+    for source, target in (("m.tosa", "n.json"), ("m.mlir", "n.mlir"), ("m.tosa", "n.mlirbc")):
+        tc.save(program(), tmp_path / source)
+        arguments = [str(tmp_path / source), "-o", str(tmp_path / target)]
+        arguments += ["--input-names", "p,q", "--output-names", "r,1", "--output-names", "s"]
+        assert run(verb("convert"), arguments) == 0
+        found = tc.load(tmp_path / target)
+        assert (found.main.inputs, found.main.outputs) == (["p", "q"], ["r,1", "s"])
+
+
+def test_a_wrong_number_of_names_leaves_no_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tc.save(program(), tmp_path / "m.tosa")
+    arguments = [str(tmp_path / "m.tosa"), "-o", str(tmp_path / "n.json"), "--input-names", "p"]
+    assert run(verb("convert"), arguments) == 2
+    assert "found 1 names for 2 arguments" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["m.tosa"]
