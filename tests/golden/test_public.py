@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import subprocess
 import sys
@@ -11,9 +12,10 @@ import numpy as np
 import pytest
 
 import tosa_convert as tc
-from tosa_convert import api, golden
+from tosa_convert import golden
 from tosa_convert.cli.main import run as run_verb
 from tosa_convert.cli.main import verb
+from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden import programs
 from tosa_convert.graph import Graph
 from tosa_convert.options import ReadOptions
@@ -102,12 +104,16 @@ def test_the_verb_run_reads_a_file_once(
     chain: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tc.save(chain, tmp_path / "m.tosa")
-    loaded, sniffed = [], []
-    load, sniff = api.load, programs.sniff
-    monkeypatch.setattr(api, "load", lambda *a, **b: loaded.append(a) or load(*a, **b))
-    monkeypatch.setattr(programs, "sniff", lambda *a: sniffed.append(a) or sniff(*a))
+    opened = []
+    real = builtins.open
+
+    def count(path: object, *arguments: object, **options: object) -> object:
+        opened.append(str(path))
+        return real(path, *arguments, **options)
+
+    monkeypatch.setattr(builtins, "open", count)
     assert run_verb(verb("run"), [str(tmp_path / "m.tosa"), "--random", "1"]) == 0
-    assert (len(loaded), len(sniffed)) == (1, 1)
+    assert opened.count(str(tmp_path / "m.tosa")) == 1
 
 
 @pytest.mark.usefixtures("refmodel")
@@ -134,8 +140,17 @@ func.func @one(%x: tensor<4xi32>) -> tensor<4xi32> {
 func.func @two(%x: tensor<4xi32>) -> tensor<4xi32> { return %x : tensor<4xi32> }
 """
     (tmp_path / "m.mlir").write_text(text)
-    for func, expected in (("one", abs(X)), ("two", X)):
-        read = ReadOptions(func=func)
-        inputs = dict.fromkeys(programs.as_graph(tmp_path / "m.mlir", read).main.inputs, X)
-        (output,) = golden.run(tmp_path / "m.mlir", inputs, read=read).outputs.values()
-        assert np.array_equal(output, expected)
+    from torch_mlir import ir
+    from torch_mlir.dialects import tosa as _  # noqa: F401
+
+    with ir.Context():
+        module = ir.Module.parse(text)
+        for func, expected in (("one", abs(X)), ("two", X)):
+            read = ReadOptions(func=func)
+            for program in (tmp_path / "m.mlir", module):
+                inputs = dict.fromkeys(programs.as_graph(program, read).main.inputs, X)
+                (output,) = golden.run(program, inputs, read=read).outputs.values()
+                assert np.array_equal(output, expected)
+        with pytest.raises(TosaConvertError) as caught:
+            golden.run(module, random=1, read=ReadOptions(func="three"))
+        assert caught.value.code == "unknown-function"

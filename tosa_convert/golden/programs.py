@@ -55,10 +55,15 @@ def load_program(
     try:
         opened = open_input(source, read)
     except TypeError:  # neither a path nor bytes
-        data = api.export_tosa_func_to_flatbuffer(
-            source, func=read.func, input_shapes=read.input_shapes
+        graph = api.from_module(
+            source,
+            func=read.func,
+            names=read.names,
+            full_paths=read.full_paths,
+            narrow=read.narrow,
+            input_shapes=read.input_shapes,
         )
-        return Program(api.load(data))
+        return Program(graph)
     refuse_inapplicable(given_options(read), opened.where, read_from=opened.format)
     graph = read_graph(opened, read, around_mlir=around_mlir)
     if opened.is_mlir:
