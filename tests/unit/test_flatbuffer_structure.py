@@ -10,9 +10,11 @@ from unit.surgery import File
 from unit.test_verify import zoo
 
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.flatbuffer import columns
 from tosa_convert.flatbuffer.read import read
 from tosa_convert.flatbuffer.write import plan
 from tosa_convert.graph import verify
+from tosa_convert.jsontext.write import write as write_json
 
 BLOCK = "regions 0 blocks 0"
 
@@ -255,3 +257,76 @@ def test_trailing_bytes_and_any_kind_of_buffer_are_accepted() -> None:
     data = bytes(file(zoo))
     for buffer in (data + bytes(5), bytearray(data), memoryview(data)):
         assert verify(read(buffer)) == []
+
+
+# -- fast paths ---------------------------------------------------------------------------------
+
+
+def many_vtables() -> bytes:
+    """Tensors with every subset of six fields, which makes a vtable for each."""
+    outside = pytest.importorskip("unit.outside_flatbuffer", reason="flatbuffers is not installed")
+    fields = {
+        "shape": (2,), "data": b"\1\2", "variable_name": "s", "variable": True,
+        "offset": 1, "size": 7,
+    }  # fmt: skip
+    rows = [
+        {"name": f"t{bits}", "type": 3}
+        | {name: value for at, (name, value) in enumerate(fields.items()) if bits >> at & 1}
+        for bits in range(64)
+        if bits & 3 != 2
+    ]
+    version = {"_major": 1, "_minor": 0, "_patch": 0, "_draft": False}
+    block = {"name": "main", "tensors": rows}
+    made: bytes = outside.write(
+        {"version": version, "regions": [{"name": "main", "blocks": [block]}]}
+    )
+    return made
+
+
+def both_ways(
+    monkeypatch: pytest.MonkeyPatch, name: str, fast: object, slow: object, data: bytes
+) -> list[str]:
+    """What reading says with the fast path and with the slow one: the program or the findings."""
+    results = []
+    for path in (fast, slow):
+        with monkeypatch.context() as patched:
+            owner = columns if hasattr(columns, name) else columns.Columns
+            patched.setattr(owner, name, path)
+            try:
+                results.append(b"".join(write_json(read(data), PRODUCER)).decode())
+            except TosaConvertError as error:
+                results.append(str(error))
+    return results
+
+
+def test_many_vtables_are_read_as_each_of_them_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = many_vtables()
+    fast, slow = both_ways(monkeypatch, "_FEW", 0, 10_000, data)
+    assert fast == slow
+    assert "malformed" not in fast
+    f = File(data)
+    vtable = f.at(f"{BLOCK} tensors 3 name").vtable
+    for offset, number in ((0, 3), (0, 60_000), (2, 2), (4, 2), (4, 60_000), (8, 3), (8, 60_000)):
+        spoiled = File(bytes(f))
+        spoiled.put("H", vtable + offset, number)
+        fast, slow = both_ways(monkeypatch, "_FEW", 0, 10_000, bytes(spoiled))
+        assert fast == slow
+        assert "malformed-flatbuffer" in fast
+
+
+def test_strings_are_read_alike_together_and_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slowly(*_: object) -> bool:
+        return False
+
+    fast = columns.Columns.all_at_once
+    for make in (example, branching, zoo):
+        data = bytes(file(make))
+        quick, slow = both_ways(monkeypatch, "all_at_once", fast, slowly, data)
+        assert quick == slow
+        assert "malformed" not in quick
+    spoiled = file()
+    at = spoiled.at(f"{BLOCK} tensors 0 name").target
+    spoiled[at + 4 : at + 5] = b"\xff"
+    quick, slow = both_ways(monkeypatch, "all_at_once", fast, slowly, bytes(spoiled))
+    assert quick == slow
+    assert "is not UTF-8" in quick

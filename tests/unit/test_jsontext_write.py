@@ -18,9 +18,8 @@ from tosa_convert.graph import Constant, Graph, dtype
 from tosa_convert.graph.dtypes import BlockShape, NanPropagationMode
 from tosa_convert.graph.model import BlockScale
 from tosa_convert.graph.versions import V1_1_DRAFT
-from tosa_convert.jsontext import numbers, schema
+from tosa_convert.jsontext import numbers
 from tosa_convert.jsontext.write import PIECE, quoted, write
-from tosa_convert.wire import layout
 
 
 def text(made: Graph) -> str:
@@ -322,41 +321,3 @@ def test_many_operators_come_in_pieces() -> None:
 
 def test_the_same_graph_has_the_same_bytes() -> None:
     assert text(example()) == text(example())
-
-
-def test_every_table_and_field_of_the_schema_is_known_in_its_order_and_with_its_type() -> None:
-    kinds = {
-        "[i32]": "i32s",
-        "[u8]": "bytes",
-        "[string]": "strings",
-        "[table]": "tables",
-    }
-    assert schema.TABLES.keys() == layout.TABLES.keys()
-    for name, table in layout.TABLES.items():
-        # The tag of a union is a field of its own in the schema as well as in JSON.
-        expected = [
-            (
-                row.name,
-                "enum" if row.enum or row.name.endswith("_type") else kinds.get(row.kind, row.kind),
-                row.table if row.kind in ("table", "[table]") else "",
-            )
-            for row in table.fields
-        ]
-        found = [(row.name, row.kind, row.table) for row in schema.TABLES[name]]
-        assert found == expected, name
-
-
-def test_every_enum_has_the_members_of_the_schema() -> None:
-    enums = {
-        row.enum.name: row.enum.members
-        for table in schema.TABLES.values()
-        for row in table
-        if row.enum is not None
-    }
-    union = enums.pop("Attribute")
-    for name, members in enums.items():
-        assert members == layout.ENUMS[name], name
-    # The bits of a bit set are written as a number.
-    assert layout.ENUMS.keys() - enums.keys() == {"CompatibilityFeature"}
-    assert list(union) == list(layout.ATTRIBUTES)
-    assert list(union.values()) == list(range(len(layout.ATTRIBUTES)))

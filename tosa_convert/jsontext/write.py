@@ -26,7 +26,7 @@ from tosa_convert.graph.model import (
 from tosa_convert.graph.opset import OPERATORS, AttributeSpec, AttributeValue
 from tosa_convert.graph.versions import MIN_READER, V1_0, features
 from tosa_convert.jsontext.numbers import STEP, Members
-from tosa_convert.jsontext.schema import attribute_table
+from tosa_convert.wire.layout import ATTRIBUTES
 
 #: Characters that are gathered into a piece.
 PIECE: Final = 1 << 18
@@ -41,7 +41,6 @@ _ESCAPES: Final = {
     '"': '\\"',
     "\\": "\\\\",
 }
-_TYPES: Final = {row.code: attribute_table(row) for row in OPERATORS}
 _NAMES: Final = {row.code: tuple(a.name for a in row.attributes) for row in OPERATORS}
 
 
@@ -175,7 +174,7 @@ class _Writer:
             attribute = self.attributes[key] = self.attribute(operator, indent)
         yield (
             f'{indent}"op": "{spec.encoded_as}",\n'
-            f'{indent}"attribute_type": "{_TYPES[spec.code]}",\n'
+            f'{indent}"attribute_type": "{ATTRIBUTES[spec.code]}",\n'
             f'{indent}"attribute": {attribute},\n'
             f'{indent}"inputs": {self.names(operator.inputs, indent)},\n'
             f'{indent}"outputs": {self.names(operator.outputs, indent)},\n'

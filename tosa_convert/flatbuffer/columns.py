@@ -1,12 +1,12 @@
-"""Bounds-checked, vectorised access to a flatbuffer that nobody has vouched for.
+"""Bounds-checked, vectorised access to an untrusted flatbuffer.
 
-Every read takes a column: one field of many tables, one element of many vectors. A column is checked
-with a few array operations, so proving a file safe costs about as much as reading it. What is wrong
-is reported with its byte offset.
+Every read takes a column: one field of many tables, or one element of many vectors. A few array
+operations check a column, so proving a file safe costs about as much as reading it. Errors name the
+byte offset.
 
-Sharing is legal in a flatbuffer, and a small file can use it to describe an enormous graph. So what
-is read is charged, in bytes of memory that it will take, against a budget that is proportional to the
-file's size.
+Tables and vectors of a flatbuffer may be shared, so a small file can describe an enormous graph.
+Every read therefore charges the memory that its result takes against a budget, which grows with the
+size of the file.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ import numpy as np
 import numpy.typing as npt
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.options import DEFAULT_LIMITS, Limits
+from tosa_convert.options import Limits
 from tosa_convert.wire.layout import IDENTIFIER, TABLES
 from tosa_convert.wire.tables import Field
 
 Positions = npt.NDArray[np.int64]
 
-#: What things take: a number of a column while it is looked at, an integer in a tuple, a tuple, an
-#: entry of a list, and a short string and its place among those that are known.
+#: Memory in bytes: of a number in a column, in temporary arrays ...
 _NUMBER: Final = 72
+#: ... of an integer in a tuple, of a tuple, and of an entry of a list ...
 _INTEGER: Final = 40
 _TUPLE: Final = 56
 _ENTRY: Final = 10
+#: ... and of a short string with its entry in the dict of known strings.
 _STRING: Final = 130
 
-#: Vtables up to which each is looked at by itself. Most tables of a kind have one and the same.
+#: Up to this many distinct vtables are read one by one. Most tables of a kind share a single one.
 _FEW: Final = 8
 
 _largest: Final = np.maximum.reduce
@@ -43,16 +44,19 @@ _u2: Final = struct.Struct("<H").unpack_from
 
 _DTYPES: Final = {"bool": "u1", "u8": "u1", "i32": "<i4", "u32": "<u4", "u64": "<u8"}
 _HINT: Final = "the file is damaged or is not a TOSA flatbuffer; make it again"
+_LIMIT_HINT: Final = (
+    "the file is damaged or hostile; if it is neither, --limit flatbuffer-memory=N allows more"
+)
 
 
 class Columns:
     """The bytes of a file, as columns of fields."""
 
-    def __init__(self, buffer: memoryview, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, buffer: memoryview, limits: Limits) -> None:
         self.buffer = buffer
         self.size = buffer.nbytes
-        # Files of many small operators or constants and no weights take 6 to 9 times their size, all
-        # others less.
+        # Files of many small operators or constants and no weights take 6 to 9 times their size,
+        # all others less.
         self.budget = limits.flatbuffer_memory + limits.flatbuffer_memory_per_byte * self.size
         self._views = {
             name: np.frombuffer(buffer, name, count=self.size // np.dtype(name).itemsize)
@@ -65,22 +69,22 @@ class Columns:
         return fail("malformed-flatbuffer", f"byte {offset}", message, _HINT)
 
     def charge(self, memory: int, what: str) -> None:
-        """Count bytes of memory against the budget; what is negative was let go again."""
+        """Charge bytes of memory to the budget; a negative number returns what was released."""
         self.budget -= memory
         if self.budget < 0:
             raise fail(
                 "malformed-flatbuffer",
                 what,
                 f"a file of {self.size} bytes describes more than it could hold: "
-                "its tables refer to one another over and over",
-                _HINT,
+                "it refers to the same tables over and over",
+                _LIMIT_HINT,
             )
 
     def values(self, name: str, positions: Positions, what: str) -> npt.NDArray[np.int64]:
-        """One number of numpy type `name` at each position; u64 beyond int64 are clamped."""
+        """The number of numpy type `name` at each position; u64 is clamped to the int64 range."""
         view = self._views[name]
         width = view.itemsize
-        # As unsigned numbers, negative ones are larger than any file.
+        # Read as unsigned, a negative position is larger than any file.
         if len(positions) and (
             int(_largest(positions.view(np.uint64))) > self.size - width
             or int(_bits(positions)) & (width - 1)
@@ -93,7 +97,7 @@ class Columns:
         return result
 
     def misplaced(self, positions: Positions, width: int, what: str) -> TosaConvertError:
-        """The error for the first position that lies outside, or else that is not aligned."""
+        """The error for the first position outside the file, else for the first unaligned one."""
         outside = (positions < 0) | (positions > self.size - width)
         if outside.any():
             offset = int(positions[outside.argmax()])
@@ -102,12 +106,12 @@ class Columns:
         return self.bad(offset, f"{what} is not aligned to {width} bytes")
 
     def root(self, table: str) -> Positions:
-        """Where the root table lies; checks the header."""
+        """The position of the root table; checks the header."""
         if self.size < 8:
             raise fail(
                 "malformed-flatbuffer",
                 f"byte {self.size}",
-                f"the file ends after {self.size} bytes, before the header does",
+                f"the file ends after {self.size} bytes, within the header",
                 _HINT,
             )
         if bytes(self.buffer[4:8]) != IDENTIFIER:
@@ -118,14 +122,14 @@ class Columns:
         return self.follow(np.zeros(1, np.int64), f"the root table {table}")
 
     def follow(self, fields: Positions, what: str) -> Positions:
-        """Where the offsets stored at `fields` point to."""
+        """The positions that the offsets stored at `fields` point to."""
         distances = self.values("<u4", fields, f"the offset of {what}")
         if len(fields) and not distances.all():
             raise self.bad(int(fields[(distances == 0).argmax()]), f"the offset of {what} is 0")
         return fields + distances
 
     def fields(self, table: str, tables: Positions, names: tuple[str, ...]) -> Iterator[Positions]:
-        """For each name the places of that field in each table, in turn; -1 where it is absent."""
+        """For each name, in turn: the position of that field in each table, or -1 if it is absent."""
         vtables = tables - self.values("<i4", tables, f"table {table}")
         if not len(tables):
             unique, inverse = vtables, vtables
@@ -151,7 +155,7 @@ class Columns:
                 yield np.where(distance == 0, -1, tables + distance)
 
     def vtable(self, table: str, names: tuple[str, ...], at: int) -> list[int]:
-        """A table's size, and how far from its start each field is; 0 where it is absent."""
+        """The size of a table, then each field's distance from its start, or 0 if it is absent."""
         what = f"the vtable of a {table}"
         if not 0 <= at <= self.size - 4 or at % 2:
             places = np.array([at])
@@ -172,7 +176,8 @@ class Columns:
         return found
 
     def vtables(self, table: str, names: tuple[str, ...], at: Positions) -> Positions:
-        """The same of many vtables, one in a row."""
+        """The same for many vtables: one row for each."""
+        # Fast path of vtable; equal by test_many_vtables_are_read_as_each_of_them_alone
         what = f"the vtable of a {table}"
         self.charge(len(at) * (1 + len(names)) * 8, what)
         sizes = self.values("<u2", at, what)
@@ -194,7 +199,7 @@ class Columns:
         return found
 
     def scalars(self, table: str, field: Field, places: Positions) -> npt.NDArray[np.int64]:
-        """The field's number in each table, its default where absent."""
+        """The field's number in each table, or its default if it is absent."""
         what = f"{table}.{field.name}"
         if len(places) and int(_least(places)) >= 0:
             return self.values(_DTYPES[field.kind], places, what)
@@ -207,7 +212,7 @@ class Columns:
     def vectors(
         self, places: Positions, width: int, what: str
     ) -> tuple[Positions, npt.NDArray[np.int64]]:
-        """Where each vector's elements start, and how many there are; 0 where absent."""
+        """The position and number of each vector's elements; 0 and 0 if it is absent."""
         if len(places) and int(_least(places)) < 0:
             starts = np.zeros(len(places), np.int64)
             lengths = np.zeros(len(places), np.int64)
@@ -231,7 +236,7 @@ class Columns:
     def elements(
         self, starts: Positions, lengths: npt.NDArray[np.int64], width: int, what: str
     ) -> Positions:
-        """The places of all elements of all vectors, one vector after the other."""
+        """The positions of all elements of all vectors, one vector after the other."""
         total = int(lengths.sum())
         self.charge(_NUMBER * total, what)
         ends = np.cumsum(lengths)
@@ -239,12 +244,12 @@ class Columns:
         return np.repeat(starts, lengths) + within * width
 
     def tables(self, places: Positions, what: str) -> tuple[Positions, list[int]]:
-        """The members of all vectors of tables, and how many each vector has."""
+        """The positions of the tables in all vectors, and the number of tables in each vector."""
         starts, lengths = self.vectors(places, 4, what)
         return self.follow(self.elements(starts, lengths, 4, what), what), lengths.tolist()
 
     def string_lists(self, places: Positions, what: str) -> list[tuple[str, ...]]:
-        """Each vector of strings as a tuple; () where absent."""
+        """Each vector of strings as a tuple; () if it is absent."""
         starts, lengths = self.vectors(places, 4, what)
         elements = self.elements(starts, lengths, 4, what)
         texts = self.strings(elements, what)
@@ -257,7 +262,7 @@ class Columns:
         return lists
 
     def strings(self, places: Positions, what: str) -> list[str]:
-        """The string that each place refers to; "" where absent."""
+        """The string that each field refers to; "" if it is absent."""
         if len(places) and int(_least(places)) < 0:
             present = places >= 0
             texts = [""] * len(places)
@@ -284,23 +289,28 @@ class Columns:
             if open_ended.any():
                 end = int(ends[open_ended.argmax()])
                 raise self.bad(end, f"{what} is not terminated by a zero")
-            if not self.plain_strings(fresh, ends, total, what):
-                for where, end in zip(fresh.tolist(), ends.tolist(), strict=True):
-                    try:
-                        text = known[where] = str(self.buffer[where + 4 : end], "utf-8")
-                        if not text.isascii():
-                            # Each character takes as much as the widest.
-                            self.charge(3 * len(text), what)
-                    except UnicodeDecodeError as error:
-                        raise self.bad(where + 4 + error.start, f"{what} is not UTF-8") from None
+            if not self.all_at_once(fresh, ends, total, what):
+                self.one_by_one(fresh, ends, what)
         self.charge(-2 * _NUMBER * len(at), what)
         return list(map(known.__getitem__, wheres))
 
-    def plain_strings(self, places: Positions, ends: Positions, total: int, what: str) -> bool:
-        """Read strings that lie close together, if they are ASCII: all at once, and cut afterwards."""
+    def one_by_one(self, places: Positions, ends: Positions, what: str) -> None:
+        """Read the strings between these positions into the known ones."""
+        for place, end in zip(places.tolist(), ends.tolist(), strict=True):
+            try:
+                text = self._strings[place] = str(self.buffer[place + 4 : end], "utf-8")
+                if not text.isascii():
+                    # Python stores every character of a string as wide as the widest.
+                    self.charge(3 * len(text), what)
+            except UnicodeDecodeError as error:
+                raise self.bad(place + 4 + error.start, f"{what} is not UTF-8") from None
+
+    def all_at_once(self, places: Positions, ends: Positions, total: int, what: str) -> bool:
+        """Whether the strings were read all at once, because they are ASCII and lie close together."""
+        # Fast path of one_by_one; equal by test_strings_are_read_alike_together_and_one_by_one
         first = int(_least(places))
         raw = self.buffer[first : int(_largest(ends))]
-        # Between them are at least their lengths and zeros.
+        # Between two strings lie at least a length and a terminating zero.
         if len(raw) > 2 * total + 16 * len(places):
             return False
         self.charge(2 * len(raw), what)
@@ -320,26 +330,26 @@ class Columns:
         return True
 
     def bytes_of(self, places: Positions, what: str) -> Iterator[memoryview | None]:
-        """Each vector of bytes as a view, made when it is asked for; None where absent.
+        """Each vector of bytes as a view, made when it is iterated over; None if it is absent.
 
-        Views cost nothing, but whoever looks at all of them should not look at each byte over and
-        over: what is more than the file is charged.
+        Views cost little, but reading all of them must not read each byte over and over: views that
+        add up to more than the file are charged.
         """
         starts, lengths = self.vectors(places, 1, what)
         self.charge(max(0, int(lengths.sum()) - self.size), what)
-        # Small numbers are objects that exist already.
-        kept = np.where(places < 0, -1, np.where(lengths == 0, 0, starts)).tolist()
+        # -1 and 0 are cached objects, so absent and empty vectors take no memory here.
+        marks = np.where(places < 0, -1, np.where(lengths == 0, 0, starts)).tolist()
         buffer = self.buffer
         nothing = buffer[:0]
         return (
             buffer[start : start + length] if start > 0 else nothing if start == 0 else None
-            for start, length in zip(kept, lengths.tolist(), strict=True)
+            for start, length in zip(marks, lengths.tolist(), strict=True)
         )
 
     def copies_of(self, places: Positions, what: str) -> list[bytes]:
-        """Each vector of bytes, equal places as one object; nothing where absent."""
+        """A copy of each vector of bytes; shared vectors become one object; b"" if it is absent."""
         starts, lengths = self.vectors(places, 1, what)
-        # The length stands before the start, so vectors that start alike are one.
+        # The length precedes the elements, so vectors that start at one position are the same.
         unique, first, inverse = np.unique(starts, return_index=True, return_inverse=True)
         lengths = lengths[first]
         self.charge(len(unique) * _TUPLE + int(lengths.sum()), what)
@@ -350,9 +360,9 @@ class Columns:
         return list(map(copies.__getitem__, inverse.tolist()))
 
     def int_lists(self, places: Positions, what: str) -> list[tuple[int, ...]]:
-        """Each vector of int32 as a tuple, equal places as one tuple; () where absent."""
+        """Each vector of int32 as a tuple; shared vectors become one object; () if it is absent."""
         starts, lengths = self.vectors(places, 4, what)
-        # The length stands before the start, so vectors that start alike are one.
+        # The length precedes the elements, so vectors that start at one position are the same.
         unique, first, inverse = np.unique(starts, return_index=True, return_inverse=True)
         lengths = lengths[first]
         numbers = self.values("<i4", self.elements(unique, lengths, 4, what), what).tolist()
