@@ -733,7 +733,7 @@ def test_long_lists_of_bytes_are_read_as_json_does(data: bytes, comma: str, tail
 def test_numbers_are_converted_all_at_once_only_if_each_of_them_is_right(
     raw: str, last: bool
 ) -> None:
-    found = numbers.parsed(raw.encode(), last=last)
+    found = numbers.parse_byte_list(raw.encode(), last=last)
     words = [word.strip() for word in raw.split(",")]
     # The last comma is followed by nothing, unless the list may end without one.
     complete = words[-1] == "" or last

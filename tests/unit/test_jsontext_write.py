@@ -261,7 +261,7 @@ def test_a_name_that_is_not_utf_8_is_refused() -> None:
 @given(st.binary(max_size=300), st.integers(0, 8))
 def test_bytes_are_formatted_as_json_does(data: bytes, levels: int) -> None:
     indent = "  " * levels
-    pieces = numbers.Members(indent).pieces(iter((memoryview(data),)))
+    pieces = numbers.ByteListFormatter(indent).pieces(iter((memoryview(data),)))
     joined = "".join(p if isinstance(p, str) else p.decode() for p in pieces)
     lines = ",\n".join(f"{indent}  {value}" for value in data)
     assert joined == f"[\n{lines}\n{indent}]"
@@ -269,7 +269,7 @@ def test_bytes_are_formatted_as_json_does(data: bytes, levels: int) -> None:
 
 def test_chunks_of_a_list_are_joined_by_commas() -> None:
     chunks = iter((memoryview(b"\1"), memoryview(b""), memoryview(b"\2\3")))
-    pieces = numbers.Members("").pieces(chunks)
+    pieces = numbers.ByteListFormatter("").pieces(chunks)
     joined = "".join(p if isinstance(p, str) else p.decode() for p in pieces)
     assert joined == "[\n  1,\n  2,\n  3\n]"
 

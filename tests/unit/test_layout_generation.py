@@ -134,10 +134,10 @@ def test_what_is_not_understood_is_an_error_and_never_skipped(
         generate.render(generate.parse(text))
 
 
-def test_a_shape_of_a_table_needs_no_gaps_but_the_vtables_distance() -> None:
+def test_the_layout_of_a_table_has_gaps_only_after_the_distance_to_the_vtable() -> None:
     for table in layout.TABLES.values():
-        shape = table.shape(tuple(field.name for field in table.fields))
-        taken = sorted((shape.offsets[field.name], field.width) for field in table.fields)
+        layout_of_all = table.layout(tuple(field.name for field in table.fields))
+        taken = sorted((layout_of_all.offsets[field.name], field.width) for field in table.fields)
         end = 4
         for offset, width in taken:
             assert offset % width == 0
@@ -145,4 +145,4 @@ def test_a_shape_of_a_table_needs_no_gaps_but_the_vtables_distance() -> None:
             # Only before the first slot, and only up to the width of the widest.
             assert offset == end or end == 4
             end = offset + width
-        assert shape.size == end + -end % 4
+        assert layout_of_all.size == end + -end % 4

@@ -1,4 +1,4 @@
-"""What fields of a flatbuffer refer to, numbered before it is known where it lies."""
+"""What fields of a flatbuffer refer to: ids first, positions when it is written."""
 
 from __future__ import annotations
 
@@ -13,43 +13,40 @@ import numpy.typing as npt
 Positions = npt.NDArray[np.int64]
 
 
-class Space:
-    """Things of one kind that fields refer to, numbered as they turn up and placed later."""
+class Interner:
+    """Interning table: a value gets an id on first use and a position when it is written."""
 
     def __init__(self) -> None:
-        # A key that is looked up for the first time gets the next number.
+        # A missing key gets the next id, without a Python call for each key.
         self.ids: dict[Any, int] = defaultdict(count().__next__)
-        #: Those that were numbered last.
-        self.more: Iterable[Any] = ()
-        self.at: list[int] | Positions = []
+        #: Values after those in `ids`, in the order of their ids.
+        self.last: Iterable[Any] = ()
+        #: The position of each value in the file, by id.
+        self.positions: list[int] | Positions = []
 
-    def __call__(self, key: Hashable) -> int:
-        """The number of the thing called `key`."""
+    def intern(self, key: Hashable) -> int:
+        """The id of a value."""
         return self.ids[key]
 
-    def first(self, keys: Sequence[Hashable]) -> Sequence[int]:
-        """The numbers of many things, likely the first and most of them new.
-
-        Where they differ from one another, that is a fraction of the time.
-        """
-        if not self.ids:
-            numbers = range(len(keys))
-            found = dict(zip(keys, numbers, strict=True))
-            if len(found) == len(keys):
-                self.ids = defaultdict(count(len(keys)).__next__, found)
-                return numbers
-        return self.all(keys)
-
-    def all(self, keys: Iterable[Hashable]) -> list[int]:
-        """The numbers of many things."""
+    def intern_all(self, keys: Iterable[Hashable]) -> list[int]:
+        """The ids of many values."""
         return list(map(self.ids.__getitem__, keys))
 
-    def last(self, keys: dict[Any, int]) -> Sequence[int]:
-        """The numbers of things that differ from one another, and after which no others come.
+    def intern_first(self, keys: Sequence[Hashable]) -> Sequence[int]:
+        """The ids of many values that are probably distinct, if the table is probably empty."""
+        # Fast path of intern_all; equal by test_values_interned_first_get_the_same_ids
+        if not self.ids:
+            ids = range(len(keys))
+            fresh = dict(zip(keys, ids, strict=True))
+            if len(fresh) == len(keys):
+                self.ids = defaultdict(count(len(keys)).__next__, fresh)
+                return ids
+        return self.intern_all(keys)
 
-        Where all are new, which they mostly are, that is a fraction of the time.
-        """
+    def intern_last(self, keys: dict[Any, int]) -> Sequence[int]:
+        """The ids of distinct values that are probably new; no others may be interned after them."""
+        # Fast path of intern_all; equal by test_values_interned_last_get_the_same_ids
         if not self.ids.keys().isdisjoint(keys):
-            return self.all(keys)
-        self.more = keys
+            return self.intern_all(keys)
+        self.last = keys
         return range(len(self.ids), len(self.ids) + len(keys))

@@ -1,4 +1,4 @@
-"""Lists of bytes as text and back, block by block, without an object for each number."""
+"""Lists of bytes to text and back, block by block, without a Python object for each number."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy.typing as npt
 
 Bytes = npt.NDArray[np.uint8]
 
-#: What a level of the text is indented by.
+#: The indentation of one level of the text.
 STEP: Final = "  "
 #: Bytes that are formatted at a time; each becomes about 20 bytes of text.
 BLOCK: Final = 1 << 16
 
-#: Stands for no character in rows that are filled up to one width.
+#: Fills the rows of the table up to one width; UTF-8 text does not contain it.
 _FILLER: Final = 0xFF
 
 
-class Members:
-    """Formats bytes as the members of a list that stands at one indentation."""
+class ByteListFormatter:
+    """Formats bytes as a list of numbers, one a line, at one indentation."""
 
     def __init__(self, indent: str) -> None:
         self.indent = indent
@@ -33,12 +33,12 @@ class Members:
         self.rows: npt.NDArray[Any] = rows.reshape(-1).view(f"V{width}")
 
     def members(self, data: memoryview) -> bytes:
-        """Each byte as a line of its own, with the comma and line break that precede it."""
+        """A line for each byte, with the comma and line break that precede it."""
         lines: bytes = self.rows.take(np.frombuffer(data, np.uint8)).tobytes()
         return lines.translate(None, bytes([_FILLER]))
 
     def pieces(self, chunks: Iterator[memoryview]) -> Iterator[str | bytes]:
-        """The list."""
+        """The text of a list, of data that comes in chunks."""
         first = True
         for chunk in chunks:
             for start in range(0, len(chunk), BLOCK):
@@ -49,10 +49,10 @@ class Members:
         yield f"[\n\n{self.indent}]" if first else f"\n{self.indent}]"
 
 
-def parsed(raw: bytes, *, last: bool) -> Bytes | None:
+def parse_byte_list(raw: bytes, *, last: bool) -> Bytes | None:
     """The numbers of a text "1, 2, 3," without comments; None unless it is exactly that.
 
-    last: the comma behind the last number may be absent.
+    last: the comma after the last number may be absent.
     """
     text = np.frombuffer(raw, np.uint8)
     digits = text - ord("0") < 10
@@ -62,7 +62,7 @@ def parsed(raw: bytes, *, last: bool) -> Bytes | None:
         dense += b","
     text = np.frombuffer(dense, np.uint8)
     commas = np.flatnonzero(text == ord(","))
-    # As many numbers as commas in the text as it stands: none was split by white space.
+    # As many numbers as commas before white space was removed: white space has split none of them.
     if len(commas) != count or np.count_nonzero(text - ord("0") < 10) != len(text) - count:
         return None
     if not count:
@@ -71,11 +71,11 @@ def parsed(raw: bytes, *, last: bool) -> Bytes | None:
     if lengths.min() < 1 or lengths.max() > 3:
         return None
     values = (text[commas - 1] - ord("0")).astype(np.uint16)
-    # Indices before a number's first digit reach into others; the masks drop what they find there.
+    # An index before a number's first digit is in the previous number; the mask drops that digit.
     for place, weight in ((2, 10), (3, 100)):
         present = lengths >= place
         digit = np.where(present, text[commas - place] - ord("0"), 0).astype(np.uint16)
-        # A leading zero is no JSON.
+        # JSON has no leading zeros.
         if ((lengths == place) & (digit == 0)).any():
             return None
         values += digit * np.uint16(weight)

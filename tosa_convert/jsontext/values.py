@@ -25,7 +25,7 @@ from tosa_convert.jsontext.cursor import (
     STRING,
     Cursor,
 )
-from tosa_convert.jsontext.numbers import parsed
+from tosa_convert.jsontext.numbers import parse_byte_list
 from tosa_convert.options import Limits
 
 #: Memory in bytes: of a member of a list of numbers, of one of a list of strings, and of a string.
@@ -364,7 +364,7 @@ class Scanner(Cursor):
             raw = raw[:close] if close >= 0 else raw[: raw.rfind(b",") + 1]
             if not raw and close < 0:
                 return None
-            numbers = parsed(raw, last=close >= 0)
+            numbers = parse_byte_list(raw, last=close >= 0)
             if numbers is None:
                 return None
             data += numbers.data

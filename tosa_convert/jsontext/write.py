@@ -1,8 +1,8 @@
-"""Graph -> JSON, byte for byte what flatc prints of our flatbuffer.
+"""Graph -> JSON, byte for byte what flatc prints for the flatbuffer of `flatbuffer.write`.
 
 That is `flatc --json --strict-json --raw-binary`: two spaces a level, one number a line, and only
-the fields that a flatbuffer of ours stores. Weights are formatted block by block, so memory does
-not grow with them.
+the fields that the flatbuffer stores. Weights are formatted block by block, so memory does not grow
+with them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Final
 
-from tosa_convert.errors import fail
+from tosa_convert.errors import lone_surrogate
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import (
@@ -25,13 +25,13 @@ from tosa_convert.graph.model import (
 )
 from tosa_convert.graph.opset import OPERATORS, AttributeSpec, AttributeValue
 from tosa_convert.graph.versions import MIN_READER, V1_0, features
-from tosa_convert.jsontext.numbers import STEP, Members
+from tosa_convert.jsontext.numbers import STEP, ByteListFormatter
 from tosa_convert.wire.layout import ATTRIBUTES
 
-#: Characters that are gathered into a piece.
+#: Characters of a piece, at the least.
 PIECE: Final = 1 << 18
 
-_ODD: Final = re.compile(r'[^ -~]|["\\]')
+_TO_ESCAPE: Final = re.compile(r'[^ -~]|["\\]')
 _ESCAPES: Final = {
     "\n": "\\n",
     "\t": "\\t",
@@ -45,9 +45,17 @@ _NAMES: Final = {row.code: tuple(a.name for a in row.attributes) for row in OPER
 
 
 def write(graph: Graph, producer: SoftwareVersion) -> Iterator[bytes]:
-    """The pieces of a JSON file for a graph that `verify` accepts.
+    """Write a graph that `verify` accepts as JSON.
 
-    Raises TosaConvertError("value-out-of-range") for a name that is not Unicode.
+    Args:
+        graph: the program.
+        producer: the software that the file names as its writer.
+
+    Yields:
+        The file's bytes in order.
+
+    Raises:
+        TosaConvertError: "value-out-of-range" for a name that cannot be encoded as UTF-8.
     """
     gathered: list[str] = []
     size = 0
@@ -57,7 +65,7 @@ def write(graph: Graph, producer: SoftwareVersion) -> Iterator[bytes]:
             size += len(piece)
             if size < PIECE:
                 continue
-        # What is gathered is ASCII: everything else was escaped.
+        # Everything that is not ASCII was escaped.
         yield "".join(gathered).encode("ascii")
         gathered.clear()
         size = 0
@@ -69,29 +77,27 @@ def write(graph: Graph, producer: SoftwareVersion) -> Iterator[bytes]:
 def quoted(text: str) -> str:
     """A JSON string as flatc writes it: ASCII, with hexadecimal digits in upper case.
 
-    Raises TosaConvertError("value-out-of-range") if the text holds what UTF-8 cannot.
+    Raises TosaConvertError("value-out-of-range") for a lone surrogate.
     """
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
-    return f'"{_ODD.sub(_escape, text)}"'
+    return f'"{_TO_ESCAPE.sub(_escape, text)}"'
 
 
 def _escape(match: re.Match[str]) -> str:
     character = match[0]
-    known = _ESCAPES.get(character)
-    if known is not None:
-        return known
+    escape = _ESCAPES.get(character)
+    if escape is not None:
+        return escape
     code = ord(character)
     if code > 0xFFFF:
         code -= 0x10000
         return f"\\u{0xD800 | code >> 10:04X}\\u{0xDC00 | code & 0x3FF:04X}"
     if 0xD800 <= code < 0xE000:
-        raise fail(
-            "value-out-of-range",
-            "",
-            f"the string {match.string[:80]!r} is not UTF-8, and JSON cannot carry it",
-            "write a .tosa file, or give the value another name",
-        )
+        try:
+            match.string.encode()
+        except UnicodeEncodeError as error:
+            raise lone_surrogate(error) from None
     return f"\\u{code:04X}"
 
 
@@ -104,20 +110,20 @@ def _listed(members: Sequence[object], indent: str) -> str:
 
 
 class _Writer:
-    """The file's text in order. A value's own indentation is handed to whatever writes it."""
+    """The file's text in order. Each method takes the indentation of the value that it writes."""
 
     def __init__(self, graph: Graph, producer: SoftwareVersion) -> None:
         self.graph = graph
         self.producer = producer
         self.strings: dict[str, str] = {}
         self.attributes: dict[Hashable, str] = {}
-        self.numbers: dict[str, Members] = {}
+        self.formatters: dict[str, ByteListFormatter] = {}
 
     def quoted(self, text: str) -> str:
-        known = self.strings.get(text)
-        if known is None:
-            known = self.strings[text] = quoted(text)
-        return known
+        result = self.strings.get(text)
+        if result is None:
+            result = self.strings[text] = quoted(text)
+        return result
 
     def pieces(self) -> Iterator[str | bytes]:
         graph = self.graph
@@ -134,7 +140,7 @@ class _Writer:
     def members(
         self, members: Iterator[Iterator[str | bytes]], indent: str
     ) -> Iterator[str | bytes]:
-        """A list of objects, each of which comes in pieces without its braces."""
+        """The text of a list of objects; each object is an iterator of pieces, without its braces."""
         inner = indent + STEP
         opening = f"[\n{inner}{{\n"
         for member in members:
@@ -193,11 +199,11 @@ class _Writer:
         return "{\n" + ",\n".join(lines) + (f"\n{indent}}}" if lines else f"{indent}}}")
 
     def attribute_value(self, row: AttributeSpec, value: AttributeValue, indent: str) -> str:
-        """The value's text; "" for a scalar that equals the schema's default."""
+        """The text of a value; "" for a scalar that equals the schema's default."""
         if isinstance(value, tuple):
             return _listed(value, indent)
         if isinstance(value, bytes):
-            pieces = self.bytes_at(indent).pieces(iter((memoryview(value),)))
+            pieces = self.formatter(indent).pieces(iter((memoryview(value),)))
             return "".join(p if isinstance(p, str) else p.decode("ascii") for p in pieces)
         if isinstance(value, str):
             return self.quoted(value)
@@ -240,13 +246,13 @@ class _Writer:
         if data is None:
             yield f"[\n\n{indent}]"
             return
-        yield from self.bytes_at(indent).pieces(_padded(data))
+        yield from self.formatter(indent).pieces(_padded(data))
 
-    def bytes_at(self, indent: str) -> Members:
-        numbers = self.numbers.get(indent)
-        if numbers is None:
-            numbers = self.numbers[indent] = Members(indent)
-        return numbers
+    def formatter(self, indent: str) -> ByteListFormatter:
+        formatter = self.formatters.get(indent)
+        if formatter is None:
+            formatter = self.formatters[indent] = ByteListFormatter(indent)
+        return formatter
 
 
 def _padded(data: Constant) -> Iterator[memoryview]:

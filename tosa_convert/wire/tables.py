@@ -1,4 +1,4 @@
-"""How a flatbuffer table is laid out: slots, their sizes, and precomputed shapes for writing.
+"""How a flatbuffer table is laid out: slots, their sizes, and precomputed layouts for writing.
 
 Rules: the FlatBuffers internals document. A table starts with a signed 32-bit distance back to its
 vtable; the vtable holds its own size, the table's size, and for each slot the 16-bit distance from
@@ -38,7 +38,7 @@ class Field(NamedTuple):
         return WIDTH.get(self.kind, 4)
 
 
-class Shape(NamedTuple):
+class TableLayout(NamedTuple):
     """One way to write a table: which slots are present, where, and how to pack them.
 
     `pack` takes the distance to the vtable and then the values in the order of `names`.
@@ -59,26 +59,26 @@ class Shape(NamedTuple):
 class Table:
     """A table's name and slots."""
 
-    __slots__ = ("_by_name", "_shapes", "fields", "name")
+    __slots__ = ("_by_name", "_layouts", "fields", "name")
 
     def __init__(self, name: str, fields: tuple[Field, ...]) -> None:
         self.name = name
         self.fields = fields
         self._by_name = {row.name: row for row in fields}
-        self._shapes: dict[tuple[str, ...], Shape] = {}
+        self._layouts: dict[tuple[str, ...], TableLayout] = {}
 
     def __getitem__(self, name: str) -> Field:
         """The slot called `name`."""
         return self._by_name[name]
 
-    def shape(self, names: tuple[str, ...]) -> Shape:
-        """The shape that holds exactly the slots `names`: widest first, so nothing needs padding."""
-        shape = self._shapes.get(names)
-        if shape is None:
-            shape = self._shapes[names] = self._make_shape(names)
-        return shape
+    def layout(self, names: tuple[str, ...]) -> TableLayout:
+        """The layout of exactly the slots `names`: widest first, so that nothing needs padding."""
+        layout = self._layouts.get(names)
+        if layout is None:
+            layout = self._layouts[names] = self._make_layout(names)
+        return layout
 
-    def _make_shape(self, names: tuple[str, ...]) -> Shape:
+    def _make_layout(self, names: tuple[str, ...]) -> TableLayout:
         rows = sorted((self[name] for name in names), key=lambda row: (-row.width, row.slot))
         align = max([4, *(row.width for row in rows)])
         # The distance to the vtable takes the first 4 bytes; 8-byte slots start at 8.
@@ -98,4 +98,4 @@ class Table:
             slots[row.slot] = offsets[row.name]
         vtable = struct.pack(f"<{2 + len(slots)}H", 4 + 2 * len(slots), position, *slots)
         ordered = tuple(row.name for row in rows)
-        return Shape(ordered, offsets, vtable, struct.Struct(code), align)
+        return TableLayout(ordered, offsets, vtable, struct.Struct(code), align)

@@ -1,0 +1,108 @@
+"""The writer's fast paths do what the slow ones do."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from unit.building import PRODUCER, branching, counting, example, graph, tensor
+from unit.test_verify import zoo
+
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.flatbuffer import write as writing
+from tosa_convert.flatbuffer.builder import Builder
+from tosa_convert.flatbuffer.interning import Interner
+from tosa_convert.flatbuffer.read import read
+from tosa_convert.flatbuffer.write import plan
+from tosa_convert.graph import Graph, Tensor, compare
+from tosa_convert.jsontext.write import write as write_json
+from tosa_convert.wire.layout import TABLES
+
+KEYS = st.lists(st.text("abc", max_size=2), max_size=8)
+
+
+def values_of(interner: Interner) -> list[str]:
+    return [*interner.ids, *interner.last]
+
+
+@given(KEYS, KEYS, KEYS)
+def test_values_interned_first_get_the_same_ids(
+    before: list[str], first: list[str], after: list[str]
+) -> None:
+    fast, slow = Interner(), Interner()
+    for interner in (fast, slow):
+        interner.intern_all(before)
+    assert list(fast.intern_first(first)) == slow.intern_all(first)
+    assert fast.intern_all(after) == slow.intern_all(after)
+    assert values_of(fast) == values_of(slow)
+
+
+@given(KEYS, KEYS)
+def test_values_interned_last_get_the_same_ids(before: list[str], last: list[str]) -> None:
+    fast, slow = Interner(), Interner()
+    for interner in (fast, slow):
+        interner.intern_all(before)
+    keys = dict.fromkeys(last, 0)
+    assert list(fast.intern_last(keys)) == slow.intern_all(keys)
+    assert values_of(fast) == values_of(slow)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_many_tables_are_packed_as_each_of_them_alone(count: int) -> None:
+    ranks = list(range(7, 7 + count))
+    builders = [Builder(out_of_line=False) for _ in range(2)]
+    many, single = builders
+    for builder in builders:
+        builder.out += bytes(3)
+        builder.strings.intern_all(f"s{rank}" for rank in ranks)
+        builder.strings.positions = [1000 + 4 * index for index in range(count)]
+        builder.objects[builder.no_data] = 2000
+    layout = TABLES["TosaShape"].layout(("name", "rank", "data"))
+    nothing = [many.no_data] * count
+    starts: Sequence[int] = many.rows(
+        layout,
+        {"name": (many.strings, list(range(count))), "rank": ranks, "data": (None, nothing)},
+    ).tolist()
+    assert starts == [
+        single.table(
+            "TosaShape",
+            {"rank": rank},
+            {"name": (single.strings, index), "data": (None, single.no_data)},
+        )
+        for index, rank in enumerate(ranks)
+    ]
+    if count:
+        heads = [bytes(builder.finished([], 0).head) for builder in builders]
+        assert heads[0] == heads[1]
+        assert struct.unpack_from("<I", heads[0], starts[0] + layout.offsets["rank"]) == (7,)
+
+
+@pytest.mark.parametrize("make", [example, branching, counting, zoo])
+def test_plain_tensors_are_packed_as_each_of_them_alone(
+    make: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def one_by_one(self: writing._Writer, members: range, tensors: list[Tensor]) -> None:
+        for member, value in zip(members, tensors, strict=True):
+            self.tensor(member, value)
+
+    made: Graph = make()  # type: ignore[operator]
+    expected = read(b"".join(plan(made, PRODUCER).pieces()))
+    monkeypatch.setattr(writing._Writer, "tensors", one_by_one)
+    found = read(b"".join(plan(made, PRODUCER).pieces()))
+    assert compare(expected, found, locations=True, version=True) is None
+    texts = [b"".join(write_json(one, PRODUCER)) for one in (expected, found)]
+    assert texts[0] == texts[1]
+
+
+def test_a_lone_surrogate_in_a_name_is_refused_alike_in_both_encodings() -> None:
+    made = graph("", "", [tensor("half\ud800")], [])
+    errors = []
+    for write in (lambda: plan(made, PRODUCER), lambda: list(write_json(made, PRODUCER))):
+        with pytest.raises(TosaConvertError) as caught:
+            write()
+        errors.append(caught.value.findings)
+    assert errors[0] == errors[1]
+    assert errors[0][0].code == "value-out-of-range"
