@@ -116,7 +116,7 @@ class Builder:
 
         columns: for each field its numbers, or (interner, ids) for references.
         """
-        # Fast path of table; equal by test_many_tables_are_packed_as_each_of_them_alone
+        # Fast path of table; equal by test test_many_tables_are_packed_as_each_of_them_alone
         vtable = self.vtable(layout.vtable)
         self.align(4)
         first, width = len(self.out), layout.size // 4

@@ -177,7 +177,7 @@ class Columns:
 
     def vtables(self, table: str, names: tuple[str, ...], at: Positions) -> Positions:
         """The same for many vtables: one row for each."""
-        # Fast path of vtable; equal by test_many_vtables_are_read_as_each_of_them_alone
+        # Fast path of vtable; equal by test test_many_vtables_are_read_as_each_of_them_alone
         what = f"the vtable of a {table}"
         self.charge(len(at) * (1 + len(names)) * 8, what)
         sizes = self.values("<u2", at, what)
@@ -307,7 +307,7 @@ class Columns:
 
     def all_at_once(self, places: Positions, ends: Positions, total: int, what: str) -> bool:
         """Whether the strings were read all at once, because they are ASCII and lie close together."""
-        # Fast path of one_by_one; equal by test_strings_are_read_alike_together_and_one_by_one
+        # Fast path of one_by_one; equal by test test_strings_are_read_alike_together_and_one_by_one
         first = int(_least(places))
         raw = self.buffer[first : int(_largest(ends))]
         # Between two strings lie at least a length and a terminating zero.

@@ -34,7 +34,7 @@ class Interner:
 
     def intern_first(self, keys: Sequence[Hashable]) -> Sequence[int]:
         """The ids of many values that are probably distinct, if the table is probably empty."""
-        # Fast path of intern_all; equal by test_values_interned_first_get_the_same_ids
+        # Fast path of intern_all; equal by test test_values_interned_first_get_the_same_ids
         if not self.ids:
             ids = range(len(keys))
             fresh = dict(zip(keys, ids, strict=True))
@@ -45,7 +45,7 @@ class Interner:
 
     def intern_last(self, keys: dict[Any, int]) -> Sequence[int]:
         """The ids of distinct values that are probably new; no others may be interned after them."""
-        # Fast path of intern_all; equal by test_values_interned_last_get_the_same_ids
+        # Fast path of intern_all; equal by test test_values_interned_last_get_the_same_ids
         if not self.ids.keys().isdisjoint(keys):
             return self.intern_all(keys)
         self.last = keys

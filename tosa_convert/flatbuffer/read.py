@@ -249,7 +249,7 @@ class _Reader:
         members: _Members,
     ) -> list[dict[str, AttributeValue]]:
         """The attributes of each operator, read from all tables of a kind at once."""
-        # Fast path of lift.attribute_values; equal by test_every_operator_is_lifted_alike
+        # Fast path of lift.attribute_values; equal by test test_every_operator_is_lifted_alike
         results: list[dict[str, AttributeValue]] = [{} for _ in specs]
         for kind in np.unique(kinds).tolist():
             spec = BY_CODE.get(kind)
@@ -295,7 +295,7 @@ class _Reader:
         fields = lift.TensorFields._fields
         columns = [list(column) for column in self.table("TosaTensor", tables, *fields)]
         names, shapes, codes = columns[:3]
-        # Fast path of lift.tensor; equal by test_every_tensor_is_lifted_alike
+        # Fast path of lift.tensor; equal by test test_every_tensor_is_lifted_alike
         # Most tensors are a name, a type and a shape: nothing can be wrong, nothing is to be added.
         dtypes = list(map(DTYPE_BY_CODE.get, codes))
         results = list(map(Tensor, names, dtypes, shapes))  # type: ignore[arg-type]

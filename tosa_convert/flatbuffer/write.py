@@ -260,7 +260,7 @@ class _Writer(Builder):
 
     def tensors(self, members: range, tensors: list[Tensor]) -> None:
         """Append the tensors: those without rare fields all at once, the others one by one."""
-        # Fast path of tensor; equal by test_plain_tensors_are_packed_as_each_of_them_alone
+        # Fast path of tensor; equal by test test_plain_tensors_are_packed_as_each_of_them_alone
         plain: list[Tensor] = []
         places: list[int] = []
         out_of_line, no_data = self.out_of_line, self.no_data

@@ -82,7 +82,7 @@ class Scanner(Cursor):
                 start = self.position
                 key = self.any_key()
             else:
-                # Fast path of any_key; equal by test_a_key_is_read_alike_in_every_form
+                # Fast path of any_key; equal by test test_a_key_is_read_alike_in_every_form
                 start = match.start(1) - 1
                 key = match[1].decode("ascii")
                 self.position = match.end()
@@ -147,7 +147,7 @@ class Scanner(Cursor):
                 self.unexpected("a string")
                 return ""
             return self.escaped_string()
-        # Fast path of escaped_string; equal by test_any_name_survives
+        # Fast path of escaped_string; equal by test test_any_name_survives
         self.position = match.end()
         return self.remembered(match[1], match.start(1))
 
@@ -267,7 +267,7 @@ class Scanner(Cursor):
         while True:
             match = _STRING_MEMBER.match(buffer, self.position)
             if match is not None:
-                # Fast path of string; equal by test_members_of_lists_are_read_alike_in_every_form
+                # Fast path of string; equal by test test_members_of_lists_are_read_alike_in_every_form
                 self.position = match.end()
                 members.append(self.remembered(match[1], match.start(1)))
                 self.charge(ENTRY_MEMORY)
@@ -292,7 +292,7 @@ class Scanner(Cursor):
         while True:
             match = _INTEGER_MEMBER.match(buffer, self.position)
             if match is not None and low <= int(match[1]) <= high:
-                # Fast path of integer; equal by test_members_of_lists_are_read_alike_in_every_form
+                # Fast path of integer; equal by test test_members_of_lists_are_read_alike_in_every_form
                 self.position = match.end()
                 members.append(int(match[1]))
                 self.charge(INTEGER_MEMORY)
@@ -351,7 +351,7 @@ class Scanner(Cursor):
 
     def all_at_once(self) -> bytearray | None:
         """The members, if there are many, all of them are right, and there are no comments."""
-        # Fast path of one_by_one; equal by test_long_lists_of_bytes_are_read_as_json_does
+        # Fast path of one_by_one; equal by test test_long_lists_of_bytes_are_read_as_json_does
         data = bytearray()
         position = self.position
         size = FIRST_CHUNK

@@ -149,7 +149,7 @@ def attribute_value(row: AttributeSpec, value: Any, report: Report) -> Attribute
 
 def attribute_column(row: AttributeSpec, values: list[Any]) -> list[AttributeValue | None]:
     """One attribute of many operators; None for what `attribute_value` reports."""
-    # Fast path of attribute_value; equal by test_a_column_of_attributes_is_lifted_as_each_of_them
+    # Fast path of attribute_value; equal by test test_a_column_of_attributes_is_lifted_as_each_of_them
     meanings = _meanings(row)
     if meanings is not None:
         return list(map(meanings.get, values))
