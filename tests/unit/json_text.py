@@ -1,0 +1,81 @@
+"""JSON texts of a small program, with one thing changed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from unit.building import PRODUCER
+
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.graph import Graph, compare
+from tosa_convert.jsontext.read import read
+from tosa_convert.jsontext.write import write
+
+Json = Any
+OPERATOR = "regions[0].blocks[0].operators[0]"
+TENSOR = "regions[0].blocks[0].tensors[0]"
+
+
+def text(made: Graph) -> bytes:
+    return b"".join(write(made, PRODUCER))
+
+
+def same(made: Graph, raw: bytes) -> None:
+    found = read(raw)
+    assert compare(made, found, locations=True, version=True) is None
+    assert found.producer == PRODUCER
+    # What the comparison does not look at, such as padding, is in the text.
+    assert text(found) == text(made)
+
+
+def base() -> Json:
+    """A program that reverses a constant, as Python values to be changed."""
+    return json.loads(
+        """{
+        "version": {"_major": 1, "_minor": 1, "_patch": 0},
+        "regions": [{"name": "main", "blocks": [{
+            "name": "main",
+            "operators": [{
+                "op": "REVERSE", "attribute_type": "ReverseAttribute", "attribute": {"axis": 1},
+                "inputs": ["a"], "outputs": ["b"]}],
+            "tensors": [
+                {"name": "a", "shape": [2], "type": "INT8", "data": [1, 2]},
+                {"name": "b", "shape": [2], "type": "INT8"}],
+            "outputs": ["b"]}]}]
+    }"""
+    )
+
+
+def changed(path: str, value: Any = None, *, drop: bool = False) -> bytes:
+    """The program with another value at `path` of the operator, tensor or graph."""
+    made = base()
+    head, _, key = path.rpartition(".")
+    place = {
+        "": made,
+        "version": made["version"],
+        "region": made["regions"][0],
+        "block": made["regions"][0]["blocks"][0],
+        "operator": made["regions"][0]["blocks"][0]["operators"][0],
+        "attribute": made["regions"][0]["blocks"][0]["operators"][0]["attribute"],
+        "tensor": made["regions"][0]["blocks"][0]["tensors"][0],
+    }[head]
+    if drop:
+        del place[key]
+    else:
+        place[key] = value
+    return json.dumps(made).encode()
+
+
+def respelled(old: str, new: str) -> bytes:
+    """The program's text with one passage respelled in another way."""
+    raw = json.dumps(base())
+    assert raw.count(old) >= 1
+    return raw.replace(old, new, 1).encode()
+
+
+def refused(raw: bytes) -> TosaConvertError:
+    with pytest.raises(TosaConvertError) as caught:
+        read(raw)
+    return caught.value
