@@ -80,7 +80,7 @@ CASES: dict[str, tuple[Callable[[Fields], None], str, str, str]] = {
     "an enum of 7": (lambda r: attribute(r, 4, nan_mode=7), "malformed-operator",
                      f"{MAIN} operator CLAMP #4", '"nan_mode" is 7'),
     "an accumulator of 0": (lambda r: attribute(r, 6, acc_type=0), "malformed-operator",
-                            f"{MAIN} operator AVG_POOL2D #6", '"acc_type" is UNKNOWN, which stands for'),
+                            f"{MAIN} operator AVG_POOL2D #6", '"acc_type" is UNKNOWN, which means that'),
     "an accumulator of 99": (lambda r: attribute(r, 6, acc_type=99), "malformed-operator",
                              f"{MAIN} operator AVG_POOL2D #6", "code 99, which is not a DType"),
     "no type": (lambda r: tensor(r, "i", type=0), "malformed-tensor",
