@@ -55,7 +55,7 @@ class Schema:
 
 
 def parse(text: str) -> Schema:
-    """Read the schema's declarations; raises SyntaxError on whatever is not understood."""
+    """Read the schema's declarations; raises SyntaxError for any other declaration."""
     source = re.sub(r"//[^\n]*", "", text)
     schema = Schema()
     position = 0
@@ -194,12 +194,12 @@ def render(schema: Schema) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write layout.py, or with --check say whether it is what would be written."""
+    """Write layout.py; with --check, report whether it is up to date."""
     text = render(parse(SCHEMA.read_text(encoding="utf-8")))
     if "--check" in arguments:
         if LAYOUT.read_text(encoding="utf-8") == text:
             return 0
-        print(f"{LAYOUT.name} is stale. To mend it: python schema/generate.py", file=sys.stderr)
+        print(f"{LAYOUT.name} is stale. To update it: python schema/generate.py", file=sys.stderr)
         return 1
     LAYOUT.write_text(text, encoding="utf-8", newline="\n")
     return 0

@@ -1,4 +1,4 @@
-"""A sound program's JSON with one thing spoiled: refused, or a program that can be written again."""
+"""JSON of a valid program with one or two tokens replaced: refused, or a program that can be written."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_graph_survives_json_exactly(made: Graph) -> None:
 
 @settings(QUICK, max_examples=80)
 @given(graphs(), st.data())
-def test_spoiled_json_is_refused_or_is_a_program(made: Graph, data: Any) -> None:
+def test_json_with_replaced_tokens_is_refused_or_is_a_program(made: Graph, data: Any) -> None:
     text = text_of(made)
     places = [match.span() for match in TOKEN.finditer(text)]
     for _ in range(data.draw(st.integers(1, 2))):

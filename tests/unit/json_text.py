@@ -69,7 +69,7 @@ def changed(path: str, value: Any = None, *, drop: bool = False) -> bytes:
 
 
 def respelled(old: str, new: str) -> bytes:
-    """The program's text with one passage respelled in another way."""
+    """The program's text with one passage replaced by another."""
     raw = json.dumps(base())
     assert raw.count(old) >= 1
     return raw.replace(old, new, 1).encode()

@@ -1,6 +1,6 @@
-"""TOSA flatbuffers as an outsider reads and writes them: with the `flatbuffers` package.
+"""TOSA flatbuffers read and written with the `flatbuffers` package.
 
-Slots and types stand here once more, by hand, so that a mistake in our layout is not made twice. A
+Slots and types are repeated here by hand, so that a mistake in our layout is not made twice. A
 table is a dictionary of the fields that are present; one dictionary used twice is stored once.
 """
 
@@ -107,7 +107,7 @@ def write(graph: dict[str, Any]) -> bytes:
 class _Builder:
     def __init__(self) -> None:
         self.builder = flatbuffers.Builder(1024)
-        #: What is stored already, by identity; the things themselves are kept so that ids stay.
+        #: What is stored already, by identity; the references keep the ids from being reused.
         self.known: dict[tuple[int, str], tuple[int, Any]] = {}
 
     def file(self, graph: dict[str, Any]) -> bytes:

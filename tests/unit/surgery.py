@@ -1,4 +1,4 @@
-"""Finds the bytes of a flatbuffer that a test wants to spoil, knowing only slots and offsets."""
+"""Finds the bytes of a flatbuffer that a test damages, from slots and offsets alone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-#: Table -> the slots that lead somewhere or that tests spoil: name -> (slot, table it leads to).
+#: Table -> the slots that lead somewhere or that tests damage: name -> (slot, table it leads to).
 _SLOTS: dict[str, dict[str, tuple[int, str]]] = {
     "graph": {"version": (0, "version"), "regions": (1, "[region"), "software": (2, "software")},
     "version": {"major": (0, ""), "minor": (1, ""), "patch": (2, ""), "draft": (3, "")},
@@ -65,7 +65,7 @@ class Place:
 
 
 class File(bytearray):
-    """The bytes of a file, to be spoiled in place."""
+    """The bytes of a file, to be damaged in place."""
 
     def u32(self, at: int) -> int:
         found: int = struct.unpack_from("<I", self, at)[0]

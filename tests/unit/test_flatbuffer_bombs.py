@@ -97,7 +97,7 @@ def one_weight_of_many_constants() -> bytes:
     return file({"tensors": tensors})
 
 
-def one_weight_behind_of_many_constants() -> bytes:
+def one_weight_out_of_line_of_many_constants() -> bytes:
     size = 200_000
     tensors = [
         {"name": f"{i}", "type": 3, "shape": [size], "offset": 8, "size": size}
@@ -107,7 +107,7 @@ def one_weight_behind_of_many_constants() -> bytes:
 
 
 def overlapping_blobs_of_many_operators() -> bytes:
-    """Each word of a blob is the length of a vector that starts behind it."""
+    """Each word of a blob is the length of a vector that starts after it."""
     operators = [
         {"op": 69, "attribute_type": 69, "attribute": {"implementation_attrs": bytes(4)},
          "inputs": [], "outputs": []}
@@ -138,14 +138,14 @@ BOMBS: list[Callable[[], bytes]] = [
     a_tensor_of_many_dimensions,
     a_shape_of_many_wrong_dimensions,
     one_weight_of_many_constants,
-    one_weight_behind_of_many_constants,
+    one_weight_out_of_line_of_many_constants,
     one_blob_of_many_operators,
     overlapping_blobs_of_many_operators,
 ]
 
 
 @pytest.mark.parametrize("bomb", BOMBS, ids=lambda bomb: bomb.__name__)
-def test_a_small_file_cannot_ask_for_much_memory(bomb: Callable[[], bytes]) -> None:
+def test_a_small_file_cannot_use_much_memory(bomb: Callable[[], bytes]) -> None:
     data = bomb()
     tracemalloc.start()
     try:
@@ -169,12 +169,12 @@ def test_a_small_file_cannot_ask_for_much_memory(bomb: Callable[[], bytes]) -> N
         many_regions_of_one_block,
         one_list_of_names_in_many_operators,
         one_weight_of_many_constants,
-        one_weight_behind_of_many_constants,
+        one_weight_out_of_line_of_many_constants,
         overlapping_blobs_of_many_operators,
     ],
     ids=lambda bomb: bomb.__name__,
 )
-def test_sharing_beyond_what_the_file_could_hold_is_refused(bomb: Callable[[], bytes]) -> None:
+def test_more_sharing_than_the_file_could_hold_is_refused(bomb: Callable[[], bytes]) -> None:
     data = bomb()
     with pytest.raises(TosaConvertError, match="describes more than it could hold") as caught:
         read(data)
@@ -182,7 +182,7 @@ def test_sharing_beyond_what_the_file_could_hold_is_refused(bomb: Callable[[], b
     assert f"a file of {len(data)} bytes" in str(caught.value)
 
 
-def test_sharing_that_writers_do_is_accepted() -> None:
+def test_the_sharing_of_real_writers_is_accepted() -> None:
     name = "layer_" + "x" * 200
     blob = bytes(range(256)) * 40
     values = [tensor(f"{name}{i}", shape=(1, 2, 3, 4, 5, 6)) for i in range(2_000)]

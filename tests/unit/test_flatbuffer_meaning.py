@@ -1,4 +1,4 @@
-"""Sound bytes that mean nothing: refused by name, with the place in the graph."""
+"""Well-formed flatbuffers with meaningless fields: refused, with the operator or tensor."""
 
 from __future__ import annotations
 
@@ -115,15 +115,15 @@ CASES: dict[str, tuple[Callable[[Fields], None], str, str, str]] = {
                        'two tensors of the block are called "i"'),
     "a shape twice": (lambda r: twice(r, "shapes"), "duplicate-name", MAIN,
                       'two shapes of the block are called "to"'),
-    "data behind the end": (lambda r: tensor(r, "k", offset=2**40, size=2), "missing-data",
+    "data after the end": (lambda r: tensor(r, "k", offset=2**40, size=2), "missing-data",
                             f'{MAIN} tensor #2 "k"', f"2 bytes at {2**40}, the file ends at"),
     "data over the end": (lambda r: tensor(r, "k", offset=64, size=2**63), "missing-data",
                           f'{MAIN} tensor #2 "k"', f"{2**63 - 1} bytes at 64"),
     "offset of 2^64 - 1": (lambda r: tensor(r, "k", offset=2**64 - 1, size=2**64 - 1), "missing-data",
                            f'{MAIN} tensor #2 "k"', "the file ends at"),
-    "scales behind the end": (lambda r: tensor(r, "mx", scale_offset=2**40, scale_size=4),
+    "scales after the end": (lambda r: tensor(r, "mx", scale_offset=2**40, scale_size=4),
                               "missing-data", f'{MAIN} tensor #3 "mx"', "the file ends at"),
-    "data behind, too short": (lambda r: tensor(r, "k", offset=64, size=1), "data-length",
+    "data out of line, too short": (lambda r: tensor(r, "k", offset=64, size=1), "data-length",
                                f'{MAIN} tensor #2 "k"', "1 bytes of data, 3 x INT4 need 2"),
     "TOSA 0.80": (lambda r: version(r, 0, 80), "unsupported-version", "version",
                   "the file is TOSA 0.80.0; readable versions are 1.0.0"),
@@ -147,7 +147,7 @@ def test_a_meaningless_field_is_refused_by_name(name: str) -> None:
     assert message in finding.message
 
 
-def test_a_file_of_the_0_series_is_told_what_to_do() -> None:
+def test_the_error_for_a_file_of_the_0_series_says_what_to_do() -> None:
     changed = fields()
     version(changed, 0, 80)
     with pytest.raises(TosaConvertError, match=r"export the model again"):
@@ -158,14 +158,14 @@ def test_a_file_of_the_0_series_is_told_what_to_do() -> None:
     ("major", "minor", "patch", "draft"),
     [(1, 0, 0, False), (1, 0, 0, True), (1, 0, 7, False), (1, 1, 0, True), (1, 1, 3, True)],
 )
-def test_versions_that_we_read(major: int, minor: int, patch: int, draft: bool) -> None:
+def test_readable_versions_are_read(major: int, minor: int, patch: int, draft: bool) -> None:
     changed = fields()
     version(changed, major, minor, patch, draft)
     found = read(outside.write(changed)).version
     assert (found.major, found.minor, found.patch, found.draft) == (major, minor, patch, draft)
 
 
-def test_several_findings_are_told_at_once() -> None:
+def test_several_findings_are_reported_at_once() -> None:
     changed = fields()
     tensor(changed, "k", data=b"\1")
     shape(changed, "to", data=b"\1")
@@ -179,7 +179,7 @@ def test_several_findings_are_told_at_once() -> None:
     ]
 
 
-def test_findings_are_told_up_to_a_limit() -> None:
+def test_the_number_of_findings_is_limited() -> None:
     changed = fields()
     main(changed)["tensors"] = [{"name": f"{i}", "type": 99} for i in range(5000)]
     with pytest.raises(TosaConvertError) as caught:
@@ -187,7 +187,7 @@ def test_findings_are_told_up_to_a_limit() -> None:
     assert len(caught.value.findings) == MAX_FINDINGS
 
 
-def test_the_block_of_each_member_is_told() -> None:
+def test_each_finding_names_its_block() -> None:
     changed = fields()
     for region in changed["regions"]:
         region["blocks"][0]["tensors"][-1]["type"] = 99
@@ -207,7 +207,7 @@ def test_an_offset_of_0_or_1_means_that_the_data_is_inside(offset: int) -> None:
     assert compare(read(outside.write(changed)), zoo()) is None
 
 
-def test_data_behind_the_flatbuffer_wins_over_data_inside() -> None:
+def test_data_after_the_flatbuffer_takes_precedence_over_data_inside() -> None:
     changed = fields()
     tensor(changed, "k", data=b"\7\7", offset=64, size=2)
     inside = outside.write(changed)
@@ -216,7 +216,7 @@ def test_data_behind_the_flatbuffer_wins_over_data_inside() -> None:
     assert compare(found, zoo()) is None
 
 
-def test_data_behind_may_lie_anywhere_and_be_longer_than_needed() -> None:
+def test_data_after_the_flatbuffer_may_lie_anywhere_and_be_longer_than_needed() -> None:
     changed = fields()
     tensor(changed, "k", data=b"", offset=2**20, size=3)
     end = len(outside.write(changed))
@@ -232,7 +232,7 @@ def test_bools_other_than_0_and_1_are_true() -> None:
     assert data.numpy().tolist() == [False, True, True]
 
 
-def test_unknown_fields_of_newer_schemas_do_not_get_in_the_way() -> None:
+def test_unknown_fields_of_newer_schemas_are_ignored() -> None:
     known = dict(outside.SCHEMA)
     changed = fields()
     changed["version"]["_future"] = 7

@@ -1,4 +1,4 @@
-"""Our files read by an outsider, an outsider's files read by us, and one file written out by hand."""
+"""Files exchanged with the `flatbuffers` package in both directions, and one file written by hand."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def described(made: Graph) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("make", GRAPHS)
-def test_an_outsider_finds_every_field_in_our_file(make: Callable[[], Graph]) -> None:
+def test_the_flatbuffers_package_reads_every_field_of_our_file(make: Callable[[], Graph]) -> None:
     found = outside.read(encode(make()))
     for region in found["regions"]:
         for block in region["blocks"]:
@@ -106,7 +106,7 @@ def test_an_outsider_finds_every_field_in_our_file(make: Callable[[], Graph]) ->
     assert found == described(make())
 
 
-def test_an_outsider_finds_the_attributes_in_our_file() -> None:
+def test_the_flatbuffers_package_reads_the_attributes_of_our_file() -> None:
     operators = outside.read(encode(zoo()))["regions"][0]["blocks"][0]["operators"]
     assert [row["attribute"] for row in operators if row["attribute"]] == [
         {"min_val": b"\x80", "max_val": b"\x7f" + bytes(7), "nan_mode": 2},
@@ -118,7 +118,9 @@ def test_an_outsider_finds_the_attributes_in_our_file() -> None:
 
 
 @pytest.mark.parametrize("make", GRAPHS)
-def test_we_find_every_field_in_an_outsiders_file(make: Callable[[], Graph]) -> None:
+def test_every_field_of_a_file_by_the_flatbuffers_package_is_read(
+    make: Callable[[], Graph],
+) -> None:
     found = read(outside.write(outside.read(encode(make()))))
     assert verify(found) == []
     assert compare(make(), found, locations=True, version=True) is None
@@ -126,7 +128,7 @@ def test_we_find_every_field_in_an_outsiders_file(make: Callable[[], Graph]) -> 
 
 
 @pytest.mark.parametrize("make", GRAPHS)
-def test_fields_that_readers_dereference_are_there_even_when_empty(
+def test_fields_that_readers_dereference_are_present_even_if_empty(
     make: Callable[[], Graph],
 ) -> None:
     made = make()
@@ -173,7 +175,7 @@ def test_absent_optional_fields_mean_their_defaults() -> None:
     assert found.producer is None
 
 
-def test_a_1_1_file_says_which_reader_it_needs() -> None:
+def test_a_1_1_file_states_the_reader_that_it_needs() -> None:
     made = example()
     assert "compatibility" not in outside.read(encode(made))
     made.version = V1_1_DRAFT
@@ -187,7 +189,7 @@ def test_a_1_1_file_says_which_reader_it_needs() -> None:
     assert outside.read(encode(made))["compatibility"]["features"] == 2
 
 
-#: A graph that returns its argument x, FP32 of shape [2]. An offset counts from where it stands.
+#: A graph that returns its argument x, FP32 of shape [2]. An offset counts from its own position.
 BY_HAND = """
     10000000 544f5341                   #   0 the root table is at 16; identifier "TOSA"
     0800 0c00 0400 0800                 #   8 vtable of the graph: 8 bytes; version at 4, regions at 8
@@ -233,7 +235,7 @@ def test_the_same_graph_gives_the_same_bytes(make: Callable[[], Graph], out_of_l
     assert encode(read(expected), out_of_line=out_of_line) == expected
 
 
-def test_the_seed_of_hashing_does_not_reach_the_bytes(root: Any) -> None:
+def test_the_hash_seed_does_not_affect_the_bytes(root: Any) -> None:
     script = (
         "import sys; sys.path.insert(0, 'tests')\n"
         "from unit.building import *\n"
@@ -252,7 +254,7 @@ def test_the_seed_of_hashing_does_not_reach_the_bytes(root: Any) -> None:
         assert found.stdout == encode(branching())
 
 
-def test_data_is_aligned_and_everything_else_as_its_width() -> None:
+def test_data_is_aligned_to_16_bytes_and_everything_else_to_its_width() -> None:
     patterns = [bytes([value]) * size for value, size in ((17, 1), (34, 7), (51, 16), (68, 33))]
     values: list[Tensor | ShapeValue] = [
         tensor(f"k{index}", "INT8", (len(data),), data) for index, data in enumerate(patterns)
@@ -267,7 +269,7 @@ def test_data_is_aligned_and_everything_else_as_its_width() -> None:
         assert data.index(b"\x55" * 8) % 8 == 0
 
 
-def test_out_of_line_data_lies_behind_a_whole_flatbuffer() -> None:
+def test_out_of_line_data_follows_a_complete_flatbuffer() -> None:
     made = zoo()
     made.main.tensors["k"].data.padding = 6  # type: ignore[union-attr]
     data = encode(made, out_of_line=True)
@@ -291,7 +293,7 @@ def test_out_of_line_data_lies_behind_a_whole_flatbuffer() -> None:
     assert encode(found) == encode(made)
 
 
-def test_data_moves_behind_the_flatbuffer_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_moves_out_of_line_at_the_size_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     weight = tensor("w", "INT8", (4096,), bytes(range(256)) * 16)
     made = graph("", "w", [weight], [op("CONST", "", "w")])
     whole = plan(made, PRODUCER, out_of_line=False).size
@@ -309,7 +311,7 @@ def test_data_moves_behind_the_flatbuffer_at_the_limit(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("out_of_line", [False, True])
-def test_a_plan_knows_its_size_and_copies_no_constant(out_of_line: bool) -> None:
+def test_a_plan_has_the_size_of_the_file_and_copies_no_constant(out_of_line: bool) -> None:
     raw = bytearray(b"\7" * 5000)
     weight = Tensor("w", dtype("INT8"), (5000,), Constant(dtype("INT8"), 5000, raw, padding=3))
     made = graph("", "w", [weight], [op("CONST", "", "w")])
@@ -319,7 +321,7 @@ def test_a_plan_knows_its_size_and_copies_no_constant(out_of_line: bool) -> None
     assert any(isinstance(piece, memoryview) and piece.obj is raw for piece in pieces)
 
 
-def test_a_constant_we_read_is_a_view_of_the_buffer() -> None:
+def test_a_constant_is_a_view_of_the_buffer() -> None:
     data = bytearray(encode(example()))
     found = read(data).main.tensors["w"].data
     assert found is not None
@@ -328,7 +330,7 @@ def test_a_constant_we_read_is_a_view_of_the_buffer() -> None:
 
 
 @pytest.mark.parametrize("padding", range(8))
-def test_padding_of_up_to_7_bytes_is_kept_and_more_is_dropped(padding: int) -> None:
+def test_padding_of_up_to_7_bytes_is_preserved_and_more_is_dropped(padding: int) -> None:
     weight = tensor("w", "INT8", (3,), b"\1\2\3")
     weight.data.padding = padding  # type: ignore[union-attr]
     made = graph("", "w", [weight], [op("CONST", "", "w")])
@@ -344,7 +346,7 @@ def test_padding_of_up_to_7_bytes_is_kept_and_more_is_dropped(padding: int) -> N
     assert found.packed() == b"\1\2\3"
 
 
-def test_constants_without_elements_keep_being_constants() -> None:
+def test_constants_without_elements_remain_constants() -> None:
     made = graph("", "e", [tensor("e", shape=(0, 3), data=b""), shape("s")],
                  [op("CONST", "", "e"), op("CONST_SHAPE", "", "s")])  # fmt: skip
     for out_of_line in (False, True):
@@ -365,7 +367,7 @@ def test_equal_texts_shapes_and_attributes_are_stored_once() -> None:
     assert data.count((77).to_bytes(4, "little")) == 1
 
 
-def test_an_empty_block_and_no_region_but_main_can_be_written() -> None:
+def test_a_single_empty_block_can_be_written() -> None:
     made = Graph(V1_0, [Region("main", [Block("main")])])
     assert compare(made, read(encode(made))) is None
 
@@ -379,7 +381,7 @@ def test_any_name_survives(name: str) -> None:
     assert compare(made, read(data)) is None
 
 
-def test_a_name_that_is_no_unicode_is_refused_by_name() -> None:
+def test_a_name_with_a_lone_surrogate_is_refused() -> None:
     made = graph("", "", [tensor("half\ud800")], [])
     with pytest.raises(TosaConvertError, match=r"half\\ud800"):
         encode(made)

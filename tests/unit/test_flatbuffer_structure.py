@@ -1,4 +1,4 @@
-"""Every way for a flatbuffer's bytes to be wrong: refused, with the byte."""
+"""Every way to damage a flatbuffer: refused, with the offset of the byte."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def refusal(data: bytes) -> TosaConvertError:
     return caught.value
 
 
-#: What is spoiled: path of the place -> the byte that is blamed, given the place.
-def spoil_identifier(f: File) -> int:
+#: Each function damages a file and returns the offset that the error must name.
+def damage_identifier(f: File) -> int:
     f[4:8] = b"TFL3"
     return 4
 
@@ -56,30 +56,30 @@ def root_skewed(f: File) -> int:
 
 
 def offset_zero(path: str) -> Callable[[File], int]:
-    def spoil(f: File) -> int:
+    def damage(f: File) -> int:
         field = f.at(path).field
         f.put("I", field, 0)
         return field
 
-    return spoil
+    return damage
 
 
 def offset_outside(path: str) -> Callable[[File], int]:
-    def spoil(f: File) -> int:
+    def damage(f: File) -> int:
         field = f.at(path).field
         f.put("I", field, 0x40000000)
         return field + 0x40000000
 
-    return spoil
+    return damage
 
 
 def offset_skewed(path: str) -> Callable[[File], int]:
-    def spoil(f: File) -> int:
+    def damage(f: File) -> int:
         place = f.at(path)
         f.put("I", place.field, place.target - place.field + 1)
         return place.target + 1
 
-    return spoil
+    return damage
 
 
 def vtable_outside(f: File) -> int:
@@ -95,39 +95,39 @@ def vtable_before_the_file(f: File) -> int:
 
 
 def vtable_size(size: int) -> Callable[[File], int]:
-    def spoil(f: File) -> int:
+    def damage(f: File) -> int:
         vtable = f.at("version major").vtable
         f.put("H", vtable, size)
         return vtable
 
-    return spoil
+    return damage
 
 
 def table_size(size: int) -> Callable[[File], int]:
-    def spoil(f: File) -> int:
+    def damage(f: File) -> int:
         place = f.at("version major")
         f.put("H", place.vtable + 2, size)
         return place.vtable if size < 0x4000 else place.table
 
-    return spoil
+    return damage
 
 
 def entry(value: int) -> Callable[[File], int]:
-    def spoil(f: File) -> int:
+    def damage(f: File) -> int:
         place = f.at("version minor")
         f.put("H", place.entry, value)
         return place.table + value if value == 6 else place.vtable
 
-    return spoil
+    return damage
 
 
 def length(path: str) -> Callable[[File], int]:
-    def spoil(f: File) -> int:
+    def damage(f: File) -> int:
         target = f.at(path).target
         f.put("I", target, 0x7FFFFFFF)
         return target
 
-    return spoil
+    return damage
 
 
 def no_terminator(f: File) -> int:
@@ -149,8 +149,8 @@ def absent_version(f: File) -> int:
     return place.table
 
 
-SPOILED: dict[str, tuple[Callable[[File], int], str]] = {
-    "identifier": (spoil_identifier, "the identifier is b'TFL3', expected b'TOSA'"),
+DAMAGED: dict[str, tuple[Callable[[File], int], str]] = {
+    "identifier": (damage_identifier, "the identifier is b'TFL3', expected b'TOSA'"),
     "root at 0": (root_at_zero, "the offset of the root table TosaGraph is 0"),
     "root outside": (root_outside, "table TosaGraph lies outside the file"),
     "root far outside": (root_far_outside, "table TosaGraph lies outside the file"),
@@ -166,7 +166,7 @@ SPOILED: dict[str, tuple[Callable[[File], int], str]] = {
     "table of 3 bytes": (table_size(3), "the vtable of a Version has an impossible size"),
     "table too long": (table_size(0xFFFF), "a Version lies partly outside the file"),
     "field in the head": (entry(2), "Version._minor lies outside its table"),
-    "field behind": (entry(21), "Version._minor lies outside its table"),
+    "field after its table": (entry(21), "Version._minor lies outside its table"),
     "field skewed": (entry(6), "Version._minor is not aligned to 4 bytes"),
     "regions at 0": (offset_zero("regions"), "the offset of TosaGraph.regions is 0"),
     "regions outside": (offset_outside("regions"), "length of TosaGraph.regions lies outside"),
@@ -186,7 +186,7 @@ SPOILED: dict[str, tuple[Callable[[File], int], str]] = {
                          "table OpLocation lies outside the file"),
     "text at 0": (offset_zero(f"{BLOCK} operators 2 location text"), "OpLocation.text is 0"),
     "name too long": (length(f"{BLOCK} tensors 1 name"), ".inputs runs over the end"),
-    "no zero behind": (no_terminator, ".inputs is not terminated by a zero"),
+    "no terminating zero": (no_terminator, ".inputs is not terminated by a zero"),
     "not UTF-8": (not_utf8, "TosaRegion.name is not UTF-8"),
     "shape outside": (offset_outside(f"{BLOCK} tensors 1 shape"), "TosaTensor.shape lies outside"),
     "shape too long": (length(f"{BLOCK} tensors 1 shape"), "TosaTensor.shape has 2147483647 elements"),
@@ -195,12 +195,12 @@ SPOILED: dict[str, tuple[Callable[[File], int], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SPOILED)
-def test_a_spoiled_file_is_refused_with_the_byte(name: str) -> None:
-    spoil, message = SPOILED[name]
-    spoiled = file()
-    blamed = spoil(spoiled)
-    error = refusal(bytes(spoiled))
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_file_is_refused_with_the_byte(name: str) -> None:
+    damage, message = DAMAGED[name]
+    damaged = file()
+    blamed = damage(damaged)
+    error = refusal(bytes(damaged))
     assert error.code == "malformed-flatbuffer"
     assert error.exit_code == 3
     (finding,) = error.findings
@@ -209,36 +209,36 @@ def test_a_spoiled_file_is_refused_with_the_byte(name: str) -> None:
     assert finding.hint
 
 
-def test_the_path_stands_before_the_byte() -> None:
-    spoiled = file()
-    spoil_identifier(spoiled)
+def test_the_path_precedes_the_byte() -> None:
+    damaged = file()
+    damage_identifier(damaged)
     with pytest.raises(TosaConvertError) as caught:
-        read(bytes(spoiled), "dir/m.tosa")
+        read(bytes(damaged), "dir/m.tosa")
     assert str(caught.value).startswith("dir/m.tosa: byte 4: error: the identifier")
 
 
 @pytest.mark.parametrize("size", range(8))
-def test_a_file_that_ends_before_its_header_does_is_refused(size: int) -> None:
+def test_a_file_that_ends_within_its_header_is_refused(size: int) -> None:
     assert refusal(bytes(file()[:size])).findings[0].where == f"byte {size}"
 
 
 @pytest.mark.parametrize("out_of_line", [False, True])
-def test_a_file_cut_anywhere_is_refused(out_of_line: bool) -> None:
+def test_a_truncated_file_is_refused(out_of_line: bool) -> None:
     data = b"".join(plan(example(), PRODUCER, out_of_line=out_of_line).pieces())
     codes = {refusal(data[:size]).code for size in range(len(data))}
     assert codes <= {"malformed-flatbuffer", "missing-data"}
 
 
 @pytest.mark.parametrize("change", [0x01, 0x80])
-def test_whatever_byte_is_changed_the_answer_is_a_graph_or_an_expected_error(change: int) -> None:
+def test_any_changed_byte_gives_a_graph_or_an_expected_error(change: int) -> None:
     original = file(branching)
     accepted = 0
     # Every byte is changed in one of the two runs.
     for position in range(change & 1, len(original), 2):
-        spoiled = bytearray(original)
-        spoiled[position] ^= change
+        damaged = bytearray(original)
+        damaged[position] ^= change
         try:
-            findings = verify(read(bytes(spoiled)))
+            findings = verify(read(bytes(damaged)))
         except TosaConvertError:
             continue
         accepted += 1
@@ -247,7 +247,7 @@ def test_whatever_byte_is_changed_the_answer_is_a_graph_or_an_expected_error(cha
     assert accepted
 
 
-def test_reading_needs_no_alignment_of_the_buffer() -> None:
+def test_the_buffer_need_not_be_aligned() -> None:
     data = bytes(file(zoo))
     shifted = memoryview(b"\0" + data)[1:]
     assert verify(read(shifted)) == []
@@ -307,9 +307,9 @@ def test_many_vtables_are_read_as_each_of_them_alone(monkeypatch: pytest.MonkeyP
     f = File(data)
     vtable = f.at(f"{BLOCK} tensors 3 name").vtable
     for offset, number in ((0, 3), (0, 60_000), (2, 2), (4, 2), (4, 60_000), (8, 3), (8, 60_000)):
-        spoiled = File(bytes(f))
-        spoiled.put("H", vtable + offset, number)
-        fast, slow = both_ways(monkeypatch, "_FEW", 0, 10_000, bytes(spoiled))
+        damaged = File(bytes(f))
+        damaged.put("H", vtable + offset, number)
+        fast, slow = both_ways(monkeypatch, "_FEW", 0, 10_000, bytes(damaged))
         assert fast == slow
         assert "malformed-flatbuffer" in fast
 
@@ -324,9 +324,9 @@ def test_strings_are_read_alike_together_and_one_by_one(monkeypatch: pytest.Monk
         quick, slow = both_ways(monkeypatch, "all_at_once", fast, slowly, data)
         assert quick == slow
         assert "malformed" not in quick
-    spoiled = file()
-    at = spoiled.at(f"{BLOCK} tensors 0 name").target
-    spoiled[at + 4 : at + 5] = b"\xff"
-    quick, slow = both_ways(monkeypatch, "all_at_once", fast, slowly, bytes(spoiled))
+    damaged = file()
+    at = damaged.at(f"{BLOCK} tensors 0 name").target
+    damaged[at + 4 : at + 5] = b"\xff"
+    quick, slow = both_ways(monkeypatch, "all_at_once", fast, slowly, bytes(damaged))
     assert quick == slow
     assert "is not UTF-8" in quick

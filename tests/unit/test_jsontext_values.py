@@ -259,17 +259,17 @@ def test_attributes_of_every_kind_are_read() -> None:
     same(made, text(made))
 
 
-def test_operators_without_attributes_need_no_table_of_them() -> None:
+def test_operators_without_attributes_need_no_attribute_table() -> None:
     raw = respelled('"op": "REVERSE", "attribute_type": "ReverseAttribute", "attribute": {"axis": 1}',
                   '"op": "ABS", "attribute_type": "AbsAttribute"')  # fmt: skip
     assert read(raw).main.operators[0].spec is operator("ABS")
 
 
-def test_variables_may_be_read_by_their_own_operator_code_too() -> None:
+def test_variables_are_read_from_their_own_operator_code_too() -> None:
     raw = text(counting()).replace(b'"IDENTITY"', b'"VARIABLE_READ"', 1)
     assert compare(read(raw), counting()) is None
 
 
-def test_escapes_stand_for_their_characters() -> None:
+def test_escapes_mean_their_characters() -> None:
     raw = respelled('"name": "a"', r'"name": "\"\\\/\b\f\n\r\té\u00e9\uD83D\ude00\u0000"')
     assert '"\\/\b\f\n\r\téé\U0001f600\0' in read(raw).main.tensors

@@ -1,4 +1,4 @@
-"""Graph -> JSON: the text itself. That it is flatc's text is for tests/oracle to say."""
+"""Graph -> JSON: the text itself. tests/oracle compares it with flatc's."""
 
 from __future__ import annotations
 
@@ -114,16 +114,14 @@ def test_a_small_graph_is_exactly_this_text() -> None:
     )
 
 
-def test_draft_is_said_only_when_it_is_false() -> None:
+def test_draft_is_written_only_if_it_is_false() -> None:
     made = example()
     assert parsed(made)["version"]["_draft"] is False
     made.version = V1_1_DRAFT
     assert "_draft" not in parsed(made)["version"]
 
 
-def test_compatibility_is_written_beyond_version_1_0_and_names_features_only_when_there_are_any() -> (
-    None
-):
+def test_compatibility_is_written_after_1_0_and_has_features_only_if_there_are_any() -> None:
     made = example()
     assert "compatibility" not in parsed(made)
     made.version = V1_1_DRAFT
@@ -215,14 +213,14 @@ def test_rank_0_and_unranked_tensors_both_have_an_empty_shape() -> None:
     assert b["is_unranked"] is True
 
 
-def test_padding_is_written_behind_the_data() -> None:
+def test_padding_is_written_after_the_data() -> None:
     value = tensor("t", "INT8", (3,))
     value.data = Constant(dtype("INT8"), 3, b"\1\2\3", padding=5)
     made = graph("", "t", [value], [op("CONST", "", "t")])
     assert main_block(made)["tensors"][0]["data"] == [1, 2, 3, 0, 0, 0, 0, 0]
 
 
-def test_shapes_keep_their_rank_and_sizes() -> None:
+def test_shapes_have_their_rank_and_sizes() -> None:
     made = graph("", "", [shape("s", 2, -1), shape("e")], [])
     s, e = main_block(made)["shapes"]
     assert s["rank"] == 2
@@ -252,7 +250,7 @@ def test_any_text_survives(plain: str) -> None:
     assert json.loads(quoted(plain)) == plain
 
 
-def test_a_name_that_is_not_utf_8_is_refused() -> None:
+def test_a_name_with_a_lone_surrogate_is_refused() -> None:
     with pytest.raises(TosaConvertError) as caught:
         text(with_name("a\udcffb"))
     assert caught.value.code == "value-out-of-range"

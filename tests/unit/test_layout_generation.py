@@ -25,7 +25,7 @@ def generate(root: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_the_layout_in_the_tree_is_up_to_date(generate: ModuleType) -> None:
-    # To mend it: python schema/generate.py
+    # To update it: python schema/generate.py
     assert generate.main(["--check"]) == 0
 
 
@@ -43,7 +43,7 @@ def test_a_stale_layout_is_reported_with_the_fix(
     stale.write_text(fresh.replace('"BOOL": 1,', '"BOOL": 2,'))
     assert generate.main(["--check"]) == 1
     assert capsys.readouterr().err == (
-        "layout.py is stale. To mend it: python schema/generate.py\n"
+        "layout.py is stale. To update it: python schema/generate.py\n"
     )
     assert '"BOOL": 2,' in stale.read_text()
     assert generate.main([]) == 0
@@ -127,7 +127,7 @@ def test_each_kind_of_declaration_becomes_its_slot(generate: ModuleType) -> None
         ("table T { x: [Missing]; }", "table T: field x: type \\[Missing\\]"),
     ],
 )
-def test_what_is_not_understood_is_an_error_and_never_skipped(
+def test_an_unknown_declaration_is_an_error_and_never_skipped(
     generate: ModuleType, text: str, message: str
 ) -> None:
     with pytest.raises(SyntaxError, match=message):
