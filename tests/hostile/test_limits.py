@@ -66,8 +66,9 @@ class Row:
 ROWS = [
     Row("input-bytes", 100, 10_000, lambda: MLIR.encode(), "the limit is 100", {}),
     Row("input-bytes", 100, 10_000, lambda: tc.dumps(example()), "the limit is 100", {}),
-    Row("json-depth", 40, 60, lambda: nested_json(50), "deeper than 40", {}, "no field of this name"),
-    Row("json-depth", 64, 200, lambda: nested_json(150), "deeper than 64", {}, "no field of this name"),
+    Row("json-depth", 7, 8, lambda: tc.dumps(example(), "json"), "deeper than 7", {}),
+    Row("json-depth", 40, 60, lambda: nested_json(50), "deeper than 40", {}, "unknown field"),
+    Row("json-depth", 64, 200, lambda: nested_json(150), "deeper than 64", {}, "unknown field"),
     Row("text-depth", 10, 600, lambda: nested_text(500), "more than 10 deep", {}),
     Row("text-depth", 1024, 2000, lambda: nested_text(1100), "more than 1024 deep", {}),
     Row("text-depth", 10, 600, lambda: signs(500), "more than 10 deep", {}),
