@@ -55,6 +55,7 @@ def test_the_lowest_version_is_stamped_unless_another_is_asked_for(bindings: Bin
     old, new = module(bindings, OLD), module(bindings, NEW)
     assert version_of(tc.export_tosa_func_to_flatbuffer(old)) == V1_0
     assert version_of(tc.export_tosa_func_to_flatbuffer(new)) == V1_1_DRAFT
+    name: Any
     for name, version in BY_NAME.items():
         assert version_of(tc.export_tosa_func_to_flatbuffer(old, tosa_version=name)) == version
 
@@ -161,7 +162,7 @@ def stamped(example: Path, torch_mlir: Bindings) -> Any:
         graph = tc.load(example)
         graph.version = version
         buffer = io.BytesIO()
-        found = api.render(graph, form)  # type: ignore[arg-type]
+        found: Any = api.render(graph, form)  # type: ignore[arg-type]
         if callable(found):
             found(buffer)
         else:

@@ -81,8 +81,12 @@ class Builder:
         return Graph(V1_1_DRAFT, [Region("main", [self.block])])
 
 
+#: What the fixture `builder` gives.
+MakeBuilder = Callable[[], Builder]
+
+
 @pytest.fixture
-def builder() -> Callable[[], Builder]:
+def builder() -> MakeBuilder:
     return Builder
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from golden.conftest import MakeBuilder
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden import model_process
@@ -42,10 +44,10 @@ def official(
     verifier: Path,
     folder: Path,
     kind: str,
-    mode: dict,
-    reference,
-    bounds,
-    actual,
+    mode: dict[str, Any],
+    reference: Any,
+    bounds: Any,
+    actual: Any,
 ) -> bool:
     """Whether the official verifier accepts an array."""
     shape = list(actual.shape)
@@ -70,7 +72,7 @@ def official(
     return ended.returncode == 0
 
 
-MODES = {
+MODES: dict[str, tuple[Rule, dict[str, Any]]] = {
     "ulp": (Rule("ulp", 2.0), {"mode": "ULP", "ulp_info": {"ulp": 2.0}}),
     "half": (Rule("ulp", 0.5), {"mode": "ULP", "ulp_info": {"ulp": 0.5}}),
     "cast": (
@@ -153,13 +155,15 @@ def test_special_values_are_judged_as_the_official_verifier_does(
 ) -> None:
     rule, mode = MODES["ulp"]
     row = dtype("FP32")
-    reference = np.float64([1.0, value])
-    actual = np.float32([1.0, found])
+    reference = np.array([1.0, value], np.float64)
+    actual = np.array([1.0, found], np.float32)
     ours = bool(rule.accepts(actual, reference, None, row).all())
     assert ours == official(verifier, tmp_path, "FP32", mode, reference, reference, actual)
 
 
-def test_a_tensor_has_a_rule_if_at_most_one_operator_before_it_is_inexact(builder) -> None:
+def test_a_tensor_has_a_rule_if_at_most_one_operator_before_it_is_inexact(
+    builder: MakeBuilder,
+) -> None:
     b = builder()
     b.input("x", "FP32", (4,))
     b.op("EXP", ["x"], "e", "FP32", (4,))
@@ -174,7 +178,7 @@ def test_a_tensor_has_a_rule_if_at_most_one_operator_before_it_is_inexact(builde
     assert found["p"] == Rule("ulp", 0.5)
 
 
-def test_integers_are_exact_but_for_an_inexact_rescale(builder) -> None:
+def test_integers_are_exact_but_for_an_inexact_rescale(builder: MakeBuilder) -> None:
     b = builder()
     b.input("x", "INT8", (4,))
     for mode in RoundingMode:
@@ -185,7 +189,9 @@ def test_integers_are_exact_but_for_an_inexact_rescale(builder) -> None:
     assert judged["INEXACT_ROUND"] == Rule("steps", 1.0)
 
 
-def test_the_bound_of_a_sum_of_products_depends_on_its_length_and_accumulator(builder) -> None:
+def test_the_bound_of_a_sum_of_products_depends_on_its_length_and_accumulator(
+    builder: MakeBuilder,
+) -> None:
     def amount(kind: str) -> float:
         b = builder()
         b.input("a", kind, (1, 2, 100))
@@ -212,7 +218,12 @@ def test_the_bound_of_a_sum_of_products_depends_on_its_length_and_accumulator(bu
     ],
 )
 def test_an_accumulator_with_more_bits_lowers_the_bound_by_a_root(
-    builder, kinds: tuple[str, str], result: str, kernel: tuple[int, int], depth: int, amount: float
+    builder: MakeBuilder,
+    kinds: tuple[str, str],
+    result: str,
+    kernel: tuple[int, int],
+    depth: int,
+    amount: float,
 ) -> None:
     """The amounts are those of official descriptors of tests with these types and sizes."""
     b = builder()
@@ -226,7 +237,7 @@ def test_an_accumulator_with_more_bits_lowers_the_bound_by_a_root(
     assert rule == Rule("dot-product", amount)
 
 
-def with_regions(builder, kind: str, *bodies: str, op: str) -> Graph:
+def with_regions(builder: MakeBuilder, kind: str, *bodies: str, op: str) -> Graph:
     """A control-flow operator with a region for each body, which is one operator."""
     b = builder()
     b.input("c", "BOOL", (1,))
@@ -250,7 +261,7 @@ def with_regions(builder, kind: str, *bodies: str, op: str) -> Graph:
     return graph
 
 
-def test_the_rule_of_a_branch_is_the_rule_of_its_operators(builder) -> None:
+def test_the_rule_of_a_branch_is_the_rule_of_its_operators(builder: MakeBuilder) -> None:
     exp = Rule("abs-error", base=3.0)
     for bodies, rule in (
         (("ABS", "IDENTITY"), EXACT),
@@ -261,13 +272,13 @@ def test_the_rule_of_a_branch_is_the_rule_of_its_operators(builder) -> None:
         assert rules(with_regions(builder, "FP32", *bodies, op="COND_IF")).get("y") == rule, bodies
 
 
-def test_a_loop_is_exact_or_has_no_rule(builder) -> None:
+def test_a_loop_is_exact_or_has_no_rule(builder: MakeBuilder) -> None:
     exact = with_regions(builder, "FP32", "ABS", "IDENTITY", op="WHILE_LOOP")
     assert rules(exact)["y"] == EXACT
     assert "y" not in rules(with_regions(builder, "FP32", "ABS", "EXP", op="WHILE_LOOP"))
 
 
-def off_by(array: np.ndarray, codes: int) -> np.ndarray:
+def off_by(array: np.ndarray[Any, Any], codes: int) -> np.ndarray[Any, Any]:
     """The array with its first element so many codes further from zero."""
     moved = array.copy()
     flat = moved.view(f"u{array.dtype.itemsize}").reshape(-1)
@@ -277,7 +288,9 @@ def off_by(array: np.ndarray, codes: int) -> np.ndarray:
 
 @pytest.mark.usefixtures("refmodel")
 @pytest.mark.parametrize("kind", ["FP32", "FP16", "BF16"])
-def test_a_power_is_judged_by_the_bounds_that_the_model_gives(builder, kind: str) -> None:
+def test_a_power_is_judged_by_the_bounds_that_the_model_gives(
+    builder: MakeBuilder, kind: str
+) -> None:
     b = builder()
     b.input("x", kind, (2,))
     b.input("y", kind, (2,))
@@ -297,12 +310,14 @@ def test_a_power_is_judged_by_the_bounds_that_the_model_gives(builder, kind: str
 
 @pytest.mark.usefixtures("refmodel")
 @pytest.mark.parametrize("kind", ["FP8E4M3", "FP8E5M2", "FP6E2M3", "FP6E3M2", "FP4E2M1", "MXINT8"])
-def test_block_scaled_data_is_judged_by_its_own_unit_and_scales_exactly(builder, kind: str) -> None:
+def test_block_scaled_data_is_judged_by_its_own_unit_and_scales_exactly(
+    builder: MakeBuilder, kind: str
+) -> None:
     b = builder()
     b.input("x", "FP32", (1, 32))
     b.tensor("d", kind, (1, 32))
     b.tensor("s", "FP8UE8M0", (1, 1))
-    size = {"block_size": BlockSize.BLOCK_SIZE_32}
+    size: dict[str, Any] = {"block_size": BlockSize.BLOCK_SIZE_32}
     b.block.operators.append(Operator(operator("CAST_TO_BLOCK_SCALED"), ("x",), ("d", "s"), size))
     b.op("CAST_FROM_BLOCK_SCALED", ["d", "s"], "back", "FP32", (1, 32), **size)
     graph = b.graph("d", "s")
@@ -319,7 +334,7 @@ def test_block_scaled_data_is_judged_by_its_own_unit_and_scales_exactly(builder,
 
 
 @pytest.mark.usefixtures("refmodel")
-def test_resize_is_judged_by_the_largest_operand(builder) -> None:
+def test_resize_is_judged_by_the_largest_operand(builder: MakeBuilder) -> None:
     b = builder()
     b.input("x", "FP32", (1, 2, 2, 1))
     for name, sizes in (("scale", (2, 1, 2, 1)), ("offset", (0, 0)), ("border", (-1, -1))):
@@ -327,7 +342,7 @@ def test_resize_is_judged_by_the_largest_operand(builder) -> None:
     operands = ["x", "scale", "offset", "border"]
     b.op("RESIZE", operands, "y", "FP32", (1, 2, 2, 1), mode=ResizeMode.BILINEAR)
     graph = b.graph("y")
-    x = np.float32([[[[1.0], [1.0]], [[1.0], [1000.0]]]])
+    x = np.array([[[[1.0], [1.0]], [[1.0], [1000.0]]]], np.float32)
     found = run(graph, {"x": x}).outputs["y"]
     assert found.max() < 500
     off = found.copy()

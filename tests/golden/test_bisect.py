@@ -5,11 +5,13 @@ import json
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from golden.conftest import MakeBuilder
 
 import tosa_convert as tc
 from tosa_convert.errors import TosaConvertError
@@ -35,7 +37,7 @@ pytestmark = pytest.mark.usefixtures("refmodel")
 X = np.arange(24, dtype=np.int32).reshape(2, 3, 4) - 7
 
 
-def network(builder, n: int, wrong: int = -1) -> Graph:
+def network(builder: MakeBuilder, n: int, wrong: int = -1) -> Graph:
     """n operators in a row; number `wrong` has another attribute."""
     b = builder()
     b.input("x", "INT32", (2, 3, 4))
@@ -51,7 +53,7 @@ def network(builder, n: int, wrong: int = -1) -> Graph:
 
 
 @pytest.fixture
-def pair(builder, tmp_path: Path) -> tuple[Graph, Path]:
+def pair(builder: MakeBuilder, tmp_path: Path) -> tuple[Graph, Path]:
     path = tmp_path / "other.tosa"
     tc.save(network(builder, 40, 23), path)
     return network(builder, 40), path
@@ -77,7 +79,7 @@ def test_batches_of_any_size_name_the_same(pair: tuple[Graph, Path]) -> None:
         assert result.largest_batch <= max(limit, 96)
 
 
-def test_two_equal_models_have_no_divergence(builder, tmp_path: Path) -> None:
+def test_two_equal_models_have_no_divergence(builder: MakeBuilder, tmp_path: Path) -> None:
     graph = network(builder, 10)
     tc.save(graph, tmp_path / "same.tosa")
     result = bisect(graph, OtherModel(str(tmp_path / "same.tosa"), 60), {"x": X})
@@ -122,7 +124,7 @@ def test_recorded_results_name_the_operator_whose_inputs_agree_and_whose_output_
     assert [row[0] for row in result.first.operators] == [22, 23, 24, 25]
 
 
-def test_inherited_error_is_not_blamed(builder) -> None:
+def test_inherited_error_is_not_blamed(builder: MakeBuilder) -> None:
     """A tensor is off by less than is allowed; the next operator magnifies the error but is right."""
     b = builder()
     b.input("x", "FP32", (4,))
@@ -131,7 +133,7 @@ def test_inherited_error_is_not_blamed(builder) -> None:
     b.op("ABS", ["x"], "a", "FP32", (4,))
     b.op("MUL", ["a", "big", "shift"], "m", "FP32", (4,))
     graph = b.graph("m")
-    x = np.float32([1, 2, 3, 4])
+    x = np.array([1, 2, 3, 4], np.float32)
     off = np.abs(x) + np.float32(1e-3)
     left = Record("left", {"a": off, "m": off * np.float32(1e4)})
     limits = Tolerances((("a", 1e-2),))
@@ -160,7 +162,7 @@ np.savez(target, **outputs)
 """
 
 
-def test_any_command_can_be_the_backend(builder, tmp_path: Path) -> None:
+def test_any_command_can_be_the_backend(builder: MakeBuilder, tmp_path: Path) -> None:
     script = tmp_path / "backend.py"
     script.write_text(SCRIPT)
     graph = network(builder, 9)
@@ -210,11 +212,11 @@ def test_unnamed_steps_are_recognised_by_type_shape_order_and_value(chain: Graph
     x = np.array([30, -40, 0, 70], np.int32)
     golden = {i.name: i.arrays[i.name] for i in iterate_tensors(chain, {"x": x})}
     steps = [golden["a"], golden["c"] + 1, np.zeros((2, 2), np.int32)]
-    found = align(chain, golden.items(), [lambda step=step: step for step in steps])
+    found = align(chain, golden.items(), [partial(np.asarray, step) for step in steps])
     assert found == {"a": 0, "c": 1}
 
 
-def test_floating_point_is_judged_by_the_operators_rule(builder) -> None:
+def test_floating_point_is_judged_by_the_operators_rule(builder: MakeBuilder) -> None:
     b = builder()
     b.input("x", "FP32", (64,))
     b.op("EXP", ["x"], "e", "FP32", (64,))
@@ -229,7 +231,7 @@ def test_floating_point_is_judged_by_the_operators_rule(builder) -> None:
     assert check(graph, far, {"x": x}, tolerances=Tolerances((), (("e", 1e-4),))).ok
 
 
-def _failing(builder, tmp_path: Path, monkeypatch) -> tuple[Graph, str]:
+def _failing(builder: MakeBuilder, tmp_path: Path, monkeypatch: Any) -> tuple[Graph, str]:
     graph = network(builder, 30)
     script = tmp_path / "check.py"
     script.write_text(
@@ -243,7 +245,7 @@ def _failing(builder, tmp_path: Path, monkeypatch) -> tuple[Graph, str]:
 
 
 def test_reduce_leaves_the_one_operator_that_matters_and_resumes(
-    builder,
+    builder: MakeBuilder,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -301,7 +303,7 @@ def test_exit_codes_of_the_verbs_tell_whether_something_differs(
 
 
 def test_a_backend_that_needs_another_input_is_an_error(
-    chain: Graph, builder, tmp_path: Path
+    chain: Graph, builder: MakeBuilder, tmp_path: Path
 ) -> None:
     b = builder()
     b.input("x", "INT32", (4,))
@@ -343,7 +345,7 @@ def test_a_backend_computes_from_its_own_results_and_other_tensors_are_ignored(
     class Spy(OtherModel):
         asked: ClassVar[list[tuple[list[str], list[str]]]] = []
 
-        def compute(self, graph, names, inputs, cuts, folder):
+        def compute(self, graph: Any, names: Any, inputs: Any, cuts: Any, folder: Any) -> Any:
             found = super().compute(graph, names, inputs, cuts, folder)
             part = extract_from(self.graph, names, cuts)
             self.asked.append((names, part.main.inputs))
@@ -355,7 +357,9 @@ def test_a_backend_computes_from_its_own_results_and_other_tensors_are_ignored(
     assert [inputs for _, inputs in Spy.asked[:3]] == [["x"], ["t9"], ["t19"]]
 
 
-def test_a_search_in_a_graph_without_operators_compares_nothing(builder, tmp_path: Path) -> None:
+def test_a_search_in_a_graph_without_operators_compares_nothing(
+    builder: MakeBuilder, tmp_path: Path
+) -> None:
     b = builder()
     b.input("x", "INT32", (4,))
     graph = b.graph("x")
@@ -365,7 +369,7 @@ def test_a_search_in_a_graph_without_operators_compares_nothing(builder, tmp_pat
     assert "nothing was compared" in str(result)
 
 
-def test_scales_are_compared_too(builder) -> None:
+def test_scales_are_compared_too(builder: MakeBuilder) -> None:
     b = builder()
     scale = BlockScale(dtype("FP8UE8M0"), BlockShape.BLOCK_SHAPE_32)
     b.block.inputs.append(b.tensor("x", "FP6E2M3", (2, 32), scale=scale))

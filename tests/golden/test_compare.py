@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 
 from tosa_convert.golden import comparison as module
 from tosa_convert.golden.comparison import (
+    Comparison,
     Criterion,
+    TensorComparison,
     ToleranceCheck,
     Tolerances,
     compare,
@@ -18,10 +21,10 @@ from tosa_convert.golden.comparison import (
 from tosa_convert.golden.random_inputs import draw
 from tosa_convert.golden.tolerance_rules import Rule
 from tosa_convert.graph import dtype
-from tosa_convert.graph.dtypes import DTYPES
+from tosa_convert.graph.dtypes import DTYPES, DType
 
 
-def one(expected, actual, **more):
+def one(expected: Any, actual: Any, **more: Any) -> tuple[TensorComparison, Comparison]:
     result = compare({"t": np.asarray(expected)}, {"t": np.asarray(actual)}, **more)
     return result.tensors[0], result
 
@@ -67,18 +70,20 @@ def test_tolerances_go_by_pattern_and_the_last_one_counts() -> None:
 
 
 def test_integers_have_a_tolerance_only_if_one_is_given() -> None:
-    assert one(np.int8([1]), np.int8([2]), tolerances=Tolerances((("t", 1.0),)))[1].ok
+    assert one(
+        np.array([1], np.int8), np.array([2], np.int8), tolerances=Tolerances((("t", 1.0),))
+    )[1].ok
 
 
 def test_nan_equals_nan_and_nothing_else() -> None:
     nan, inf = math.nan, math.inf
-    assert one(np.float32([nan, inf, -inf]), np.float32([nan, inf, -inf]))[1].ok
-    tensor, result = one(np.float32([nan, 1]), np.float32([0, 1]))
+    assert one(np.array([nan, inf, -inf], np.float32), np.array([nan, inf, -inf], np.float32))[1].ok
+    tensor, result = one(np.array([nan, 1], np.float32), np.array([0, 1], np.float32))
     assert not result.ok
     assert (tensor.worst, tensor.needed_atol) == ((0,), inf)
-    assert not one(np.float32([1]), np.float32([nan]))[1].ok
-    assert not one(np.float32([inf]), np.float32([1]))[1].ok
-    assert not one(np.float32([inf]), np.float32([-inf]))[1].ok
+    assert not one(np.array([1], np.float32), np.array([nan], np.float32))[1].ok
+    assert not one(np.array([inf], np.float32), np.array([1], np.float32))[1].ok
+    assert not one(np.array([inf], np.float32), np.array([-inf], np.float32))[1].ok
     json.loads(result.to_json())
 
 
@@ -86,7 +91,7 @@ def test_the_distance_in_representable_values_is_reported() -> None:
     value = np.float32(1.5)
     tensor, _ = one([value], [np.nextafter(np.nextafter(value, np.float32(2)), np.float32(2))])
     assert tensor.needed_ulp == 2
-    across = np.float32([1e-45]), np.float32([-1e-45])
+    across = np.array([1e-45], np.float32), np.array([-1e-45], np.float32)
     assert one(*across)[0].needed_ulp == 2
 
 
@@ -112,7 +117,7 @@ def test_other_shapes_and_types_fail_without_broadcasting() -> None:
 
 
 def test_int64_differences_beyond_what_doubles_hold_are_seen() -> None:
-    tensor, result = one(np.int64([2**62]), np.int64([2**62 + 1]))
+    tensor, result = one(np.array([2**62], np.int64), np.array([2**62 + 1], np.int64))
     assert not result.ok
     assert tensor.needed_atol == 1.0
 
@@ -127,32 +132,34 @@ def test_blocks_change_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_rule_compares_with_the_exact_result() -> None:
-    exact = np.float64([1 + 2.0**-24])  # between two floats
+    exact = np.array([1 + 2.0**-24], np.float64)  # between two floats
     rule = ToleranceCheck(Rule("ulp", 0.5), dtype("FP32"), exact)
-    low, high = np.float32([1.0]), np.float32([1 + 2.0**-23])
+    low, high = np.array([1.0], np.float32), np.array([1 + 2.0**-23], np.float32)
     assert one(low, high, checks={"t": rule})[1].ok
-    tensor, result = one(low, np.float32([1 + 2.0**-22]), checks={"t": rule})
+    tensor, result = one(low, np.array([1 + 2.0**-22], np.float32), checks={"t": rule})
     assert not result.ok
     assert tensor.rule == "ulp 0.5"
     assert tensor.margin == pytest.approx(3.0)
     loose = Tolerances((("t", 1.0),))
-    assert one(low, np.float32([1.5]), checks={"t": rule}, tolerances=loose)[1].ok
+    assert one(low, np.array([1.5], np.float32), checks={"t": rule}, tolerances=loose)[1].ok
 
 
 def test_what_is_exact_by_rule_has_no_tolerance() -> None:
     checks = {"t": ToleranceCheck(Rule("exact"), dtype("FP32"))}
-    assert not one(np.float32([1]), np.float32([1 + 2.0**-23]), checks=checks)[1].ok
-    assert one(np.float32([1]), np.float32([1 + 2.0**-23]))[1].ok
+    assert not one(np.array([1], np.float32), np.array([1 + 2.0**-23], np.float32), checks=checks)[
+        1
+    ].ok
+    assert one(np.array([1], np.float32), np.array([1 + 2.0**-23], np.float32))[1].ok
 
 
 def test_an_inexact_rescale_may_be_one_step_off() -> None:
     checks = {"t": ToleranceCheck(Rule("steps", 1.0), dtype("INT8"))}
-    assert one(np.int8([5]), np.int8([6]), checks=checks)[1].ok
-    assert not one(np.int8([5]), np.int8([7]), checks=checks)[1].ok
+    assert one(np.array([5], np.int8), np.array([6], np.int8), checks=checks)[1].ok
+    assert not one(np.array([5], np.int8), np.array([7], np.int8), checks=checks)[1].ok
 
 
 @pytest.mark.parametrize("row", DTYPES, ids=str)
-def test_every_element_type_is_compared(row) -> None:
+def test_every_element_type_is_compared(row: DType) -> None:
     expected = draw(np.random.default_rng(5), row, (64,))
     assert one(expected, expected.copy())[1].ok
     codes = expected.copy().view(f"u{expected.dtype.itemsize}")
@@ -173,7 +180,7 @@ def test_the_default_tolerances_of_short_types_detect_errors() -> None:
 
 
 def test_a_tolerance_that_names_a_tensor_comes_before_its_rule_and_its_type() -> None:
-    row, exact = np.dtype(np.float32), np.float64([1])
+    row, exact = np.dtype(np.float32), np.array([1], np.float64)
     rule = ToleranceCheck(Rule("ulp", 0.5), dtype("FP32"), exact)
     named = Tolerances(atol=(("t", 2.0),))
     assert criterion_for("t", row, named, rule) == Criterion("atol 2 rtol 0.0001", 2.0, 1e-4)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from golden.conftest import MakeBuilder
 
 from tosa_convert import golden
 from tosa_convert.errors import TosaConvertError
@@ -45,7 +46,7 @@ def test_extraction_does_not_change_the_graph(chain: Graph) -> None:
     assert before == (list(chain.main.inputs), kinds(chain), list(chain.main.tensors))
 
 
-def test_an_unknown_name_is_refused_with_a_suggestion(builder) -> None:
+def test_an_unknown_name_is_refused_with_a_suggestion(builder: MakeBuilder) -> None:
     b = builder()
     b.input("image", "INT32", (1,))
     b.op("ABS", ["image"], "logits", "INT32", (1,))
@@ -61,7 +62,7 @@ def test_an_input_nothing_depends_on_is_refused(chain: Graph) -> None:
         extract(chain, [])
 
 
-def test_a_shape_cannot_be_an_input(builder) -> None:
+def test_a_shape_cannot_be_an_input(builder: MakeBuilder) -> None:
     b = builder()
     b.input("x", "INT32", (4,))
     b.shape("s", [2, 2])
@@ -71,7 +72,7 @@ def test_a_shape_cannot_be_an_input(builder) -> None:
     assert set(extract(b.graph("y"), ["y"]).main.shapes) == {"s"}
 
 
-def test_a_read_keeps_the_write_before_it(builder) -> None:
+def test_a_read_keeps_the_write_before_it(builder: MakeBuilder) -> None:
     b = builder()
     b.input("x", "INT32", (1,))
     data = constant_of(Slot("v", "v", dtype("INT32"), (1,)), np.array([5], np.int32))
@@ -104,7 +105,7 @@ def test_only_available_tensors_that_are_needed_become_inputs(chain: Graph) -> N
     assert kinds(part) == ["SUB"]
 
 
-def test_a_region_becomes_a_graph_with_the_regions_it_runs(builder) -> None:
+def test_a_region_becomes_a_graph_with_the_regions_it_runs(builder: MakeBuilder) -> None:
     from golden.test_regions import region
 
     outer, middle, inner, other = (builder() for _ in range(4))
@@ -126,7 +127,7 @@ def test_a_region_becomes_a_graph_with_the_regions_it_runs(builder) -> None:
         extract_region(graph, "nowhere")
 
 
-def test_a_tensor_is_in_use_as_long_as_a_shape_made_of_it(builder) -> None:
+def test_a_tensor_is_in_use_as_long_as_a_shape_made_of_it(builder: MakeBuilder) -> None:
     from tosa_convert.graph import ShapeValue
 
     b = builder()
@@ -139,7 +140,7 @@ def test_a_tensor_is_in_use_as_long_as_a_shape_made_of_it(builder) -> None:
     assert last_uses(b.block) == {"x": 2, "a": 3, "b": 3, "s": 3}
 
 
-def split(builder) -> Graph:
+def split(builder: MakeBuilder) -> Graph:
     """Both results of an operator, and a sum of them."""
     b = builder()
     b.input("x", "FP32", (1, 2, 4))
@@ -151,7 +152,9 @@ def split(builder) -> Graph:
     return b.graph("s")
 
 
-def test_one_result_of_an_operator_may_be_an_input_while_another_is_computed(builder) -> None:
+def test_one_result_of_an_operator_may_be_an_input_while_another_is_computed(
+    builder: MakeBuilder,
+) -> None:
     graph = split(builder)
     part = extract(graph, ["s"], ["r"])
     assert verify(part) == []
@@ -162,7 +165,7 @@ def test_one_result_of_an_operator_may_be_an_input_while_another_is_computed(bui
 
 
 @pytest.mark.usefixtures("refmodel")
-def test_the_results_of_an_operator_come_in_one_batch(builder) -> None:
+def test_the_results_of_an_operator_come_in_one_batch(builder: MakeBuilder) -> None:
     from tosa_convert.golden.intermediates import batches, select
 
     graph = split(builder)

@@ -7,6 +7,7 @@ import inspect
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -105,7 +106,7 @@ def test_the_verb_run_reads_a_file_once(
 ) -> None:
     tc.save(chain, tmp_path / "m.tosa")
     opened = []
-    real = builtins.open
+    real: Any = builtins.open
 
     def count(path: object, *arguments: object, **options: object) -> object:
         opened.append(str(path))

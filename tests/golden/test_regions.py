@@ -63,7 +63,7 @@ def loop(wrong: int = 0, turns: int = 5) -> Graph:
     b.op("ABS", ["x"], "a", "INT32", SHAPE)
     b.tensor("n", "INT32", (1, 1, 1))
     b.tensor("y", "INT32", SHAPE)
-    regions = {"cond_graph": "cond", "body_graph": "body"}
+    regions: dict[str, Any] = {"cond_graph": "cond", "body_graph": "body"}
     b.block.operators.append(
         Operator(operator("WHILE_LOOP"), ("zero", "a"), ("n", "y"), regions, 'loc("loop")')
     )

@@ -4,11 +4,15 @@ import os
 import stat
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
+from golden.conftest import MakeBuilder
 
 import tosa_convert as tc
 from tosa_convert import golden
@@ -20,12 +24,12 @@ from tosa_convert.golden.programs import input_slots
 from tosa_convert.golden.random_inputs import draw, random_inputs
 from tosa_convert.golden.reference_model import RunOptions
 from tosa_convert.graph import Graph, Operator, dtype, operator
-from tosa_convert.graph.dtypes import DTYPES
+from tosa_convert.graph.dtypes import DTYPES, DType
 
 X = np.array([3, -4, 0, 7], np.int32)
 
 
-def fails(code: str, call):
+def fails(code: str, call: Callable[[], object]) -> TosaConvertError:
     with pytest.raises(TosaConvertError) as caught:
         call()
     assert caught.value.code == code, caught.value
@@ -87,7 +91,7 @@ def test_a_refusal_for_data_names_operator_rule_shapes_and_location(chain: Graph
 
 
 @pytest.mark.usefixtures("refmodel")
-def test_a_refusal_of_an_element_type_names_the_operator(builder) -> None:
+def test_a_refusal_of_an_element_type_names_the_operator(builder: MakeBuilder) -> None:
     b = builder()
     b.input("x", "INT64", (2, 2))
     b.op("ABS", ["x"], "y", "INT64", (2, 2))
@@ -101,7 +105,7 @@ def test_a_refusal_of_an_element_type_names_the_operator(builder) -> None:
 
 
 @pytest.mark.usefixtures("refmodel")
-def test_an_abort_of_the_model_is_an_error_that_names_the_operator(builder) -> None:
+def test_an_abort_of_the_model_is_an_error_that_names_the_operator(builder: MakeBuilder) -> None:
     b = builder()
     b.input("v", "FP32", (1, 3, 2))
     b.input("i", "INT32", (1, 2))
@@ -169,7 +173,7 @@ def test_a_missing_model_is_an_error_with_the_remedy(
 
 @pytest.mark.usefixtures("refmodel")
 @pytest.mark.parametrize("row", DTYPES, ids=str)
-def test_every_element_type_survives_the_models_files(row, builder) -> None:
+def test_every_element_type_survives_the_models_files(row: DType, builder: MakeBuilder) -> None:
     b = builder()
     generator = np.random.default_rng(7)
     b.input("x", row.name, (3, 32))
@@ -180,7 +184,7 @@ def test_every_element_type_survives_the_models_files(row, builder) -> None:
 
 
 @pytest.mark.usefixtures("refmodel")
-def test_a_block_scaled_tensor_is_two_arrays(builder) -> None:
+def test_a_block_scaled_tensor_is_two_arrays(builder: MakeBuilder) -> None:
     from tosa_convert.graph import BlockScale
     from tosa_convert.graph.dtypes import BlockShape
 
@@ -197,7 +201,7 @@ def test_a_block_scaled_tensor_is_two_arrays(builder) -> None:
 
 @pytest.mark.parametrize("row", DTYPES, ids=str)
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3), (5, 32)])
-def test_an_npy_reads_back_bit_for_bit(row, shape, tmp_path: Path) -> None:
+def test_an_npy_reads_back_bit_for_bit(row: DType, shape: tuple[int, ...], tmp_path: Path) -> None:
     slot = Slot("x", "x", row, shape)
     array = draw(np.random.default_rng(1), row, shape)
     save_npy(tmp_path / "x.npy", slot, array)
@@ -222,7 +226,7 @@ def test_arrays_that_numpy_reads_as_opaque_bytes_are_accepted(tmp_path: Path) ->
     fails("input-mismatch", lambda: coerce(Slot("x", "x", dtype("INT48"), (1,)), np.array([2**47])))
 
 
-def _counter(builder) -> Graph:
+def _counter(builder: MakeBuilder) -> Graph:
     b = builder()
     b.input("x", "INT32", (2,))
     initial = constant_of(Slot("v", "v", dtype("INT32"), (2,)), np.array([10, 20], np.int32))
@@ -234,7 +238,7 @@ def _counter(builder) -> Graph:
 
 
 @pytest.mark.usefixtures("refmodel")
-def test_variables_go_in_and_come_out_by_name(builder) -> None:
+def test_variables_go_in_and_come_out_by_name(builder: MakeBuilder) -> None:
     graph = _counter(builder)
     x = np.array([1, 2], np.int32)
     first = golden.run(graph, {"x": x})
@@ -250,7 +254,7 @@ def test_variables_go_in_and_come_out_by_name(builder) -> None:
 
 
 @pytest.mark.usefixtures("refmodel")
-def test_precise_and_bounds_give_doubles(builder) -> None:
+def test_precise_and_bounds_give_doubles(builder: MakeBuilder) -> None:
     b = builder()
     b.input("x", "FP16", (1, 2, 3))
     b.op("REDUCE_SUM", ["x"], "s", "FP16", (1, 2, 1), axis=2)
@@ -264,7 +268,7 @@ def test_precise_and_bounds_give_doubles(builder) -> None:
     assert np.array_equal(result.bounds["s"], abs(exact).sum(2, keepdims=True))
 
 
-def test_random_inputs_depend_on_seed_and_name_only(builder) -> None:
+def test_random_inputs_depend_on_seed_and_name_only(builder: MakeBuilder) -> None:
     b = builder()
     b.input("x", "FP32", (8,))
     one = random_inputs(b.graph("x"), input_slots(b.graph("x")), 5)["x"]
@@ -276,7 +280,7 @@ def test_random_inputs_depend_on_seed_and_name_only(builder) -> None:
     assert other.tobytes() != one.tobytes()
 
 
-def test_random_indices_stay_within_what_they_index(builder) -> None:
+def test_random_indices_stay_within_what_they_index(builder: MakeBuilder) -> None:
     b = builder()
     b.input("v", "FP32", (1, 3, 2))
     b.input("i", "INT32", (1, 500))
@@ -315,12 +319,12 @@ def test_batches_change_no_value(chain: Graph, batch_bytes: int) -> None:
 def test_a_batch_starts_at_the_one_before_and_its_files_are_removed(
     chain: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tosa_convert.golden import intermediates
+    from tosa_convert.golden import intermediates, reference_model
 
     seen: list[tuple[list[str], list[str]]] = []
-    real = intermediates.execute
+    real = reference_model.execute
 
-    def spy(graph, folder, *given, **more):
+    def spy(graph: Any, folder: Any, *given: Any, **more: Any) -> Any:
         kinds = [op.spec.name for op in graph.main.operators]
         seen.append((kinds, graph.main.inputs))
         assert len(list(folder.glob("t*.npy"))) <= 2
@@ -332,7 +336,9 @@ def test_a_batch_starts_at_the_one_before_and_its_files_are_removed(
 
 
 @pytest.mark.usefixtures("refmodel")
-def test_a_folder_of_intermediates_has_safe_unique_names(builder, tmp_path: Path) -> None:
+def test_a_folder_of_intermediates_has_safe_unique_names(
+    builder: MakeBuilder, tmp_path: Path
+) -> None:
     b = builder()
     b.input("x", "INT32", (1,))
     b.op("ABS", ["x"], "../a", "INT32", (1,))
@@ -348,7 +354,9 @@ def test_a_folder_of_intermediates_has_safe_unique_names(builder, tmp_path: Path
 
 @pytest.mark.usefixtures("refmodel")
 @pytest.mark.parametrize("wrong", [0, 3, 9])
-def test_an_operator_that_the_model_refuses_without_a_name_is_found(builder, wrong: int) -> None:
+def test_an_operator_that_the_model_refuses_without_a_name_is_found(
+    builder: MakeBuilder, wrong: int
+) -> None:
     b = builder()
     b.input("x", "FP32", (2, 3))
     b.input("y", "FP32", (2, 2))
@@ -364,7 +372,7 @@ def test_an_operator_that_the_model_refuses_without_a_name_is_found(builder, wro
 
 
 @pytest.mark.usefixtures("refmodel")
-def test_a_refused_file_is_not_touched(builder, tmp_path: Path) -> None:
+def test_a_refused_file_is_not_touched(builder: MakeBuilder, tmp_path: Path) -> None:
     b = builder()
     b.input("x", "FP32", (2, 3))
     b.input("y", "FP32", (2, 2))
@@ -377,7 +385,9 @@ def test_a_refused_file_is_not_touched(builder, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("refmodel")
-def test_a_variable_that_nothing_uses_does_not_prevent_a_run(builder, tmp_path: Path) -> None:
+def test_a_variable_that_nothing_uses_does_not_prevent_a_run(
+    builder: MakeBuilder, tmp_path: Path
+) -> None:
     b = builder()
     b.input("x", "INT32", (2,))
     initial = constant_of(Slot("v", "v", dtype("INT32"), (2,)), np.array([10, 20], np.int32))
@@ -392,7 +402,7 @@ def test_a_variable_that_nothing_uses_does_not_prevent_a_run(builder, tmp_path: 
 
 
 @pytest.mark.usefixtures("refmodel")
-def test_exponents_of_shapes_run_without_a_level(builder) -> None:
+def test_exponents_of_shapes_run_without_a_level(builder: MakeBuilder) -> None:
     from tosa_convert.graph import ShapeValue
 
     b = builder()
@@ -406,7 +416,7 @@ def test_exponents_of_shapes_run_without_a_level(builder) -> None:
 
 
 @pytest.mark.usefixtures("refmodel")
-def test_an_invalid_region_is_reported_at_the_operator_that_runs_it(builder) -> None:
+def test_an_invalid_region_is_reported_at_the_operator_that_runs_it(builder: MakeBuilder) -> None:
     from golden.test_regions import SHAPE, branches, inputs
 
     graph = branches()
@@ -423,5 +433,5 @@ def test_a_file_that_is_not_an_archive_is_a_file_error(tmp_path: Path) -> None:
     (tmp_path / "a.npy").rename(tmp_path / "a.npz")
     (tmp_path / "text.npz").write_text("nothing")
     for name in ("a.npz", "text.npz", "missing.npz"):
-        fails("file-error", lambda name=name: load_npz(tmp_path / name))
-        fails("file-error", lambda name=name: open_npz(tmp_path / name))
+        fails("file-error", partial(load_npz, tmp_path / name))
+        fails("file-error", partial(open_npz, tmp_path / name))

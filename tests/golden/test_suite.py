@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -59,8 +60,8 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Here(Executor):
     """Runs everything at once, in this process."""
 
-    def submit(self, fn, /, *args, **kwargs):
-        future: Future = Future()
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
         future.set_result(fn(*args, **kwargs))
         return future
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from golden.conftest import MakeBuilder
 from hostile.faults import Disk, failing
 
 import tosa_convert as tc
@@ -27,7 +28,7 @@ from tosa_convert.golden.intermediates import Intermediate, save_to_folder
 from tosa_convert.golden.npz import load_npz, save_npz
 from tosa_convert.golden.scratch import OutputFolder, npy_pieces
 from tosa_convert.graph import Graph
-from tosa_convert.graph.dtypes import DTYPES
+from tosa_convert.graph.dtypes import DTYPES, DType
 
 X = np.array([3, -4, 0, 7], np.int32)
 #: Calls that a full disk lets fail. Python's own start of a child process does not expect the others to.
@@ -159,7 +160,9 @@ def test_a_run_whose_temporary_folder_fails_says_so_and_leaves_nothing(
 
 @pytest.mark.usefixtures("refmodel")
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
-def test_a_model_that_cannot_write_its_output_is_a_file_error(builder, tmp_path: Path) -> None:
+def test_a_model_that_cannot_write_its_output_is_a_file_error(
+    builder: MakeBuilder, tmp_path: Path
+) -> None:
     b = builder()
     b.input("x", "INT8", (8192,))
     b.op("CAST", ["x"], "y", "INT32", (8192,))  # four times as large as what we write
@@ -261,7 +264,7 @@ def test_an_archive_on_a_full_device_is_a_file_error() -> None:
 def test_an_archive_that_cannot_be_written_stops_computing_its_arrays(tmp_path: Path) -> None:
     computed = []
 
-    def arrays() -> Iterator[tuple[str, np.ndarray]]:
+    def arrays() -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
         for number in range(100):
             computed.append(number)
             yield str(number), np.zeros(1 << 18)
@@ -286,7 +289,9 @@ def test_an_error_of_the_caller_removes_what_the_folder_got(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("row", DTYPES, ids=str)
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 4), (2, 3)])
-def test_an_npy_file_has_the_bytes_that_numpy_writes(row, shape, tmp_path: Path) -> None:
+def test_an_npy_file_has_the_bytes_that_numpy_writes(
+    row: DType, shape: tuple[int, ...], tmp_path: Path
+) -> None:
     array = np.ones(shape, np.int8).astype(row.numpy)
     np.save(tmp_path / "a.npy", array)
     assert b"".join(npy_pieces(array)) == (tmp_path / "a.npy").read_bytes()

@@ -121,7 +121,8 @@ def test_the_other_files_are_converted(jobs: int, bad: Path, tmp_path: Path) -> 
 def test_a_parser_that_does_not_end_can_be_stopped(
     name: str, many: bool, bad: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arguments = [bad.parent, "-o", tmp_path / "out"] if many else [bad, "-o", tmp_path / "m.tosa"]
+    source, target = (bad.parent, "out") if many else (bad, "m.tosa")
+    arguments: list[str | Path] = [source, "-o", tmp_path / target]
     if many:
         (bad.parent / "bad2.mlir").write_text(TEXT)
     process = subprocess.Popen(command("deaf", *arguments), stderr=subprocess.PIPE)
@@ -139,7 +140,8 @@ def test_a_parser_that_does_not_end_can_be_stopped(
 def test_no_process_goes_on_when_the_command_is_killed(
     many: bool, bad: Path, tmp_path: Path
 ) -> None:
-    arguments = [bad.parent, "-o", tmp_path / "out"] if many else [bad, "-o", tmp_path / "m.tosa"]
+    source, target = (bad.parent, "out") if many else (bad, "m.tosa")
+    arguments: list[str | Path] = [source, "-o", tmp_path / target]
     if many:
         (bad.parent / "bad2.mlir").write_text(TEXT)
     process = subprocess.Popen(command("deaf", *arguments), stderr=subprocess.PIPE)

@@ -113,20 +113,24 @@ def test_a_graph_that_is_not_sound_is_saved_in_no_format(tmp_path: Path, torch_m
     assert list(tmp_path.iterdir()) == []
 
 
+#: The package without types, to call it with wrong arguments.
+ANY: Any = tc
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda m, p: tc.export_tosa_func_to_flatbuffer(m, weights="beside"), "found 'beside'"),
-        (lambda m, p: tc.export_tosa_func_to_flatbuffer(m, tosa_version="2.0"), "found '2.0'"),
-        (lambda m, p: tc.export_tosa_func_to_flatbuffer(m, names="mine"), "found 'mine'"),
-        (lambda m, p: tc.export_tosa_func_to_flatbuffer(m, narrow=["i8"]), "found 'i8'"),
-        (lambda m, p: tc.export_tosa_func_to_flatbuffer(m, weights="npy"), "there is no file"),
-        (lambda m, p: tc.import_tosa_func_from_flatbuffer(p, names="mine"), "found 'mine'"),
-        (lambda m, p: tc.import_tosa_func_from_flatbuffer(p, constants="lazy"), "found 'lazy'"),
-        (lambda m, p: tc.save(example(), p, weights="beside"), "found 'beside'"),
-        (lambda m, p: tc.save(example(), p.with_suffix(".mlir"), weights="npy"), "constants inside"),
-        (lambda m, p: tc.save(example(), p.with_suffix(".json"), weights="offset"), "can be appended"),
-        (lambda m, p: tc.load(p.with_suffix(".mlir"), names="mine"), "found 'mine'"),
+        (lambda m, p: ANY.export_tosa_func_to_flatbuffer(m, weights="beside"), "found 'beside'"),
+        (lambda m, p: ANY.export_tosa_func_to_flatbuffer(m, tosa_version="2.0"), "found '2.0'"),
+        (lambda m, p: ANY.export_tosa_func_to_flatbuffer(m, names="mine"), "found 'mine'"),
+        (lambda m, p: ANY.export_tosa_func_to_flatbuffer(m, narrow=["i8"]), "found 'i8'"),
+        (lambda m, p: ANY.export_tosa_func_to_flatbuffer(m, weights="npy"), "there is no file"),
+        (lambda m, p: ANY.import_tosa_func_from_flatbuffer(p, names="mine"), "found 'mine'"),
+        (lambda m, p: ANY.import_tosa_func_from_flatbuffer(p, constants="lazy"), "found 'lazy'"),
+        (lambda m, p: ANY.save(example(), p, weights="beside"), "found 'beside'"),
+        (lambda m, p: ANY.save(example(), p.with_suffix(".mlir"), weights="npy"), "constants inside"),
+        (lambda m, p: ANY.save(example(), p.with_suffix(".json"), weights="offset"), "can be appended"),
+        (lambda m, p: ANY.load(p.with_suffix(".mlir"), names="mine"), "found 'mine'"),
     ],
 )  # fmt: skip
 def test_an_option_that_is_none_of_its_choices_is_refused(

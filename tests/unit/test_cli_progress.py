@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from unit.building import example
 
 from tosa_convert import api
-from tosa_convert.cli import progress
 from tosa_convert.cli.progress import ProgressDisplay, WriteProgress
 
 
@@ -23,7 +23,7 @@ class Terminal(io.StringIO):
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """A clock that moves only when a test moves it."""
     now = [100.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     return now
 
 

@@ -55,11 +55,14 @@ def test_files_that_share_a_context_do_not_change_one_another(
     convert: Any, tmp_path: Path, torch_mlir: Any, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
     monkeypatch.setattr(convert_files, "CONTEXT_BYTES", limit)
-    made = []
+    made: list[Any] = []
     new_context = type(torch_mlir).new_context
-    monkeypatch.setattr(
-        type(torch_mlir), "new_context", lambda self: made.append(0) or new_context(self)
-    )
+
+    def counted(self: Any) -> Any:
+        made.append(self)
+        return new_context(self)
+
+    monkeypatch.setattr(type(torch_mlir), "new_context", counted)
     convert_files._shared_context.cache_clear()
     (tmp_path / "in").mkdir()
     for name, operator in zip("abc", ("exp", "tanh", "exp"), strict=True):
