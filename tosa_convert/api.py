@@ -288,16 +288,16 @@ def import_weights(
     return read(graph, folder, accept_changed=accept_changed_weights, limits=limits_of(limits))
 
 
-def strip_weights(graph: Graph, *, keep_small: bool = True) -> Graph:
-    """The graph with zeros for weights.
+def strip_weights(graph: Graph, *, keep_parameters: bool = True) -> Graph:
+    """The graph with zeros for weights. Names and locations stay.
 
     Args:
         graph: the program, which is not changed.
-        keep_small: keep zero points, shifts, multipliers and padding values.
+        keep_parameters: keep zero points, shifts, multipliers, slice bounds and padding values.
     """
     from tosa_convert.weights.strip import strip
 
-    return strip(graph, keep_parameters=keep_small)
+    return strip(graph, keep_parameters=keep_parameters)
 
 
 def new_context(bindings: str = "") -> Any:

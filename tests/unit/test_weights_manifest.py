@@ -29,19 +29,19 @@ from tosa_convert.weights.write import write
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "it is no JSON"),
-        ("{", "it is no JSON"),
-        ("[" * 100_000, "it is no JSON"),
-        ('{"a": ' * 100_000, "it is no JSON"),
-        ('{"format": 1, "format": 1}', "a key occurs twice"),
-        ('{"version": NaN}', "NaN is not a whole number"),
-        ('{"version": 1.0}', "1.0 is not a whole number"),
-        ('{"version": 1e5}', "1e5 is not a whole number"),
-        ('{"version": ' + "9" * 10_000 + "}", "it is no JSON"),
-        ("[]", "no manifest"),
-        ("{}", "no manifest"),
-        ('{"format": "tosa-convert weights"}', "its version is None, we read 1"),
-        ('{"format": "tosa-convert weights", "version": 2}', "its version is 2, we read 1"),
+        ("", "not valid JSON"),
+        ("{", "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
+        ('{"a": ' * 100_000, "not valid JSON"),
+        ('{"format": 1, "format": 1}', "duplicate key"),
+        ('{"version": NaN}', "NaN is not an integer"),
+        ('{"version": 1.0}', "1.0 is not an integer"),
+        ('{"version": 1e5}', "1e5 is not an integer"),
+        ('{"version": ' + "9" * 10_000 + "}", "not valid JSON"),
+        ("[]", "not a tosa-convert weights manifest"),
+        ("{}", "not a tosa-convert weights manifest"),
+        ('{"format": "tosa-convert weights"}', "its version is None, expected 1"),
+        ('{"format": "tosa-convert weights", "version": 2}', "its version is 2, expected 1"),
         ('{"format": "tosa-convert weights", "version": true}', "its version is True"),
         ('{"format": "tosa-convert weights", "version": ' + "9" * 4000 + "}", "a huge number"),
         ('{"format": "tosa-convert weights", "version": 1}', "'constants' is missing"),
@@ -81,12 +81,12 @@ def test_a_missing_manifest_or_folder_is_named(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda c: c.update(extra=1), "there is no field 'extra'"),
+        (lambda c: c.update(extra=1), "unknown field 'extra'"),
         (lambda c: c.pop("producer"), "'producer' is missing"),
         (lambda c: c.update(producer=1), "producer: error: found 1, expected str"),
         (lambda c: c.update(constants={}), "constants: error: found an object, expected list"),
         (lambda c: c.update(constants=[1]), "constants[0]: error: found 1, expected dict"),
-        (lambda c: c["constants"][0].update(more=1), "constants[0]: error: there is no field"),
+        (lambda c: c["constants"][0].update(more=1), "constants[0]: error: unknown field"),
         (lambda c: c["constants"][0].pop("file"), "constants[0]: error: the field 'file'"),
     ],
 )
@@ -192,7 +192,9 @@ def test_one_file_for_two_constants_is_refused(folder: Path) -> None:
 def test_one_constant_in_two_files_is_refused(folder: Path) -> None:
     apart = write(several("a", "b"), folder)
     edit_entry(folder, tensor="b")
-    assert 'tensor "b" is there twice' in str(refused(apart, folder))
+    assert 'duplicate constant: region "main" block "main" tensor "b"' in str(
+        refused(apart, folder)
+    )
 
 
 # -- reading: the program -------------------------------------------------------------------------

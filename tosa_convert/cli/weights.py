@@ -71,4 +71,4 @@ def strip_weights(source: str, output: str, everything: bool) -> None:
 
     graph = load_graph(source)
     api.refuse_same_file(source, output)
-    api.save(api.strip_weights(graph, keep_small=not everything), output)
+    api.save(api.strip_weights(graph, keep_parameters=not everything), output)

@@ -1,11 +1,10 @@
-"""The folder: files opened within it and nowhere else, and the whole of it replaced at once."""
+"""The folder of weights: files are opened only inside it, and it is replaced as a whole."""
 
 from __future__ import annotations
 
 import contextlib
 import mmap
 import os
-import secrets
 import shutil
 import stat
 import sys
@@ -14,36 +13,34 @@ from pathlib import Path
 from typing import Any, Final
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.files import file_error, sync_folder
+from tosa_convert.files import file_error, sync_folder, temporary_path
 from tosa_convert.options import DEFAULT_LIMITS, Limits
 from tosa_convert.weights import manifest
 
-#: Smaller files are read, larger ones mapped: a mapping takes a page and a system call or two.
+#: Smaller files are read, larger ones are mapped: a mapping costs a page and two system calls.
 MAP_BYTES: Final = 1 << 16
-#: Before Python 3.13 a mapping keeps its file open.
+#: Before Python 3.13, a mapping keeps its file open.
 _KEEPS_OPEN: Final = sys.version_info < (3, 13)
 _FLAGS: Final = (
     os.O_RDONLY
     | getattr(os, "O_BINARY", 0)
     | getattr(os, "O_CLOEXEC", 0)
     | getattr(os, "O_NOFOLLOW", 0)
-    # A pipe of that name must not keep us waiting for its writer.
+    # Opening a pipe would wait for its writer.
     | getattr(os, "O_NONBLOCK", 0)
 )
 
-#: Characters of a folder's name that the folder beside it repeats; each may take 4 bytes of 255.
-_NAME_CHARACTERS: Final = 32
-#: For renameat2: names are relative to the working directory, and are exchanged. For renamex_np.
+#: Flags of renameat2 (names relative to the working directory; exchange) and of renamex_np (swap).
 _HERE, _EXCHANGE, _DARWIN_SWAP = -100, 2, 2
 
 
 def files_to_map() -> int:
-    """How many files may be mapped without using up half of those a process may have open."""
+    """How many files to map: at most half of the files that a process can have open."""
     if not _KEEPS_OPEN:
         return sys.maxsize
     try:
         import resource
-    except ImportError:  # Windows has no such limit
+    except ImportError:  # Windows does not have this limit
         return sys.maxsize
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return sys.maxsize if limit == resource.RLIM_INFINITY else limit // 2
@@ -52,7 +49,8 @@ def files_to_map() -> int:
 def size_of(folder: Path, name: str) -> int:
     """Bytes of a file in the folder.
 
-    Raises TosaConvertError("missing-data" or "unsafe-path").
+    Raises:
+        TosaConvertError: "missing-data", "unsafe-path" or "file-error".
     """
     where = os.fspath(folder / name)
     try:
@@ -68,23 +66,24 @@ def size_of(folder: Path, name: str) -> int:
 
 
 def _check_regular(status: os.stat_result, where: str) -> None:
-    # On Windows a junction is no link to lstat, but a reparse point all the same.
+    # On Windows, lstat does not report a junction as a link, but as a reparse point.
     reparse = getattr(status, "st_file_attributes", 0) & 0x400
     if not stat.S_ISREG(status.st_mode) or reparse:
-        kind = "a symbolic link" if stat.S_ISLNK(status.st_mode) or reparse else "no regular file"
+        is_link = stat.S_ISLNK(status.st_mode) or reparse
         raise fail(
             "unsafe-path",
             where,
-            f"it is {kind}, and weights are read from files in their folder only",
-            "put the file itself there",
+            f"it is {'a symbolic link' if is_link else 'not a regular file'}; weights are read only "
+            "from regular files in their folder",
+            "copy the file itself into the folder",
         )
 
 
 def view(folder: Path, name: str, *, mapped: bool) -> memoryview:
-    """The bytes of a file in the folder; neither it nor what replaces it meanwhile may be a link.
+    """The bytes of a file in the folder. A link is refused, even if it replaces the file meanwhile.
 
-    A mapped file must not be truncated while the view lives; replacing the folder as a whole, as
-    `replacing` does, is safe.
+    A mapped file must not be truncated while the view is in use. Replacing the folder, as `replacing`
+    does, is safe.
     """
     where = os.fspath(folder / name)
     size_of(folder, name)
@@ -117,56 +116,57 @@ def manifest_of(folder: Path, limits: Limits = DEFAULT_LIMITS) -> list[manifest.
 
 
 def _own_files(folder: Path) -> list[str]:
-    """The files of a folder that is to be replaced: all of them ours.
+    """The files of a folder that is to be replaced, which tosa-convert has written.
 
-    Raises TosaConvertError("foreign-folder") if there is anything else.
+    Raises:
+        TosaConvertError: "foreign-folder" if it has other files or is not a directory.
     """
     if not folder.is_dir():
-        raise fail("foreign-folder", os.fspath(folder), "this is no folder", "choose another name")
-    found = os.listdir(folder)
-    if not found:
+        raise fail("foreign-folder", os.fspath(folder), "not a directory", "choose another name")
+    names = os.listdir(folder)
+    if not names:
         return []
     ours = {manifest.NAME}
-    if manifest.NAME in found:
+    if manifest.NAME in names:
         ours.update(entry.file for entry in manifest_of(folder))
-    foreign = sorted(set(found) - ours)
-    if foreign or manifest.NAME not in found:
+    foreign = sorted(set(names) - ours)
+    if foreign or manifest.NAME not in names:
         raise fail(
             "foreign-folder",
             os.fspath(folder),
-            "the folder holds what is not ours and would be lost: "
+            "the folder has files that tosa-convert did not write and that would be lost: "
             + ", ".join(map(repr, foreign[:8]))
             + (f" and {len(foreign) - 8} more" if len(foreign) > 8 else ""),
             "choose another folder, or empty this one",
         )
-    return found
+    return names
 
 
 @contextlib.contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
-    """A new folder to fill, which takes the place of `folder` at the end, or leaves no trace.
+    """A new, empty folder for the caller to fill; it replaces `folder` at the end, or is removed.
 
-    Where the system can, the two are exchanged in one step; else the old one is moved away first, and
-    moved back if the new one cannot follow. Follows symbolic links. Raises
-    TosaConvertError("foreign-folder") before anything is done, and "file-error" for what the system
-    refuses.
+    Where the system supports it, the two are exchanged in one step. Otherwise the old folder is moved
+    away first, and moved back if the new one cannot take its place. Follows symbolic links.
+
+    Raises:
+        TosaConvertError: "foreign-folder" before anything is changed; "file-error".
     """
     target = Path(os.path.realpath(folder))
     try:
-        there = os.path.lexists(target)
-        old_files = _own_files(target) if there else []
-        stem = f".{target.name[:_NAME_CHARACTERS]}.{secrets.token_hex(6)}"
-        fresh, old = target.with_name(f"{stem}.part"), target.with_name(f"{stem}.old")
-        made = None
+        exists = os.path.lexists(target)
+        old_files = _own_files(target) if exists else []
+        fresh, old = temporary_path(target, "part"), temporary_path(target, "old")
+        identity = None
         try:
             fresh.mkdir()
-            made = _identity(fresh)
+            identity = _identity(fresh)
             yield fresh
             sync_folder(fresh)
-            _put(fresh, target, old, there=there)
+            _put(fresh, target, old, exists=exists)
         except BaseException:
-            # An interrupt may come when the new folder is in place already.
-            if made is not None and _identity(target) == made:
+            # An interrupt can arrive after the new folder has taken its place.
+            if identity is not None and _identity(target) == identity:
                 _remove((fresh, old), old_files)
             else:
                 if not os.path.lexists(target) and os.path.lexists(old):
@@ -176,7 +176,7 @@ def replacing(folder: Path) -> Iterator[Path]:
         try:
             sync_folder(target.parent)
             _remove((fresh, old), old_files)
-        except BaseException:  # an interrupt, which comes once
+        except BaseException:  # an interrupt; the removal is tried once more
             _remove((fresh, old), old_files)
             raise
     except OSError as error:
@@ -184,7 +184,7 @@ def replacing(folder: Path) -> Iterator[Path]:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """What tells a folder from all others, whatever it is called."""
+    """The identity of a folder, which renaming does not change; None if it does not exist."""
     try:
         status = os.stat(path)
     except OSError:
@@ -192,14 +192,14 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _put(fresh: Path, target: Path, old: Path, *, there: bool) -> None:
-    """Put `fresh` in place of `target`; what was there is then called `fresh` or `old`."""
-    if not there:
+def _put(fresh: Path, target: Path, old: Path, *, exists: bool) -> None:
+    """Move `fresh` to `target`. A folder that was there is then at `fresh` or at `old`."""
+    if not exists:
         try:
             fresh.rename(target)
             return
         except OSError:
-            # Somebody else may have written it meanwhile.
+            # Another process can have created it meanwhile.
             if not target.is_dir():
                 raise
     if _exchanged(fresh, target):
@@ -213,8 +213,8 @@ def _put(fresh: Path, target: Path, old: Path, *, there: bool) -> None:
 
 
 def _exchanged(one: Path, other: Path) -> bool:
-    """Exchange two names in one step; False where the system or the file system cannot."""
-    import ctypes  # only where a folder is replaced
+    """Exchange two names in one step. False if the system or the file system does not support it."""
+    import ctypes  # slow to import, and needed only here
 
     names = os.fsencode(one), os.fsencode(other)
     try:
@@ -222,12 +222,12 @@ def _exchanged(one: Path, other: Path) -> bool:
         if sys.platform == "darwin":
             return bool(library.renamex_np(*names, _DARWIN_SWAP) == 0)
         return bool(library.renameat2(_HERE, names[0], _HERE, names[1], _EXCHANGE) == 0)
-    except (AttributeError, OSError, TypeError):  # Windows, and systems of long ago
+    except (AttributeError, OSError, TypeError):  # Windows and old systems
         return False
 
 
 def _remove(folders: tuple[Path, ...], files: list[str]) -> None:
-    """Remove what was seen to be ours; what has come since then stays, and so does its folder."""
+    """Remove folders with these files in them. A file that was added since stays, with its folder."""
     for folder in folders:
         if not folder.is_dir():
             continue

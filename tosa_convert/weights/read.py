@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError
+from tosa_convert.errors import Findings, TosaConvertError
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DType, dtype
 from tosa_convert.graph.model import Block, Graph, Tensor, quoted
@@ -20,7 +21,8 @@ from tosa_convert.weights.manifest import NAME, Entry
 from tosa_convert.weights.replace_data import with_data, with_tensors
 
 #: Bytes that are hashed at a time.
-BLOCK: Final = 1 << 22
+HASH_BYTES: Final = 1 << 22
+_OTHER_VERSION: Final = "these weights belong to another version of the program"
 
 
 def read(
@@ -31,26 +33,29 @@ def read(
     copy: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Graph:
-    """The graph with the constants that `folder` holds; `graph` is not changed.
+    """The graph with the constants of a folder in place of its own; `graph` is not changed.
 
-    What the folder holds replaces the data that a tensor has. Large files are mapped: they take no
-    memory until they are touched, must not be truncated while the graph lives, and may be replaced
-    by `write`. INT4 and INT48 are packed at once, because a program has them in another form.
+    Large files are mapped into memory: they must not be truncated while the graph is in use, but
+    `write` can replace the folder. INT4 and INT48 are packed, since a program has them in another
+    form.
 
-    accept_changed: take weights whose checksum differs from the manifest's, because they were edited
-        on purpose. Checksums are not computed then, so that nothing reads the files before they are
-        used. Types, shapes, lengths and ranges are checked all the same.
-    copy: read the files instead of mapping them.
-    limits: bounds the size of the manifest.
+    Args:
+        graph: The program.
+        folder: A folder that `write` has written.
+        accept_changed: Accept arrays whose checksum differs from the one in the manifest. Checksums
+            are not computed then. Types, shapes, lengths and ranges are checked nevertheless.
+        copy: Read the files instead of mapping them.
+        limits: Bounds the size of the manifest.
 
-    Raises TosaConvertError with the findings of the first step that has any: the manifest by itself,
-    the manifest against the graph, the files, their checksums.
+    Raises:
+        TosaConvertError: The findings of the first step that has any: the manifest, the manifest
+            against the graph, the files, their checksums, their values.
     """
     folder = Path(folder)
     where = os.fspath(folder / NAME)
     entries = manifest_of(folder, limits)
     targets = _targets(graph, entries, where)
-    _complete(graph, targets, where)
+    _check_complete(graph, targets, where)
     constants = _Loader(folder, accept_changed, copy).load(entries)
     changed: dict[int, dict[str, Tensor]] = {}
     for entry, (block, tensor) in targets.items():
@@ -61,49 +66,39 @@ def read(
 
 
 def _targets(graph: Graph, entries: list[Entry], where: str) -> dict[Entry, tuple[Block, Tensor]]:
-    """The tensor that each entry is about, of the entry's type and shape."""
+    """The tensor of each entry, after checking its type and shape."""
     blocks: dict[tuple[str, str], Block] = {}
     for region in graph.regions:
         for block in region.blocks:
             blocks.setdefault((region.name, block.name), block)
-    findings: list[Finding] = []
+    findings = Findings()
     targets = {}
     for entry in entries:
-        place = f"{where}: {entry}"
+        path = f"{where}: {entry}"
         owner = blocks.get((entry.region, entry.block))
         tensor = None if owner is None else owner.tensors.get(entry.tensor)
         if owner is None or tensor is None:
-            findings.append(
-                Finding(
-                    "undefined-name",
-                    place,
-                    "the program has no such tensor",
-                    "these weights belong to another program, or to another version of it",
-                )
+            findings.add(
+                "undefined-name",
+                path,
+                "the program does not have this tensor",
+                "these weights belong to another program, or to another version of it",
             )
             continue
         problem = _problem(entry, tensor)
         if problem:
-            findings.append(
-                Finding(
-                    "mismatched-weights",
-                    place,
-                    problem,
-                    "these weights belong to another version of the program",
-                )
-            )
+            findings.add("mismatched-weights", path, problem, _OTHER_VERSION)
         targets[entry] = (owner, tensor)
-    if findings:
-        raise TosaConvertError(findings[:MAX_FINDINGS])
+    findings.raise_if_any()
     return targets
 
 
 def _problem(entry: Entry, tensor: Tensor) -> str:
-    """How an entry does not fit its tensor, or ""."""
+    """How an entry differs from its tensor, or ""."""
     if entry.part == "data":
         return _difference(entry, tensor.dtype, tensor.shape)
     if tensor.scale is None:
-        return "it has scales, and the tensor is not block-scaled"
+        return "it holds scales, but the tensor is not block-scaled"
     count = tensor.element_count()
     blocks = None if count is None else -(-count // int(tensor.scale.shape))
     return _difference(entry, tensor.scale.dtype, None if blocks is None else (blocks,))
@@ -112,14 +107,14 @@ def _problem(entry: Entry, tensor: Tensor) -> str:
 def _difference(entry: Entry, row: DType, shape: tuple[int, ...] | None) -> str:
     if entry.dtype == row.name and entry.shape == shape:
         return ""
-    expected = "of no rank" if shape is None else str(list(shape))
+    expected = "unranked" if shape is None else str(list(shape))
     return f"it is {entry.dtype} {list(entry.shape)}, the program has {row} {expected}"
 
 
-def _complete(graph: Graph, targets: dict[Entry, tuple[Block, Tensor]], where: str) -> None:
-    """Raise unless every constant has data, or will have."""
+def _check_complete(graph: Graph, targets: dict[Entry, tuple[Block, Tensor]], where: str) -> None:
+    """Raise unless each constant has data or gets it from the folder."""
     given = {(id(block), tensor.name, entry.part) for entry, (block, tensor) in targets.items()}
-    findings = []
+    findings = Findings()
     for path, block, tensor in _constants(graph):
         scales = tensor.scale
         for part, missing in (
@@ -127,16 +122,13 @@ def _complete(graph: Graph, targets: dict[Entry, tuple[Block, Tensor]], where: s
             ("scale_data", scales is not None and scales.data is None),
         ):
             if missing and (id(block), tensor.name, part) not in given:
-                findings.append(
-                    Finding(
-                        "missing-data",
-                        f"{path} tensor {quoted(tensor.name)}",
-                        f"neither the program nor {where} has the constant's {part}",
-                        "these weights belong to another version of the program",
-                    )
+                findings.add(
+                    "missing-data",
+                    f"{path} tensor {quoted(tensor.name)}",
+                    f"neither the program nor {where} has the constant's {part}",
+                    _OTHER_VERSION,
                 )
-    if findings:
-        raise TosaConvertError(findings[:MAX_FINDINGS])
+    findings.raise_if_any()
 
 
 def _constants(graph: Graph) -> Iterator[tuple[str, Block, Tensor]]:
@@ -156,62 +148,67 @@ class _Loader:
         self.folder = folder
         self.accept_changed = accept_changed
         self.copy = copy
-        self.findings: list[Finding] = []
 
     def load(self, entries: list[Entry]) -> dict[Entry, Constant]:
+        arrays = self.arrays(entries)
+        if not self.accept_changed:
+            self.check_sums(entries, arrays)
+        return self.constants(entries, arrays)
+
+    def path(self, entry: Entry) -> str:
+        return os.fspath(self.folder / entry.file)
+
+    def arrays(self, entries: list[Entry]) -> dict[Entry, memoryview]:
+        """The elements of each file."""
+        findings = Findings()
         sizes = {}
         for entry in entries:
             try:
                 sizes[entry] = size_of(self.folder, entry.file)
             except TosaConvertError as error:
-                self.findings += error.findings
-        # The largest are mapped if not all can be.
+                findings.extend(error.findings)
+        # If not all files can be mapped, the largest are.
         order = sorted(sizes, key=sizes.__getitem__, reverse=True)
-        left = 0 if self.copy else files_to_map()
+        mapped = 0 if self.copy else files_to_map()
         arrays: dict[Entry, memoryview] = {}
         for index, entry in enumerate(order):
-            path = os.fspath(self.folder / entry.file)
             try:
-                file = view(self.folder, entry.file, mapped=index < left)
-                arrays[entry] = npy.array(file, path, dtype(entry.dtype), entry.shape)
+                file = view(self.folder, entry.file, mapped=index < mapped)
+                row = dtype(entry.dtype)
+                arrays[entry] = npy.array(file, self.path(entry), row, entry.shape)
             except TosaConvertError as error:
-                self.findings += error.findings
-        self.raise_findings()
-        if not self.accept_changed:
-            for entry in entries:
-                self.check_sum(entry, arrays[entry])
-            self.raise_findings()
+                findings.extend(error.findings)
+        findings.raise_if_any()
+        return arrays
+
+    def check_sums(self, entries: list[Entry], arrays: dict[Entry, memoryview]) -> None:
+        findings = Findings()
+        for entry in entries:
+            digest = hashlib.sha256()
+            for start in range(0, len(arrays[entry]), HASH_BYTES):
+                digest.update(arrays[entry][start : start + HASH_BYTES])
+            if digest.hexdigest() != entry.sha256:
+                findings.add(
+                    "changed-weights",
+                    self.path(entry),
+                    f"its elements are not those that were written for {entry}",
+                    "to accept edited weights, pass --accept-changed-weights "
+                    "(accept_changed_weights=True)",
+                )
+        findings.raise_if_any()
+
+    def constants(
+        self, entries: list[Entry], arrays: dict[Entry, memoryview]
+    ) -> dict[Entry, Constant]:
+        findings = Findings()
         constants = {}
         for entry in entries:
+            row, count = dtype(entry.dtype), math.prod(entry.shape)
             try:
-                constants[entry] = self.constant(entry, arrays[entry])
-            except TosaConvertError as error:
-                self.findings += error.findings
-        self.raise_findings()
-        return constants
-
-    def raise_findings(self) -> None:
-        if self.findings:
-            raise TosaConvertError(self.findings[:MAX_FINDINGS])
-
-    def check_sum(self, entry: Entry, data: memoryview) -> None:
-        digest = hashlib.sha256()
-        for start in range(0, len(data), BLOCK):
-            digest.update(data[start : start + BLOCK])
-        if digest.hexdigest() != entry.sha256:
-            self.findings.append(
-                Finding(
-                    "changed-weights",
-                    os.fspath(self.folder / entry.file),
-                    f"its elements are not those that were written for {entry}",
-                    "if it was changed on purpose, ask for changed weights to be accepted",
+                constants[entry] = npy.constant(
+                    arrays[entry], self.path(entry), row, count, entry.padding
                 )
-            )
-
-    def constant(self, entry: Entry, data: memoryview) -> Constant:
-        row = dtype(entry.dtype)
-        count = 1
-        for size in entry.shape:
-            count *= size
-        path = os.fspath(self.folder / entry.file)
-        return npy.constant(data, path, row, count, entry.padding)
+            except TosaConvertError as error:
+                findings.extend(error.findings)
+        findings.raise_if_any()
+        return constants
