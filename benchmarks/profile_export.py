@@ -29,10 +29,9 @@ from report import show
 from tosa_convert import api
 from tosa_convert.bindings.packages import Bindings, default_bindings
 from tosa_convert.bindings.read import read
-from tosa_convert.bindings.write_bytecode import capture
+from tosa_convert.bindings.write_bytecode import bytecode_of, capture
 from tosa_convert.flatbuffer.write import plan
 from tosa_convert.graph.verify import verify
-from tosa_convert.mlir.bytecode.decode import Bytecode
 
 ROUNDS = 5
 
@@ -87,7 +86,7 @@ def captured(bindings: Bindings, module: Any) -> Any:
 
 def decoded(module: Any) -> Any:
     """Its operations, and its tables of attributes and types; MLIR's writing included."""
-    return Bytecode(default_bindings(), module.body.operations[0].operation)
+    return bytecode_of(default_bindings(), module.body.operations[0].operation)
 
 
 def fastest(work: Callable[[], Any]) -> float:

@@ -8,30 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tosa_convert.bindings import print_asm as spell
-from tosa_convert.bindings import write_bytecode as capture
+from tosa_convert.bindings import write_bytecode
 from tosa_convert.bindings.packages import Bindings
 from tosa_convert.bindings.read import read
+from tosa_convert.bindings.write_bytecode import bytecode_of
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.mlir.bytecode.decode import (
-    Bytecode,
-    Number,
-    TensorType,
-    TypeReference,
-    width_of,
-)
+from tosa_convert.mlir.bytecode import decode
+from tosa_convert.mlir.bytecode.attributes import ScalarAttr, TensorType, TypeAttr, bit_width
+from tosa_convert.mlir.bytecode.decode import Bytecode
 from tosa_convert.mlir.bytecode.operations import Operation
 from tosa_convert.mlir.bytecode.varint import decode_varint, encode_varint, from_zigzag
 
 
 @given(st.integers(0, 2**64 - 1))
-def test_a_number_is_read_as_it_was_spelled(number: int) -> None:
+def test_a_varint_decodes_to_the_number_that_was_encoded(number: int) -> None:
     raw = encode_varint(number)
     assert decode_varint(raw, 0) == (number, len(raw))
     assert decode_varint(b"\xff" + raw + b"\xff", 1) == (number, len(raw) + 1)
 
 
-def test_a_number_takes_as_few_bytes_as_it_can() -> None:
+def test_a_varint_takes_as_few_bytes_as_possible() -> None:
     assert [len(encode_varint(1 << 7 * width)) for width in range(9)] == [1, 2, 3, 4, 5, 6, 7, 8, 9]
     assert encode_varint(0) == b"\x01"
 
@@ -46,10 +42,10 @@ def test_signed_numbers_are_zigzag(number: int) -> None:
     [("i1", 1), ("i48", 48), ("ui8", 8), ("index", 64), ("f32", 32), ("bf16", 16), ("f8E4M3FN", 8)],
 )
 def test_widths_of_numbers(kind: str, width: int) -> None:
-    assert width_of(kind) == width
-    assert not width_of(TensorType((1,), kind))
-    assert not width_of("!tosa.shape<1>")
-    assert not width_of("vector<4xf32>")
+    assert bit_width(kind) == width
+    assert not bit_width(TensorType((1,), kind))
+    assert not bit_width("!tosa.shape<1>")
+    assert not bit_width("vector<4xf32>")
 
 
 def module(bindings: Bindings, text: str) -> Any:
@@ -59,30 +55,30 @@ def module(bindings: Bindings, text: str) -> Any:
 
 
 ATTRIBUTES = [
-    ("1 : i8", Number("i8", 1, False)),
-    ("-1 : i48", Number("i48", 2**48 - 1, False)),
-    ("true", Number("i1", 1, False)),
-    ("-5 : i64", Number("i64", 2**64 - 5, False)),
-    ("1.5 : f16", Number("f16", 0x3E00, True)),
-    ("0x7FC00001 : f32", Number("f32", 0x7FC00001, True)),
-    ("18446744073709551617 : i80", Number("i80", 2**64 + 1, False)),
-    ("-1 : i128", Number("i128", 2**128 - 1, False)),
+    ("1 : i8", ScalarAttr("i8", 1, False)),
+    ("-1 : i48", ScalarAttr("i48", 2**48 - 1, False)),
+    ("true", ScalarAttr("i1", 1, False)),
+    ("-5 : i64", ScalarAttr("i64", 2**64 - 5, False)),
+    ("1.5 : f16", ScalarAttr("f16", 0x3E00, True)),
+    ("0x7FC00001 : f32", ScalarAttr("f32", 0x7FC00001, True)),
+    ("18446744073709551617 : i80", ScalarAttr("i80", 2**64 + 1, False)),
+    ("-1 : i128", ScalarAttr("i128", 2**128 - 1, False)),
     ('"text"', b"text"),
     ("unit", None),
-    ("f32", TypeReference("f32")),
-    ("tensor<?x2xi8>", TypeReference(TensorType((-1, 2), "i8"))),
-    ("tensor<*xbf16>", TypeReference(TensorType(None, "bf16"))),
+    ("f32", TypeAttr("f32")),
+    ("tensor<?x2xi8>", TypeAttr(TensorType((-1, 2), "i8"))),
+    ("tensor<*xbf16>", TypeAttr(TensorType(None, "bf16"))),
     ("#tosa.rounding_mode<SINGLE_ROUND>", "#tosa.rounding_mode<SINGLE_ROUND>"),
-    ("vector<4xf32>", TypeReference("vector<4xf32>")),
-    ("memref<2xf32>", TypeReference("memref<2xf32>")),
-    ("tuple<f32, i1>", TypeReference("tuple<f32, i1>")),
-    ("(f32) -> i1", TypeReference("(f32) -> i1")),
+    ("vector<4xf32>", TypeAttr("vector<4xf32>")),
+    ("memref<2xf32>", TypeAttr("memref<2xf32>")),
+    ("tuple<f32, i1>", TypeAttr("tuple<f32, i1>")),
+    ("(f32) -> i1", TypeAttr("(f32) -> i1")),
 ]
 
 
 @pytest.mark.parametrize(("text", "expected"), ATTRIBUTES)
 def test_attributes(bindings: Bindings, text: str, expected: object) -> None:
-    bytecode = Bytecode(bindings, module(bindings, f"module attributes {{a.a = {text}}} {{}}"))
+    bytecode = bytecode_of(bindings, module(bindings, f"module attributes {{a.a = {text}}} {{}}"))
     index = bytecode.dictionary(bytecode.root.attributes)["a.a"]
     assert bytecode.attribute(index) == expected
     assert bytecode.attribute(index) is bytecode.attribute(index)
@@ -90,15 +86,15 @@ def test_attributes(bindings: Bindings, text: str, expected: object) -> None:
 
 @pytest.mark.parametrize("number", [0, 1, 127, -128, 2**31 - 1, -(2**31), 63, 64, -65])
 def test_signed_integers(bindings: Bindings, number: int) -> None:
-    bytecode = Bytecode(
+    bytecode = bytecode_of(
         bindings, module(bindings, f"module attributes {{a.a = {number} : i32}} {{}}")
     )
     found = bytecode.attribute(bytecode.dictionary(bytecode.root.attributes)["a.a"])
-    assert isinstance(found, Number)
+    assert isinstance(found, ScalarAttr)
     assert found.signed() == number
 
 
-SPELLED = [
+PRINTED = [
     "affine_map<(d0) -> (d0)>",
     "@symbol",
     "[1 : i32, 2]",
@@ -107,20 +103,22 @@ SPELLED = [
 ]
 
 
-@pytest.mark.parametrize("text", SPELLED)
-def test_mlir_spells_what_is_not_read(bindings: Bindings, text: str) -> None:
-    bytecode = Bytecode(bindings, module(bindings, f"module attributes {{a.a = {text}}} {{}}"))
+@pytest.mark.parametrize("text", PRINTED)
+def test_mlir_prints_attributes_that_are_not_decoded(bindings: Bindings, text: str) -> None:
+    bytecode = bytecode_of(bindings, module(bindings, f"module attributes {{a.a = {text}}} {{}}"))
     index = bytecode.dictionary(bytecode.root.attributes)["a.a"]
-    assert spell.spell(bytecode, attribute=index) == text
+    assert bytecode.print_attribute(index) == text
 
 
-def test_only_so_many_are_spelled(bindings: Bindings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spell, "MOST", 1)
+def test_the_number_of_printed_attributes_is_bounded(
+    bindings: Bindings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decode, "MAX_PRINTED", 1)
     text = "module attributes {a.a = @one, a.b = @two} {}"
-    bytecode = Bytecode(bindings, module(bindings, text))
+    bytecode = bytecode_of(bindings, module(bindings, text))
     found = bytecode.dictionary(bytecode.root.attributes)
-    assert [spell.spell(bytecode, attribute=index) for index in found.values()] == ["@one", "..."]
-    assert spell.spell(bytecode, attribute=found["a.a"]) == "@one"
+    assert [bytecode.print_attribute(index) for index in found.values()] == ["@one", "..."]
+    assert bytecode.print_attribute(found["a.a"]) == "@one"
 
 
 NESTED = """
@@ -169,7 +167,7 @@ def listing(bytecode: Bytecode) -> list[str]:
 
 
 def test_values_are_numbered_through_nested_regions(bindings: Bindings) -> None:
-    lines = listing(Bytecode(bindings, module(bindings, NESTED)))
+    lines = listing(bytecode_of(bindings, module(bindings, NESTED)))
     assert lines == [
         "0 builtin.module [] 0",
         "1 a.outer [] 0",
@@ -212,9 +210,9 @@ def test_data_is_the_same_whether_it_is_copied_or_not(
     bindings: Bindings, monkeypatch: pytest.MonkeyPatch, elements: int, has_c_api: bool
 ) -> None:
     if has_c_api:
-        assert capture._c_api(bindings) is not None
+        assert write_bytecode._c_api(bindings) is not None
     else:
-        monkeypatch.setattr(capture, "_c_api", lambda _: None)
+        monkeypatch.setattr(write_bytecode, "_c_api", lambda _: None)
     operation = module(bindings, weights(elements))
     found = [data for _, data in read(operation).constants()]
     expected = bytes(index % 251 for index in range(elements))

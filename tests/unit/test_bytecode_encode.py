@@ -14,13 +14,13 @@ from tosa_convert.bindings.untrusted import bytecode as untrusted
 from tosa_convert.graph.dtypes import DTYPES, dtype
 from tosa_convert.graph.model import Tensor
 from tosa_convert.graph.opset import AttributeSpec, operator
+from tosa_convert.mlir.attributes import AttributeWriter
 from tosa_convert.mlir.bytecode.encode import Encoder
 from tosa_convert.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_REGIONS, INTEGER
 from tosa_convert.mlir.bytecode.varint import Varints, encode_varint, to_zigzag
-from tosa_convert.mlir.naming import Namer, results
-from tosa_convert.mlir.writing.attributes import AttributeWriter
-from tosa_convert.mlir.writing.locations import LocationWriter
-from tosa_convert.mlir.writing.types import TypeWriter
+from tosa_convert.mlir.locations import LocationWriter
+from tosa_convert.mlir.names import Namer, result_names
+from tosa_convert.mlir.types import TypeWriter
 
 Make = Callable[[Encoder], bytes]
 
@@ -90,7 +90,7 @@ def test_small_numbers_of_both_signs_stay_small() -> None:
 
 
 def test_generated_names_are_those_of_the_namer() -> None:
-    namer, found = Namer(), results()
+    namer, found = Namer(), result_names()
     assert all(next(found) == namer.result() for _ in range(12_345))
 
 

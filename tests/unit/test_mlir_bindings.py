@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from tosa_convert.bindings import packages
-from tosa_convert.bindings.diagnostics import diagnostics, plain_location
+from tosa_convert.bindings.diagnostics import diagnostics
 from tosa_convert.bindings.packages import DEFAULT_ORDER, Bindings, bindings_of, default_bindings
 from tosa_convert.bindings.read import read
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.mlir.locations import plain_location
 
 TEXT = """
 func.func @f(%a: tensor<2xf32>) -> tensor<2xf32> {

@@ -9,7 +9,7 @@ import pytest
 from unit.building import graph, op, shape
 
 from tosa_convert import api
-from tosa_convert.bindings import write_bytecode as capture
+from tosa_convert.bindings import write_bytecode
 from tosa_convert.bindings.packages import Bindings
 from tosa_convert.bindings.read import read
 from tosa_convert.bindings.write import write
@@ -19,9 +19,8 @@ from tosa_convert.graph import DTYPES, Constant, DType, Graph, Tensor, compare, 
 from tosa_convert.graph.dtypes import BlockShape
 from tosa_convert.graph.model import BlockScale
 from tosa_convert.graph.packing import pack
+from tosa_convert.mlir import constants
 from tosa_convert.mlir.bytecode import decode
-from tosa_convert.mlir.reading import constants
-from tosa_convert.mlir.writing.constants import DENSE_BYTES
 from tosa_convert.options import ReadOptions
 
 PLAIN = [row for row in DTYPES if row.name != "MXINT8"]
@@ -181,8 +180,8 @@ def test_constants_are_dense_up_to_a_size_and_resources_beyond(
     bindings: Bindings, context: Any
 ) -> None:
     row = dtype("INT8")
-    small = one(row, (DENSE_BYTES,), elements(row, DENSE_BYTES))
-    large = one(row, (DENSE_BYTES + 1,), elements(row, DENSE_BYTES + 1))
+    small = one(row, (constants.DENSE_BYTES,), elements(row, constants.DENSE_BYTES))
+    large = one(row, (constants.DENSE_BYTES + 1,), elements(row, constants.DENSE_BYTES + 1))
     assert "dense_resource" not in str(write(small, bindings, context))
     assert "dense_resource" in str(write(large, bindings, context))
     assert "dense_resource" not in str(write(large, bindings, context, constants="dense"))
@@ -240,6 +239,43 @@ def test_a_plain_arith_constant_is_a_constant(bindings: Bindings, context: Any) 
     assert data_of(found).numpy().tolist() == [1.0, 2.0]
 
 
+UNUSED = """
+  %i = arith.constant 3 : index
+  %x = tosa.exp %a : (tensor<2xf32>) -> tensor<2xf32>
+  %b = arith.constant false
+  USES
+  return %x : tensor<2xf32>
+"""
+
+
+def with_constants(uses: str) -> str:
+    return f"func.func @f(%a: tensor<2xf32>) -> tensor<2xf32> {{{UNUSED.replace('USES', uses)}}}"
+
+
+def test_an_unused_constant_that_is_not_a_tensor_is_ignored(
+    bindings: Bindings, context: Any
+) -> None:
+    found = read(bindings.ir.Module.parse(with_constants(""), context))
+    assert verify(found) == []
+    assert [op.spec.name for op in found.main.operators] == ["EXP"]
+    without = "\n".join(line for line in with_constants("").splitlines() if "arith" not in line)
+    plain = read(bindings.ir.Module.parse(without, context))
+    assert compare(found, plain) is None
+
+
+@pytest.mark.parametrize("user", ["block", "region"])
+def test_a_used_constant_that_is_not_a_tensor_is_refused(
+    bindings: Bindings, context: Any, user: str
+) -> None:
+    context.allow_unregistered_dialects = True
+    use = '"x.use"(%i) : (index) -> ()'
+    uses = use if user == "block" else f'"x.region"() ({{ {use} }}) : () -> ()'
+    with pytest.raises(TosaConvertError) as caught:
+        read(bindings.ir.Module.parse(with_constants(uses), context))
+    codes = [finding.code for finding in caught.value.findings]
+    assert codes == ["unsupported-type", "foreign-operator"]
+
+
 def test_constants_without_elements_are_read_where_mlir_has_them(
     bindings: Bindings, context: Any
 ) -> None:
@@ -275,9 +311,9 @@ def test_block_scaled_constants_survive_with_their_scales(
 
 
 def test_every_scale_survives_as_text() -> None:
-    from tosa_convert.mlir.writing.constants import _e8m0 as written
-
-    assert [constants._e8m0(written(code)) for code in range(256)] == list(range(256))
+    assert [
+        constants._e8m0_from_text(constants._e8m0_to_text(code)) for code in range(256)
+    ] == list(range(256))
 
 
 @pytest.mark.parametrize(
@@ -316,7 +352,7 @@ def test_elements_spelled_as_texts_are_read_or_refused(
 def test_without_the_c_api_the_bytes_are_read_through_bytecode(
     bindings: Bindings, context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(capture, "_c_api", lambda _: None)
+    monkeypatch.setattr(write_bytecode, "_c_api", lambda _: None)
     for row in PLAIN:
         raw = elements(row, 300)
         found = data_of(read(constant(bindings, context, row, [300], raw)))
@@ -344,7 +380,7 @@ def test_equal_attributes_of_another_operator_are_no_constant(parse: Any) -> Non
 
 
 @pytest.mark.parametrize("retain", ["retain", "generate"])
-def test_looking_at_plain_constants_once_changes_nothing(
+def test_the_fast_path_of_plain_constants_is_equal(
     bindings: Bindings, context: Any, retain: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of many constants of all types and sizes, some of which are the same."""

@@ -13,8 +13,8 @@ from tosa_convert.bindings.write import write
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import Graph
 from tosa_convert.mlir.bytecode.encode import Encoder
+from tosa_convert.mlir.locations import LocationWriter
 from tosa_convert.mlir.quoting import unquote
-from tosa_convert.mlir.writing.locations import LocationWriter
 from tosa_convert.options import DEFAULT_LIMITS, ReadOptions
 
 BODY = """func.func @f(%a: tensor<2xf32>) {{

@@ -131,6 +131,41 @@ def test_two_values_of_one_name_are_refused_and_can_be_generated(
     check(read(parse(text), ReadOptions(names="generate")))
 
 
+RETURNED = (
+    f"func.func @f(%c: tensor<i1>, %a: {T}) -> (SIGNATURE) {{\n"
+    f'%0:2 = "tosa.cond_if"(%c, %a) ({{ ^bb0(%x: {T}): {exp("1", "x", named("then"))}'
+    f'"tosa.yield"(%1, %x) : ({T}, {T}) -> () }}, '
+    f'{{ ^bb0(%x: {T}): {exp("1", "x")} "tosa.yield"(%x, %1) : ({T}, {T}) -> () }}) '
+    f'{{tosa.tensor_name = ["left", "right"]}} : (tensor<i1>, {T}) -> ({T}, {T})\n'
+    f"return %0#1, %0#0 : {T}, {T}\n}}\n"
+)
+
+
+def test_returned_and_yielded_values_keep_the_names_of_their_operators(parse: Any) -> None:
+    found = check(read(parse(RETURNED.replace("SIGNATURE", f"{T}, {T}"))))
+    assert found.main.outputs == ["right", "left"]
+    assert found.main.operators[0].outputs == ("left", "right")
+    then, otherwise = (region.blocks[0] for region in found.regions[1:])
+    # The counter of generated names does not count the others.
+    assert then.outputs == ["then", "TosaInput_2"]
+    assert otherwise.outputs == ["TosaInput_3", "TosaOutput_0"]
+
+
+def test_the_name_of_a_result_comes_before_the_name_of_its_operator(parse: Any) -> None:
+    signature = f"{T} {named('first')}, {T}"
+    found = check(read(parse(RETURNED.replace("SIGNATURE", signature))))
+    assert found.main.outputs == ["first", "left"]
+    generated = read(parse(RETURNED.replace("SIGNATURE", signature)), ReadOptions(names="generate"))
+    assert generated.main.outputs == ["TosaOutput_0", "TosaOutput_1"]
+
+
+def test_names_of_returned_operators_survive_the_way_to_mlir_and_back(
+    parse: Any, bindings: Bindings, context: Any
+) -> None:
+    graph = read(parse(RETURNED.replace("SIGNATURE", f"{T}, {T}")))
+    assert compare(graph, read(write(graph, bindings, context)), locations=True) is None
+
+
 def test_a_value_returned_twice_has_one_name(parse: Any) -> None:
     text = (
         f'func.func @f(%a: {T}) -> ({T} {named("y")}, {T} {named("z")}, {T}) {{\n'

@@ -97,7 +97,7 @@ REFUSED: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
             "tensor<?x?x?x?xf32>\nreturn",
             "%a: tensor<?x?x?x?xf32>",
         ),
-        [("value-out-of-range", "2:6", "attribute kernel: 5000000000 does not fit 32 bits")],
+        [("value-out-of-range", "2:6", "attribute kernel: 5000000000 does not fit into 32 bits")],
     ),
     "a captured value": (
         function(

@@ -10,11 +10,8 @@ from typing import Final, Literal
 from tosa_convert.bindings.packages import Bindings, installed
 from tosa_convert.bindings.source_text import UNNAMED, SourceText
 from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.mlir.locations import plain_location
 from tosa_convert.mlir.lowering_hints import lowering_hint
-from tosa_convert.mlir.quoting import unquote
-
-_FILE_LOCATION: Final = re.compile(r'loc\(("(?:[^"\\]|\\.)*"):(\d+):(\d+)( to [\d:]+)?\)\Z')
-_NAME_LOCATION: Final = re.compile(r'loc\(("(?:[^"\\]|\\.)*")\)\Z')
 
 #: The encoding of the file that MLIR rejects; "" if the module is not from a file.
 Form = Literal["", "text", "generic", "bytecode"]
@@ -42,19 +39,6 @@ _QUOTED_NAME: Final = re.compile(rb'"([\w$.-]+)"\s*\Z')
 _LONGEST_NAME: Final = 300
 
 _GENERIC: Final = "get_asm(print_generic_op_form=True), or --mlir-print-op-generic"
-
-
-def plain_location(text: str) -> str:
-    """`file:line:col` or a name if a printed location is no more than that, "" if it is unknown."""
-    match = _FILE_LOCATION.match(text)
-    if match is not None:
-        name = unquote(match[1])
-        # Bytecode has no lines.
-        return name if match[2] == match[3] == "0" else f"{name}:{match[2]}:{match[3]}"
-    match = _NAME_LOCATION.match(text)
-    if match is not None:
-        return unquote(match[1])
-    return "" if text == "loc(unknown)" else text
 
 
 def form_of(data: bytes) -> Form:

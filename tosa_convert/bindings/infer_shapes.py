@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tosa_convert.bindings.diagnostics import diagnostics, plain_location
+from tosa_convert.bindings.diagnostics import diagnostics
 from tosa_convert.bindings.packages import Bindings, bindings_of
 from tosa_convert.bindings.select_function import (
     enclosing_module,
@@ -13,11 +13,11 @@ from tosa_convert.bindings.select_function import (
     select,
     symbol_name,
 )
+from tosa_convert.bindings.write_bytecode import bytecode_of
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.graph.model import INT32_MAX
-from tosa_convert.mlir.bytecode.decode import Bytecode
-from tosa_convert.mlir.naming import Namer
-from tosa_convert.mlir.reading.given import signature_names
+from tosa_convert.mlir.locations import plain_location
+from tosa_convert.mlir.names import Namer, signature_names
 
 _PIPELINE: Final = "builtin.module(func.func(tosa-infer-shapes))"
 _CAST: Final = "tensor.cast"
@@ -104,7 +104,7 @@ def _argument_names(
     bindings: Bindings, function: Any, count: int
 ) -> tuple[list[str], dict[str, int]]:
     """The arguments' names in a file, and the index of the argument for every name that is accepted."""
-    retained = signature_names(Bytecode(bindings, function), "arg_attrs", count)
+    retained = signature_names(bytecode_of(bindings, function), "arg_attrs", count)
     namer, generated = Namer(), Namer()
     names = [name or namer.input() for name in retained]
     indices = {f"arg{index}": index for index in range(count)}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tosa_convert.bindings.diagnostics import plain_location
 from tosa_convert.bindings.packages import Bindings
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.graph.opset import VARIABLE
+from tosa_convert.mlir.locations import plain_location
 
 
 class Selection(NamedTuple):

@@ -1,127 +1,59 @@
-"""An operation's bytecode, as MLIR writes it, without copying its weights.
+"""The bytecode of an MLIR operation, without a copy of its weights.
 
-MLIR hands bytecode over in pieces, and the data of a constant is a piece of its own: the memory that
-the attribute has. Through MLIR's C API such a piece is a view that lives as long as the operation's
-context; where the bindings do not export it, a copy.
+MLIR hands bytecode over in pieces, and the data of a constant is a piece by itself: the memory of the
+attribute. Through MLIR's C API such a piece becomes a view that keeps the operation's context alive. If
+the bindings do not export the C API, it becomes a copy.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 from tosa_convert.bindings.packages import Bindings
+from tosa_convert.bindings.print_asm import print_asm
 from tosa_convert.ending_signals import signals_deferred
-from tosa_convert.mlir.bytecode.format import (
-    ALIGNED,
-    ATTRIBUTES_AND_TYPES,
-    FILLER,
-    MAGIC,
-    RESOURCES,
-    VERSION,
-)
-from tosa_convert.mlir.bytecode.varint import decode_varint, encode_varint
-
-#: Pieces of at most this many bytes are copied, whatever they hold.
-COPIED_BYTES: Final = 1 << 12
-#: Sections in which data lies between what MLIR writes itself.
-_WITH_DATA: Final = frozenset({ATTRIBUTES_AND_TYPES, RESOURCES})
+from tosa_convert.mlir.bytecode.decode import Bytecode
+from tosa_convert.mlir.bytecode.detached import NO_DETACHED_WEIGHTS, DetachedWeights
+from tosa_convert.mlir.bytecode.format import VERSION
+from tosa_convert.mlir.bytecode.sections import Section, SectionCollector
 
 
-@dataclass(slots=True)
-class Section:
-    """A section's bytes without the data that is larger than COPIED_BYTES.
+def bytecode_of(
+    bindings: Bindings, operation: Any, weights: DetachedWeights = NO_DETACHED_WEIGHTS
+) -> Bytecode:
+    """The decoded bytecode of an operation; see `capture`.
 
-    data: where such data is left out, as an offset in `bytes` -> the data.
+    weights: constants that were detached from the file before MLIR read it.
     """
-
-    bytes: bytes = b""
-    data: dict[int, memoryview] = field(default_factory=dict)
+    return Bytecode(capture(bindings, operation), partial(print_asm, bindings), weights)
 
 
 def capture(bindings: Bindings, operation: Any) -> dict[int, Section]:
     """The sections of an operation's bytecode, by their ids.
 
-    operation: a module, a function or a variable: an operation whose results have no uses, because
-        MLIR wants to number the users, which are not part of what it writes.
+    operation: a module, a function or a variable. Its results must have no uses, because MLIR numbers
+        the users, which are not part of what it writes.
     """
-    collector = _Collector()
+    collector = SectionCollector()
     api = _c_api(bindings)
     with signals_deferred():
         if api is None:
-            sink = _Sink(collector)
-            operation.write_bytecode(sink, desired_version=VERSION)
+            operation.write_bytecode(_Sink(collector), desired_version=VERSION)
         else:
             api.write(operation, collector)
     return collector.sections
 
 
-class _Collector:
-    """Sorts pieces into sections while they arrive."""
-
-    def __init__(self) -> None:
-        self.sections: dict[int, Section] = {}
-        self.kind = -1
-        #: Bytes of the current section that are still to come.
-        self.left = 0
-        self.runs: list[bytes] = []
-        self.length = 0
-        self.data: dict[int, memoryview] = {}
-        self.after_run = False
-        self.started = False
-
-    def take(self, size: int, copy: Callable[[], bytes], view: Callable[[], memoryview]) -> None:
-        """One piece: its size in bytes, and two ways to have it."""
-        if not size:
-            return
-        if not self.left:
-            self.header(copy())
-            return
-        self.left -= size
-        # What MLIR writes itself and the data of constants take turns, and a size is before the data.
-        is_data = self.after_run and self.kind in _WITH_DATA
-        if is_data and size > COPIED_BYTES and self.announced(size):
-            self.data[self.length] = view()
-        else:
-            is_data = is_data and size <= COPIED_BYTES
-            self.runs.append(copy())
-            self.length += size
-        self.after_run = not is_data
-        if not self.left:
-            self.sections[self.kind] = Section(b"".join(self.runs), self.data)
-
-    def announced(self, size: int) -> bool:
-        tail = self.runs[-1]
-        wanted = encode_varint(size)
-        return tail.endswith(wanted) or tail.rstrip(bytes([FILLER])).endswith(wanted)
-
-    def header(self, piece: bytes) -> None:
-        at = 0
-        if not self.started:
-            self.started = True
-            _, at = decode_varint(piece, len(MAGIC))
-            at = piece.index(b"\0", at) + 1
-        while at < len(piece) and not self.left:
-            self.kind = piece[at] & ~ALIGNED
-            aligned = piece[at] & ALIGNED
-            self.left, at = decode_varint(piece, at + 1)
-            if aligned:
-                # Only bytes that fill up to the alignment follow.
-                at = len(piece)
-        self.runs, self.length, self.data, self.after_run = [], 0, {}, False
-
-
 class _Sink:
-    """What the bindings write to where there is no C API."""
+    """The file object that the bindings write to if there is no C API."""
 
-    def __init__(self, collector: _Collector) -> None:
+    def __init__(self, collector: SectionCollector) -> None:
         self.collector = collector
 
     def write(self, piece: bytes) -> None:
-        self.collector.take(len(piece), lambda: piece, lambda: memoryview(piece))
+        self.collector.add(len(piece), lambda: piece, lambda: memoryview(piece))
 
 
 # -- MLIR's C API -----------------------------------------------------------------------------------
@@ -166,13 +98,13 @@ class _CApi:
         self.config = create()
         desire(self.config, VERSION)
 
-    def write(self, operation: Any, collector: _Collector) -> None:
+    def write(self, operation: Any, collector: SectionCollector) -> None:
         errors: list[BaseException] = []
 
         def piece(text: Any, _: object) -> None:
             # An exception must not cross foreign code.
             try:
-                collector.take(text.length, lambda: _copy(text), lambda: _view(text, operation))
+                collector.add(text.length, lambda: _copy(text), lambda: _view(text, operation))
             except BaseException as error:
                 errors.append(error)
 

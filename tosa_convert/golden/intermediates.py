@@ -30,6 +30,7 @@ from tosa_convert.golden.reference_model import (
 from tosa_convert.golden.scratch import OutputFolder, scratch_folder
 from tosa_convert.graph.extract import computed_tensors, extract, extract_from, last_uses
 from tosa_convert.graph.model import Graph, operator_path
+from tosa_convert.graph.names import unused_name
 
 #: Bytes of outputs in a batch unless the caller says otherwise.
 BATCH_BYTES: Final = 256 << 20
@@ -275,11 +276,9 @@ def safe_file_name(name: str, taken: set[str]) -> str:
     """A file name for a tensor's array: its own name where that is safe, made unique."""
     safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in name).strip(".") or "tensor"
     safe = safe[:_NAME_CHARACTERS].encode()[:_NAME_BYTES].decode(errors="ignore")
-    candidate, number = safe, 1
-    while candidate.lower() in taken:
-        candidate, number = f"{safe}.{number}", number + 1
-    taken.add(candidate.lower())
-    return candidate
+    unused = unused_name(safe, taken, separator=".", fold=str.lower)
+    taken.add(unused.lower())
+    return unused
 
 
 def not_collected(

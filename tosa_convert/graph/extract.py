@@ -11,7 +11,8 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 
 from tosa_convert.errors import Findings, fail
-from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor, quoted, unused_name
+from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor, quoted
+from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE_READ, VARIABLE_WRITE
 
 

@@ -7,7 +7,7 @@ order, and tensors and shapes that operators refer to by name. Names are unique 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
@@ -355,20 +355,6 @@ def element_count(shape: tuple[int, ...] | None) -> int | None:
 
 
 # -- names, and places in messages --------------------------------------------------------------------
-
-
-def unused_name(name: str, taken: Container[str]) -> str:
-    """The name if it is unused; else with the first number that makes it so.
-
-    Example:
-        >>> unused_name("x", {"x", "x_1"})
-        'x_2'
-    """
-    candidate, number = name, 0
-    while candidate in taken:
-        number += 1
-        candidate = f"{name}_{number}"
-    return candidate
 
 
 def quoted(name: str) -> str:

@@ -9,7 +9,8 @@ import numpy as np
 
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT64
-from tosa_convert.graph.model import Block, Graph, Operator, ShapeValue, operator_path, unused_name
+from tosa_convert.graph.model import Block, Graph, Operator, ShapeValue, operator_path
+from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, operator
 
 _RESHAPE = operator("RESHAPE")

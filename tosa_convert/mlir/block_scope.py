@@ -1,4 +1,4 @@
-"""What is known of a block while it is read, and of the regions that are still to be read."""
+"""The state of the block that is being read, and the regions that remain to be read."""
 
 from __future__ import annotations
 
@@ -10,21 +10,8 @@ from tosa_convert.mlir.bytecode.operations import Operation
 
 
 @dataclass(slots=True)
-class Pending:
-    """A region whose name is known and whose block is still to be read."""
-
-    region: Region
-    body: operations.Block
-    owner: Operation
-    inputs: list[str | None] = field(default_factory=list)
-    outputs: list[str | None] = field(default_factory=list)
-    #: Whether it counts its values on from the function's.
-    in_function: bool = True
-
-
-@dataclass(slots=True)
-class KeptRegion:
-    """Names that an import noted for a region; None where it noted none."""
+class RegionNames:
+    """Names that an import noted for a region; None for those it did not note."""
 
     name: str | None = None
     block: str | None = None
@@ -33,12 +20,28 @@ class KeptRegion:
 
 
 @dataclass(slots=True)
-class Scope:
-    """What is known of the block that is read.
+class PendingRegion:
+    """A region that has its name, and whose block remains to be read.
 
-    values: names by the numbers of values; "" for those that are spoken for by a finding.
-    returned: names that the block's results get for being returned.
-    taken: names that must not be generated. claimed: names that the module gave.
+    inputs, outputs: the names that its arguments and results carry; they may be fewer than there are.
+    in_function: its values are numbered after those of the function, not from 0.
+    """
+
+    region: Region
+    body: operations.Block
+    owner: Operation
+    inputs: list[str | None] = field(default_factory=list)
+    outputs: list[str | None] = field(default_factory=list)
+    in_function: bool = True
+
+
+@dataclass(slots=True)
+class Scope:
+    """The state of the block that is being read.
+
+    values: names by the numbers of values; "" for a value that has a finding already.
+    names: names that results of operations get, by the numbers of values.
+    taken: names that must not be generated. claimed: names that the module carries.
     """
 
     owner: Operation
@@ -48,16 +51,16 @@ class Scope:
     in_function: bool
     shapes: dict[str, ShapeValue] = field(default_factory=dict)
     values: dict[int, str] = field(default_factory=dict)
-    returned: dict[int, str] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
     claimed: set[str] = field(default_factory=set)
-    pending: list[Pending] = field(default_factory=list)
-    #: The names of the operations that use a value, once somebody asked.
+    pending: list[PendingRegion] = field(default_factory=list)
+    #: The names of the operations that use each value, made on the first call of `users`.
     uses: dict[int, set[str]] | None = None
 
     def users(self, value: int, names: list[str]) -> set[str]:
         """The names of the operations that use a value of this block.
 
-        names: what MLIR calls operations, by the numbers of their names.
+        names: the full names of operations, by their numbers.
         """
         if self.uses is None:
             self.uses = {}

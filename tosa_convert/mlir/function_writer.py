@@ -1,4 +1,4 @@
-"""The function that a graph is, with all regions within it, as bytecode."""
+"""A graph's main region as a function, with all regions inside it, as bytecode."""
 
 from __future__ import annotations
 
@@ -27,45 +27,51 @@ from tosa_convert.graph.opset import (
     VARIABLE_WRITE,
     OperatorSpec,
 )
+from tosa_convert.mlir.attributes import AttributeWriter
 from tosa_convert.mlir.bytecode.encode import Encoder
-from tosa_convert.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_OPERANDS, HAS_REGIONS, HAS_RESULTS
+from tosa_convert.mlir.bytecode.format import (
+    HAS_ATTRIBUTES,
+    HAS_OPERANDS,
+    HAS_REGIONS,
+    HAS_RESULTS,
+)
 from tosa_convert.mlir.bytecode.varint import encode_varint
-from tosa_convert.mlir.kept import NAME_ATTRIBUTE, REGIONS_ATTRIBUTE
-from tosa_convert.mlir.naming import results
-from tosa_convert.mlir.writing.attributes import AttributeWriter
-from tosa_convert.mlir.writing.constants import Constants, ConstantWriter
-from tosa_convert.mlir.writing.locations import LocationWriter
-from tosa_convert.mlir.writing.types import TypeWriter
-from tosa_convert.options import DEFAULT_LIMITS, Limits
+from tosa_convert.mlir.constants import ConstantWriter
+from tosa_convert.mlir.locations import LocationWriter
+from tosa_convert.mlir.names import NAME_ATTRIBUTE, REGIONS_ATTRIBUTE, result_names
+from tosa_convert.mlir.types import TypeWriter
+from tosa_convert.options import Constants, Limits
 
 #: How deep regions may be nested; TOSA's own limit at level 8K.
 MAX_NESTING: Final = 256
-#: Operators a module may have for each one of the graph, and for any graph at all: a region that is
-#: run from two places is in the module twice.
+#: How many operators a module may have: OPERATORS_FREE for any graph, and COPIES for each of its own.
+#: A region that several operators run is in the module several times.
 COPIES: Final = 16
 OPERATORS_FREE: Final = 100_000
 
 #: Operator -> the positions of its compile-time constants, counted from the end, because optional
 #: operands come before them. They must be dense: on resources, MLIR's verifiers crash or never return,
 #: and IREE 3.13 silently takes multipliers and shifts for zeros.
-_FOLDED: Final = {
-    spec: places
+_CONSTANT_OPERANDS: Final = {
+    spec: positions
     for spec in OPERATORS
     if (
-        places := [
-            place - len(spec.operands) for place, row in enumerate(spec.operands) if row.is_constant
+        positions := [
+            position - len(spec.operands)
+            for position, row in enumerate(spec.operands)
+            if row.is_constant
         ]
     )
 }
-#: Operators with attributes that depend on the type of what they work on.
-_OF_ELEMENTS: Final = frozenset(
+#: Operators with attributes whose type is that of their first operand.
+_WITH_ELEMENT_ATTRIBUTES: Final = frozenset(
     spec for spec in OPERATORS if any(row.kind == "element" for row in spec.attributes)
 )
 
-#: How an operation tells that it has one operand.
+#: How the encoding of one operand, or of one result, begins.
 _ONE: Final = encode_varint(1)
 
-#: Attributes of an operator: name and index.
+#: Attributes of an operator: name and encoded number.
 _Pairs = tuple[tuple[str, bytes], ...]
 
 log = logging.getLogger("tosa_convert")
@@ -74,8 +80,9 @@ log = logging.getLogger("tosa_convert")
 class Body:
     """A region at one place of the module.
 
-    shared: its constants that become resources once the module is there, by their operators.
-    children: what its operators run, in their order. needed: whether something is shared here or below.
+    shared: its constants that become resources once MLIR has parsed the module, by their operators.
+    children: the regions that its operators run, in order.
+    needed: whether it or a region inside it shares a constant.
     """
 
     __slots__ = ("children", "depth", "needed", "pieces", "region", "shared")
@@ -94,7 +101,7 @@ class Body:
         return self.region.blocks[0]
 
     def joined(self) -> Iterator[bytes]:
-        """The encoding of the block and of those within it."""
+        """The encoding of the block and of those inside it."""
         pending: list[Iterator[bytes | Body]] = [iter(self.pieces)]
         while pending:
             for piece in pending[-1]:
@@ -107,18 +114,23 @@ class Body:
 
 
 class _ResultTypes(dict[tuple[DType, tuple[int, ...] | None], bytes]):
-    """How an operation tells that it has one result, by the type of the tensor."""
+    """The encodings of one result, by the dtype and shape of its tensor."""
 
     def __init__(self, types: TypeWriter) -> None:
         self.types = types
 
     def __missing__(self, key: tuple[DType, tuple[int, ...] | None]) -> bytes:
-        found = self[key] = _ONE + self.types.tensor(Tensor("", *key))
-        return found
+        encoded = self[key] = _ONE + self.types.tensor(Tensor("", *key))
+        return encoded
 
 
 class FunctionWriter:
-    """One graph's main region as a function, in a file."""
+    """Encodes one graph's main region as a function.
+
+    retain: keep names that reading the module would not generate by itself.
+    by_path: locate operators by their path in the graph instead of their location.
+    limits: see `LocationWriter`.
+    """
 
     def __init__(
         self,
@@ -128,13 +140,12 @@ class FunctionWriter:
         retain: bool,
         constants: Constants,
         by_path: bool,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: Limits,
     ) -> None:
         self.graph = graph
         self.encoder = encoder
         self.numbers = encoder.numbers
         self.retain = retain
-        #: Whether operators get their path in the graph as their location.
         self.by_path = by_path
         self.types = TypeWriter(encoder)
         self.result_types = _ResultTypes(self.types)
@@ -142,20 +153,20 @@ class FunctionWriter:
         self.constants = ConstantWriter(encoder, self.types, constants)
         self.locations = LocationWriter(encoder, limits)
         self.regions = {region.name: region for region in graph.regions}
-        #: Names as reading the module would generate them.
-        self.generated = results()
-        #: Names in the current block of constants that compilers look into and so must be dense.
-        self.folded: set[str] = set()
-        #: Variable symbols by the name of their tensor.
+        #: The names that reading the module would generate.
+        self.generated = result_names()
+        #: The current block's tensors that are compile-time constants of an operator.
+        self.compile_time: set[str] = set()
+        #: The symbols of variables by the names of their tensors.
         self.symbols: dict[str, str] = {}
-        #: What is to know of each operator's row.
+        #: What `row` returns, by operator.
         self.rows: dict[OperatorSpec, tuple[bool, list[bytes]]] = {}
-        #: Attributes of operators and their dictionaries: most operators share theirs.
+        #: The attributes of operators and their dictionaries: most operators share theirs.
         self.dictionaries: dict[Any, tuple[_Pairs, bytes]] = {}
 
-    def function(self, region: Region) -> Body:
+    def function(self) -> Body:
         """The function, whose encoding is the body's pieces."""
-        encoder, numbers = self.encoder, self.numbers
+        encoder, numbers, region = self.encoder, self.numbers, self.graph.regions[0]
         block = region.blocks[0]
         inputs = [self.value_type(block, name) for name in block.inputs]
         outputs = [self.value_type(block, name) for name in block.outputs]
@@ -163,9 +174,9 @@ class FunctionWriter:
             "sym_name": encoder.string_attribute((self.retain and region.name) or "main"),
             "function_type": self.attributes.type(self.types.function(inputs, outputs)),
         }
-        for which, names in (("arg_attrs", block.inputs), ("res_attrs", block.outputs)):
+        for key, names in (("arg_attrs", block.inputs), ("res_attrs", block.outputs)):
             if names:
-                attributes[which] = self.signature(names)
+                attributes[key] = self.signature(names)
         body = Body(region)
         self.block(block, body, "func.return")
         head = b"".join(
@@ -178,63 +189,69 @@ class FunctionWriter:
             )
         )
         body.pieces.insert(0, head)
-        # Depth first, in the order of reading. Not recursive, because files may nest and share
-        # regions as they like, and each place that runs a region gets a copy of it.
+        self.nested_regions(body)
+        return body
+
+    def nested_regions(self, body: Body) -> None:
+        """Encode the regions that the operators of `body` run, and those inside them.
+
+        Each operator that runs a region gets a copy of it. Depth first, in the order of reading. Not
+        recursive, because files may nest regions deeply.
+        """
         bodies = [body]
         pending = body.children[::-1]
-        built = len(block.operators)
-        left = {other.name for other in self.graph.regions[1:]}
+        operators = len(body.block.operators)
+        unused = {region.name for region in self.graph.regions[1:]}
         limit = OPERATORS_FREE + COPIES * sum(len(b.operators) for _, b in self.graph.blocks())
         while pending:
             inner = pending.pop()
             bodies.append(inner)
-            name, block = inner.region.name, inner.block
-            built += len(block.operators) + 1
-            if inner.depth > MAX_NESTING or built > limit:
+            operators += len(inner.block.operators) + 1
+            if inner.depth > MAX_NESTING or operators > limit:
                 raise fail(
                     "too-large",
-                    block_path(name, block.name),
+                    block_path(inner.region.name, inner.block.name),
                     f"regions are nested more than {MAX_NESTING} deep"
                     if inner.depth > MAX_NESTING
                     else f"regions that are run from many places come to over {limit} operators",
                     "MLIR has a copy of a region at each place that runs it",
                 )
-            self.block(block, inner, "tosa.yield")
+            self.block(inner.block, inner, "tosa.yield")
             pending += inner.children[::-1]
-            left.discard(name)
-        # Those within others come later.
+            unused.discard(inner.region.name)
+        # A region's children come after it in the list.
         for inner in reversed(bodies):
             inner.needed = bool(inner.shared) or any(child.needed for child in inner.children)
-        if left:
-            listing = ", ".join(
-                quoted(other.name) for other in self.graph.regions if other.name in left
-            )
+        if unused:
+            names = (region.name for region in self.graph.regions if region.name in unused)
             log.warning(
-                "regions that nothing runs are left out, MLIR has no place for them: %s", listing
+                "regions that no operator runs are left out, MLIR has no place for them: %s",
+                ", ".join(map(quoted, names)),
             )
-        return body
 
     def value_type(self, block: Block, name: str) -> bytes:
+        """The type of a tensor or shape."""
         tensor = block.tensors.get(name)
         if tensor is not None:
             return self.types.tensor(tensor)
         return self.types.shape(block.shapes[name].rank)
 
     def signature(self, names: list[str]) -> bytes:
-        """The names of arguments or results, as the dialect keeps them."""
+        """The names of arguments or results, in the dialect's form."""
         string, dictionary = self.encoder.string_attribute, self.encoder.dictionary
         return self.encoder.array([dictionary([(NAME_ATTRIBUTE, string(name))]) for name in names])
 
+    # Long because this is the longest loop over a graph: what most operators need is done in line, and
+    # everything else in the branch of those that are not plain.
     def block(self, block: Block, body: Body, terminator: str) -> None:
-        """Write a region of one block. What its operators run is noted, and empty so far."""
-        # What is looked up or called here costs each operator; the rest is behind `is_plain`.
+        """Encode a region of one block. The regions that its operators run are noted, still empty."""
         numbers, result_types, rows = self.numbers, self.result_types, self.rows
         retain, generated, returned = self.retain, self.generated, set(block.outputs)
         tensors = block.tensors
         values = {name: numbers[index] for index, name in enumerate(block.inputs)}
         count = len(values)
         self.enter(block)
-        # What comes before the next region; first of all the beginning, once the values are counted.
+        # The pieces before the next region. The first piece is set when the values are counted.
         pieces: list[bytes] = []
         body.pieces.append(b"")
         for operator, location in zip(block.operators, self.locations_of(block), strict=True):
@@ -251,13 +268,13 @@ class FunctionWriter:
                 else:
                     pairs, dictionary = self.attributes_of(block, operator)
             if retain:
-                # Names are kept that reading the module would not generate by itself.
+                # Keep names that reading the module would not generate by itself.
                 is_named = False
                 for name in outputs:
                     if name != next(generated) and name not in returned:
                         is_named = True
                 if is_named or spec.regions:
-                    dictionary = self.keep_names(operator, pairs, is_named)
+                    dictionary = self.with_names(operator, pairs, is_named)
             if pairs and not dictionary:
                 dictionary = self.encoder.dictionary(pairs)
             has = HAS_ATTRIBUTES if dictionary else 0
@@ -273,8 +290,8 @@ class FunctionWriter:
                 count += 1
             elif outputs:
                 has |= HAS_RESULTS
-                kinds = [self.value_type(block, name) for name in outputs]
-                results = numbers[len(outputs)] + b"".join(kinds)
+                types = [self.value_type(block, name) for name in outputs]
+                results = numbers[len(outputs)] + b"".join(types)
                 for name in outputs:
                     values[name] = numbers[count]
                     count += 1
@@ -287,30 +304,34 @@ class FunctionWriter:
             if not spec.regions:
                 pieces += heads[has], location, dictionary, results, operands
                 continue
-            inner = [
-                Body(self.regions[str(operator.attributes[row.name])], body.depth + 1)
-                for row in spec.regions
-            ]
-            # Nothing is seen from outside, so that values are numbered from 0 in each.
-            isolated = numbers[len(inner) << 1 | 1]
-            pieces += heads[has | HAS_REGIONS], location, dictionary, results, operands, isolated
-            body.pieces += b"".join(pieces), *inner
-            body.children += inner
-            pieces.clear()
+            pieces += heads[has | HAS_REGIONS], location, dictionary, results, operands
+            self.run_regions(operator, body, pieces)
         pieces.append(self.terminator(terminator, [values[name] for name in block.outputs]))
         body.pieces[0] = self.begin(block, count)
         body.pieces.append(b"".join(pieces))
 
+    def run_regions(self, operator: Operator, body: Body, pieces: list[bytes]) -> None:
+        """Note the regions that an operator runs, after the pieces before them, which are cleared."""
+        children = [
+            Body(self.regions[str(operator.attributes[row.name])], body.depth + 1)
+            for row in operator.spec.regions
+        ]
+        # The regions are isolated: each numbers its values from 0.
+        pieces.append(self.numbers[len(children) << 1 | 1])
+        body.pieces += b"".join(pieces), *children
+        body.children += children
+        pieces.clear()
+
     def enter(self, block: Block) -> None:
-        """Learn what the operators of a block need to know of it."""
+        """Set what depends on the block: symbols of variables, compile-time constants."""
         for tensor in block.tensors.values():
             if tensor.variable:
                 self.symbols[tensor.name] = tensor.variable_name or tensor.name
-        self.folded = {
-            operator.inputs[place]
+        self.compile_time = {
+            operator.inputs[position]
             for operator in block.operators
-            if operator.spec in _FOLDED
-            for place in _FOLDED[operator.spec]
+            if operator.spec in _CONSTANT_OPERANDS
+            for position in _CONSTANT_OPERANDS[operator.spec]
         }
 
     def locations_of(self, block: Block) -> list[bytes]:
@@ -323,16 +344,16 @@ class FunctionWriter:
         )
 
     def row(self, spec: OperatorSpec) -> tuple[bool, list[bytes]]:
-        """Whether an operator has no attributes, and how it begins, by what it has."""
+        """Whether an operator has no attributes, and the beginnings of its encoding by HAS_ flags."""
         name = self.encoder.operation(spec.mlir)
         is_plain = not spec.attributes and spec not in (CONST, CONST_SHAPE)
         is_plain = is_plain and spec.encoded_as != IDENTITY.name
         heads = [name + bytes((has,)) for has in range(2 * HAS_REGIONS)]
-        found = self.rows[spec] = is_plain, heads
-        return found
+        row = self.rows[spec] = is_plain, heads
+        return row
 
     def begin(self, block: Block, values: int) -> bytes:
-        """How a region of one block begins: its size and its arguments."""
+        """The beginning of a region of one block: its size and its arguments."""
         numbers = self.numbers
         count = len(block.operators) + 1
         if not block.inputs:
@@ -358,29 +379,29 @@ class FunctionWriter:
     # -- attributes ---------------------------------------------------------------------------
 
     def attributes_of(self, block: Block, operator: Operator) -> tuple[_Pairs, bytes]:
-        """The attributes that the operator's row has, and the dictionary of them."""
+        """The attributes of the operator's row, and their dictionary."""
         spec = operator.spec
         element = None
-        if spec in _OF_ELEMENTS and operator.inputs[0] in block.tensors:
+        if spec in _WITH_ELEMENT_ATTRIBUTES and operator.inputs[0] in block.tensors:
             element = block.tensors[operator.inputs[0]].dtype
         key = (spec, element, *operator.attributes.items())
-        found = self.dictionaries.get(key)
-        if found is None:
+        encoded = self.dictionaries.get(key)
+        if encoded is None:
             pairs = tuple(
                 (row.name, self.attributes(spec, row, operator.attributes[row.name], element))
                 for row in spec.attributes
                 if row.kind != "region"
             )
-            found = pairs, self.encoder.dictionary(pairs) if pairs else b""
-            self.dictionaries[key] = found
-        return found
+            encoded = pairs, self.encoder.dictionary(pairs) if pairs else b""
+            self.dictionaries[key] = encoded
+        return encoded
 
     def identity(
         self, block: Block, operator: Operator
     ) -> tuple[OperatorSpec, tuple[str, ...], tuple[str, ...], _Pairs]:
-        """IDENTITY, or what a file writes as one: reading or writing a variable.
+        """IDENTITY, or reading or writing a variable, which a file encodes as IDENTITY.
 
-        Returns what it is in MLIR, with operands, results and attributes.
+        Returns the operator in MLIR, with operands, results and attributes.
         """
         source, target = operator.inputs[0], operator.outputs[0]
         string = self.encoder.string_attribute
@@ -392,19 +413,19 @@ class FunctionWriter:
         return IDENTITY, (source,), (target,), ()
 
     def values(self, block: Block, operator: Operator, body: Body) -> bytes:
-        """The `values` of a constant."""
+        """The attribute `values` of a constant."""
         name = operator.outputs[0]
         shape = block.shapes.get(name)
         if shape is not None:
             return self.constants.shape(shape)
         tensor = block.tensors[name]
-        if self.constants.is_shared(tensor, folded=name in self.folded):
+        if self.constants.is_shared(tensor, must_be_dense=name in self.compile_time):
             body.shared[operator] = tensor
             return self.constants.without_data(tensor)
         return self.constants.dense(tensor)
 
-    def keep_names(self, operator: Operator, pairs: _Pairs, is_named: bool) -> bytes:
-        """The attributes with what the file calls the results, if that is needed, and the regions."""
+    def with_names(self, operator: Operator, pairs: _Pairs, is_named: bool) -> bytes:
+        """The dictionary of the attributes, the names of results if `is_named`, and those of regions."""
         outputs, string = operator.outputs, self.encoder.string_attribute
         if is_named:
             names = (
@@ -414,11 +435,11 @@ class FunctionWriter:
             )
             pairs = (*pairs, (NAME_ATTRIBUTE, names))
         if operator.spec.regions:
-            pairs = (*pairs, (REGIONS_ATTRIBUTE, self.names_of_regions(operator)))
+            pairs = (*pairs, (REGIONS_ATTRIBUTE, self.region_names(operator)))
         return self.encoder.dictionary(pairs, unique=True)
 
-    def names_of_regions(self, operator: Operator) -> bytes:
-        """What the file calls an operator's regions and their arguments and results."""
+    def region_names(self, operator: Operator) -> bytes:
+        """The names of an operator's regions and of their blocks, arguments and results."""
         string, array = self.encoder.string_attribute, self.encoder.array
         entries = []
         for row in operator.spec.regions:

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.errors import fail
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT32, INT64, DType, dtype
+from tosa_convert.options import Narrow
 
 #: What f64 constants are stored as while they are read. Not an element type of TOSA: no row.
 _FP64: Final = DType("FP64", -1, 64, "float64", "f64")
@@ -30,14 +30,7 @@ WIDTH_MATTERS: Final = frozenset({"CLZ", "LOGICAL_RIGHT_SHIFT"})
 class Narrowing:
     """Which element types are narrowed, and what was touched. False if none are."""
 
-    def __init__(self, kinds: Collection[str] = ()) -> None:
-        for kind in kinds:
-            if kind not in TARGETS:
-                raise fail(
-                    "option-conflict",
-                    "narrow",
-                    f"found {kind!r}, expected some of {', '.join(TARGETS)}",
-                )
+    def __init__(self, kinds: Collection[Narrow] = ()) -> None:
         self.kinds = frozenset(kinds)
         self.touched: dict[str, list[str]] = {kind: [] for kind in TARGETS if kind in self.kinds}
         self.rounded = 0

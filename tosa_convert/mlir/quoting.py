@@ -1,11 +1,11 @@
-"""Strings as MLIR's text spells them."""
+"""String literals of MLIR's text."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-#: A string in quotes, with escapes.
+#: A string literal, as a regular expression.
 STRING: Final = r'"(?:[^"\\\n]|\\.)*"'
 
 _ESCAPE: Final = re.compile(rb'\\(?:([0-9A-Fa-f]{2})|(["\\ntr]))')
@@ -13,19 +13,21 @@ _ESCAPES: Final = {b'"': b'"', b"\\": b"\\", b"n": b"\n", b"t": b"\t", b"r": b"\
 
 
 def unescape(text: str) -> bytes:
-    def replace(found: re.Match[bytes]) -> bytes:
-        return bytes([int(found[1], 16)]) if found[1] else _ESCAPES[found[2]]
+    """The bytes of a string literal."""
+
+    def replace(match: re.Match[bytes]) -> bytes:
+        return bytes([int(match[1], 16)]) if match[1] else _ESCAPES[match[2]]
 
     return _ESCAPE.sub(replace, text[1:-1].encode("utf-8", "replace"))
 
 
 def unquote(text: str) -> str:
-    """The string that a quoted MLIR string spells."""
+    """The text of a string literal; bytes that are not UTF-8 become U+FFFD."""
     return unescape(text).decode("utf-8", "replace")
 
 
 def quote(raw: bytes) -> str:
-    """A string as MLIR quotes it: printable ASCII as it is, all other bytes in hexadecimal."""
+    """The string literal for these bytes: printable ASCII as it is, all others in hexadecimal."""
     escaped = (
         "\\\\"
         if byte == 0x5C

@@ -1,26 +1,25 @@
-"""What is found wrong with operations, and where they stand."""
+"""Findings at operations, with the operations' locations."""
 
 from __future__ import annotations
 
-from tosa_convert.bindings.diagnostics import plain_location
-from tosa_convert.errors import Finding
+from tosa_convert.errors import Findings
 from tosa_convert.mlir.bytecode.operations import Operation
-from tosa_convert.mlir.reading.locations import LocationReader
+from tosa_convert.mlir.locations import LocationReader, plain_location
 
 
 class Report:
-    """Findings. names: what MLIR calls operations, by the numbers of their names."""
+    """Collects findings. names: the full names of operations, by their numbers."""
 
     def __init__(self, names: list[str], location: LocationReader) -> None:
         self.names = names
         self.location = location
-        self.findings: list[Finding] = []
+        self.findings = Findings()
 
-    def place(self, operation: Operation) -> str:
-        """Where the operation is, as messages say it."""
+    def where(self, operation: Operation) -> str:
+        """The operation's location as messages print it; "" if it has none."""
         return plain_location(self.location.full(operation.location))
 
-    def say(self, operation: Operation, code: str, message: str, hint: str = "") -> None:
-        """Note a finding at an operation, by its name where it has no location."""
-        where = self.place(operation) or f"'{self.names[operation.name]}'"
-        self.findings.append(Finding(code, where, message, hint))
+    def add(self, operation: Operation, code: str, message: str, hint: str = "") -> None:
+        """Add a finding at an operation, or at its name if it has no location."""
+        where = self.where(operation) or f"'{self.names[operation.name]}'"
+        self.findings.add(code, where, message, hint)

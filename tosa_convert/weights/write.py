@@ -14,6 +14,7 @@ from tosa_convert.errors import Findings
 from tosa_convert.files import write_pieces
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.model import Block, Graph, SoftwareVersion, Tensor, block_path, quoted
+from tosa_convert.graph.names import unused_name
 from tosa_convert.weights import manifest, npy
 from tosa_convert.weights.folder import replacing
 from tosa_convert.weights.manifest import Entry, Part
@@ -160,7 +161,7 @@ class _FileNames:
 
     def __init__(self) -> None:
         self.taken: set[str] = set()
-        #: Stem -> the last number it got, so that a thousand equal stems take a thousand steps.
+        #: The last number of each name, so that many equal names take linear time.
         self.numbers: dict[str, int] = {}
 
     def name(self, tensor: str, part: Part) -> str:
@@ -169,13 +170,11 @@ class _FileNames:
             stem = f"_{stem}"
         if part == "scale_data":
             stem += ".scale"
-        candidate = stem
-        while candidate.lower() in self.taken:
-            number = self.numbers.get(stem.lower(), 1) + 1
-            self.numbers[stem.lower()] = number
-            candidate = f"{stem}-{number}"
-        self.taken.add(candidate.lower())
-        return f"{candidate}.npy"
+        unused = unused_name(
+            stem, self.taken, separator="-", first=2, fold=str.lower, numbers=self.numbers
+        )
+        self.taken.add(unused.lower())
+        return f"{unused}.npy"
 
 
 def _write_array(path: Path, row: _Selected, report: Callable[[int], None]) -> str:

@@ -19,6 +19,7 @@ from tosa_convert.mlir.bytecode.format import (
     IR,
     MAGIC,
     OFFSETS,
+    PRODUCER,
     RESOURCE_OFFSETS,
     RESOURCES,
     STRING,
@@ -28,8 +29,6 @@ from tosa_convert.mlir.bytecode.format import (
 )
 from tosa_convert.mlir.bytecode.varint import Varints, encode_varint
 
-#: What the file says that wrote it.
-PRODUCER: Final = b"tosa-convert"
 #: Data of more bytes than this is never looked up among the other attributes.
 _INTERNED: Final = 4096
 

@@ -9,9 +9,12 @@ from typing import Final
 
 MAGIC: Final = b"ML\xefR"
 
-#: The version that is asked for and that is written. Attributes are one dictionary (properties, whose
-#: order is each operation's own, came with 5), regions lie in line, and uses have no order.
+#: The version that MLIR is asked for and that is written. In it, an operation's attributes are one
+#: dictionary (properties, which each operation orders in its own way, came with version 5), regions are
+#: in line, and there are no use-list orders.
 VERSION: Final = 1
+#: The producer in the files that are written.
+PRODUCER: Final = b"tosa-convert"
 
 #: Sections.
 STRINGS: Final = 0
@@ -21,15 +24,15 @@ OFFSETS: Final = 3
 IR: Final = 4
 RESOURCES: Final = 5
 RESOURCE_OFFSETS: Final = 6
-#: Bit of a section's id: an alignment, and bytes that fill up to it, follow the size.
+#: Bit of a section's id: after the size come an alignment and filler up to it.
 ALIGNED: Final = 0x80
 #: The byte that fills up to an alignment.
 FILLER: Final = 0xCB
 
-#: How a resource's data is kept.
+#: The kind of a resource that holds bytes.
 BLOB: Final = 0
 
-#: What an operation has, as bits of the byte behind its name.
+#: What an operation has, as bits of the byte after its name.
 HAS_ATTRIBUTES: Final = 1
 HAS_RESULTS: Final = 2
 HAS_OPERANDS: Final = 4
@@ -71,8 +74,8 @@ RANKED_TENSOR_TYPE: Final = 13
 RANKED_TENSOR_TYPE_WITH_ENCODING: Final = 14
 UNRANKED_TENSOR_TYPE: Final = 18
 
-#: Types of the builtin dialect that have no parts, in MLIR's own words. Older MLIR writes those from 21
-#: on as text.
+#: Types of the builtin dialect that have no parts, as MLIR prints them. Older versions of MLIR write
+#: those from 21 on as text.
 PLAIN_TYPES: Final = {
     INDEX_TYPE: "index",
     BF16_TYPE: "bf16",

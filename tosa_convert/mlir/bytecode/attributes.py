@@ -1,0 +1,120 @@
+"""Attributes and types as values in Python, decoded from bytecode by `decode`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class TensorType(NamedTuple):
+    """A tensor type.
+
+    shape: None if unranked; -1 is a dynamic dimension. element: the element type as MLIR prints it.
+    encoded: it has an encoding attribute.
+    """
+
+    shape: tuple[int, ...] | None
+    element: str
+    encoded: bool = False
+
+    def __str__(self) -> str:
+        if self.shape is None:
+            return f"tensor<*x{self.element}>"
+        sizes = "".join(f"{'?' if size < 0 else size}x" for size in self.shape)
+        return f"tensor<{sizes}{self.element}>"
+
+
+#: A tensor type, or any other type as MLIR prints it.
+Type = TensorType | str
+
+
+class ScalarAttr(NamedTuple):
+    """An integer or a float: its type, and its bits as an unsigned number."""
+
+    type: Type
+    bits: int
+    is_float: bool
+
+    def signed(self) -> int:
+        """The integer in two's complement; of type i1, 0 or 1."""
+        width = bit_width(self.type)
+        return self.bits - (self.bits >> (width - 1) << width) if width > 1 else self.bits
+
+
+class TypeAttr(NamedTuple):
+    """A type as an attribute."""
+
+    type: Type
+
+
+@dataclass(slots=True)
+class DenseArrayAttr:
+    """array<i64: ...>: the element type, the number of elements, and their bytes."""
+
+    element: Type
+    count: int
+    data: bytes
+
+
+class DenseAttr(NamedTuple):
+    """dense<...>: the elements' bytes, or the bytes of one element that all share."""
+
+    type: Type
+    data: memoryview
+
+
+class DenseStringsAttr(NamedTuple):
+    """dense<"..."> : the strings, or one string that all elements share."""
+
+    type: Type
+    is_splat: bool
+    strings: list[bytes]
+
+
+class ResourceAttr(NamedTuple):
+    """dense_resource<...>; data is None if the module does not have it."""
+
+    type: Type
+    data: memoryview | None
+
+
+class OpaqueAttr:
+    """An attribute that is not decoded, because no TOSA program consists of it."""
+
+
+#: bytes: a string. str: an attribute of a dialect as MLIR prints it. list, dict: numbers of attributes.
+#: None: unit.
+Attribute = (
+    bytes
+    | str
+    | list[int]
+    | dict[str, int]
+    | ScalarAttr
+    | TypeAttr
+    | DenseArrayAttr
+    | DenseAttr
+    | DenseStringsAttr
+    | ResourceAttr
+    | OpaqueAttr
+    | None
+)
+
+
+def bit_width(type_: Type) -> int:
+    """Bits of an integer, index or float type; 0 for any other type."""
+    if not isinstance(type_, str):
+        return 0
+    if type_ == "index":
+        return 64
+    digits = type_.lstrip("sui")
+    if type_[0] in "sui" and digits.isdecimal():
+        return int(digits)
+    return {"bf16": 16, "tf32": 19}.get(type_) or _float_width(type_)
+
+
+def _float_width(type_: str) -> int:
+    """The width of a type such as f32 or f8E4M3FN."""
+    if type_[0] != "f":
+        return 0
+    digits = type_[1:].partition("E")[0]
+    return int(digits) if digits.isdecimal() else 0

@@ -1,0 +1,421 @@
+"""Constants of the graph from MLIR's attributes, and the other way round.
+
+Constants that are read are views of MLIR's memory, unless MLIR encodes the elements in another way than
+the file. Constants that are written are dense attributes, or resources that share the graph's memory if
+they are large. No element is converted to a number in Python, so all bits survive: NaN payloads, -0.0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.dtypes import INT64, DType, dtype
+from tosa_convert.graph.model import Operator, ShapeValue, Tensor
+from tosa_convert.mlir.block_scope import Scope
+from tosa_convert.mlir.bytecode.attributes import (
+    Attribute,
+    DenseAttr,
+    DenseStringsAttr,
+    ResourceAttr,
+    TensorType,
+)
+from tosa_convert.mlir.bytecode.decode import Bytecode
+from tosa_convert.mlir.bytecode.encode import Encoder
+from tosa_convert.mlir.bytecode.format import DENSE_STRINGS
+from tosa_convert.mlir.bytecode.operations import Operation
+from tosa_convert.mlir.narrowing import Narrowing
+from tosa_convert.mlir.report import Report
+from tosa_convert.mlir.types import TypeReader, TypeWriter, ValueType
+from tosa_convert.options import Constants
+
+#: A frontend may leave plain constants of another dialect.
+ARITH_CONSTANT: Final = "arith.constant"
+
+#: In a file, data from a dense attribute is padded with zeros to a multiple of this many bytes,
+PADDING: Final = 8
+#: except data of these types.
+_UNPADDED: Final = frozenset({"FP6E2M3", "FP6E3M2", "FP4E2M1", "MXINT8"})
+
+#: Constants of at most this many bytes become dense attributes, so that passes can fold them;
+#: larger ones become resources that share the graph's memory.
+DENSE_BYTES: Final = 256
+#: Constants of at most this many bytes are searched for a value that all elements share.
+SPLAT_BYTES: Final = 1 << 16
+
+_STRING_ELEMENT: Final = re.compile(rb"0x([0-9A-Fa-f]+)\Z")
+_SCALES: Final = re.compile(r"!tosa\.block_scaled<[^,>]*, \{([^}]*)\}>")
+_E8M0: Final = dtype("FP8UE8M0")
+_BOOL: Final = dtype("BOOL")
+_MXINT8: Final = dtype("MXINT8")
+
+
+# -- MLIR -> graph: an attribute --------------------------------------------------------------------
+
+
+class Unreadable(Exception):
+    """A constant whose data is not available; the message says why."""
+
+
+def read(attribute: Attribute, dtype: DType, count: int) -> Constant:
+    """The data of a dense attribute, one of strings, or a dense_resource, as `count` elements."""
+    if isinstance(attribute, DenseAttr):
+        return read_dense(attribute.data, dtype, count)
+    if isinstance(attribute, ResourceAttr):
+        return _read_resource(attribute, dtype, count)
+    if isinstance(attribute, DenseStringsAttr):
+        return _read_strings(attribute, dtype, count)
+    raise Unreadable("it is neither dense nor a dense_resource")
+
+
+def read_block_scaled(
+    attribute: Attribute, dtype: DType, count: int, block: int
+) -> tuple[Constant, Constant]:
+    """The values and the scales of a block-scaled constant, whose scales are part of its type."""
+    if not isinstance(attribute, (DenseAttr, DenseStringsAttr)):
+        raise Unreadable("it is not dense")
+    type_ = attribute.type
+    match = _SCALES.match(type_.element) if isinstance(type_, TensorType) else None
+    if match is None:
+        raise Unreadable("its type has no scales")
+    scales = bytes(map(_e8m0_from_text, match[1].split(",")))
+    blocks = count // block
+    if len(scales) not in (1, blocks):
+        raise Unreadable(f"it has {len(scales)} scales, expected {blocks}")
+    scale = Constant(_E8M0, blocks, scales, splat=len(scales) == 1)
+    return read(attribute, dtype, count), scale
+
+
+def read_dense(data: memoryview, dtype: DType, count: int) -> Constant:
+    """The data of a dense attribute, from its elements in MLIR's form."""
+    width = dtype.element_bytes
+    if dtype is _BOOL and count:
+        return _read_bits(data, count)
+    splat = count > 0 and len(data) == width
+    if not splat and len(data) != width * count:
+        raise Unreadable(f"it has {len(data)} bytes of data, expected {width * count}")
+    return Constant(dtype, count, data, unpacked=dtype.is_packed, splat=splat)
+
+
+def _read_bits(data: memoryview, count: int) -> Constant:
+    """Booleans, which are bits in MLIR, or one byte if all of them are equal."""
+    if len(data) == 1 and (count == 1 or data[0] in (0, 0xFF)):
+        return Constant(_BOOL, count, bytes([data[0] != 0]), splat=True)
+    raw = np.frombuffer(data, np.uint8)
+    if len(data) == (count + 7) // 8:
+        raw = np.unpackbits(raw, count=count, bitorder="little")
+    elif len(data) != count:
+        raise Unreadable(f"it has {len(data)} bytes of data, expected {(count + 7) // 8}")
+    return Constant(_BOOL, count, raw)
+
+
+def _read_resource(attribute: ResourceAttr, dtype: DType, count: int) -> Constant:
+    """Elements below 8 bits may take a byte each, as in a dense attribute, or be packed."""
+    data = attribute.data
+    if data is None:
+        raise Unreadable("it has no data: the resource is missing, or was elided when printed")
+    packed, unpacked = dtype.wire_bytes(count), dtype.element_bytes * count
+    if len(data) not in (packed, unpacked):
+        raise Unreadable(f"it has {len(data)} bytes of data, expected {packed} or {unpacked}")
+    return Constant(dtype, count, data, unpacked=dtype.is_packed and len(data) != packed)
+
+
+def _read_strings(attribute: DenseStringsAttr, dtype: DType, count: int) -> Constant:
+    """Elements written as strings, as !tosa.mxint8 has them.
+
+    There is one string for each element, one for all, or one with the bytes of all.
+    """
+    matches = [_STRING_ELEMENT.match(text) for text in attribute.strings]
+    digits = [match[1].decode() if match is not None else "" for match in matches]
+    splat = attribute.is_splat or len(digits) == 1
+    if splat and count > 1 and digits and len(digits[0]) == 2 * count:
+        elements, splat = bytes.fromhex(digits[0]), False
+    elif any(not 0 < len(element) <= 2 for element in digits):
+        elements = b""
+    else:
+        elements = bytes(int(element, 16) for element in digits)
+    splat = splat and len(elements) == 1
+    if not splat and len(elements) != count:
+        raise Unreadable(f"it has {len(elements)} readable elements, expected {count}")
+    if dtype.is_packed and max(elements, default=0) >> dtype.bits:
+        raise Unreadable(f"an element has more than the {dtype.bits} bits of {dtype}")
+    return Constant(dtype, count, elements, unpacked=dtype.is_packed, splat=splat)
+
+
+def _e8m0_from_text(text: str) -> int:
+    """The byte of a scale, a power of two printed in decimal."""
+    text = text.strip()
+    if text.startswith("0x"):
+        return int(text, 16)
+    if text.lower() in ("nan", "+nan", "-nan"):
+        return 0xFF
+    mantissa, exponent = np.frexp(float(text))
+    # frexp gives 0.5 <= mantissa < 1; printed digits may fall just short of the power of two.
+    return int(exponent) + 126 + int(mantissa > 0.75)
+
+
+# -- MLIR -> graph: an operation --------------------------------------------------------------------
+
+
+class ConstantReader:
+    """Attaches data to the values that constant operations produce.
+
+    pad_resources: pad data from a dense_resource like data from a dense attribute, so that bytes do not
+        depend on how a frontend stored a weight. tosa-opt does not pad it.
+    """
+
+    def __init__(
+        self,
+        bytecode: Bytecode,
+        types: TypeReader,
+        narrowing: Narrowing,
+        report: Report,
+        *,
+        pad_resources: bool,
+    ) -> None:
+        self.bytecode = bytecode
+        self.types = types
+        self.narrowing = narrowing
+        self.report = report
+        self.pad_resources = pad_resources
+        #: Data by the numbers of dictionary and type; programs repeat shapes and zero points.
+        self.cache: dict[tuple[int, int], Constant | None] = {}
+
+    def plain(self, key: tuple[int, int], value_type: ValueType) -> Constant | None:
+        """The data of a constant whose only attribute is dense; None if it takes `fill` to read it.
+
+        key: the numbers of its dictionary and of its type.
+        """
+        # Fast path of `fill`; equal by test test_the_fast_path_of_plain_constants_is_equal
+        dense = self.bytecode.only_dense(key[0])
+        if dense is None or dense[0] != key[1]:
+            return None
+        if not value_type.is_plain or value_type.count is None:
+            return None
+        assert value_type.dtype is not None
+        try:
+            data = read_dense(dense[1], value_type.dtype, value_type.count)
+        except Unreadable:
+            return None  # `fill` reports it
+        data.padding = _padding(data)
+        self.cache[key] = data
+        return data
+
+    def fill(self, operator: Operator, operation: Operation, scope: Scope) -> None:
+        """Attach the data of a constant to the value it produces."""
+        tensors, shapes, name = scope.tensors, scope.shapes, operator.outputs[0]
+        # The operation's own type: where a name is a duplicate, the tensor may be another value's.
+        value_type = self.types(operation.types[0])
+        if value_type.problem:
+            return
+        key = (operation.attributes, operation.types[0])
+        names = self.bytecode.names
+        label = names[operation.name]
+        attribute_name = "value" if label == ARITH_CONSTANT else "values"
+        dictionary = self.bytecode.dictionary(operation.attributes)
+        attribute = self.bytecode.attribute(dictionary[attribute_name])
+        if value_type.dtype is None:
+            try:
+                shapes[name].data = read(attribute, INT64, shapes[name].rank)
+            except Unreadable as problem:
+                self.report.add(operation, "constant-form", f"'{label}': {problem}")
+            else:
+                self.cache[key] = shapes[name].data
+        elif value_type.scale is None:
+            data = tensors[name].data = self.constant(
+                operation,
+                attribute_name,
+                attribute,
+                value_type,
+                lambda: scope.users(operation.first, names),
+            )
+            if data is not None and not value_type.narrowed:
+                self.cache[key] = data
+        else:
+            self._fill_block_scaled(operation, attribute_name, attribute, tensors[name])
+
+    def constant(
+        self,
+        operation: Operation,
+        name: str,
+        attribute: Attribute,
+        value_type: ValueType,
+        users: Callable[[], set[str]],
+    ) -> Constant | None:
+        """The data of the attribute `name`, or None and a finding.
+
+        users: the names of the operations that use it.
+        """
+        dtype, count = value_type.dtype, value_type.count
+        assert dtype is not None
+        label = self.bytecode.names[operation.name]
+        if count is None:
+            type_ = getattr(attribute, "type", value_type.shape)
+            self.report.add(
+                operation,
+                "unsupported-shape",
+                f"'{label}' has data for a dynamic shape: {type_}",
+                "a constant needs a static shape",
+            )
+            return None
+        try:
+            if value_type.narrowed:
+                stored = self.narrowing.stored(value_type.narrowed)
+                assert stored is not None
+                data = self.narrowing.convert(read(attribute, stored, count), dtype, users)
+            else:
+                data = read(attribute, dtype, count)
+        except OverflowError as problem:
+            self.report.add(
+                operation,
+                "value-out-of-range",
+                f"'{label}' attribute {name}: {problem}",
+                f"leave {value_type.narrowed} out of the types to narrow, or change the value",
+            )
+            return None
+        except Unreadable as problem:
+            self.report.add(
+                operation,
+                "constant-form",
+                f"'{label}' attribute {name}: {problem}",
+                "print or save the module with its resources (no elision) and export again",
+            )
+            return None
+        if self.pad_resources or not isinstance(attribute, ResourceAttr):
+            data.padding = _padding(data)
+        return data
+
+    def _fill_block_scaled(
+        self, operation: Operation, name: str, attribute: Attribute, tensor: Tensor
+    ) -> None:
+        count = tensor.element_count()
+        assert count is not None
+        assert tensor.scale is not None
+        try:
+            tensor.data, tensor.scale.data = read_block_scaled(
+                attribute, tensor.dtype, count, int(tensor.scale.shape)
+            )
+        except Unreadable as problem:
+            label = self.bytecode.names[operation.name]
+            self.report.add(operation, "constant-form", f"'{label}' attribute {name}: {problem}")
+
+
+def _padding(data: Constant) -> int:
+    return 0 if data.dtype.name in _UNPADDED else -data.nbytes % PADDING
+
+
+# -- graph -> MLIR ----------------------------------------------------------------------------------
+
+
+class ConstantWriter:
+    """Adds the values of constants to a bytecode and returns their encoded numbers.
+
+    A resource shares the graph's memory, so it cannot be in the bytecode. A resource without data takes
+    its place until MLIR has parsed the module.
+    """
+
+    def __init__(self, encoder: Encoder, types: TypeWriter, constants: Constants) -> None:
+        self.encoder = encoder
+        self.numbers = encoder.numbers
+        self.types = types
+        self.constants = constants
+        self.sizes_cache: dict[bytes, bytes] = {}
+
+    def shape(self, shape: ShapeValue) -> bytes:
+        """The sizes of a constant shape."""
+        data = shape.data
+        return self.sizes(b"" if data is None else bytes(data.packed()))
+
+    def sizes(self, raw: bytes) -> bytes:
+        """64-bit integers of type index."""
+        number = self.sizes_cache.get(raw)
+        if number is None:
+            type_ = self.types.ranked((len(raw) // 8,), self.types.builtin("index"))
+            number = self.sizes_cache[raw] = self.encoder.dense(type_, raw)
+        return number
+
+    def is_shared(self, tensor: Tensor, *, must_be_dense: bool) -> bool:
+        """Whether a constant becomes a resource.
+
+        must_be_dense: MLIR reads its elements; see `OperandSpec.is_constant`.
+        """
+        data = tensor.data
+        assert data is not None
+        if self.constants == "dense" or must_be_dense or tensor.scale is not None:
+            return False
+        if not data.is_view or data.dtype.is_packed or data.dtype is _BOOL:
+            return False
+        if self.constants == "resource":
+            return True
+        if data.nbytes <= DENSE_BYTES:
+            return False
+        return data.nbytes > SPLAT_BYTES or data.uniform() is None
+
+    def without_data(self, tensor: Tensor) -> bytes:
+        """The placeholder for a resource that shares the graph's memory."""
+        return self.encoder.without_data(self.types.tensor(tensor))
+
+    def dense(self, tensor: Tensor) -> bytes:
+        """A dense attribute; the data is copied."""
+        data, scale = tensor.data, tensor.scale
+        assert data is not None
+        if scale is not None:
+            assert scale.data is not None
+            return self._block_scaled(tensor, data, scale.data)
+        type_ = self.types.tensor(tensor)
+        if data.dtype is _MXINT8:
+            return self._strings(type_, data)
+        if data.dtype is _BOOL:
+            return self.encoder.dense(type_, _bits(data))
+        return self.encoder.dense(type_, _elements(data))
+
+    def _strings(self, type_: bytes, data: Constant) -> bytes:
+        """Elements as strings, which is the dialect's form for this type."""
+        splat = data.uniform()
+        raw = data.elements() if splat is None else np.frombuffer(splat, np.uint8)
+        codes, places = np.unique(raw, return_inverse=True)
+        names = [self.encoder.string(f"0x{code:X}") for code in codes.tolist()]
+        listing = b"".join(map(names.__getitem__, places.reshape(-1).tolist()))
+        head = self.numbers[DENSE_STRINGS] + type_ + self.numbers[splat is not None]
+        return self.encoder.attributes.data(head, listing)
+
+    def _block_scaled(self, tensor: Tensor, data: Constant, scales: Constant) -> bytes:
+        """Values as a dense attribute whose element type has the scales."""
+        assert tensor.scale is not None
+        literals = ", ".join(map(_e8m0_to_text, scales.elements().reshape(-1).tolist()))
+        element = self.encoder.types.text(
+            f"!tosa.block_scaled<{tensor.scale.shape.name}:"
+            f"{tensor.scale.dtype.mlir}:{tensor.dtype.mlir}, {{{literals}}}>"
+        )
+        raw = np.ascontiguousarray(data.elements()).reshape(-1)
+        return self.encoder.dense(self.types.ranked(tensor.shape or (), element), raw.data)
+
+
+def _elements(data: Constant) -> bytes | memoryview:
+    """A constant's elements in MLIR's form, or one element if all are equal."""
+    if data.is_view and not data.dtype.is_packed and data.nbytes <= DENSE_BYTES:
+        return data.buffer  # MLIR finds out by itself whether they are equal
+    splat = data.uniform()
+    if splat is not None:
+        return splat
+    return np.ascontiguousarray(data.elements()).reshape(-1).data
+
+
+def _bits(data: Constant) -> bytes | memoryview:
+    """Booleans in MLIR's form."""
+    splat = data.uniform()
+    truths = (data.elements() if splat is None else np.frombuffer(splat, np.uint8)) != 0
+    if truths.size and truths.all():
+        return b"\xff"
+    if truths.size and not truths.any():
+        return b"\0"
+    return np.packbits(truths.reshape(-1), bitorder="little").data
+
+
+def _e8m0_to_text(code: int) -> str:
+    """A scale as MLIR parses it: 0xFF is NaN, everything else a power of two."""
+    return "0xFF" if code == 0xFF else repr(2.0 ** (code - 127))

@@ -1,0 +1,418 @@
+"""Locations as text, and back.
+
+The format stores one line of text for each operator: the location as MLIR prints it. File names are cut
+to their last component, so that a file's bytes do not depend on the folder in which it was made. The
+text is parsed here, because the bindings have no parser for it and MLIR's own would recurse without
+bound.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from tosa_convert.errors import fail
+from tosa_convert.mlir.bytecode import format as code
+from tosa_convert.mlir.bytecode.decode import Bytecode
+from tosa_convert.mlir.bytecode.encode import Encoder
+from tosa_convert.mlir.bytecode.varint import decode_varint
+from tosa_convert.mlir.quoting import STRING, quote, unescape, unquote
+from tosa_convert.options import DEFAULT_LIMITS, Limits
+
+#: A printed location takes at most this many characters: parts may be shared, many times over.
+MAX_CHARACTERS: Final = 1 << 20
+
+_QUOTED: Final = re.compile(rf"({STRING})(:\d+:\d+)?")
+_PLAIN_FILE: Final = re.compile(rf"loc\(({STRING}):(\d+):(\d+)( to [\d:]+)?\)\Z")
+_PLAIN_NAME: Final = re.compile(rf"loc\(({STRING})\)\Z")
+
+_TOKEN: Final = re.compile(
+    rf"\s*(?:(?P<string>{STRING})|(?P<number>[0-9]+)|(?P<word>[a-z]+)|(?P<mark>[:(),<>\[\]]))"
+)
+#: The commonest location by far has no escapes and no nesting; this comes before its line.
+_HEAD: Final = re.compile(r'loc\("([^"\\]*)\Z')
+#: A line or column of at most this many digits is known to fit.
+_DIGITS: Final = 9
+
+
+def plain_location(text: str) -> str:
+    """`file:line:col` or a name if the location is just that, "" for unknown, else the text itself."""
+    match = _PLAIN_FILE.match(text)
+    if match is not None:
+        name = unquote(match[1])
+        # A location in bytecode has line and column 0.
+        return name if match[2] == match[3] == "0" else f"{name}:{match[2]}:{match[3]}"
+    match = _PLAIN_NAME.match(text)
+    if match is not None:
+        return unquote(match[1])
+    return "" if text == "loc(unknown)" else text
+
+
+# -- MLIR -> text -----------------------------------------------------------------------------------
+
+
+class LocationReader:
+    """The locations of a bytecode as text. `full_paths` keeps file names as they are."""
+
+    def __init__(self, bytecode: Bytecode, *, full_paths: bool = False) -> None:
+        self.bytecode = bytecode
+        self.full_paths = full_paths
+        #: The beginning of a location in a file, by the number of the file's name.
+        self.files: dict[int, str] = {}
+        #: Locations of other kinds.
+        self.others: dict[int, str] = {}
+
+    def __call__(self, indices: Iterable[int]) -> list[str]:
+        """The texts, `loc(...)`, of the locations with these numbers."""
+        data, starts = self.bytecode.bytes, self.bytecode.starts
+        encoded, files, others = self.bytecode.is_encoded, self.files, self.others
+        plain = code.FILE_LOCATION << 1 | 1
+        texts: list[str] = []
+        append = texts.append
+        for index in indices:
+            offset = starts[index]
+            if data[offset] != plain or not encoded[index]:
+                if index not in others:
+                    others[index] = self.cut(self.full(index))
+                append(others[index])
+                continue
+            # The commonest kind by far: a file, a line and a column, mostly of one to three bytes.
+            byte = data[offset + 1]
+            if byte & 1:
+                file = byte >> 1
+                offset += 2
+            else:
+                file, offset = decode_varint(data, offset + 1)
+            head = files.get(file) or self.file(file)
+            byte = data[offset]
+            if byte & 1:
+                line = byte >> 1
+                offset += 1
+            elif byte & 2:
+                line = (byte | data[offset + 1] << 8) >> 2
+                offset += 2
+            elif byte & 4:
+                line = (byte | data[offset + 1] << 8 | data[offset + 2] << 16) >> 3
+                offset += 3
+            else:
+                line, offset = decode_varint(data, offset)
+            byte = data[offset]
+            column = byte >> 1 if byte & 1 else decode_varint(data, offset)[0]
+            append(f"{head}{line}:{column})")
+        return texts
+
+    def cut(self, text: str) -> str:
+        """The text as it is stored."""
+        while text.startswith('loc("loc('):
+            # The name is itself a location: LocationWriter could not parse it, or another tool, which
+            # does not parse locations, wrapped it in one and perhaps appended more.
+            quoted = _QUOTED.match(text, 4)
+            assert quoted is not None
+            name = unquote(quoted[1])
+            if quoted.end() < len(text) - 1 and not name.endswith(")"):
+                break
+            text = name
+        return text if self.full_paths else _QUOTED.sub(_last_component, text)
+
+    def file(self, index: int) -> str:
+        """The beginning of a location in a file, up to its line."""
+        raw = self.bytecode.attribute(index)
+        assert isinstance(raw, bytes)
+        path = raw if self.full_paths else _basename(raw)
+        head = self.files[index] = f"loc({quote(path)}:"
+        return head
+
+    def full(self, index: int) -> str:
+        """The text as MLIR prints it, with the folders of files."""
+        # Not recursive, because locations may nest deeply.
+        left: list[int | str] = [")", index]
+        pieces, size = ["loc("], 0
+        while left:
+            part = left.pop()
+            if isinstance(part, str):
+                pieces.append(part)
+                size += len(part)
+                if size > MAX_CHARACTERS:
+                    raise fail(
+                        "too-large",
+                        "".join(pieces)[:200],
+                        f"the location takes more than {MAX_CHARACTERS} characters",
+                        "run MLIR's pass strip-debuginfo",
+                    )
+            else:
+                left += reversed(self.parts(part))
+        return "".join(pieces)
+
+    def parts(self, index: int) -> list[int | str]:
+        """The printed form of a location: text, and the numbers of the locations inside it."""
+        bytecode = self.bytecode
+        data, offset = bytecode.bytes, bytecode.starts[index]
+        if not bytecode.is_encoded[index]:
+            return [str(bytecode.attribute(index)).removeprefix("loc(").removesuffix(")")]
+        kind, offset = decode_varint(data, offset)
+        numbers = []
+        while offset < bytecode.starts[index + 1]:
+            number, offset = decode_varint(data, offset)
+            numbers.append(number)
+        if kind == code.FILE_LOCATION:
+            file, line, column = numbers
+            return [f"{self.string(file)}:{line}:{column}"]
+        if kind == code.FILE_RANGE_LOCATION:
+            return [self.string(numbers[0]) + _range(numbers[2:])]
+        if kind == code.NAME_LOCATION:
+            name, child = self.string(numbers[0]), numbers[1]
+            start = bytecode.starts[child]
+            is_known = decode_varint(data, start)[0] != code.UNKNOWN_LOCATION
+            if is_known or not bytecode.is_encoded[child]:
+                return [name, "(", child, ")"]
+            return [name]
+        if kind == code.CALLSITE_LOCATION:
+            callee, caller = numbers
+            return ["callsite(", callee, " at ", caller, ")"]
+        if kind == code.UNKNOWN_LOCATION:
+            return ["unknown"]
+        if kind in (code.FUSED_LOCATION, code.FUSED_LOCATION_WITH_METADATA):
+            inner: list[int | str] = []
+            for number in numbers[1 : numbers[0] + 1]:
+                inner += [", ", number]
+            metadata = ""
+            if kind == code.FUSED_LOCATION_WITH_METADATA:
+                metadata = f"<{bytecode.print_attribute(numbers[-1])}>"
+            return [f"fused{metadata}[", *inner[1:], "]"]
+        return [bytecode.print_attribute(index)]
+
+    def string(self, index: int) -> str:
+        raw = self.bytecode.attribute(index)
+        assert isinstance(raw, bytes)
+        return quote(raw)
+
+
+def _range(numbers: list[int]) -> str:
+    """A range in a file: line and column, then the last column, or the last line and column."""
+    line, column, *last = numbers + [0] * (2 - len(numbers))
+    if len(last) < 2 or last[0] == line:
+        return f":{line}:{column}" + (f" to :{last[-1]}" if last else "")
+    return f":{line}:{column} to {last[0]}:{last[1]}"
+
+
+def _last_component(match: re.Match[str]) -> str:
+    if match[2] is None:
+        return match[0]
+    return quote(_basename(unescape(match[1]))) + match[2]
+
+
+def _basename(name: bytes) -> bytes:
+    return re.split(rb"[/\\]", name)[-1] or name
+
+
+# -- text -> MLIR -----------------------------------------------------------------------------------
+
+
+class LocationWriter:
+    """Adds locations to a bytecode, each distinct text once, and returns their encoded numbers.
+
+    A text that is not a location, or is nested deeper than `limits.location_depth`, becomes the name of
+    one.
+    """
+
+    def __init__(self, encoder: Encoder, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.encoder = encoder
+        self.max_depth = limits.location_depth
+        self.attributes = encoder.attributes
+        self.numbers = encoder.numbers
+        self.cache = {"": encoder.unknown, "loc(unknown)": encoder.unknown}
+        #: The encodings of what precedes the lines.
+        self.heads: dict[str, bytes] = {}
+        #: The encodings of what follows them.
+        self.columns: dict[str, bytes] = {}
+        #: The parts of each fused location.
+        self.fused: dict[bytes, tuple[bytes, ...]] = {}
+
+    def __call__(self, text: str) -> bytes:
+        """The location that is printed as `text`."""
+        return self.all((text,))[0]
+
+    def all(self, texts: Iterable[str]) -> list[bytes]:
+        """The locations that are printed as `texts`, in one pass: most operators have different ones."""
+        cache, heads, columns, numbers = self.cache, self.heads, self.columns, self.numbers
+        entries = self.attributes.entries
+        locations = []
+        for text in texts:
+            location = cache.get(text)
+            if location is None:
+                head, _, rest = text.partition('":')
+                line, _, column = rest.partition(":")
+                if len(line) <= _DIGITS and line.isdigit() and line.isascii():
+                    start = heads.get(head) or self.head(head)
+                    end = columns.get(column) or self.column(column)
+                    if start and end:
+                        # Distinct texts are distinct locations, so no equal entry exists.
+                        location = numbers[len(entries)]
+                        entries.append(start + numbers[int(line)] + end)
+                cache[text] = location = location or self.parse(text)
+            locations.append(location)
+        return locations
+
+    def parse(self, text: str) -> bytes:
+        """A location that is not just a file, a line and a column."""
+        try:
+            return _Parser(text, self).whole()
+        except _NotALocation:
+            return self.name(text, self.encoder.unknown)
+
+    def head(self, text: str) -> bytes:
+        """The encoding of `loc("file`, or nothing if the text is something else."""
+        match = _HEAD.match(text)
+        if match is None:
+            return b""
+        head = self.heads[text] = self.numbers[code.FILE_LOCATION] + self.string(match[1])
+        return head
+
+    def column(self, text: str) -> bytes:
+        """The encoding of `column)`, or nothing if the text is something else."""
+        digits = text[:-1]
+        if not (text.endswith(")") and len(digits) <= _DIGITS):
+            return b""
+        if not (digits.isdigit() and digits.isascii()):
+            return b""
+        column = self.columns[text] = self.numbers[int(digits)]
+        return column
+
+    def string(self, text: str) -> bytes:
+        """A string attribute."""
+        return self.encoder.string_attribute(text)
+
+    def make(self, kind: int, *parts: bytes) -> bytes:
+        """A location of this kind, with these parts."""
+        return self.attributes(self.numbers[kind] + b"".join(parts))
+
+    def name(self, name: str, child: bytes) -> bytes:
+        """A location with a name."""
+        return self.make(code.NAME_LOCATION, self.string(name), child)
+
+    def fuse(self, locations: list[bytes]) -> bytes:
+        """Several locations as one, without duplicates, without nested fusion and without unknown ones.
+
+        MLIR simplifies fused locations like this, except when it reads them from bytecode.
+        """
+        flat = dict.fromkeys(
+            part for location in locations for part in self.fused.get(location, (location,))
+        )
+        flat.pop(self.encoder.unknown, None)
+        parts = tuple(flat)
+        if len(parts) < 2:
+            return parts[0] if parts else self.encoder.unknown
+        fused = self.make(code.FUSED_LOCATION, self.numbers[len(parts)], *parts)
+        self.fused[fused] = parts
+        return fused
+
+
+class _NotALocation(Exception):
+    """The text is not a location, or is nested too deeply."""
+
+
+class _Parser:
+    """`loc(` location `)`, where a location is one of
+
+    unknown | "file":line:col [to [line]:col] | "name" [( location )]
+    | callsite( location at location ) | fused[ location, ... ]
+    """
+
+    def __init__(self, text: str, writer: LocationWriter) -> None:
+        self.writer = writer
+        self.tokens: list[tuple[str, str]] = []
+        position = 0
+        while position < len(text):
+            match = _TOKEN.match(text, position)
+            if match is None:
+                raise _NotALocation
+            self.tokens.append((str(match.lastgroup), match[str(match.lastgroup)]))
+            position = match.end()
+        self.position = 0
+
+    def peek(self) -> tuple[str, str]:
+        return self.tokens[self.position] if self.position < len(self.tokens) else ("end", "")
+
+    def accept(self, text: str) -> bool:
+        if self.peek()[1] == text and self.peek()[0] in ("mark", "word"):
+            self.position += 1
+            return True
+        return False
+
+    def expect(self, text: str) -> None:
+        if not self.accept(text):
+            raise _NotALocation
+
+    def take(self, kind: str) -> str:
+        next_kind, text = self.peek()
+        if next_kind != kind:
+            raise _NotALocation
+        self.position += 1
+        return text
+
+    def number(self) -> int:
+        value = int(self.take("number")[:11])
+        if value > 0xFFFFFFFF:
+            raise _NotALocation
+        return value
+
+    def whole(self) -> bytes:
+        self.expect("loc")
+        self.expect("(")
+        location = self.location(0)
+        self.expect(")")
+        if self.peek()[0] != "end":
+            raise _NotALocation
+        return location
+
+    def location(self, depth: int) -> bytes:
+        if depth > self.writer.max_depth:
+            raise _NotALocation
+        kind, text = self.peek()
+        writer = self.writer
+        if kind == "string":
+            self.position += 1
+            name = unquote(text)
+            if self.accept(":"):
+                return self.file(name)
+            child = writer.encoder.unknown
+            if self.accept("("):
+                child = self.location(depth + 1)
+                self.expect(")")
+            return writer.name(name, child)
+        if self.accept("unknown"):
+            return writer.encoder.unknown
+        if self.accept("callsite"):
+            self.expect("(")
+            callee = self.location(depth + 1)
+            self.expect("at")
+            caller = self.location(depth + 1)
+            self.expect(")")
+            return writer.make(code.CALLSITE_LOCATION, callee, caller)
+        if self.accept("fused"):
+            self.expect("[")
+            parts = [self.location(depth + 1)]
+            while self.accept(","):
+                parts.append(self.location(depth + 1))
+            self.expect("]")
+            return writer.fuse(parts)
+        raise _NotALocation
+
+    def file(self, name: str) -> bytes:
+        writer, numbers = self.writer, self.writer.numbers
+        line = self.number()
+        self.expect(":")
+        places = [line, self.number()]
+        if self.accept("to"):
+            end_line = line if self.peek()[1] == ":" else self.number()
+            self.expect(":")
+            end = self.number()
+            if end_line != line:
+                places += end_line, end
+            elif end != places[1]:
+                places.append(end)
+        parts = [writer.string(name), *map(numbers.__getitem__, places)]
+        if len(places) == 2:
+            return writer.make(code.FILE_LOCATION, *parts)
+        return writer.make(code.FILE_RANGE_LOCATION, parts[0], numbers[len(places)], *parts[1:])

@@ -1,1 +1,0 @@
-"""MLIR -> Graph: what a function's operations, types, attributes and locations say."""

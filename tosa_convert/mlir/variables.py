@@ -1,0 +1,117 @@
+"""Variables: a module declares each once, and a graph lists them as tensors in every block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.graph.model import DYNAMIC, Block, Graph, Tensor, operator_path
+from tosa_convert.graph.opset import IDENTITY, VARIABLE
+from tosa_convert.mlir.bytecode.attributes import DenseAttr, TensorType, TypeAttr
+from tosa_convert.mlir.bytecode.decode import Bytecode
+from tosa_convert.mlir.constants import ConstantReader
+from tosa_convert.mlir.locations import LocationReader
+from tosa_convert.mlir.names import text_of
+from tosa_convert.mlir.narrowing import Narrowing
+from tosa_convert.mlir.report import Report
+from tosa_convert.mlir.types import TypeReader
+
+
+def read_variable(
+    bytecode: Bytecode, number: int, narrowing: Narrowing, *, pad_resources: bool
+) -> tuple[Tensor | None, list[Finding]]:
+    """The tensor of a tosa.variable, the module's variable `number`, or None and findings."""
+    root = bytecode.root
+    attributes = bytecode.dictionary(root.attributes)
+    symbol = text_of(bytecode, attributes.get("sym_name")) or ""
+    report = Report(bytecode.names, LocationReader(bytecode))
+    sizes = bytecode.attribute(attributes["var_shape"])
+    element = bytecode.attribute(attributes["type"])
+    if not isinstance(sizes, DenseAttr) or not isinstance(element, TypeAttr):
+        where = report.where(root) or f"'{VARIABLE.mlir}'"
+        raise fail("malformed-operator", where, f"variable @{symbol} has no shape or no type")
+    rank = sizes.type.shape[0] if isinstance(sizes.type, TensorType) and sizes.type.shape else 0
+    # One element may stand for all sizes.
+    dimensions = np.broadcast_to(np.frombuffer(sizes.data, "<i8"), (rank,)).tolist()
+    shape = tuple(size if size >= 0 else DYNAMIC for size in dimensions)
+    types = TypeReader(bytecode, narrowing)
+    value_type = types.tensor(TensorType(shape, str(element.type)))
+    if value_type.problem or value_type.dtype is None:
+        message = f"variable @{symbol}: {value_type.problem}"
+        report.add(root, value_type.code, message, value_type.hint)
+        return None, report.findings.rows
+    tensor = Tensor(f"Variable_{number}", value_type.dtype, shape, None, None, True, symbol)
+    if value_type.narrowed:
+        narrowing.touch(value_type.narrowed, tensor.name)
+    if "initial_value" in attributes:
+        constants = ConstantReader(bytecode, types, narrowing, report, pad_resources=pad_resources)
+        value = bytecode.attribute(attributes["initial_value"])
+        tensor.data = constants.constant(root, "initial_value", value, value_type, set)
+    return tensor, report.findings.rows
+
+
+def declared_variables(graph: Graph) -> list[tuple[str, Tensor]]:
+    """The variables by their symbols, in the order of their tensors' names.
+
+    Raises TosaConvertError if a variable differs between blocks, or is used where MLIR takes a value.
+    """
+    variables: dict[str, Tensor] = {}
+    findings: list[Finding] = []
+    for where, block in graph.blocks():
+        for tensor in block.tensors.values():
+            if not tensor.variable:
+                continue
+            symbol = tensor.variable_name or tensor.name
+            first = variables.setdefault(symbol, tensor)
+            if (first.dtype, first.shape) != (tensor.dtype, tensor.shape):
+                findings.append(
+                    Finding(
+                        "malformed-tensor",
+                        f'{where} tensor "{tensor.name}"',
+                        f"variable @{symbol} is {tensor.dtype} {tensor.shape} here and "
+                        f"{first.dtype} {first.shape} elsewhere",
+                    )
+                )
+            if tensor.shape is None:
+                findings.append(
+                    Finding(
+                        "unsupported-shape",
+                        f'{where} tensor "{tensor.name}"',
+                        f"variable @{symbol} is unranked",
+                        "give the variable a rank",
+                    )
+                )
+        findings += _misused(where, block)
+    if findings:
+        raise TosaConvertError(findings)
+    return sorted(variables.items(), key=lambda item: _natural_order(item[1].name))
+
+
+def _misused(where: str, block: Block) -> Iterator[Finding]:
+    """Variables used as values, which only operators that read or write them may do in the dialect."""
+    variables = {tensor.name for tensor in block.tensors.values() if tensor.variable}
+    variables -= set(block.inputs)
+    if not variables:
+        return
+    hint = "read it into a tensor with VARIABLE_READ"
+    for name in block.outputs:
+        if name in variables:
+            message = f'block output "{name}" is a variable, expected a value'
+            yield Finding("malformed-structure", where, message, hint)
+    for index, operator in enumerate(block.operators):
+        used = [name for name in operator.inputs + operator.outputs if name in variables]
+        if len(used) > (operator.spec.encoded_as == IDENTITY.name):
+            yield Finding(
+                "malformed-operator",
+                operator_path(where, index, operator),
+                f'"{used[-1]}" is a variable, expected a value',
+                hint,
+            )
+
+
+def _natural_order(name: str) -> tuple[str, int]:
+    """A sort key that puts Variable_10 after Variable_9."""
+    stem = name.rstrip("0123456789")
+    return stem, int(name[len(stem) :] or -1)

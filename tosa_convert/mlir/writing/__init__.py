@@ -1,1 +1,0 @@
-"""Graph -> MLIR: types, attributes, locations and constants as a module has them."""
