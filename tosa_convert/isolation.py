@@ -69,6 +69,7 @@ def load(data: memoryview, where: str, options: ReadOptions) -> Graph:
         is_file = os.path.isfile(where)
         request = {
             "path": sys.path,
+            "parent": os.getpid(),
             "memory": memory,
             "seconds": seconds,
             "options": dataclasses.asdict(dataclasses.replace(options, isolate=False)),
@@ -83,12 +84,12 @@ def load(data: memoryview, where: str, options: ReadOptions) -> Graph:
             inherit_stderr=True,
         )
         if child.timed_out or child.code in _TIMED_OUT:
-            message = f"MLIR did not read it within {seconds} seconds"
+            message = f"MLIR did not read the file within {seconds} seconds"
             raise fail("malformed-mlir", where, message, _HINT)
         if child.code == FAILED:
             raise _refusal(Path(folder, FINDINGS), where)
         if child.code:
-            message = f"MLIR crashed while it read it: {describe_exit(child.code)}"
+            message = f"MLIR crashed while it read the file: {describe_exit(child.code)}"
             raise fail("malformed-mlir", where, message, _HINT)
         # Windows cannot remove a file that is mapped.
         content = map_file(Path(folder, MODULE), copy=options.copy or os.name != "posix")

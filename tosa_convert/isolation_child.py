@@ -15,12 +15,13 @@ def main(request: dict[str, Any]) -> int:
     """Write the program that the request names into its folder; returns the exit code.
 
     Args:
-        request: `memory` (bytes) and `seconds` of processor time that this process may use; `options`,
-            the fields of ReadOptions; `folder`, for the result; `source`, a path, or None for the bytes
-            in standard input.
+        request: `parent`, the process that this one ends with; `memory` (bytes) and `seconds` of
+            processor time that this process may use; `options`, the fields of ReadOptions; `folder`,
+            for the result; `source`, a path, or None for the bytes in standard input.
     """
-    from tosa_convert.child_process import limit_this_process
+    from tosa_convert.child_process import end_with_parent, limit_this_process
 
+    end_with_parent(request["parent"])
     limit_this_process(memory=request["memory"], cpu_seconds=request["seconds"])
     from tosa_convert.errors import TosaConvertError
     from tosa_convert.isolation import FAILED, FINDINGS, MODULE

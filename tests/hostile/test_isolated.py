@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from unit.test_child_process import ends, wait_for
 
 import tosa_convert as tc
 from tosa_convert import api, isolation
@@ -72,7 +75,7 @@ def test_a_child_that_crashes_is_a_finding(
     number = int(getattr(signal, name))
     run_instead(monkeypatch, tmp_path, f"import os; os.kill(os.getpid(), {number})")
     with pytest.raises(
-        tc.TosaConvertError, match=f"MLIR crashed while it read it: {name}"
+        tc.TosaConvertError, match=f"MLIR crashed while it read the file: {name}"
     ) as caught:
         tc.load(TEXT.encode(), isolate=True)
     assert caught.value.code == "malformed-mlir"
@@ -83,7 +86,9 @@ def test_a_child_that_waits_for_ever_is_a_finding(
 ) -> None:
     run_instead(monkeypatch, tmp_path, "import time; time.sleep(60)")
     monkeypatch.setattr(isolation, "PATIENCE", -1.5)
-    with pytest.raises(tc.TosaConvertError, match="did not read it within 2 seconds") as caught:
+    with pytest.raises(
+        tc.TosaConvertError, match="did not read the file within 2 seconds"
+    ) as caught:
         tc.load(TEXT.encode(), isolate=True, limits={"isolated-seconds": 1})
     assert caught.value.code == "malformed-mlir"
 
@@ -100,7 +105,7 @@ def test_a_child_that_computes_for_ever_is_a_finding(
         tmp_path,
         f"import sys; sys.path.append({str(root)!r})\n{spin}\nwhile True: pass",
     )
-    with pytest.raises(tc.TosaConvertError, match="did not read it within") as caught:
+    with pytest.raises(tc.TosaConvertError, match="did not read the file within") as caught:
         tc.load(TEXT.encode(), isolate=True)
     assert caught.value.code == "malformed-mlir"
 
@@ -122,7 +127,7 @@ def test_a_child_that_hands_back_nonsense_is_checked_like_any_file(
 @pytest.mark.skipif(not os.path.exists("/proc/self"), reason="Linux keeps to a limit of memory")
 def test_a_child_has_only_so_much_memory() -> None:
     # Without memory some libraries end at once, and others try again until the time is up.
-    with pytest.raises(tc.TosaConvertError, match=r"MLIR (crashed while it|did not) read it"):
+    with pytest.raises(tc.TosaConvertError, match=r"MLIR (crashed while it|did not) read the file"):
         tc.load(TEXT.encode(), isolate=True, limits={"isolated-memory": 64 << 20})
 
 
@@ -133,3 +138,24 @@ def test_the_child_imports_nothing_from_where_the_file_lies(
     (tmp_path / "tosa_convert.py").write_text("raise SystemExit(9)")
     monkeypatch.chdir(tmp_path)
     tc.load(TEXT.encode(), isolate=True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux ends a child with its parent")
+def test_the_child_does_not_outlive_a_parent_that_is_killed(tmp_path: Path) -> None:
+    package = tmp_path / "torch_mlir"
+    (package / "_mlir_libs").mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        "import os\n"
+        f"with open({str(tmp_path / 'pid')!r}, 'w') as file: print(os.getpid(), file=file)\n"
+        "sum(range(10**12))  # native code that does not end\n"
+    )
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        f"import tosa_convert as tc; tc.load({TEXT.encode()!r}, isolate=True)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code])
+    child = int(wait_for(tmp_path / "pid"))
+    assert child != parent.pid
+    parent.kill()
+    parent.wait()
+    assert ends(child)

@@ -155,7 +155,7 @@ def test_the_limits_of_isolation_concern_isolation_only(
     assert ("malformed-mlir" in low) == isolate
     monkeypatch.setattr(isolation, "PATIENCE", -5.95)
     clock = problem(lambda: tc.load(MLIR.encode(), isolate=isolate, limits={"isolated-seconds": 5}))
-    assert ("did not read it within" in clock) == isolate
+    assert ("did not read the file within" in clock) == isolate
     enough = {"isolated-seconds": 100, "isolated-memory": 8 << 30}
     assert problem(lambda: tc.load(MLIR.encode(), isolate=isolate, limits=enough)) == ""
 
