@@ -51,10 +51,10 @@ def long(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """The documents' commands, snippets, tables and links; `-- --mend` writes what can be made anew."""
+    """The tests of the documents; `-- --regenerate` rewrites the generated parts instead."""
     session.install(".[test]")
-    if "--mend" in session.posargs:
-        session.run("python", "tests/docs/mend.py")
+    if "--regenerate" in session.posargs:
+        session.run("python", "tests/docs/regenerate.py")
     else:
         session.run("python", "-m", "pytest", "tests/docs", *session.posargs)
 

@@ -1,4 +1,4 @@
-"""For each error code the smallest thing that raises it: what docs/errors.md shows is what it says."""
+"""For each error code the smallest example that raises it; docs/errors.md shows its message."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from tosa_convert.golden import RunOptions, run
 from tosa_convert.golden.backends import Record, open_backend
 from tosa_convert.graph import Constant, Graph, Version, dtype
 
-#: Code -> what raises it, in an empty working folder. "mlir" needs torch-mlir's bindings, "refmodel"
-#: the reference model.
+#: Code -> what the example needs, and a function that raises the error in an empty working folder.
+#: "mlir" needs torch-mlir's bindings, "refmodel" the reference model.
 EXAMPLES: dict[str, tuple[str, Callable[[], object]]] = {}
 
-#: Codes whose example nothing raises, and why.
-WITHOUT = {"verification-failed": "no input is known that raises it: it would be a defect of ours"}
+#: Codes without an example, and why.
+WITHOUT_EXAMPLE = {"verification-failed": "only a defect of tosa-convert raises it"}
 
 
 def raises(code: str, needs: str = "") -> Callable[[Callable[[], object]], Callable[[], object]]:
-    def note(function: Callable[[], object]) -> Callable[[], object]:
+    def register(function: Callable[[], object]) -> Callable[[], object]:
         assert code not in EXAMPLES
         EXAMPLES[code] = (needs, function)
         return function
 
-    return note
+    return register
 
 
-def said(code: str) -> str:
-    """What the example of a code says, without what depends on the machine."""
+def message_of(code: str) -> str:
+    """The message of a code's example, without the parts that depend on the machine."""
     with pytest.raises(tc.TosaConvertError) as caught:
         EXAMPLES[code][1]()
     assert caught.value.code == code
@@ -48,7 +48,7 @@ def said(code: str) -> str:
 
 
 def plain(text: str) -> str:
-    """A message without versions, lines of other programs, and the working folder."""
+    """A message without versions, the working folder, and line numbers of other programs."""
     text = text.replace(f"{Path.cwd()}{os.sep}", "")
     text = re.sub(r"\btorch_mlir \d[\w.+-]*", "torch_mlir VERSION", text)
     return re.sub(r"\.cpp:\d+", ".cpp:LINE", text)
@@ -126,7 +126,7 @@ def _() -> object:
     return written(example(), weights="npy")
 
 
-# -- files that are not what they should be --------------------------------------------------------
+# -- damaged files, and files that break a rule ----------------------------------------------------
 
 
 @raises("unrecognised-input")
@@ -207,43 +207,43 @@ def _() -> object:
     return tc.load(b'{"version": {"_major": 1, "_minor": "zero"}}')
 
 
-def beside() -> Path:
-    """A program whose weights are beside it: the manifest."""
+def program_beside_weights() -> Path:
+    """Write a program with its weights in a folder beside it; return the manifest."""
     written(example(), weights="npy")
     return Path("m.weights", "manifest.json")
 
 
 @raises("malformed-weights")
 def _() -> object:
-    manifest = beside()
+    manifest = program_beside_weights()
     manifest.write_text(manifest.read_text().replace('"FP32"', '"FP64"'))
     return tc.load("m.tosa")
 
 
 @raises("mismatched-weights")
 def _() -> object:
-    beside()
+    program_beside_weights()
     np.save("m.weights/w.npy", np.zeros((3, 3), np.float32))
     return tc.load("m.tosa")
 
 
 @raises("changed-weights")
 def _() -> object:
-    beside()
+    program_beside_weights()
     np.save("m.weights/w.npy", np.zeros((2, 3), np.float32))
     return tc.load("m.tosa")
 
 
 @raises("unsafe-path")
 def _() -> object:
-    manifest = beside()
-    found = json.loads(manifest.read_text())
-    found["constants"][0]["file"] = "../w.npy"
-    manifest.write_text(json.dumps(found))
+    manifest = program_beside_weights()
+    content = json.loads(manifest.read_text())
+    content["constants"][0]["file"] = "../w.npy"
+    manifest.write_text(json.dumps(content))
     return tc.load("m.tosa")
 
 
-# -- good input that cannot be carried -------------------------------------------------------------
+# -- valid input that cannot be converted ----------------------------------------------------------
 
 
 @raises("unsupported-version")
@@ -344,9 +344,9 @@ def _() -> object:
 # -- running and comparing -------------------------------------------------------------------------
 
 
-def model(named: str) -> Any:
-    """The environment that names a program as the reference model."""
-    return mock.patch.dict(os.environ, {"TOSA_REFERENCE_MODEL": named})
+def model(program: str) -> Any:
+    """An environment in which the reference model is the named program."""
+    return mock.patch.dict(os.environ, {"TOSA_REFERENCE_MODEL": program})
 
 
 def x() -> dict[str, Any]:

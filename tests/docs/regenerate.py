@@ -1,10 +1,10 @@
-"""Write what the tests of the documents compare into the documents.
+"""Regenerate the parts of the documents that tests compare with the program.
 
-    python tests/docs/mend.py
+    python tests/docs/regenerate.py
 
-Needs what the tests need (`pip install '.[test]'`). Tables of docs/formats.md and examples of
-docs/errors.md are made anew; what is written around them stays. Look at the difference afterwards: it
-is what users will see.
+Needs what the tests need (`pip install '.[test]'`). Rewrites the tables of docs/formats.md and the
+examples of docs/errors.md; the text around them does not change. Read the diff afterwards: it is what
+users will see.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 
-def mend_formats(path: Path) -> None:
+def regenerate_formats(path: Path) -> None:
     from docs.test_formats_doc import TABLES
 
     text = path.read_text(encoding="utf-8")
     for mark, make in TABLES.items():
         start, end = f"<!-- {mark} -->\n", f"<!-- /{mark} -->"
-        before, found, rest = text.partition(start)
-        assert found, f"{path.name} has no {start}"
+        before, mark_found, rest = text.partition(start)
+        assert mark_found, f"{path.name} has no {start}"
         text = f"{before}{start}\n{make()}\n{end}{rest.partition(end)[2]}"
     path.write_text(text, encoding="utf-8", newline="\n")
 
 
-def mend_errors(path: Path) -> None:
-    from docs.error_examples import EXAMPLES, said
+def regenerate_errors(path: Path) -> None:
+    from docs.error_examples import EXAMPLES, message_of
 
     from tosa_convert.errors import CODES
 
@@ -41,7 +41,7 @@ def mend_errors(path: Path) -> None:
     for code in EXAMPLES:
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)
-            shown = said(code)
+            shown = message_of(code)
             os.chdir(here)
         section = re.compile(
             rf"(### `{code}`\n\n)[^\n]+\n((?:(?!\n###? ).)*?\n```text\n).*?(?=\n```\n)", re.DOTALL
@@ -49,12 +49,12 @@ def mend_errors(path: Path) -> None:
         if not section.search(text):
             print(f"{path.name} has no section with an example for {code}", file=sys.stderr)
             continue
-        blame, meaning = CODES[code]
-        first = f"Exit code {int(blame)}: {meaning}.\n"
+        category, meaning = CODES[code]
+        first = f"Exit code {int(category)}: {meaning}.\n"
         text = section.sub(lambda m, f=first, s=shown: f"{m[1]}{f}{m[2]}{s}", text)  # type: ignore[misc]
     path.write_text(text, encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":
-    mend_formats(ROOT / "docs" / "formats.md")
-    mend_errors(ROOT / "docs" / "errors.md")
+    regenerate_formats(ROOT / "docs" / "formats.md")
+    regenerate_errors(ROOT / "docs" / "errors.md")

@@ -1,4 +1,4 @@
-"""docs/errors.md and the table of error codes say the same, and the examples are what is said."""
+"""docs/errors.md agrees with the table of error codes, and shows what the program prints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from docs.error_examples import EXAMPLES, WITHOUT, said
+from docs.error_examples import EXAMPLES, WITHOUT_EXAMPLE, message_of
 
 from tosa_convert.bindings.packages import installed
 from tosa_convert.errors import CODES
@@ -28,13 +28,13 @@ _SECTION = re.compile(
 @pytest.fixture(scope="module")
 def sections() -> dict[str, re.Match[str]]:
     text = Path(__file__).resolve().parents[2].joinpath(DOCUMENT).read_text(encoding="utf-8")
-    found = {match["code"]: match for match in _SECTION.finditer(text)}
-    assert len(found) == text.count("\n### "), "a section of the document does not have its form"
-    return found
+    matches = {match["code"]: match for match in _SECTION.finditer(text)}
+    assert len(matches) == text.count("\n### "), "a section does not have the form of the others"
+    return matches
 
 
 def raised() -> set[str]:
-    """Codes that stand as a string anywhere in the package but in their table."""
+    """Codes that occur as a string anywhere in the package except in their table."""
     package = Path(__file__).resolve().parents[2] / "tosa_convert"
     source = "\n".join(
         path.read_text(encoding="utf-8")
@@ -47,16 +47,16 @@ def raised() -> set[str]:
 def test_every_code_has_a_section_and_every_section_a_code(
     sections: dict[str, re.Match[str]],
 ) -> None:
-    assert list(sections) == list(CODES), "the sections stand in the order of errors.CODES"
+    assert list(sections) == list(CODES), "the sections have the order of errors.CODES"
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_a_section_says_who_can_mend_it_what_it_means_and_what_to_do(
+def test_a_section_has_the_exit_code_the_meaning_and_an_explanation(
     sections: dict[str, re.Match[str]], code: str
 ) -> None:
-    blame, meaning = CODES[code]
+    category, meaning = CODES[code]
     section = sections[code]
-    assert section["first"] == f"Exit code {int(blame)}: {meaning}."
+    assert section["first"] == f"Exit code {int(category)}: {meaning}."
     if code not in raised():
         assert section["text"].startswith(NOT_RAISED), f"nothing in the package raises {code}"
         return
@@ -66,12 +66,12 @@ def test_a_section_says_who_can_mend_it_what_it_means_and_what_to_do(
     assert re.search(rf"(^|: )error: .+ \[{code}\]$", section["shown"], re.MULTILINE)
 
 
-def test_every_code_that_is_raised_has_an_example_or_a_reason() -> None:
-    assert raised() == EXAMPLES.keys() | WITHOUT.keys()
+def test_every_code_that_is_raised_has_an_example_or_a_reason_for_none() -> None:
+    assert raised() == EXAMPLES.keys() | WITHOUT_EXAMPLE.keys()
 
 
 @pytest.mark.parametrize("code", EXAMPLES)
-def test_the_example_is_what_is_said(
+def test_the_document_shows_what_the_program_prints(
     sections: dict[str, re.Match[str]],
     code: str,
     tmp_path: Path,
@@ -87,7 +87,7 @@ def test_the_example_is_what_is_said(
             pytest.skip("the TOSA reference model (tosa-tools) is not installed")
     if code in ("refmodel-failed", "refmodel-timeout", "backend-failed"):
         if sys.platform == "win32" or not shutil.which("false"):
-            pytest.skip("the example puts a program of the shell in the model's place")
+            pytest.skip("the example replaces the model by a program of the shell")
     monkeypatch.chdir(tmp_path)
-    found = said(code)
-    assert sections[code]["shown"] == found, f"to mend it: python tests/docs/mend.py\n{found}"
+    message = message_of(code)
+    assert sections[code]["shown"] == message, f"run python tests/docs/regenerate.py\n{message}"

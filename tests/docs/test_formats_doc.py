@@ -88,7 +88,7 @@ TABLES = {"dtypes": dtypes_table, "operators": operators_list, "consumers": cons
 @pytest.mark.parametrize(("mark", "make"), TABLES.items(), ids=TABLES.keys())
 def test_the_table_is_that_of_the_program(root: Path, mark: str, make: Callable[[], str]) -> None:
     expected = "\n" + make() + "\n"
-    assert between(root, mark) == expected, f"to mend it: python tests/docs/mend.py\n{expected}"
+    assert between(root, mark) == expected, f"run python tests/docs/regenerate.py\n{expected}"
 
 
 @pytest.mark.parametrize("row", DTYPES, ids=str)
