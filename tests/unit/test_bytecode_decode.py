@@ -1,4 +1,4 @@
-"""Bytecode that MLIR has just written: what it says is what the module says."""
+"""Bytecode that MLIR wrote: what is decoded equals the module."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_signed_numbers_are_zigzag(number: int) -> None:
     ("kind", "width"),
     [("i1", 1), ("i48", 48), ("ui8", 8), ("index", 64), ("f32", 32), ("bf16", 16), ("f8E4M3FN", 8)],
 )
-def test_widths_of_numbers(kind: str, width: int) -> None:
+def test_bit_widths_of_types(kind: str, width: int) -> None:
     assert bit_width(kind) == width
     assert not bit_width(TensorType((1,), kind))
     assert not bit_width("!tosa.shape<1>")
@@ -77,7 +77,7 @@ ATTRIBUTES = [
 
 
 @pytest.mark.parametrize(("text", "expected"), ATTRIBUTES)
-def test_attributes(bindings: Bindings, text: str, expected: object) -> None:
+def test_attributes_are_decoded(bindings: Bindings, text: str, expected: object) -> None:
     bytecode = bytecode_of(bindings, module(bindings, f"module attributes {{a.a = {text}}} {{}}"))
     index = bytecode.dictionary(bytecode.root.attributes)["a.a"]
     assert bytecode.attribute(index) == expected
@@ -85,7 +85,7 @@ def test_attributes(bindings: Bindings, text: str, expected: object) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1, 127, -128, 2**31 - 1, -(2**31), 63, 64, -65])
-def test_signed_integers(bindings: Bindings, number: int) -> None:
+def test_integers_are_decoded_with_their_sign(bindings: Bindings, number: int) -> None:
     bytecode = bytecode_of(
         bindings, module(bindings, f"module attributes {{a.a = {number} : i32}} {{}}")
     )
@@ -222,7 +222,7 @@ def test_data_is_the_same_whether_it_is_copied_or_not(
     assert kind.startswith("c_ubyte_Array" if has_c_api and elements > 4096 else "bytes")
 
 
-def test_a_value_from_outside_is_named_as_mlir_prints_it(bindings: Bindings) -> None:
+def test_a_captured_value_is_reported_as_mlir_prints_it(bindings: Bindings) -> None:
     text = """
     func.func @main(%c: tensor<i1>, %x: tensor<2xf32>) -> tensor<2xf32> {
       %0 = tosa.abs %x : (tensor<2xf32>) -> tensor<2xf32>

@@ -1,4 +1,4 @@
-"""Bytecode of our own writing: both bindings read every kind of entry as what it is meant to be."""
+"""Bytecode that we write: every kind of entry is what both bindings read."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ EDGES = sorted(
 )
 
 
-def test_every_number_is_read_again() -> None:
+def test_every_encoded_number_is_decoded_again() -> None:
     assert [number_of(encode_varint(number)) for number in EDGES] == EDGES
 
 
-def test_numbers_that_are_made_at_once_are_those_made_singly() -> None:
+def test_numbers_encoded_together_equal_those_encoded_one_by_one() -> None:
     for limit in (0, 1, 127, 128, 129, 20_000):
         numbers = Varints(limit)
         asked = [*range(0, limit + 300, 7), 2**32, 2**64 - 1, limit * 3]
@@ -83,13 +83,13 @@ def test_numbers_that_are_made_at_once_are_those_made_singly() -> None:
         assert len(numbers) <= limit + len(asked)
 
 
-def test_small_numbers_of_both_signs_stay_small() -> None:
+def test_zigzag_keeps_small_numbers_of_both_signs_small() -> None:
     assert [to_zigzag(number) for number in (0, -1, 1, -2, 2)] == [0, 1, 2, 3, 4]
     assert to_zigzag(-(2**63)) == to_zigzag(2**63) == 2**64 - 1
     assert to_zigzag(2**64 - 5) == to_zigzag(-5)
 
 
-def test_generated_names_are_those_of_the_namer() -> None:
+def test_generated_names_equal_those_of_the_namer() -> None:
     namer, found = Namer(), result_names()
     assert all(next(found) == namer.result() for _ in range(12_345))
 
@@ -109,20 +109,20 @@ STRINGS: list[str | bytes] = [
 
 
 @pytest.mark.parametrize("value", STRINGS, ids=repr)
-def test_strings(bindings: Bindings, context: Any, value: str | bytes) -> None:
+def test_strings_survive(bindings: Bindings, context: Any, value: str | bytes) -> None:
     found = read_back(bindings, context, lambda encoder: encoder.string_attribute(value))
     raw = value.encode() if isinstance(value, str) else value
     assert found == bindings.ir.StringAttr.get(raw, context)
     assert found.value_bytes == raw
 
 
-def test_a_string_of_megabytes(bindings: Bindings, context: Any) -> None:
+def test_a_string_of_megabytes_survives(bindings: Bindings, context: Any) -> None:
     text = "x" * (1 << 22)
     found = read_back(bindings, context, lambda encoder: encoder.string_attribute(text))
     assert found.value == text
 
 
-def test_equal_entries_are_one_and_text_is_never_taken_for_an_entry() -> None:
+def test_equal_entries_are_added_once_and_differ_from_text() -> None:
     encoder = Encoder()
     assert encoder.string_attribute("a") == encoder.string_attribute(b"a")
     assert encoder.dictionary([("a", encoder.unknown)]) == encoder.dictionary(
@@ -133,7 +133,7 @@ def test_equal_entries_are_one_and_text_is_never_taken_for_an_entry() -> None:
     assert encoder.attributes.text("#tosa.x") == encoder.attributes.text("#tosa.x")
 
 
-def test_arrays_and_dictionaries(bindings: Bindings, context: Any) -> None:
+def test_arrays_and_dictionaries_survive(bindings: Bindings, context: Any) -> None:
     def make(encoder: Encoder) -> bytes:
         string = encoder.string_attribute
         inner = encoder.dictionary([("z", string("1")), ("a", string("2")), ("a.b", string("3"))])
@@ -144,7 +144,7 @@ def test_arrays_and_dictionaries(bindings: Bindings, context: Any) -> None:
 
 
 def attribute(name: str, row: str, value: Any, element: str = "") -> Make:
-    """What the attribute of an operator becomes."""
+    """The attribute of an operator, written and read by MLIR."""
 
     def make(encoder: Encoder) -> bytes:
         spec = operator(name)
@@ -186,12 +186,12 @@ ATTRIBUTES: dict[str, Make] = {
 
 
 @pytest.mark.parametrize("text", ATTRIBUTES)
-def test_attributes_of_operators(bindings: Bindings, context: Any, text: str) -> None:
+def test_attributes_of_operators_survive(bindings: Bindings, context: Any, text: str) -> None:
     found = read_back(bindings, context, ATTRIBUTES[text])
     assert found == parsed(bindings, context, text)
 
 
-def test_every_member_of_every_enum(bindings: Bindings, context: Any) -> None:
+def test_every_member_of_every_enum_survives(bindings: Bindings, context: Any) -> None:
     rows: list[tuple[str, AttributeSpec]] = []
     for name in ("ARGMAX", "RESIZE", "RESCALE", "CAST_TO_BLOCK_SCALED"):
         rows += [(name, row) for row in operator(name).attributes if row.enum is not None]
@@ -206,7 +206,9 @@ def test_every_member_of_every_enum(bindings: Bindings, context: Any) -> None:
         assert all(text.startswith("#tosa.") for text in found)
 
 
-def test_a_check_that_is_shown_something_wrong_fails(bindings: Bindings, context: Any) -> None:
+def test_the_comparison_of_attributes_notices_a_difference(
+    bindings: Bindings, context: Any
+) -> None:
     def wrong(encoder: Encoder) -> bytes:
         # As if the number had been cut where it is read with its sign.
         kind = TypeWriter(encoder).builtin("i32")
@@ -222,7 +224,7 @@ SHAPES: list[tuple[int, ...] | None] = [None, (), (1,), (-1, 3), (0, 2), (2**31 
 
 @pytest.mark.parametrize("row", DTYPES, ids=str)
 @pytest.mark.parametrize("sizes", SHAPES, ids=lambda sizes: str(sizes)[:12])
-def test_tensors(bindings: Bindings, context: Any, row: Any, sizes: Any) -> None:
+def test_tensor_types_survive(bindings: Bindings, context: Any, row: Any, sizes: Any) -> None:
     def make(encoder: Encoder) -> bytes:
         types = TypeWriter(encoder)
         kind = types.tensor(Tensor("x", row, sizes))
@@ -233,7 +235,7 @@ def test_tensors(bindings: Bindings, context: Any, row: Any, sizes: Any) -> None
     assert str(read_back(bindings, context, make)) == f"tensor<{text}{row.mlir}>"
 
 
-def test_shapes_and_functions(bindings: Bindings, context: Any) -> None:
+def test_shape_and_function_types_survive(bindings: Bindings, context: Any) -> None:
     def make(encoder: Encoder) -> bytes:
         types = TypeWriter(encoder)
         kinds = [types.shape(0), types.builtin("index"), types.shape(6)]
@@ -264,7 +266,7 @@ def test_shapes_and_functions(bindings: Bindings, context: Any) -> None:
         ("f16", 2, b"\x00\x3c\x00\xbc", "dense<[1.0, -1.0]> : tensor<2xf16>"),
     ],
 )  # fmt: skip
-def test_dense_data(
+def test_dense_data_survives(
     bindings: Bindings, context: Any, element: str, count: int, raw: bytes, text: str
 ) -> None:
     def make(encoder: Encoder) -> bytes:
@@ -274,7 +276,7 @@ def test_dense_data(
     assert read_back(bindings, context, make) == parsed(bindings, context, text)
 
 
-def test_large_data_lies_among_other_entries_unharmed(bindings: Bindings, context: Any) -> None:
+def test_large_data_among_other_entries_survives(bindings: Bindings, context: Any) -> None:
     random_ = random.Random(7)
     raws = [random_.randbytes(size) for size in (10, 100_000, 20, 4096, 4097, 70_000)]
 
@@ -323,7 +325,7 @@ def test_a_resource_without_data_keeps_its_type(bindings: Bindings, context: Any
         ('loc("f":\u0661:2)', r'loc("loc(\22f\22:\D9\A1:2)")'),
     ],
 )
-def test_locations(bindings: Bindings, context: Any, text: str, printed: str) -> None:
+def test_locations_survive(bindings: Bindings, context: Any, text: str, printed: str) -> None:
     data = with_attribute(
         lambda encoder: encoder.unknown, location=lambda encoder: LocationWriter(encoder)(text)
     )
@@ -331,7 +333,7 @@ def test_locations(bindings: Bindings, context: Any, text: str, printed: str) ->
     assert str(module.operation.location) == (printed or text)
 
 
-def test_locations_at_once_are_those_one_by_one() -> None:
+def test_locations_written_together_equal_those_written_one_by_one() -> None:
     texts = ['loc("f":1:2)', "", 'loc("f":1:2)', "name", 'loc("g":1:2)', 'loc("f":3:2)', "loc(x"]
     found = LocationWriter(Encoder()).all(texts)
     writer = LocationWriter(Encoder())

@@ -30,7 +30,9 @@ CASES = [(name, text) for name, texts in BOUNDS.items() for text in texts]
 
 
 @pytest.mark.parametrize(("name", "text"), CASES)
-def test_bounds_keep_their_bits(bindings: Bindings, context: Any, name: str, text: str) -> None:
+def test_bounds_of_clamp_survive_bit_for_bit(
+    bindings: Bindings, context: Any, name: str, text: str
+) -> None:
     low, high = (bytes.fromhex(part) for part in text.split())
     made = graph("x", "y", [tensor("x", name), tensor("y", name)],
                  [op("CLAMP", "x", "y", min_val=low, max_val=high, nan_mode=NAN)])  # fmt: skip
@@ -50,19 +52,21 @@ def both_ways(bindings: Bindings, context: Any, made: Graph) -> None:
 
 
 @pytest.mark.parametrize("mode", NanPropagationMode)
-def test_nan_modes(bindings: Bindings, context: Any, mode: NanPropagationMode) -> None:
+def test_every_nan_mode_survives(
+    bindings: Bindings, context: Any, mode: NanPropagationMode
+) -> None:
     values = [tensor("x"), tensor("y", shape=(1, 3))]
     made = graph("x", "y", values, [op("REDUCE_MAX", "x", "y", axis=0, nan_mode=mode)])
     both_ways(bindings, context, made)
 
 
-def test_an_identity_stays_one(bindings: Bindings, context: Any) -> None:
+def test_an_identity_survives(bindings: Bindings, context: Any) -> None:
     made = graph("x", "y", [tensor("x"), tensor("y")], [op("IDENTITY", "x", "y")])
     both_ways(bindings, context, made)
 
 
 @pytest.mark.parametrize("mode", ResizeMode)
-def test_resize_modes(bindings: Bindings, context: Any, mode: ResizeMode) -> None:
+def test_every_resize_mode_survives(bindings: Bindings, context: Any, mode: ResizeMode) -> None:
     from unit.building import shape
 
     values: list[Tensor | ShapeValue] = [
@@ -83,7 +87,9 @@ def test_resize_modes(bindings: Bindings, context: Any, mode: ResizeMode) -> Non
 
 @pytest.mark.parametrize("mode", RoundingMode)
 @pytest.mark.parametrize("flags", [(True, False, False), (True, True, False), (True, False, True)])
-def test_rescale(bindings: Bindings, context: Any, mode: RoundingMode, flags: Any) -> None:
+def test_every_attribute_of_rescale_survives(
+    bindings: Bindings, context: Any, mode: RoundingMode, flags: Any
+) -> None:
     scale32, per_channel, unsigned = flags
     size = 3 if per_channel else 1
     values = [
@@ -104,7 +110,9 @@ def test_rescale(bindings: Bindings, context: Any, mode: RoundingMode, flags: An
 
 
 @pytest.mark.parametrize("raw", [b"", b"\0", b'\xff\xfe\0"\\\n', bytes(range(256))])
-def test_bytes_of_a_custom_operator(bindings: Bindings, context: Any, raw: bytes) -> None:
+def test_the_bytes_of_a_custom_operator_survive(
+    bindings: Bindings, context: Any, raw: bytes
+) -> None:
     operator = op(
         "CUSTOM", "x", "y", operator_name='né "q"', domain_name="", implementation_attrs=raw
     )
@@ -121,7 +129,7 @@ def test_a_custom_operator_may_have_no_operands_and_no_results(
 
 @pytest.mark.parametrize("accumulator", ["INT32", "FP16", "FP32"])
 @pytest.mark.parametrize("local_bound", [False, True])
-def test_convolutions(
+def test_the_attributes_of_convolutions_survive(
     bindings: Bindings, context: Any, accumulator: str, local_bound: bool
 ) -> None:
     kind = "INT8" if accumulator == "INT32" else "FP16"
@@ -137,7 +145,7 @@ def test_convolutions(
     both_ways(bindings, context, made)
 
 
-def test_permutations_of_every_rank(bindings: Bindings, context: Any) -> None:
+def test_permutations_of_every_rank_survive(bindings: Bindings, context: Any) -> None:
     for rank in range(1, 7):
         perms = tuple(range(rank))[::-1]
         values = [tensor("x", shape=(2,) * rank), tensor("y", shape=(2,) * rank)]
@@ -146,7 +154,7 @@ def test_permutations_of_every_rank(bindings: Bindings, context: Any) -> None:
         )
 
 
-def test_an_attribute_that_has_no_field_is_dropped_silently_only_if_discardable(
+def test_an_attribute_without_a_field_is_dropped_silently_only_if_discardable(
     parse: Any,
 ) -> None:
     text = (

@@ -27,7 +27,7 @@ PLAIN = [row for row in DTYPES if row.name != "MXINT8"]
 
 
 def elements(row: DType, count: int, seed: int = 3) -> bytes:
-    """Elements as MLIR keeps them: no NaN that MLIR's verifier minds, INT4 without -8."""
+    """Random elements in MLIR's form, without what its verifier refuses: some NaNs, -8 in INT4."""
     raw = np.random.default_rng(seed).integers(0, 256, count * row.element_bytes).astype(np.uint8)
     if row.name == "BOOL":
         raw &= 1
@@ -65,7 +65,9 @@ def data_of(found: Graph) -> Constant:
 
 @pytest.mark.parametrize("row", PLAIN, ids=str)
 @pytest.mark.parametrize("sizes", [[3, 5], [1], [], [130]])
-def test_dense_bits_arrive(bindings: Bindings, context: Any, row: DType, sizes: list[int]) -> None:
+def test_dense_constants_are_read_bit_for_bit(
+    bindings: Bindings, context: Any, row: DType, sizes: list[int]
+) -> None:
     count = int(np.prod(sizes, dtype=int))
     raw = elements(row, count)
     found = data_of(read(constant(bindings, context, row, sizes, raw)))
@@ -84,7 +86,9 @@ def test_a_splat_stays_one_element(bindings: Bindings, context: Any, row: DType)
 
 @pytest.mark.parametrize("row", DTYPES, ids=str)
 @pytest.mark.parametrize("packed", [True, False])
-def test_resource_bits_arrive(bindings: Bindings, context: Any, row: DType, packed: bool) -> None:
+def test_resources_are_read_bit_for_bit(
+    bindings: Bindings, context: Any, row: DType, packed: bool
+) -> None:
     raw = elements(row, 15)
     blob = in_file(row, raw) if packed else raw
     text = (
@@ -155,7 +159,7 @@ def one(row: DType, sizes: tuple[int, ...], raw: bytes) -> Graph:
 @pytest.mark.parametrize("row", DTYPES, ids=str)
 @pytest.mark.parametrize("sizes", [(), (1,), (3, 5), (2, 3, 7, 11)])
 @pytest.mark.parametrize("form", ["auto", "dense", "resource"])
-def test_every_constant_survives_the_way_to_mlir_and_back(
+def test_every_constant_survives_the_round_trip_through_mlir(
     bindings: Bindings, context: Any, row: DType, sizes: tuple[int, ...], form: Any
 ) -> None:
     made = one(row, sizes, elements(row, int(np.prod(sizes, dtype=int))))
@@ -189,7 +193,7 @@ def test_constants_are_dense_up_to_a_size_and_resources_beyond(
 
 
 @pytest.mark.parametrize("kind", sorted(RULES))
-def test_constants_that_verifiers_look_into_are_never_resources(
+def test_compile_time_constants_are_never_resources(
     bindings: Bindings, context: Any, kind: str
 ) -> None:
     # MLIR ends the process or never comes back where it finds a resource there.
@@ -200,7 +204,7 @@ def test_constants_that_verifiers_look_into_are_never_resources(
 
 
 @pytest.mark.parametrize("name", ["", "a b", 'q"q', "é", "line\nfeed", "w", "\0"])
-def test_a_constant_may_be_called_anything(bindings: Bindings, context: Any, name: str) -> None:
+def test_a_constant_may_have_any_name(bindings: Bindings, context: Any, name: str) -> None:
     row = dtype("INT8")
     made = one(row, (1000,), elements(row, 1000))
     value = made.main.tensors.pop("w")
@@ -215,7 +219,7 @@ def test_a_constant_may_be_called_anything(bindings: Bindings, context: Any, nam
         assert compare(made, read(bindings.ir.Module.parse(text, context))) is None
 
 
-def test_bools_of_any_truth_become_true(bindings: Bindings, context: Any) -> None:
+def test_every_nonzero_bool_becomes_true(bindings: Bindings, context: Any) -> None:
     made = one(dtype("BOOL"), (4,), b"\0\1\2\xff")
     found = data_of(read(write(made, bindings, context)))
     assert found.elements().tobytes() == b"\0\1\1\1"
@@ -276,7 +280,7 @@ def test_a_used_constant_that_is_not_a_tensor_is_refused(
     assert codes == ["unsupported-type", "foreign-operator"]
 
 
-def test_constants_without_elements_are_read_where_mlir_has_them(
+def test_constants_without_elements_are_read_if_mlir_allows_them(
     bindings: Bindings, context: Any
 ) -> None:
     text = (
@@ -327,7 +331,7 @@ def test_every_scale_survives_as_text() -> None:
         '["", "0x1"]',
     ],
 )
-def test_elements_spelled_as_texts_are_read_or_refused(
+def test_elements_written_as_strings_are_read_or_refused(
     bindings: Bindings, context: Any, elements_: str
 ) -> None:
     kind = "tensor<2x!tosa.mxint8>"
@@ -361,7 +365,7 @@ def test_without_the_c_api_the_bytes_are_read_through_bytecode(
     assert compare(made, read(write(made, bindings, context)), names=False) is None
 
 
-def test_equal_attributes_of_another_operator_are_no_constant(parse: Any) -> None:
+def test_equal_attributes_of_another_operator_are_not_a_constant(parse: Any) -> None:
     kind = "tensor<2xi32>"
     found = read(
         parse(

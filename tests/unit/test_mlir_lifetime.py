@@ -1,4 +1,4 @@
-"""Who owns which memory, and what is left unchanged: modules, contexts, graphs, buffers."""
+"""Ownership of memory, and what stays unchanged: modules, contexts, graphs, buffers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def weights() -> Graph:
 
 
 def churn() -> None:
-    """Collect, and use what was freed for something else."""
+    """Collect garbage, and reuse the memory that was freed."""
     gc.collect()
     keep = [np.full(COUNT, 0xAA, np.uint8) for _ in range(200)]
     del keep
@@ -82,7 +82,7 @@ def test_constants_of_a_parsed_module_outlive_it(
     assert compare(weights(), found) is None
 
 
-def test_nothing_keeps_the_module_alive_once_its_bytes_are_written(bindings: Bindings) -> None:
+def test_the_module_is_freed_once_its_bytes_are_written(bindings: Bindings) -> None:
     context = bindings.new_context()
     module = write(weights(), bindings, context)
     before = sys.getrefcount(context)
@@ -91,7 +91,7 @@ def test_nothing_keeps_the_module_alive_once_its_bytes_are_written(bindings: Bin
     assert sys.getrefcount(context) <= before
 
 
-def test_a_buffer_lives_as_long_as_the_module_made_from_it(bindings: Bindings) -> None:
+def test_a_buffer_lives_as_long_as_the_module_that_shares_it(bindings: Bindings) -> None:
     made = weights()
     module = write(made, bindings, bindings.new_context())
     del made
@@ -126,7 +126,7 @@ def test_importing_shares_the_pages_of_the_file(bindings: Bindings, tmp_path: Pa
         assert bytes(found.packed())[0] == 0xFF
 
 
-def test_exporting_changes_nothing_and_gives_the_same_bytes_again(bindings: Bindings) -> None:
+def test_exporting_twice_changes_nothing_and_gives_the_same_bytes(bindings: Bindings) -> None:
     context = bindings.new_context()
     module = write(example(), bindings, context)
     before = module.operation.get_asm(enable_debug_info=True)
@@ -146,7 +146,7 @@ def test_importing_changes_neither_the_graph_nor_the_bytes(bindings: Bindings) -
     assert b"".join(plan(made, PRODUCER).pieces()) == before
 
 
-def test_the_bytes_are_those_of_every_bindings(root: Path) -> None:
+def test_all_bindings_give_the_same_bytes(root: Path) -> None:
     from tosa_convert.bindings.packages import installed
 
     packages = [name for name in installed() if name in ("torch_mlir", "iree.compiler")]
@@ -171,7 +171,7 @@ def test_the_bytes_are_those_of_every_bindings(root: Path) -> None:
     assert len(outputs) == 1
 
 
-def test_objects_of_two_bindings_live_side_by_side() -> None:
+def test_objects_of_two_bindings_coexist() -> None:
     from tosa_convert.bindings.packages import default_bindings, installed
 
     packages = [name for name in installed() if name in ("torch_mlir", "iree.compiler")]
@@ -186,7 +186,7 @@ def test_objects_of_two_bindings_live_side_by_side() -> None:
     assert tc.export_tosa_func_to_flatbuffer(moved) == tc.export_tosa_func_to_flatbuffer(module)
 
 
-def test_a_read_only_buffer_and_a_writable_one_are_both_taken(bindings: Bindings) -> None:
+def test_read_only_and_writable_buffers_are_accepted(bindings: Bindings) -> None:
     for buffer in (bytes(range(250)) * 16, bytearray(range(250)) * 16, np.zeros(1000, "<f4")):
         made = graph("", "w", [tensor("w", shape=(1000,))], [op("CONST", "", "w")])
         made.main.tensors["w"].data = Constant(dtype("FP32"), 1000, buffer)
@@ -194,7 +194,7 @@ def test_a_read_only_buffer_and_a_writable_one_are_both_taken(bindings: Bindings
 
 
 @pytest.mark.parametrize("shift", range(1, 8))
-def test_data_at_any_address_is_taken(bindings: Bindings, shift: int) -> None:
+def test_data_at_any_address_is_accepted(bindings: Bindings, shift: int) -> None:
     raw = np.arange(1000, dtype="<f4").tobytes()
     view = memoryview(bytes(shift) + raw)[shift:]
     made = graph("", "w", [tensor("w", shape=(1000,))], [op("CONST", "", "w")])

@@ -25,7 +25,7 @@ BODY = """func.func @f(%a: tensor<2xf32>) {{
 
 
 def location_of(parse: Any, text: str, *, full_paths: bool = False) -> str:
-    """What a file says of an operation with this location."""
+    """The location in a file of an operation with this location in MLIR."""
     return (
         read(parse(BODY.format(text)), ReadOptions(full_paths=full_paths))
         .main.operators[0]
@@ -38,14 +38,14 @@ def with_location(text: str) -> Graph:
 
 
 def location_in_mlir(bindings: Bindings, context: Any, text: str) -> Any:
-    """The location of an operator whose location in a file is `text`."""
+    """The location in MLIR of an operator whose location in a file is `text`."""
     module = write(with_location(text), bindings, context)
     function = next(iter(module.body.operations))
     return function.regions[0].blocks[0].operations[0].location
 
 
 def in_mlir(bindings: Bindings, context: Any, text: str) -> str:
-    """What MLIR prints of it."""
+    """The location as MLIR prints it."""
     return str(location_in_mlir(bindings, context, text))
 
 
@@ -79,7 +79,7 @@ def test_a_location_is_stored_as_mlir_prints_it(parse: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", PLAIN)
-def test_a_stored_location_is_the_same_location_again(
+def test_a_stored_location_becomes_the_same_location_in_mlir(
     bindings: Bindings, context: Any, text: str
 ) -> None:
     assert in_mlir(bindings, context, text) == text
@@ -104,15 +104,13 @@ def test_a_stored_location_is_the_same_location_again(
         ('loc("dir/":1:2)', 'loc("dir/":1:2)'),
     ],
 )
-def test_folders_are_cut_from_file_names_and_from_nothing_else(
-    parse: Any, text: str, stored: str
-) -> None:
+def test_only_file_names_lose_their_folders(parse: Any, text: str, stored: str) -> None:
     assert location_of(parse, text) == stored
     assert location_of(parse, text, full_paths=True) == text
 
 
 @pytest.mark.parametrize("text", [t for t in PLAIN if t != "loc(unknown)"])
-def test_many_trips_change_nothing(bindings: Bindings, context: Any, text: str) -> None:
+def test_many_round_trips_change_nothing(bindings: Bindings, context: Any, text: str) -> None:
     found = text
     for _ in range(3):
         module = write(with_location(found), bindings, context)
@@ -147,7 +145,7 @@ def test_many_trips_change_nothing(bindings: Bindings, context: Any, text: str) 
         '"' * 9_999,
     ],
 )
-def test_a_text_that_is_no_location_becomes_a_name(
+def test_a_text_that_is_not_a_location_becomes_a_name(
     bindings: Bindings, context: Any, text: str
 ) -> None:
     location = location_in_mlir(bindings, context, text)
@@ -156,7 +154,7 @@ def test_a_text_that_is_no_location_becomes_a_name(
 
 
 @pytest.mark.parametrize("kind", ['callsite({} at "x")', 'callsite("x" at {})', '"n"({})'])
-def test_deep_nesting_is_kept_as_a_name_and_comes_back(
+def test_a_deeply_nested_location_becomes_a_name_and_is_restored(
     bindings: Bindings, context: Any, kind: str
 ) -> None:
     def nested(depth: int) -> str:
@@ -174,14 +172,14 @@ def test_deep_nesting_is_kept_as_a_name_and_comes_back(
 
 
 @pytest.mark.parametrize("depth", [500, 12])
-def test_a_location_as_deep_or_as_large_as_mlir_makes_it(parse: Any, depth: int) -> None:
+def test_locations_of_mlir_may_be_deep_and_large(parse: Any, depth: int) -> None:
     text = '"f.mlir":1:2'
     for _ in range(depth):
         text = f'"n"({text})'
     assert location_of(parse, f"loc({text})") == f"loc({text})"
 
 
-def test_a_location_that_multiplies_is_refused(parse: Any) -> None:
+def test_a_location_whose_shared_parts_multiply_is_refused(parse: Any) -> None:
     aliases = "".join(f"#l{i} = loc(callsite(#l{i - 1} at #l{i - 1}))\n" for i in range(1, 30))
     module = parse('#l0 = loc("f":1:2)\n' + aliases + BODY.format("loc(#l29)"))
     with pytest.raises(TosaConvertError) as caught:
@@ -189,7 +187,7 @@ def test_a_location_that_multiplies_is_refused(parse: Any) -> None:
     assert caught.value.code == "too-large"
 
 
-def test_what_another_tool_nested_in_a_name_is_unwrapped(parse: Any) -> None:
+def test_a_location_that_another_tool_put_into_a_name_is_unwrapped(parse: Any) -> None:
     # tosa-opt reads a file's location as a name, and names the region and the file around it.
     text = r'loc("loc(\22f.mlir\22:2:8)"("main"("x.tosa":0:0)))'
     assert location_of(parse, text) == 'loc("f.mlir":2:8)'
@@ -199,7 +197,7 @@ def test_what_another_tool_nested_in_a_name_is_unwrapped(parse: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["loc(", "loc(x", "loc(x)y", "loc(unknown) and more"])
-def test_a_name_that_only_begins_like_a_location_comes_back(
+def test_a_name_that_only_begins_like_a_location_survives(
     parse: Any, bindings: Bindings, context: Any, name: str
 ) -> None:
     stored = location_of(parse, f'loc("{name}")')
@@ -209,7 +207,7 @@ def test_a_name_that_only_begins_like_a_location_comes_back(
     assert location_of(parse, nested) == nested
 
 
-def test_strings_that_look_like_positions_stay_whole(parse: Any) -> None:
+def test_strings_that_look_like_positions_are_not_cut(parse: Any) -> None:
     text = r'loc(fused["a/b", ":1:2 x/y", "/c/d":3:4, "e/\22:5:6"])'
     assert location_of(parse, text) == text.replace("/c/d", "d")
 
@@ -224,7 +222,7 @@ def test_equal_texts_make_one_location() -> None:
     assert len(encoder.attributes.entries) == count
 
 
-def test_a_location_with_metadata_is_kept_as_text(
+def test_a_location_with_metadata_is_stored_as_text(
     parse: Any, bindings: Bindings, context: Any
 ) -> None:
     text = 'loc(fused<"meta">["a", "b"])'
@@ -246,5 +244,5 @@ def test_a_location_with_metadata_is_kept_as_text(
         (r'"\FF"', "\N{REPLACEMENT CHARACTER}"),
     ],
 )
-def test_a_quoted_text_is_read_as_mlir_means_it(quoted: str, expected: str) -> None:
+def test_a_string_literal_is_unescaped_as_in_mlir(quoted: str, expected: str) -> None:
     assert unquote(quoted) == expected

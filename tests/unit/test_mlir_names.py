@@ -1,4 +1,4 @@
-"""Names: those the module carries, and those that are generated as tosa-opt generates them."""
+"""Names: those in the module, and those that are generated as tosa-opt generates them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def named(name: str) -> str:
 
 
 def names(graph: Graph) -> tuple[list[str], list[str], list[str]]:
-    """Inputs, what the operators produce, outputs."""
+    """Inputs, results of operators, outputs."""
     block = graph.main
     produced = [name for operator in block.operators for name in operator.outputs]
     return block.inputs, produced, block.outputs
@@ -45,7 +45,7 @@ PLAIN = (
 
 
 @pytest.mark.parametrize("mode", ["retain", "generate"])
-def test_names_are_generated_where_there_are_none(parse: Any, mode: Any) -> None:
+def test_values_without_names_get_generated_ones(parse: Any, mode: Any) -> None:
     found = check(read(parse(PLAIN), ReadOptions(names=mode)))
     # layer_k counts every result, also those that are called otherwise.
     assert names(found) == (
@@ -72,7 +72,7 @@ def test_names_of_arguments_results_and_inner_values_are_retained(parse: Any) ->
     )
 
 
-def test_names_are_ignored_where_all_are_to_be_generated(parse: Any) -> None:
+def test_names_are_ignored_if_all_are_to_be_generated(parse: Any) -> None:
     assert names(check(read(parse(CARRIED), ReadOptions(names="generate")))) == (
         ["TosaInput_0", "TosaInput_1"],
         ["layer_0", "TosaOutput_1", "TosaOutput_0"],
@@ -80,7 +80,7 @@ def test_names_are_ignored_where_all_are_to_be_generated(parse: Any) -> None:
     )
 
 
-def test_generated_names_step_aside_for_names_that_are_carried(parse: Any) -> None:
+def test_generated_names_avoid_the_names_in_the_module(parse: Any) -> None:
     text = (
         f'func.func @f(%a: {T} {named("TosaInput_1")}, %b: {T}, %c: {T}) -> {T} {{\n'
         + exp("0", "a") + exp("1", "0", named("layer_0")) + exp("2", "1", named("TosaOutput_0"))
@@ -120,7 +120,7 @@ def test_generated_names_step_aside_for_names_that_are_carried(parse: Any) -> No
         ),
     ],
 )  # fmt: skip
-def test_two_values_of_one_name_are_refused_and_can_be_generated(
+def test_two_values_with_one_name_are_refused_unless_names_are_generated(
     parse: Any, text: str, what: str
 ) -> None:
     with pytest.raises(TosaConvertError) as caught:
@@ -159,7 +159,7 @@ def test_the_name_of_a_result_comes_before_the_name_of_its_operator(parse: Any) 
     assert generated.main.outputs == ["TosaOutput_0", "TosaOutput_1"]
 
 
-def test_names_of_returned_operators_survive_the_way_to_mlir_and_back(
+def test_names_of_returned_operators_survive_the_round_trip_through_mlir(
     parse: Any, bindings: Bindings, context: Any
 ) -> None:
     graph = read(parse(RETURNED.replace("SIGNATURE", f"{T}, {T}")))
@@ -180,13 +180,13 @@ def test_a_returned_argument_keeps_the_arguments_name(parse: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["", " ", "é", "a b/c:0", "\N{GRINNING FACE}", "q\\22q"])
-def test_any_name_is_carried(parse: Any, name: str) -> None:
+def test_any_text_may_be_a_name(parse: Any, name: str) -> None:
     text = f"func.func @f(%a: {T} {named(name)}) {{ return }}\n"
     assert read(parse(text)).main.inputs == [name.replace("\\22", '"')]
 
 
 @pytest.mark.parametrize("attribute", ["7 : i32", "unit", "[1]", '"\\FF"', "{}"])
-def test_a_name_that_is_no_text_is_no_name(parse: Any, attribute: str) -> None:
+def test_an_attribute_that_is_not_text_is_not_a_name(parse: Any, attribute: str) -> None:
     text = f"func.func @f(%a: {T} {{tosa.tensor_name = {attribute}}}) {{ return }}\n"
     assert read(parse(text)).main.inputs == ["TosaInput_0"]
     inner = f"{{tosa.tensor_name = {attribute}}}"
@@ -194,7 +194,7 @@ def test_a_name_that_is_no_text_is_no_name(parse: Any, attribute: str) -> None:
     assert names(read(parse(text)))[1] == ["layer_0"]
 
 
-def test_what_frontends_leave_is_taken_where_the_dialects_own_names_are_absent(parse: Any) -> None:
+def test_names_that_frontends_leave_are_used_without_names_of_the_dialect(parse: Any) -> None:
     entry = 'attributes {tf.entry_function = {inputs = "in:0, other", outputs = "out"}}'
     text = f"func.func @f(%a: {T}, %b: {T}) -> {T} {entry} {{ return %b : {T} }}\n"
     assert read(parse(text)).main.inputs == ["in:0", "other"]
@@ -205,20 +205,20 @@ def test_what_frontends_leave_is_taken_where_the_dialects_own_names_are_absent(p
 
 
 @pytest.mark.parametrize("inputs", ["only", "a,b,c", "a,a", "a,", ""])
-def test_a_list_of_names_that_does_not_fit_names_nothing(parse: Any, inputs: str) -> None:
+def test_a_list_of_names_that_does_not_fit_is_ignored(parse: Any, inputs: str) -> None:
     entry = f'attributes {{tf.entry_function = {{inputs = "{inputs}"}}}}'
     text = f"func.func @f(%a: {T}, %b: {T}) {entry} {{ return }}\n"
     assert read(parse(text)).main.inputs == ["TosaInput_0", "TosaInput_1"]
 
 
 @pytest.mark.parametrize("entry", ["7 : i32", '"a,b"', "[]", "{inputs = 7 : i32}", "{outputs}"])
-def test_a_list_of_names_of_another_kind_names_nothing(parse: Any, entry: str) -> None:
+def test_a_list_of_names_in_another_form_is_ignored(parse: Any, entry: str) -> None:
     entry = f"attributes {{tf.entry_function = {entry}}}"
     text = f"func.func @f(%a: {T}, %b: {T}) {entry} {{ return }}\n"
     assert read(parse(text)).main.inputs == ["TosaInput_0", "TosaInput_1"]
 
 
-def test_one_operation_may_carry_the_names_of_all_its_results(parse: Any) -> None:
+def test_an_operation_may_name_all_its_results(parse: Any) -> None:
     kind = "tensor<1x4x8xf32>"
     half = "tensor<1x4x5xf32>"
     text = (
@@ -250,7 +250,7 @@ def test_variables_are_numbered_and_keep_their_symbols(parse: Any) -> None:
     assert (reading.inputs, writing.outputs) == (("Variable_1",), ("Variable_0",))
 
 
-def test_a_name_that_a_variable_has_is_refused(parse: Any) -> None:
+def test_the_name_of_a_variable_is_refused_for_a_value(parse: Any) -> None:
     with pytest.raises(TosaConvertError) as caught:
         read(parse(VARIABLES.replace("NAME", "Variable_0")))
     assert caught.value.code == "duplicate-name"
@@ -258,7 +258,7 @@ def test_a_name_that_a_variable_has_is_refused(parse: Any) -> None:
 
 @pytest.mark.parametrize("text", [PLAIN, CARRIED, VARIABLES])
 @pytest.mark.parametrize("mode", ["retain", "generate"])
-def test_names_survive_the_way_to_mlir_and_back(
+def test_names_survive_the_round_trip_through_mlir(
     parse: Any, bindings: Bindings, context: Any, text: str, mode: Any
 ) -> None:
     graph = read(parse(text), ReadOptions(names=mode))
@@ -290,7 +290,7 @@ def test_generated_names_leave_only_the_signatures_in_mlir(
 
 
 @pytest.mark.parametrize("where", ["name", "location"])
-def test_half_a_character_is_refused(bindings: Bindings, context: Any, where: str) -> None:
+def test_a_lone_surrogate_is_refused(bindings: Bindings, context: Any, where: str) -> None:
     name, location = ("a\ud800", "") if where == "name" else ("a", 'loc("\udfff":1:2)')
     made = graph(name, "b", [tensor(name), tensor("b")], [op("EXP", name, "b", location)])
     with pytest.raises(TosaConvertError) as caught:

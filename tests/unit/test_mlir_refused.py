@@ -1,4 +1,4 @@
-"""Modules that cannot be carried: every code, with the line, and everything at once."""
+"""Modules that cannot be converted: every code, with the line, and all findings at once."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_these_cases_use_every_code_that_is_about_modules() -> None:
     assert about_modules <= used <= CODES.keys()
 
 
-def test_minus_8_in_an_int4_constant_is_refused_where_the_file_is_written(parse: Any) -> None:
+def test_minus_8_in_an_int4_constant_is_refused_when_the_file_is_written(parse: Any) -> None:
     from tosa_convert import export_tosa_func_to_flatbuffer
 
     with pytest.raises(TosaConvertError) as caught:
@@ -233,7 +233,7 @@ def test_minus_8_in_an_int4_constant_is_refused_where_the_file_is_written(parse:
     assert caught.value.code == "int4-minus-8"
 
 
-def test_invalid_modules_are_refused_before_anything_is_read(bindings: Bindings) -> None:
+def test_invalid_modules_are_refused_before_they_are_read(bindings: Bindings) -> None:
     ir = bindings.ir
     with bindings.new_context(), ir.Location.file("m.mlir", 3, 5):
         module = ir.Module.create()
@@ -248,7 +248,9 @@ def test_invalid_modules_are_refused_before_anything_is_read(bindings: Bindings)
     assert caught.value.findings[0].where == "m.mlir:3:5"
 
 
-def test_what_mlir_refuses_of_a_file_is_found_by_its_path(bindings: Bindings, context: Any) -> None:
+def test_an_operator_that_mlir_refuses_is_reported_by_its_path(
+    bindings: Bindings, context: Any
+) -> None:
     # No operator of the file has a location, so their paths in the file must do.
     values = [tensor("a"), tensor("b"), tensor("c", "INT8")]
     made = graph("a", "", list(values), [op("EXP", "a", "b"), op("EXP", "b", "c")])
@@ -259,7 +261,7 @@ def test_what_mlir_refuses_of_a_file_is_found_by_its_path(bindings: Bindings, co
     assert "tosa.exp" in finding.message
 
 
-def test_what_has_no_location_is_found_by_its_name(bindings: Bindings) -> None:
+def test_an_operation_without_a_location_is_reported_by_its_name(bindings: Bindings) -> None:
     text = (
         'module {\n func.func @f() {\n "x.y"() : () -> () loc(unknown)\n return\n } loc(unknown)\n}'
     )

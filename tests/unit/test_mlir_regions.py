@@ -1,4 +1,4 @@
-"""Control flow and variables: regions, their names, and what may not be seen from inside."""
+"""Control flow and variables: regions, their names, and captured values."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def names(found: Graph) -> list[str]:
     return [region.name for region in found.regions]
 
 
-def test_each_region_becomes_one_named_after_its_place(parse: Any) -> None:
+def test_each_region_is_named_after_its_location(parse: Any) -> None:
     found = read(parse(function(cond_if("r", "a"))))
     assert verify(found) == []
     assert names(found) == ["f", "-_L2_tosa.cond_if_then_region", "-_L2_tosa.cond_if_else_region"]
@@ -55,7 +55,7 @@ def test_each_region_becomes_one_named_after_its_place(parse: Any) -> None:
     assert found.regions[2].blocks[0].outputs == ["TosaInput_3"]
 
 
-def test_two_operators_on_one_line_get_names_of_their_own(parse: Any) -> None:
+def test_regions_of_two_operators_on_one_line_get_different_names(parse: Any) -> None:
     found = read(parse(function(cond_if("q", "a") + " " + cond_if("r", "q"))))
     assert verify(found) == []
     assert len(set(names(found))) == len(names(found)) == 5
@@ -82,7 +82,9 @@ def test_operators_without_a_line_are_numbered(parse: Any) -> None:
         ("a\\\\b.py", None),
     ],
 )
-def test_the_name_has_the_files_stem_and_no_folder(parse: Any, file: str, stem: str | None) -> None:
+def test_the_name_of_a_region_has_the_stem_of_the_file_without_folders(
+    parse: Any, file: str, stem: str | None
+) -> None:
     text = function(cond_if("r", "a") + f' loc("{file}":7:1)')
     found = names(read(parse(text)))[1]
     if stem is not None:
@@ -90,7 +92,7 @@ def test_the_name_has_the_files_stem_and_no_folder(parse: Any, file: str, stem: 
     assert "dir" not in found
 
 
-def test_a_function_may_be_called_as_a_region_would_be(parse: Any) -> None:
+def test_a_function_may_have_the_name_that_a_region_would_get(parse: Any) -> None:
     text = function(cond_if("r", "a")).replace("@f", '@"-_L2_tosa.cond_if_then_region"')
     found = read(parse(text))
     assert verify(found) == []
@@ -111,7 +113,7 @@ NESTED = function(
 )  # fmt: skip
 
 
-def test_regions_stand_depth_first(parse: Any) -> None:
+def test_regions_are_listed_depth_first(parse: Any) -> None:
     found = read(parse(NESTED))
     assert verify(found) == []
     assert names(found) == [
@@ -147,7 +149,7 @@ def test_a_loop_has_a_condition_and_a_body(parse: Any) -> None:
 
 
 @pytest.mark.parametrize("text", [function(cond_if("r", "a")), NESTED])
-def test_control_flow_survives_the_way_to_mlir_and_back(
+def test_control_flow_survives_the_round_trip_through_mlir(
     parse: Any, bindings: Bindings, context: Any, text: str
 ) -> None:
     found = read(parse(text))
@@ -157,7 +159,9 @@ def test_control_flow_survives_the_way_to_mlir_and_back(
     assert compare(found, generated, names=False) is None
 
 
-def test_names_of_a_file_survive_the_way_to_mlir_and_back(bindings: Bindings, context: Any) -> None:
+def test_names_of_a_file_survive_the_round_trip_through_mlir(
+    bindings: Bindings, context: Any
+) -> None:
     made = branching()
     again = read(write(made, bindings, context))
     assert compare(made, again) is None
@@ -170,14 +174,14 @@ def test_names_of_a_file_survive_the_way_to_mlir_and_back(bindings: Bindings, co
     ["7 : i32", '"then"', "[]", "[7, 8]", "[{}, {}]", '[{name = 7}, {inputs = 7, outputs = "x"}]',
      '[{name = "f"}, {name = "f"}]', '[{inputs = ["a", "a", "a"]}, {outputs = [1, 2]}]'],
 )  # fmt: skip
-def test_notes_on_regions_that_say_nothing_do_no_harm(parse: Any, value: str) -> None:
+def test_region_names_in_another_form_are_ignored(parse: Any, value: str) -> None:
     text = function(cond_if("r", "a").replace("}) :", f"}}) {{tosa.regions = {value}}} :"))
     found = read(parse(text))
     assert verify(found) == []
     assert len(found.regions) == 3
 
 
-def test_an_inner_region_sees_its_arguments_only(parse: Any) -> None:
+def test_a_region_may_use_only_its_arguments(parse: Any) -> None:
     inner = f'%t1 = "tosa.add"(%t, %a) : ({T}, {T}) -> {T} "tosa.yield"(%t1) : ({T}) -> ()'
     with pytest.raises(TosaConvertError) as caught:
         read(parse(function(cond_if("r", "a", then=inner))))
@@ -185,7 +189,7 @@ def test_an_inner_region_sees_its_arguments_only(parse: Any) -> None:
     assert "%arg1" in caught.value.findings[0].message
 
 
-def test_an_empty_region_is_refused_by_somebody(
+def test_an_empty_region_is_refused_by_mlir_or_by_us(
     parse: Any, bindings: Bindings, context: Any
 ) -> None:
     text = function(f'%r = "tosa.cond_if"(%c, %a) ({{ }}, {{ }}) : (tensor<i1>, {T}) -> {T}')
@@ -223,7 +227,7 @@ def test_regions_may_be_nested_as_deep_as_tosa_allows(bindings: Bindings, contex
 
 
 @pytest.mark.parametrize("depth", [MAX_NESTING + 1, 5000])
-def test_deeper_nesting_is_refused_and_not_recursed_into(
+def test_deeper_nesting_is_refused_without_recursion(
     bindings: Bindings, context: Any, depth: int
 ) -> None:
     with pytest.raises(TosaConvertError, match=f"nested more than {MAX_NESTING} deep") as caught:
@@ -231,20 +235,20 @@ def test_deeper_nesting_is_refused_and_not_recursed_into(
     assert caught.value.code == "too-large"
 
 
-def test_shared_regions_cannot_make_a_small_file_an_enormous_module(
+def test_shared_regions_cannot_make_an_enormous_module_of_a_small_file(
     bindings: Bindings, context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writing, "OPERATORS_FREE", 1000)
     made = nested(64, branches=2)
     assert verify(made) == []
-    with pytest.raises(TosaConvertError, match="run from many places") as caught:
+    with pytest.raises(TosaConvertError, match="a copy of a region for each use") as caught:
         write(made, bindings, context)
     assert caught.value.code == "too-large"
     small = nested(5, branches=2)
     assert len(read(write(small, bindings, context, names="generate")).regions) == 63
 
 
-def test_a_region_that_nothing_runs_is_left_out_with_a_warning(
+def test_a_region_that_no_operator_runs_is_omitted_with_a_warning(
     bindings: Bindings, context: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = branching()
@@ -254,10 +258,12 @@ def test_a_region_that_nothing_runs_is_left_out_with_a_warning(
     again = read(write(made, bindings, context))
     assert len(again.regions) == 3
     (message,) = caplog.messages
-    assert 'left out, MLIR has no place for them: "stray"' in message
+    assert 'omitted, because MLIR cannot hold them: "stray"' in message
 
 
-def test_a_variable_survives_the_way_through_every_format(bindings: Bindings, context: Any) -> None:
+def test_a_variable_survives_the_round_trip_through_every_format(
+    bindings: Bindings, context: Any
+) -> None:
     made = counting()
     module = write(made, bindings, context)
     again = read(module)
@@ -267,7 +273,7 @@ def test_a_variable_survives_the_way_through_every_format(bindings: Bindings, co
 
 
 @pytest.mark.parametrize("misuse", ["operand", "output", "copy"])
-def test_a_variable_where_a_value_should_be_is_refused(
+def test_a_variable_used_as_a_value_is_refused(
     bindings: Bindings, context: Any, misuse: str
 ) -> None:
     made = counting()
@@ -284,7 +290,7 @@ def test_a_variable_where_a_value_should_be_is_refused(
         write(made, bindings, context)
 
 
-def test_a_variable_that_differs_from_block_to_block_is_refused(
+def test_a_variable_that_differs_between_blocks_is_refused(
     bindings: Bindings, context: Any
 ) -> None:
     made = branching()
@@ -297,7 +303,7 @@ def test_a_variable_that_differs_from_block_to_block_is_refused(
     assert caught.value.code == "malformed-tensor"
 
 
-def test_an_unranked_variable_is_refused_and_a_dynamic_one_kept(
+def test_an_unranked_variable_is_refused_and_a_dynamic_one_is_not(
     bindings: Bindings, context: Any
 ) -> None:
     made = counting()

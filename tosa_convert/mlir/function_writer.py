@@ -213,8 +213,8 @@ class FunctionWriter:
                     block_path(inner.region.name, inner.block.name),
                     f"regions are nested more than {MAX_NESTING} deep"
                     if inner.depth > MAX_NESTING
-                    else f"regions that are run from many places come to over {limit} operators",
-                    "MLIR has a copy of a region at each place that runs it",
+                    else f"with a copy of a region for each use, there are over {limit} operators",
+                    "MLIR needs a copy of a region for each operator that runs it",
                 )
             self.block(inner.block, inner, "tosa.yield")
             pending += inner.children[::-1]
@@ -225,7 +225,7 @@ class FunctionWriter:
         if unused:
             names = (region.name for region in self.graph.regions if region.name in unused)
             log.warning(
-                "regions that no operator runs are left out, MLIR has no place for them: %s",
+                "regions that no operator runs are omitted, because MLIR cannot hold them: %s",
                 ", ".join(map(quoted, names)),
             )
 

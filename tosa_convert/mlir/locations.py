@@ -150,34 +150,34 @@ class LocationReader:
         data, offset = bytecode.bytes, bytecode.starts[index]
         if not bytecode.is_encoded[index]:
             return [str(bytecode.attribute(index)).removeprefix("loc(").removesuffix(")")]
-        kind, offset = decode_varint(data, offset)
+        tag, offset = decode_varint(data, offset)
         numbers = []
         while offset < bytecode.starts[index + 1]:
             number, offset = decode_varint(data, offset)
             numbers.append(number)
-        if kind == code.FILE_LOCATION:
+        if tag == code.FILE_LOCATION:
             file, line, column = numbers
             return [f"{self.string(file)}:{line}:{column}"]
-        if kind == code.FILE_RANGE_LOCATION:
+        if tag == code.FILE_RANGE_LOCATION:
             return [self.string(numbers[0]) + _range(numbers[2:])]
-        if kind == code.NAME_LOCATION:
+        if tag == code.NAME_LOCATION:
             name, child = self.string(numbers[0]), numbers[1]
             start = bytecode.starts[child]
             is_known = decode_varint(data, start)[0] != code.UNKNOWN_LOCATION
             if is_known or not bytecode.is_encoded[child]:
                 return [name, "(", child, ")"]
             return [name]
-        if kind == code.CALLSITE_LOCATION:
+        if tag == code.CALLSITE_LOCATION:
             callee, caller = numbers
             return ["callsite(", callee, " at ", caller, ")"]
-        if kind == code.UNKNOWN_LOCATION:
+        if tag == code.UNKNOWN_LOCATION:
             return ["unknown"]
-        if kind in (code.FUSED_LOCATION, code.FUSED_LOCATION_WITH_METADATA):
+        if tag in (code.FUSED_LOCATION, code.FUSED_LOCATION_WITH_METADATA):
             inner: list[int | str] = []
             for number in numbers[1 : numbers[0] + 1]:
                 inner += [", ", number]
             metadata = ""
-            if kind == code.FUSED_LOCATION_WITH_METADATA:
+            if tag == code.FUSED_LOCATION_WITH_METADATA:
                 metadata = f"<{bytecode.print_attribute(numbers[-1])}>"
             return [f"fused{metadata}[", *inner[1:], "]"]
         return [bytecode.print_attribute(index)]
@@ -283,9 +283,9 @@ class LocationWriter:
         """A string attribute."""
         return self.encoder.string_attribute(text)
 
-    def make(self, kind: int, *parts: bytes) -> bytes:
-        """A location of this kind, with these parts."""
-        return self.attributes(self.numbers[kind] + b"".join(parts))
+    def make(self, tag: int, *parts: bytes) -> bytes:
+        """The location with this tag and these parts."""
+        return self.attributes(self.numbers[tag] + b"".join(parts))
 
     def name(self, name: str, child: bytes) -> bytes:
         """A location with a name."""

@@ -1,8 +1,8 @@
 """Narrower element types, on request: i64 to i32, f64 to f32.
 
-Frontends compute indices in i64 and Python numbers in f64, which most consumers of TOSA do not take.
-Narrowing changes a program, so it happens only where it is asked for, every tensor it touches is
-reported, and a value that does not fit stops it.
+Frontends compute indices in i64 and Python numbers in f64, which most consumers of TOSA do not accept.
+Narrowing changes a program, so it happens only on request, every tensor that it changes is reported, and
+a value that does not fit is an error.
 """
 
 from __future__ import annotations
@@ -16,52 +16,59 @@ from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT32, INT64, DType, dtype
 from tosa_convert.options import Narrow
 
-#: What f64 constants are stored as while they are read. Not an element type of TOSA: no row.
+#: The element type of f64 constants while they are read. It is not a TOSA type, so it has no row.
 _FP64: Final = DType("FP64", -1, 64, "float64", "f64")
 _FP32: Final = dtype("FP32")
 
-#: Element type in MLIR -> what it is stored as, and what it becomes.
+#: Element type in MLIR -> the type of its constants before narrowing, and the narrower type.
 TARGETS: Final = {"i64": (INT64, INT32), "f64": (_FP64, _FP32)}
 
-#: Operators whose result depends on how many bits there are, not on the number alone.
+#: Operators whose result depends on the number of bits, not only on the value.
 WIDTH_MATTERS: Final = frozenset({"CLZ", "LOGICAL_RIGHT_SHIFT"})
 
 
 class Narrowing:
-    """Which element types are narrowed, and what was touched. False if none are."""
+    """The element types to narrow, and what narrowing changed. False if there are none.
 
-    def __init__(self, kinds: Collection[Narrow] = ()) -> None:
-        self.kinds = frozenset(kinds)
-        self.touched: dict[str, list[str]] = {kind: [] for kind in TARGETS if kind in self.kinds}
+    Element types are in MLIR's notation: "i64", "f64".
+    """
+
+    def __init__(self, elements: Collection[Narrow] = ()) -> None:
+        self.elements = frozenset(elements)
+        #: The tensors that were narrowed, by their element type.
+        self.narrowed: dict[str, list[str]] = {
+            element: [] for element in TARGETS if element in self.elements
+        }
         self.rounded = 0
         self.rounded_bounds = 0
         self.saturated = 0
 
     def __bool__(self) -> bool:
-        return bool(self.kinds)
+        return bool(self.elements)
 
-    def target(self, kind: str) -> DType | None:
-        """What the MLIR element type `kind` becomes, or None if it stays."""
-        return TARGETS[kind][1] if kind in self.kinds else None
+    def target(self, element: str) -> DType | None:
+        """The narrower type of an element type, or None if it is not narrowed."""
+        return TARGETS[element][1] if element in self.elements else None
 
-    def stored(self, kind: str) -> DType | None:
-        """What constants of the narrowed element type `kind` hold before, or None if it stays."""
-        return TARGETS[kind][0] if kind in self.kinds else None
+    def stored(self, element: str) -> DType | None:
+        """The type of an element type's constants before narrowing, or None if it is not narrowed."""
+        return TARGETS[element][0] if element in self.elements else None
 
-    def touch(self, kind: str, name: str) -> None:
+    def add(self, element: str, name: str) -> None:
         """Note that the tensor `name` was narrowed."""
-        self.touched[kind].append(name)
+        self.narrowed[element].append(name)
 
-    def bound(self, kind: str, value: Any, *, upper: bool) -> Any:
+    def bound(self, element: str, value: Any, *, upper: bool) -> Any:
         """A bound of a CLAMP in the narrower type.
 
-        One beyond every narrower value (frontends write the largest number for "none") becomes the
-        last of them, which bounds the same. OverflowError if nothing lies within the bound.
+        A bound outside the narrower type's range (frontends write the largest number for "none")
+        becomes the end of the range, which has the same effect.
+        Raises OverflowError if no value of the narrower type is within the bound.
         """
         narrow: Any
         lowest: Any
         highest: Any
-        if kind == "i64":
+        if element == "i64":
             narrow, lowest, highest = int(value), -(2**31), 2**31 - 1
         else:
             with np.errstate(over="ignore"):
@@ -76,7 +83,7 @@ class Narrowing:
         if lowest <= value <= highest:
             return narrow
         if (value > highest) is not upper:
-            raise OverflowError(f"{value} does not fit {TARGETS[kind][1].mlir}")
+            raise OverflowError(f"{value} does not fit {TARGETS[element][1].mlir}")
         self.saturated += 1
         return highest if upper else lowest
 
@@ -84,25 +91,25 @@ class Narrowing:
         """The data of a constant operation in the narrower type.
 
         users: the names of the operations that use it.
-        OverflowError names the first element that does not fit.
+        Raises OverflowError with the first element that does not fit.
         """
         if data.dtype is target:
             return data
-        whole = data.dtype is INT64
-        wide = np.frombuffer(data.buffer, "<i8" if whole else "<f8")
+        is_integer = data.dtype is INT64
+        wide = np.frombuffer(data.buffer, "<i8" if is_integer else "<f8")
         with np.errstate(over="ignore"):
-            narrow = wide.astype("<i4" if whole else "<f4")
-        if whole:
+            narrow = wide.astype("<i4" if is_integer else "<f4")
+        if is_integer:
             lost = narrow != wide
         else:
             lost = np.isfinite(wide) & ~np.isfinite(narrow)
             self.rounded += int((np.isfinite(wide) & ~lost & (narrow != wide)).sum())
         if lost.any():
-            moved = lost & _BEYOND[_use(users())](wide)
-            limits = np.iinfo("<i4") if whole else np.finfo("<f4")
-            narrow[moved] = np.where(wide[moved] > 0, limits.max, limits.min)
-            self.saturated += int(moved.sum())
-            lost &= ~moved
+            saturated = lost & _IS_UNBOUNDED[_only_user(users())](wide)
+            limits = np.iinfo("<i4") if is_integer else np.finfo("<f4")
+            narrow[saturated] = np.where(wide[saturated] > 0, limits.max, limits.min)
+            self.saturated += int(saturated.sum())
+            lost &= ~saturated
         if lost.any():
             index = int(lost.argmax())
             raise OverflowError(
@@ -111,28 +118,32 @@ class Narrowing:
         return Constant(target, data.count, narrow.view(np.uint8), splat=data.splat)
 
     def report(self) -> Iterator[str]:
-        """What was done, a line for each element type that occurred."""
-        for kind, names in self.touched.items():
+        """What narrowing changed, a line for each kind of change."""
+        for element, names in self.narrowed.items():
             if names:
-                target = TARGETS[kind][1].mlir
-                count = "1 tensor" if len(names) == 1 else f"{len(names)} tensors"
-                yield f"narrowed {kind} to {target} in {count}: {', '.join(names)}"
+                target = TARGETS[element][1].mlir
+                yield f"narrowed {element} to {target} in {_count(names, 'tensor')}: {', '.join(names)}"
         if self.rounded:
-            yield f"narrowing f64 to f32 rounded {self.rounded} constant elements"
+            yield f"narrowing f64 to f32 rounded {_count(self.rounded, 'constant element')}"
         if self.rounded_bounds:
-            yield f"narrowing f64 to f32 rounded {self.rounded_bounds} bounds of CLAMP"
+            yield f"narrowing f64 to f32 rounded {_count(self.rounded_bounds, 'bound')} of CLAMP"
         if self.saturated:
-            yield f"narrowing moved {self.saturated} bounds beyond the type to its last number"
+            yield f"narrowing moved {_count(self.saturated, 'bound')} to the end of the type's range"
 
 
-def _use(users: set[str]) -> str:
-    """The one operator that uses a constant, or "" if there are others, or none."""
-    return next(iter(users)) if len(users) == 1 and users <= _BEYOND.keys() else ""
+def _count(items: int | list[str], noun: str) -> str:
+    number = items if isinstance(items, int) else len(items)
+    return f"{number} {noun}" + "s" * (number != 1)
 
 
-#: Operator -> whether elements of its operand bound nothing that the narrower type holds: frontends
-#: write "no more than the largest number" for "unbounded".
-_BEYOND: Final[dict[str, Callable[[Any], Any]]] = {
+def _only_user(users: set[str]) -> str:
+    """The operation in _IS_UNBOUNDED that is the only user of a constant, or ""."""
+    return next(iter(users)) if len(users) == 1 and users <= _IS_UNBOUNDED.keys() else ""
+
+
+#: Operation -> for each element that does not fit, whether it has no effect as the operation's operand:
+#: frontends write the minimum of a value and the largest number for "unbounded".
+_IS_UNBOUNDED: Final[dict[str, Callable[[Any], Any]]] = {
     "tosa.minimum": lambda wide: wide > 0,
     "tosa.maximum": lambda wide: wide < 0,
     "": lambda wide: np.zeros(wide.shape, bool),

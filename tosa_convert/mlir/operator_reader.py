@@ -104,14 +104,14 @@ class OperatorReader:
             scope.shapes[name] = ShapeValue(name, value_type.rank)
         else:
             if value_type.narrowed:
-                self.narrowing.touch(value_type.narrowed, name)
+                self.narrowing.add(value_type.narrowed, name)
                 spec = self.specs[operation.name]
                 if value_type.narrowed == "i64" and spec and spec.name in WIDTH_MATTERS:
                     self.report.add(
                         operation,
                         "value-out-of-range",
-                        f"'{label}' depends on the bits that narrowing i64 would take away",
-                        "compute it in i32 where the model is made",
+                        f"'{label}' depends on the upper bits that narrowing i64 removes",
+                        "compute it in i32 in the model",
                     )
             scale = None if value_type.scale is None else BlockScale(*value_type.scale)
             scope.tensors[name] = Tensor(name, value_type.dtype, value_type.shape, None, scale)

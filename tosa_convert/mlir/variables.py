@@ -44,7 +44,7 @@ def read_variable(
         return None, report.findings.rows
     tensor = Tensor(f"Variable_{number}", value_type.dtype, shape, None, None, True, symbol)
     if value_type.narrowed:
-        narrowing.touch(value_type.narrowed, tensor.name)
+        narrowing.add(value_type.narrowed, tensor.name)
     if "initial_value" in attributes:
         constants = ConstantReader(bytecode, types, narrowing, report, pad_resources=pad_resources)
         value = bytecode.attribute(attributes["initial_value"])

@@ -1,6 +1,6 @@
-"""MLIR's bytecode, the one form that crosses between Python and MLIR in a single call.
+"""MLIR's bytecode, decoded and encoded without MLIR.
 
-Asking the bindings for each operation, operand, type and location costs many microseconds an
-operation; MLIR writes and parses bytecode at one or two. The encoding is versioned, and MLIR promises
-to write old versions and to read them.
+Programs pass between Python and MLIR as bytecode, in one call. To ask the bindings for each operation,
+operand, type and location takes many microseconds an operation; MLIR writes and parses bytecode in one
+or two. The encoding is versioned, and MLIR promises to write and read old versions.
 """

@@ -127,45 +127,45 @@ class Bytecode(Tables):
             return data[offset : end - 1].decode("utf-8", "replace")
         if self.dialects[self.dialect_of[index]] != "builtin":
             return _OPAQUE
-        kind, offset = decode_varint(data, offset)
-        if kind == code.UNIT:
+        tag, offset = decode_varint(data, offset)
+        if tag == code.UNIT:
             return None
         # All others begin with a number: of a string, of a type, or of elements.
         first, offset = decode_varint(data, offset) if offset < end else (0, offset)
-        if kind == code.STRING or kind == code.STRING_WITH_TYPE:
+        if tag == code.STRING or tag == code.STRING_WITH_TYPE:
             return self.strings[first]
-        if kind == code.DICTIONARY:
+        if tag == code.DICTIONARY:
             pairs = {}
             for _ in range(first):
                 name, offset = decode_varint(data, offset)
                 value, offset = decode_varint(data, offset)
                 pairs[self._keys.get(name) or self._key(name)] = value
             return pairs
-        if kind == code.ARRAY:
+        if tag == code.ARRAY:
             return self._numbers(first, offset)
-        if kind == code.INTEGER or kind == code.FLOAT:
-            return self._scalar(first, offset, kind == code.FLOAT)
-        if kind == code.TYPE:
+        if tag == code.INTEGER or tag == code.FLOAT:
+            return self._scalar(first, offset, tag == code.FLOAT)
+        if tag == code.TYPE:
             return TypeAttr(self.type(first))
-        return self._elements(kind, first, offset, end)
+        return self._elements(tag, first, offset, end)
 
-    def _elements(self, kind: int, type_index: int, offset: int, end: int) -> Attribute:
+    def _elements(self, tag: int, type_index: int, offset: int, end: int) -> Attribute:
         """An attribute of several elements whose type, or whose elements' type, has this number."""
         data = self.bytes
-        if kind == code.DENSE_ELEMENTS:
+        if tag == code.DENSE_ELEMENTS:
             size, offset = decode_varint(data, offset)
             return DenseAttr(self.type(type_index), self._data(size, offset))
-        if kind == code.DENSE_ARRAY:
+        if tag == code.DENSE_ARRAY:
             count, offset = decode_varint(data, offset)
             size, offset = decode_varint(data, offset)
             raw = bytes(self._data(size, offset))
             return DenseArrayAttr(self.type(type_index), count, raw)
-        if kind == code.DENSE_STRINGS:
+        if tag == code.DENSE_STRINGS:
             is_splat, offset = decode_varint(data, offset)
             numbers = self._numbers(end - offset, offset, end)
             strings = [self.strings[number] for number in numbers]
             return DenseStringsAttr(self.type(type_index), bool(is_splat), strings)
-        if kind == code.DENSE_RESOURCE:
+        if tag == code.DENSE_RESOURCE:
             handle, offset = decode_varint(data, offset)
             return self._resource(handle, self.type(type_index))
         return _OPAQUE
@@ -238,14 +238,14 @@ class Bytecode(Tables):
         if not self.is_encoded[entry]:
             return data[offset : self.starts[entry + 1] - 1].decode("utf-8", "replace")
         if self.dialects[self.dialect_of[entry]] == "builtin":
-            kind, offset = decode_varint(data, offset)
-            if kind == code.INTEGER_TYPE:
+            tag, offset = decode_varint(data, offset)
+            if tag == code.INTEGER_TYPE:
                 number, offset = decode_varint(data, offset)
                 return f"{_SIGNEDNESS[number & 3]}{number >> 2}"
-            if kind in code.PLAIN_TYPES:
-                return code.PLAIN_TYPES[kind]
-            if kind in (code.RANKED_TENSOR_TYPE, code.RANKED_TENSOR_TYPE_WITH_ENCODING):
-                encoded = kind == code.RANKED_TENSOR_TYPE_WITH_ENCODING
+            if tag in code.PLAIN_TYPES:
+                return code.PLAIN_TYPES[tag]
+            if tag in (code.RANKED_TENSOR_TYPE, code.RANKED_TENSOR_TYPE_WITH_ENCODING):
+                encoded = tag == code.RANKED_TENSOR_TYPE_WITH_ENCODING
                 if encoded:
                     _, offset = decode_varint(data, offset)
                 rank, offset = decode_varint(data, offset)
@@ -253,6 +253,6 @@ class Bytecode(Tables):
                 element = self.type(sizes.pop())
                 shape = tuple(max(from_zigzag(size), -1) for size in sizes)
                 return TensorType(shape, str(element), encoded)
-            if kind == code.UNRANKED_TENSOR_TYPE:
+            if tag == code.UNRANKED_TENSOR_TYPE:
                 return TensorType(None, str(self.type(decode_varint(data, offset)[0])))
         return self.print_type(index)
