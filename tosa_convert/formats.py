@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple
 
 from tosa_convert.errors import fail
 
@@ -30,10 +30,6 @@ EXTENSIONS: Final[dict[str, Format]] = {
 }
 #: Formats that need MLIR's Python bindings.
 MLIR_FORMATS: Final = frozenset({"mlir", "mlirbc"})
-
-Weights = Literal["auto", "embedded", "offset", "npy"]
-#: Where the weights of a flatbuffer can go.
-WEIGHTS: Final[tuple[Weights, ...]] = get_args(Weights)
 
 _BYTECODE: Final = b"ML\xefR"
 _BOM: Final = b"\xef\xbb\xbf"

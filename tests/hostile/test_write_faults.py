@@ -219,7 +219,7 @@ def _in_place(path: Path) -> None:
         file.write(NEW[100:])
 
 
-def test_every_call_that_counts_was_among_those_that_failed(folder: Path) -> None:
+def test_each_relevant_call_was_among_those_that_failed(folder: Path) -> None:
     calls = set().union(*(trace(subject, folder) for subject in SUBJECTS))
     assert calls >= {"open", "write", "fsync", "replace", "mkdir", "rename", "unlink", "rmdir"}
     assert calls <= set(CALLS)
@@ -264,9 +264,7 @@ main_convert()
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="signals of POSIX")
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
-def test_a_signal_in_the_middle_leaves_the_old_file_and_no_litter(
-    name: str, tmp_path: Path
-) -> None:
+def test_a_signal_during_a_write_leaves_only_the_old_file(name: str, tmp_path: Path) -> None:
     api.save(program(1), tmp_path / "in.tosa")
     target = tmp_path / "out" / "m.json"
     target.parent.mkdir()
@@ -330,7 +328,7 @@ def test_a_full_disk_is_an_expected_failure(tmp_path: Path) -> None:
     assert b"internal error" not in result.stderr
 
 
-def test_a_pipe_that_nobody_reads_is_no_defect(tmp_path: Path) -> None:
+def test_a_pipe_without_a_reader_is_not_a_defect(tmp_path: Path) -> None:
     api.save(program(1), tmp_path / "m.tosa")
     reading, writing = os.pipe()
     os.close(reading)

@@ -74,7 +74,7 @@ def test_every_operator_survives_exactly(spec: OperatorSpec) -> None:
 
 @settings(QUICK, max_examples=30)
 @given(graphs())
-def test_data_moves_behind_the_flatbuffer_and_back_without_a_trace(made: Graph) -> None:
+def test_data_moves_after_the_flatbuffer_and_back_without_a_difference(made: Graph) -> None:
     inside = encode(made, out_of_line=False)
     behind = encode(read(inside), out_of_line=True)
     assert encode(read(behind), out_of_line=False) == inside

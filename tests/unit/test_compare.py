@@ -96,7 +96,7 @@ def test_data_that_no_run_can_see_does_not_matter() -> None:
     assert compare(example(), other) is None
 
 
-def test_bytes_behind_a_bound_do_not_matter_and_its_own_do() -> None:
+def test_bytes_after_a_bound_do_not_matter_and_its_own_do() -> None:
     other = zoo()
     at("CLAMP")(other).attributes["min_val"] = b"\x80\1\2\3"
     assert compare(zoo(), other) is None
@@ -194,7 +194,7 @@ def test_a_difference_is_found_and_located(
 
 @pytest.mark.parametrize("change", [row[1] for row in DIFFERENT if "name" not in row[0]],
                          ids=[row[0] for row in DIFFERENT if "name" not in row[0]])  # fmt: skip
-def test_a_difference_that_is_no_name_is_found_without_names_too(
+def test_a_difference_other_than_a_name_is_found_without_names_too(
     change: Callable[[Graph], Any],
 ) -> None:
     other = zoo()

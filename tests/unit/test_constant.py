@@ -90,7 +90,7 @@ def test_one_changed_element_anywhere_is_noticed(row: DType, place: int) -> None
             assert not other.same_bits(Constant(row, count, same[: row.element_bytes], splat=True))
 
 
-def test_nothing_has_no_uniform_element() -> None:
+def test_a_constant_without_elements_has_no_uniform_element() -> None:
     assert Constant(dtype("FP32"), 0, b"").uniform() is None
 
 
@@ -195,5 +195,5 @@ def test_minus_8_in_int4_is_found_in_every_form(place: int) -> None:
     assert not Constant(dtype("FP4E2M1"), 2, b"\x88").holds_int4_minus_8()
 
 
-def test_the_unused_nibble_of_an_odd_int4_is_no_element() -> None:
+def test_the_unused_nibble_of_an_odd_int4_is_not_an_element() -> None:
     assert not Constant(dtype("INT4"), 1, b"\x81").holds_int4_minus_8()

@@ -35,7 +35,7 @@ def test_a_new_file_is_whole_and_alone(tmp_path: Path) -> None:
     assert listing(tmp_path) == ["new"]
 
 
-def test_a_file_of_nothing_can_be_written(tmp_path: Path) -> None:
+def test_an_empty_file_can_be_written(tmp_path: Path) -> None:
     assert replace_file(tmp_path / "new", []) == 0
     assert (tmp_path / "new").read_bytes() == b""
 
@@ -47,7 +47,7 @@ class Boom(Exception):
 @pytest.mark.parametrize("existed", [True, False])
 @pytest.mark.parametrize("size", [1, 3 << 20])
 @pytest.mark.parametrize("failure", [Boom, KeyboardInterrupt, MemoryError])
-def test_pieces_that_fail_leave_the_old_file_and_no_litter(
+def test_pieces_that_fail_leave_only_the_old_file(
     tmp_path: Path, existed: bool, size: int, failure: type[BaseException]
 ) -> None:
     target = tmp_path / "model.tosa"
@@ -66,7 +66,7 @@ def test_pieces_that_fail_leave_the_old_file_and_no_litter(
 
 
 @pytest.mark.parametrize("call", ["open", "write", "fsync", "replace", "fchmod"])
-def test_a_call_that_fails_leaves_the_old_file_and_no_litter(
+def test_a_call_that_fails_leaves_only_the_old_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     target = tmp_path / "model.tosa"
@@ -87,7 +87,7 @@ def test_a_call_that_fails_leaves_the_old_file_and_no_litter(
     assert listing(tmp_path) == ["model.tosa"]
 
 
-def test_a_check_that_fails_leaves_the_old_file_and_no_litter(tmp_path: Path) -> None:
+def test_a_check_that_fails_leaves_only_the_old_file(tmp_path: Path) -> None:
     target = tmp_path / "model.tosa"
     target.write_bytes(b"old")
 
@@ -187,13 +187,13 @@ def test_a_place_where_no_file_can_be_is_an_expected_error(tmp_path: Path, path:
     assert listing(tmp_path) == ["file", "folder"]
 
 
-def test_a_long_name_is_no_problem_for_the_file_beside_it(tmp_path: Path) -> None:
+def test_a_file_with_a_long_name_can_be_replaced(tmp_path: Path) -> None:
     target = tmp_path / ("n" * 250 + ".tosa")
     replace_file(target, [b"new"])
     assert listing(tmp_path) == [target.name]
 
 
-def test_a_long_name_of_wide_characters_is_no_problem_either(tmp_path: Path) -> None:
+def test_a_file_with_a_long_name_of_wide_characters_can_be_replaced(tmp_path: Path) -> None:
     # 255 bytes are the limit, not characters.
     target = tmp_path / ("\N{GRINNING FACE}" * 62 + ".tosa")
     replace_file(target, [b"new"])
