@@ -35,7 +35,7 @@ def no_report(code: str, message: str, hint: str = "") -> NoReturn:
     raise Unexpected(code, message, hint)
 
 
-def no_data_apart(offset: int, size: int, inside: Any) -> NoReturn:
+def no_out_of_line(offset: int, size: int, inside: Any, report: lift.Report) -> NoReturn:
     raise Unexpected(offset, size)
 
 
@@ -185,7 +185,7 @@ def test_every_tensor_is_lifted_alike() -> None:
     outside = pytest.importorskip("unit.outside_flatbuffer", reason="flatbuffers is not installed")
     rows = list(tensors())
     single = [
-        lift.tensor(lift.TensorFields(**DEFAULTS["TosaTensor"] | row), no_data_apart, no_report)
+        lift.tensor(lift.TensorFields(**DEFAULTS["TosaTensor"] | row), no_out_of_line, no_report)
         for row in rows
     ]
     expected = [(described(row), row.dtype) for row in single]

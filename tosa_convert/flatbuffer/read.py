@@ -86,7 +86,7 @@ class _Reader:
         self.columns = columns
         self.findings: list[Finding] = []
         #: Bytes after the flatbuffer that tensors refer to, counted once for each reference.
-        self.bytes_apart = 0
+        self.out_of_line_bytes = 0
 
     def table(self, name: str, tables: Positions, *fields: str) -> list[Any]:
         """The named fields of each table: lists of Python values, in the order asked for."""
@@ -306,26 +306,26 @@ class _Reader:
                 others.update(i for i, value in enumerate(column) if value > lift.NO_OFFSET)
             elif field in _RARE:
                 others.update(compress(numbers, column))
-        for index in sorted(others):
+        chosen = sorted(others)
+        rows = zip(*([column[index] for index in chosen] for column in columns), strict=True)
+        for index, values in zip(chosen, map(lift.TensorFields._make, rows), strict=True):
             report = partial(self.add_for_value, members, index, "tensor", names[index])
-            values = lift.TensorFields(*(column[index] for column in columns))
-            tensor = lift.tensor(values, partial(self.data_apart, report), report)
-            constants = (tensor.data, tensor.scale and tensor.scale.data)
-            self.columns.charge(
-                _CONSTANT_MEMORY * sum(data is not None for data in constants), "TosaTensor.data"
-            )
-            results[index] = tensor
+            tensor = results[index] = lift.tensor(values, self.out_of_line, report)
+            if tensor.data is not None:
+                self.columns.charge(_CONSTANT_MEMORY, "TosaTensor.data")
+            if tensor.scale is not None and tensor.scale.data is not None:
+                self.columns.charge(_CONSTANT_MEMORY, "TosaTensor.scale_data")
         self.columns.charge(-len(tables) * _MEMORY["TosaTensor"][1], "")
         return results
 
-    def data_apart(
-        self, report: lift.Report, offset: int, size: int, inside: memoryview | bytes | None
+    def out_of_line(
+        self, offset: int, size: int, inside: memoryview | bytes | None, report: lift.Report
     ) -> memoryview | None:
         """Data after the flatbuffer; it takes precedence over data inside."""
         file_size = self.columns.size
         # Views cost little, but reading all of them must not read each byte over and over.
-        self.bytes_apart += size
-        if self.bytes_apart > file_size:
+        self.out_of_line_bytes += size
+        if self.out_of_line_bytes > file_size:
             self.columns.charge(min(size, file_size), "TosaTensor.offset")
         if offset > file_size or size > file_size - offset:
             report(

@@ -270,7 +270,7 @@ class _Reader(Scanner):
         # What follows from a field that is wrong is not worth a finding.
         report: lift.Report = _ignore if len(self.found) != before else partial(self.add_at, start)
         self.path.append(f" {quoted(fields.name)}")
-        tensor = lift.tensor(fields, partial(_data_apart, report), report)
+        tensor = lift.tensor(fields, _out_of_line, report)
         self.path.pop()
         if tensor.data is not None:
             self.charge(_CONSTANT_MEMORY)
@@ -293,8 +293,8 @@ def _ignore(code: str, message: str, hint: str = "") -> None:
     pass
 
 
-def _data_apart(
-    report: lift.Report, offset: int, size: int, inside: memoryview | bytes | None
+def _out_of_line(
+    offset: int, size: int, inside: memoryview | bytes | None, report: lift.Report
 ) -> memoryview | bytes | None:
     """Data that lay after a flatbuffer; it is not lost if the text has it inside, too."""
     if not inside:

@@ -194,12 +194,12 @@ class TensorFields(NamedTuple):
     scale_size: int
 
 
-#: Finds data that a tensor says is stored apart, after the flatbuffer: offset, size, and what its
-#: field holds -> the data, or None after a report.
-Fetch = Callable[[int, int, memoryview | bytes | None], memoryview | bytes | None]
+#: Finds out-of-line data, which lies after the flatbuffer: offset, size, data inside, and where to
+#: report -> the data, or None after a report.
+OutOfLine = Callable[[int, int, memoryview | bytes | None, Report], memoryview | bytes | None]
 
 
-def tensor(fields: TensorFields, fetch: Fetch, report: Report) -> Tensor:
+def tensor(fields: TensorFields, out_of_line: OutOfLine, report: Report) -> Tensor:
     """The tensor of these fields; one that is wrong has no data, and INT64 for an unknown type."""
     dtype = DTYPE_BY_CODE.get(fields.type)
     unranked = fields.is_unranked
@@ -217,23 +217,32 @@ def tensor(fields: TensorFields, fetch: Fetch, report: Report) -> Tensor:
     if unranked and shape:
         report("malformed-tensor", f"it is unranked and has shape {sizes(shape)}")
     count = result.element_count()
-    data = _stored(fields.data, fields.offset, fields.size, fetch)
+    data = _stored(fields.data, fields.offset, fields.size, out_of_line, report)
     if data:
         result.data = _constant("data", dtype, count, shape, data, report)
     if fields.block_shape or fields.scale_type:
         result.scale = _block_scale(fields.block_shape, fields.scale_type, report)
-        if result.scale is None:
-            return result
     elif fields.scale_data:
         report("malformed-tensor", "it has scales and no block shape")
-    if result.scale is not None:
-        scales = _stored(fields.scale_data, fields.scale_offset, fields.scale_size, fetch)
-        if scales:
-            blocks = None if count is None else -(-count // int(result.scale.shape))
-            result.scale.data = _constant(
-                "scales", result.scale.dtype, blocks, shape, scales, report
-            )
+    if result.scale is None:
+        return result
+    scales = _stored(fields.scale_data, fields.scale_offset, fields.scale_size, out_of_line, report)
+    if scales:
+        blocks = None if count is None else -(-count // int(result.scale.shape))
+        result.scale.data = _constant("scales", result.scale.dtype, blocks, shape, scales, report)
     return result
+
+
+def _stored(
+    inside: memoryview | bytes | None,
+    offset: int,
+    size: int,
+    out_of_line: OutOfLine,
+    report: Report,
+) -> memoryview | bytes | None:
+    if offset <= NO_OFFSET:
+        return inside
+    return out_of_line(offset, size, inside, report) if size else None
 
 
 def shape_value(
@@ -247,14 +256,6 @@ def shape_value(
         else:
             result.data = Constant(INT64, rank, data[: 8 * rank])
     return result
-
-
-def _stored(
-    inside: memoryview | bytes | None, offset: int, size: int, fetch: Fetch
-) -> memoryview | bytes | None:
-    if offset <= NO_OFFSET:
-        return inside
-    return fetch(offset, size, inside) if size else None
 
 
 def _block_scale(block_shape: int, scale_type: int, report: Report) -> BlockScale | None:
