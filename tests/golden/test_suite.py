@@ -69,20 +69,22 @@ class Here(Executor):
 here = on_executor(Here(), window=2)
 
 
-def test_cases_are_found_sorted_and_none_is_an_error(cases: Path, tmp_path: Path) -> None:
+def test_cases_are_found_in_order_and_a_folder_without_cases_is_an_error(
+    cases: Path, tmp_path: Path
+) -> None:
     assert find_cases(cases) == [f"group/seed{i}" for i in range(4)]
     with pytest.raises(TosaConvertError, match="no case below it"):
         find_cases(tmp_path)
 
 
 @pytest.mark.parametrize("via", ["tosa", "json"])
-def test_a_case_passes_when_the_converted_file_answers_the_same(cases: Path, via: str) -> None:
+def test_a_case_passes_if_the_converted_file_gives_the_same_outputs(cases: Path, via: str) -> None:
     answer = run_case(str(cases), "group/seed1", via)  # type: ignore[arg-type]
     assert (answer.status, answer.message) == ("pass", "")
     assert answer.outputs > 0
 
 
-def test_a_case_with_another_expected_result_fails_and_says_how(
+def test_a_case_with_a_different_expected_result_fails_and_names_the_tensor(
     cases: Path, tmp_path: Path
 ) -> None:
     make_cases(tmp_path, 1)
@@ -138,14 +140,14 @@ def test_the_official_form_is_compared_byte_for_byte(
     assert (answer.status, answer.message) == ("pass", "")
 
 
-def test_another_answer_of_the_converted_file_is_a_failure(
+def test_different_outputs_of_the_converted_file_are_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = official(tmp_path, True, monkeypatch)
     assert answer.status == "fail", answer
 
 
-def test_an_interrupted_run_goes_on_and_counts_nothing_twice(cases: Path, tmp_path: Path) -> None:
+def test_an_interrupted_run_continues_and_counts_no_case_twice(cases: Path, tmp_path: Path) -> None:
     names = find_cases(cases)
     header = {"folder": str(cases)}
     journal = Journal(tmp_path / "a.jsonl", header)
@@ -182,7 +184,7 @@ def _always_dies(root: str, name: str, via: str, timeout: float) -> Answer:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
 @pytest.mark.parametrize(("work", "status"), [(_dies_once, "pass"), (_always_dies, "error")])
-def test_a_worker_that_is_killed_loses_nothing(
+def test_a_case_that_kills_its_worker_runs_again_and_costs_itself_alone(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     work: Callable[..., Answer],

@@ -44,7 +44,7 @@ def test_a_directory_keeps_its_shape(convert: Any, tmp_path: Path) -> None:
     assert tree(tmp_path / "out") == ["a.b.json", "a.json", "deep/c.json", "deep/er/b.json"]
 
 
-def test_by_default_each_becomes_the_other_side(
+def test_by_default_mlir_becomes_a_flatbuffer_and_a_flatbuffer_mlir(
     convert: Any, tmp_path: Path, torch_mlir: Any
 ) -> None:
     (tmp_path / "in").mkdir()
@@ -118,7 +118,7 @@ def test_a_file_name_that_is_not_utf_8_is_converted(
 
 
 @pytest.mark.parametrize("content", [b"", b"\x89PNG\r\n\x1a\n\0", None])
-def test_one_that_is_no_program_does_not_stop_the_others(
+def test_a_file_that_is_not_a_program_does_not_stop_the_others(
     convert: Any, tmp_path: Path, torch_mlir: Any, content: bytes | None
 ) -> None:
     save(tmp_path / "a.tosa", example())
@@ -206,7 +206,7 @@ def test_a_wrong_request_changes_nothing(
     assert listing(tmp_path) == ["a.tosa", "b.tosa", "empty"]
 
 
-def test_processes_side_by_side_do_the_same(convert: Any, tmp_path: Path) -> None:
+def test_two_processes_do_what_one_does(convert: Any, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for index in range(6):
         save(tmp_path / "in" / f"{index}.tosa", example() if index % 2 else branching())

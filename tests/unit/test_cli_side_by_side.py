@@ -32,7 +32,7 @@ def mixed(tmp_path: Path) -> Path:
     return folder
 
 
-def test_processes_write_and_say_what_one_process_does(convert: Any, mixed: Path) -> None:
+def test_two_processes_write_and_print_what_one_process_does(convert: Any, mixed: Path) -> None:
     one = convert("in", "--to", "json", "-o", "one", "-j", "1")
     two = convert("in", "--to", "json", "-o", "two", "-j", "2")
     assert one == two
@@ -44,7 +44,7 @@ def test_processes_write_and_say_what_one_process_does(convert: Any, mixed: Path
     assert len(contents(root / "one")) == 3
 
 
-def test_a_file_that_is_not_there_is_said_from_a_process_too(convert: Any) -> None:
+def test_a_missing_file_is_reported_by_a_worker_process_too(convert: Any) -> None:
     code, _, err = convert("no.mlir", "none.mlir", "--to", "tosa", "-o", "out", "-j", "2")
     assert code == 2
     assert err.count("[file-error]") == 2

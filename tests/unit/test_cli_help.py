@@ -1,0 +1,44 @@
+"""What `--help` says: all of it, and only what is true."""
+
+from __future__ import annotations
+
+import pytest
+
+from tosa_convert.cli.main import VERBS, run, tosa_flatbuffer, verb
+
+
+def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The help as one line, whatever its width."""
+    assert run(tosa_flatbuffer, [*arguments, "--help"]) == 0
+    return " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("width", ["40", "80", "200"])
+def test_the_lines_of_the_verbs_are_not_cut_off(
+    width: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    text = shown(capsys)
+    assert "..." not in text.partition("Commands:")[2]
+    for name in VERBS:
+        paragraph = " ".join((verb(name).help or "").partition("\n\n")[0].split())
+        assert paragraph.partition(". ")[0].rstrip(".") in text
+
+
+def test_the_lines_of_verbs_within_a_verb_are_not_cut_off(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert "..." not in shown(capsys, "weights").partition("Commands:")[2]
+
+
+def test_no_verb_is_promised_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    summary = shown(capsys).partition("Options:")[0]
+    assert "inspect" not in summary.lower()
+
+
+@pytest.mark.parametrize("name", [name for name in VERBS if name != "weights"])
+def test_a_timeout_says_what_it_limits(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, name)
+    if "--timeout" in text:
+        about = text.partition("--timeout")[2].partition("--")[0]
+        assert "one run of" in about
