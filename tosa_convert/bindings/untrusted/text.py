@@ -63,11 +63,10 @@ def check(text: memoryview, where: str = "", limits: Limits = DEFAULT_LIMITS) ->
             of bits.
     """
     raw = bytes(text)
-    depth = limits.text_depth
-    problem = _problem(_code_of(raw), depth)
+    problem = _problem(_code_of(raw), limits.text_depth)
     if problem is not None:
         # Only now are offsets needed: look again in a copy that has the length of the text.
-        located = _problem(_blank_strings(raw), depth)
+        located = _problem(_blank_strings(raw), limits.text_depth)
         raise _error(text, where, problem, located.offset if located is not None else None)
     resources = raw.find(_RESOURCES)
     unaligned = _UNALIGNED_RESOURCE.search(raw, resources) if resources >= 0 else None
@@ -114,7 +113,10 @@ def _problem(code: bytes, depth: int) -> _Problem | None:
     offset = nesting_problem(code, aliases, depth)
     if offset is not None:
         message = f"brackets, signs or aliases are nested more than {depth} deep"
-        hint = "MLIR's parser could exhaust its stack; --limit text-depth=N allows more"
+        hint = (
+            "MLIR's parser could exhaust its stack; to accept it, raise the limit: "
+            "--limit text-depth=N, or limits={'text-depth': N}"
+        )
         return _Problem(offset, "too-large", message, hint)
     return _result_problem(code) or _width_problem(code) or _expansion_problem(aliases)
 
