@@ -3,11 +3,12 @@
 | block | what happens |
 |---|---|
 | `mlir`, `json` | the file that its first line names (`// f.mlir`) is written |
-| `sh` | a script for bash; it must succeed |
-| `console` | `$ command` lines are run; the lines behind each are all it prints, `...` is anything |
+| `python` whose first line is `# f.py` | that file is written |
 | `python` | a script; it must succeed, without warnings |
+| `sh` | a script for bash; it must succeed |
+| `console` | each `$ command` is run; the lines after it are its output; `...` matches any text |
 
-A document has no other blocks, and no code outside of them: what is not run cannot stay true.
+Other blocks, and code outside of blocks, are errors: a document stays true only if it is run.
 """
 
 from __future__ import annotations
@@ -21,22 +22,25 @@ import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
-#: Seconds a block may take.
-PATIENCE = 300
+#: Time limit of a block, in seconds.
+TIME_LIMIT = 300
 
+#: Language of a block that is a file -> what precedes the name in its first line.
 FILES = {"mlir": "// ", "json": "// "}
 RUN = {"sh", "console", "python"}
-#: Drawn, not run.
+#: Diagrams.
 DRAWN = {"mermaid"}
 
+#: The first line of Python that is a file.
+_PYTHON_FILE = re.compile(r"# (\w+\.py)\n")
 _FENCE = re.compile(r"^(?P<mark>`{3,}|~{3,})(?P<rest>.*)$")
-#: What a Markdown renderer would show as code although no fence is around it.
+#: Lines that Markdown shows as code without a fence.
 _OTHER_CODE = re.compile(r"^(?: {4,}|\t)(?! *[-*0-9|])\S|<(?:pre|code)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its language, the line its fence is on, and what is in it."""
+    """A fenced block: its language, the line of its opening fence, and its content."""
 
     language: str
     line: int
@@ -44,8 +48,8 @@ class Block:
 
 
 def blocks(text: str) -> list[Block]:
-    """All blocks of a document; ValueError for what is code and no block that we know."""
-    found: list[Block] = []
+    """All blocks of a document; ValueError for code that is not in a known kind of block."""
+    result: list[Block] = []
     lines = text.splitlines()
     number = 0
     while number < len(lines):
@@ -64,19 +68,19 @@ def blocks(text: str) -> list[Block]:
             end = lines.index("```", number + 1)
         except ValueError:
             raise ValueError(f"line {number + 1}: the block does not end") from None
-        found.append(Block(language, number + 1, "\n".join(lines[number + 1 : end]) + "\n"))
+        result.append(Block(language, number + 1, "\n".join(lines[number + 1 : end]) + "\n"))
         number = end + 1
-    return found
+    return result
 
 
 def environment() -> dict[str, str]:
-    """This interpreter's commands first, as in an activated environment."""
+    """The environment with this interpreter's commands first on PATH, as if activated."""
     path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
     return {**os.environ, "PATH": path, "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "error"}
 
 
 def run_block(block: Block, folder: Path) -> str:
-    """Run a block in a folder; what was wrong, or ""."""
+    """Run a block in a folder; the problem, or ""."""
     if block.language in DRAWN:
         return ""
     if block.language in FILES:
@@ -86,6 +90,9 @@ def run_block(block: Block, folder: Path) -> str:
             return f"its first line is {first!r}, expected `{FILES[block.language]}NAME`"
         text = f"{first}\n{rest}" if block.language == "mlir" else rest
         (folder / name).write_text(text, encoding="utf-8")
+        return ""
+    if python_file := _PYTHON_FILE.match(block.text) if block.language == "python" else None:
+        (folder / python_file[1]).write_text(block.text, encoding="utf-8")
         return ""
     if block.language == "console":
         return _console(block.text, folder)
@@ -114,7 +121,7 @@ def _call(command: list[str], folder: Path) -> tuple[int, str]:
         text=True,
         encoding="utf-8",
         errors="replace",
-        timeout=PATIENCE,
+        timeout=TIME_LIMIT,
         check=False,
     )
     return done.returncode, done.stdout
@@ -126,7 +133,7 @@ def _console(text: str, folder: Path) -> str:
         if line.startswith("$ "):
             steps.append((line[2:], []))
         elif not steps:
-            return f"{line!r} is the output of no command"
+            return f"{line!r} is not the output of a command"
         else:
             steps[-1][1].append(line)
     for command, expected in steps:
@@ -140,13 +147,13 @@ def _console(text: str, folder: Path) -> str:
 
 
 def matches(output: str, expected: list[str]) -> bool:
-    """Whether the lines are all of the output; `...` is anything within a line or instead of some."""
+    """Whether the lines are the whole output; `...` matches any text in a line, or any lines."""
     parts = []
     for line in expected:
         if line.strip() == "...":
             parts.append(r"(?:.*\n)*")
         else:
             parts.append(".*".join(map(re.escape, line.rstrip().split("..."))) + r"[ \t]*\n")
-    # A last line may lack its end, and an empty line shows nothing.
+    # The last line may have no newline, and empty lines do not count.
     lines = [line for line in output.splitlines() if line.strip()]
     return re.fullmatch("".join(parts), "".join(f"{line}\n" for line in lines)) is not None

@@ -1,4 +1,4 @@
-"""Links and file names in the documents lead somewhere."""
+"""Links and file names in the documents exist, and their text is wrapped."""
 
 from __future__ import annotations
 
@@ -17,19 +17,24 @@ DOCUMENTS = sorted(
     for path in ROOT.glob(pattern)
 )
 
+#: Columns of text.
+WIDTH = 110
+
 _LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]+))?\)")
-#: In code spans: what looks like a file of ours.
+#: A code span that looks like a file of this repository.
 _FILE = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.(?:py|md|fbs|toml|yaml|yml|mlirbc|npy))`")
 
 
 def anchors(text: str) -> set[str]:
-    """What headings are called in links."""
-    found = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in found}
+    """The anchors of the headings."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings
+    }
 
 
 def broken(document: Path, text: str) -> Iterator[str]:
-    """What the document refers to and is not there."""
+    """The links and files of a document that do not exist."""
     for path, anchor in _LINK.findall(text):
         target = (document.parent / path) if path else document
         if not target.exists():
@@ -37,21 +42,38 @@ def broken(document: Path, text: str) -> Iterator[str]:
         elif anchor and anchor not in anchors(target.read_text(encoding="utf-8")):
             yield f"link to {path}#{anchor}"
     for name in _FILE.findall(text):
-        # Files of the package go without its name where the text is about the package.
+        # Paths may be relative to the package.
         places = (ROOT, ROOT / "tosa_convert", document.parent)
         if not any((place / name).exists() for place in places):
             yield f"file {name}"
 
 
-def test_there_are_documents_to_look_at() -> None:
+def too_wide(text: str) -> Iterator[int]:
+    """The numbers of lines that are too wide, except in tables, generated lists and code."""
+    in_block = False
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.startswith("```"):
+            in_block = not in_block
+        # A line of one link or of code spans cannot be wrapped.
+        elif not in_block and len(line) > WIDTH and not line.startswith(("|", "#", "`", "- [")):
+            yield number
+
+
+def test_the_documents_are_found() -> None:
     assert {"README.md", "CONTRIBUTING.md", "docs/formats.md"} <= set(DOCUMENTS)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_links_and_files_of_a_document_exist(document: str) -> None:
     path = ROOT / document
-    found = list(broken(path, path.read_text(encoding="utf-8")))
-    assert not found, f"{document}: {', '.join(found)}"
+    problems = list(broken(path, path.read_text(encoding="utf-8")))
+    assert not problems, f"{document}: {', '.join(problems)}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_text_is_wrapped_at_one_width(document: str) -> None:
+    problems = list(too_wide((ROOT / document).read_text(encoding="utf-8")))
+    assert not problems, f"{document} has lines over {WIDTH} columns: {problems}"
 
 
 @pytest.mark.parametrize(
@@ -64,19 +86,19 @@ def test_links_and_files_of_a_document_exist(document: str) -> None:
         "`graph/absent.py`",
     ],
 )
-def test_what_leads_nowhere_is_told(text: str) -> None:
+def test_a_broken_link_is_reported(text: str) -> None:
     assert list(broken(ROOT / "README.md", text))
 
 
 def test_every_decision_is_in_the_list(root: Path) -> None:
     folder = root / "docs" / "decisions"
     listed = re.findall(r"^- \[(.+)\]\((.+)\)$", (folder / "README.md").read_text(), re.MULTILINE)
-    found = [
+    notes = [
         (path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# "), path.name)
         for path in sorted(folder.glob("0*.md"))
     ]
-    assert listed == found
-    for _, name in found:
+    assert listed == notes
+    for _, name in notes:
         text = (folder / name).read_text(encoding="utf-8")
         assert re.findall(r"^\*\*(\w+)\.\*\*", text, re.MULTILINE) == [
             "Context",
@@ -86,12 +108,12 @@ def test_every_decision_is_in_the_list(root: Path) -> None:
         ]
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib came with Python 3.11")
-def test_every_package_that_we_ask_for_is_listed_with_its_licence(root: Path) -> None:
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib is new in Python 3.11")
+def test_every_required_package_is_listed_with_its_licence(root: Path) -> None:
     import tomllib
 
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    asked = set(project["dependencies"]).union(*project["optional-dependencies"].values())
+    required = set(project["dependencies"]).union(*project["optional-dependencies"].values())
     text = (root / "third_party" / "README.md").read_text(encoding="utf-8")
     rows = [
         [cell.strip(" `") for cell in line.split("|")[1:-1]]
@@ -99,20 +121,26 @@ def test_every_package_that_we_ask_for_is_listed_with_its_licence(root: Path) ->
         if line.startswith("|")
     ]
     listed = {row[0] if len(row) == 3 else row[1] for row in rows}
-    assert listed - {"package", "---"} == set(map(package, asked)) - {"tosa-convert"}
+    assert listed - {"package", "---"} == set(map(package, required)) - {"tosa-convert"}
     assert all(all(row) for row in rows)
     extras = {row[0] for row in rows if len(row) == 5} - {"extra", "---"}
     assert extras == project["optional-dependencies"].keys()
 
 
 def package(requirement: str) -> str:
-    found = re.match(r"[\w.-]+", requirement)
-    assert found is not None
-    return found[0]
+    name = re.match(r"[\w.-]+", requirement)
+    assert name is not None
+    return name[0]
 
 
-def test_every_session_of_nox_is_in_the_list_and_no_other(root: Path) -> None:
+def test_the_list_has_all_nox_sessions_and_no_others(root: Path) -> None:
     tree = ast.parse((root / "noxfile.py").read_text(encoding="utf-8"))
     sessions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     text = (root / "CONTRIBUTING.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `nox -s (\w+)` \|", text, re.MULTILINE)) == sessions
+
+
+def test_a_wide_line_is_reported() -> None:
+    wide = "word " * 30
+    assert list(too_wide(f"{wide}\n")) == [1]
+    assert not list(too_wide(f"word\n| {wide} |\n```sh\n{wide}\n```\n"))

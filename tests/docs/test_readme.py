@@ -1,4 +1,4 @@
-"""Every command and every snippet of the documents is run, in the order of the document."""
+"""Every command and snippet of the documents runs, in the order of the document."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ if sys.version_info >= (3, 11):
 else:
     tomllib = None
 
-#: Documents whose blocks are run, with the packages that they need besides our own.
+#: Documents whose blocks are run -> the packages that they need.
 RUN = {
     "README.md": ("torch-mlir", "tosa-tools"),
     "docs/comparison.md": ("torch-mlir", "tosa-tools"),
     "docs/formats.md": ("torch-mlir",),
+    "docs/golden.md": ("torch-mlir", "tosa-tools"),
 }
 
-#: Ours that are for people at a terminal: they install, or start all of the tests.
+#: A line of the README's first block.
 INSTALLS = re.compile(r"pip install '\.\[(?P<extra>\w+)\]' && (?P<command>.+)")
 
 
@@ -39,22 +40,22 @@ def blocks_of(root: Path, document: str) -> list[Block]:
 
 def first_block(root: Path) -> list[re.Match[str]]:
     block = blocks_of(root, "README.md")[0]
-    assert block.language == "sh", f"README.md:{block.line}: the first block is not one for a shell"
-    found = [INSTALLS.fullmatch(line) for line in block.text.splitlines()]
-    assert all(found), f"README.md:{block.line}: expected `pip install '.[EXTRA]' && COMMAND`"
-    return [match for match in found if match is not None]
+    assert block.language == "sh", f"README.md:{block.line}: the first block is not a shell block"
+    lines = [INSTALLS.fullmatch(line) for line in block.text.splitlines()]
+    assert all(lines), f"README.md:{block.line}: expected `pip install '.[EXTRA]' && COMMAND`"
+    return [match for match in lines if match is not None]
 
 
-def test_the_first_block_of_the_readme_is_two_commands_install_and_convert_install_and_test(
+def test_the_first_block_of_the_readme_installs_and_converts_then_installs_and_tests(
     root: Path,
 ) -> None:
     convert, test = first_block(root)
     assert convert["command"].startswith("tosa-flatbuffer-convert examples/")
-    # What the second runs is this very suite; .ci/run executes both as they stand.
+    # The second runs this test suite, so it is not run here; .ci/run executes both lines.
     assert test["command"] == "python -m pytest"
 
 
-@pytest.mark.skipif(tomllib is None, reason="tomllib came with Python 3.11")
+@pytest.mark.skipif(tomllib is None, reason="tomllib is new in Python 3.11")
 def test_the_extras_that_the_readme_installs_exist(root: Path) -> None:
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = set(re.findall(r"pip install '\.\[(\w+)\]'", (root / "README.md").read_text()))
@@ -73,13 +74,13 @@ def test_every_block_of_a_document_runs(root: Path, document: str, tmp_path: Pat
         if document == "docs/comparison.md" and named is not None and named[1] != version:
             pytest.skip(f"{document} is about {named[0]}; version {version} is installed")
     assert shutil.which("bash"), "the documents' commands are for bash"
-    found = blocks_of(root, document)
+    document_blocks = blocks_of(root, document)
     if document == "README.md":
         convert, _ = first_block(root)
-        # What it installs is installed; .ci/run does that, too.
-        found[0] = Block("sh", found[0].line, convert["command"])
+        # Without the installation, which .ci/run tests.
+        document_blocks[0] = Block("sh", document_blocks[0].line, convert["command"])
     shutil.copytree(root / "examples", tmp_path / "examples", ignore=ignored)
-    for block in found:
+    for block in document_blocks:
         problem = run_block(block, tmp_path)
         assert not problem, f"{document}:{block.line}: {problem}"
 
@@ -95,36 +96,38 @@ def test_the_default_bindings_are_those_that_the_readme_installs(root: Path) -> 
 
 def verbs() -> dict[str, Command]:
     context = Context(tosa_flatbuffer)
-    found = {name: tosa_flatbuffer.get_command(context, name) for name in names(context)}
-    return {name: command for name, command in found.items() if command is not None}
+    commands = {name: tosa_flatbuffer.get_command(context, name) for name in names(context)}
+    return {name: command for name, command in commands.items() if command is not None}
 
 
 def names(context: Context) -> list[str]:
     return tosa_flatbuffer.list_commands(context)
 
 
-def test_the_readme_names_every_verb_and_nothing_that_is_none(root: Path) -> None:
+def test_the_readme_names_all_verbs_and_no_others(root: Path) -> None:
     text = (root / "README.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`?tosa-flatbuffer ([a-z]+)\b", text))
     named |= set(re.findall(r"^\| `([a-z]+)` \|", text, re.MULTILINE))
     assert named == set(verbs()), "every verb has a row in the README's table of verbs"
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/formats.md", "docs/errors.md"])
+@pytest.mark.parametrize(
+    "document", ["README.md", "docs/formats.md", "docs/errors.md", "docs/golden.md"]
+)
 def test_every_option_that_a_document_mentions_exists(root: Path, document: str) -> None:
     text = (root / document).read_text(encoding="utf-8")
-    # Those of other programs stand on lines that begin with these programs.
+    # Lines that begin with another program have options of that program.
     lines = [
         line for line in text.splitlines() if not re.match(r"(\$ )?(flatc|tosa-opt|nox)", line)
     ]
     mentioned = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", "\n".join(lines)))
-    known = {"--help", "--version"}
+    existing = {"--help", "--version"}
     for command in verbs().values():
-        known.update(option for row in command.params for option in row.opts)
-    assert mentioned - known - OTHERS == set()
+        existing.update(option for row in command.params for option in row.opts)
+    assert mentioned - existing - OTHERS == set()
 
 
-#: Options of other programs that the documents' prose names.
+#: Options of other programs that the text of the documents mentions.
 OTHERS = {"--tosa-serialize", "--tosa-deserialize", "--json", "--strict-json", "--raw-binary"} | {
     "--mlir-print-op-generic",
     "--mlir-print-debuginfo",
@@ -138,7 +141,7 @@ def test_the_readme_lists_the_exit_codes(root: Path) -> None:
     assert listed == {0, 1, *map(int, Category), EXIT_BUG, EXIT_INTERRUPTED}
 
 
-# -- the runner itself can fail --------------------------------------------------------------------
+# -- the runner of blocks can fail -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -155,12 +158,12 @@ def test_the_readme_lists_the_exit_codes(root: Path) -> None:
         "<pre>ls</pre>\n",
     ],
 )
-def test_a_block_that_would_go_unrun_is_refused(text: str) -> None:
+def test_a_block_that_would_not_run_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"^line \d"):
         blocks(text)
 
 
-def test_blocks_are_found_with_language_line_and_text() -> None:
+def test_blocks_have_a_language_a_line_and_a_text() -> None:
     text = "a\n\n```sh\nls\n\npwd\n```\n```python\nx = 1\n```\n"
     assert blocks(text) == [Block("sh", 3, "ls\n\npwd\n"), Block("python", 8, "x = 1\n")]
 
@@ -179,13 +182,14 @@ def test_blocks_are_found_with_language_line_and_text() -> None:
         ("console", "$ echo one\n$ echo two\ntwo\n", "printed"),
         ("console", "$ echo one\ntwo\n", "the document says"),
         ("console", "$ false\n", "exit code 1"),
-        ("console", "one\n", "the output of no command"),
+        ("console", "one\n", "is not the output of a command"),
+        ("python", "# f.py\nraise SystemExit(1)\n", ""),
         ("mlir", "// f.mlir\nmodule {}\n", ""),
         ("mlir", "module {}\n", "expected `// NAME`"),
         ("mlir", "// ../f.mlir\n", "expected `// NAME`"),
     ],
 )
-def test_a_block_that_fails_is_told(
+def test_a_block_that_fails_is_reported(
     language: str, text: str, expected: str, tmp_path: Path
 ) -> None:
     problem = run_block(Block(language, 1, text), tmp_path)
@@ -193,7 +197,7 @@ def test_a_block_that_fails_is_told(
     assert bool(expected) == bool(problem)
 
 
-def test_what_is_printed_is_compared_line_by_line() -> None:
+def test_output_is_compared_line_by_line() -> None:
     assert matches("a\nb\n", ["a", "b"])
     assert matches("a\nb", ["a", "b"])
     assert not matches("a\nb\nc\n", ["a", "b"])
