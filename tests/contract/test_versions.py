@@ -203,7 +203,9 @@ def test_other_versions_are_refused_with_their_number(
         tc.load(stamped(form, version))
     (finding,) = caught.value.findings
     assert finding.code == "unsupported-version"
-    assert finding.message == f"the file is TOSA {version}, we read 1.0.0, 1.0.0 draft, 1.1.0 draft"
+    assert finding.message == (
+        f"the file is TOSA {version}; readable versions are 1.0.0, 1.0.0 draft, 1.1.0 draft"
+    )
     assert finding.hint
     assert caught.value.exit_code == 4
 
@@ -261,7 +263,7 @@ def test_a_file_of_the_0_80_series_is_recognised_by_its_version(
             source.write_text(text, encoding="utf-8")
         assert run(verb("convert"), [str(source), "-o", str(tmp_path / "m.mlir")]) == 4
         said = capsys.readouterr().err
-        assert "the file is TOSA 0.80.1, we read 1.0.0" in said
+        assert "the file is TOSA 0.80.1; readable versions are 1.0.0" in said
         assert "export the model again" in said
     assert not (tmp_path / "m.mlir").exists()
 

@@ -114,6 +114,7 @@ def test_two_checkouts_are_timed_in_pairs(root: Path, tmp_path: Path) -> None:
         assert row["name"] in done.stdout
 
 
+@pytest.mark.long
 def test_a_checkout_that_writes_other_bytes_fails_the_comparison(
     root: Path, tmp_path: Path
 ) -> None:
@@ -126,6 +127,7 @@ def test_a_checkout_that_writes_other_bytes_fails_the_comparison(
     assert "OTHER BYTES" in done.stdout
 
 
+@pytest.mark.long
 def test_a_slower_checkout_fails_the_comparison(root: Path, tmp_path: Path) -> None:
     slow = tmp_path / "slow"
     shutil.copytree(root / "tosa_convert", slow / "tosa_convert")
