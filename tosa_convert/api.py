@@ -236,7 +236,7 @@ def dumps(
 
 def render(
     graph: Graph,
-    kind: Format,
+    file_format: Format,
     *,
     weights: Weights = "auto",
     names: Names = "retain",
@@ -246,7 +246,7 @@ def render(
     from tosa_convert.writing import render as render_with
 
     options = WriteOptions(weights=weights, names=names, bindings=bindings)
-    return render_with(graph, kind, options)
+    return render_with(graph, file_format, options)
 
 
 def export_weights(graph: Graph, folder: PathLike, *, larger_than: int = 0) -> int:

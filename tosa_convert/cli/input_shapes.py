@@ -1,4 +1,4 @@
-"""`--input-shape NAME=1x2x3`: sizes for arguments whose own are dynamic."""
+"""`--input-shape NAME=1x2x3`: sizes for arguments with dynamic dimensions."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import click
 
-#: The largest size that a dimension can have in a file.
-_MOST: Final = 2**31 - 1
+#: The largest size of a dimension in a file.
+_MAX_SIZE: Final = 2**31 - 1
 _SIZE: Final = re.compile("[0-9]{1,10}")
 
 
 def input_shape_option(command: Any) -> Any:
-    """The option, for a command; `parsed` reads what it was given."""
+    """Add the option to a command; `parsed` reads its values."""
     return click.option(
         "--input-shape",
         "input_shapes",
@@ -26,20 +26,26 @@ def input_shape_option(command: Any) -> Any:
 
 
 def parsed(given: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    """`NAME=1x2x3` as a name and sizes. A name may hold anything, so the last = counts.
+    """The shapes that `NAME=1x2x3` texts give, by name.
 
-    Raises click.UsageError.
+    Raises:
+        click.UsageError: a text has another form, or a name occurs twice.
+
+    Example:
+        >>> parsed(["x=1x2x3", "a=b=4"])
+        {'x': (1, 2, 3), 'a=b': (4,)}
     """
     shapes: dict[str, tuple[int, ...]] = {}
     for text in given:
+        # A name may contain any character, so the last = separates.
         name, _, sizes = text.rpartition("=")
         parts = sizes.split("x") if sizes else []
         if not name or not all(map(_SIZE.fullmatch, parts)):
             raise click.UsageError(
                 f"--input-shape {text[:200]}: expected NAME=SIZExSIZE..., sizes 0 or more"
             )
-        if any(int(part) > _MOST for part in parts):
-            raise click.UsageError(f"--input-shape {text}: a size is at most {_MOST}")
+        if any(int(part) > _MAX_SIZE for part in parts):
+            raise click.UsageError(f"--input-shape {text}: a size is at most {_MAX_SIZE}")
         if name in shapes:
             raise click.UsageError(f"--input-shape {text}: {name} has a shape already")
         shapes[name] = tuple(int(part) for part in parts)
