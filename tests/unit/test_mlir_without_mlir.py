@@ -81,7 +81,7 @@ OPERATIONS = st.lists(
 
 
 @given(OPERATIONS)
-def test_varints_of_every_width_are_decoded_in_line_as_by_decode_varint(
+def test_varints_decoded_in_line_equal_decode_varint(
     operations: list[tuple[int, int, int | None, list[int], list[int]]],
 ) -> None:
     data = encode_varint(len(operations) << 1)
@@ -99,7 +99,7 @@ def test_varints_of_every_width_are_decoded_in_line_as_by_decode_varint(
 
 
 @given(st.lists(st.tuples(st.sampled_from("fg"), NUMBERS, NUMBERS), min_size=1, max_size=5))
-def test_plain_locations_are_read_and_written_as_all_others_are(
+def test_plain_locations_equal_parsed_ones(
     places: list[tuple[str, int, int]],
 ) -> None:
     texts = [f'loc("{file}":{line % 2**32}:{column % 2**32})' for file, line, column in places]

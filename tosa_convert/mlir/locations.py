@@ -77,6 +77,7 @@ class LocationReader:
                     others[index] = self.cut(self.full(index))
                 append(others[index])
                 continue
+            # Fast path of `full`; equal by test test_plain_locations_equal_parsed_ones
             # The commonest kind by far: a file, a line and a column, mostly of one to three bytes.
             byte = data[offset + 1]
             if byte & 1:
@@ -241,6 +242,7 @@ class LocationWriter:
         for text in texts:
             location = cache.get(text)
             if location is None:
+                # Fast path of `parse`; equal by test test_plain_locations_equal_parsed_ones
                 head, _, rest = text.partition('":')
                 line, _, column = rest.partition(":")
                 if len(line) <= _DIGITS and line.isdigit() and line.isascii():

@@ -127,6 +127,7 @@ def decode_operations(data: bytes) -> Fields:
             append, left, value, offset = _leave_block(data, stack, value, offset)
             continue
         left -= 1
+        # Fast path of `decode_varint`; equal by test test_varints_decoded_in_line_equal_decode_varint
         # The operation's name, and what it has.
         byte = data[offset]
         if byte & 1:
