@@ -1,13 +1,15 @@
-"""What docs/formats.md says of the wire is what the tables of the program say."""
+"""The tables of docs/formats.md agree with the tables of the program."""
 
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from docs.test_links import WIDTH
 
 from tosa_convert.file_consumers import CONSUMERS
 from tosa_convert.formats import EXTENSIONS
@@ -20,9 +22,9 @@ DOCUMENT = "docs/formats.md"
 
 def between(root: Path, mark: str) -> str:
     text = (root / DOCUMENT).read_text(encoding="utf-8")
-    found = re.search(f"<!-- {mark} -->\n(.*?)<!-- /{mark} -->", text, re.DOTALL)
-    assert found is not None, f"{DOCUMENT} has no <!-- {mark} --> section"
-    return found[1]
+    section = re.search(f"<!-- {mark} -->\n(.*?)<!-- /{mark} -->", text, re.DOTALL)
+    assert section is not None, f"{DOCUMENT} has no <!-- {mark} --> section"
+    return section[1]
 
 
 def layout(row: DType) -> str:
@@ -44,7 +46,7 @@ def values(row: DType) -> list[float]:
 
 
 def example(row: DType) -> bytes:
-    """The values in a file's form, made by numpy and not by a Constant."""
+    """The bytes of the values in a file, made by numpy and not by `Constant`."""
     array = np.array(values(row)).astype(row.numpy)
     if row.is_packed:
         codes = array.view(np.uint8) & np.uint8((1 << row.bits) - 1)
@@ -69,7 +71,8 @@ def dtypes_table() -> str:
 
 
 def operators_list() -> str:
-    return ", ".join(f"`{row.name}`" for row in OPERATORS if row.since > V1_0) + ".\n"
+    names = ", ".join(f"`{row.name}`" for row in OPERATORS if row.since > V1_0)
+    return textwrap.fill(f"{names}.", WIDTH) + "\n"
 
 
 def consumers_table() -> str:
@@ -86,15 +89,15 @@ TABLES = {"dtypes": dtypes_table, "operators": operators_list, "consumers": cons
 
 
 @pytest.mark.parametrize(("mark", "make"), TABLES.items(), ids=TABLES.keys())
-def test_the_table_is_that_of_the_program(root: Path, mark: str, make: Callable[[], str]) -> None:
+def test_the_table_agrees_with_the_program(root: Path, mark: str, make: Callable[[], str]) -> None:
     expected = "\n" + make() + "\n"
     assert between(root, mark) == expected, f"run python tests/docs/regenerate.py\n{expected}"
 
 
 @pytest.mark.parametrize("row", DTYPES, ids=str)
-def test_the_example_bytes_of_a_type_are_read_as_the_values_they_stand_for(row: DType) -> None:
-    found = Constant(row, len(values(row)), example(row)).numpy()
-    assert found.astype(np.float64).tolist() == values(row)
+def test_the_example_bytes_of_a_type_are_read_as_its_example_values(row: DType) -> None:
+    array = Constant(row, len(values(row)), example(row)).numpy()
+    assert array.astype(np.float64).tolist() == values(row)
 
 
 def test_the_extensions_are_listed(root: Path) -> None:

@@ -49,13 +49,12 @@ def broken(document: Path, text: str) -> Iterator[str]:
 
 
 def too_wide(text: str) -> Iterator[int]:
-    """The numbers of lines that are too wide, except in tables, generated lists and code."""
+    """The numbers of lines that are too wide, except in tables, lists of links, headings and code."""
     in_block = False
     for number, line in enumerate(text.splitlines(), start=1):
         if line.startswith("```"):
             in_block = not in_block
-        # A line of one link or of code spans cannot be wrapped.
-        elif not in_block and len(line) > WIDTH and not line.startswith(("|", "#", "`", "- [")):
+        elif not in_block and len(line) > WIDTH and not line.startswith(("|", "#", "- [")):
             yield number
 
 
