@@ -64,13 +64,16 @@ def _export_verdicts(rows: dict[str, Row]) -> list[Verdict]:
     weights = [row for i, row in rows.items() if i.startswith("export/weights/512/")]
     verdicts = _faster(rows, "export 100,000 operators", large, 30)
     verdicts += _at_most(
-        "export, an operator, beyond MLIR's parse", 10, "µs", [_export_cost(rows[i]) for i in large]
+        "export, per operator, in addition to MLIR's parse",
+        10,
+        "µs",
+        [_export_cost(rows[i]) for i in large],
     )
     for what, least in (("f32/dense", 8), ("i8/dense", 15), ("f32/resource", 3)):
         ids = [f"export/weights/512/{what}"]
         verdicts += _faster(rows, f"export 512 MiB {what} weights", ids, least)
     return verdicts + _at_most(
-        "peak memory of an export of 512 MiB, against the parsed module",
+        "peak memory of an export of 512 MiB, relative to the parsed module",
         1.15,
         "x",
         [_peak(row) for row in weights],
@@ -84,13 +87,13 @@ def _import_verdicts(rows: dict[str, Row]) -> list[Verdict]:
     return [
         *_faster(rows, "import 512 MiB weights", weights, 4),
         *_at_most(
-            "growth of anonymous memory of an import of the most weights, until they are touched",
+            "growth of anonymous memory in an import of the most weights, before they are read",
             16,
             "MiB",
             [_number(rows[i], "memory", "anonymous") / (1 << 20) for i in mapped],
         ),
         *_faster(rows, "import 100,000 operators", large, 1),
-        *_at_most("import, an operator", 10, "µs", [_import_cost(rows[i]) for i in large]),
+        *_at_most("import, per operator", 10, "µs", [_import_cost(rows[i]) for i in large]),
     ]
 
 
@@ -105,7 +108,7 @@ def _command_verdicts(rows: dict[str, Row]) -> list[Verdict]:
     ]
     return [
         *_at_most(
-            "a progress bar, of the time that writing takes",
+            "the progress bar, of the time for writing",
             1,
             "%",
             [
@@ -174,7 +177,7 @@ def start_up(repeat: int) -> tuple[list[tuple[str, float]], list[Verdict]]:
     sets = {
         "import tosa_convert": "import tosa_convert",
         "  and its functions": _FUNCTIONS,
-        "  and all it takes to read and write a .tosa": (
+        "  import all modules that read and write a .tosa": (
             f"{_FUNCTIONS}; import tosa_convert.flatbuffer.read, tosa_convert.flatbuffer.write, "
             "tosa_convert.graph.verify"
         ),
@@ -198,7 +201,7 @@ def start_up(repeat: int) -> tuple[list[tuple[str, float]], list[Verdict]]:
     verdicts = []
     for name, limit in (
         ("import tosa_convert", 60),
-        ("  and all it takes to read and write a .tosa", 60),
+        ("  import all modules that read and write a .tosa", 60),
         ("tosa-flatbuffer-convert --help", 80),
     ):
         verdicts.append(

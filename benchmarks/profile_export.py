@@ -103,7 +103,9 @@ def fastest(work: Callable[[], Any]) -> float:
 
 def main() -> None:
     """Print the profile."""
-    parser = argparse.ArgumentParser(description="Profile an export beside its floor.")
+    parser = argparse.ArgumentParser(
+        description="Profile the phases of an export, with lower bounds."
+    )
     parser.add_argument("--operators", type=int, default=100_000)
     parser.add_argument("--graph", choices=["chain", "branch"], default="chain")
     parser.add_argument("--calls", action="store_true", help="also the calls that take the most")
@@ -123,29 +125,29 @@ def main() -> None:
         graph = read(module)
         planned = plan(graph, api.producer())
         rows: list[tuple[str, float, bool]] = [
-            ("floor: MLIR parses and verifies the bytecode", fastest(parse), False),
-            ("floor: MLIR verifies the module", fastest(module.operation.verify), False),
+            ("bound: MLIR parses and verifies the bytecode", fastest(parse), False),
+            ("bound: MLIR verifies the module", fastest(module.operation.verify), False),
             (
-                "floor: MLIR writes it as bytecode",
+                "bound: MLIR writes it as bytecode",
                 fastest(lambda: captured(bindings, module)),
                 False,
             ),
-            ("instead: a bare walk through the bindings", fastest(lambda: walk(module)), False),
-            ("  ... and values as keys", fastest(lambda: walk_with_names(module)), False),
-            ("  ... and each location's text", fastest(lambda: walk_with_text(module)), False),
-            ("ours: of reading, what the bytecode says", fastest(lambda: decoded(module)), False),
+            ("instead: a walk through the bindings", fastest(lambda: walk(module)), False),
+            ("  ... with values as keys", fastest(lambda: walk_with_names(module)), False),
+            ("  ... with the text of locations", fastest(lambda: walk_with_text(module)), False),
+            ("ours: decode the bytecode, part of reading", fastest(lambda: decoded(module)), False),
             ("ours: read the module", fastest(lambda: read(module, verified=True)), True),
             ("ours: stamp the version", fastest(lambda: api.stamp(graph)), True),
             ("ours: check the graph", fastest(lambda: verify(graph)), True),
             (
-                "ours: encoder, lay out the file",
+                "ours: lay out the file",
                 fastest(lambda: plan(graph, api.producer())),
                 True,
             ),
-            ("ours: encoder, join the pieces", fastest(lambda: b"".join(planned.pieces())), True),
+            ("ours: join its pieces", fastest(lambda: b"".join(planned.pieces())), True),
         ]
         total = sum(seconds for _, seconds, ours in rows if ours)
-        rows.append(("ours: all of it, beyond the parse", total, False))
+        rows.append(("ours: total, without MLIR's parse", total, False))
         whole = fastest(lambda: api.export_tosa_func_to_flatbuffer(module))
         rows.append(("export_tosa_func_to_flatbuffer(module)", whole, False))
         rates = [(name, f"{seconds / count * 1e6:.2f}") for name, seconds, _ in rows]
