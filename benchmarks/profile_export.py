@@ -1,11 +1,11 @@
-"""Where the time of a large export goes, with the floor beside it.
+"""The time of each phase of a large export, with lower bounds.
 
     python benchmarks/profile_export.py [--operators N] [--graph chain|branch] [--calls]
 
-The floor is what no exporter of ours can do without: MLIR's own parse, and MLIR's writing the module as
-bytecode, which is how we get to see it. Beside it is what asking the bindings would cost instead: a bare
-walk that touches what an exporter must see of each operation and does nothing with it. Processor time of
-the fastest of several rounds, in microseconds an operator.
+The bounds are what no exporter of ours can avoid: MLIR's own parse and verification, and MLIR's
+writing of the module as bytecode, from which we read it. Below them is the alternative, the
+bindings: a walk that accesses what an exporter needs of each operation and does nothing with it.
+Times are processor time of the fastest of several rounds, in microseconds per operator.
 """
 
 from __future__ import annotations
