@@ -152,7 +152,7 @@ def main() -> None:
         rows.append(("export_tosa_func_to_flatbuffer(module)", whole, False))
         rates = [(name, f"{seconds / count * 1e6:.2f}") for name, seconds, _ in rows]
         title = f"{options.graph} of {count:,} operators, {bindings}; µs an operator"
-        show(title, ("what", "µs/op"), rates, terminal=sys.stdout.isatty())
+        show(title, ("what", "µs/op"), rates)
         if options.calls:
             profile = cProfile.Profile()
             profile.runcall(api.export_tosa_func_to_flatbuffer, module)

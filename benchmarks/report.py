@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -71,22 +70,8 @@ def table(header: Sequence[str], body: Iterable[Sequence[str]]) -> str:
     return "\n".join([line(rows[0]), line(["-" * width for width in widths]), *map(line, rows[1:])])
 
 
-def show(
-    title: str, header: Sequence[str], body: Sequence[Sequence[str]], *, terminal: bool
-) -> None:
-    """Print a table; with rich on a terminal, if it is installed."""
-    if terminal:
-        with contextlib.suppress(ImportError):
-            from rich.console import Console
-            from rich.table import Table
-
-            drawn = Table(title=title, title_justify="left", header_style="bold")
-            for name in header:
-                drawn.add_column(name, overflow="fold")
-            for row in body:
-                drawn.add_row(*row)
-            Console().print(drawn)
-            return
+def show(title: str, header: Sequence[str], body: Sequence[Sequence[str]]) -> None:
+    """Print a table."""
     print(f"\n{title}\n")
     print(table(header, body), flush=True)
 

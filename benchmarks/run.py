@@ -155,18 +155,17 @@ def report(
     options: argparse.Namespace,
 ) -> None:
     """Print the tables, and write the files that were asked for."""
-    terminal = sys.stdout.isatty()
     body = [line for row in rows.values() for line in lines(row)]
     if body:
-        show("Whole processes; memory in MiB", HEADER, body, terminal=terminal)
-    inside(rows, terminal=terminal)
+        show("Whole processes; memory in MiB", HEADER, body)
+    inside(rows)
     if start:
         times = [(name, f"{value:.1f}") for name, value in start]
-        show("Starting up", ("what", "ms"), times, terminal=terminal)
+        show("Starting up", ("what", "ms"), times)
     if verdicts:
         results = [(v.work, v.limit, v.measured, "met" if v.met else "NOT MET") for v in verdicts]
         header = ("budget", "limit", "measured", "verdict")
-        show("Budgets", header, results, terminal=terminal)
+        show("Budgets", header, results)
     for sort, flags in plan.flags.items():
         print(f"tosa-opt, {sort}: fastest with {flags}")
     found = as_json(rows, verdicts, start, {**about, "tosa_opt_flags": plan.flags})
@@ -191,7 +190,7 @@ def tidy(plan: Rows, done: str, names: list[str]) -> None:
                 plan.drop(name)
 
 
-def inside(rows: dict[str, Row], *, terminal: bool) -> None:
+def inside(rows: dict[str, Row]) -> None:
     """Print what the processes measured themselves: phases per operator, memory by kind of page."""
     body = []
     for row in rows.values():
@@ -213,7 +212,7 @@ def inside(rows: dict[str, Row], *, terminal: bool) -> None:
                 body.append((title, key, str(row.found[key])[:100]))
                 title = ""
     if body:
-        show("Inside", ("work", "what", "measured"), body, terminal=terminal)
+        show("Inside", ("work", "what", "measured"), body)
 
 
 if __name__ == "__main__":
