@@ -56,7 +56,7 @@ def bytecode(module: Any) -> bytes:
 # -- each of them -------------------------------------------------------------------------------
 
 
-def test_an_object_tells_its_bindings(bindings: Bindings) -> None:
+def test_the_bindings_of_an_object_are_found(bindings: Bindings) -> None:
     context = bindings.new_context()
     module = bindings.ir.Module.parse(MODULE, context)
     function = next(iter(module.body.operations))
@@ -136,7 +136,7 @@ def test_a_resource_that_several_operators_use_is_read(bindings: Bindings) -> No
     assert generic(module) == before
 
 
-def test_the_callers_insertion_point_gets_nothing(bindings: Bindings) -> None:
+def test_nothing_is_inserted_at_the_callers_insertion_point(bindings: Bindings) -> None:
     context = bindings.new_context()
     module = bindings.ir.Module.parse(SHARED, context)
     before = generic(module)
@@ -262,7 +262,7 @@ def upstream(torch_mlir: Bindings, tmp_path_factory: pytest.TempPathFactory) -> 
     return standin.make(tmp_path_factory.mktemp("standin"), wheel)
 
 
-def test_upstreams_layout_is_served_without_torch_mlir(
+def test_upstreams_layout_works_without_torch_mlir(
     upstream: Path, torch_mlir: Bindings, example: Path, tmp_path: Path
 ) -> None:
     done = subprocess.run(

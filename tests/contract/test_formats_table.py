@@ -40,7 +40,7 @@ def test_the_table_has_every_operator_and_at_least_sixty_official_files(
 
 
 @pytest.mark.parametrize("cell", table.CELLS, ids=" to ".join)
-def test_every_program_is_the_same_in(cell: table.Cell, filled: table.Table) -> None:
+def test_every_program_is_unchanged_in_every_cell(cell: table.Cell, filled: table.Table) -> None:
     differences = [(file, said) for where, file, said in filled.differences if where == cell]
     assert differences == []
     assert filled.counts[cell] == filled.files > 60
@@ -57,7 +57,7 @@ def test_the_command_prints_the_counts_and_succeeds(
     assert "0 differences" in printed
 
 
-def test_a_file_that_mlir_refuses_is_told_and_stays_out_of_its_cells(
+def test_a_file_that_mlir_refuses_is_reported_and_not_counted(
     example: Path, tmp_path: Path, torch_mlir: Any
 ) -> None:
     graph = tc.load(example)
@@ -71,7 +71,7 @@ def test_a_file_that_mlir_refuses_is_told_and_stays_out_of_its_cells(
     assert not table.run([tmp_path / "wrong.tosa"]).passed
 
 
-def test_the_command_fails_where_there_is_nothing_to_compare(tmp_path: Path) -> None:
+def test_the_command_fails_if_there_is_nothing_to_compare(tmp_path: Path) -> None:
     assert table.main([str(tmp_path)]) == 1
 
 
@@ -107,7 +107,7 @@ _EMBEDDED = table.FORMS[2]
     + [(damage, _EMBEDDED) for damage in (_relocate, _rename, _restamp)],
     ids=lambda value: getattr(value, "name", getattr(value, "__name__", "")),
 )
-def test_the_table_sees_damage_of_one_form(
+def test_the_table_detects_damage_in_one_format(
     damage: Any, form: table.Form, example: Path, monkeypatch: pytest.MonkeyPatch, torch_mlir: Any
 ) -> None:
     written = table.Form.write
@@ -126,7 +126,7 @@ def test_the_table_sees_damage_of_one_form(
     }
 
 
-def test_the_table_sees_other_bytes_of_the_same_program(
+def test_the_table_detects_other_bytes_of_the_same_program(
     example: Path, monkeypatch: pytest.MonkeyPatch, torch_mlir: Any
 ) -> None:
     written = table.Form.write
@@ -175,7 +175,7 @@ def test_tosa_opt_reads_our_file_as_it_reads_the_official_one(
 
 
 @pytest.mark.oracle
-def test_flatc_makes_the_official_program_of_our_json_and_we_of_its(
+def test_our_json_and_the_json_of_flatc_give_the_official_program(
     judged: list[Case], oracle: Any, tmp_path: Path
 ) -> None:
     form = next(form for form in table.FORMS if form.name == "JSON")

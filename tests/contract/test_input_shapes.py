@@ -65,13 +65,13 @@ def test_an_unranked_argument_may_get_a_shape(torch_mlir: Bindings) -> None:
     assert set(shapes(export(torch_mlir, text, input_shapes={"arg0": (2, 3)})).values()) == {(2, 3)}
 
 
-def test_names_are_those_of_the_file(torch_mlir: Bindings) -> None:
+def test_arguments_have_the_names_that_the_file_gets(torch_mlir: Bindings) -> None:
     for key in ("TosaInput_0", "arg1"):
         graph = export(torch_mlir, DYNAMIC, input_shapes={"x": (2, 4), key: (1, 4)})
         assert set(shapes(graph).values()) == {(2, 4), (1, 4)}
 
 
-def test_every_shape_that_does_not_fit_is_refused_at_once(torch_mlir: Bindings) -> None:
+def test_all_shapes_that_do_not_fit_are_reported_together(torch_mlir: Bindings) -> None:
     with pytest.raises(tc.TosaConvertError) as caught:
         export(torch_mlir, DYNAMIC, input_shapes={"nobody": (1,), "x": (2, 5), "arg1": (4,)})
     assert [(f.code, f.message) for f in caught.value.findings] == [
@@ -104,7 +104,7 @@ def test_what_stays_dynamic_is_reported_with_the_reason(
     assert "CUSTOM has static inputs, and MLIR infers no shape" in by_name["TosaOutput_2"]
 
 
-def test_nothing_is_reported_where_everything_is_static(
+def test_nothing_is_reported_if_all_shapes_are_static(
     torch_mlir: Bindings, reports: list[str]
 ) -> None:
     export(torch_mlir, DYNAMIC, input_shapes={"x": (2, 4), "arg1": (1, 4)})
@@ -124,7 +124,7 @@ def test_bindings_without_the_pass_are_refused_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["x", "x=", "=2", "x=2xa", "x=-1x4", "x=2,4"])
-def test_the_option_says_what_it_expects(
+def test_an_invalid_option_reports_the_expected_form(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], torch_mlir: Bindings
 ) -> None:
     source = tmp_path / "m.mlir"

@@ -104,7 +104,7 @@ func.func @net(%c: tensor<i1> {{tosa.tensor_name = "choose"}}, %a: {T}) -> {T} {
 """
 
 
-def test_inner_names_and_those_of_regions_and_blocks_are_kept(bindings: Bindings) -> None:
+def test_names_of_inner_values_regions_and_blocks_are_preserved(bindings: Bindings) -> None:
     graph = export(bindings, NESTED)
     assert graph.main.inputs[0] == "choose"
     assert {"weight", "sum"} <= set(graph.main.tensors)
@@ -144,7 +144,7 @@ def place(bindings: Bindings, location: str, **options: Any) -> str:
 
 
 @pytest.mark.parametrize(("location", "kept"), LOCATIONS.items())
-def test_a_location_is_kept_without_the_machines_folders(
+def test_a_location_is_stored_without_folders_of_the_machine(
     location: str, kept: str, bindings: Bindings
 ) -> None:
     assert place(bindings, location) == kept
@@ -156,7 +156,7 @@ def first_operation(module: Any) -> Any:
 
 
 @pytest.mark.parametrize("location", sorted(set(LOCATIONS.values())))
-def test_a_location_comes_back_as_what_it_was(location: str, bindings: Bindings) -> None:
+def test_a_location_survives_the_round_trip(location: str, bindings: Bindings) -> None:
     first = tc.export_tosa_func_to_flatbuffer(
         bindings.ir.Module.parse(function(body=f"{ABS} {location}\n"), bindings.new_context())
     )

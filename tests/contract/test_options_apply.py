@@ -261,7 +261,7 @@ def test_an_unknown_format_is_refused(tmp_path: Path, call: Any, torch_mlir: Any
     [("i64", True), ("i64,f64", True), (["i64"], True), ({"f64"}, True), ("", True), ("i8", False),
      (["i64", "banana"], False), ("f64;i64", False)],
 )  # fmt: skip
-def test_types_to_narrow_are_accepted_or_refused_plainly(narrow: Any, accepted: bool) -> None:
+def test_types_to_narrow_are_accepted_or_refused(narrow: Any, accepted: bool) -> None:
     module = tc.to_module(program())
     error = refusal(lambda: tc.export_tosa_func_to_flatbuffer(module, narrow=narrow))
     assert (error is None) == accepted

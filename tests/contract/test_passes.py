@@ -59,7 +59,7 @@ def test_the_pass_writes_what_export_writes_and_changes_nothing(
     assert tc.compare(tosa, json, locations=True, version=True) is None
 
 
-def test_it_stands_anywhere_in_a_pipeline_and_sees_what_the_passes_before_it_left(
+def test_the_pass_may_be_anywhere_in_a_pipeline_and_exports_the_ir_at_that_point(
     bindings: Bindings, tmp_path: Path
 ) -> None:
     with bindings.new_context():
@@ -78,7 +78,7 @@ def test_it_stands_anywhere_in_a_pipeline_and_sees_what_the_passes_before_it_lef
     assert str(tc.load(tmp_path / "after.tosa").version) == "1.1.0 draft"
 
 
-def test_a_backend_may_follow_it(torch_mlir: Bindings, example: Path, tmp_path: Path) -> None:
+def test_a_backend_may_follow_the_pass(torch_mlir: Bindings, example: Path, tmp_path: Path) -> None:
     with torch_mlir.new_context():
         module = torch_mlir.ir.Module.parseFile(str(example))
         expected = tc.export_tosa_func_to_flatbuffer(module)
@@ -120,7 +120,7 @@ def test_every_option_of_export_but_the_format_is_accepted(
                 add(manager(bindings), tmp_path / "m.tosa", **{option: None})
 
 
-def test_options_are_those_of_export(bindings: Bindings, tmp_path: Path) -> None:
+def test_the_pass_has_the_options_of_export(bindings: Bindings, tmp_path: Path) -> None:
     narrow = "func.func @g(%x: tensor<2xi64>) -> tensor<2xi64> { return %x : tensor<2xi64> }"
     with bindings.new_context():
         module = bindings.ir.Module.parse(REDUNDANT + narrow)
@@ -155,9 +155,7 @@ def test_a_failure_fails_the_pass_with_every_finding_and_leaves_no_file(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_file_that_was_there_stays_when_the_pass_fails(
-    bindings: Bindings, tmp_path: Path
-) -> None:
+def test_the_old_file_is_unchanged_if_the_pass_fails(bindings: Bindings, tmp_path: Path) -> None:
     old = tmp_path / "m.tosa"
     old.write_bytes(b"old")
     with bindings.new_context():
@@ -179,7 +177,7 @@ def test_a_folder_that_does_not_exist_fails_the_pass(bindings: Bindings, tmp_pat
             passes.run(module.operation)
 
 
-def test_a_wrong_option_is_the_callers_mistake_and_no_failure_of_the_module(
+def test_a_wrong_option_is_an_error_of_the_caller_and_not_of_the_module(
     bindings: Bindings, tmp_path: Path
 ) -> None:
     with bindings.new_context():
@@ -191,7 +189,7 @@ def test_a_wrong_option_is_the_callers_mistake_and_no_failure_of_the_module(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_passes_run_on_a_function_alone_too(bindings: Bindings, tmp_path: Path) -> None:
+def test_the_pass_also_runs_on_a_single_function(bindings: Bindings, tmp_path: Path) -> None:
     with bindings.new_context():
         module = bindings.ir.Module.parse(REDUNDANT)
         passes = manager(bindings, "func.func")

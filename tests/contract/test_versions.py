@@ -60,7 +60,7 @@ def test_the_lowest_version_is_stamped_unless_another_is_asked_for(bindings: Bin
         assert version_of(tc.export_tosa_func_to_flatbuffer(old, tosa_version=name)) == version
 
 
-def test_what_1_0_lacks_is_refused_by_name_with_its_place(
+def test_features_that_1_0_lacks_are_refused_with_their_location(
     bindings: Bindings, tmp_path: Path
 ) -> None:
     with pytest.raises(tc.TosaConvertError) as caught:
@@ -122,7 +122,7 @@ def test_the_version_survives_mlir(version: Version, bindings: Bindings, tmp_pat
     assert tc.export_tosa_func_to_flatbuffer(back) == (tmp_path / "m.tosa").read_bytes()
 
 
-def test_the_option_of_the_tool_is_the_same(
+def test_the_command_line_option_selects_the_version(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], torch_mlir: Bindings
 ) -> None:
     source, target = tmp_path / "m.mlir", tmp_path / "m.tosa"
@@ -137,7 +137,7 @@ def test_the_option_of_the_tool_is_the_same(
     assert not again.exists()
 
 
-def test_a_flatbuffer_keeps_its_version_whatever_it_holds(
+def test_a_flatbuffer_keeps_its_version_even_if_it_needs_a_newer_one(
     tmp_path: Path, torch_mlir: Bindings
 ) -> None:
     """Other writers stamp 1.0 on more than 1.0 has; converting such a file is no place to stop."""
@@ -305,7 +305,7 @@ def needs_1_1(made: Any) -> bool | None:
 
 
 @pytest.mark.oracle
-def test_the_version_we_stamp_is_the_one_that_mlirs_validator_wants(
+def test_the_version_we_stamp_is_the_one_that_mlirs_validator_requires(
     suite: list[Case], smallest: list[Case], torch_mlir: Bindings
 ) -> None:
     cases = {*smallest, *(case for case in suite if case.operator in _MIXED)}

@@ -162,7 +162,7 @@ def offences(part: str, name: str, tree: ast.Module) -> Iterator[str]:
             yield f"{name} imports {module}; {part} may import {', '.join(sorted(outside)) or 'nothing'}"
 
 
-def test_imports_follow_the_arrows(root: Path) -> None:
+def test_modules_import_only_what_they_may_import(root: Path) -> None:
     found = [problem for row in modules(root) for problem in offences(*row)]
     assert not found, "\n".join(found)
 
@@ -185,7 +185,7 @@ def test_every_exception_is_needed(root: Path) -> None:
                 table[name] = row
 
 
-def test_no_modules_import_one_another(package: list[Source]) -> None:
+def test_there_are_no_import_cycles(package: list[Source]) -> None:
     modules = {source.module for source in package}
     found = {source.module: imports(source, modules) for source in package}
     running = circles({module: row.running for module, row in found.items()})
@@ -195,7 +195,7 @@ def test_no_modules_import_one_another(package: list[Source]) -> None:
     assert sorted(typing) == sorted(TYPING_CIRCLES), "circles that only TYPE_CHECKING closes"
 
 
-def test_modules_of_ours_are_imported_and_not_named_in_strings(package: list[Source]) -> None:
+def test_no_module_is_reached_by_a_string(package: list[Source]) -> None:
     modules = {source.module for source in package}
     found = {source.path: list(modules_by_string(source, modules)) for source in package}
     allowed = {*BY_STRING, *offenders.MODULES_BY_STRING}
@@ -218,7 +218,7 @@ def test_only_bindings_imports_mlir(package: list[Source]) -> None:
     assert not unused, f"these do not need their exception any more: {unused}"
 
 
-def test_functions_fit_on_a_page_or_say_why_not(everything: list[Source]) -> None:
+def test_functions_are_not_too_long_or_say_why(everything: list[Source]) -> None:
     problems = [
         f"{name} has {lines} lines; split it, or say why: `# Long because ...` above it"
         for source in everything
@@ -228,7 +228,7 @@ def test_functions_fit_on_a_page_or_say_why_not(everything: list[Source]) -> Non
     assert not problems, "\n".join(problems)
 
 
-def test_files_can_be_read_in_one_sitting(everything: list[Source]) -> None:
+def test_files_are_not_too_long(everything: list[Source]) -> None:
     long = {s.path: len(s.lines) for s in everything if len(s.lines) > MAX_FILE_LINES}
     problems = [
         f"{path} has {lines} lines; split it: at most {MAX_FILE_LINES}"
@@ -251,7 +251,7 @@ def test_every_fast_path_names_a_test_that_exists(everything: list[Source]) -> N
     assert not problems, "\n".join(problems)
 
 
-def test_the_picture_of_the_house_shows_every_part_and_every_arrow(root: Path) -> None:
+def test_the_architecture_diagram_shows_every_part_and_every_import(root: Path) -> None:
     text = (root / "docs" / "architecture.md").read_text(encoding="utf-8")
     # The graph goes by another name there: `graph` is a word of the picture's language.
     picture = text.partition("```mermaid\n")[2].partition("```")[0].replace("hub", "graph")
@@ -288,7 +288,7 @@ def test_the_picture_of_the_house_shows_every_part_and_every_arrow(root: Path) -
         ("utils", "utils", ""),
     ],
 )
-def test_an_import_against_the_arrows_is_told(part: str, name: str, source: str) -> None:
+def test_a_forbidden_import_is_reported(part: str, name: str, source: str) -> None:
     assert list(offences(part, name, ast.parse(source)))
 
 
@@ -300,7 +300,7 @@ def test_an_import_against_the_arrows_is_told(part: str, name: str, source: str)
         ("cli", "cli.show", "from tosa_convert.api import load\nimport click"),
     ],
 )
-def test_an_import_along_the_arrows_is_not(part: str, name: str, source: str) -> None:
+def test_an_allowed_import_is_not_reported(part: str, name: str, source: str) -> None:
     assert not list(offences(part, name, ast.parse(source)))
 
 
@@ -313,7 +313,7 @@ def source(text: str, path: str = "tosa_convert/a.py") -> Source:
     return Source(path, text)
 
 
-def test_circles_are_found_whatever_their_length() -> None:
+def test_import_cycles_of_any_length_are_found() -> None:
     assert circles({"a": {"b"}, "b": {"c"}, "c": set()}) == []
     assert circles({"a": {"b"}, "b": {"a"}, "c": {"a"}}) == [["a", "b"]]
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"e"}, "e": {"d"}}) == [
@@ -332,11 +332,11 @@ def test_circles_are_found_whatever_their_length() -> None:
         "try:\n    import tosa_convert.b\nexcept ImportError:\n    pass",
     ],
 )
-def test_an_import_counts_wherever_it_is(text: str) -> None:
+def test_an_import_is_found_wherever_it_is(text: str) -> None:
     assert imports(source(text), OURS).running == {"tosa_convert.b"}
 
 
-def test_an_import_for_type_checkers_is_told_apart() -> None:
+def test_an_import_for_type_checkers_is_distinguished() -> None:
     text = (
         "from typing import TYPE_CHECKING\n"
         "from tosa_convert import b\n"
@@ -377,7 +377,7 @@ def test_a_module_reached_by_a_string_is_found(text: str) -> None:
         "NAME = 'tosa_convert'",
     ],
 )
-def test_what_reaches_no_module_of_ours_is_not(text: str) -> None:
+def test_a_string_that_reaches_no_module_is_not_reported(text: str) -> None:
     assert not list(modules_by_string(source(text), OURS))
 
 

@@ -34,7 +34,7 @@ FILE = "tests/docs/test_links.py"
 
 
 @pytest.fixture(autouse=True)
-def test_exists(root: Path) -> None:
+def test_the_test_that_is_run_exists(root: Path) -> None:
     assert f"def {TEST}" in (root / FILE).read_text(encoding="utf-8")
 
 

@@ -119,7 +119,7 @@ MODES: dict[str, tuple[Rule, dict[str, Any]]] = {
 @pytest.mark.parametrize("name", MODES)
 @pytest.mark.parametrize("kind", ["FP32", "FP16", "BF16"])
 @pytest.mark.parametrize("value", [0.7, -3.0])
-def test_a_bound_lies_where_the_official_verifier_has_it(
+def test_a_bound_equals_that_of_the_official_verifier(
     verifier: Path, tmp_path: Path, name: str, kind: str, value: float
 ) -> None:
     rule, mode = MODES[name]

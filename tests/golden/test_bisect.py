@@ -70,7 +70,7 @@ def test_the_altered_operator_is_named_with_its_location(pair: tuple[Graph, Path
     assert result.differing[0] == "t23"
 
 
-def test_batches_of_any_size_name_the_same(pair: tuple[Graph, Path]) -> None:
+def test_the_batch_size_does_not_change_the_answer(pair: tuple[Graph, Path]) -> None:
     graph, other = pair
     for limit in (1, 96 * 5, 1 << 30):
         result = bisect(graph, OtherModel(str(other), 60), {"x": X}, batch_bytes=limit)
@@ -124,7 +124,7 @@ def test_recorded_results_name_the_operator_whose_inputs_agree_and_whose_output_
     assert [row[0] for row in result.first.operators] == [22, 23, 24, 25]
 
 
-def test_inherited_error_is_not_blamed(builder: MakeBuilder) -> None:
+def test_an_operator_is_not_reported_for_an_error_in_its_input(builder: MakeBuilder) -> None:
     """A tensor is off by less than is allowed; the next operator magnifies the error but is right."""
     b = builder()
     b.input("x", "FP32", (4,))
@@ -439,7 +439,7 @@ class Worse(torch.nn.Module):
 """
 
 
-def test_third_party_software_leaves_its_results_and_no_folder(
+def test_a_backend_process_returns_its_results_and_leaves_no_folder(
     chain: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stand-in replaces torch: the test is about how arrays are passed."""

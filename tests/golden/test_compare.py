@@ -46,7 +46,7 @@ def test_integers_are_exact_and_the_worst_element_is_reported_with_its_index() -
     assert "worst at [1, 2]: expected 0, found -5" in str(result)
 
 
-def test_the_tolerance_it_would_have_needed_is_enough_and_less_is_not() -> None:
+def test_the_reported_tolerance_is_the_smallest_that_passes() -> None:
     generator = np.random.default_rng(0)
     expected = generator.normal(size=100).astype(np.float32)
     actual = (expected * (1 + generator.normal(size=100) * 1e-2)).astype(np.float32)
@@ -59,7 +59,7 @@ def test_the_tolerance_it_would_have_needed_is_enough_and_less_is_not() -> None:
         assert not one(expected, actual, tolerances=less)[1].ok
 
 
-def test_tolerances_go_by_pattern_and_the_last_one_counts() -> None:
+def test_tolerances_apply_by_pattern_and_the_last_match_wins() -> None:
     limits = Tolerances((("*", 1.0), ("out*", 2.0)), ())
     assert limits.of("a", np.dtype(np.float32))[0] == 1.0
     assert limits.of("out0", np.dtype(np.float32))[0] == 2.0
@@ -102,27 +102,27 @@ def test_comparing_nothing_is_a_failure() -> None:
     assert "nothing was compared" in str(compare({}, {}))
 
 
-def test_what_is_missing_fails_and_what_is_extra_is_noted() -> None:
+def test_missing_tensors_fail_and_extra_tensors_are_noted() -> None:
     a = np.zeros(1, np.int8)
     result = compare({"a": a, "b": a}, {"a": a, "c": a})
     assert (result.ok, result.missing, result.extra) == (False, ("b",), ("c",))
     assert compare({"a": a}, {"a": a, "c": a}).ok
 
 
-def test_other_shapes_and_types_fail_without_broadcasting() -> None:
+def test_different_shapes_and_types_fail_and_are_not_broadcast() -> None:
     tensor, _ = one(np.zeros((2, 1), np.int8), np.zeros((2,), np.int8))
     assert "expected shape [2, 1], found [2]" in tensor.problem
     tensor, _ = one(np.zeros(2, np.int8), np.zeros(2, np.uint8))
     assert (tensor.ok, tensor.problem) == (False, "expected int8, found uint8")
 
 
-def test_int64_differences_beyond_what_doubles_hold_are_seen() -> None:
+def test_int64_differences_that_a_double_cannot_represent_are_found() -> None:
     tensor, result = one(np.array([2**62], np.int64), np.array([2**62 + 1], np.int64))
     assert not result.ok
     assert tensor.needed_atol == 1.0
 
 
-def test_blocks_change_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_comparing_in_blocks_gives_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng(3)
     expected = generator.normal(size=(7, 9)).astype(np.float32)
     actual = expected + np.float32(1e-3) * generator.normal(size=(7, 9)).astype(np.float32)
@@ -144,7 +144,7 @@ def test_a_rule_compares_with_the_exact_result() -> None:
     assert one(low, np.array([1.5], np.float32), checks={"t": rule}, tolerances=loose)[1].ok
 
 
-def test_what_is_exact_by_rule_has_no_tolerance() -> None:
+def test_a_tensor_with_an_exact_rule_has_no_tolerance() -> None:
     checks = {"t": ToleranceCheck(Rule("exact"), dtype("FP32"))}
     assert not one(np.array([1], np.float32), np.array([1 + 2.0**-23], np.float32), checks=checks)[
         1
@@ -152,7 +152,7 @@ def test_what_is_exact_by_rule_has_no_tolerance() -> None:
     assert one(np.array([1], np.float32), np.array([1 + 2.0**-23], np.float32))[1].ok
 
 
-def test_an_inexact_rescale_may_be_one_step_off() -> None:
+def test_an_inexact_rescale_may_be_off_by_one() -> None:
     checks = {"t": ToleranceCheck(Rule("steps", 1.0), dtype("INT8"))}
     assert one(np.array([5], np.int8), np.array([6], np.int8), checks=checks)[1].ok
     assert not one(np.array([5], np.int8), np.array([7], np.int8), checks=checks)[1].ok

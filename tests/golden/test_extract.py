@@ -21,7 +21,7 @@ def kinds(graph: Graph) -> list[str]:
     return [op.spec.name for op in graph.main.operators]
 
 
-def test_a_cut_keeps_what_the_outputs_need_and_nothing_else(chain: Graph) -> None:
+def test_an_extracted_graph_has_only_what_its_outputs_need(chain: Graph) -> None:
     part = extract(chain, ["a"])
     assert kinds(part) == ["ABS"]
     assert part.main.inputs == ["x"]
@@ -30,7 +30,7 @@ def test_a_cut_keeps_what_the_outputs_need_and_nothing_else(chain: Graph) -> Non
     assert part.main.operators[0].location == 'loc("a")'
 
 
-def test_what_becomes_an_input_is_not_computed(chain: Graph) -> None:
+def test_a_tensor_that_becomes_an_input_is_not_computed(chain: Graph) -> None:
     part = extract(chain, ["c"], ["b"])
     assert kinds(part) == ["SUB"]
     assert part.main.inputs == ["x", "b"]
@@ -55,7 +55,7 @@ def test_an_unknown_name_is_refused_with_a_suggestion(builder: MakeBuilder) -> N
     assert caught.value.code == "undefined-name"
 
 
-def test_an_input_nothing_depends_on_is_refused(chain: Graph) -> None:
+def test_an_input_that_no_output_depends_on_is_refused(chain: Graph) -> None:
     with pytest.raises(TosaConvertError, match='no output depends on "c"'):
         extract(chain, ["a"], ["c"])
     with pytest.raises(TosaConvertError, match="needs an output"):
@@ -72,7 +72,7 @@ def test_a_shape_cannot_be_an_input(builder: MakeBuilder) -> None:
     assert set(extract(b.graph("y"), ["y"]).main.shapes) == {"s"}
 
 
-def test_a_read_keeps_the_write_before_it(builder: MakeBuilder) -> None:
+def test_a_variable_read_keeps_the_write_before_it(builder: MakeBuilder) -> None:
     b = builder()
     b.input("x", "INT32", (1,))
     data = constant_of(Slot("v", "v", dtype("INT32"), (1,)), np.array([5], np.int32))
@@ -87,12 +87,12 @@ def test_a_read_keeps_the_write_before_it(builder: MakeBuilder) -> None:
     assert kinds(extract(graph, ["other"])) == ["ABS"]
 
 
-def test_constants_are_not_among_the_computed(chain: Graph) -> None:
+def test_constants_are_not_among_the_computed_tensors(chain: Graph) -> None:
     assert computed_tensors(chain) == [(1, "a"), (2, "b"), (3, "c")]
 
 
 @pytest.mark.usefixtures("refmodel")
-def test_a_cut_computes_what_the_whole_computes(chain: Graph) -> None:
+def test_an_extracted_graph_computes_the_same_values(chain: Graph) -> None:
     x = np.array([3, -4, 0, 7], np.int32)
     b = golden.run(extract(chain, ["b"]), {"x": x}).outputs["b"]
     rest = golden.run(extract(chain, ["c"], ["b"]), {"x": x, "b": b}).outputs["c"]
@@ -127,7 +127,7 @@ def test_a_region_becomes_a_graph_with_the_regions_it_runs(builder: MakeBuilder)
         extract_region(graph, "nowhere")
 
 
-def test_a_tensor_is_in_use_as_long_as_a_shape_made_of_it(builder: MakeBuilder) -> None:
+def test_a_tensor_is_live_while_a_shape_made_from_it_is_live(builder: MakeBuilder) -> None:
     from tosa_convert.graph import ShapeValue
 
     b = builder()

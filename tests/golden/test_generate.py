@@ -19,7 +19,7 @@ def data(seed: int, operators: int = 30) -> bytes:
     return b"".join(api.encode(generate(seed, operators)))
 
 
-def test_the_same_seed_gives_the_same_bytes_and_another_one_others() -> None:
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_does_not() -> None:
     assert data(3) == data(3)
     assert data(3) != data(4)
 
@@ -62,7 +62,7 @@ def test_every_operator_of_the_table_is_generated_or_there_is_a_reason() -> None
     assert all(NOT_GENERATED.values())
 
 
-def test_every_other_seed_keeps_to_the_first_version() -> None:
+def test_every_second_seed_uses_only_the_first_version() -> None:
     versions = [generate(seed, 30).version for seed in range(20)]
     assert set(versions[1::2]) == {V1_0}
     assert V1_0 not in versions[::2]
@@ -90,7 +90,7 @@ def test_an_unknown_operator_is_refused() -> None:
         generate(1, 0)
 
 
-def test_the_generator_needs_only_the_graph() -> None:
+def test_the_generator_imports_only_the_graph() -> None:
     allowed = ("graph", "errors", "golden.random_graphs")
     for path in Path(random_graphs.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -101,7 +101,7 @@ def test_the_generator_needs_only_the_graph() -> None:
 @pytest.mark.oracle
 @pytest.mark.usefixtures("refmodel")
 @pytest.mark.parametrize("seed", range(60))
-def test_the_reference_model_accepts_it(seed: int) -> None:
+def test_the_reference_model_accepts_generated_graphs(seed: int) -> None:
     assert golden.run(
         generate(seed, 30), random=seed, options=golden.RunOptions(level="8k")
     ).outputs
@@ -117,7 +117,7 @@ def test_the_reference_model_accepts_each_operator_alone(kind: str) -> None:
 
 @pytest.mark.oracle
 @pytest.mark.usefixtures("refmodel")
-def test_tosa_opt_accepts_it(tmp_path: Path) -> None:
+def test_tosa_opt_accepts_generated_graphs(tmp_path: Path) -> None:
     program = model_process.locate().with_name("tosa-opt")
     schema = model_process.locate().with_name("tosa.fbs")
     if not (program.exists() and schema.exists()):

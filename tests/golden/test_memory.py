@@ -87,7 +87,7 @@ def test_a_search_holds_less_than_twice_a_batch_however_large_the_network(
     assert search(graph, OtherModel(str(other), 60)) < 2 * BATCH < TENSORS * X.nbytes / 2
 
 
-def test_the_measure_sees_a_search_that_keeps_its_tensors(
+def test_the_measurement_detects_a_search_that_holds_all_tensors(
     networks: tuple[Graph, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph, other = networks
@@ -127,7 +127,7 @@ def test_a_command_is_given_a_batch_at_a_time(networks: tuple[Graph, Path], tmp_
     assert search(graph, backend, 3 * BATCH) < 2 * BATCH
 
 
-def test_an_archive_is_written_as_its_arrays_come(tmp_path: Path) -> None:
+def test_an_archive_is_written_one_array_at_a_time(tmp_path: Path) -> None:
     def read(name: str) -> Array:
         return np.full(MIB, ord(name), np.uint8)
 

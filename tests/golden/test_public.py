@@ -36,7 +36,7 @@ def test_a_public_name_is_listed_documented_and_not_a_module(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_public_function_says_what_it_takes_and_shows_an_example(name: str) -> None:
+def test_a_public_function_documents_its_arguments_and_has_an_example(name: str) -> None:
     text = inspect.getdoc(getattr(golden, name)) or ""
     assert "Args:" in text
     assert "Example:" in text
@@ -79,7 +79,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 @pytest.mark.usefixtures("refmodel")
-def test_a_program_is_read_in_every_form_that_it_can_have(chain: Graph, tmp_path: Path) -> None:
+def test_a_program_is_read_in_every_format(chain: Graph, tmp_path: Path) -> None:
     tc.save(chain, tmp_path / "m.tosa")
     tc.save(chain, tmp_path / "m.json")
     data = (tmp_path / "m.tosa").read_bytes()
@@ -91,7 +91,7 @@ def test_a_program_is_read_in_every_form_that_it_can_have(chain: Graph, tmp_path
 
 
 @pytest.mark.usefixtures("refmodel")
-def test_arrays_and_texts_are_backends(chain: Graph, tmp_path: Path) -> None:
+def test_arrays_and_strings_are_backends(chain: Graph, tmp_path: Path) -> None:
     right = golden.run(chain, random=3).outputs
     assert golden.check(chain, right, random=3).ok
     assert not golden.check(chain, {"c": right["c"] + 1}, random=3).ok
@@ -118,7 +118,7 @@ def test_the_verb_run_reads_a_file_once(
 
 
 @pytest.mark.usefixtures("refmodel")
-def test_a_flatbuffer_runs_as_it_is_and_other_forms_as_what_they_convert_to(
+def test_a_flatbuffer_runs_unchanged_and_other_formats_are_converted(
     chain: Graph, tmp_path: Path
 ) -> None:
     tc.save(chain, tmp_path / "m.tosa")

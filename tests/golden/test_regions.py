@@ -157,7 +157,7 @@ def test_tensors_inside_are_collected_on_request_and_listed_otherwise() -> None:
     assert not_collected(branches(), 1) == []
 
 
-def test_a_loop_gives_as_many_iterations_as_were_asked_for() -> None:
+def test_a_loop_gives_the_requested_number_of_iterations() -> None:
     names = [i.name for i in iterate_tensors(loop(), {"x": X}, iterations=2)]
     turn = ["n/cond[{}]/go", "n/body[{}]/j", "n/body[{}]/s", "n/body[{}]/m", "n/body[{}]/w"]
     assert names == ["a", "n", *(t.format(k) for k in (0, 1) for t in turn), "y"]

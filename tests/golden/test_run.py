@@ -45,7 +45,7 @@ def test_outputs_come_back_by_name_in_their_own_type(chain: Graph) -> None:
 
 
 @pytest.mark.usefixtures("refmodel")
-def test_a_file_gives_what_its_graph_gives(chain: Graph, tmp_path: Path) -> None:
+def test_a_file_and_its_graph_give_the_same_outputs(chain: Graph, tmp_path: Path) -> None:
     tc.save(chain, tmp_path / "m.tosa")
     result = golden.run(tmp_path / "m.tosa", {"x": X})
     assert result.outputs["c"].tolist() == [1, 9, 1, 1]
@@ -307,7 +307,7 @@ def test_intermediates_come_with_operator_and_location(chain: Graph) -> None:
 
 @pytest.mark.usefixtures("refmodel")
 @pytest.mark.parametrize("batch_bytes", [1, 16, 33, 1 << 20])
-def test_batches_change_no_value(chain: Graph, batch_bytes: int) -> None:
+def test_the_batch_size_changes_no_value(chain: Graph, batch_bytes: int) -> None:
     values = {
         i.name: i.arrays[i.name].tolist()
         for i in iterate_tensors(chain, {"x": X}, batch_bytes=batch_bytes)
@@ -316,7 +316,7 @@ def test_batches_change_no_value(chain: Graph, batch_bytes: int) -> None:
 
 
 @pytest.mark.usefixtures("refmodel")
-def test_a_batch_starts_at_the_one_before_and_its_files_are_removed(
+def test_a_batch_starts_from_the_previous_one_and_its_files_are_removed(
     chain: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tosa_convert.golden import intermediates, reference_model

@@ -184,7 +184,7 @@ def _always_dies(root: str, name: str, via: str, timeout: float) -> Answer:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
 @pytest.mark.parametrize(("work", "status"), [(_dies_once, "pass"), (_always_dies, "error")])
-def test_a_case_that_kills_its_worker_runs_again_and_costs_itself_alone(
+def test_a_case_that_kills_its_worker_runs_again_and_affects_no_other(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     work: Callable[..., Answer],

@@ -97,7 +97,7 @@ def at_every_call(
     return len(counting.calls)
 
 
-def test_a_folder_of_intermediates_is_complete_or_not_there(tmp_path: Path) -> None:
+def test_a_folder_of_intermediates_is_complete_or_absent(tmp_path: Path) -> None:
     target = tmp_path / "new" / "folder"
 
     def after(ok: bool) -> None:
@@ -130,7 +130,7 @@ def test_files_that_were_there_stay_whole_when_intermediates_cannot_be_saved(
     at_every_call(lambda: save_to_folder(tensors(), tmp_path), after, before)
 
 
-def test_a_case_is_complete_or_not_there(chain: Graph, tmp_path: Path) -> None:
+def test_a_case_is_complete_or_absent(chain: Graph, tmp_path: Path) -> None:
     first = divergence(chain)
 
     def after(ok: bool) -> None:
@@ -276,7 +276,7 @@ def test_an_archive_that_cannot_be_written_stops_computing_its_arrays(tmp_path: 
     assert files(tmp_path) == []
 
 
-def test_an_error_of_the_caller_removes_what_the_folder_got(tmp_path: Path) -> None:
+def test_an_error_of_the_caller_removes_the_files_written_so_far(tmp_path: Path) -> None:
     def work() -> None:
         with OutputFolder(tmp_path / "a" / "b") as folder:
             folder.write("one.txt", [b"1"])

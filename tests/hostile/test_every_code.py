@@ -72,7 +72,7 @@ def read_and_write(path: Path, options: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
-def test_a_file_is_refused_by_its_name_at_its_place(case: Path, tmp_path: Path) -> None:
+def test_a_file_is_refused_with_its_code_and_location(case: Path, tmp_path: Path) -> None:
     if case.suffix == ".mlir":
         pytest.importorskip("torch_mlir", reason="reads MLIR")
     expected = notes(case)

@@ -145,7 +145,7 @@ def test_the_flatbuffer_of_an_isolated_process_is_read_within_the_limits() -> No
 
 @pytest.mark.usefixtures("torch_mlir")
 @pytest.mark.parametrize("isolate", [False, True])
-def test_the_limits_of_isolation_concern_isolation_only(
+def test_limits_of_isolation_apply_only_with_isolation(
     isolate: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Without memory some libraries end at once, and others try again until the time is up.
@@ -206,7 +206,7 @@ def test_a_limit_that_does_not_exist_or_is_out_of_range_is_refused(given: dict[s
     assert caught.value.code == "option-conflict"
 
 
-def test_limits_have_hyphens_or_underscores_or_are_a_value() -> None:
+def test_limits_are_names_with_hyphens_or_underscores_or_an_object() -> None:
     expected = Limits(input_bytes=7)
     assert (
         limits_of({"input-bytes": 7})

@@ -189,7 +189,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a copy of this process")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # fork, with idle threads
 @pytest.mark.parametrize("subject", SUBJECTS, ids=str)
-def test_a_fault_at_any_call_leaves_the_old_or_the_new(subject: Subject, folder: Path) -> None:
+def test_a_fault_at_any_call_leaves_the_old_or_the_new_file(subject: Subject, folder: Path) -> None:
     count = 0
     subject.states(folder)
     for place, call, fault in cases(subject, folder):
@@ -204,7 +204,7 @@ def test_a_fault_at_any_call_leaves_the_old_or_the_new(subject: Subject, folder:
     assert count > 20
 
 
-def test_the_faults_are_real(folder: Path) -> None:
+def test_the_faults_reveal_a_writer_that_writes_in_place(folder: Path) -> None:
     """The same faults against a writer that writes in place: the shim finds what it does wrong."""
     careless = Subject("in place", "m.tosa", old_file, _in_place)
     found = {
@@ -384,7 +384,7 @@ print(done)
 
 
 @pytest.mark.parametrize("name", ["m.tosa", "m.weights"])
-def test_of_two_writers_at_once_one_wins_whole(name: str, tmp_path: Path) -> None:
+def test_of_two_concurrent_writers_one_wins_completely(name: str, tmp_path: Path) -> None:
     target = tmp_path / "folder" / name
     target.parent.mkdir()
     allowed = []

@@ -17,7 +17,7 @@ TEXTS |= {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_a_program_has_the_same_bytes_through_any_bindings(
+def test_all_bindings_write_the_same_bytes_for_a_program(
     torch_mlir: Bindings, bindings: Bindings, name: str
 ) -> None:
     module = torch_mlir.ir.Module.parse(TEXTS[name], torch_mlir.new_context())

@@ -94,7 +94,7 @@ def regions(*names: str) -> Any:
     return {"regions": found}
 
 
-def test_region_names_may_only_be_ours_without_a_number() -> None:
+def test_region_names_may_differ_only_by_our_number() -> None:
     theirs = regions("then", "else", "then", "else")
     ours = regions("then", "else", "then_1", "else_1")
     assert NAMES(theirs, ours)
@@ -109,7 +109,7 @@ def test_region_names_may_only_be_ours_without_a_number() -> None:
     assert first_difference(theirs, swapped)
 
 
-def test_only_many_variables_may_stand_in_another_order() -> None:
+def test_only_many_variables_may_be_in_another_order() -> None:
     def variables(order: list[int], data: int = 0) -> Any:
         found: list[Any] = [{"name": f"Variable_{i}", "variable": True, "data": [i]} for i in order]
         found[0]["data"][0] += data

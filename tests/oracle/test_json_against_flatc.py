@@ -205,13 +205,13 @@ HAND_MADE: dict[str, Callable[[], Graph]] = {
 
 
 @pytest.mark.parametrize("name", HAND_MADE)
-def test_our_text_is_what_flatc_prints_of_our_file(name: str, flatc: Flatc) -> None:
+def test_our_json_equals_what_flatc_prints_of_our_file(name: str, flatc: Flatc) -> None:
     made = HAND_MADE[name]()
     assert flatc.printed([flat(made)]) == [text(made)]
 
 
 @pytest.mark.parametrize("row", DTYPES, ids=str)
-def test_constants_of_every_type_are_what_flatc_prints(row: DType, flatc: Flatc) -> None:
+def test_constants_of_every_type_are_printed_as_flatc_prints_them(row: DType, flatc: Flatc) -> None:
     made = constants(row)
     assert flatc.printed([flat(made)]) == [text(made)]
 
@@ -219,19 +219,21 @@ def test_constants_of_every_type_are_what_flatc_prints(row: DType, flatc: Flatc)
 @pytest.mark.parametrize(
     "producer", [SoftwareVersion(0, 0, 0), SoftwareVersion(-1, 2**31 - 1, 5, 'a"é')], ids=str
 )
-def test_any_producer_is_what_flatc_prints(producer: SoftwareVersion, flatc: Flatc) -> None:
+def test_any_producer_is_printed_as_flatc_prints_it(
+    producer: SoftwareVersion, flatc: Flatc
+) -> None:
     made = example()
     assert flatc.printed([flat(made, producer)]) == [text(made, producer)]
 
 
-def test_lists_longer_than_a_block_are_what_flatc_prints(flatc: Flatc) -> None:
+def test_lists_longer_than_a_block_are_printed_as_flatc_prints_them(flatc: Flatc) -> None:
     count = 200_001
     data = np.random.default_rng(2).integers(0, 256, count).astype(np.uint8).tobytes()
     made = graph("", "t", [tensor("t", "INT8", (count,), data)], [op("CONST", "", "t")])
     assert flatc.printed([flat(made)]) == [text(made)]
 
 
-def test_the_official_suite_is_what_flatc_prints_and_is_read_back(
+def test_the_official_suite_is_printed_as_flatc_prints_it_and_read_back(
     suite: list[Path], flatc: Flatc
 ) -> None:
     for start in range(0, len(suite), BATCH):
@@ -247,7 +249,7 @@ def test_the_official_suite_is_what_flatc_prints_and_is_read_back(
 
 
 @pytest.mark.parametrize("name", [name for name in HAND_MADE if name != "every operator"])
-def test_flatc_makes_the_same_program_of_our_text(name: str, flatc: Flatc) -> None:
+def test_flatc_reads_the_same_program_from_our_json(name: str, flatc: Flatc) -> None:
     made = HAND_MADE[name]()
     built = flatc.built(text(made))
     assert built is not None
@@ -358,7 +360,7 @@ BOTH_REFUSE = [
 
 
 @pytest.mark.parametrize(("old", "new"), BOTH_READ)
-def test_what_flatc_reads_is_the_same_program_to_us(old: str, new: str, flatc: Flatc) -> None:
+def test_we_read_the_same_program_as_flatc(old: str, new: str, flatc: Flatc) -> None:
     assert old in BASE
     source = BASE.replace(old, new, 1).encode()
     built = flatc.built(source)
@@ -367,7 +369,7 @@ def test_what_flatc_reads_is_the_same_program_to_us(old: str, new: str, flatc: F
 
 
 @pytest.mark.parametrize(("old", "new"), BOTH_REFUSE)
-def test_what_flatc_or_a_flatbuffer_of_it_refuses_is_refused(
+def test_json_is_refused_if_flatc_or_its_flatbuffer_is_refused(
     old: str, new: str, flatc: Flatc
 ) -> None:
     assert old in BASE

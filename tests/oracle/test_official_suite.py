@@ -39,11 +39,11 @@ def judge() -> Iterator[Judge]:
 
 
 @pytest.mark.long
-def test_all_of_the_sample_is_equal_both_ways(suite: Path) -> None:
+def test_the_whole_sample_agrees_in_both_directions(suite: Path) -> None:
     check([case.tosa for case in official_suite.cases(suite)], at_least=900)
 
 
-def test_a_fifth_of_the_sample_is_equal_both_ways(suite: Path) -> None:
+def test_a_fifth_of_the_sample_agrees_in_both_directions(suite: Path) -> None:
     """With at least one file of each operator."""
     cases = official_suite.cases(suite)
     first = {case.operator: case for case in reversed(cases)}

@@ -30,7 +30,7 @@ def encode(made: Graph) -> bytes:
     return b"".join(plan(made, PRODUCER).pieces())
 
 
-def test_the_package_shows_what_it_promises() -> None:
+def test_every_public_name_of_the_package_exists() -> None:
     for name in tc.__all__:
         assert getattr(tc, name) is not None
     assert {
@@ -56,12 +56,12 @@ def test_paths_of_any_kind_are_loaded_and_saved(tmp_path: Path, kind: Any) -> No
 
 
 @pytest.mark.parametrize("source", [None, 7, io.StringIO(""), ["m.tosa"], {}])
-def test_what_is_neither_a_path_nor_bytes_is_a_type_error(source: Any) -> None:
+def test_a_source_that_is_neither_a_path_nor_bytes_is_a_type_error(source: Any) -> None:
     with pytest.raises(TypeError):
         tc.load(source)
 
 
-def test_exporting_gives_bytes_or_writes_them(parse: Any, tmp_path: Path) -> None:
+def test_exporting_returns_bytes_or_writes_a_file(parse: Any, tmp_path: Path) -> None:
     module = parse(TEXT)
     data = tc.export_tosa_func_to_flatbuffer(module)
     assert isinstance(data, bytes)
@@ -85,7 +85,7 @@ def test_module_operation_and_function_are_the_same_to_export(parse: Any) -> Non
 
 
 @pytest.mark.parametrize("func", ["g", "declared", "", "F", "f "])
-def test_a_function_that_is_not_there_is_refused(parse: Any, func: str) -> None:
+def test_a_function_that_does_not_exist_is_refused(parse: Any, func: str) -> None:
     with pytest.raises(tc.TosaConvertError) as caught:
         tc.export_tosa_func_to_flatbuffer(parse(TEXT), func=func)
     assert caught.value.code == "unknown-function"
@@ -103,7 +103,7 @@ def test_a_failed_export_leaves_the_old_file_and_nothing_else(parse: Any, tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == ["m.tosa"]
 
 
-def test_a_graph_that_is_not_sound_is_saved_in_no_format(tmp_path: Path, torch_mlir: Any) -> None:
+def test_an_unsound_graph_is_refused_in_every_format(tmp_path: Path, torch_mlir: Any) -> None:
     made = example()
     made.main.outputs.append("nowhere")
     for kind in ("tosa", "json", "mlir", "mlirbc"):
@@ -133,7 +133,7 @@ ANY: Any = tc
         (lambda m, p: ANY.load(p.with_suffix(".mlir"), names="mine"), "found 'mine'"),
     ],
 )  # fmt: skip
-def test_an_option_that_is_none_of_its_choices_is_refused(
+def test_a_value_that_an_option_does_not_have_is_refused(
     parse: Any, tmp_path: Path, call: Any, message: str
 ) -> None:
     path = tmp_path / "m.tosa"
@@ -181,7 +181,7 @@ def test_importing_into_something_else_is_refused() -> None:
     assert caught.value.code == "not-an-mlir-object"
 
 
-def test_no_insertion_point_or_context_is_left_behind(bindings: Bindings) -> None:
+def test_no_insertion_point_or_context_is_left_active(bindings: Bindings) -> None:
     ir = bindings.ir
     context = bindings.new_context()
     tc.import_tosa_func_from_flatbuffer(encode(example()), context=context)
@@ -242,7 +242,7 @@ def test_saving_does_not_change_the_graph(tmp_path: Path, torch_mlir: Any) -> No
 @pytest.mark.parametrize(
     "chain", [("tosa", "json", "mlir", "mlirbc"), ("mlirbc", "tosa", "mlir", "json")]
 )
-def test_every_format_leads_to_every_other(tmp_path: Path, torch_mlir: Any, chain: Any) -> None:
+def test_every_format_converts_to_every_other(tmp_path: Path, torch_mlir: Any, chain: Any) -> None:
     made = tc.load(encode(branching()))
     for step, kind in enumerate(chain):
         tc.save(made, tmp_path / f"{step}.{kind}")
@@ -250,7 +250,7 @@ def test_every_format_leads_to_every_other(tmp_path: Path, torch_mlir: Any, chai
         assert tc.compare(made, branching()) is None
 
 
-def test_a_custom_operator_that_mlir_cannot_have_is_refused_where_it_stands(
+def test_a_custom_operator_that_mlir_cannot_represent_is_refused_with_its_location(
     torch_mlir: Any,
 ) -> None:
     made = graph(

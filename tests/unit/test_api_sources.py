@@ -166,7 +166,7 @@ def test_a_graph_becomes_bytes_of_each_format_and_comes_back(
     assert data == (tmp_path / f"m.{name}").read_bytes()
 
 
-def test_weights_that_would_lie_beside_a_file_have_no_place_in_bytes() -> None:
+def test_weights_beside_a_file_are_refused_for_bytes() -> None:
     for name, weights in (("tosa", "npy"), ("json", "npy"), ("json", "auto")):
         options: Any = {"weights": weights}
         with pytest.raises(tc.TosaConvertError, match="there is no file") as caught:
@@ -181,7 +181,7 @@ def test_a_graph_becomes_a_module_and_comes_back(bindings: Bindings, context: An
     assert tc.from_module(module, tosa_version="1.1").version.minor == 1
 
 
-def test_a_graph_that_is_not_sound_becomes_neither_bytes_nor_a_module(torch_mlir: Bindings) -> None:
+def test_an_unsound_graph_becomes_neither_bytes_nor_a_module(torch_mlir: Bindings) -> None:
     made = example()
     made.main.outputs.append("nowhere")
     calls: tuple[Any, ...] = (tc.to_module, tc.dumps, lambda g: tc.dumps(g, "mlir"))

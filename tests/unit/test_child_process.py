@@ -112,7 +112,7 @@ def test_a_child_that_exceeds_its_time_ends_with_all_that_it_started(tmp_path: P
 
 
 @posix
-def test_what_a_child_leaves_running_ends_with_it(tmp_path: Path) -> None:
+def test_processes_that_a_child_leaves_running_are_ended(tmp_path: Path) -> None:
     ended = run_child(python(_PARENT, tmp_path / "pid"), timeout=60)
     assert (ended.code, ended.timed_out) == (0, False)
     assert ends(int(wait_for(tmp_path / "pid")))

@@ -97,7 +97,7 @@ def test_without_an_output_the_other_side_goes_to_stdout(convert: Any, tmp_path:
 
 
 @pytest.mark.usefixtures("m")
-def test_names_and_versions_are_those_asked_for(convert: Any, tmp_path: Path) -> None:
+def test_names_and_versions_are_as_requested(convert: Any, tmp_path: Path) -> None:
     assert convert("m.mlir", "--names", "generate", "--tosa-version", "1.1", "-o", "m.tosa")[0] == 0
     found = tc.load(tmp_path / "m.tosa")
     assert found.main.inputs == ["TosaInput_0"]
@@ -129,7 +129,7 @@ def test_a_function_is_chosen_by_name(convert: Any, tmp_path: Path, torch_mlir: 
     assert "no function @h with a body; found @f, @g" in err
 
 
-def test_weights_go_where_they_are_asked_to_go(convert: Any, tmp_path: Path) -> None:
+def test_weights_are_stored_where_requested(convert: Any, tmp_path: Path) -> None:
     weight = bytes(range(240)) * 10
     save(
         tmp_path / "m.tosa",
@@ -212,7 +212,7 @@ def test_bad_input_is_exit_code_3_and_leaves_nothing(
     assert listing(tmp_path) == ["m"]
 
 
-def test_what_cannot_be_carried_is_exit_code_4_with_every_finding(
+def test_a_program_that_cannot_be_converted_is_exit_code_4_with_every_finding(
     convert: Any, tmp_path: Path, torch_mlir: Any
 ) -> None:
     body = "%0 = arith.addf %a, %a : tensor<2xf64>\n  return"
@@ -288,7 +288,7 @@ def test_every_verb_has_a_help_of_its_own(convert: Any) -> None:
     assert convert("no-such-verb", command=tosa_flatbuffer)[0] == 2
 
 
-def test_the_verb_is_the_tool_of_its_own_name(convert: Any, tmp_path: Path) -> None:
+def test_the_convert_verb_equals_the_convert_command(convert: Any, tmp_path: Path) -> None:
     save(tmp_path / "m.tosa", branching())
     assert convert("convert", "m.tosa", "-o", "a.json", command=tosa_flatbuffer)[0] == 0
     assert convert("m.tosa", "-o", "b.json")[0] == 0

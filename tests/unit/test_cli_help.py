@@ -31,7 +31,7 @@ def test_the_lines_of_verbs_within_a_verb_are_not_cut_off(
     assert "..." not in shown(capsys, "weights").partition("Commands:")[2]
 
 
-def test_no_verb_is_promised_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_mentions_only_verbs_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
     summary = shown(capsys).partition("Options:")[0]
     assert "inspect" not in summary.lower()
 

@@ -32,7 +32,7 @@ def test_several_inputs_go_into_a_directory(convert: Any, tmp_path: Path) -> Non
     assert compare(tc.load(tmp_path / "out/below/b.json"), branching()) is None
 
 
-def test_a_directory_keeps_its_shape(convert: Any, tmp_path: Path) -> None:
+def test_a_directory_keeps_its_structure(convert: Any, tmp_path: Path) -> None:
     for name in ("a.tosa", "deep/er/b.tosa", "deep/c.tosa", "a.b.tosa"):
         (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
         save(tmp_path / "in" / name, example())
@@ -65,7 +65,7 @@ def test_one_that_fails_does_not_stop_the_others(convert: Any, tmp_path: Path) -
     assert tree(tmp_path / "out") == ["a.json", "c.json"]
 
 
-def test_a_bug_that_one_file_meets_does_not_stop_the_others(
+def test_a_bug_that_one_file_triggers_does_not_stop_the_others(
     convert: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tosa_convert.flatbuffer import read

@@ -86,7 +86,7 @@ def test_bad_input_from_a_pipe_is_exit_code_3_and_no_output(
     assert b"Traceback" not in found.stderr
 
 
-def test_a_pipe_that_is_closed_early_is_no_bug(tmp_path: Path) -> None:
+def test_a_pipe_that_is_closed_early_is_not_a_bug(tmp_path: Path) -> None:
     source = tmp_path / "m.tosa"
     source.write_bytes(encode(large()))
     process = subprocess.Popen(
@@ -104,7 +104,7 @@ def test_a_pipe_that_is_closed_early_is_no_bug(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no /dev/full")
 @pytest.mark.parametrize("made", [example, large])
-def test_a_full_disk_behind_standard_output_is_an_expected_error(tmp_path: Path, made: Any) -> None:
+def test_standard_output_on_a_full_disk_is_an_expected_error(tmp_path: Path, made: Any) -> None:
     source = tmp_path / "m.tosa"
     source.write_bytes(encode(made()))
     with open("/dev/full", "wb") as full:
@@ -181,7 +181,7 @@ def test_text_goes_to_a_terminal(tmp_path: Path) -> None:
     assert b"regions" in out
 
 
-def test_a_terminal_is_no_input() -> None:
+def test_a_terminal_is_refused_as_input() -> None:
     code, out = on_a_terminal(stdin=True)
     assert code == 2
     assert b"no input: give a file, or pipe one in" in out
@@ -220,7 +220,7 @@ def test_converting_without_mlir_needs_no_bindings(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="a pipe has no path here")
 @pytest.mark.parametrize("verb", ["convert", "extract"])
-def test_a_pipe_may_stand_where_a_file_does(verb: str, tmp_path: Path) -> None:
+def test_a_pipe_is_accepted_in_place_of_a_file(verb: str, tmp_path: Path) -> None:
     """As in `tosa-flatbuffer-convert <(...)`: what is no regular file is read once."""
     source = tmp_path / "m.tosa"
     subprocess.run(
@@ -254,7 +254,7 @@ def test_a_pipe_may_stand_where_a_file_does(verb: str, tmp_path: Path) -> None:
     ],
     ids=["large", "long", "other-digits", "no-name"],
 )
-def test_sizes_that_no_dimension_has_are_usage_errors(
+def test_invalid_dimension_sizes_are_usage_errors(
     shape: str, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from tosa_convert.cli.main import run, verb

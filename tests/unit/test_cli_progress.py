@@ -49,7 +49,7 @@ def test_a_terminal_gets_a_bar_after_a_second(
     assert screen.getvalue().endswith("\n"), "the next message starts on a line of its own"
 
 
-def test_elsewhere_there_is_a_line_every_ten_seconds(
+def test_without_a_terminal_there_is_a_line_every_ten_seconds(
     clock: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with WriteProgress("m.tosa", 4 << 20) as report:
@@ -65,7 +65,7 @@ def test_elsewhere_there_is_a_line_every_ten_seconds(
         assert capsys.readouterr().err == "m.tosa: 4 MiB written (100 %)\n"
 
 
-def test_a_total_of_zero_gives_a_line_without_a_share(
+def test_a_total_of_zero_gives_a_line_without_a_percentage(
     clock: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with WriteProgress("m.tosa", 0) as report:

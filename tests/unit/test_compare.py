@@ -90,7 +90,7 @@ def test_a_splat_equals_the_same_elements_written_out() -> None:
     assert compare(one, other) is None
 
 
-def test_data_that_no_run_can_see_does_not_matter() -> None:
+def test_data_that_does_not_affect_a_run_does_not_matter() -> None:
     other = example()
     other.main.tensors["s"].data = Constant(dtype("FP32"), 6, bytes(24))
     assert compare(example(), other) is None

@@ -22,13 +22,13 @@ def test_every_type_has_the_bits_of_the_specification() -> None:
 
 
 @pytest.mark.parametrize("row", DTYPES, ids=str)
-def test_a_row_is_found_by_name_code_and_spelling(row: DType) -> None:
+def test_a_row_is_found_by_name_code_and_mlir_type(row: DType) -> None:
     assert dtype(row.name) is row
     assert BY_CODE[row.code] is row
     assert BY_MLIR[row.mlir] is row
 
 
-def test_codes_names_and_spellings_are_distinct() -> None:
+def test_codes_names_and_mlir_types_are_distinct() -> None:
     assert len(BY_CODE) == len(BY_MLIR) == len({row.name for row in DTYPES}) == len(DTYPES)
 
 

@@ -56,7 +56,7 @@ def test_a_finding_prints_where_what_and_what_to_do(finding: Finding, text: str)
     assert str(TosaConvertError(finding)) == text
 
 
-def test_an_error_is_known_by_its_first_finding() -> None:
+def test_an_error_has_the_code_of_its_first_finding() -> None:
     error = TosaConvertError([Finding("too-large", "", "a"), Finding("file-error", "", "b")])
     assert error.code == "too-large"
     assert error.exit_code == 4
@@ -78,7 +78,7 @@ def test_an_error_survives_the_way_to_another_process() -> None:
     assert str(copy) == str(error)
 
 
-def test_an_enormous_text_loses_its_middle() -> None:
+def test_a_very_long_text_is_shortened_in_the_middle() -> None:
     finding = Finding("too-large", "w" * 10_000, "start" + "m" * 100_000 + "end", "h" * 10_000)
     assert len(str(finding)) < 7_000
     assert finding.message.startswith("start")
@@ -99,7 +99,7 @@ def test_equal_findings_are_one_message_with_their_places() -> None:
     assert len(error.findings) == 17
 
 
-def test_findings_of_one_hint_print_it_once() -> None:
+def test_findings_with_the_same_hint_print_it_once() -> None:
     error = TosaConvertError([f64(line, f"message {line}") for line in range(1, 18)])
     lines = str(error).splitlines()
     assert lines[0] == "m.mlir:1:1: error: message 1 [unsupported-dtype]"

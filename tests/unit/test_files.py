@@ -29,7 +29,7 @@ def listing(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_new_file_is_whole_and_alone(tmp_path: Path) -> None:
+def test_a_new_file_is_complete_and_the_only_one(tmp_path: Path) -> None:
     assert replace_file(tmp_path / "new", [b"ab", bytearray(b"c"), memoryview(b"de")]) == 5
     assert (tmp_path / "new").read_bytes() == b"abcde"
     assert listing(tmp_path) == ["new"]
@@ -177,7 +177,9 @@ def test_a_folder_that_may_not_be_written_is_an_expected_error(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("path", ["missing/model.tosa", "file/model.tosa", "folder"])
-def test_a_place_where_no_file_can_be_is_an_expected_error(tmp_path: Path, path: str) -> None:
+def test_a_path_at_which_no_file_can_be_written_is_an_expected_error(
+    tmp_path: Path, path: str
+) -> None:
     (tmp_path / "file").write_bytes(b"old")
     (tmp_path / "folder").mkdir()
     with pytest.raises(TosaConvertError) as caught:

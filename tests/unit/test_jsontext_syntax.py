@@ -63,7 +63,7 @@ from tosa_convert.options import Limits
         (b"\xff\xfe\xfd", "found \\xff\\xfe\\xfd, expected an object"),
     ],
 )
-def test_text_that_cannot_be_followed_is_refused(raw: bytes, message: str) -> None:
+def test_malformed_text_is_refused(raw: bytes, message: str) -> None:
     error = refused(raw)
     assert error.code == "malformed-json"
     assert any(message in row.message for row in error.findings)

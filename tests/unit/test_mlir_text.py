@@ -36,7 +36,7 @@ DEPTH = DEFAULT_LIMITS.text_depth
         *("long-string", "long-comment", "signs", "aliases"),
     ],
 )
-def test_text_nested_without_end_is_refused(source: str) -> None:
+def test_text_nested_too_deeply_is_refused(source: str) -> None:
     with pytest.raises(tc.TosaConvertError, match="nested more than") as caught:
         tc.load(source.encode())
     assert caught.value.code == "too-large"

@@ -40,7 +40,7 @@ def test_every_job_is_done_once(fork: bool, count: int) -> None:
 
 @both
 @pytest.mark.parametrize("processes", [1, 3])
-def test_a_job_that_kills_its_worker_costs_itself_alone(fork: bool, processes: int) -> None:
+def test_a_job_that_kills_its_worker_affects_no_other(fork: bool, processes: int) -> None:
     """Also the first, the last, and two in a row; jobs are given out several at a time."""
     jobs: list[Job] = [*range(100)]
     killers = {0: "die", 40: "exit", 41: "die", 99: "exit"}
@@ -88,7 +88,7 @@ def test_closing_the_pool_ends_its_workers_and_lets_them_clean_up(
 
 
 @posix
-def test_a_worker_that_hears_nothing_is_killed(
+def test_a_worker_that_does_not_respond_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process_pool, "PATIENCE", 0.2)

@@ -224,7 +224,7 @@ def test_a_position_is_an_offset_and_back(size: int) -> None:
 
 
 @pytest.mark.parametrize("where", ["", "f.mlir", "g.mlir:1:1", "f.mlir:9:1", "f.mlir:0:0", "1:1"])
-def test_a_place_elsewhere_is_not_in_the_text(where: str) -> None:
+def test_a_location_elsewhere_is_not_in_the_text(where: str) -> None:
     assert SourceText(memoryview(b"a\nb"), "f.mlir").offset(where) is None
 
 

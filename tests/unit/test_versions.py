@@ -54,7 +54,7 @@ def test_an_operator_decides_the_version(row: object) -> None:
     assert lowest_version(made) == expected
 
 
-def test_everything_that_is_too_new_is_reported_with_its_place() -> None:
+def test_everything_that_is_too_new_is_reported_with_its_location() -> None:
     made = example()
     made.main.operators[1].spec = op("ADD_SHAPE").spec
     made.main.tensors["x"].dtype = dtype("INT64")
@@ -75,14 +75,14 @@ def test_the_scales_of_a_tensor_count_once_and_set_a_feature() -> None:
     assert len(list(version_findings(made, V1_0))) == 1
 
 
-def test_regions_count_as_well() -> None:
+def test_operators_in_regions_decide_the_version_too() -> None:
     made = example()
     inner = graph("x", "x", [tensor("x", "INT64")], []).regions[0]
     made.regions.append(inner)
     assert lowest_version(made) == V1_1_DRAFT
 
 
-def test_versions_compare_and_print_as_people_write_them() -> None:
+def test_versions_compare_and_print_in_the_usual_form() -> None:
     assert V1_0 < V1_1_DRAFT < Version(1, 2)
     assert [str(version) for version in BY_NAME.values()] == ["1.0.0", "1.1.0 draft"]
     assert str(SoftwareVersion(1, 2, 3)) == "1.2.3"
@@ -91,7 +91,7 @@ def test_versions_compare_and_print_as_people_write_them() -> None:
 
 @pytest.mark.parametrize("limit", [V1_0, V1_1_DRAFT], ids=version_name)
 @pytest.mark.parametrize("row", OPERATORS, ids=str)
-def test_what_is_within_a_version_has_no_findings(
+def test_a_graph_within_a_version_has_no_findings(
     row: OperatorSpec, limit: Version, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graphs = []

@@ -114,7 +114,7 @@ def test_the_same_name_in_two_regions_is_two_constants(folder: Path) -> None:
     assert flat(read(apart, folder)) == flat(made)
 
 
-def test_padding_of_a_flatbuffer_comes_back(folder: Path) -> None:
+def test_padding_of_a_flatbuffer_survives(folder: Path) -> None:
     made = one("INT8", (3,), b"\1\2\3")
     made.main.tensors["w"].data = Constant(dtype("INT8"), 3, b"\1\2\3", padding=5)
     assert flat(read(write(made, folder), folder)) == flat(made)
@@ -126,7 +126,7 @@ def test_sizes_of_shapes_stay_in_the_program(folder: Path) -> None:
     assert [row["tensor"] for row in entries(folder)] == ["w"]
 
 
-def test_what_is_written_is_what_numpy_has_for_it(folder: Path) -> None:
+def test_arrays_are_written_in_the_numpy_type_of_their_elements(folder: Path) -> None:
     values = [
         tensor("bool", "BOOL", (2,), b"\0\2"),
         tensor("int4", "INT4", (3,), b"\xe1\x07"),
@@ -174,7 +174,7 @@ def test_arrays_that_numpy_saves_are_read(version: tuple[int, int], folder: Path
     assert data_of(found).numpy().tolist() == [1, 0, 0, 1]
 
 
-def test_the_manifest_says_what_is_where(folder: Path) -> None:
+def test_the_manifest_lists_every_constant_with_its_file(folder: Path) -> None:
     write(one("INT4", (3,), b"\xe1\x07"), folder, producer=PRODUCER)
     content = json.loads((folder / "manifest.json").read_text())
     array = np.load(folder / "w.npy")

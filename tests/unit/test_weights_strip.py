@@ -111,7 +111,7 @@ def test_the_padding_value_of_pad_is_kept() -> None:
     assert found.main.shapes["padding"].values() == (1, 1)
 
 
-def test_everything_but_shapes_is_stripped_on_request() -> None:
+def test_everything_except_shapes_is_stripped_on_request() -> None:
     found = strip(convolution(), keep_parameters=False)
     assert not any(data.numpy().any() for _, data in found.constants())
     found = strip(example(), keep_parameters=False)

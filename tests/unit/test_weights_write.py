@@ -82,7 +82,7 @@ def test_the_same_graph_has_the_same_files(tmp_path: Path) -> None:
         ("x" * 500, "x" * NAME_LENGTH),
     ],
 )
-def test_file_names_tell_the_tensor_and_are_safe_on_every_system(
+def test_file_names_contain_the_tensor_name_and_are_safe_on_every_system(
     name: str, file: str, folder: Path
 ) -> None:
     made = several(name)
@@ -92,7 +92,7 @@ def test_file_names_tell_the_tensor_and_are_safe_on_every_system(
     assert compare(read(apart, folder), made) is None
 
 
-def test_names_that_would_be_one_file_get_numbers(folder: Path) -> None:
+def test_names_that_would_give_one_file_get_numbers(folder: Path) -> None:
     names = ["a", "A", "a-2", "a/", "a_", "重", "み", "x" * 200, "x" * 201, "w.scale"]
     made = several(*names)
     apart = write(made, folder)

@@ -211,7 +211,7 @@ def cases() -> list[str]:
     return [name for name, row in meaning.CASES.items() if row[1] != "missing-data"]
 
 
-def test_what_is_wrong_is_wrong_alike_in_both_encodings() -> None:
+def test_both_encodings_have_the_same_findings() -> None:
     names = cases()
     from unit import outside_flatbuffer as outside
     from unit import test_flatbuffer_meaning as meaning

@@ -157,7 +157,7 @@ def _too_low(where: str, what: str, since: tuple[int, int], version: Version) ->
 
 def _is_within(block: Block, limit: tuple[int, int]) -> bool:
     """Whether the kinds of operators and types in a block suffice to say that a version has them all."""
-    # Fast path of version_findings; equal by test test_what_is_within_a_version_has_no_findings
+    # Fast path of version_findings; equal by test test_a_graph_within_a_version_has_no_findings
     specs = {operator.spec for operator in block.operators}
     with_new_types = _NEW_IN_1_1 if limit < V1_1 else ()
     if any(spec.since > limit or spec.name in with_new_types for spec in specs):
