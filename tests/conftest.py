@@ -1,4 +1,4 @@
-"""What tests of all folders share: how they run side by side, their seeds, the MLIR bindings."""
+"""Shared by tests of all folders: how they run in parallel, their seeds, the MLIR bindings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     """Run whole folders on all cores with pytest-xdist, one file's tests in one worker.
 
     A file's tests share contexts and samples, which each worker would have to make again. Single files
-    and tests run in this process: they are done before workers would have started. `-n 0` turns it off.
+    and tests run in this process: they finish before workers would have started. `-n 0` turns it off.
     """
     if not config.pluginmanager.hasplugin("xdist") or hasattr(config, "workerinput"):
         return
@@ -65,7 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     from hypothesis import settings
 
-    # CI repeats the same examples every time; at home each run looks at new ones.
+    # CI repeats the same examples every time; a local run generates new ones.
     settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
     settings.register_profile("home", deadline=None, print_blob=True)
     settings.load_profile("ci" if os.environ.get("CI") else "home")

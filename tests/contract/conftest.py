@@ -1,4 +1,4 @@
-"""What the tests of the contract share: the official suite's sample, modules, and a model runner."""
+"""Fixtures of the contract tests: the official suite's sample, modules, and a model runner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of exports with options share."""
+"""Helpers for tests of exports with options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What outside programs make of a file, a call each: tosa-opt, flatc, the reference model.
+"""Runs outside programs on a file, one function for each call: tosa-opt, flatc, the reference model.
 
 Nothing here knows our own code. A program that refuses raises Refused with what it said.
 """
@@ -51,7 +51,7 @@ def tosa_opt_reading(path: Path, scratch: Path) -> str:
     else:
         option = f"--tosa-deserialize=tosa-flatbuffer-filename={path}"
     text = call("tosa-opt", option, empty, "--mlir-print-op-generic")
-    # Which form it was stands in the description.
+    # The description names the format that was read; make it the same for both.
     return text.replace("TOSA JSON Converted", "TOSA FBS Converted")
 
 

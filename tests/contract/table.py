@@ -1,4 +1,4 @@
-"""Every format into every other: a table of 49 cells.
+"""Converts every format to every other: a table of 49 cells.
 
     python tests/oracle/official_suite.py DIR --subset sample     # makes a suite
     python tests/contract/table.py DIR --every 5                  # fills the table with its files
@@ -27,15 +27,15 @@ from tosa_convert.bindings.packages import default_bindings
 from tosa_convert.bindings.write import write
 from tosa_convert.graph import Graph, lowest_version
 
-#: Fastest place for files that live for a moment.
+#: The fastest file system for temporary files.
 _MEMORY: Final = Path("/dev/shm")
-#: What a module says of an operator that a file gives no location.
+#: The location in a module of an operator that has none in the file.
 UNKNOWN: Final = "loc(unknown)"
 
 
 @dataclass(frozen=True)
 class Form:
-    """A way to keep a program: a format, and where its weights go."""
+    """A way to store a program: a format, and where its weights are stored."""
 
     name: str
     extension: str
@@ -47,7 +47,7 @@ class Form:
         return self.extension in (".mlir", ".mlirbc")
 
     def write(self, graph: Graph, folder: Path) -> Path:
-        """Write the program into a folder of its own; the file."""
+        """Write the program into a folder of its own; return the file."""
         folder.mkdir(exist_ok=True)
         path = folder / f"m{self.extension}"
         tc.save(graph, path, weights=self.weights)  # type: ignore[arg-type]
@@ -71,7 +71,7 @@ Cell = tuple[str, str]
 
 @dataclass
 class Table:
-    """What came out: equal programs by cell, operators seen, and every difference."""
+    """The result: the number of equal programs in each cell, the operators, and every difference."""
 
     files: int = 0
     operators: set[str] = field(default_factory=set)
@@ -80,16 +80,16 @@ class Table:
     differences: list[tuple[Cell, str, str]] = field(default_factory=list)
 
     def expected(self, cell: Cell) -> int:
-        """How many files the cell should count."""
+        """The expected count of the cell."""
         return self.files - (len(self.refused) if set(cell) & _MLIR else 0)
 
     @property
     def passed(self) -> bool:
-        """Whether every cell counts every file it should, and there are any."""
+        """Whether every cell has its expected count, and at least one file was compared."""
         return all(self.counts[cell] == self.expected(cell) > 0 for cell in CELLS)
 
     def lines(self) -> Iterator[str]:
-        """The counts, to be read."""
+        """The counts as text."""
         width = max(len(form.name) for form in FORMS)
         yield " " * width + "".join(f"  {form.name:>{width}}" for form in FORMS)
         for row in FORMS:
@@ -111,7 +111,7 @@ def bytes_below(folder: Path) -> dict[str, bytes]:
 
 
 def original(source: Path) -> Graph:
-    """A program as any form of it should read.
+    """The program that every form of it should give when it is read.
 
     No location is loc(unknown) in MLIR, and a version that lacks one of the program's operators (the
     official generator stamps some such files) is the lowest that has them.
@@ -159,7 +159,7 @@ def fill(table: Table, source: Path, scratch: Path) -> None:
         table.refused[str(source)] = error.findings[0].message
         forms = tuple(form for form in FORMS if not form.is_mlir)
     paths = {form.name: form.write(graph, scratch / form.name) for form in forms}
-    # By column, for the rows that are MLIR and for those that are not.
+    # The bytes of each column, for rows that are MLIR and for the other rows.
     bytes_of = {(False, form.name): bytes_below(paths[form.name].parent) for form in forms}
     for row in forms:
         middle = tc.load(paths[row.name])

@@ -1,4 +1,4 @@
-"""One code for every MLIR bindings: torch_mlir's, IREE's, and upstream's layout."""
+"""The same code works with all MLIR bindings: torch_mlir's, IREE's, and upstream's layout."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_both_bindings_write_and_build_the_same(
     for source in (example, CASES / "custom_and_variables.mlir"):
         text = generic(
             torch_mlir.ir.Module.parseFile(str(source), torch_mlir.new_context())
-        )  # bytecode of variables does not cross, so take the generic text
+        )  # these bindings do not exchange bytecode of variables, so use the generic text
         modules = [own.ir.Module.parse(text, own.new_context()) for own in (torch_mlir, iree)]
         data = [tc.export_tosa_func_to_flatbuffer(module) for module in modules]
         assert data[0] == data[1]
@@ -127,7 +127,7 @@ func.func @f(%x: tensor<4xi32>) -> (tensor<4xi32>, tensor<4xi32>) {
 
 
 def test_a_resource_that_several_operators_use_is_read(bindings: Bindings) -> None:
-    """MLIR's bytecode writer crashes the process on such an operation if it stands in a block."""
+    """MLIR's bytecode writer crashes the process on such an operation if it is in a block."""
     module = bindings.ir.Module.parse(SHARED, bindings.new_context())
     before = generic(module)
     graph = tc.load(tc.export_tosa_func_to_flatbuffer(module))
@@ -200,7 +200,7 @@ def test_iree_compiles_what_we_import_into_its_context(iree: Bindings, example: 
     )
     module = tc.import_tosa_func_from_flatbuffer(data, context=iree.new_context())
     compiled = tools.compile_str(bytecode(module), input_type="tosa", target_backends=["vmvx"])
-    # The weights are in it: it is a program, not an empty module.
+    # The output contains the weights, so it is not an empty module.
     assert len(compiled) > sum(c.nbytes for _, c in tc.load(data).constants() if c.nbytes > 256)
     assert b"digits_cnn" in compiled
 
@@ -392,7 +392,7 @@ def test_an_attribute_that_bindings_do_not_define_is_refused(
     own = refusal(generic(module).encode(), iree)
     assert own.code == "unsupported-attribute"
     assert "input_unsigned = true" in own.message
-    # False is what the others mean anyway.
+    # The other bindings behave as if it were False.
     meaningless = tc.load(UNSIGNED.replace("true", "false").encode(), bindings="iree.compiler")
     assert meaningless.main.operators[0].attributes == {}
 

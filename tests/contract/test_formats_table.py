@@ -1,4 +1,4 @@
-"""Every format converts into every other, and is the same program there."""
+"""Every format converts to every other, and the program stays the same."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.opset import OPERATORS
 from tosa_convert.graph.versions import V1_1_DRAFT
 
-#: Files that the outside tools look at, in each form.
+#: The number of files that the outside tools check, in each form.
 JUDGED = 16
-#: Encoded as other operators, so no file's operator has one of these codes.
+#: Operators encoded as others: no operator of a file has one of these codes.
 WITHOUT_CODE = {"VARIABLE"}
 
 
 @pytest.fixture(scope="session")
 def filled(smallest: list[Case], root: Path, torch_mlir: Any) -> table.Table:
-    """The table: a file of every operator, the example, and what the generator never makes."""
+    """The table: a file of every operator, the example, and programs that the generator never makes."""
     own = [root / "examples" / "digits_cnn.mlirbc", CASES / "custom_and_variables.mlir"]
     return table.run([*(case.tosa for case in smallest), *own])
 
@@ -79,7 +79,7 @@ def test_the_command_fails_if_there_is_nothing_to_compare(tmp_path: Path) -> Non
 
 
 def _flip(graph: Any) -> None:
-    """One bit of one constant."""
+    """Flip one bit of one constant."""
     tensor = next(t for t in graph.main.tensors.values() if t.data is not None)
     raw = tensor.data.elements().copy()
     raw[-1, 0] ^= 1
@@ -166,7 +166,7 @@ def test_tosa_opt_reads_our_file_as_it_reads_the_official_one(
         try:
             expected = oracle.tosa_opt_reading(case.tosa, tmp_path)
         except Refused:
-            # Zero points that are no constants, and the like: it refuses its own generator's file.
+            # It refuses some files of its own generator, such as those with non-constant zero points.
             refused += 1
             continue
         assert oracle.tosa_opt_reading(ours, tmp_path) == expected, case.folder

@@ -1,4 +1,4 @@
-"""Dynamic shapes become static, on request."""
+"""Dynamic shapes become static on request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tosa_convert.bindings.packages import Bindings
 from tosa_convert.cli.main import run as run_tool
 from tosa_convert.cli.main import verb
 
-#: Beside the checkout; no part of the project.
+#: Beside the checkout; not part of the project.
 MODELS = Path("../shared/models")
 
 DYNAMIC = """
@@ -73,9 +73,9 @@ def test_arguments_have_the_names_that_the_file_gets(torch_mlir: Bindings) -> No
 
 def test_all_shapes_that_do_not_fit_are_reported_together(torch_mlir: Bindings) -> None:
     with pytest.raises(tc.TosaConvertError) as caught:
-        export(torch_mlir, DYNAMIC, input_shapes={"nobody": (1,), "x": (2, 5), "arg1": (4,)})
+        export(torch_mlir, DYNAMIC, input_shapes={"absent": (1,), "x": (2, 5), "arg1": (4,)})
     assert [(f.code, f.message) for f in caught.value.findings] == [
-        ("unknown-argument", 'no argument is called "nobody"'),
+        ("unknown-argument", 'no argument is called "absent"'),
         ("unsupported-shape", 'argument "x": the shape 2x5 does not fit its type tensor<?x4xf32>'),
         ("unsupported-shape", 'argument "arg1": the shape 4 does not fit its type tensor<1x?xf32>'),
     ]

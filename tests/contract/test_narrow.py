@@ -1,4 +1,4 @@
-"""Element types become narrower, on request: i64 to i32, f64 to f32."""
+"""Element types become narrower on request: i64 to i32, f64 to f32."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a module says of itself is in the file, and what a file says is in the module."""
+"""Names, locations and attributes of a module are in the file, and those of a file in the module."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_arguments_and_results_keep_their_names(
 ) -> None:
     graph = export(bindings, function(arguments, result, attributes))
     assert signature(graph) == (["x"], ["y"])
-    # Unless others are asked for.
+    # Unless other names are given.
     assert signature(export(bindings, function(arguments, result, attributes), names="generate")) == (
         ["TosaInput_0"], ["TosaOutput_0"],
     )  # fmt: skip
@@ -163,9 +163,9 @@ def test_a_location_survives_the_round_trip(location: str, bindings: Bindings) -
     module = tc.import_tosa_func_from_flatbuffer(first, context=bindings.new_context())
     original = bindings.ir.Module.parse(function(body=f"{ABS} {location}\n"), module.context)
     if "fused<" not in location:
-        # The bindings cannot build metadata: such a location comes back as a name that spells it.
+        # The bindings cannot build metadata: such a location becomes a name with its text.
         assert first_operation(module).location == first_operation(original).location
-    # Not one layer more for each trip.
+    # A round trip adds no further layer.
     assert tc.export_tosa_func_to_flatbuffer(module) == first
 
 
@@ -300,7 +300,7 @@ def _change_an_attribute(graph: tc.Graph) -> None:
         (form, damage)
         for form in ("m.tosa", "m.json", "m.mlir", "m.mlirbc", "npy/m.tosa")
         for damage in (_flip_a_bit, _drop_an_output, _change_an_attribute)
-        # What is written there holds no weights.
+        # The output has no weights.
         if (form, damage) != ("npy/m.tosa", _flip_a_bit)
     ],
 )
@@ -323,7 +323,7 @@ def test_verify_catches_a_corrupted_write_and_leaves_the_old_file(
     rendered, content = writing._render_sound, tc.dumps(graph)
 
     def damaged(written: tc.Graph, *arguments: Any, **options: Any) -> Any:
-        # Damage a copy: the graph that was given must stay what it is compared with.
+        # Damage a copy: the result is compared with the graph that was given.
         copy = tc.load(content)
         damage(copy)
         if weights == "npy":
@@ -339,13 +339,13 @@ def test_verify_catches_a_corrupted_write_and_leaves_the_old_file(
     assert caught.value.code == "verification-failed"
     assert "reads back differently" in str(caught.value)
     assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
-    # Without it, nobody notices: the check is what catches it.
+    # Without the check, the damage goes unnoticed.
     tc.save(graph, target, weights=weights)
     assert target.read_bytes() != before[target]
 
 
 def bytes_of(rendered: Any) -> bytes:
-    """All that `render` gives, whether pieces or something that writes to a sink."""
+    """The bytes of what `render` returns: pieces, or a function that writes to a sink."""
     import io
 
     if callable(rendered):

@@ -1,4 +1,4 @@
-"""Serialising as a pass: one pipeline, the IR unchanged, failures that are MLIR's own."""
+"""Serialising in an MLIR pass: it leaves the IR unchanged and reports failures as MLIR does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import tosa_convert as tc
 from tosa_convert.bindings.packages import Bindings
 from tosa_convert.bindings.passes import add_tosa_serialize, add_tosa_serialize_json
 
-#: Not TOSA: two operators that no file carries, and an element type.
+#: Not TOSA: two operators and an element type that a file cannot express.
 BAD = """
 func.func @f(%x: tensor<2xf64>) -> tensor<2xf64> {
   %0 = arith.addf %x, %x : tensor<2xf64>

@@ -1,4 +1,4 @@
-"""TOSA versions: what is stamped, what is read, and what is refused by name."""
+"""TOSA versions: which are written, which are read, and which are refused."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_the_modules_target_is_honoured(
     made = module(torch_mlir, OLD, tosa_target_env=env)
     assert "target_env" in str(made)
     assert version_of(tc.export_tosa_func_to_flatbuffer(made)) == version
-    # What is asked for wins over it.
+    # A version that is asked for takes precedence.
     assert version_of(tc.export_tosa_func_to_flatbuffer(made, tosa_version="1.0")) == V1_0
 
 
@@ -140,7 +140,7 @@ def test_the_command_line_option_selects_the_version(
 def test_a_flatbuffer_keeps_its_version_even_if_it_needs_a_newer_one(
     tmp_path: Path, torch_mlir: Bindings
 ) -> None:
-    """Other writers stamp 1.0 on more than 1.0 has; converting such a file is no place to stop."""
+    """Other writers stamp 1.0 on programs that need more; such files are still converted."""
     graph = tc.load(tc.export_tosa_func_to_flatbuffer(module(torch_mlir, NEW)))
     graph.version = V1_0
     source, target = tmp_path / "m.tosa", tmp_path / "m.json"
@@ -247,7 +247,7 @@ def test_a_schema_newer_than_ours_is_refused_with_its_revision(
 def test_a_file_of_the_0_80_series_is_recognised_by_its_version(
     oracle: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its operators, attributes and types have other numbers: only the version can be trusted."""
+    """Its operators, attributes and types have other codes: only the version identifies it."""
     for name in ("tosa_0_80.fbs", "tosa_0_80.json"):
         shutil.copy(CASES / name, tmp_path)
     oracle.call(
@@ -278,7 +278,7 @@ _MIXED = {
     "conv2d", "conv3d", "depthwise_conv2d", "transpose_conv2d", "matmul", "cast", "gather", "scatter",
     "resize",
 }  # fmt: skip
-#: What MLIR's availability tables leave out, and the schema of 1.0 does not have.
+#: Features that MLIR's availability tables omit and the schema of 1.0 lacks.
 _NOT_IN_THE_SCHEMA_OF_1_0 = {"RESHAPE_BLOCK_SCALED", "INT64"}
 
 

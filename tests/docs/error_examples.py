@@ -1,4 +1,4 @@
-"""For each error code the smallest example that raises it; docs/errors.md shows its message."""
+"""The smallest example that raises each error code; docs/errors.md shows its message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What broke a rule of the house when the rule was made. These lists only get shorter.
+"""Code that broke a rule of the house when the rule was made. These lists only get shorter.
 
 `test_house.py` lets these pass. `test_offenders.py` fails when one of them offends no more: then it is
 taken off its list.
@@ -6,7 +6,7 @@ taken off its list.
 
 from __future__ import annotations
 
-#: Groups of modules that import one another.
+#: Import cycles.
 CIRCLES: list[list[str]] = []
 
 #: Files that reach a module of ours by a string, by setattr or by assignment.

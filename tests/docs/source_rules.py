@@ -1,4 +1,4 @@
-"""What the tests of the house read from source files: imports, lengths, and marks in comments.
+"""Reads imports, lengths, and marks in comments from source files, for the tests of the house.
 
 All of it is read from the syntax; no module is imported.
 """
@@ -71,7 +71,7 @@ class Imports:
 
 
 def imports(source: Source, modules: set[str]) -> Imports:
-    """What a module imports of `modules`, anywhere in it, also within functions."""
+    """The members of `modules` that a module imports, also within functions."""
     found = Imports()
 
     def visit(node: ast.AST, into: set[str]) -> None:
@@ -97,7 +97,7 @@ def imports(source: Source, modules: set[str]) -> Imports:
 
 
 def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """The groups of nodes that reach one another, each sorted (Tarjan's algorithm)."""
+    """The strongly connected components with more than one node, each sorted (Tarjan's algorithm)."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []

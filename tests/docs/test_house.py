@@ -1,4 +1,4 @@
-"""The house of docs/architecture.md: who may import whom, and how long files and functions may get."""
+"""The rules of docs/architecture.md: what may import what, and the length of files and functions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ADAPTERS = ("flatbuffer", "jsontext", "mlir", "weights")
 
 _BASE = {"errors", "version", "options"}
 _HUB = _BASE | {"graph", "files", "formats"}
-#: What the modules that know the adapters need besides them.
+#: Further imports of the modules that import the adapters.
 _FOR_FORMATS = {"bindings", "gc_pause", "applicable_options"}
 
 #: Part of the package -> the parts it may import, besides itself. Modules at the top are parts, too.
@@ -52,15 +52,15 @@ ARROWS: dict[str, set[str]] = {
     "flatbuffer": _HUB | {"wire"},
     "jsontext": _HUB | {"wire", "source_excerpt"},
     "bindings": _HUB | {"mlir", "source_excerpt", "ending_signals"},
-    # Reads the flatbuffer that a child process wrote, like any other.
+    # Reads the flatbuffer that a child process wrote.
     "isolation": {"errors", "options", "files", "graph", "flatbuffer", "child_process"},
-    # What that child runs.
+    # The main module of that child process.
     "isolation_child": {"errors", "options", "isolation", "reading", "writing", "child_process"},
     "reading": _HUB | set(ADAPTERS) | _FOR_FORMATS | {"isolation"},
     "writing": _HUB | set(ADAPTERS) | _FOR_FORMATS | {"reading"},
     "module_api": _HUB | {"bindings", "applicable_options", "reading", "writing"},
     "api": _HUB | {"bindings", "weights", "applicable_options", "reading", "writing", "module_api"},
-    # Runs what the public functions read and write, so it stands above them.
+    # Runs programs that the public functions read and write.
     "golden": _HUB | {"api", "reading", "applicable_options", "child_process", "process_pool"},
     "cli": _HUB
     | {"api", "reading", "writing", "golden", "file_consumers", "applicable_options"}
@@ -78,7 +78,7 @@ EXCEPTIONS: dict[str, tuple[set[str], str]] = {
     "mlir.passes": ({"bindings"}, "the import path of the passes in 0.1.0"),
 }
 
-#: Part -> packages of others that it may import besides the standard library.
+#: Part -> third-party packages that it may import.
 OUTSIDE: dict[str, set[str]] = {
     "graph": {"numpy", "ml_dtypes"},
     "wire": {"numpy"},
@@ -100,7 +100,7 @@ BY_STRING: dict[str, str] = {
     "tosa_convert/bindings/packages.py": "imports MLIR's packages, whose names it finds",
 }
 
-#: Circles that only imports for type checkers close, and why.
+#: Cycles that only imports for type checkers close, and why.
 TYPING_CIRCLES: dict[tuple[str, ...], str] = {}
 
 #: Files that may import MLIR's packages besides those of bindings/, and why.
@@ -267,7 +267,7 @@ def test_the_architecture_diagram_shows_every_part_and_every_import(root: Path) 
     assert drawn == shown, "the picture has the parts of ARROWS"
     for source, target in arrows:
         assert target in ARROWS[source], f"{source} --> {target} is drawn and not allowed"
-    # What everyone may import would hide the rest of the picture.
+    # Arrows to parts that all others may import would hide the rest of the diagram.
     everywhere = {"errors", "version", "options", "files", "formats"}
     for part in shown - everywhere:
         for target in ARROWS[part] - everywhere:

@@ -1,4 +1,4 @@
-"""The lists of offenders get shorter: what offends no more is taken off."""
+"""The lists of offenders contain only code that still breaks a rule."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from docs.source_rules import (
 
 @pytest.fixture(scope="module")
 def offending(root: Path) -> dict[str, list[object]]:
-    """What offends today, by the names of the lists."""
+    """Code that breaks a rule today, by the name of its list."""
     package = sources(root, PACKAGE)
     everything = [*package, *sources(root, *OTHERS)]
     modules = {source.module for source in package}

@@ -34,7 +34,7 @@ def refmodel() -> None:
 
 
 class Builder:
-    """Builds a graph with one block, an operator at a time."""
+    """Builds a graph with one block, one operator at a time."""
 
     def __init__(self) -> None:
         self.block = Block("main")
@@ -81,7 +81,7 @@ class Builder:
         return Graph(V1_1_DRAFT, [Region("main", [self.block])])
 
 
-#: What the fixture `builder` gives.
+#: The type of the fixture `builder`.
 MakeBuilder = Callable[[], Builder]
 
 

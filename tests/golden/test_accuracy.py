@@ -130,7 +130,7 @@ def test_a_bound_equals_that_of_the_official_verifier(
     reference = np.full(
         (32 if name == "from a block" else 4,), np.float64(np.asarray(value).astype(row.numpy))
     )
-    # Of a cast from a block the bounds are the block's scale.
+    # The bounds of a cast from a block are the block's scale.
     bounds = np.full_like(reference, 4.0) if "block" in name else np.abs(reference) * 1.25
     low, high, _ = rule.limits(reference, bounds, row)
     seen = set()
@@ -279,7 +279,7 @@ def test_a_loop_is_exact_or_has_no_rule(builder: MakeBuilder) -> None:
 
 
 def off_by(array: np.ndarray[Any, Any], codes: int) -> np.ndarray[Any, Any]:
-    """The array with its first element so many codes further from zero."""
+    """The array with its first element moved away from zero by so many representable values."""
     moved = array.copy()
     flat = moved.view(f"u{array.dtype.itemsize}").reshape(-1)
     flat[0] = flat[0] + codes

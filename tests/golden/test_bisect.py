@@ -100,8 +100,8 @@ def test_the_case_fails_by_itself_and_passes_when_it_is_fixed(
     inputs = match(input_slots(case), load_npz(tmp_path / "case" / "inputs.npz"))
     broken = OtherModel(str(tmp_path / "case" / "found.tosa"), 60)
     assert not check(case, broken, inputs).ok
-    mended = OtherModel(str(tmp_path / "case" / "case.tosa"), 60)
-    assert check(case, mended, inputs).ok
+    fixed = OtherModel(str(tmp_path / "case" / "case.tosa"), 60)
+    assert check(case, fixed, inputs).ok
     expected = Record("e", load_npz(tmp_path / "case" / "expected.npz"))
     assert check(case, expected, inputs).ok
     assert json.loads((tmp_path / "case" / "case.json").read_text())["operators"]
@@ -116,7 +116,7 @@ def test_recorded_results_name_the_operator_whose_inputs_agree_and_whose_output_
     result = bisect(graph, Record("left", left), {"x": X})
     assert result.first is not None
     assert [row[1] for row in result.first.operators] == ["operator #24 REVERSE"]
-    # Without the tensors around it, the operators between those that are known are named.
+    # Without the tensors around it, all operators between the recorded tensors are reported.
     for name in ("t22", "t21", "t23"):
         del left[name]
     result = bisect(graph, Record("left", left), {"x": X})
@@ -125,7 +125,7 @@ def test_recorded_results_name_the_operator_whose_inputs_agree_and_whose_output_
 
 
 def test_an_operator_is_not_reported_for_an_error_in_its_input(builder: MakeBuilder) -> None:
-    """A tensor is off by less than is allowed; the next operator magnifies the error but is right."""
+    """A tensor has an allowed error; the next operator is correct but magnifies the error."""
     b = builder()
     b.input("x", "FP32", (4,))
     b.const("big", "FP32", [1e4])
@@ -315,7 +315,7 @@ def test_a_backend_that_needs_another_input_is_an_error(
     assert caught.value.code == "input-mismatch"
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork there")
+@pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
 def test_a_command_that_does_not_end_is_killed_with_its_children(
     chain: Graph, tmp_path: Path
 ) -> None:

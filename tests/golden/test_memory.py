@@ -1,4 +1,4 @@
-"""How much memory a search uses: numpy reports every array to tracemalloc."""
+"""The memory that a search uses: numpy reports every array to tracemalloc."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `tosa_convert.golden` offers: functions with documentation, whatever was imported before."""
+"""What `tosa_convert.golden` offers: documented functions, whatever was imported before."""
 
 from __future__ import annotations
 

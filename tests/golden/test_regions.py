@@ -1,4 +1,4 @@
-"""Branches and loops: the tensors in them, and the search for the operator in them that is wrong."""
+"""Branches and loops: the tensors in them, and the search for the wrong operator in them."""
 
 from __future__ import annotations
 
@@ -106,14 +106,14 @@ def test_the_branch_that_is_taken_is_searched(tmp_path: Path) -> None:
 
 
 def test_a_loop_is_searched_one_iteration_after_another(tmp_path: Path) -> None:
-    # MAXIMUM with 3 shows only where there is something smaller: in the first iteration.
+    # MAXIMUM with 3 changes only values below 3, which exist only in the first iteration.
     tc.save(loop(3), tmp_path / "other.tosa")
     result = bisect(loop(), OtherModel(str(tmp_path / "other.tosa"), 60), {"x": X})
     assert result.first is not None
     assert [row[1] for row in result.first.operators] == [
         "operator #2 WHILE_LOOP body[0] operator #4 MAXIMUM"
     ]
-    # Values as they are in the third iteration, where 8 is more than some of them.
+    # The values of the third iteration, some of which are less than 8.
     x = np.full_like(X, 6)
     tc.save(loop(8), tmp_path / "other.tosa")
     graph, other = loop(7), OtherModel(str(tmp_path / "other.tosa"), 60)

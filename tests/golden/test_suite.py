@@ -154,7 +154,7 @@ def test_an_interrupted_run_continues_and_counts_no_case_twice(cases: Path, tmp_
     run_all(cases, names[:2], here, journal)
     journal.close()
     with open(tmp_path / "a.jsonl", "a") as file:
-        file.write('{"case": "group/se')  # cut off in the middle of a line
+        file.write('{"case": "group/se')  # truncated in the middle of a line
     ran: list[str] = []
     journal = Journal(tmp_path / "a.jsonl", header)
     run_all(cases, names, here, journal, progress=lambda answer: ran.append(answer.case))
@@ -209,7 +209,7 @@ def test_a_case_that_kills_its_worker_runs_again_and_affects_no_other(
 
 
 def test_fresh_processes_give_the_same_answers(cases: Path, tmp_path: Path) -> None:
-    """As on macOS and Windows, where nothing is forked."""
+    """As on macOS and Windows, where processes are spawned and not forked."""
     journal = Journal(tmp_path / "a.jsonl", {})
     run_all(cases, find_cases(cases), on_local_processes(2), journal)
     journal.close()

@@ -31,9 +31,9 @@ from tosa_convert.graph import Graph
 from tosa_convert.graph.dtypes import DTYPES, DType
 
 X = np.array([3, -4, 0, 7], np.int32)
-#: Calls that a full disk lets fail. Python's own start of a child process does not expect the others to.
+#: Calls that fail on a full disk. Python's own start of a child process does not expect the others to.
 WRITING = ("open", "write", "mkdir", "rename", "replace")
-FAULTS = ("ENOSPC", "EROFS", "part", "interrupt before", "interrupt behind")
+FAULTS = ("ENOSPC", "EROFS", "part", "interrupt before", "interrupt after")
 
 
 def tensors() -> Iterator[Intermediate]:
@@ -53,7 +53,7 @@ def files(folder: Path) -> list[str]:
 
 
 def outcome(work: Callable[[], Any], disk: Disk) -> str:
-    """How a piece of work ends on this disk."""
+    """The outcome of `work` on this disk."""
     try:
         with failing(disk):
             work()
@@ -65,7 +65,7 @@ def outcome(work: Callable[[], Any], disk: Disk) -> str:
 
 
 def writing_calls(work: Callable[[], Any]) -> list[str]:
-    """The calls of the file system that a piece of work makes."""
+    """The file system calls that `work` makes."""
     disk = Disk()
     assert outcome(work, disk) == "done"
     return disk.calls
@@ -153,13 +153,13 @@ def test_a_run_whose_temporary_folder_fails_says_so_and_leaves_nothing(
     for place, name in enumerate(writing_calls(lambda: golden.run(chain, {"x": X}))):
         if name in WRITING:
             ended = outcome(lambda: golden.run(chain, {"x": X}), Disk("ENOSPC", place))
-            # Folders are opened to be removed, too; what is wrong then is not reported.
+            # Folders are also opened to be removed; an error at that point is not reported.
             assert ended == "file-error" or (ended, name) == ("done", "open")
             assert ended == "done" or files(tmp_path) == []
 
 
 @pytest.mark.usefixtures("refmodel")
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
 def test_a_model_that_cannot_write_its_output_is_a_file_error(
     builder: MakeBuilder, tmp_path: Path
 ) -> None:
@@ -295,7 +295,7 @@ def test_an_npy_file_has_the_bytes_that_numpy_writes(
     array = np.ones(shape, np.int8).astype(row.numpy)
     np.save(tmp_path / "a.npy", array)
     assert b"".join(npy_pieces(array)) == (tmp_path / "a.npy").read_bytes()
-    # The rows of an array in another order are written as those of the array itself.
+    # A transposed array is written in C order.
     assert b"".join(npy_pieces(array.copy(order="F"))) == (tmp_path / "a.npy").read_bytes()
 
 

@@ -1,5 +1,7 @@
-"""A file system that fails at a chosen call: every call that a write makes is counted, and one of
-them is refused, interrupted before or behind, or takes only a part.
+"""A file system that fails at a chosen call.
+
+Every call of a write is counted. One of them fails, is interrupted or killed before or after it, or
+writes only a part of its data.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-#: What a write asks of the system, by the name that Python has for it. `write` is of open files.
+#: The system calls of a write, by their names in Python. `write` is a method of open files.
 CALLS = (
     "open",
     "write",
@@ -28,12 +30,12 @@ CALLS = (
 )
 
 ERRORS = {name: getattr(errno, name) for name in ("ENOSPC", "EACCES", "EIO", "EROFS")}
-#: What may happen at a call: an error, an interrupt on either side of it, or death.
-FAULTS = (*ERRORS, "interrupt before", "interrupt behind", "kill before", "kill behind", "part")
+#: The faults at a call: an error, an interrupt or a kill before or after it, or a partial write.
+FAULTS = (*ERRORS, "interrupt before", "interrupt after", "kill before", "kill after", "part")
 
 
 class Disk:
-    """Counts calls, and lets the fault happen at one of them. place -1: at none."""
+    """Counts calls and injects the fault at call number `place`; -1: at none."""
 
     def __init__(self, fault: str = "", place: int = -1) -> None:
         self.fault, self.place = fault, place
@@ -51,19 +53,19 @@ class Disk:
         if self.fault == "kill before":
             os.kill(os.getpid(), signal.SIGKILL)
         result = function(*args, **options)
-        if self.fault == "interrupt behind":
-            # Nobody has what was opened.
+        if self.fault == "interrupt after":
+            # The caller never gets the file, so close it here.
             if isinstance(result, int) and name == "open":
                 os.close(result)
             elif hasattr(result, "close"):
                 result.close()
             raise KeyboardInterrupt
-        if self.fault == "kill behind":
+        if self.fault == "kill after":
             os.kill(os.getpid(), signal.SIGKILL)
         return result
 
     def write(self, file: Any, piece: Any) -> int:
-        """A write; "part" takes half of it once, and has no room for the rest."""
+        """A write; "part" writes half of it, and then the disk is full."""
         if self.fault == "part" and len(self.calls) == self.place and len(piece) > 1:
             self.calls.append("write")
             taken: int = file.write(memoryview(piece)[: len(piece) // 2])
@@ -74,7 +76,7 @@ class Disk:
 
 
 class File:
-    """An open file whose writes go through the disk."""
+    """An open file whose writes go through a `Disk`."""
 
     def __init__(self, disk: Disk, file: Any) -> None:
         self.disk, self.file = disk, file
@@ -94,8 +96,8 @@ class File:
 
 @contextmanager
 def failing(disk: Disk) -> Iterator[None]:
-    """Python's functions for files, with the disk in between."""
-    # Python 3.10's paths have the system's functions from an object of their own.
+    """Route Python's file functions through the disk."""
+    # In Python 3.10, pathlib calls these functions through an accessor object.
     paths: Any = getattr(pathlib, "_normal_accessor", None)
     saved = [
         (place, name, getattr(place, name))

@@ -31,7 +31,7 @@ def text(**filled: str) -> str:
 
 
 def code_of(source: bytes, bindings: Bindings) -> str:
-    """What reading and writing a module is refused with, or "accepted"."""
+    """The code with which reading or writing a module is refused, or "accepted"."""
     try:
         for piece in api.encode(tc.load(source, bindings=bindings.package)):
             assert len(piece)

@@ -1,7 +1,7 @@
-"""For every code that an input can cause, the smallest file that does, and what is said of it.
+"""For every code that an input can cause, the smallest such file and the message about it.
 
-The files say what is wrong with them in comments of their own: JSON and MLIR have comments, bytes stand
-in hexadecimal. `where` and `hint` are parts of the place and the hint of the first finding.
+Comments in the files say what is wrong with them. Binary files are written in hexadecimal, with
+comments. `where` and `hint` are parts of the location and the hint of the first finding.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tosa_convert.errors import CODES, Category
 FILES = Path(__file__).parent / "files"
 CASES = sorted(path for path in FILES.iterdir() if path.name != "README.md")
 
-#: Codes that no file causes, and why.
+#: Codes that a file cannot cause, and why.
 ELSEWHERE = {
     "verification-failed": "it would be a defect of ours; tests of --verify cause it on purpose",
     "refmodel-refused": "of running a program; tests/golden",
@@ -58,7 +58,7 @@ def notes(case: Path) -> dict[str, str]:
 
 
 def refusal(path: Path, options: dict[str, str]) -> tc.TosaConvertError:
-    """What is said of a file that is read and written again."""
+    """The error of reading a file and writing it again."""
     with pytest.raises(tc.TosaConvertError) as caught:
         read_and_write(path, options)
     return caught.value
@@ -85,7 +85,7 @@ def test_a_file_is_refused_with_its_code_and_location(case: Path, tmp_path: Path
     assert expected["hint"] in finding.hint
     assert bool(expected["hint"]) == bool(finding.hint), "the note should show the hint"
     assert finding.message
-    # What is printed names the file, unless the place is one within the program.
+    # The message names the file, unless the location is within the program.
     if "where" in expected and re.match(r"line |byte |:\d", expected["where"]):
         assert path.name in finding.where
 

@@ -1,4 +1,4 @@
-"""The fuzzers run, find defects that are made on purpose, and make the same input each time."""
+"""The fuzzers run, find defects that are injected, and make the same inputs in every run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each limit changes what is accepted, in both directions, here and in an isolated process."""
+"""Each limit changes what is accepted, in both directions, in this process and in an isolated one."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_the_flatbuffer_of_an_isolated_process_is_read_within_the_limits() -> No
 def test_limits_of_isolation_apply_only_with_isolation(
     isolate: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Without memory some libraries end at once, and others try again until the time is up.
+    # Without memory, some libraries abort at once, and others retry until the time limit.
     low = problem(
         lambda: tc.load(MLIR.encode(), isolate=isolate, limits={"isolated-memory": 64 << 20})
     )

@@ -1,7 +1,7 @@
-"""A write that fails at any call of the system leaves the old file or the new one, and no litter.
+"""A write that fails at any system call leaves the old file or the new one, and no other files.
 
-`python tests/hostile/test_write_faults.py` prints the table: what was tried at which call, and what
-was there afterwards.
+`python tests/hostile/test_write_faults.py` prints a table of every fault at every call, with
+what was on disk afterwards.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ OLD, NEW = b"old" * 1000, b"new" * 5000
 
 
 def program(value: int) -> Graph:
-    """A program with two constants, told apart by their bytes."""
+    """A program with two constants whose bytes all have this value."""
     data = bytes([value]) * 4096
     values = [tensor(name, "INT8", (4096,), data=data) for name in ("v", "w")]
     return graph("", "v w", list(values), [op("CONST", "", "v"), op("CONST", "", "w")])
 
 
 def content(path: Path) -> object:
-    """What is at a path: bytes, a folder's files, or nothing."""
+    """The content of a path: bytes, a folder's files, or None."""
     if path.is_dir():
         return {entry.name: entry.read_bytes() for entry in sorted(path.iterdir())}
     return path.read_bytes() if path.exists() else None
 
 
 class Subject:
-    """Something that is written: what it is called, and how the old and the new one get there."""
+    """A file or folder that is written: its name, and functions that write the old and the new one."""
 
     def __init__(self, name: str, target: str, old: Callable[[Path], object] | None,
                  new: Callable[[Path], object]) -> None:  # fmt: skip
@@ -60,7 +60,7 @@ class Subject:
         return self.name
 
     def prepare(self, folder: Path) -> Path:
-        """The old one in an empty folder; returns where it is."""
+        """Write the old one into an empty folder; return its path."""
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         if self.old is not None:
@@ -68,7 +68,7 @@ class Subject:
         return folder / self.target
 
     def states(self, folder: Path) -> tuple[object, object]:
-        """What is there before a write, and behind one that succeeds."""
+        """The content before a write and after one that succeeds."""
         if self.known is None:
             before = content(self.prepare(folder))
             self.new(folder / self.target)
@@ -85,7 +85,7 @@ def new_file(path: Path) -> None:
 
 
 def large_file(path: Path) -> None:
-    """Pieces that are too large to be gathered: a write each."""
+    """Pieces that are too large to be gathered: one write call each."""
     replace_file(path, [bytes([value]) * GATHER_BYTES for value in range(3)])
 
 
@@ -102,7 +102,7 @@ def saved(value: int) -> Callable[[Path], object]:
 
 
 def commanded(path: Path) -> None:
-    """The command, which tells by its exit code what functions raise."""
+    """Run the command and raise what its exit code means."""
     source = path.parent.parent / "source.tosa"
     if not source.exists():
         api.save(program(2), source)
@@ -143,7 +143,7 @@ def cases(subject: Subject, folder: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def outcome(subject: Subject, folder: Path, place: int, fault: str) -> tuple[str, str]:
-    """What a fault led to: what was raised, and which file was there; AssertionError if neither."""
+    """The result of a fault: the exception, and whether the old or the new file is there."""
     before, after = subject.states(folder)
     target = subject.prepare(folder)
     raised = "nothing"
@@ -173,14 +173,14 @@ def outcome(subject: Subject, folder: Path, place: int, fault: str) -> tuple[str
     return raised, which + (" and litter" if litter else "")
 
 
-#: Where litter cannot be helped: the process is gone, or what would remove it is what fails.
+#: Whether temporary files may remain: the process was killed, or their removal is what fails.
 def may_litter(call: str, fault: str) -> bool:
     return fault.startswith("kill") or call in ("unlink", "rmdir")
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """An empty place for a folder; in memory where that is possible, for thousands of flushes."""
+    """The path of a folder; in memory if possible, because the test flushes thousands of times."""
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tmp_path
     with tempfile.TemporaryDirectory(prefix="faults-", dir=memory) as place:
         yield Path(place, "folder")
@@ -197,7 +197,7 @@ def test_a_fault_at_any_call_leaves_the_old_or_the_new_file(subject: Subject, fo
         case = f"call {place} {call}, {fault}: raised {raised}, found {which}"
         assert which.startswith(("old", "new")), case
         assert "litter" not in which or may_litter(call, fault), case
-        # What was refused without a word must have been no loss: the new file is there.
+        # If a fault raises nothing, the new file must be there.
         assert raised != "nothing" or which.startswith("new"), case
         assert raised != "OSError", case
         count += 1
@@ -205,7 +205,7 @@ def test_a_fault_at_any_call_leaves_the_old_or_the_new_file(subject: Subject, fo
 
 
 def test_the_faults_reveal_a_writer_that_writes_in_place(folder: Path) -> None:
-    """The same faults against a writer that writes in place: the shim finds what it does wrong."""
+    """The same faults on a writer that writes in place must destroy the file."""
     careless = Subject("in place", "m.tosa", old_file, _in_place)
     found = {
         outcome(careless, folder, place, fault)[1] for place, _, fault in cases(careless, folder)
@@ -228,7 +228,7 @@ def test_each_relevant_call_was_among_those_that_failed(folder: Path) -> None:
 def test_without_an_exchange_the_old_folder_is_moved_back(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On file systems that cannot exchange two names there is a moment without either."""
+    """On file systems that cannot exchange two names, neither folder exists for a moment."""
     monkeypatch.setattr("tosa_convert.weights.folder._exchanged", lambda one, other: False)
     subject = SUBJECTS[-1]
     for place, call, fault in cases(subject, folder):
@@ -242,10 +242,10 @@ def test_without_an_exchange_the_old_folder_is_moved_back(
 
 # -- the command ------------------------------------------------------------------------------
 
-#: Converts to a pipe that nobody reads, so that it waits in the middle of the file.
+#: Waits in the middle of the file that it writes.
 _SLOW = """
 import signal, sys, time
-for name in ("SIGTERM", "SIGHUP"):  # whoever started the tests may have had them ignored
+for name in ("SIGTERM", "SIGHUP"):  # they may be ignored in the process that started the tests
     signal.signal(getattr(signal, name), signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.argv = ["tosa-flatbuffer-convert", sys.argv[1], "-o", sys.argv[2]]
@@ -296,14 +296,14 @@ def converted(*arguments: str | Path, **options: object) -> subprocess.Completed
 def test_a_folder_that_is_read_only_stays_as_it_was(subject: Subject, folder: Path) -> None:
     target = subject.prepare(folder)
     before = content(target)
-    subject.states(folder.parent / "writable")  # what needs a file to read has it from here
+    subject.states(folder.parent / "writable")  # the input of the cases that read a file
     folder.chmod(0o555)
     folder.parent.chmod(0o755)
     child = os.fork()
     if not child:
         code = 1
         try:
-            if os.geteuid() == 0:  # whom nothing is forbidden
+            if os.geteuid() == 0:  # root may write anywhere
                 os.setuid(65534)
             subject.new(target)
         except TosaConvertError as error:
@@ -418,7 +418,7 @@ def test_of_two_concurrent_writers_one_wins_completely(name: str, tmp_path: Path
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table of faults."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "folder"
         total = 0

@@ -29,7 +29,7 @@ _BATCH = 40
 
 
 def judge_files(files: Sequence[Path]) -> list[Verdict]:
-    """Judge some files in this process. A failure at one, even a bug, is a difference of that one."""
+    """Judge some files in this process. A failure at a file, even a bug, counts as its difference."""
     verdicts = []
     with Judge() as judge:
         for file in files:
@@ -66,7 +66,7 @@ def judge_all(
 
 
 class Tally:
-    """Counts of many verdicts."""
+    """Totals of many verdicts."""
 
     def __init__(self) -> None:
         self.files = 0
@@ -91,12 +91,12 @@ class Tally:
 
     @property
     def passed(self) -> bool:
-        """Whether something was compared, in both directions, and nothing differed."""
+        """Whether files were compared in both directions and none differed."""
         compared = self.yes["exported"] and self.yes["imported"] and self.yes["returned"]
         return bool(compared) and not self.different
 
     def lines(self) -> Iterator[str]:
-        """The counts, to be read."""
+        """The counts as text."""
         known = official_suite.operators()
         absent = [name for name in known if name not in self.operators]
         yield f"{self.files:7} files"

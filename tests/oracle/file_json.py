@@ -80,7 +80,7 @@ def first_difference(left: Json, right: Json, path: str = "") -> str:
     return f"{path}: {left!r:.80} != {right!r:.80}"
 
 
-# -- corrections of what tosa-opt writes -----------------------------------------------------------
+# -- corrections of tosa-opt's output -------------------------------------------------------------
 
 _BITS: Final = {"FP6E2M3": 6, "FP6E3M2": 6, "FP4E2M1": 4}
 _BYTES: Final = {"FP8E4M3", "FP8E5M2"}
@@ -122,7 +122,7 @@ _NANS: Final = {
 
 
 def _nans(theirs: Json, ours: Json) -> bool:
-    """It does not keep the payload of NaNs of these types."""
+    """It does not preserve the payload of NaNs of these types."""
     corrected = False
     for tensor, other in zip(tensors_of(theirs), tensors_of(ours), strict=False):
         data, kept = tensor.get("data"), other.get("data")
@@ -160,12 +160,12 @@ def _region_names(theirs: Json, ours: Json) -> bool:
     return True
 
 
-#: Up to this many variables keep their order in the hash table that tosa-opt starts with.
+#: The hash table of tosa-opt preserves the order of up to this many variables.
 MANY_VARIABLES: Final = 8
 
 
 def _variable_order(theirs: Json, ours: Json) -> bool:
-    """It keeps variables in a hash table, whose order more than a few of them have."""
+    """It stores variables in a hash table, so more than a few of them are in its order."""
     many = False
     for found in (theirs, ours):
         for region in found["regions"]:
@@ -182,7 +182,7 @@ def _variable_order(theirs: Json, ours: Json) -> bool:
     return many
 
 
-#: What tosa-opt does -> the rule that corrects it. A rule returns whether it was needed.
+#: Defect of tosa-opt -> the rule that corrects it. A rule returns whether it was needed.
 CORRECTIONS: Final[dict[str, Callable[[Json, Json], bool]]] = {
     "it writes block-scaled constants unpacked": _block_scaled,
     "it does not keep the payload of NaNs": _nans,

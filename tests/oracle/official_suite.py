@@ -45,7 +45,7 @@ _LIBRARY = "tosa_reference_model/libtosa_reference_generate_lib.so"
 _SCHEMA = "bin/tosa.fbs"
 
 # The tool as its command runs it, with one change: it spends 96% of its time checking, once for each
-# tensor, that its own JSON schemas are well formed. Here each schema is checked once. What the tool
+# tensor, that its own JSON schemas are valid. Here each schema is checked once. What the tool
 # writes is validated all the same.
 _LAUNCHER = f"""
 import runpy

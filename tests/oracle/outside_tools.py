@@ -1,4 +1,4 @@
-"""The outside judges: `tosa-opt`, `flatc` and the reference model, one call each.
+"""The outside tools: `tosa-opt`, `flatc` and the reference model, one function each.
 
 Nothing here imports our own code, so that it cannot judge itself.
 """

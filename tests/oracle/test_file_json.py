@@ -1,4 +1,4 @@
-"""Two files' JSON may differ only where the rules say so."""
+"""The JSON of two files may differ only where a rule allows it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_block_scaled_data_is_packed_and_nothing_else() -> None:
     assert fp8["data"] == list(range(32))
     assert fp4["data"] == [0x10, 0x32, 0x54, 0x76, 0x98, 0xBA, 0xDC, 0xFE] * 2
     assert fp6["data"][:3] == [0x40, 0x20, 0x0C]
-    # Not what the defect produces: another byte set, too long, not a block-scaled tensor.
+    # The defect does not produce these: another byte set, too long, not a block-scaled tensor.
     for kept in (
         tensor("FP8E4M3", b"\1\1" * 128, 32, **scaled),
         tensor("FP8E4M3", bytes(32), 32, **scaled),
@@ -77,9 +77,9 @@ def test_only_nans_that_tosa_opt_replaced_are_restored() -> None:
     for ours in (b"\x00\x7c", b"\x00\x3c"):  # infinity and a number are not NaN
         theirs = tensor("FP16", b"\x00\x7e", 1)
         assert not NANS(file(theirs), file(tensor("FP16", ours, 1)))
-    theirs = tensor("FP16", b"\x01\x7e", 1)  # some other NaN was not made by the defect
+    theirs = tensor("FP16", b"\x01\x7e", 1)  # the defect does not make other NaNs
     assert not NANS(file(theirs), file(tensor("FP16", b"\x02\x7e", 1)))
-    theirs = tensor("FP32", b"\x00\x00\xc0\x7f", 1)  # of which it keeps what it is
+    theirs = tensor("FP32", b"\x00\x00\xc0\x7f", 1)  # a type whose NaNs it preserves
     assert not NANS(file(theirs), file(tensor("FP32", b"\x01\x00\xc0\x7f", 1)))
 
 
@@ -103,7 +103,7 @@ def test_region_names_may_differ_only_by_our_number() -> None:
     assert not NAMES(regions("a", "b"), regions("a_1", "b_1"))
     swapped = regions("then", "else", "then_1", "else_1")
     swapped["regions"][0]["blocks"][0]["operators"].reverse()
-    # Both are called the same now; what they hold tells them apart.
+    # Both have the same name now, and differ only by their content.
     swapped["regions"][1]["blocks"][0]["operators"] = [{"op": "ADD"}]
     assert NAMES(theirs, swapped)
     assert first_difference(theirs, swapped)

@@ -1,4 +1,4 @@
-"""Programs that the official tests lack: we and the outside tools make the same of them."""
+"""Programs that the official tests lack: we and the outside tools give the same results."""
 
 from __future__ import annotations
 

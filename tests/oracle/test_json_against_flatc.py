@@ -1,4 +1,4 @@
-"""Our JSON against flatc's: the same bytes out, and the same program in.
+"""Our JSON against flatc's: we write the same bytes and read the same program.
 
 flatc comes with the wheel `tosa-tools`. The tests of the official suite are taken from the folder
 that TOSA_SUITE_DIR names (see official_suite.py), or a sample is made, once, in pytest's cache.
@@ -49,7 +49,7 @@ class Flatc:
         return subprocess.run(command, capture_output=True, check=False, timeout=120)
 
     def printed(self, files: Iterable[bytes], *options: str) -> list[bytes]:
-        """What flatc prints of flatbuffers, without what was printed before."""
+        """What flatc prints for each flatbuffer, without earlier output."""
         names = []
         for index, data in enumerate(files):
             names.append(self.scratch / f"{index}.tosa")
@@ -74,7 +74,7 @@ def flatc(tmp_path: Path) -> Flatc:
     try:
         program, schema = official_suite.native("flatc"), official_suite.schema()
     except official_suite.SuiteError as error:
-        pytest.skip(f"there is no flatc: {error}")
+        pytest.skip(f"flatc is not installed: {error}")
     return Flatc(program, schema, tmp_path)
 
 
@@ -83,7 +83,7 @@ def suite(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """The flatbuffers of an official suite."""
     problem = official_suite.missing()
     if problem:
-        pytest.skip(f"there is no official suite: {problem}")
+        pytest.skip(f"the official suite is not available: {problem}")
     folder = official_suite.sample(request.config, tmp_path_factory.mktemp("official"))
     files = [case.tosa for case in official_suite.cases(folder)]
     assert files, f"{folder} holds no suite"
@@ -102,7 +102,7 @@ def text(made: Graph, producer: SoftwareVersion = PRODUCER) -> bytes:
 
 
 def samples(row: AttributeSpec) -> list[Any]:
-    """Values of an attribute: the schema's default, where it may have it, and others."""
+    """Values of an attribute: the schema's default, if it is allowed, and others."""
     choices: dict[str, list[Any]] = {
         "i32": [0, -1, 2**31 - 1],
         "i32s": [(0, -(2**31), 7, 1, 2, 3)[: row.length if row.length >= 0 else 6], ()],
@@ -292,7 +292,7 @@ BASE = """{
     "outputs": ["b"]}]}]
 }"""
 
-#: What to replace, and by what: both of us read these, and make the same of them.
+#: Text and its replacement: flatc and we read the result as the same program.
 BOTH_READ = [
     ('"axis": 1', '"axis": -1'),
     ('"axis": 1', '"axis": -0'),
@@ -316,7 +316,7 @@ BOTH_READ = [
     ("]\n}", '], "software_version": null, }// end'),
 ]
 
-#: Neither of us reads these.
+#: Neither flatc nor we read these.
 BOTH_REFUSE = [
     ('"axis": 1', '"axis": 1.0'),
     ('"axis": 1', '"axis": 1e0'),

@@ -1,4 +1,4 @@
-"""A seeded sample of the official tests: we and the outside tools make the same of every file.
+"""A seeded sample of the official tests: we and the outside tools agree on every file.
 
 The sample is in $TOSA_SUITE_DIR, or made once in pytest's cache. For all of the official tests:
  `python tests/oracle/official_suite.py DIR` and `python tests/oracle/compare_suite.py DIR`.
@@ -60,7 +60,7 @@ def check(files: list[Path], *, at_least: int) -> None:
     assert tally.passed
     assert tally.files >= at_least
     assert set(official_suite.operators()) - tally.operators == NEVER_GENERATED
-    # tosa-opt itself judges nearly all: few are left to the reference model, each with a reason.
+    # tosa-opt can judge nearly all. The reference model judges the others, each for a reason.
     assert tally.yes["exported"] > 0.95 * tally.files
     assert tally.yes["imported"] > 0.95 * tally.files
 

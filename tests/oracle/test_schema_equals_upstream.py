@@ -1,4 +1,4 @@
-"""Our schema says the same as the one that tosa-tools was built with."""
+"""Our schema is equivalent to the one that tosa-tools was built with."""
 
 from __future__ import annotations
 

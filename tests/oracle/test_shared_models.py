@@ -1,4 +1,4 @@
-"""Real models, from the TFLite converter: we and the outside tools make the same of them.
+"""Real models from the TFLite converter: we and the outside tools give the same results.
 
 The models are beside the checkout, in ../shared/models; they are not part of the project.
 """
@@ -82,7 +82,7 @@ def test_the_reference_model_computes_the_same_bytes_from_our_file(
     shapes = describe(tc.load(theirs), tmp_path)
     expected = reference_run(theirs, tmp_path, tmp_path / "expected")
     assert not isinstance(expected, Refused), str(expected)
-    assert sum(map(len, expected.values())) > 128, "there is no output"
+    assert sum(map(len, expected.values())) > 128, "the model has no output"
     assert reference_run(ours, tmp_path, tmp_path / "found") == expected
     assert reference_run(back, tmp_path, tmp_path / "again") == expected
     if "?x" in str(original):

@@ -32,13 +32,13 @@ from tosa_convert.graph.model import BlockScale
 from tosa_convert.graph.opset import AttributeSpec, AttributeValue, OperandSpec
 from tosa_convert.graph.versions import V1_0, V1_1_DRAFT
 
-#: Everything with an operator of its own; variables are declared by their tensors.
+#: All operators except VARIABLE; variables are declared by their tensors.
 USABLE = [row for row in OPERATORS if row.name != "VARIABLE"]
 MAX_ELEMENTS = 300
 
 _I32 = st.integers(-(2**31), 2**31 - 1)
 _SIZES = st.one_of(st.integers(0, 5), st.integers(0, 2**31 - 1), st.just(DYNAMIC))
-#: Text that a file can hold: no half surrogates.
+#: Text that a file can hold: no lone surrogates.
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 locations = st.one_of(
     st.just(""),
@@ -108,11 +108,11 @@ def attributes(draw: Any, row: AttributeSpec, element: DType, regions: list[str]
 
 
 class _Builder:
-    """One block in the making: what is defined, and names that are free."""
+    """A block under construction: its values, and unused names."""
 
     def __init__(self, draw: Any, later: list[str]) -> None:
         self.draw = draw
-        #: Regions that control flow may run: only later ones, so that there is no cycle.
+        #: Regions that control flow may run: only later ones, so that they cannot form a cycle.
         self.later = later
         self.block = Block(draw(texts))
         self.usable: list[str] = []
@@ -191,7 +191,7 @@ class _Builder:
         return rows
 
     def operator(self, spec: OperatorSpec) -> None:
-        """One more operator, with whatever it needs."""
+        """Append an operator and the values that it needs."""
         variable = None
         if spec.name in ("VARIABLE_READ", "VARIABLE_WRITE"):
             variable = self.tensor(variable=True, data=self.draw(st.booleans())).name
@@ -229,7 +229,7 @@ class _Builder:
 
 
 def _operators(last: bool) -> Any:
-    """Rows to choose from; the last region has no other to run."""
+    """Rows to choose from; the last region has no later region to run."""
     rows = [row for row in USABLE if not (last and row.regions)]
     return st.lists(st.sampled_from(rows), max_size=6)
 

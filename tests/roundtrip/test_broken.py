@@ -1,4 +1,4 @@
-"""One thing broken in a sound graph or file: refused by name, never half understood."""
+"""One fault in a sound graph or file: it is refused with the right code."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from tosa_convert.graph import operator as operator_row
 
 Draw = Any
 
-#: One of each kind, so that there is something to break in every example.
+#: One operator of each kind, so that every example has a place for each fault.
 RICH = [
     *map(operator_row, ("CONST", "CLAMP", "CONST_SHAPE", "RESHAPE", "COND_IF", "TRANSPOSE", "ADD"))
 ]
 
 
 def pick(draw: Draw, things: Any) -> Any:
-    """One of several; examples that have none are not of interest."""
+    """One of several; examples without any are skipped."""
     things = list(things)
     assume(things)
     return draw(st.sampled_from(things))
@@ -59,7 +59,7 @@ def plain(one: Operator) -> bool:
     return one.spec.encoded_as == one.spec.name
 
 
-# Each breaks one thing and returns the codes of which one must be told.
+# Each function breaks one thing and returns the codes of which one must be reported.
 def forget_a_result(draw: Draw, made: Graph) -> set[str]:
     block, one = operator(draw, made, lambda o: bool(o.outputs))
     name = pick(draw, one.outputs)

@@ -1,4 +1,4 @@
-"""Any sound graph is the same graph after the way through a file."""
+"""Any sound graph survives the round trip through a file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check(made: Graph, *, out_of_line: bool) -> None:
     assert compare(made, found, locations=True, version=True) is None
     assert compare(found, made, locations=True, version=True) is None
     assert found.producer == made.producer
-    # What compare leaves out: every listed value, and data of those that are no constants.
+    # `compare` skips this: all listed values, and the data of values that are not constants.
     for one, other in zip(made.regions, found.regions, strict=True):
         block, again = one.blocks[0], other.blocks[0]
         assert list(block.tensors) == list(again.tensors)
@@ -76,5 +76,5 @@ def test_every_operator_survives_exactly(spec: OperatorSpec) -> None:
 @given(graphs())
 def test_data_moves_after_the_flatbuffer_and_back_without_a_difference(made: Graph) -> None:
     inside = encode(made, out_of_line=False)
-    behind = encode(read(inside), out_of_line=True)
-    assert encode(read(behind), out_of_line=False) == inside
+    after = encode(read(inside), out_of_line=True)
+    assert encode(read(after), out_of_line=False) == inside

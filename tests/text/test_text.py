@@ -1,4 +1,4 @@
-"""Text in, text out: each .mlir file here is a test that says how it is run.
+"""Each .mlir file here is a test; its RUN lines say how it is run.
 
 A line `RUN: command` is run; commands may be joined by ` | ` and continued with a backslash. In them,
 `%tool` is the command-line tool, `%s` this file, `%t` an unused path, and `filecheck` compares its input

@@ -1,4 +1,4 @@
-"""What type checkers say of the public functions. This file is checked and never run.
+"""The types that type checkers find for the public functions. This file is checked and never run.
 
 After `reveal_type(x)`, the comment `reveals T` says which type both checkers find, without the names of
 modules. A comment `error: why` says that both report an error on its line; they report no others.

@@ -16,12 +16,12 @@ from typing import NamedTuple
 import pytest
 
 FILE = Path(__file__).with_name("public_functions.py")
-#: Set where both checkers must be there: `nox -s types` sets it, and CI runs that.
+#: If set, both checkers must be installed; `nox -s types`, which CI runs, sets it.
 REQUIRED = "TOSA_CONVERT_REQUIRE_TYPE_CHECKERS"
 
 
 class Report(NamedTuple):
-    """What a checker says of a file, by line: types that it reveals, and errors."""
+    """A checker's report on a file, by line: revealed types and errors."""
 
     revealed: dict[int, str]
     errors: dict[int, str]
@@ -31,7 +31,7 @@ def check_with_mypy(file: Path, root: Path, folder: Path) -> Report:
     config = folder / "mypy.ini"
     config.write_text(
         "[mypy]\nstrict = True\nshow_error_codes = True\nignore_missing_imports = True\n"
-        # Only what is said of the file counts.
+        # Ignore reports about other files.
         "[mypy-tosa_convert.*]\nignore_errors = True\n"
     )
     words = ["--config-file", str(config), "--cache-dir", str(folder / "cache"), "--no-pretty"]
@@ -58,7 +58,7 @@ def check_with_pyright(file: Path, root: Path, folder: Path) -> Report:
                 "include": [file.name],
                 "extraPaths": [str(root)],
                 "typeCheckingMode": "strict",
-                # What packages without types, and the unused results of calls, would add.
+                # No errors for packages without types or for unused results of calls.
                 "reportMissingTypeStubs": False,
                 "reportUnknownMemberType": False,
                 "reportUnknownVariableType": False,
@@ -95,7 +95,7 @@ def call(command: list[str], root: Path) -> str:
         check=False,
         timeout=300,
     )
-    # 1: there are errors, as there should be. More: the checker did not run.
+    # 1: errors, as expected. More: the checker did not run.
     assert done.returncode in (0, 1), done.stdout + done.stderr
     return done.stdout
 
@@ -170,7 +170,7 @@ def test_every_public_name_is_in_the_file() -> None:
 
     text = FILE.read_text(encoding="utf-8")
     missing = [name for name in tc.__all__ if not re.search(rf"\btc\.{name}\b", text)]
-    # Findings are what verify and errors give; nobody makes one.
+    # `verify` and errors return findings; a caller does not make one.
     assert missing == ["Finding"]
 
 

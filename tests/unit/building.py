@@ -1,4 +1,4 @@
-"""Small graphs by hand, for tests that change one thing in them."""
+"""Small graphs for tests that change one thing in them."""
 
 from __future__ import annotations
 

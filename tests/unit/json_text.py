@@ -26,7 +26,7 @@ def same(made: Graph, raw: bytes) -> None:
     found = read(raw)
     assert compare(made, found, locations=True, version=True) is None
     assert found.producer == PRODUCER
-    # What the comparison does not look at, such as padding, is in the text.
+    # The text also has what the comparison ignores, such as padding.
     assert text(found) == text(made)
 
 

@@ -1,4 +1,4 @@
-"""The public functions: what they take, what they give, and what they refuse."""
+"""The public functions: their arguments, their results, and what they refuse."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def test_a_copied_file_may_be_overwritten_in_place(
                 file.write(b"\0" * path.stat().st_size)
     first, second = ([bytes(data.buffer) for _, data in made.constants()] for made in graphs)
     assert first == [bytes(data.buffer) for _, data in large().constants()]
-    # Prove that the test can fail: without a copy the graph sees what was written over the file.
+    # The test can fail: without a copy, the graph changes with the file.
     assert os.name != "posix" or first != second
 
 
@@ -200,7 +200,7 @@ def test_import_uses_the_current_context(bindings: Bindings) -> None:
     assert tc.to_module(branching()).context not in (current, other)
 
 
-# -- each once ---------------------------------------------------------------------------------------
+# -- no work is done twice ---------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("torch_mlir")

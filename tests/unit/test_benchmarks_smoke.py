@@ -1,4 +1,4 @@
-"""The benchmark runs: smallest sizes only, since a timed test would test the machine."""
+"""The benchmark runs, at the smallest sizes; its times are not tested."""
 
 from __future__ import annotations
 

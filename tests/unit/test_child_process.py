@@ -1,4 +1,4 @@
-"""One child under limits: how it ended is reported, and nothing that it started goes on."""
+"""A child process under limits: its end is reported, and all processes that it started end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def is_alive(pid: int) -> bool:
 
 
 def wait_for(path: Path) -> str:
-    """The content of a file, once there is some."""
+    """The content of a file; waits until it is not empty."""
     deadline = time.monotonic() + 20
     while not (path.exists() and path.read_text().endswith("\n")):
         assert time.monotonic() < deadline, f"{path} does not appear"

@@ -1,4 +1,4 @@
-"""The command-line tool on one input: options, exit codes, what goes where."""
+"""The command-line tool on one input: options, exit codes, outputs."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_a_wrong_request_is_exit_code_2_and_changes_nothing(
         (b"", "[empty-input]"),
         (b"\x89PNG\r\n\x1a\n\0\0", "[unrecognised-input]"),
         (b"func.func @f(", "[malformed-mlir]"),
-        (b"ML\xefR and nothing behind", "[malformed-mlir]"),
+        (b"ML\xefR and nothing else", "[malformed-mlir]"),
         (b"\x10\0\0\0TOSA\0\0\0\0", "[malformed-flatbuffer]"),
         (b"{", "[malformed-json]"),
         (b"module {}\n\xff", "[unrecognised-input]"),

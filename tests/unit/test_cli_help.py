@@ -1,4 +1,4 @@
-"""What `--help` says: all of it, and only what is true."""
+"""The text of `--help` is complete and true."""
 
 from __future__ import annotations
 

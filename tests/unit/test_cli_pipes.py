@@ -153,7 +153,7 @@ def on_a_terminal(*arguments: str, stdin: bool = False) -> tuple[int, bytes]:
             try:
                 piece = os.read(master, 65536)
             except OSError:
-                break  # the other side is gone
+                break  # the other end is closed
             if not piece:
                 break
             out += piece
@@ -221,7 +221,7 @@ def test_converting_without_mlir_needs_no_bindings(tmp_path: Path) -> None:
 @pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="a pipe has no path here")
 @pytest.mark.parametrize("verb", ["convert", "extract"])
 def test_a_pipe_is_accepted_in_place_of_a_file(verb: str, tmp_path: Path) -> None:
-    """As in `tosa-flatbuffer-convert <(...)`: what is no regular file is read once."""
+    """As in `tosa-flatbuffer-convert <(...)`: a file that is not a regular file is read once."""
     source = tmp_path / "m.tosa"
     subprocess.run(
         [*TOOL[:-1], "generate", "--seed", "1", "--operators", "3", "-o", str(source)], check=True

@@ -77,7 +77,7 @@ def test_a_total_of_zero_gives_a_line_without_a_percentage(
 def test_a_file_is_written_while_standard_error_is_closed(
     clock: list[float], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """As by `2>&-`, when Python has None in its place. The progress is due, and is not shown."""
+    """As with `2>&-`, when `sys.stderr` is None. Progress is due, but it is not shown."""
     shown = []
     monkeypatch.setattr(ProgressDisplay, "_draw", lambda self, done: shown.append(done))
     monkeypatch.setattr(sys, "stderr", None)
@@ -91,5 +91,5 @@ def test_a_file_is_written_while_standard_error_is_closed(
         api.save(example(), target, progress=late)
         assert clock[0] > 100, "progress was reported"
         assert report.next_at > clock[0], "and the report got as far as showing it"
-    assert shown == [], "there is no terminal"
+    assert shown == [], "not a terminal"
     assert b"TOSA" in target.read_bytes()[:8]

@@ -1,4 +1,4 @@
-"""Many files in one call: worker processes and a shared MLIR context change nothing but the time."""
+"""Many files in one call: worker processes and a shared MLIR context only change the time."""
 
 from __future__ import annotations
 

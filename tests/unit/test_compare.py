@@ -1,4 +1,4 @@
-"""Equal graphs are equal whatever form their data has; every kind of difference is found and located."""
+"""Equal graphs are equal whatever form their data has; every difference is found and located."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_graph_equals_itself_made_again(make: Callable[[], Graph]) -> None:
 
 
 def renamed(made: Graph) -> Graph:
-    """The same graph with every name prefixed, those of regions and blocks too."""
+    """The same graph with a prefix on every name, including those of regions and blocks."""
     for region in made.regions:
         region.name = f"R.{region.name}"
         for inner in region.blocks:

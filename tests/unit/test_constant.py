@@ -40,7 +40,7 @@ def forms(row: DType, unpacked: bytes, count: int) -> list[Constant]:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of 8 elements, so that every loop over blocks goes round more than once."""
+    """Blocks of 8 elements, so that every loop over blocks runs more than once."""
     monkeypatch.setattr(constant, "BLOCK", 8)
     monkeypatch.setattr(packing, "BLOCK", 8)
 

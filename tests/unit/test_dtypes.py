@@ -1,4 +1,4 @@
-"""Element types: a row each, and what follows from a row."""
+"""Element types: the rows of their table, and what is computed from a row."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tosa_convert.graph.dtypes import BY_CODE, BY_MLIR, DTYPES, ENUMS, DType, dtype
 
-#: Bits of each type, from the specification's own table of types, kept apart from the rows.
+#: Bits of each type, from the specification's table of types, independent of the rows.
 BITS = {
     "BOOL": 8, "INT4": 4, "INT8": 8, "INT16": 16, "INT32": 32, "INT48": 48, "INT64": 64,
     "FP16": 16, "BF16": 16, "FP32": 32, "FP8E4M3": 8, "FP8E5M2": 8, "FP8UE8M0": 8,

@@ -1,4 +1,4 @@
-"""An interrupt is never lost: not while foreign code calls back, not while it is cleaned up."""
+"""An interrupt is never lost, neither in a callback from foreign code nor during clean-up."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 
 @pytest.fixture(autouse=True)
 def restored() -> Iterator[None]:
-    """Every test leaves the handlers as they were, which is part of what it tests."""
+    """Every test must leave the signal handlers unchanged."""
     before = [signal.getsignal(number) for number in ENDING]
     trace = sys.gettrace()
     yield
@@ -58,7 +58,7 @@ def call_back(function: Callable[[], None]) -> None:
 def test_an_interrupt_at_the_start_of_a_callback_is_raised_afterwards(
     deferred: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And without the deferral it would be lost, so the test can fail."""
+    """Without the deferral it would be lost, so the test can fail."""
     lost = []
     monkeypatch.setattr(sys, "unraisablehook", lambda args: lost.append(args.exc_type))
 
@@ -136,7 +136,7 @@ def test_a_request_to_end_is_an_exception_and_is_remembered() -> None:
 def test_the_same_request_again_does_not_disturb_the_cleaning_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A terminal tells all processes, and a parent passes on what it hears."""
+    """A terminal signals all processes, and a parent forwards its signal to them."""
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     request = RequestToEnd()
@@ -152,7 +152,7 @@ def test_the_same_request_again_does_not_disturb_the_cleaning_up(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_an_interrupt_that_python_loses_is_still_the_exit_code(tmp_path: Path) -> None:
-    """In `__del__`, where exceptions are dropped: the file is complete and the exit code says so."""
+    """Python drops exceptions in `__del__`: the file is complete, the exit code reports the signal."""
     source, target = tmp_path / "m.tosa", tmp_path / "m.json"
     api.save(example(), source)
     code = (
@@ -175,7 +175,7 @@ def test_an_interrupt_that_python_loses_is_still_the_exit_code(tmp_path: Path) -
 
 
 def test_another_thread_changes_no_handlers() -> None:
-    """Only the main thread may, and it alone is interrupted."""
+    """Only the main thread can set handlers, and only it is interrupted."""
     handlers: list[object] = []
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""Files: the old one or the new one, whole, and nothing else in the folder."""
+"""Writing a file leaves the old one or the new one, complete, and no other file."""
 
 from __future__ import annotations
 
@@ -302,7 +302,7 @@ def test_a_writer_that_calls_back_fails_like_any_other(tmp_path: Path) -> None:
     calls: list[int] = []
 
     def writer(sink: files.Sink) -> None:
-        # Foreign code cannot take an exception, so it is told that all went well.
+        # Foreign code cannot handle an exception, so `write` reports success to it.
         calls.extend(sink.write(b"abc") for _ in range(3))
 
     with pytest.raises(OSError, match="No space left"):

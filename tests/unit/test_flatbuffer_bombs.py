@@ -21,7 +21,7 @@ from unit import outside_flatbuffer as outside  # noqa: E402 - it imports flatbu
 
 Fields = dict[str, Any]
 VERSION = {"_major": 1, "_minor": 0, "_patch": 0, "_draft": False}
-#: Peak memory that any file may cost, and for each of its bytes.
+#: Peak memory that a file may use: a constant, and an amount for each of its bytes.
 FREE_BYTES = 64 << 20
 BYTES_PER_BYTE = 8
 
@@ -159,7 +159,7 @@ def test_a_small_file_cannot_use_much_memory(bomb: Callable[[], bytes]) -> None:
     finally:
         tracemalloc.stop()
     assert peak < FREE_BYTES + BYTES_PER_BYTE * len(data)
-    # Whoever prints all findings must not drown either.
+    # The printed findings must be short, too.
     assert len(text) < 8 << 20
 
 

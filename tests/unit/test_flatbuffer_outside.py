@@ -46,7 +46,7 @@ def constant(data: Constant | None) -> bytes:
 
 
 def described(made: Graph) -> dict[str, Any]:
-    """What the file of a TOSA 1.0 graph should hold, field by field; without attributes."""
+    """The expected fields of the file of a TOSA 1.0 graph, without attributes."""
 
     def of_tensor(value: Tensor) -> dict[str, Any]:
         fields = {
@@ -71,7 +71,7 @@ def described(made: Graph) -> dict[str, Any]:
     def of_operator(value: Operator) -> dict[str, Any]:
         is_variable = value.spec.name in ("VARIABLE_READ", "VARIABLE_WRITE")
         return {
-            "op": 68 if is_variable else value.spec.code,  # readers in the field want IDENTITY
+            "op": 68 if is_variable else value.spec.code,  # existing readers expect IDENTITY
             "attribute_type": value.spec.code,
             "inputs": list(value.inputs),
             "outputs": list(value.outputs),
@@ -281,7 +281,7 @@ def test_out_of_line_data_follows_a_complete_flatbuffer() -> None:
         if name == "k":
             expected += bytes(6)
         assert data[value["offset"] : value["offset"] + value["size"]] == expected
-        # Readers in the field take 0 and 1 for "the data is inside", also without any.
+        # Existing readers take offsets 0 and 1 to mean that the data is inside, even if it is empty.
         assert value["offset"] > 1
         assert value["offset"] % 8 == 0 or not expected
     scaled = tensors["mx"]

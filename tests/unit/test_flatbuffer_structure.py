@@ -286,7 +286,7 @@ def many_vtables() -> bytes:
 def both_ways(
     monkeypatch: pytest.MonkeyPatch, name: str, fast: object, slow: object, data: bytes
 ) -> list[str]:
-    """What reading says with the fast path and with the slow one: the program or the findings."""
+    """The result of reading with the fast path and with the slow one: the program or the findings."""
     results = []
     for path in (fast, slow):
         with monkeypatch.context() as patched:

@@ -1,4 +1,4 @@
-"""Which format is it?"""
+"""Recognition of the format of an input or output."""
 
 from __future__ import annotations
 

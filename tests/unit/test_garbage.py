@@ -1,4 +1,4 @@
-"""Nothing waits for the cyclic garbage collector: a program's memory is free with its last reference."""
+"""Programs contain no reference cycles: their memory is freed with the last reference."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_reading_and_writing_leave_no_cycles(
 
 
 def test_cycles_are_found() -> None:
-    """The check can fail."""
+    """The check above can fail."""
     gc.collect()
     gc.disable()
     graph = branching()
@@ -87,7 +87,7 @@ def generations() -> list[dict[str, int]]:
 def test_the_library_leaves_the_collector_of_its_host_as_it_was(
     program: Path, restored: None
 ) -> None:
-    """Generations too: what the host allocated stays young until the host's collector moves it."""
+    """Objects of the host also stay in their generations."""
     gc.set_threshold(1 << 30)
     gc.collect()
     before = generations()
@@ -99,7 +99,7 @@ def test_the_library_leaves_the_collector_of_its_host_as_it_was(
     assert gc.get_threshold()[0] == 1 << 30
     assert gc.get_freeze_count() == 0
     assert generations() == before, "nothing was collected"
-    if sys.version_info < (3, 14):  # which has no generation of its own for every age
+    if sys.version_info < (3, 14):  # Python 3.14 has fewer generations
         assert any(found is marker for found in gc.get_objects(generation=0))
     marker.clear()
 

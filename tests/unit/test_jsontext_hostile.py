@@ -70,7 +70,7 @@ def test_a_hostile_file_costs_neither_much_time_nor_much_memory(raw: bytes, limi
     finally:
         tracemalloc.stop()
     assert peak < (4 << 20) + limit * len(raw)
-    # Generous: tracing makes it several times slower, and what would hang takes hours.
+    # Generous: tracing makes it several times slower, and quadratic code would take hours.
     assert time.monotonic() - started < 60
 
 

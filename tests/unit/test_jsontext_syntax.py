@@ -1,4 +1,4 @@
-"""JSON -> Graph: text in every form, text that cannot be followed, and lists of bytes."""
+"""JSON -> Graph: every form of the text, malformed text, and lists of bytes."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_long_lists_of_bytes_are_read_as_json_does(data: bytes, comma: str, tail
 def test_numbers_are_converted_at_once_only_if_all_of_them_are_right(raw: str, last: bool) -> None:
     found = numbers.parse_byte_list(raw.encode(), last=last)
     words = [word.strip() for word in raw.split(",")]
-    # The last comma is followed by nothing, unless the list may end without one.
+    # Nothing follows the last comma, unless the list may end without one.
     complete = words[-1] == "" or last
     if words[-1] == "":
         words.pop()

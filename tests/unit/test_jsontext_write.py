@@ -38,7 +38,7 @@ def with_name(name: str) -> Graph:
     return graph(name, name, [tensor(name)], []) if name else graph("", "", [tensor("")], [])
 
 
-# Long because the expected text is in it, whole.
+# Long because it contains the whole expected text.
 def test_a_small_graph_is_exactly_this_text() -> None:
     made = graph("", "t", [tensor("t", "INT8", (2,), b"\x00\xff")], [op("CONST", "", "t")])
     assert (

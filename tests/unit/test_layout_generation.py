@@ -142,7 +142,7 @@ def test_the_layout_of_a_table_has_gaps_only_after_the_distance_to_the_vtable() 
         for offset, width in taken:
             assert offset % width == 0
             assert offset >= end
-            # Only before the first slot, and only up to the width of the widest.
+            # Gaps are only before the first slot, and smaller than the widest slot.
             assert offset == end or end == 4
             end = offset + width
         assert layout_of_all.size == end + -end % 4

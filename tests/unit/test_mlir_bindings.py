@@ -46,7 +46,7 @@ def test_the_bindings_of_every_object_are_found(bindings: Bindings, parse: Any) 
 
 
 class FuncOp:
-    """Has the name of a class of MLIR, but is not from MLIR."""
+    """Has the name of an MLIR class, but is not from MLIR."""
 
     operation = None
 

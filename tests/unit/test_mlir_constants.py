@@ -196,7 +196,7 @@ def test_constants_are_dense_up_to_a_size_and_resources_beyond(
 def test_compile_time_constants_are_never_resources(
     bindings: Bindings, context: Any, kind: str
 ) -> None:
-    # MLIR ends the process or never comes back where it finds a resource there.
+    # MLIR ends the process or hangs if it finds a resource there.
     made = generate(2, 3, kinds=[kind])
     module = write(made, bindings, context, constants="resource")
     assert module.operation.verify()
@@ -290,7 +290,7 @@ def test_constants_without_elements_are_read_if_mlir_allows_them(
     found = read(bindings.ir.Module.parse(text, context))
     assert verify(found) == []
     assert data_of(found).count == 0
-    # The dialect's own constant may not be empty, and that is said, not crashed over.
+    # The dialect's own constant may not be empty; this is reported and does not crash.
     with pytest.raises(TosaConvertError) as caught:
         write(found, bindings, context)
     assert caught.value.code == "malformed-mlir"
@@ -387,7 +387,7 @@ def test_equal_attributes_of_another_operator_are_not_a_constant(parse: Any) -> 
 def test_the_fast_path_of_plain_constants_is_equal(
     bindings: Bindings, context: Any, retain: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of many constants of all types and sizes, some of which are the same."""
+    """For many constants of all types and sizes, with duplicates."""
     rows = [
         (row, sizes, seed)
         for row in DTYPES

@@ -1,4 +1,4 @@
-"""Ownership of memory, and what stays unchanged: modules, contexts, graphs, buffers."""
+"""Ownership of memory: modules, contexts, graphs and buffers; conversions do not change them."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_data_at_any_address_is_accepted(bindings: Bindings, shift: int) -> None
     module = write(made, bindings, bindings.new_context())
     assert compare(made, read(module)) is None
 
-    # An alignment that bytecode cannot carry would make a file that nobody can parse.
+    # Bytecode cannot express every alignment; a wrong one would make a file that MLIR cannot parse.
     class Sink(bytearray):
         def write(self, piece: bytes) -> int:
             self.extend(piece)

@@ -47,7 +47,7 @@ PLAIN = (
 @pytest.mark.parametrize("mode", ["retain", "generate"])
 def test_values_without_names_get_generated_ones(parse: Any, mode: Any) -> None:
     found = check(read(parse(PLAIN), ReadOptions(names=mode)))
-    # layer_k counts every result, also those that are called otherwise.
+    # k in layer_k counts every result, also those with other names.
     assert names(found) == (
         ["TosaInput_0", "TosaInput_1"],
         ["TosaOutput_0", "layer_1", "TosaOutput_1"],

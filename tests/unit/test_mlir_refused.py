@@ -37,7 +37,7 @@ REFUSED: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
             ("unsupported-operator", "2:6", "'tosa.apply_scale' is in the dialect but not"),
         ],
     ),
-    "a type that is no tensor": (
+    "a type that is not a tensor": (
         function("return", "%a: memref<2xf32>"),
         [("unsupported-type", "1:1", "memref<2xf32> is not a tensor or a !tosa.shape")],
     ),
@@ -182,7 +182,7 @@ REFUSED: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
 def test_a_module_is_refused_with_every_finding(parse: Any, name: str) -> None:
     text, expected = REFUSED[name]
     if not expected:
-        assert name == "INT4 of -8"  # refused where a graph is checked, by a test of its own
+        assert name == "INT4 of -8"  # the graph's own check refuses these; another test covers them
         return
     with pytest.raises(TosaConvertError) as caught:
         read(parse(text))
@@ -251,7 +251,7 @@ def test_invalid_modules_are_refused_before_they_are_read(bindings: Bindings) ->
 def test_an_operator_that_mlir_refuses_is_reported_by_its_path(
     bindings: Bindings, context: Any
 ) -> None:
-    # No operator of the file has a location, so their paths in the file must do.
+    # No operator of the file has a location, so findings name their paths in the file.
     values = [tensor("a"), tensor("b"), tensor("c", "INT8")]
     made = graph("a", "", list(values), [op("EXP", "a", "b"), op("EXP", "b", "c")])
     with pytest.raises(TosaConvertError) as caught:

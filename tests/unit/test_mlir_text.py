@@ -21,7 +21,7 @@ DEPTH = DEFAULT_LIMITS.text_depth
         "module attributes {a = " + "[" * 100_000,
         "module { func.func @main() { " + '"x.y"() ({' * 20_000,
         "module attributes {a = " + "tuple<" * 100_000,
-        # Strings, comments and arrows that seem to close what they do not.
+        # Strings, comments and arrows contain brackets that close nothing.
         "module attributes {a = " + '["]", ' * 100_000,
         "module attributes {a = " + "[// ]\n" * 100_000,
         "module attributes {a = " + '["\\"]", ' * 100_000,

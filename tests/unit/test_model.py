@@ -92,7 +92,7 @@ def test_constants_of_a_mapped_file_survive_pickling_and_copying(tmp_path: Path)
     unpickled, shared = pickled.main.tensors["w"].data, copied.main.tensors["w"].data
     assert unpickled is not None
     assert type(unpickled.buffer.obj) is bytes
-    # A copy shares data that nothing can change.
+    # A copy shares immutable data.
     assert shared is not None
     assert shared.buffer.obj is view.obj
 

@@ -1,4 +1,4 @@
-"""Elements below 8 bits. The expected bytes were read off files that the reference model accepts."""
+"""Elements below 8 bits. The expected bytes come from files that the reference model accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many jobs in workers: a job that kills its worker costs only itself; workers end with the pool."""
+"""Jobs in worker processes: a job that kills its worker fails alone, and workers end with the pool."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from unit.test_child_process import ends, wait_for
 from tosa_convert import process_pool
 from tosa_convert.process_pool import run_jobs
 
-#: Forked workers, where that is possible, and workers that are started anew.
+#: Forked workers, where the system has fork, and spawned workers.
 both = pytest.mark.parametrize("fork", [True, False] if sys.platform == "linux" else [False])
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="ends with its parent on Linux only")
@@ -103,7 +103,7 @@ def test_a_worker_that_does_not_respond_is_killed(
 @posix
 @both
 def test_a_worker_that_is_asked_to_end_ends_everything(fork: bool) -> None:
-    """As a terminal asks all processes at once: it is not a job that failed."""
+    """A terminal signals all processes at once; this does not count as a failed job."""
     jobs: list[Job] = [1, "be terminated", 2]
     with pytest.raises(KeyboardInterrupt):
         list(run_jobs(work, jobs, processes=1, on_death=died, fork=fork))
@@ -132,7 +132,7 @@ def test_an_interrupt_ends_all_workers(fork: bool, tmp_path: Path) -> None:
 @linux
 @both
 def test_workers_end_when_their_parent_is_killed(fork: bool, tmp_path: Path) -> None:
-    """Also those that run native code."""
+    """Workers that run native code end, too."""
     jobs = [f"deaf {tmp_path / str(index)}" for index in range(2)]
     code = (
         f"import sys; sys.path[:] = {sys.path!r}\n"

@@ -1,4 +1,4 @@
-"""Other names for arguments and results."""
+"""Renaming of arguments and results."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def refusal(source: bytes | Path, bindings: Bindings) -> tuple[Finding, ...]:
 
 @pytest.fixture(params=["bytes", "file"])
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> object:
-    """Text -> what to load, and what MLIR calls it."""
+    """Text -> the source to load, and its name in MLIR's locations."""
 
     def make(text: str) -> tuple[bytes | Path, str]:
         if request.param == "bytes":

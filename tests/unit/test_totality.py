@@ -30,7 +30,7 @@ from tosa_convert.wire.tables import Field, Table
 
 Graphs = list[tc.Graph]
 
-#: Enums of the schema that are no enums of the graph.
+#: Enums of the schema that are not enums of the graph.
 OTHER_ENUMS: Final = {
     "DType": "rows of their own: dtypes.DTYPES",
     "Op": "rows of their own: opset.OPERATORS",
@@ -50,14 +50,14 @@ SLOT_KINDS: Final = {
     "region": "string",
 }
 
-#: Operators of the dialect that the schema has none for.
+#: Operators of the dialect that the schema lacks.
 NOT_IN_SCHEMA: Final = {
     "tosa.yield": "the end of a block, whose operands are the block's outputs",
     "tosa.apply_scale": "what a RESCALE computes for one element, on scalars: the format has tensors",
     "tosa.argmin": "an extension of IREE's copy of the dialect",
 }
 
-#: Attributes of the dialect that the schema has no field for.
+#: Attributes of the dialect without a field in the schema.
 NO_FIELD: Final = {
     ("tosa.const", "values"): "data of the tensor that the operator produces",
     ("tosa.const_shape", "values"): "data of the shape that the operator produces",
@@ -71,7 +71,7 @@ NO_FIELD: Final = {
     ("tosa.cast", "input_unsigned"): "of IREE's copy of the dialect; refused when true",
 }
 
-#: Operands and results that the schema has and the dialect has not.
+#: Operands and results of the schema that the dialect lacks.
 NOT_IN_DIALECT: Final = {
     ("tosa.variable_read", "variable"): "the attribute `name`",
     ("tosa.variable_write", "variable"): "the attribute `name`",
@@ -81,7 +81,7 @@ NOT_IN_DIALECT: Final = {
     ("tosa.row_gather_block_scaled", "output_scale"): "the second of a variadic `output`",
 }
 
-#: What no program has a reason to differ in, or what is no part of a program.
+#: Fields that are the same in all programs, or that are not part of a program.
 UNIFORM: Final = {
     ("MATMUL_T_BLOCK_SCALED", "block_size"): "the dialect takes BLOCK_SIZE_32 only",
     ("CAST_FROM_BLOCK_SCALED", "block_size"): "the dialect takes BLOCK_SIZE_32 only",
@@ -98,7 +98,7 @@ def row_gaps(
     enums: Mapping[str, Mapping[str, int]],
     tables: Mapping[str, Table],
 ) -> Iterator[str]:
-    """What the schema has and the rows of the graph have not, or have otherwise."""
+    """Operators, attributes and enums in which the schema and the rows of the graph differ."""
     rows = {row.code: row for row in operators}
     for name, code in enums["Op"].items():
         row = rows.pop(code, None)
@@ -112,7 +112,7 @@ def row_gaps(
             yield f"operator {name}: attributes of {layout.ATTRIBUTES[code]}, the row says {table}"
             continue
         yield from attribute_gaps(row, tables[table])
-    yield from (f"row {row.name} is no operator of the schema" for row in rows.values())
+    yield from (f"row {row.name} is not an operator of the schema" for row in rows.values())
     yield from enum_gaps(enums)
 
 
@@ -129,7 +129,7 @@ def attribute_gaps(row: OperatorSpec, table: Table) -> Iterator[str]:
         enum = "DType" if attribute.kind == "dtype" else attribute.enum and attribute.enum.__name__
         if field.enum != (enum or ""):
             yield f"{where} is of enum {field.enum!r}, its row of {enum!r}"
-    yield from (f"row {row.name}.{name} is no field of the schema" for name in attributes)
+    yield from (f"row {row.name}.{name} is not a field of the schema" for name in attributes)
 
 
 def enum_gaps(enums: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
@@ -200,7 +200,7 @@ def graphs(files: list[bytes]) -> Graphs:
 
 
 def case_gaps(graphs: Graphs) -> Iterator[str]:
-    """What no case has: an operator, a second value of an attribute, a member, an element type."""
+    """What the cases lack: an operator, a second value of an attribute, a member, an element type."""
     values: dict[tuple[str, str], set[Any]] = defaultdict(set)
     seen: set[str] = set()
     constant: set[str] = set()
@@ -232,7 +232,7 @@ def case_gaps(graphs: Graphs) -> Iterator[str]:
             if (row.name, attribute.name) in UNIFORM or attribute.kind == "dtype":
                 continue
             if attribute.optional or attribute.kind == "bool":
-                # The default alone might come back without ever having been written.
+                # The default is read even if the writer omits the field, so it proves nothing.
                 if not found - {attribute.default}:
                     yield f"no case has {row.name} with {attribute.name} other than the default"
             elif attribute.kind == "i32" and found == {0}:
@@ -270,7 +270,7 @@ def test_a_case_that_is_missing_is_noticed(graphs: Graphs) -> None:
 def test_every_case_comes_back_byte_for_byte(
     files: list[bytes], graphs: Graphs, torch_mlir: Bindings, tmp_path: Path
 ) -> None:
-    """What is written and not read, or read and not written, would not be there any more."""
+    """A field that is only written or only read would be lost."""
     for data, graph in zip(files, graphs, strict=True):
         module = tc.import_tosa_func_from_flatbuffer(data, context=torch_mlir.new_context())
         assert tc.export_tosa_func_to_flatbuffer(module) == data
@@ -357,7 +357,7 @@ def dialect(bindings: Bindings) -> dict[str, Parts]:
 
 
 def accessed(accessor: property) -> tuple[str, str]:
-    """Which list of an operation an accessor looks into, and for what name."""
+    """The list of an operation that an accessor reads, and the name."""
     assert accessor.fget is not None
     tree = ast.parse(textwrap.dedent(inspect.getsource(accessor.fget)))
     kind = key = ""
@@ -377,7 +377,7 @@ def accessed(accessor: property) -> tuple[str, str]:
 def dialect_gaps(
     operations: Mapping[str, Parts], operators: Iterable[OperatorSpec]
 ) -> Iterator[str]:
-    """Where the dialect and the rows have other operators, operands, results or attributes."""
+    """Operators, operands, results and attributes in which the dialect and the rows differ."""
     rows = {row.mlir: row for row in operators}
     for name, parts in operations.items():
         row = rows.pop(name, None)
@@ -395,7 +395,7 @@ def dialect_gaps(
         given = {one for one in parts["attributes"] if (name, one) not in NO_FIELD}
         if attributes != given:
             yield f"{name} has attributes {sorted(given)}, its row {sorted(attributes)}"
-    yield from (f"row {row.name} is no operation of the dialect" for row in rows.values())
+    yield from (f"row {row.name} is not an operation of the dialect" for row in rows.values())
 
 
 def test_every_operation_of_the_dialect_has_its_row_or_a_reason(bindings: Bindings) -> None:
@@ -417,7 +417,7 @@ def test_an_operation_without_a_row_is_noticed(torch_mlir: Bindings) -> None:
     more = {**operations, "tosa.sin": {**operations["tosa.sin"], "attributes": ["fast"]}}
     assert list(dialect_gaps(more, OPERATORS)) == ["tosa.sin has attributes ['fast'], its row []"]
     fewer = {name: parts for name, parts in operations.items() if name != "tosa.sin"}
-    assert list(dialect_gaps(fewer, OPERATORS)) == ["row SIN is no operation of the dialect"]
+    assert list(dialect_gaps(fewer, OPERATORS)) == ["row SIN is not an operation of the dialect"]
 
 
 def test_every_zero_point_shift_and_multiplier_is_a_compile_time_constant() -> None:
@@ -439,7 +439,7 @@ def test_every_zero_point_shift_and_multiplier_is_a_compile_time_constant() -> N
 
 
 def test_every_listed_exception_is_still_needed(torch_mlir: Bindings) -> None:
-    """A reason for what no dialect has any more would hide the next gap."""
+    """An exception for something that the dialect has lost would hide a later gap."""
     operations = dialect(torch_mlir)
     iree = {("tosa.cast", "input_unsigned"), ("tosa.variable", "sym_visibility")}
     known = {row.mlir for row in OPERATORS} | {"tosa.argmin"}

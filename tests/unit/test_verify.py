@@ -1,4 +1,4 @@
-"""Every rule of the graph: what it accepts, and the one change that it refuses."""
+"""Every rule of the graph accepts a sound graph and refuses one change of it."""
 
 from __future__ import annotations
 
@@ -387,7 +387,7 @@ def test_a_region_without_blocks_does_not_hide_what_else_is_wrong() -> None:
 
 
 def test_numpy_integers_are_not_attribute_values() -> None:
-    # They would reach files and messages as something that compares equal and prints otherwise.
+    # They compare equal to int values but print differently in files and messages.
     made = example()
     made.main.operators[2].attributes["axis"] = np.int64(0)  # type: ignore[assignment]
     assert [found.code for found in verify(made)] == ["malformed-operator"]

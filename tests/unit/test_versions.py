@@ -1,4 +1,4 @@
-"""Which TOSA version a graph needs, and what a lower one is refused for."""
+"""The TOSA version that a graph needs, and why a lower one is refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tosa_convert.graph.versions import (
     version_name,
 )
 
-#: What 1.1 brought, from the release notes of the dialect and kept apart from the rows.
+#: New in 1.1, from the release notes of the dialect, independent of the rows.
 NEW_TYPES = {"FP6E2M3", "FP6E3M2", "FP4E2M1", "FP8UE8M0", "INT64", "MXINT8"}
 NEW_OPERATORS = {
     "MATMUL_T_BLOCK_SCALED", "CAST_FROM_BLOCK_SCALED", "CAST_TO_BLOCK_SCALED", "DIM", "CONCAT_SHAPE",

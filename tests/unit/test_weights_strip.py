@@ -1,4 +1,4 @@
-"""Stripped programs: which constants become zeros, and which are kept by their role."""
+"""Stripped programs: the role of a constant decides whether it becomes zeros."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_the_example_network_keeps_no_trained_value(root: Path) -> None:
     made = tc.load(root / "examples" / "digits_cnn.mlirbc")
     found = strip(made)
     assert any(data.numpy().any() for _, data in made.constants())
-    # Its zero points are 0 as well.
+    # Its zero points are 0, too.
     assert not any(data.numpy().any() for _, data in found.constants())
     assert verify(found) == []
 

@@ -298,7 +298,7 @@ def test_weights_are_written_and_read_without_a_copy_of_them(kind: str, folder: 
     read(apart, folder)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    # Blocks of a million elements, and what they are converted through.
+    # Blocks of a million elements, and the temporaries of their conversion.
     assert written < 40 << 20
     # INT4 and INT48 are packed; nothing else is copied.
     packed = len(buffer) if kind in ("INT4", "INT48") else 0

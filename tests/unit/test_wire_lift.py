@@ -1,4 +1,4 @@
-"""Fields -> graph: one meaning for both encodings, and for columns as for single fields."""
+"""Fields -> graph: both encodings, and columns and single fields, give the same graph."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tosa_convert.wire.layout import TABLES
 
 
 class Unexpected(Exception):
-    """A finding where none belongs."""
+    """A finding that the test does not expect."""
 
 
 def no_report(code: str, message: str, hint: str = "") -> NoReturn:
@@ -81,7 +81,7 @@ def values_of(row: AttributeSpec) -> list[AttributeValue]:
 
 
 def raw(value: AttributeValue) -> Any:
-    """The value of a field that means this attribute."""
+    """The field's value for this attribute."""
     code = getattr(value, "code", None)
     if code is not None:
         return code
@@ -166,7 +166,7 @@ def file_of(fields: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def described(value: Any) -> Any:
-    """A tensor as values that can be compared."""
+    """A tensor as comparable values."""
     if value is None or isinstance(value, (str, bool, int, tuple)):
         return value
     if isinstance(value, np.ndarray):
@@ -207,7 +207,7 @@ def refusal(read: Any, data: bytes) -> list[tuple[str, str, str]]:
 
 def cases() -> list[str]:
     meaning = pytest.importorskip("unit.test_flatbuffer_meaning", reason="needs flatbuffers")
-    # JSON has no place for data after the flatbuffer.
+    # JSON cannot have data after the flatbuffer.
     return [name for name, row in meaning.CASES.items() if row[1] != "missing-data"]
 
 

@@ -1,4 +1,4 @@
-"""What tests of the folder of weights share: small graphs, and ways to change a folder."""
+"""Helpers for tests of weight folders: small graphs, and functions that change a folder."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def scaled() -> Graph:
 
 
 def flat(made: Graph) -> bytes:
-    """Everything of a graph, padding and unused values included."""
+    """The whole graph as values, including padding and unused values."""
     return b"".join(plan(made, PRODUCER).pieces())
 
 

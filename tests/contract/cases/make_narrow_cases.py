@@ -28,7 +28,7 @@ class Argmax(nn.Module):
 
 
 class Embedding(nn.Module):
-    """i64 indices: the cast to i32 in front of the gather has nothing left to do."""
+    """i64 indices: once narrowed, the cast to i32 before the gather does nothing."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-// A number that is no tensor.
+// A number that is not a tensor.
 // where: :4
 // hint: tensors only
 func.func @main(%x: i32) -> i32 {
