@@ -1,4 +1,4 @@
-"""The budgets: what each row has to reach, and whether it does."""
+"""The budgets: limits on measured figures, and a verdict for each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMMAND = "ours (command)"
 
 @dataclass(frozen=True)
 class Verdict:
-    """One limit: what was measured, what it had to be, and whether it is."""
+    """One limit: the measured figure, the limit, and whether it is met."""
 
     work: str
     limit: str
@@ -46,7 +46,7 @@ def _faster(
 
 
 def _at_most(work: str, limit: float, unit: str, measured: list[float]) -> list[Verdict]:
-    """The verdict on a figure that must not exceed a limit; none if there is no figure."""
+    """The verdict on a figure that must not exceed a limit; none without a figure."""
     if not measured:
         return []
     worst = max(measured)
@@ -169,7 +169,7 @@ _FUNCTIONS = (
 
 
 def start_up(repeat: int) -> tuple[list[tuple[str, float]], list[Verdict]]:
-    """Milliseconds of the package's imports and of --help; and what they had to be.
+    """Milliseconds of the package's imports and of --help, and their limits.
 
     Five times as many runs as elsewhere: short runs are the most easily disturbed.
     """
@@ -188,7 +188,7 @@ def start_up(repeat: int) -> tuple[list[tuple[str, float]], list[Verdict]]:
     for name, code in sets.items():
         if "torch_mlir" in code and not places.has("torch_mlir"):
             continue
-        _import_time(code)  # compiles what is not compiled yet
+        _import_time(code)  # compile modules that are not compiled yet
         found.append((name, statistics.median(_import_time(code) for _ in range(repeat))))
     commands: dict[str, list[str | Path]] = {
         "python -c pass": [sys.executable, "-c", "pass"],

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 WIDTH, HEIGHT = 920, 740
-#: Of a panel: its size, and where the plot begins inside it.
+#: The size of a panel, and the position of the plot in it.
 PANEL_W, PANEL_H, LEFT, TOP, RIGHT, BOTTOM = 450, 310, 66, 34, 20, 44
 HEAD, LEGEND = 62, 46
 
@@ -70,7 +70,7 @@ class Panel:
     lines: tuple[Line, ...]
 
 
-#: What one line shows: its label, the ids of its rows, the subject, the style, and whether it is dashed.
+#: A line: its label, the ids of its rows, the subject, the style, and whether it is dashed.
 Kind = tuple[str, str, str, str, bool]
 
 

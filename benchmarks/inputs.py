@@ -20,7 +20,7 @@ import numpy as np
 import tosa_convert as tc
 from tosa_convert.bindings.packages import default_bindings
 
-#: Weights come as this many constants.
+#: Weights are split into this many constants.
 CONSTANTS = 8
 #: Operators in small modules, over and over.
 SMALL_SIZES = (1, 2, 4, 8, 16, 40)
@@ -68,7 +68,7 @@ class Builder:
 
 
 def chain(count: int) -> Any:
-    """`count` operators, each of the one before."""
+    """`count` operators, each applied to the result of the previous one."""
     build = Builder("tensor<4x4xf32>")
     names = ("abs", "tanh", "floor", "ceil")
 

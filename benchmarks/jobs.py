@@ -1,4 +1,4 @@
-"""What one measured process does, in ours or in the peer's Python builder.
+"""The jobs of measured processes, for our package and for the peer's Python builder.
 
     python benchmarks/jobs.py export IN.mlirbc OUT.tosa
     python benchmarks/jobs.py export-module IN.mlirbc OUT.tosa
@@ -9,8 +9,8 @@
     python benchmarks/jobs.py progress IN.tosa OUT.tosa
     python benchmarks/jobs.py same ONE.tosa OTHER.tosa
 
-Jobs that measure something print it as JSON. Imports are inside the jobs: what a job does not need is
-not part of its time.
+Jobs that measure something print it as JSON. Imports are inside the jobs, so
+that a job takes the time of its own imports only.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Phases:
 
 
 def export_phases(source: str, target: str) -> dict[str, float]:
-    """Where the time of an export goes, in seconds."""
+    """The time of each phase of an export, in seconds."""
     from tosa_convert import api
     from tosa_convert.bindings.packages import default_bindings
     from tosa_convert.bindings.read import read
@@ -133,7 +133,7 @@ def export_phases(source: str, target: str) -> dict[str, float]:
     from tosa_convert.flatbuffer.write import plan
     from tosa_convert.graph.verify import verify
 
-    default_bindings()  # imported before the clock runs
+    default_bindings()  # imported before the clock starts
     gc.disable()
     phase = Phases()
     module = phase("MLIR: parse and verify", lambda: parsed(source))
@@ -149,7 +149,7 @@ def export_phases(source: str, target: str) -> dict[str, float]:
 
 
 def import_phases(source: str) -> dict[str, float]:
-    """Where the time of an import goes, in seconds."""
+    """The time of each phase of an import, in seconds."""
     import tosa_convert as tc
     from tosa_convert.bindings.packages import default_bindings
     from tosa_convert.bindings.write import write
@@ -231,7 +231,7 @@ def progress(source: str, target: str, writes: int = 8) -> dict[str, float]:
         entered = time.perf_counter()
         bar(before + done)
         spent += time.perf_counter() - entered
-        # What a terminal shows has to be read. Not in a thread, which the bar would wait for.
+        # A terminal's output has to be read. Not in a thread, which the bar would wait for.
         with contextlib.suppress(BlockingIOError):
             os.read(ours, 1 << 16)
 

@@ -23,7 +23,7 @@ SAMPLING = 0.004
 
 
 class Failed(RuntimeError):
-    """A process that was to be measured failed."""
+    """A measured process failed."""
 
 
 @dataclass

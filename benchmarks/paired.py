@@ -45,7 +45,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """As it is reported, and chosen with --only."""
+        """The name in the report, by which --only chooses it."""
         return f"{self.group}: {self.formats}"
 
     @property
@@ -142,7 +142,7 @@ def jobs(folder: Path, files: int) -> Iterator[Job]:
 
 
 def environment(folder: Path, checkout: Path) -> dict[str, str]:
-    """The environment in which `import tosa_convert` finds a checkout. Compiled modules are kept."""
+    """The environment in which `import tosa_convert` finds a checkout. It stores compiled modules."""
     own = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     return {**own, "PYTHONPATH": str(checkout), "PYTHONPYCACHEPREFIX": str(folder / "pycache")}
 

@@ -1,4 +1,4 @@
-"""Where the benchmarks write, which programs they run, and on what machine."""
+"""The folder of the benchmarks, the programs that they run, and the machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXAMPLE = ROOT / "examples" / "digits_cnn.mlirbc"
 
 
 def scratch() -> tuple[Path, str]:
-    """A folder for this run, in memory if there is such a place; and what is to be said of it."""
+    """A folder for this run, in memory if possible, and a note about it."""
     shared = Path("/dev/shm")
     if shared.is_dir() and os.access(shared, os.W_OK) and _is_tmpfs(shared):
         return Path(tempfile.mkdtemp(prefix="tosa-convert-bench-", dir=shared)), "tmpfs /dev/shm"
@@ -36,7 +36,7 @@ def _is_tmpfs(folder: Path) -> bool:
 
 
 def ours() -> list[str]:
-    """The installed command, or the same through the interpreter."""
+    """The installed command, or the same run through the interpreter."""
     script = _script("tosa-flatbuffer-convert")
     return [script] if script else [sys.executable, "-m", "tosa_convert", "convert"]
 
@@ -69,12 +69,12 @@ def native_tosa_opt(folder: Path) -> str | None:
 
 
 def has(module: str) -> bool:
-    """Whether a module can be imported; it is not."""
+    """Whether a module can be imported, without importing it."""
     return importlib.util.find_spec(module) is not None
 
 
 def versions() -> dict[str, str]:
-    """The distributions that take part."""
+    """The distributions that are measured."""
     found = {"python": platform.python_version()}
     for name in ("tosa-convert", "tosa-tools", "torch-mlir", "iree-base-compiler", "numpy"):
         try:
@@ -85,7 +85,7 @@ def versions() -> dict[str, str]:
 
 
 def machine() -> dict[str, object]:
-    """What the numbers depend on most."""
+    """The properties of the machine that affect the numbers most."""
     model = platform.processor()
     for line in _lines("/proc/cpuinfo"):
         if line.startswith("model name"):
@@ -101,7 +101,7 @@ def machine() -> dict[str, object]:
 
 
 def free_memory() -> int:
-    """Bytes that can be had without swapping."""
+    """Bytes that are available without swapping."""
     return _meminfo("MemAvailable")
 
 

@@ -114,7 +114,7 @@ def as_json(
     start: list[tuple[str, float]],
     about: dict[str, Any],
 ) -> dict[str, Any]:
-    """Everything that was measured. Seconds and bytes."""
+    """All measurements, in seconds and bytes."""
     return {
         **about,
         "rows": [
@@ -145,5 +145,5 @@ def _failed(result: Result) -> bool:
 
 
 def write_json(path: Path, found: dict[str, Any]) -> None:
-    """Write it, readable."""
+    """Write it as indented JSON."""
     path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The rows of the benchmark: what is done, by whom, on which input."""
+"""The rows of the benchmark: the job, its subjects and its input."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PEER_FLAGS |= {
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured."""
+    """The extent of a run: sizes and repetitions."""
 
     operators: tuple[int, ...]
     mib: tuple[int, ...]
@@ -184,7 +184,7 @@ class Rows:
     # -- rows ---------------------------------------------------------------------------------
 
     def all(self) -> Iterator[tuple[str, Callable[[], Row]]]:
-        """Every row by its id, made only when it is wanted."""
+        """Every row by its id, created on demand."""
         yield "one/export", partial(self.one, True)
         yield "one/import", partial(self.one, False)
         yield f"many/export/{self.sizes.files}", self.many
@@ -200,7 +200,7 @@ class Rows:
         for mib in self.sizes.mib:
             for dtype, form in self.sizes.kinds:
                 for export in (True, False):
-                    # A .tosa file is the same from either form.
+                    # Both forms give the same .tosa file.
                     if export or form == "dense":
                         yield (
                             f"{'export' if export else 'import'}/weights/{mib}/{dtype}"
@@ -329,7 +329,7 @@ class Rows:
             }
 
     def measured(self, *words: object) -> object:
-        """What a job measured itself."""
+        """The figures that a job measured itself."""
         output = self.job(*words)(False).output
         return json.loads(output)
 
@@ -378,7 +378,7 @@ class Rows:
         return row
 
     def progress(self, mib: int) -> Row:
-        """Write weights with a bar on a terminal, and what the bar takes of the time."""
+        """Write weights with a bar on a terminal, and measure the bar's share of the time."""
         source = self.tosa(self.weights(mib, "f32", "dense"))
         name = f"write {mib} MiB eight times"
         row = Row(f"progress/{mib}", name, "bytes", mib << 20, {})
@@ -388,7 +388,7 @@ class Rows:
         return row
 
     def sparse(self, gib: int) -> Row:
-        """Import a file whose weights are a hole: nothing but the mapping can be paid for."""
+        """Import a file whose weights are a hole, so that only the mapping costs memory."""
         source = self.make(f"sparse-{gib}.tosa", "sparse", gib)
         row = Row(
             f"import/sparse/{gib << 10}",

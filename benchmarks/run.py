@@ -83,12 +83,12 @@ Makers = list[tuple[str, Callable[[], Row]]]
 def main(words: list[str] | None = None) -> int:
     """Run the benchmark; 0 unless one of our own subjects failed."""
     options = arguments(words)
-    # On SIGTERM, too, what was measured is reported and the inputs are deleted.
+    # On SIGTERM, too, report the results so far and delete the inputs.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sizes = QUICK if options.quick else FULL if options.full else NORMAL
     folder, where = places.scratch()
-    # As installed: compiled modules are kept, here in a folder of this run.
+    # As when installed, Python stores compiled modules, here in a folder of this run.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = str(folder / "pycache")
     try:

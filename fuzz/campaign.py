@@ -43,7 +43,7 @@ import targets
 from tosa_convert import api
 from tosa_convert.errors import CODES, TosaConvertError
 
-#: Peak memory that an input may cost: for any, and for each of its bytes.
+#: Peak memory that an input may use: a constant, and an amount for each of its bytes.
 MEMORY_FREE: Final = 64 << 20
 MEMORY_PER_BYTE: Final = 8
 #: Address space of a worker, so that a defect does not exhaust the machine's memory.
@@ -64,7 +64,7 @@ _HEAD: Final = struct.Struct("<qdq")
 
 @dataclass
 class Tally:
-    """What happened to the inputs of one target."""
+    """The outcomes of the inputs of one target."""
 
     inputs: int = 0
     next: int = 0
@@ -73,7 +73,7 @@ class Tally:
     hangs: int = 0
     foreign: int = 0
     memory: int = 0
-    #: The input that seemed to hang. It counts if it does so twice: the machine may have slept.
+    #: The input that seemed to hang. It counts if it hangs twice: the machine may have slept.
     suspect: int = -1
     #: The most MiB that a worker used beyond what it had when it was ready.
     worst: float = 0.0
@@ -113,12 +113,12 @@ def status_kib(name: str) -> int:
 
 
 def peak_kib() -> int:
-    """The most memory that this process had since `forget_peak`."""
+    """The peak memory of this process since `forget_peak`."""
     return status_kib("VmHWM")
 
 
 def memory_kib() -> int:
-    """Memory that this process has."""
+    """The memory of this process."""
     return status_kib("VmRSS")
 
 
@@ -241,7 +241,7 @@ class Run:
         return used > targets.Target.hang_after and now - self.seen_at > targets.Target.hang_after
 
     def finish(self, *, hung: bool) -> None:
-        """Count what the worker did, and how it ended."""
+        """Count the worker's outcomes, and how it ended."""
         if hung:
             self.process.kill()
         status = self.process.wait()
@@ -291,7 +291,7 @@ def total(tallies: dict[str, Tally]) -> int:
 
 
 def load_state(path: Path, names: list[str]) -> dict[str, Tally]:
-    """The tallies of an earlier run, and empty ones."""
+    """The tallies of an earlier run, or empty ones."""
     tallies = {name: Tally() for name in names}
     if path.exists():
         for name, row in json.loads(path.read_text()).items():
@@ -363,7 +363,7 @@ def campaign(options: argparse.Namespace) -> int:
 
 
 def report(tallies: dict[str, Tally], state: Path) -> None:
-    """Print what happened."""
+    """Print the tallies."""
     head = ("target", "inputs", "accepted", "refused", "crashes", "hangs", "foreign", "memory")
     print(" | ".join(head), "| worst MiB | inputs/s")
     for name, tally in tallies.items():

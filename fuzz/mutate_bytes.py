@@ -1,4 +1,4 @@
-"""Mutations that do not depend on a format: of bits, bytes and ranges."""
+"""Mutations of bits, bytes and ranges, for any format."""
 
 from __future__ import annotations
 

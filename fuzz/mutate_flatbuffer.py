@@ -1,6 +1,6 @@
 """Mutations of flatbuffers: of their offsets, lengths, vtables, scalars and strings.
 
-Random bytes hardly ever get past the file identifier. A `Map` lists the positions of a sound file by
+Random bytes rarely pass the check of the file identifier. A `Map` lists the positions of a sound file by
 what they mean, so that most mutants have one fault, and many have none.
 """
 
@@ -39,7 +39,7 @@ class Map:
         self.vtables: list[int] = []
         #: (op's position, attribute_type's position) of operators.
         self.operators: list[tuple[int, int]] = []
-        #: kind -> where such things are.
+        #: kind -> positions of objects of this kind.
         self.targets: dict[str, list[int]] = {}
         self._seen: set[tuple[str, int]] = set()
         self._follow(0, ROOT)

@@ -51,7 +51,7 @@ def mutate_text(tokens: list[bytes], random: Random, *, mlir: bool) -> bytes:
         if not found:
             break
         at = random.randrange(len(found))
-        # White space means nothing: take the next token.
+        # White space has no meaning: take the next token.
         while at + 1 < len(found) and found[at].isspace():
             at += 1
         token = found[at]
@@ -67,7 +67,7 @@ def mutate_text(tokens: list[bytes], random: Random, *, mlir: bool) -> bytes:
             case 4 | 5 if token.lstrip(b"-")[:1].isdigit():
                 found[at] = _number(token, random)
             case 4 | 5:
-                # Another of its kind: a string, a word, a sign.
+                # Replace it by another token of its kind: a string, a word, a sign.
                 same = [other for other in found if other[:1] == token[:1]]
                 found[at] = random.choice(same)
             case 6:

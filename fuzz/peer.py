@@ -58,7 +58,7 @@ def theirs(program: Path, tosa: Path, empty: Path) -> str:
 
 
 def ours(data: bytes, bindings: str) -> str:
-    """How our reader takes the same file, in this process."""
+    """The outcome of our reader on the same file, in this process."""
     began = time.process_time()
     try:
         targets.drain(api.render(api.load(data), "mlirbc", bindings=bindings))

@@ -1,4 +1,4 @@
-"""What a campaign does with a mutant: what a program that uses this library would do with a file.
+"""The targets of a campaign: they do with a mutant what a user of the library does with a file.
 
 A target has seeds, a way to make input number `i` of a campaign's seed (the same in every run and on
 every machine), and `run`, which returns the code of the first refusal or "accepted". Any other
@@ -92,7 +92,7 @@ class Target:
         path.write_bytes(data)
 
     def run(self, data: Any) -> str:
-        """Do everything; the code of a refusal, or ACCEPTED."""
+        """Run all steps; return the code of a refusal, or ACCEPTED."""
         try:
             self.use(data)
         except TosaConvertError as error:
@@ -106,7 +106,7 @@ class Target:
 
 
 class Flatbuffer(Target):
-    """Read, verified, and written again as flatbuffer and JSON."""
+    """Read, verify, and write again as flatbuffer and JSON."""
 
     def prepare(self, seed: bytes) -> Map:
         return Map(seed)
@@ -124,7 +124,7 @@ class Flatbuffer(Target):
 
 
 class Import(Flatbuffer):
-    """Read and built as a module of MLIR; printed, and exported again."""
+    """Read, build a module of MLIR, print it, and export it again."""
 
     def use(self, data: bytes) -> None:
         graph = api.load(data)
@@ -135,7 +135,7 @@ class Import(Flatbuffer):
 
 
 class Json(Target):
-    """Read, verified, and written again as JSON and flatbuffer."""
+    """Read, verify, and write again as JSON and flatbuffer."""
 
     def seed_of(self, data: bytes) -> bytes:
         return drain(api.render(api.load(data), "json", weights="embedded"))
@@ -155,7 +155,7 @@ class Json(Target):
 
 
 class Text(Target):
-    """Parsed by MLIR, read, and written as a flatbuffer."""
+    """Parse with MLIR, read, and write as a flatbuffer."""
 
     dump: Literal["mlir", "mlirbc"] = "mlir"
 
@@ -173,7 +173,7 @@ class Text(Target):
 
 
 class Bytecode(Text):
-    """As Text, from MLIR's bytecode."""
+    """The same as Text, for MLIR's bytecode."""
 
     may_crash = True
     dump = "mlirbc"
@@ -186,7 +186,7 @@ class Bytecode(Text):
 
 
 class IsolatedBytecode(Bytecode):
-    """The same files, parsed in a process each."""
+    """The same files, each parsed in a process of its own."""
 
     may_crash = False
 

@@ -74,7 +74,7 @@ def load(
     copy: bool = False,
     limits: LimitsLike = None,
 ) -> Graph:
-    """Read a program: a `.tosa` flatbuffer, its JSON, MLIR text or MLIR bytecode, told apart by content.
+    """Read a program: a `.tosa` flatbuffer, its JSON, MLIR text or MLIR bytecode, by its content.
 
     An option that has no effect on the input's format is refused; see `tosa_convert.applicable_options`.
 

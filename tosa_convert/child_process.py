@@ -50,7 +50,7 @@ def run_child(
     input_bytes: bytes | memoryview = b"",
     inherit_stderr: bool = False,
 ) -> Ended:
-    """Run a command to its end in a new session; kill what it started and did not end.
+    """Run a command to its end in a new session; kill processes that it leaves running.
 
     A new session has no terminal, so Ctrl-C reaches the child only through us: any exception here kills
     the session. The child leaves no core file (Linux), and its stdout is discarded.
@@ -77,14 +77,14 @@ def run_child(
     with contextlib.ExitStack() as stack:
         stdin: int | IO[bytes] = subprocess.DEVNULL
         if input_bytes:
-            # A file, not a pipe: nobody has to feed it while we wait.
+            # A file, not a pipe, which this process would have to feed while it waits.
             stdin = stack.enter_context(tempfile.TemporaryFile())
             stdin.write(input_bytes)
             stdin.seek(0)
         errors = None if inherit_stderr else stack.enter_context(tempfile.TemporaryFile())
         child: subprocess.Popen[bytes] | None = None
         try:
-            with signals_deferred():  # between the start of the child and our knowing it
+            with signals_deferred():  # the child may start before Popen returns
                 child = subprocess.Popen(
                     command,
                     cwd=folder,
@@ -123,7 +123,7 @@ def _wait(child: subprocess.Popen[bytes], timeout: float) -> bool:
             child.wait()
     finally:
         timer.cancel()
-        if timer.ident is not None:  # it was started
+        if timer.ident is not None:  # the child had started
             timer.join()
     return timed_out.is_set()
 
@@ -169,7 +169,7 @@ def describe_exit(code: int) -> str:
         return f"signal {-code}"
 
 
-# -- what a child of ours does to itself ----------------------------------------------------------------
+# -- for use in the child process ----------------------------------------------------------------
 
 
 def limit_this_process(*, memory: int | None = None, cpu_seconds: int | None = None) -> None:

@@ -92,7 +92,7 @@ CODES: Final[dict[str, tuple[Category, str]]] = {
 MAX_FINDINGS: Final = 1000
 #: Most characters of each text of a finding. A damaged file can have a name or a shape of megabytes.
 _CHARACTERS: Final = 2000
-#: What the text of an error lists: messages that share a hint, and further places of one message.
+#: How many messages with one hint, and how many further locations of one message, are printed.
 _SHOWN_MESSAGES, _SHOWN_PLACES = 8, 4
 
 

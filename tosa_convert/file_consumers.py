@@ -1,4 +1,4 @@
-"""Which forms of a `.tosa` file the programs in the field read, found by experiment.
+"""The forms of a `.tosa` file that existing programs read, found by experiment.
 
 `--for PROGRAM` chooses a form that the program reads, or reports that the requested one does not
 work. docs/formats.md names the releases that were tried.

@@ -1,4 +1,4 @@
-"""Python's cyclic garbage collector rests while graphs are made."""
+"""Pauses Python's cyclic garbage collector while graphs are made."""
 
 from __future__ import annotations
 

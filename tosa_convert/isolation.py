@@ -33,11 +33,11 @@ PATIENCE: Final = 15.0
 #: libraries alone take about one GiB. Only Linux enforces it.
 MEMORY_PER_BYTE: Final = 32
 
-#: What the child runs. As a file and with -I, so that nothing is imported from the working folder, where
-#: the untrusted input may be in the company of others.
+#: The program of the child. As a file and with -I, so that nothing is imported from the working folder,
+#: which may contain other untrusted files.
 CHILD: Final = Path(__file__).with_name("isolation_child.py")
 
-#: What the child leaves in the folder that it is given: a program, or what is wrong with the input.
+#: The child's output in the folder that it is given: a program, or the findings about the input.
 MODULE: Final = "module.tosa"
 FINDINGS: Final = "findings.json"
 #: Exit code of a child that wrote findings instead of a program.
@@ -97,7 +97,7 @@ def load(data: memoryview, where: str, options: ReadOptions) -> Graph:
 
 
 def _refusal(findings: Path, where: str) -> TosaConvertError:
-    """What the child found wrong, with the path of the input as the caller wrote it."""
+    """The child's findings, with the path of the input as the caller wrote it."""
     absolute = os.path.abspath(where)
     return TosaConvertError(
         Finding(code, place.replace(absolute, where) if where else place, *texts)

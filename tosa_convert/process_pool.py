@@ -109,14 +109,14 @@ class _Worker(Generic[Job]):
         self.connection, theirs = context.Pipe()
         arguments = (theirs, function, initialize, os.getpid())
         self.process = context.Process(target=_work, args=arguments, daemon=True)
-        # A signal must not find a worker that has not set up its handlers, or that we do not list yet.
+        # A signal must not arrive before the worker has its handlers and is in our list.
         with _signals_blocked():
             self.process.start()
             workers[self.connection] = self
         theirs.close()
 
     def give(self, jobs: Sequence[Job], waiting: deque[range]) -> None:
-        """Send it the next jobs; if there are none and it has done all, tell it to end."""
+        """Send it the next jobs; if there are none left and it has finished, make it end."""
         if waiting:
             indices = waiting.popleft()
             self.given.extend(indices)

@@ -27,7 +27,7 @@ AnyPath: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 #: Constants that together have more than this many bytes are written as JSON text only on request:
 #: each byte becomes up to 20.
 JSON_INLINE_BYTES: Final = 1 << 20
-#: The release of tosa-tools whose schema ours equals; a test compares them.
+#: The release of tosa-tools with the same schema as ours; a test compares the two.
 SCHEMA_RELEASE: Final = (2026, 8, 0)
 #: Constants of at most this many bytes stay in the file when the others are stored beside it.
 SMALL_BYTES: Final = 1 << 10

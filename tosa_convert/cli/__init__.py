@@ -1,1 +1,1 @@
-"""The command-line tool: one file a verb, and `main` which runs them."""
+"""The command-line tool: one file for each verb, and `main`, which runs them."""

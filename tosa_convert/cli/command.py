@@ -1,4 +1,4 @@
-"""What all verbs share: `-h`, help that is not cut off, work's own imports, and the report of a bug."""
+"""Shared by all verbs: `-h`, help that is not truncated, set-up before work, and bug reports."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from tosa_convert.formats import EXTENSIONS, MLIR_FORMATS, Format, of_path, snif
 
 #: Bytes of inputs that may share an MLIR context.
 CONTEXT_BYTES: Final = 64 << 20
-#: Files for which the start of another process pays.
+#: The number of files above which another process saves time.
 FILES_PER_PROCESS: Final = 64
 #: Inputs of more bytes than this, taken together, are not converted side by side unless asked for: each
 #: process needs the memory of the file it converts.
@@ -142,7 +142,7 @@ def _outcomes(
 
 
 def _default_processes(jobs: list[Job]) -> int:
-    """The number of processes that pays for these files."""
+    """The number of processes that is fastest for these files."""
     processes = max(1, min(os.cpu_count() or 1, len(jobs) // FILES_PER_PROCESS))
     if processes > 1 and sum(map(_size, jobs)) > TOGETHER_BYTES:
         return 1
@@ -161,7 +161,7 @@ def _size(job: Job) -> int:
     try:
         return job[0].stat().st_size
     except OSError:
-        return 0  # the conversion reports what is wrong with the file
+        return 0  # the conversion reports the problem
 
 
 def _jobs(paths: list[str], folder: Path, to: Format | None) -> list[Job]:
@@ -188,7 +188,7 @@ def _jobs(paths: list[str], folder: Path, to: Format | None) -> list[Job]:
 
 
 def _sources(given: str) -> list[Job]:
-    """The inputs that an argument stands for, each with its path below the directory of outputs."""
+    """The inputs of one argument, each with its path below the directory of outputs."""
     if given == STANDARD:
         raise click.UsageError("standard input cannot be one of several inputs")
     root = Path(given)
@@ -230,7 +230,7 @@ def _other_side(source: Path) -> Format:
 def _format_of(source: Path) -> Format:
     """The format of an input by its content, or by its extension if it cannot be read here."""
     try:
-        # A pipe can be read only once, so only its name is looked at.
+        # A pipe can be read only once, so use only its name.
         return sniff(map_file(source) if source.is_file() else memoryview(b""), str(source))
     except TosaConvertError:
-        return EXTENSIONS.get(source.suffix.lower(), "tosa")  # the conversion reports what is wrong
+        return EXTENSIONS.get(source.suffix.lower(), "tosa")  # the conversion reports the problem

@@ -1,4 +1,4 @@
-"""How verbs that need nothing but a graph load it."""
+"""Loads the graph for verbs that need nothing else."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ VERBS: Final = {
 
 
 #: Verbs that end soon after they made a graph, and never collect garbage. No object of ours is part of a
-#: cycle, and a look at those of 100,000 operators takes 4 % of the time that their conversion takes.
+#: cycle, and collecting with 100,000 operators takes 4 % of the time of their conversion.
 ONE_SHOT_VERBS: Final = frozenset({"convert", "extract", "repack"})
 
 
@@ -96,7 +96,7 @@ def run(
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has closed it; keep the interpreter from complaining at exit.
+        # The reader has closed our output; prevent an error message of the interpreter at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception:
@@ -107,7 +107,7 @@ def run(
 
 
 def _before_work(verb_name: str) -> None:
-    """Import and set up what work needs and help does not: a `Verb` calls it before its work."""
+    """Import and set up what a verb's work needs; `Verb` calls it before the work, but not for help."""
     import logging
 
     logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
@@ -152,7 +152,7 @@ def _leave(code: int) -> NoReturn:
     """
     if "logging" in sys.modules:
         sys.modules["logging"].shutdown()
-    for stream in filter(None, (sys.stdout, sys.stderr)):  # None where they are closed
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # None if they are closed
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
     os._exit(code)

@@ -10,9 +10,9 @@ import click
 
 #: Seconds of work before a bar appears: shorter work shows nothing.
 PATIENCE: Final = 1.0
-#: Seconds between lines where there is no terminal.
+#: Seconds between lines if stderr is not a terminal.
 LINE_EVERY: Final = 10.0
-#: Seconds between two drawings of a bar: one takes milliseconds, and they are to take under 1 %.
+#: Seconds between updates of a bar: each takes milliseconds, and together they may take 1 % at most.
 DRAW_EVERY: Final = 0.5
 
 
@@ -26,7 +26,7 @@ class ProgressDisplay:
     """
 
     def __init__(self, label: str, total: int) -> None:
-        """label: what stands before the bar. total: the amount of work; 0 if it is unknown."""
+        """label: the text before the bar. total: the amount of work; 0 if it is unknown."""
         self.label = label
         self.total = total
         self.is_terminal = sys.stderr is not None and sys.stderr.isatty()
@@ -39,7 +39,7 @@ class ProgressDisplay:
         raise NotImplementedError
 
     def __call__(self, done: int) -> None:
-        """Show that the amount `done` is done, unless something was shown a moment ago."""
+        """Show that the amount `done` is done, unless the last update was a moment ago."""
         now = time.monotonic()
         if now < self.next_at:
             return

@@ -1,4 +1,4 @@
-"""What the verbs that run programs share: inputs from files, results into files, summaries."""
+"""Shared by the verbs that run programs: inputs from files, results into files, summaries."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tosa_convert.options import ReadOptions
 
 
 def read_options(options: Mapping[str, Any]) -> ReadOptions:
-    """How the verb's options ask for the model to be read."""
+    """The options for reading the model, from the verb's options."""
     return ReadOptions(func=options["func"], input_shapes=parsed(options["input_shapes"]))
 
 
@@ -123,7 +123,7 @@ def run_command(model: str, options: Mapping[str, Any]) -> int:
 def _save_intermediates(
     graph: Graph, arrays: Mapping[str, Array], run_options: RunOptions, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Write what --intermediates asks for; its row of the summary."""
+    """Write the tensors that --intermediates selects; return their row of the summary."""
     tensors = iterate_tensors(
         graph,
         arrays,

@@ -1,4 +1,4 @@
-"""What `suite` does once its modules are loaded: processes, progress, reports."""
+"""The work of `suite`: processes, progress, reports."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _print(report: Mapping[str, Any]) -> None:
 
 
 def _case_runner(scheduler: str | None, processes: int) -> CaseRunner:
-    """What runs the cases: local processes, or the Dask cluster of a scheduler."""
+    """The runner of the cases: local processes, or the Dask cluster of a scheduler."""
     if scheduler is None:
         return on_local_processes(processes, fork=supervise.may_fork())
     try:

@@ -49,7 +49,7 @@ class _SharedName:
 
 #: Whether this process is the command's own, and not one of a test or another program that calls us.
 _own_process = False
-#: In a child: where it says what MLIR is reading.
+#: In a child: the place for the name of the file that MLIR is reading.
 _shared_name: _SharedName | None = None
 
 
@@ -97,7 +97,7 @@ def reading(where: str) -> Iterator[None]:
 
 
 def start_worker() -> None:
-    """Declare that this process is a worker, whose death others see: `reading` need not fork."""
+    """Declare that this process is a worker whose parent reports its death: `reading` need not fork."""
     global _shared_name
     _shared_name = _SharedName()
 

@@ -29,7 +29,7 @@ _ENDS: Final = (bytes(8), bytes(7), bytes(6), bytes(5))
 
 
 class Builder:
-    """A flatbuffer in the making. `out` holds what has a position."""
+    """A flatbuffer under construction. `out` holds the objects that have a position."""
 
     def __init__(self, *, out_of_line: bool) -> None:
         self.out_of_line = out_of_line
@@ -133,7 +133,7 @@ class Builder:
         self.out += words.astype("<u4").data.cast("B") if count else b""
         return starts
 
-    # -- what tables refer to, and the end ----------------------------------------------------
+    # -- vectors and strings, and the end -----------------------------------------------------
 
     def place_vectors(self) -> None:
         """Append the interned vectors and blobs of bytes."""
@@ -196,7 +196,7 @@ class Builder:
         data: list[tuple[int, Constant]] = []
         for field, tail in self.tails:
             if tail is None:
-                # Never 0 or 1, which readers in the field take to mean that the data is inside.
+                # Never 0 or 1, which existing readers take to mean that the data is inside.
                 struct.pack_into("<QQ", self.out, field, position, 0)
                 continue
             position += -position % TAIL_ALIGN

@@ -1,4 +1,4 @@
-"""What fields of a flatbuffer refer to: ids first, positions when it is written."""
+"""Interned values of a flatbuffer: each gets an id first and a position when it is written."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from tosa_convert.graph.constant import Constant
 
 #: Alignment of constants' data in the file, in bytes; the schema asks for 8.
 DATA_ALIGN: Final = 16
-#: Alignment of data after the flatbuffer, in bytes; readers in the field were tested with it.
+#: Alignment of data after the flatbuffer, in bytes; existing readers were tested with it.
 TAIL_ALIGN: Final = 8
 
 _U32: Final = struct.Struct("<I")

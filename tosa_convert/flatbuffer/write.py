@@ -1,6 +1,6 @@
 """Graph -> flatbuffer, laid out forward: tables first, then strings, then constants' data.
 
-Offsets in a flatbuffer only point forward, those to vtables excepted. So tables are packed in one pass
+Offsets in a flatbuffer only point forward, except those to vtables. So tables are packed in one pass
 with their references left open, what they refer to follows, and all references are filled in at the
 end. Weights never pass through this code: the plan notes the position of each constant, and its buffer
 is copied once, into the file.

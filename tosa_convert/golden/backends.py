@@ -42,7 +42,7 @@ from tosa_convert.graph.model import Graph, counted
 _MODEL_EXTENSIONS: Final = tuple(EXTENSIONS)
 #: Exit code of `backend_worker.py` if the backend's packages are not installed.
 _MISSING: Final = 3
-#: Characters of what a backend said that a message repeats.
+#: Characters of a backend's own output that a message repeats.
 _SAID_CHARACTERS: Final = 1000
 _PIP: Final = {
     "iree": "pip install iree-base-compiler iree-base-runtime",
@@ -77,7 +77,7 @@ class Runner(Protocol):
 
 
 class Record:
-    """Results of one run, by tensor, and `steps`: results without a name, in running order.
+    """Results of one run, by tensor, and `steps`: unnamed results in execution order.
 
     Neither needs to be in memory. files: a folder with them that is removed with this object.
     """

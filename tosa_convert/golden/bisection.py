@@ -251,7 +251,7 @@ class _Search:
         return self.case(part, needed, expected, actual)
 
     def search_regions(self, backend: Runner, index: int, batch: Batch) -> Divergence | None:
-        """What is wrong inside an operator with regions, each region given golden values."""
+        """The wrong operator inside an operator with regions, each region given golden values."""
         op = self.graph.main.operators[index]
         if not op.spec.regions:
             return None

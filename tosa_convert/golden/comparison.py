@@ -398,7 +398,7 @@ class _Totals:
         difference, size = _differences(one, other)
         self._add_needed(one, other, difference, size)
         if by_rule is None:
-            # An infinite difference passes nothing, not even relative to an infinity.
+            # An infinite difference never passes, not even relative to an infinite value.
             limit = self.criterion.atol + self.criterion.rtol * size
             is_failing = ~((difference <= limit) & np.isfinite(difference))
             score = difference

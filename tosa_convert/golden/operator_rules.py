@@ -1,6 +1,6 @@
 """The accuracy rule of each operator, a row each, and of each tensor of a graph.
 
-The rows were read off the descriptors of the official tests, which follow the chapter on accuracy of
+The rows come from the descriptors of the official tests, which follow the chapter on accuracy of
 the TOSA specification.
 """
 

@@ -68,7 +68,7 @@ def load_program(
     graph = read_graph(opened, read, around_mlir=around_mlir)
     if opened.is_mlir:
         return Program(api.stamp(graph))
-    # With shapes given, the file is no longer what runs.
+    # With shapes given, the program that runs differs from the file.
     is_model = opened.path and opened.format == "tosa" and not read.input_shapes
     return Program(graph, Path(opened.path) if is_model else None)
 

@@ -43,7 +43,7 @@ Status = Literal["pass", "fail", "error"]
 #: Runs a function on each of many cases; yields the answers as they come, in any order.
 CaseRunner = Callable[[Callable[[str], "Answer"], list[str]], Generator["Answer", None, None]]
 
-#: Times that a case runs whose worker process dies of it.
+#: How often a case runs if its worker process dies.
 ATTEMPTS: Final = 2
 _MODELS: Final = ("case.tosa", "model.tosa", "test.tosa")
 
@@ -168,7 +168,7 @@ def _compare_files(original: Path, converted: Path) -> tuple[Status, str, int]:
 
 
 def _ours(folder: Path, via: Via, timeout: float) -> tuple[Status, str, int]:
-    """A case of ours: compared with `expected.npz` if there is one, else with the original's outputs."""
+    """A case with `inputs.npz`: compared with `expected.npz`, or else with the original's outputs."""
     path = next(folder / name for name in _MODELS if (folder / name).exists())
     inputs = load_npz(folder / "inputs.npz")
     graph = as_graph(convert_there_and_back(path.read_bytes(), via))
@@ -282,7 +282,7 @@ def run_all(
 
 @dataclass(frozen=True, slots=True)
 class _Died:
-    """A worker died of a case; `code` is minus the signal's number, or the exit code."""
+    """The answer for a case that killed its worker; `code` is minus the signal, or the exit code."""
 
     case: str
     code: int

@@ -31,7 +31,7 @@ FLOATS: Final[dict[str, tuple[int, float, float, bool]]] = {
     # Fixed point: everywhere the distance that floats of six bits have below 1.
     "MXINT8": (6, 1.0, 127 / 64, False),
 }
-#: The number that an MXINT8 of code 1 is.
+#: The number that the MXINT8 code 1 encodes.
 MXINT8_UNIT: Final = 1 / 64
 _SUBNORMALS_REQUIRED: Final = frozenset(("FP8E4M3", "FP8E5M2"))
 

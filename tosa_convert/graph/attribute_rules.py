@@ -1,4 +1,4 @@
-"""The rules that the attributes of an operator keep: which there are, and their types and ranges."""
+"""The rules for the attributes of an operator: their names, types and ranges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are two graphs the same program, and if not, where do they first differ?"""
+"""Compares two graphs: whether they are the same program, and if not, their first difference."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def _first_unequal(one: Constant, other: Constant) -> tuple[str, str]:
 
 
 def _number(raw: AttributeValue, operand: Tensor) -> str:
-    """The bytes of an element as a number and in hexadecimal, which tells NaNs apart."""
+    """The bytes of an element as a number and in hexadecimal, which distinguishes NaNs."""
     assert isinstance(raw, bytes)
     element = raw[: operand.dtype.element_bytes]
     if len(element) < operand.dtype.element_bytes:

@@ -1,7 +1,7 @@
-"""Extract a sub-graph: chosen values become its outputs and inputs, and what lies between is kept.
+"""Extract a sub-graph: chosen values become its outputs and inputs, and operators between them remain.
 
 Names, locations, the order of operators and the version stay the same. Constants are part of the
-sub-graph. A write to a variable is part of it if a later read that is kept can see it.
+sub-graph. A write to a variable is part of it if a later read in the sub-graph can see it.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _without_results(
 ) -> tuple[list[Operator], dict[str, Tensor]]:
     """The operators with other names for results that became inputs, and the tensors of those names.
 
-    An operator with several results is kept for one of them while another becomes an input.
+    An operator with several results remains for one of them while another becomes an input.
     """
     renamed: dict[str, Tensor] = {}
     result = []
@@ -105,7 +105,7 @@ def _without_results(
 
 
 def extract_from(graph: Graph, outputs: Sequence[str], available: Iterable[str]) -> Graph:
-    """`extract` with those of the available tensors as inputs that the outputs depend on."""
+    """`extract` whose inputs are those available tensors that the outputs depend on."""
     tensors = [name for name in available if name in graph.main.tensors]
     needed = needed_operators(graph, outputs, tensors)
     used = {*outputs, *(n for index in needed for n in graph.main.operators[index].inputs)}

@@ -1,4 +1,4 @@
-"""The rules that a tensor and a shape value keep by themselves: name, sizes, data and scales."""
+"""The rules for a single tensor or shape value: name, sizes, data and scales."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules that every Graph keeps, whatever it was read from.
+"""The rules for every Graph, whatever it was read from.
 
 After `verify` has returned an empty list, an adapter can rely on every rule here and in value_rules
 and attribute_rules.
@@ -73,7 +73,7 @@ class _GraphRules:
         self.region_names = {region.name: None for region in graph.regions}
         #: Region -> the regions that its operators run.
         self.calls: dict[str, list[str]] = {region.name: [] for region in graph.regions}
-        #: Types of tensors without data that keep every rule. Most tensors share a few types.
+        #: Types of tensors without data that break no rule. Most tensors share a few types.
         self.sound_types: set[tuple[DType, tuple[int, ...] | None, bool]] = set()
 
     def check(self) -> None:

@@ -267,7 +267,7 @@ class _Reader(Scanner):
         start, before = self.position, len(self.found)
         self.charge(_MEMORY["TosaTensor"])
         fields = lift.TensorFields(**self.fields_of("TosaTensor"))
-        # What follows from a field that is wrong is not worth a finding.
+        # A consequence of a wrong field does not get its own finding.
         report: lift.Report = _ignore if len(self.found) != before else partial(self.add_at, start)
         self.path.append(f" {quoted(fields.name)}")
         tensor = lift.tensor(fields, _out_of_line, report)

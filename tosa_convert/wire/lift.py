@@ -39,14 +39,14 @@ from tosa_convert.graph.versions import INCOMPATIBLE_HINT, READABLE, incompatibi
 from tosa_convert.wire.layout import ATTRIBUTES, ENUMS
 
 #: The largest `offset` that means "no data after the flatbuffer": 0 is the schema's default, and
-#: readers in the field look at `data` for 1, too.
+#: existing readers use `data` for 1, too.
 NO_OFFSET: Final = 1
 
 _OP_NAMES: Final = {code: name for name, code in ENUMS["Op"].items()}
 _DTYPE_NAMES: Final = {code: name for name, code in ENUMS["DType"].items()}
 _CODES: Final = {row.name: row.code for row in OPERATORS}
 #: (op, attribute_type) of a file -> operator. Some operators have two forms: the code that schema
-#: and dialect give them, and the one that files in the field hold.
+#: and dialect give them, and the one in existing files.
 SPECS: Final = {(row.code, row.code): row for row in OPERATORS} | {
     (_CODES[row.encoded_as], row.code): row for row in OPERATORS
 }

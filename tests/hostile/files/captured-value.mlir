@@ -1,4 +1,4 @@
-// A branch that uses what was not handed to it.
+// A branch that uses a value that is not its operand.
 // where: :7
 // hint: operand of the control-flow operator
 func.func @main(%c: tensor<i1>, %x: tensor<2xf32>) -> tensor<2xf32> {

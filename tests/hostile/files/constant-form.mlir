@@ -1,4 +1,4 @@
-// A weight that was left out when the module was printed.
+// A weight whose data was elided when the module was printed.
 // where: :5
 // hint: with its resources
 func.func @main() -> tensor<4xf32> {

@@ -1,4 +1,4 @@
-// A function that does not end.
+// A function without its closing brace.
 // where: :6:27
 // hint: reported by
 func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {

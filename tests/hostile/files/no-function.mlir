@@ -1,4 +1,4 @@
-// A module of nothing.
+// An empty module.
 // where: 
 // hint: 
 module {}

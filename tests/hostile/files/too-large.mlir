@@ -1,4 +1,4 @@
-// Two gigabytes of one value, all in the flatbuffer itself.
+// A splat of two gigabytes, embedded in the flatbuffer.
 // where: 
 // hint: weights='offset'
 // options: weights=embedded

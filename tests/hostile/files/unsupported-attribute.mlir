@@ -1,4 +1,4 @@
-// A bound that is a type of its own, which a flatbuffer has no bytes for.
+// A custom operator whose domain name is not UTF-8.
 // where: :5
 // hint: 
 func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {

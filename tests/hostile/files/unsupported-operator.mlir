@@ -1,4 +1,4 @@
-// In the dialect, and not in the file format.
+// An operator that the dialect has and the file format lacks.
 // where: :5
 // hint: decompose
 func.func @main(%v: tensor<1xi32>, %m: tensor<1xi32>, %s: tensor<1xi8>) -> tensor<1xi32> {

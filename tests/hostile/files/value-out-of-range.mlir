@@ -1,4 +1,4 @@
-// A stride that 32 bits do not hold.
+// A stride that does not fit 32 bits.
 // where: :5
 // hint: 
 func.func @main(%x: tensor<1x1x1x1xf32>) -> tensor<1x1x1x1xf32> {

@@ -1,4 +1,4 @@
-// An operator of 1.1 for a reader of 1.0.
+// An operator of TOSA 1.1 in a file for 1.0.
 // where: version-too-low.mlir
 // hint: request TOSA 1.1
 // options: tosa_version=1.0
