@@ -213,7 +213,7 @@ def start_up(repeat: int) -> tuple[list[tuple[str, float]], list[Verdict]]:
 
 
 def _import_time(code: str) -> float:
-    """What `python -X importtime` counts after the interpreter's own start, in milliseconds."""
+    """Milliseconds that `python -X importtime` reports after the interpreter's own start."""
     output = run([sys.executable, "-X", "importtime", "-c", code], listen="stderr").output
     rows = re.findall(r"import time:\s+(\d+) \|\s+\d+ \|\s*(\S+)", output)
     # The start ends with the module `site`, which may import anything.

@@ -46,7 +46,7 @@ def export(source: str, target: str) -> None:
 
 
 def export_module(source: str, target: str) -> None:
-    """The same of a module that the process holds itself, as a frontend does."""
+    """The same export of a module in memory, as a frontend has it."""
     import tosa_convert as tc
 
     tc.export_tosa_func_to_flatbuffer(parsed(source), target)
@@ -192,7 +192,7 @@ def export_memory(source: str, target: str) -> dict[str, int]:
 
 
 def import_memory(source: str) -> dict[str, int]:
-    """How an import makes the resident memory grow, by kind of page, in bytes."""
+    """The growth of resident memory during an import, by kind of page, in bytes."""
     import tosa_convert as tc
     from tosa_convert.bindings import write as _write
     from tosa_convert.bindings.packages import default_bindings

@@ -56,7 +56,7 @@ def walk(module: Any) -> None:
 
 
 def walk_with_text(module: Any) -> None:
-    """The same, and the location's text, which goes into the file."""
+    """The same as `walk`, and the location's text, which goes into the file."""
     walk(module)
     for view in operations(module):
         str(view.location)

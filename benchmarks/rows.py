@@ -78,7 +78,7 @@ class Row:
     skipped: list[str] = field(default_factory=list)
 
     def ratio(self, subject: str, peer: str = "") -> float | None:
-        """How many times faster than the peer a subject is, in this run."""
+        """The speed of a subject relative to the peer, in this run."""
         other = self.results.get(peer or self.peer)
         one = self.results.get(subject)
         if one is None or other is None or not one.runs or not other.runs:
@@ -98,7 +98,7 @@ class Rows:
         self.builder = places.has("tosa_serializer")
         self.empty = folder / "empty.mlir"
         self.empty.write_text("module {}\n")
-        #: What sort of input -> the fastest flags for tosa-opt, found by trying.
+        #: Sort of input -> the fastest flags for tosa-opt, found by measurement.
         self.flags: dict[str, str] = {}
         self.made: dict[str, Path] = {}
 

@@ -35,7 +35,7 @@ ADDRESS_SPACE: Final = 8 << 30
 
 
 def theirs(program: Path, tosa: Path, empty: Path) -> str:
-    """How `tosa-opt` ends when it reads a flatbuffer: accepted, refused, a signal, or hung."""
+    """The outcome of `tosa-opt` on a flatbuffer: accepted, refused, a signal, or hung."""
     option = f"--tosa-deserialize=tosa-flatbuffer-filename={tosa}"
     process = subprocess.Popen(
         [program, option, empty, "--emit-bytecode", "-o", os.devnull],

@@ -1,4 +1,4 @@
-"""Which option applies to which program: one table, for the library and the command line.
+"""One table of the options and the formats that each applies to, for library and command line.
 
 An option at its default asks for nothing and is never refused. An option with any other value must
 have an effect; if it cannot have one, the request is refused by name instead of being ignored.
@@ -13,7 +13,7 @@ from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.formats import FORMATS, Format
 from tosa_convert.options import Weights
 
-#: What a program is read from or written as: a file's format, an `ir.Module`, or a Graph.
+#: The form of an input or output: a file's format, an `ir.Module`, or a Graph.
 Form = Literal["mlir", "mlirbc", "tosa", "json", "module", "graph"]
 
 FORMS: Final[Mapping[Form, str]] = {

@@ -29,7 +29,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a child ended.
+    """The end of a child process.
 
     code: the exit code, or minus the number of the signal that ended it.
     stderr: the last STDERR_BYTES that it wrote there; empty if stderr was inherited.

@@ -14,7 +14,7 @@ from typing import Final
 
 
 class Category(IntEnum):
-    """What a failure is about; the value is the exit code of the command-line tool.
+    """The kind of a failure; its value is the exit code of the command-line tool.
 
     USAGE: the request: another option, another path or an installation would help.
     BAD_INPUT: the input is damaged, or breaks a rule of TOSA or of its format.

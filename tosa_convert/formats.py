@@ -33,7 +33,7 @@ MLIR_FORMATS: Final = frozenset({"mlir", "mlirbc"})
 
 _BYTECODE: Final = b"ML\xefR"
 _BOM: Final = b"\xef\xbb\xbf"
-#: What can precede the first word of a text: white space, and comments of MLIR and of our JSON.
+#: Text that can precede the first word: white space, and comments of MLIR and of our JSON.
 _COMMENTS: Final = re.compile(rb"\A(?:\s+|//[^\n]*\n?|/\*.*?\*/)*", re.DOTALL)
 #: Bytes at the start of an input that decide its format.
 _SNIFF_BYTES: Final = 4096

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 #: Processor time for each mebibyte of the input, in seconds, besides `limits.isolated_seconds`.
 SECONDS_PER_MIB: Final = 2.0
-#: How much longer the child may take by the clock, in seconds: the machine may be busy.
+#: Additional wall-clock time of the child, in seconds: the machine may be busy.
 PATIENCE: Final = 15.0
 #: Address space for each byte of the input, in bytes, besides `limits.isolated_memory`: MLIR's
 #: libraries alone take about one GiB. Only Linux enforces it.

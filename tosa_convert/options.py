@@ -1,4 +1,4 @@
-"""What a caller may choose about reading and writing, as values that are handed down.
+"""The options of reading and writing, as values that are passed as arguments.
 
 `api` and the command line make these values; the adapters take them as arguments. Nothing here changes
 after it was made, and no module stores an option.
@@ -141,7 +141,7 @@ def _refuse_unknown_rows(rows: Iterable[tuple[str, object, Collection[str]]]) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """How a program is read; `tosa_convert.load` says what each option means.
+    """Options for reading a program; `tosa_convert.load` documents each of them.
 
     Raises:
         TosaConvertError: "option-conflict" for values that are not among an option's choices.
@@ -179,7 +179,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """How a program is written; `tosa_convert.save` says what each option means.
+    """Options for writing a program; `tosa_convert.save` documents each of them.
 
     Raises:
         TosaConvertError: "option-conflict" for values that are not among an option's choices.

@@ -40,7 +40,7 @@ class BinaryFile(Protocol):
     def read(self) -> bytes: ...
 
 
-#: What a program can be read from.
+#: The types of sources from which a program can be read.
 Source = str | os.PathLike[str] | os.PathLike[bytes] | Buffer | Array | BinaryFile
 
 #: A context manager, made from the input's name, around everything that runs MLIR's parser.

@@ -72,7 +72,7 @@ def flatc_json(path: Path, folder: Path) -> Path:
 
 
 def reference_run(path: Path, test: Path, folder: Path) -> dict[str, bytes]:
-    """What the reference model computes from a file on the inputs of an official test."""
+    """The outputs of the reference model for a file on the inputs of an official test."""
     folder.mkdir(parents=True, exist_ok=True)
     description = json.loads((test / "desc.json").read_text(encoding="utf-8"))
     call(

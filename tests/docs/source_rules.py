@@ -125,7 +125,7 @@ def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
 
 
 def modules_by_string(source: Source, modules: set[str]) -> Iterator[str]:
-    """Where a module refers to one of `modules` otherwise than by an import: the line, and how.
+    """References of a module to one of `modules` other than imports: the line, and the kind.
 
     Names of modules in strings, code in strings that imports them, `import_module` of a computed name,
     `setattr` on a module, and assignments to another module's names.
@@ -189,7 +189,7 @@ def _docstrings(tree: ast.Module) -> set[int]:
 
 
 def mlir_imports(source: Source) -> Iterator[str]:
-    """Where a file imports a package of MLIR's bindings, or one by a string that is computed."""
+    """The imports of a package of MLIR's bindings, or of a computed name, in a file."""
     for node in ast.walk(source.tree):
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -271,7 +271,7 @@ def comments(source: Source) -> Iterator[tuple[int, str]]:
 
 
 def fast_paths(source: Source) -> Iterator[tuple[str, str]]:
-    """Where a comment marks a fast path, and the test that it names; "" if it names none."""
+    """The comments that mark a fast path, and the test that each names; "" if it names none."""
     for number, text in comments(source):
         joined = "# " + " ".join(line.lstrip("#: ") for line in text.split("\n"))
         if re.search(r"\bfast path\b", joined, re.IGNORECASE):

@@ -1,4 +1,4 @@
-"""What `tosa_convert.golden` offers: documented functions, whatever was imported before."""
+"""`tosa_convert.golden` has documented functions, whatever was imported before."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def _operator_by_table() -> dict[str, str]:
 
 
 def first_difference(left: Json, right: Json, path: str = "") -> str:
-    """Where two JSON values first differ, or "" if they are equal."""
+    """The first difference of two JSON values, or "" if they are equal."""
     if left == right:
         return ""
     if isinstance(left, dict) and isinstance(right, dict):

@@ -31,7 +31,7 @@ _REFUSES_SOUND: Final = {
 #: The message of MLIR's verifier.
 _VERIFIER: Final = re.compile(r"error: (?P<message>'tosa\.\w+' op .*)")
 
-#: Where printed modules may differ: generated names, and a requested version.
+#: Allowed differences of printed modules: generated names, and a requested version.
 _NAME: Final = re.compile(r'tosa\.tensor_name = "(?:[^"\\]|\\.)*"')
 _STAMP: Final = re.compile(r'tosa\.fbs_version = "([^"]*)"')
 #: The versions we write. The generator also makes files of a draft of 1.0, which come back as these.
@@ -200,7 +200,7 @@ class Judge:
         return tc.import_tosa_func_from_flatbuffer(source, context=self.context, **options)
 
     def reading(self, file: Path) -> str:
-        """What tosa-opt reads from a file, printed by the bindings; or its message."""
+        """The module that tosa-opt reads from a file, printed by the bindings; or its error message."""
         module = self.scratch / "reading.mlirbc"
         refused = self.tosa_opt.read(file, module)
         return str(refused) if refused else show(self.parse(module))
@@ -254,7 +254,7 @@ def graph_difference(one: Path, other: Path) -> str:
 
 
 def describe(result: dict[str, bytes] | Refused) -> str:
-    """What the reference model gave, for a message."""
+    """The result of the reference model, for a message."""
     if isinstance(result, Refused):
         return str(result)
     return ", ".join(f"{name}: {len(data)} bytes" for name, data in result.items())

@@ -91,7 +91,7 @@ class Case:
 
     @property
     def desc(self) -> Path:
-        """What the test's inputs, outputs and expected results are."""
+        """The descriptor of the test: its inputs, outputs and expected results."""
         return self.folder / "desc.json"
 
 
@@ -138,7 +138,7 @@ _PASSES: dict[Subset, tuple[Pass, ...]] = {
 
 
 def missing() -> str:
-    """Why this interpreter cannot make the suite; empty if it can."""
+    """The reason why this interpreter cannot make the suite; empty if it can."""
     try:
         find_tool()
     except SuiteError as error:

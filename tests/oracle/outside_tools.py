@@ -102,7 +102,7 @@ def flatc_json(folder: Path, *files: Path) -> list[Json]:
 
 
 def reference_run(tosa: Path, test: Path, folder: Path) -> dict[str, bytes] | Refused:
-    """What the reference model computes from `tosa` on the inputs of an official test.
+    """The outputs of the reference model for `tosa` on the inputs of an official test.
 
     Returns the bytes of each output file, or why there are none.
     """

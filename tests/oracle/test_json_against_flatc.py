@@ -49,7 +49,7 @@ class Flatc:
         return subprocess.run(command, capture_output=True, check=False, timeout=120)
 
     def printed(self, files: Iterable[bytes], *options: str) -> list[bytes]:
-        """What flatc prints for each flatbuffer, without earlier output."""
+        """The JSON that flatc prints for each flatbuffer."""
         names = []
         for index, data in enumerate(files):
             names.append(self.scratch / f"{index}.tosa")

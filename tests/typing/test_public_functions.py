@@ -106,7 +106,7 @@ def plain(text: str) -> str:
 
 
 def expectations(file: Path) -> Report:
-    """What the comments of the file expect."""
+    """The expectations in the comments of the file."""
     revealed, errors = {}, {}
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
         code, _, comment = line.partition("  # ")
@@ -119,7 +119,7 @@ def expectations(file: Path) -> Report:
 
 
 def disagreements(expected: Report, found: Report) -> list[str]:
-    """Where a checker's report is not what is expected."""
+    """The differences between a checker's report and the expectations."""
     problems = []
     for line in sorted(expected.revealed.keys() | found.revealed.keys()):
         wanted, got = expected.revealed.get(line), found.revealed.get(line)

@@ -107,7 +107,7 @@ def write(graph: dict[str, Any]) -> bytes:
 class _Builder:
     def __init__(self) -> None:
         self.builder = flatbuffers.Builder(1024)
-        #: What is stored already, by identity; the references keep the ids from being reused.
+        #: The positions of stored objects, by identity; the references prevent the reuse of ids.
         self.known: dict[tuple[int, str], tuple[int, Any]] = {}
 
     def file(self, graph: dict[str, Any]) -> bytes:

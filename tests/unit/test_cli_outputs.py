@@ -1,4 +1,4 @@
-"""Where `convert` writes: directories, directions, and what is reported first."""
+"""The outputs of `convert`: directories, directions, and the first error that is reported."""
 
 from __future__ import annotations
 

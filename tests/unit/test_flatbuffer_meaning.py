@@ -62,7 +62,7 @@ def version(root: Fields, major: int, minor: int, patch: int = 0, draft: bool = 
     root["version"] = {"_major": major, "_minor": minor, "_patch": patch, "_draft": draft}
 
 
-# What is changed, the code, the place, and a part of the message.
+# The change, the code, the location, and a part of the message.
 CASES: dict[str, tuple[Callable[[Fields], None], str, str, str]] = {
     "no operator": (lambda r: operator(r, 0, op=0), "unsupported-operator",
                     f"{MAIN} operator #0", "operator code 0 (UNKNOWN)"),

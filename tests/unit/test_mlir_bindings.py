@@ -1,4 +1,4 @@
-"""Which bindings an object belongs to, and which are the default."""
+"""The bindings of an object, and the default bindings."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ def graphs(files: list[bytes]) -> Graphs:
 
 
 def case_gaps(graphs: Graphs) -> Iterator[str]:
-    """What the cases lack: an operator, a second value of an attribute, a member, an element type."""
+    """The gaps of the cases: an operator, a second value of an attribute, a member, an element type."""
     values: dict[tuple[str, str], set[Any]] = defaultdict(set)
     seen: set[str] = set()
     constant: set[str] = set()

@@ -1,4 +1,4 @@
-"""What `convert` does with one file: read it, and write it in another format."""
+"""`convert` of one file: read it, and write it in another format."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def _convert_to_standard_output(opened: Input, options: ConvertOptions) -> None:
 
 
 def applicable(opened: Input, file_format: Format, options: ConvertOptions) -> WriteOptions:
-    """How to write; refuses all options that do not apply to this input and output at once."""
+    """The options for writing; refuses all options together that do not apply to input and output."""
     write_options = options.write
     refuse_inapplicable(
         options.given(), opened.where, read_from=opened.format, written_as=file_format

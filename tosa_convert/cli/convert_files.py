@@ -31,7 +31,7 @@ TOGETHER_BYTES: Final = 1 << 30
 
 #: An input and its output.
 Job = tuple[Path, Path]
-#: Why a file was not converted: an expected failure, or what to print of an unexpected one.
+#: The reason why a file was not converted: an expected failure, or the text of an unexpected one.
 Failure = TosaConvertError | str | None
 
 

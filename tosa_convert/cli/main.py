@@ -114,7 +114,7 @@ def _before_work(verb_name: str) -> None:
 
 
 def _before_own_work(verb_name: str) -> None:
-    """The same for a process of our own, which survives a crash of MLIR."""
+    """The same for the command's own process, which survives a crash of MLIR."""
     _before_work(verb_name)
     if verb_name in ONE_SHOT_VERBS:
         gc.disable()

@@ -24,7 +24,7 @@ from tosa_convert.wire.tables import TableLayout
 Reference: TypeAlias = tuple[Interner | None, int]
 
 U32: Final = struct.Struct("<I")
-#: What follows a string of length n mod 4: its zeros, and room for the length of the next one.
+#: The bytes after a string of length n mod 4: its zeros, and room for the length of the next one.
 _ENDS: Final = (bytes(8), bytes(7), bytes(6), bytes(5))
 
 

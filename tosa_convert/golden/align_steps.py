@@ -22,7 +22,7 @@ def align(
     golden: Iterable[tuple[str, Array]],
     steps: Sequence[Callable[[], Array]],
 ) -> dict[str, int]:
-    """Which tensor of the graph each unnamed step is: same type and shape, in order, nearest in value.
+    """Match unnamed steps with tensors of the graph: same type and shape, in order, nearest in value.
 
     golden: the tensors with their arrays, one at a time; no array is stored.
     Returns tensor -> index of the step. Steps without a matching tensor are left out.
@@ -56,7 +56,7 @@ def align(
 
 
 class _Fingerprint:
-    """What is stored of an array to recognise its tensor: type and shape, a hash, and a sample.
+    """The fingerprint of an array, to recognise its tensor: type and shape, a hash, and a sample.
 
     limit: the largest distance between two arrays of one tensor: a tenth of the array's spread.
     """

@@ -1,4 +1,4 @@
-"""What a model is checked against: other programs that compute it, or results that they recorded.
+"""Backends that a model is checked against: programs that compute it, or recorded results of them.
 
 There are two forms. A `Runner` computes any tensors of the graph from any others (IREE, a command,
 another version of the model on the reference model). A `Record` has the results of one run (a folder,

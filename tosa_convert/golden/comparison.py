@@ -97,7 +97,7 @@ class ToleranceCheck:
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """What decides about the elements of one tensor: a tolerance, or a rule of TOSA.
+    """The criterion for the elements of one tensor: a tolerance, or a rule of TOSA.
 
     label: how reports call it. check: if given, it decides instead of the tolerance.
     """

@@ -42,7 +42,7 @@ class RegionRun:
 
 
 def why_not_runnable(graph: Graph, operator: Operator) -> str:
-    """Why an operator's regions cannot be run by themselves, or ""."""
+    """The reason why an operator's regions cannot be run separately, or ""."""
     if touches_variables(graph, operator):
         return "its regions use variables, whose state is not known there"
     for region in reachable(graph, [operator]):

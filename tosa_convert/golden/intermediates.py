@@ -284,7 +284,7 @@ def safe_file_name(name: str, taken: set[str]) -> str:
 def not_collected(
     graph: Graph, iterations: int = 0, *, precise: bool = False
 ) -> list[dict[str, object]]:
-    """What `iterate_tensors` does not give: a row for each operator with regions, and why.
+    """The tensors that `iterate_tensors` omits: a row for each operator with regions, with the reason.
 
     Each row has "operator", "location", "reason" and "tensors": those that the regions compute.
     """

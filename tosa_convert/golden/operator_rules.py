@@ -18,7 +18,7 @@ from tosa_convert.graph.model import Block, Graph, Operator, Tensor
 
 #: An operator's rule for a floating-point result whose operands are exact; None where TOSA gives none.
 RuleOf = Callable[[Block, Operator, Tensor], Rule | None]
-#: How many products an element of an operator's result is the sum of.
+#: The number of products in the sum that gives an element of an operator's result.
 Length = Callable[[Block, Operator], int]
 
 

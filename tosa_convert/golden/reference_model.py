@@ -37,7 +37,7 @@ Level = Literal["none", "8k"]
 #: Seconds a run may take unless the caller says otherwise.
 TIMEOUT: Final = 600.0
 _LEVELS: Final[dict[Level, str]] = {"none": "NONE", "8k": "EIGHTK"}
-#: How the model ends when a file would pass the process's limit on the size of files.
+#: The exit code of the model if a file would exceed the process's limit on file sizes.
 _FILE_TOO_LARGE: Final = -getattr(signal, "SIGXFSZ", 0) or None
 #: The operator that the model refuses to run without a level.
 _NEEDS_LEVEL: Final = "EXP2_SHAPE"
@@ -45,7 +45,7 @@ _NEEDS_LEVEL: Final = "EXP2_SHAPE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """How the reference model runs a graph.
+    """Options of a run of the reference model.
 
     precise: compute floating point in FP64. bounds: also compute the tensors that TOSA's accuracy
         rules are made from (implies precise).
@@ -68,7 +68,7 @@ DEFAULT_RUN: Final = RunOptions()
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a run gave, as arrays by name, in the graph's element types.
+    """The results of a run, as arrays by name, in the graph's element types.
 
     Types that numpy lacks are those of ml_dtypes; INT48 is int64; in precise mode every floating
     point tensor is float64. Scales of a block-scaled tensor are under its name and "/scale".
@@ -258,7 +258,7 @@ def _command(graph: Graph, options: RunOptions) -> list[str]:
 
 
 def _trace(folder: Path, command: list[str], timeout: float) -> str:
-    """What the model logs when it runs again with its trace on."""
+    """The log of the model when it runs again with its trace on."""
     arguments = ["--terminate_early=true", "--loglevel=MED", "--debugmask=GT", "--logfile=trace"]
     with contextlib.suppress(TosaConvertError):
         model_process.run([*command, *arguments], folder, timeout)

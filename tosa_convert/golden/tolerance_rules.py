@@ -38,7 +38,7 @@ _SUBNORMALS_REQUIRED: Final = frozenset(("FP8E4M3", "FP8E5M2"))
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How far a result may be from the exact one.
+    """The largest allowed distance of a result from the exact one.
 
     kind: "exact", "ulp", "dot-product", "abs-error", "reduce-product", "max-relative", "steps",
         "bounds" (the bounds tensor is the bound).

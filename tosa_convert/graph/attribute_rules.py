@@ -36,7 +36,7 @@ def name_problems(operator: Operator) -> list[str]:
 
 
 def attribute_problem(row: AttributeSpec, value: object) -> str:
-    """What is wrong with the value of an attribute, or ""."""
+    """The problem with the value of an attribute, or ""."""
     expected = row.enum if row.kind == "enum" else _PYTHON_TYPE[row.kind]
     assert expected is not None
     if not isinstance(value, expected) or (row.kind == "i32" and isinstance(value, bool)):
@@ -65,7 +65,7 @@ def _i32_problem(value: object) -> str:
 
 
 def element_problem(value: object, operand: Tensor | None) -> str:
-    """What is wrong with the bytes of an element of the first operand's type, or ""."""
+    """The problem with the bytes of an element of the first operand's type, or ""."""
     assert isinstance(value, bytes)
     if operand is None or len(value) >= operand.dtype.element_bytes:
         return ""

@@ -134,14 +134,14 @@ INT64: Final = dtype("INT64")
 
 
 class NanPropagationMode(IntEnum):
-    """What an operator that compares values does with NaN."""
+    """The treatment of NaN by an operator that compares values."""
 
     PROPAGATE = 1
     IGNORE = 2
 
 
 class RoundingMode(IntEnum):
-    """How RESCALE rounds."""
+    """The rounding mode of RESCALE."""
 
     SINGLE_ROUND = 1
     INEXACT_ROUND = 2
@@ -149,7 +149,7 @@ class RoundingMode(IntEnum):
 
 
 class ResizeMode(IntEnum):
-    """How RESIZE interpolates."""
+    """The interpolation mode of RESIZE."""
 
     NEAREST = 1
     BILINEAR = 2

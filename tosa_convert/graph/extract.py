@@ -58,7 +58,7 @@ def extract(graph: Graph, outputs: Sequence[str], inputs: Iterable[str] = ()) ->
     tensors = {
         name: tensor
         for name, tensor in block.tensors.items()
-        # What a region reads of a variable is not followed: all variables stay.
+        # Reads of variables in regions are not analysed: all variables stay.
         if name in used or (tensor.variable and name not in produced and has_regions)
     }
     shapes = {name: shape for name, shape in block.shapes.items() if name in used}
@@ -174,7 +174,7 @@ def _states(graph: Graph, block: Block) -> dict[int, list[int]]:
         elif op.spec is VARIABLE_WRITE:
             last[op.outputs[0]] = index
         elif op.spec.regions and touches_variables(graph, op):
-            # Which variables a region uses is not examined: it depends on all earlier writes.
+            # The variables of a region are not analysed: it depends on all earlier writes.
             states[index] = [*last.values(), *any_variable]
             any_variable.append(index)
     return states

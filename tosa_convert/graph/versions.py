@@ -177,7 +177,7 @@ def _types(block: Block, operator: Operator) -> Types:
 
 
 def incompatibility(min_reader: SoftwareVersion | None, used_features: int) -> str:
-    """Why a file must not be read, or "".
+    """The reason why a file must not be read, or "".
 
     Args:
         min_reader: The lowest release of the schema that a reader of the file must support.

@@ -42,9 +42,9 @@ from tosa_convert.mlir.names import NAME_ATTRIBUTE, REGIONS_ATTRIBUTE, result_na
 from tosa_convert.mlir.types import TypeWriter
 from tosa_convert.options import Constants, Limits
 
-#: How deep regions may be nested; TOSA's own limit at level 8K.
+#: The maximum nesting depth of regions; TOSA's own limit at level 8K.
 MAX_NESTING: Final = 256
-#: How many operators a module may have: OPERATORS_FREE for any graph, and COPIES for each of its own.
+#: The most operators of a module: OPERATORS_FREE for any graph, plus COPIES for each of its operators.
 #: A region that several operators run is in the module several times.
 COPIES: Final = 16
 OPERATORS_FREE: Final = 100_000
@@ -68,7 +68,7 @@ _WITH_ELEMENT_ATTRIBUTES: Final = frozenset(
     spec for spec in OPERATORS if any(row.kind == "element" for row in spec.attributes)
 )
 
-#: How the encoding of one operand, or of one result, begins.
+#: The count at the beginning of the encoding of one operand, or of one result.
 _ONE: Final = encode_varint(1)
 
 #: Attributes of an operator: name and encoded number.
@@ -159,7 +159,7 @@ class FunctionWriter:
         self.compile_time: set[str] = set()
         #: The symbols of variables by the names of their tensors.
         self.symbols: dict[str, str] = {}
-        #: What `row` returns, by operator.
+        #: The results of `row`, by operator.
         self.rows: dict[OperatorSpec, tuple[bool, list[bytes]]] = {}
         #: The attributes of operators and their dictionaries: most operators share theirs.
         self.dictionaries: dict[Any, tuple[_Pairs, bytes]] = {}

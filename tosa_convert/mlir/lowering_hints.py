@@ -1,4 +1,4 @@
-"""How programs of other dialects become TOSA, for the hints of errors."""
+"""Hints of errors: the pass that lowers a program of another dialect to TOSA."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BELOW: Final = frozenset(
 
 
 def lowering_hint(operator: str) -> str:
-    """What to do about an operator of another dialect.
+    """The hint for an operator of another dialect.
 
     Args:
         operator: Its name in MLIR, or the name of its dialect.

@@ -30,7 +30,7 @@ REGIONS_ATTRIBUTE: Final = "tosa.regions"
 #: On the module: the TOSA version of the file, if it is higher than the graph needs.
 VERSION_ATTRIBUTE: Final = "tosa.version"
 
-#: Where frontends write the names of a function's arguments and results: TFLite's importer on the
+#: Attributes with which frontends name a function's arguments and results: TFLite's importer on the
 #: function, as lists separated by commas; TensorFlow's and JAX's on each argument.
 _ENTRY_FUNCTION: Final = "tf.entry_function"
 _ENTRY_KEYS: Final = {"arg_attrs": "inputs", "res_attrs": "outputs"}

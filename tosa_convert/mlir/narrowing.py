@@ -118,7 +118,7 @@ class Narrowing:
         return Constant(target, data.count, narrow.view(np.uint8), splat=data.splat)
 
     def report(self) -> Iterator[str]:
-        """What narrowing changed, a line for each kind of change."""
+        """The changes of narrowing, one line for each kind."""
         for element, names in self.narrowed.items():
             if names:
                 target = TARGETS[element][1].mlir

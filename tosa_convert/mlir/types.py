@@ -28,7 +28,7 @@ from tosa_convert.mlir.narrowing import Narrowing
 _SHAPE: Final = re.compile(r"!tosa\.shape<(\d+)>$")
 _BLOCK_SCALED: Final = re.compile(r"!tosa\.block_scaled<(\w+):([\w!.]+):([\w!.]+)>$")
 
-#: How element types begin that TOSA does not have but programs do, and what to do about them.
+#: Prefixes of element types that programs have but TOSA does not, with hints.
 _ADVICE: Final = {
     "f64": "TOSA has no FP64; to compute in f32 instead: --narrow f64, or narrow=['f64']",
     "ui": "run tosa-convert-integer-type-to-signless; TOSA types are signless",

@@ -35,7 +35,7 @@ _HERE, _EXCHANGE, _DARWIN_SWAP = -100, 2, 2
 
 
 def files_to_map() -> int:
-    """How many files to map: at most half of the files that a process can have open."""
+    """The number of files to map: at most half of the files that a process can have open."""
     if not _KEEPS_OPEN:
         return sys.maxsize
     try:

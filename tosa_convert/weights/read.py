@@ -94,7 +94,7 @@ def _targets(graph: Graph, entries: list[Entry], where: str) -> dict[Entry, tupl
 
 
 def _problem(entry: Entry, tensor: Tensor) -> str:
-    """How an entry differs from its tensor, or ""."""
+    """The difference between an entry and its tensor, or ""."""
     if entry.part == "data":
         return _difference(entry, tensor.dtype, tensor.shape)
     if tensor.scale is None:

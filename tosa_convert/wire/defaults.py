@@ -1,4 +1,4 @@
-"""What a field means that a file leaves out."""
+"""The values of absent fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a flatbuffer table is laid out: slots, their sizes, and precomputed layouts for writing.
+"""The layout of flatbuffer tables: slots, their sizes, and precomputed layouts for writing.
 
 Rules: the FlatBuffers internals document. A table starts with a signed 32-bit distance back to its
 vtable; the vtable holds its own size, the table's size, and for each slot the 16-bit distance from
