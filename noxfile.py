@@ -73,7 +73,7 @@ def suite(session: nox.Session) -> None:
 
 @nox.session
 def fuzz(session: nox.Session) -> None:
-    """A minute of mutated inputs, then ten seconds of each atheris harness where there is atheris.
+    """A minute of mutated inputs, then ten seconds of each atheris harness if atheris is installed.
 
     `-- ARGS` go to the campaign instead, such as `--inputs 1000000 --seconds 9000 --state DIR`.
     """

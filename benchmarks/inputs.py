@@ -22,7 +22,7 @@ from tosa_convert.bindings.packages import default_bindings
 
 #: Weights are split into this many constants.
 CONSTANTS = 8
-#: Operators in small modules, over and over.
+#: Operators of small modules, repeated in this order.
 SMALL_SIZES = (1, 2, 4, 8, 16, 40)
 
 
@@ -55,7 +55,7 @@ class Builder:
         return module
 
     def op(self, name: str, *operands: Any, result: Any = None, **attributes: Any) -> Any:
-        """One operator with a source location of its own, as parsing text gives it one."""
+        """One operator with its own source location, as after parsing text."""
         ir = self.ir
         self.number += 1
         return ir.Operation.create(

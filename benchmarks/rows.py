@@ -140,7 +140,7 @@ class Rows:
         return lambda sample: run(text, sample=sample)
 
     def peer_flags(self, sort: str, export: bool, sample: Path) -> list[str]:
-        """The fastest of PEER_FLAGS for a sort of input, tried on a small one of it."""
+        """The fastest of PEER_FLAGS for a sort of input, measured on a small input of that sort."""
         if sort not in self.flags:
             assert self.native
             times = {

@@ -141,7 +141,7 @@ def refuse_inapplicable(
 
 
 def refuse_weights(file_format: Format, weights: Weights) -> None:
-    """Refuse a place for constants that the format does not have.
+    """Refuse a storage of constants that the format does not have.
 
     Raises:
         TosaConvertError: "option-conflict".

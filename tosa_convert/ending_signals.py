@@ -68,7 +68,7 @@ class RequestToEnd:
 
 @contextlib.contextmanager
 def signals_deferred() -> Iterator[Sequence[int]]:
-    """Let the signals that ask a program to end wait inside, and handle the first one afterwards.
+    """Defer the signals that ask a program to end, and handle the first one after the `with` block.
 
     Foreign code that calls back into Python cannot propagate an exception. A signal handler may raise
     one at any instruction of the callback, also before its first `try`, and then it would be lost.

@@ -101,13 +101,13 @@ class Finding:
     """One thing that is wrong.
 
     code: a stable name such as "unsupported-dtype"; `CODES` lists all of them.
-    where: a place such as `m.mlir:3:8` or `region "main" block "main" tensor "w"`; "" for the input
+    where: a location such as `m.mlir:3:8` or `region "main" block "main" tensor "w"`; "" for the input
         as a whole.
     message: what was found, and what was expected instead.
     hint: what to do about it, or "".
     excerpt: the line of the source text with a caret below it, as `source_excerpt` makes it, or "".
 
-    A text of more than 2000 characters loses its middle.
+    A text of more than 2000 characters is shortened in the middle.
 
     Example:
         >>> finding = Finding("missing-data", 'tensor "w"', "the constant has no data")
@@ -134,7 +134,7 @@ class Finding:
         return "\n".join(grouped((self,)))
 
     def headline(self) -> str:
-        """The first line of the printed finding: place, message and code."""
+        """The first line of the printed finding: location, message and code."""
         place = f"{self.where}: " if self.where else ""
         return f"{place}error: {self.message} [{self.code}]"
 
@@ -142,8 +142,8 @@ class Finding:
 class TosaConvertError(Exception):
     """An expected failure, with one or more findings.
 
-    findings: all findings, in the order of the input. `str()` groups those that are equal but for
-        their places.
+    findings: all findings, in the order of the input. `str()` groups those that differ only in
+        their locations.
 
     Example:
         >>> try:
@@ -179,7 +179,7 @@ def grouped(findings: Iterable[Finding]) -> Iterator[str]:
     """The lines that print findings. Each message and each hint is printed once.
 
     Findings of the same code and hint form a group: first their messages, then the hint. Findings of
-    the same message, too, share a line and list their places.
+    the same message, too, share a line and list their locations.
 
     Example:
         >>> rows = [Finding("unsupported-dtype", f"m.mlir:{line}:1", "TOSA has no f64", "use f32")

@@ -5,8 +5,8 @@ entry of the wheel's package is linked into a package `mlir`, so the extension i
 `mlir._mlir_libs._mlir` and its classes are `mlir._mlir_libs._mlir.ir.Module` and so on. One thing
 cannot be changed from outside: the package's name is compiled in where the extension looks for the
 Python classes of a dialect's operations (`torch_mlir.dialects.func`) and names its capsules. So the
-stand-in leads the first back to itself; without that the wheel's own package would be loaded as a
-second copy of the extension, which ends the process.
+stand-in redirects imports of that package to itself; otherwise the wheel's own package would be loaded
+as a second copy of the extension, which ends the process.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     python tests/oracle/official_suite.py DIR --subset sample     # makes a suite
     python tests/contract/table.py DIR --every 5                  # fills the table with its files
 
-Each file is written in the form of the row, read, written in the form of the column, and read. Its
-cell counts it if that is the program of the file by `compare`, names, locations and version
-included, and if the row made no difference to the bytes of the column. Prints the count of each
+Each file is written in the form of the row, read, written in the form of the column, and read. The
+cell counts the file if `compare` finds the original program, including names, locations and version,
+and if the bytes of the column are the same for all rows. Prints the count of each
 cell, the files that MLIR's own verifier refuses (they are in no cell of MLIR), and every difference.
 Exit code 1 on any difference, or if nothing was compared.
 """
@@ -125,7 +125,7 @@ def original(source: Path) -> Graph:
 
 
 def difference(expected: Graph, path: Path, reference: dict[str, bytes]) -> str:
-    """In what the file at `path`, with what lies beside it, is not the program; "" if it is."""
+    """The first difference between the program and the file at `path`; "" if there is none."""
     found = tc.compare(expected, tc.load(path), locations=True, version=True)
     if found is not None:
         return str(found)
@@ -139,7 +139,7 @@ def difference(expected: Graph, path: Path, reference: dict[str, bytes]) -> str:
 
 
 def build(graph: Graph) -> None:
-    """Build the program in MLIR; raises what the verifier says."""
+    """Build the program in MLIR; raises the verifier's error."""
     bindings = default_bindings()
     write(graph, bindings, bindings.new_context())
 

@@ -3,8 +3,8 @@
     python tests/docs/regenerate.py
 
 Needs what the tests need (`pip install '.[test]'`). Rewrites the tables of docs/formats.md and the
-examples of docs/errors.md; the text around them does not change. Read the diff afterwards: it is what
-users will see.
+examples of docs/errors.md; the text around them does not change. Review the diff afterwards: users
+will see it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`python -m pytest`: folders run on all cores, single tests in one process, long ones if asked for."""
+"""`python -m pytest` runs folders on all cores and single tests in one process."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The bounds on errors, against the official verifier.
 
-For each kind of rule an official-style descriptor is written, one element of a result is moved across
-the bound in small steps, and our verdict must be the verifier's at each of them.
+For each kind of rule, a test writes a descriptor in the official form and moves one element of a result
+across the bound in small steps. At each step our verdict must equal the verifier's.
 """
 
 from __future__ import annotations

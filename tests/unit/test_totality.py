@@ -1,7 +1,7 @@
-"""Nothing of the schema or of the dialect is forgotten: every operator, attribute, enum, element type
-and field has a row, goes out, comes back, and has a case among the programs written by hand.
+"""The whole schema and the whole dialect are covered: every operator, attribute, enum, element type and
+field has a row, is written, is read back, and has a case among the programs written by hand.
 
-Every check is a function that returns what is missing, so that a test can show it something missing.
+Every check is a function that returns what is missing, so that a test can prove that it finds a gap.
 """
 
 from __future__ import annotations

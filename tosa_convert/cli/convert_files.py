@@ -1,4 +1,4 @@
-"""`convert` of many files: side by side, each into its place below a folder."""
+"""`convert` of many files in parallel, each to its path below an output folder."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def _size(job: Job) -> int:
 
 
 def _jobs(paths: list[str], folder: Path, to: Format | None) -> list[Job]:
-    """Each input with its output; what is below a directory keeps its place in it.
+    """Each input with its output; files below a directory keep their relative paths.
 
     Raises TosaConvertError for outputs that clash with one another or with inputs, and if there are no
     inputs.

@@ -121,13 +121,13 @@ def _case_runner(scheduler: str | None, processes: int) -> CaseRunner:
         client = distributed.Client(scheduler, timeout=20)
     except (OSError, TimeoutError, ValueError) as error:
         raise fail("file-error", scheduler, f"no Dask scheduler answers: {error}") from None
-    # Dask itself gives a case whose worker died to another worker.
+    # If a worker dies, Dask itself gives its case to another worker.
     workers = max(1, len(client.scheduler_info()["workers"]))
     return on_executor(client.get_executor(pure=False), window=16 * workers)
 
 
 class _CaseProgress(ProgressDisplay):
-    """The progress of so many cases."""
+    """The progress of a suite."""
 
     def __init__(self, total: int) -> None:
         super().__init__("cases", total)

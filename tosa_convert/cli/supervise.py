@@ -70,10 +70,10 @@ def may_fork() -> bool:
 
 @contextlib.contextmanager
 def reading(where: str) -> Iterator[None]:
-    """Let MLIR read the file `where` ("" is stdin) inside; a crash is reported as the file's fault.
+    """Let MLIR read the file `where` ("" is stdin) in the block; report a crash as the file's fault.
 
-    The first call returns in a child, and the process that called it never comes back from it. Where
-    the process may not fork, nothing happens.
+    The first call returns in a child; in the process that called it, it never returns. If the process
+    may not fork, nothing happens.
     """
     global _shared_name
     if _shared_name is None and may_fork():
@@ -103,7 +103,7 @@ def start_worker() -> None:
 
 
 def crash(where: str, code: int) -> TosaConvertError:
-    """The error for a file during whose reading the process ended with `code`."""
+    """The error for a file that MLIR was reading when the process ended with `code`."""
     ending = describe_exit(code)
     if sys.platform != "win32" and code == -signal.SIGKILL:
         message = f"the process was killed while MLIR read the file ({ending})"

@@ -332,7 +332,7 @@ class Columns:
     def bytes_of(self, places: Positions, what: str) -> Iterator[memoryview | None]:
         """Each vector of bytes as a view, made when it is iterated over; None if it is absent.
 
-        Views cost little, but reading all of them must not read each byte over and over: views that
+        Views cost little, but reading all of them must not read a byte many times: views that
         add up to more than the file are charged.
         """
         starts, lengths = self.vectors(places, 1, what)

@@ -323,7 +323,7 @@ class _Reader:
     ) -> memoryview | None:
         """Data after the flatbuffer; it takes precedence over data inside."""
         file_size = self.columns.size
-        # Views cost little, but reading all of them must not read each byte over and over.
+        # Views cost little, but reading all of them must not read a byte many times.
         self.out_of_line_bytes += size
         if self.out_of_line_bytes > file_size:
             self.columns.charge(min(size, file_size), "TosaTensor.offset")

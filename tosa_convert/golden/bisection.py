@@ -1,9 +1,9 @@
 """The public function `bisect`: name the first operator whose own result is wrong.
 
-Tensors are compared in topological order. One that differs may only have inherited the difference, so
-each suspect is computed again from operands that are not in doubt: a backend that computes gets the
-golden ones, and its result is compared; of a backend that only recorded results, what it computed from
-is given to the reference model, and that result is compared with the backend's. If the results still
+Tensors are compared in topological order. A tensor that differs may have inherited the difference from
+its operands, so its operator runs again. A backend that computes gets the golden operands, and its
+result is compared with the golden one. For a backend that only recorded results, the reference model
+gets the recorded operands, and its result is compared with the recorded one. If the results still
 differ, the operator is wrong.
 """
 
@@ -47,7 +47,7 @@ class Bisection:
     """The result of a search.
 
     compared: how many tensors. differing: those that differ, by name, up to the end of the search.
-    inherited: those of them whose operators compute rightly from right operands.
+    inherited: those of them whose operators compute correctly from correct operands.
     first: None if no operator's own result is wrong. largest_batch: bytes.
     """
 
@@ -112,8 +112,8 @@ def bisect(
         random: a seed, 0 or more, for inputs that are not given.
         tolerances: for tensors by name, instead of the rules.
         timeout: seconds for one run of either.
-        batch_bytes: bytes of tensors that one run computes. They lie in files: in memory are the
-            inputs, one tensor of each side, and operands and results of a suspect operator.
+        batch_bytes: bytes of tensors that one run computes. They are stored in files: only the
+            inputs, one tensor of each side, and a suspect operator's values are in memory.
         read: how to read a file or module.
 
     Raises:

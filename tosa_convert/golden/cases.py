@@ -1,4 +1,4 @@
-"""A divergence as a case of its own: the part of a model that shows it, with its arrays, in a folder."""
+"""Saves a divergence as a separate case: a folder with the part of the model and its arrays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tosa_convert.graph.model import Graph
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A sub-graph that shows a difference by itself: its inputs, the golden outputs, and the actual."""
+    """A sub-graph that reproduces a difference: its inputs, the golden outputs, and the actual ones."""
 
     graph: Graph
     inputs: dict[str, Array]

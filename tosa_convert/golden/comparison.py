@@ -296,7 +296,7 @@ expected 2, found 5; would pass with atol=3 or rtol=1.5
     results = []
     for name in expected:
         if name in actual:
-            # Both sides may read from files: only one tensor of each is in memory.
+            # Both mappings may read from files: hold only one tensor of each in memory.
             golden = expected[name]
             check = (checks or {}).get(name)
             criterion = criterion_for(name, golden.dtype, tolerances, check)

@@ -1,4 +1,4 @@
-"""The reference model's program: where it is, and how it is run so that it does us no harm.
+"""Finds the reference model's program and runs it isolated from this process and its terminal.
 
 It is a native program that aborts on some inputs, and an abort starts a debugger on itself whose session
 reaches its caller's terminal. So it runs under limits in a new session (`child_process`), is told to

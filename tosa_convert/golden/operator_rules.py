@@ -161,7 +161,7 @@ def _depthwise_weights(block: Block, operator: Operator) -> int:
 
 
 def _plane(values: int) -> Length:
-    """All points of a plane, each of so many values."""
+    """All points of a plane, each with `values` values."""
     return lambda block, operator: values * math.prod(_shape(block, operator, 0)[1:])
 
 

@@ -289,7 +289,7 @@ class _Died:
 
 
 def on_local_processes(processes: int, *, fork: bool = False) -> CaseRunner:
-    """Run cases in so many worker processes; `fork` as for `run_jobs`."""
+    """Run cases in worker processes; `fork` as for `run_jobs`."""
 
     def run_cases(
         function: Callable[[str], Answer], names: list[str]

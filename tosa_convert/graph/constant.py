@@ -122,7 +122,7 @@ class Constant:
         return not self.splat and not self.unpacked
 
     def chunks(self) -> Iterator[memoryview]:
-        """The data as it is in a file, in pieces of together `nbytes` bytes."""
+        """The data as it is in a file, in pieces with `nbytes` bytes in total."""
         if self.is_view:
             yield self.buffer
         elif self.splat:

@@ -370,12 +370,12 @@ def sizes(shape: Sequence[int]) -> str:
 
 
 def block_path(region: str, block: str) -> str:
-    """The place of a block, for messages."""
+    """The path of a block, for messages."""
     return f"region {quoted(region)} block {quoted(block)}"
 
 
 def operator_path(where: str, index: int, operator: Operator) -> str:
-    """The place of an operator, for messages: the path of its block, its index and its name."""
+    """The path of an operator, for messages: that of its block, its index and its name."""
     return f"{where} operator #{index} {operator.spec.name}"
 
 

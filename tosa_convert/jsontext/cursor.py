@@ -4,8 +4,8 @@ Accepts JSON and what flatc accepts beyond it: comments, unquoted keys, and a co
 member. The text is read in place and never becomes a tree, so memory is that of the values that are
 returned, and nesting costs nothing.
 
-Findings are collected. A wrong value is skipped, so that one run reports many; where the text cannot
-be followed any further, `Stop` ends the reading.
+Findings are collected. A wrong value is skipped, so that one run reports many; if the text cannot
+be parsed any further, `Stop` ends the reading.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Cursor:
         self.add(message, hint, code=code, at=offset)
 
     def stop(self, message: str, hint: str = "", *, at: int | None = None) -> Stop:
-        """Record a finding after which the text cannot be followed; the caller raises the result."""
+        """Record a finding after which the text cannot be parsed; the caller raises the result."""
         self.add(message, hint, at=at)
         return Stop()
 

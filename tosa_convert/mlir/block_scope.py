@@ -21,7 +21,7 @@ class RegionNames:
 
 @dataclass(slots=True)
 class PendingRegion:
-    """A region that has its name, and whose block remains to be read.
+    """A region that is named, but whose block is not read yet.
 
     inputs, outputs: the names that its arguments and results carry; they may be fewer than there are.
     in_function: its values are numbered after those of the function, not from 0.

@@ -176,7 +176,7 @@ def replacing(folder: Path) -> Iterator[Path]:
         try:
             sync_folder(target.parent)
             _remove((fresh, old), old_files)
-        except BaseException:  # an interrupt; the removal is tried once more
+        except BaseException:  # an interrupt; try the removal again
             _remove((fresh, old), old_files)
             raise
     except OSError as error:

@@ -58,7 +58,7 @@ Named = TypeVar("Named", Tensor, ShapeValue)
 
 
 class Report(Protocol):
-    """Takes a finding about the fields at hand; it may raise to end the reading."""
+    """Takes a finding about the current fields; it may raise to end the reading."""
 
     def __call__(self, code: str, message: str, hint: str = "") -> None: ...
 
@@ -91,7 +91,7 @@ def check_compatibility(reader: SoftwareVersion | None, features: int, report: R
 
 
 def operator_spec(code: int, attribute_type: int, report: Report) -> OperatorSpec:
-    """The operator of these two fields; reports an unknown one, and IDENTITY takes its place."""
+    """The operator of these two fields; reports an unknown one and returns IDENTITY."""
     spec = SPECS.get((code, attribute_type))
     if spec is not None:
         return spec
