@@ -151,7 +151,7 @@ def _import_cost(row: Row) -> float:
 
 
 def _peak(row: Row) -> float:
-    """Peak of an export against the module: what is resident, or would be if it were touched.
+    """Peak memory of an export relative to the memory of the module, with all of its pages resident.
 
     The resources of a parsed file are pages of that file; they are not resident until they are read.
     """

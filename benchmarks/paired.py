@@ -155,7 +155,7 @@ def imported_from(folder: Path, checkout: Path) -> Path:
 
 
 def convert(job: Job, folder: Path, checkout: Path) -> tuple[Run, str]:
-    """Run a job with a checkout; its time, and a digest of what it wrote, which is then deleted."""
+    """Run a job with a checkout; return its time and a digest of its output, which is then deleted."""
     target = folder / "written"
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir()

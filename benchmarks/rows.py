@@ -22,7 +22,7 @@ PEER_MOST_OPERATORS = 100_000
 #: The pip-installed command is timed on this many of the small files; the rest costs as much again.
 SHIM_SAMPLE = 100
 
-#: Ways to keep `tosa-opt` from spending its time on printing the module, which is not what is measured.
+#: Flags that prevent `tosa-opt` from printing the module, which is not measured.
 PEER_FLAGS = {
     "print elided": [
         "--mlir-elide-elementsattrs-if-larger=16",
@@ -308,7 +308,7 @@ class Rows:
         return row
 
     def own(self, row: Row, export: bool, source: Path) -> None:
-        """Our subjects, and what is measured inside the process."""
+        """Our subjects, and the measurements inside the process."""
         target = self.folder / "ours.tosa"
         if export:
             row.subjects["ours (Python)"] = self.job("export", source, target)

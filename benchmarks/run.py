@@ -1,4 +1,4 @@
-"""One command: make the inputs, run ours and the peers, print and save what was measured.
+"""One command: make the inputs, run our subjects and the peers, print and save the measurements.
 
     python benchmarks/run.py [--quick|--full] [--only PATTERN] [--skip PATTERN] [--repeat N]
                              [--json FILE] [--svg FILE] [--markdown FILE]
@@ -62,7 +62,7 @@ def say(text: str) -> None:
 
 
 def wanted(name: str, pattern: str) -> bool:
-    """Whether a row is asked for: by a pattern with wildcards, or by part of its id."""
+    """Whether a row is selected: by a pattern with wildcards, or by part of its id."""
     return fnmatch.fnmatch(name, pattern) or ("*" not in pattern and pattern in name)
 
 
@@ -154,7 +154,7 @@ def report(
     about: dict[str, Any],
     options: argparse.Namespace,
 ) -> None:
-    """Print the tables, and write the files that were asked for."""
+    """Print the tables, and write the requested files."""
     body = [line for row in rows.values() for line in lines(row)]
     if body:
         show("Whole processes; memory in MiB", HEADER, body)

@@ -75,7 +75,7 @@ class Tally:
     memory: int = 0
     #: The input that seemed to hang. It counts if it hangs twice: the machine may have slept.
     suspect: int = -1
-    #: The most MiB that a worker used beyond what it had when it was ready.
+    #: The most MiB that a worker used in addition to its memory when it was ready.
     worst: float = 0.0
     seconds: float = 0.0
 
@@ -186,7 +186,7 @@ def keep(
     data: Any,
     text: str,
 ) -> None:
-    """Save an input and what it did."""
+    """Save an input and its outcome."""
     stem = failures / f"{options.worker}-{options.seed}-{index}.{kind}"
     (stem.parent / f"{stem.name}.txt").write_text(f"{text}\n{targets.described(data)}\n")
     if len(list(failures.glob(f"{options.worker}-*.{kind}"))) < KEPT:
@@ -206,7 +206,7 @@ def processor_seconds(process: int) -> float:
 
 
 class Run:
-    """One worker and what it has done so far."""
+    """One worker and its progress."""
 
     def __init__(
         self, name: str, tally: Tally, options: argparse.Namespace, seconds: float

@@ -16,7 +16,7 @@ ENDING: Final = tuple(
 #: A shell reports a process that a signal ended as this number plus the signal's.
 EXIT_SIGNAL: Final = 128
 #: Seconds in which a second request to end is the first one again: a terminal sends it to all
-#: processes, and a parent passes on what it gets. It must not disturb the cleaning up.
+#: processes, and a parent forwards it. It must not disturb the clean-up.
 SAME_REQUEST: Final = 1.0
 
 

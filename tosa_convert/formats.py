@@ -44,7 +44,7 @@ _CONTROLS: Final = bytes({*range(32)} - {*b"\t\n\v\f\r"})
 
 
 class _OtherModel(NamedTuple):
-    """A format of models that is not read: what it is, and how to get to TOSA from it."""
+    """A model format that is not supported: its name, and how to convert it to TOSA."""
 
     what: str
     hint: str

@@ -16,7 +16,7 @@ from tosa_convert.errors import Finding, TosaConvertError, fail, refuse_unknown
 Names = Literal["retain", "generate"]
 Weights = Literal["auto", "embedded", "offset", "npy"]
 Constants = Literal["auto", "dense", "resource"]
-#: "1.0" or "1.1" as asked for, or "" for the version that the input has or needs.
+#: "1.0" or "1.1" on request, or "" for the version that the input has or needs.
 TosaVersion = Literal["", "1.0", "1.1"]
 Narrow = Literal["i64", "f64"]
 #: Argument -> its sizes in elements.
@@ -203,7 +203,7 @@ class WriteOptions:
 
 
 def given_options(options: ReadOptions | WriteOptions) -> set[str]:
-    """The names of the options whose value is not the default: what was asked for.
+    """The names of the options whose value is not the default.
 
     Example:
         >>> sorted(given_options(ReadOptions(func="main", names="retain")))

@@ -277,7 +277,7 @@ def _lacks_scales(tensor: Tensor) -> bool:
 
 
 def _context(context: Any, bindings: str) -> Any:
-    """The context to work in. Raises TosaConvertError if it is not one of the bindings asked for."""
+    """The context to use. Raises TosaConvertError if it does not belong to the requested bindings."""
     from tosa_convert.bindings.packages import bindings_of, default_bindings
 
     if context is None:

@@ -47,7 +47,7 @@ def producer() -> SoftwareVersion:
 
 
 def stamp(graph: Graph, tosa_version: str = "") -> Graph:
-    """The same graph under the TOSA version asked for, or the one that it already has.
+    """The same graph with the requested TOSA version, or the one that it already has.
 
     Raises:
         TosaConvertError: "version-too-low" with a finding for each operator and tensor that the
@@ -200,7 +200,7 @@ def save(
 
 
 def _compare_with(graph: Graph, written: Input, path: str, options: WriteOptions) -> None:
-    """Raise TosaConvertError("verification-failed") unless what was written is the graph."""
+    """Raise TosaConvertError("verification-failed") unless the written program equals the graph."""
     from tosa_convert.graph.compare import compare
 
     names = options.names if written.is_mlir else "retain"

@@ -18,11 +18,11 @@ PATIENCE = 120
 
 
 class Refused(Exception):
-    """An outside program ended with an error; the message is what it said."""
+    """An outside program ended with an error; the message is its output."""
 
 
 def call(program: str, *arguments: str | Path) -> str:
-    """Run a native program of tosa-tools; what it prints. Raises Refused."""
+    """Run a native program of tosa-tools and return its output. Raises Refused."""
     command: Sequence[str] = [str(official_suite.native(program)), *map(str, arguments)]
     # The reference model attaches a debugger to its caller if it finds one on the path.
     done = subprocess.run(

@@ -397,7 +397,7 @@ def test_an_import_of_mlir_is_found(text: str) -> None:
 
 
 def function(lines: int, *, above: str = "", docstring: str = "", inside: str = "") -> str:
-    """A function of so many lines, with comments and a docstring."""
+    """A function with this number of lines, with comments and a docstring."""
     body = "".join(f"    a{number} = {number}\n" for number in range(lines - 1))
     return f"x = 1\n{above}@decorated\ndef f():\n{docstring}{inside}{body}"
 

@@ -31,7 +31,7 @@ from tosa_convert.graph import Graph
 from tosa_convert.graph.dtypes import DTYPES, DType
 
 X = np.array([3, -4, 0, 7], np.int32)
-#: Calls that fail on a full disk. Python's own start of a child process does not expect the others to.
+#: Calls that fail on a full disk. Python cannot start a child process if the others fail.
 WRITING = ("open", "write", "mkdir", "rename", "replace")
 FAULTS = ("ENOSPC", "EROFS", "part", "interrupt before", "interrupt after")
 
@@ -76,7 +76,7 @@ def at_every_call(
     after: Callable[[bool], None],
     before: Callable[[], None] = lambda: None,
 ) -> int:
-    """Let every call of the file system that `work` makes fail; `after` checks what is left.
+    """Let every file system call of `work` fail in turn; `after` checks the files that are left.
 
     Returns how many calls there are. `after` is told whether the work succeeded: not every call is
     needed, such as one that only makes a rename durable.

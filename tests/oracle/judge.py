@@ -59,7 +59,7 @@ class Verdict:
     differences: list[str] = field(default_factory=list)
 
     def check(self, what: str, difference: str) -> bool:
-        """Record a difference, if there is one; return whether there is none."""
+        """Record a difference, if any; return whether there is none."""
         if difference:
             self.differences.append(f"{what}: {difference}")
         return not difference

@@ -181,7 +181,7 @@ class _Builder:
         return name
 
     def rows(self, values: tuple[OperandSpec, ...]) -> list[OperandSpec]:
-        """The rows of so many operands or results: any number of a `*`, a `?` or not."""
+        """The row of each operand or result: any number of a `*`, and zero or one of a `?`."""
         rows: list[OperandSpec] = []
         for row in values:
             count = 1

@@ -188,7 +188,7 @@ def _names(given: tuple[str, ...]) -> tuple[str, ...] | None:
 
 
 def _direction(given: dict[str, Any]) -> Literal["", "export", "import"]:
-    """The direction asked for, which --to must not contradict."""
+    """The requested direction, which --to must not contradict."""
     to = given["to"]
     exports, imports = given["export_to_flatbuffer"], given["import_from_flatbuffer"]
     if exports and imports:

@@ -57,7 +57,7 @@ class ConvertOptions:
 
 
 def open_source(source: str, options: ConvertOptions) -> Input:
-    """The opened input; refused if it does not fit the direction asked for."""
+    """The opened input; refused if it does not fit the requested direction."""
     if source == STANDARD:
         if standard_input().isatty():
             raise click.UsageError("no input: give a file, or pipe one in (see --help)")

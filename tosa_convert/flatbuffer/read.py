@@ -41,7 +41,7 @@ _RARE: Final = frozenset(
     ("data", "variable", "is_unranked", "variable_name", "scale_type", "scale_data", "block_shape")
 )
 
-#: Memory of a table, in bytes: of the object made from it, and of what is needed only meanwhile.
+#: Memory of a table, in bytes: of the object made from it, and of temporaries.
 _MEMORY: Final = {
     "TosaRegion": (200, 100),
     "TosaBasicBlock": (500, 1000),
@@ -89,7 +89,7 @@ class _Reader:
         self.out_of_line_bytes = 0
 
     def table(self, name: str, tables: Positions, *fields: str) -> list[Any]:
-        """The named fields of each table: lists of Python values, in the order asked for."""
+        """The named fields of each table: lists of Python values, in the order of the names."""
         columns = self.columns
         layout = TABLES[name]
         lasting, temporary = _MEMORY.get(name, (0, 0))

@@ -34,7 +34,7 @@ def load_npz(path: str | os.PathLike[str]) -> dict[str, Array]:
 
 
 def open_npz(path: str | os.PathLike[str]) -> LazyArrays:
-    """The arrays of an `.npz` by name, each read when it is asked for.
+    """The arrays of an `.npz` by name, each read on demand.
 
     The file stays open. Raises TosaConvertError("file-error").
     """
@@ -90,7 +90,7 @@ def unpack_npz(path: Path, folder: Path) -> LazyArrays:
 
 
 def npy_files(files: Mapping[str, Path]) -> LazyArrays:
-    """Arrays of `.npy` files by name, each read when it is asked for."""
+    """Arrays of `.npy` files by name, each read on demand."""
 
     def read(name: str) -> Array:
         return read_npy(files[name])

@@ -65,7 +65,7 @@ def temporary_file_errors() -> contextlib.AbstractContextManager[None]:
 
 
 def _temporary_root() -> str:
-    """The folder for temporary files, or the one asked for if none can be used."""
+    """The folder for temporary files, or the requested one if none can be used."""
     with contextlib.suppress(OSError):
         return tempfile.gettempdir()
     return os.environ.get("TMPDIR", "") or "TMPDIR"

@@ -58,7 +58,7 @@ def rename(
 def _pair(
     option: str, what: str, new: Sequence[str], old: Sequence[str], renamed: dict[str, str]
 ) -> list[Finding]:
-    """Add old name -> new name for each value; what is wrong with the request."""
+    """Add old name -> new name for each value; return the findings about them."""
     if isinstance(new, str):
         return [
             Finding("option-conflict", option, f"found the text {new!r}, expected a list of names")

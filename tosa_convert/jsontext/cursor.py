@@ -105,7 +105,7 @@ class Cursor:
         return Stop()
 
     def unexpected(self, expected: str, hint: str = "") -> None:
-        """Record that the value here is not what is expected, and skip it."""
+        """Record that the value here is not the expected one, and skip it."""
         self.add(f"found {self.describe()}, expected {expected}", hint)
         self.skip()
 

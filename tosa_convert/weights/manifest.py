@@ -148,7 +148,7 @@ def _shown(value: object) -> str:
 
 
 class _Reader:
-    """Reads the entries of a manifest and collects what is wrong with them."""
+    """Reads the entries of a manifest and collects findings."""
 
     def __init__(self, where: str) -> None:
         self.where = where
