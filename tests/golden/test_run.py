@@ -123,7 +123,7 @@ def _script(tmp_path: Path, body: str) -> Path:
     return program
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="scripts are no programs there")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot run scripts as programs")
 def test_a_run_that_does_not_end_is_killed_with_its_children(
     chain: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,7 +142,7 @@ def test_a_run_that_does_not_end_is_killed_with_its_children(
     assert not marker.exists()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="scripts are no programs there")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot run scripts as programs")
 def test_the_child_has_its_own_session_and_no_debugger(
     chain: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
