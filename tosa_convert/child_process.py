@@ -9,15 +9,16 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import IO, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from tosa_convert.ending_signals import signals_deferred
+
+if TYPE_CHECKING:
+    import subprocess
 
 #: Bytes of a child's stderr that are returned; the end of it, where the reason usually is.
 STDERR_BYTES: Final = 1 << 16
@@ -74,6 +75,10 @@ def run_child(
         >>> run_child([sys.executable, "-c", "raise SystemExit('no')"], timeout=60).stderr.strip()
         'no'
     """
+    # The command imports this module for its small functions, and should not wait for these.
+    import subprocess
+    import tempfile
+
     with contextlib.ExitStack() as stack:
         stdin: int | IO[bytes] = subprocess.DEVNULL
         if input_bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from typing import Final
 
 #: Columns of a terminal that an excerpt takes at the most.
@@ -61,6 +60,8 @@ def excerpt_at(text: memoryview, offset: int) -> str:
 
 def _cells(part: str | bytes) -> list[tuple[str, int]]:
     """The text in printable pieces, each with the columns that it takes."""
+    import unicodedata  # only an error needs it
+
     text = part if isinstance(part, str) else part.decode("utf-8", "replace")
     cells: list[tuple[str, int]] = []
     for character in text:
