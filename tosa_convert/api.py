@@ -86,8 +86,8 @@ def load(
         func: MLIR: the function to read, needed where a module has several with a body.
         names: MLIR: "retain" keeps the names that the module carries and generates the others;
             "generate" generates all, as tosa-opt does.
-        bindings: MLIR: the package of MLIR bindings; by default the first that is installed of
-            torch_mlir, mlir and iree.compiler.
+        bindings: MLIR text: the package of MLIR bindings that parses it; by default the first that is
+            installed of torch_mlir, mlir and iree.compiler. Bytecode is read without bindings.
         full_paths: MLIR: keep the folders of file names in locations, instead of the last component.
         narrow: MLIR: element types to convert, "i64" to i32 and "f64" to f32: a collection, or one text
             with commas. Every tensor that is narrowed is logged.
@@ -96,10 +96,11 @@ def load(
             so MLIR bindings are needed for every format.
         accept_changed_weights: `.tosa` and JSON: accept `.npy` weights whose checksum is not the one in
             their manifest.
-        context: MLIR: the ir.Context to parse in. By default a new one is made, which takes longer than
-            to read a small file. A context keeps the attributes of everything that was parsed in it.
-        isolate: MLIR: parse in a separate process with limits on time and memory, because MLIR's parser
-            can crash on damaged bytecode. This costs the start of a process.
+        context: MLIR text: the ir.Context to parse in. By default a new one is made, which takes longer
+            than to read a small file. A context keeps the attributes of everything parsed in it.
+        isolate: MLIR: parse text in a separate process with limits on time and memory, because MLIR's
+            parser can crash on damaged text. This costs the start of a process. Bytecode is not parsed
+            by MLIR, and needs none.
         copy: read files instead of mapping them, and copy buffers. A mapped file must not be changed in
             place while the graph is used; replacing it by a rename, as `save` does, is safe.
         limits: bounds on the resources that the input may use: a `Limits`, or a mapping such as

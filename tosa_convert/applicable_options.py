@@ -23,6 +23,7 @@ FORMS: Final[Mapping[Form, str]] = {
 }
 
 _FILES: Final = frozenset[Form](FORMATS)
+_MLIR_TEXT: Final = frozenset[Form](("mlir",))
 _MLIR_FILES: Final = frozenset[Form](("mlir", "mlirbc"))
 _MLIR: Final = frozenset[Form]((*_MLIR_FILES, "module"))
 _ALL: Final = frozenset[Form](FORMS)
@@ -54,17 +55,17 @@ OPTIONS: Final = {
         OptionRow(
             "bindings",
             "--bindings",
+            _MLIR_TEXT,
             _MLIR_FILES,
-            _MLIR_FILES,
-            "selects the package that reads or writes MLIR",
+            "selects the package that parses MLIR text or writes MLIR",
             together_with="input_shapes",
         ),
         OptionRow(
             "context",
             "",
-            _MLIR_FILES,
+            _MLIR_TEXT,
             frozenset({"module"}),
-            "is the context in which MLIR is parsed or built",
+            "is the context in which MLIR text is parsed or a module is built",
             together_with="input_shapes",
         ),
         OptionRow("full_paths", "--full-paths", _MLIR, _NONE, "concerns locations of MLIR"),

@@ -48,7 +48,10 @@ CODES: Final[dict[str, tuple[Category, str]]] = {
     # Damaged files, and files that break a rule
     "unrecognised-input": (_BAD, "the input is not in a format that tosa-convert reads"),
     "empty-input": (_BAD, "the input is empty"),
-    "malformed-mlir": (_BAD, "MLIR's parser or verifier rejects the module"),
+    "malformed-mlir": (
+        _BAD,
+        "MLIR text or bytecode is malformed, or MLIR's verifier rejects the module",
+    ),
     "malformed-flatbuffer": (_BAD, "an offset, length or string in the flatbuffer is invalid"),
     "malformed-tensor": (_BAD, "the fields of a tensor contradict each other"),
     "malformed-operator": (_BAD, "an operator has the wrong operands, results or attributes"),

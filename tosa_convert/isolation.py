@@ -1,8 +1,8 @@
-"""Untrusted MLIR, parsed in a separate process.
+"""Untrusted MLIR text, parsed in a separate process.
 
-MLIR's parsers are written for files that MLIR wrote: damaged bytecode can crash them, hang them or make
-them allocate any amount of memory. Here a child process parses, and returns a flatbuffer, which is
-checked like any other. The child has limits; a crash or a timeout becomes a finding.
+MLIR's parser is native code: damaged text can crash it, hang it or make it allocate any amount of
+memory. Here a child process parses, and returns a flatbuffer, which is checked like any other. The child
+has limits; a crash or a timeout becomes a finding.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _HINT: Final = "the input is damaged, or MLIR has a defect; this process is not 
 
 
 def load(data: memoryview, where: str, options: ReadOptions) -> Graph:
-    """The graph of an MLIR module in text or bytecode.
+    """The graph of an MLIR module in text.
 
     Args:
         data: the content of the input.

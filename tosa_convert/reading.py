@@ -18,7 +18,6 @@ from tosa_convert.options import ReadOptions, given_options
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph, Tensor
-    from tosa_convert.mlir.bytecode.detached import DetachedWeights
 
 
 class Buffer(Protocol):
@@ -63,7 +62,7 @@ class Input:
 
     @property
     def is_mlir(self) -> bool:
-        """Whether MLIR's bindings must read it."""
+        """Whether it holds an MLIR module."""
         return self.format in MLIR_FORMATS
 
 
@@ -155,7 +154,7 @@ def read(
         context: the ir.Context in which MLIR is parsed; by default a new one.
         around_mlir: entered with the input's name before MLIR is loaded, and left after MLIR has read.
     """
-    if not opened.is_mlir:
+    if opened.format != "mlir":
         graph = _read_file(opened, options)
         if not options.input_shapes:
             return graph
@@ -178,16 +177,11 @@ def read(
         from tosa_convert.bindings.source_text import quoting
 
         context = _context(context, options.bindings)
-        module, weights = parse(
-            bindings_of(context),
-            context,
-            opened.data,
-            opened.path,
-            limits=options.limits,
-            copy=options.copy,
+        module = parse(
+            bindings_of(context), context, opened.data, opened.path, limits=options.limits
         )
         with quoting(opened.data, opened.path):
-            return read_module(module, options, verified=True, weights=weights)
+            return read_module(module, options, verified=True)
 
 
 def read_module(
@@ -195,7 +189,6 @@ def read_module(
     options: ReadOptions = _READ_OPTIONS,
     *,
     verified: bool = False,
-    weights: DetachedWeights | None = None,
 ) -> Graph:
     """The graph of a function of an MLIR module.
 
@@ -203,7 +196,6 @@ def read_module(
         module_or_func: a module, a func.func, or the operation of either, of any bindings.
         options: how to read it.
         verified: the module comes straight from MLIR's parser, which runs MLIR's verifier.
-        weights: the weights that were removed from the file before MLIR parsed it.
     """
     from tosa_convert.bindings.read import read as read_function
 
@@ -214,7 +206,7 @@ def read_module(
         options = replace(options, func=func)
         verified = False
     with garbage_collection_paused():
-        graph = read_function(module_or_func, options, verified=verified, weights=weights or {})
+        graph = read_function(module_or_func, options, verified=verified)
     if options.input_shapes:
         from tosa_convert.graph.static_shapes import log_dynamic_tensors, make_reshapes_static
 
@@ -224,8 +216,12 @@ def read_module(
 
 
 def _read_file(opened: Input, options: ReadOptions) -> Graph:
-    """The graph of a flatbuffer or its JSON, with the weights of the folder beside it, if any."""
+    """The graph of bytecode, or of a flatbuffer or its JSON with the weights of the folder beside it."""
     with garbage_collection_paused():
+        if opened.format == "mlirbc":
+            from tosa_convert.mlir.module_reader import read_file
+
+            return read_file(opened.data, opened.where, options)
         if opened.format == "tosa":
             from tosa_convert.flatbuffer.read import read as read_flatbuffer
 

@@ -81,6 +81,15 @@ def test_a_child_that_crashes_is_a_finding(
     assert caught.value.code == "malformed-mlir"
 
 
+def test_bytecode_is_read_without_a_child(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = root / "examples" / "digits_cnn.mlirbc"
+    expected = tc.load(path)
+    run_instead(monkeypatch, tmp_path, "raise SystemExit(9)")
+    assert compare(expected, tc.load(path, isolate=True)) is None
+
+
 def test_a_child_that_waits_for_ever_is_a_finding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

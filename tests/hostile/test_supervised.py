@@ -185,6 +185,25 @@ def test_a_command_that_is_writing_cleans_up(name: str, to_all: bool, tmp_path: 
     assert os.listdir(target.parent) == []
 
 
+def test_the_command_does_not_fork_for_bytecode(root: Path, tmp_path: Path) -> None:
+    code = (
+        "import os, sys\n"
+        "from tosa_convert.cli.main import main_convert\n"
+        "def fork(): sys.exit(9)\n"
+        "os.fork = fork\n"
+        "main_convert()\n"
+    )
+    source = tmp_path / "m.mlir"
+    source.write_text(TEXT)
+    codes = [
+        subprocess.run(
+            [sys.executable, "-c", code, path, "-o", tmp_path / "m.tosa"], check=False, timeout=60
+        ).returncode
+        for path in (root / "examples" / "digits_cnn.mlirbc", source)
+    ]
+    assert codes == [0, 9]
+
+
 def test_exit_codes_and_output_pass_through(tmp_path: Path) -> None:
     done = installed("--to", "json", input=TEXT)
     assert done.returncode == 0

@@ -62,8 +62,11 @@ class TosaOpt:
         self.empty.write_text("module {}\n", encoding="utf-8")
         self.program = official_suite.native("tosa-opt")
 
-    def read(self, tosa: Path, module: Path) -> Refused | None:
-        """Deserialise `tosa` into MLIR bytecode, which unlike text keeps every bit of a NaN."""
+    def read(self, tosa: Path, module: Path, version: int | None = None) -> Refused | None:
+        """Deserialise `tosa` into MLIR bytecode, which unlike text keeps every bit of a NaN.
+
+        version: of the bytecode; by default the newest.
+        """
         module.unlink(missing_ok=True)
         done = _call(
             [
@@ -71,6 +74,7 @@ class TosaOpt:
                 f"--tosa-deserialize=tosa-flatbuffer-filename={tosa}",
                 self.empty,
                 "--emit-bytecode",
+                *([] if version is None else [f"--emit-bytecode-version={version}"]),
                 "-o",
                 module,
             ]

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from tosa_convert.bindings.packages import Bindings
-from tosa_convert.bindings.untrusted import bytecode as untrusted
 from tosa_convert.graph.dtypes import DTYPES, dtype
 from tosa_convert.graph.model import Tensor
 from tosa_convert.graph.opset import AttributeSpec, operator
 from tosa_convert.mlir.attributes import AttributeWriter
+from tosa_convert.mlir.bytecode.cursor import Cursor
 from tosa_convert.mlir.bytecode.encode import Encoder
+from tosa_convert.mlir.bytecode.file_sections import read_sections
 from tosa_convert.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_REGIONS, INTEGER
 from tosa_convert.mlir.bytecode.varint import Varints, encode_varint, to_zigzag
 from tosa_convert.mlir.locations import LocationWriter
@@ -45,7 +46,7 @@ def with_attribute(make: Make, *, location: Make | None = None) -> bytes:
 
 def read_back(bindings: Bindings, context: Any, make: Make) -> Any:
     data = with_attribute(make)
-    untrusted.check(memoryview(data))
+    read_sections(memoryview(data))
     return bindings.ir.Module.parse(data, context).operation.attributes["test.x"]
 
 
@@ -57,10 +58,9 @@ def parsed(bindings: Bindings, context: Any, text: str) -> Any:
 
 
 def number_of(encoded: bytes) -> int:
-    reader = untrusted._Checker(memoryview(encoded), "")
-    reader.offset = 0
-    found = reader.number("a number")
-    assert reader.offset == len(encoded)
+    cursor = Cursor(encoded, 0, len(encoded))
+    found = cursor.varint("a number")
+    assert cursor.at == len(encoded)
     return found
 
 

@@ -193,7 +193,7 @@ def test_a_wrong_request_is_exit_code_2_and_changes_nothing(
         (b"", "[empty-input]"),
         (b"\x89PNG\r\n\x1a\n\0\0", "[unrecognised-input]"),
         (b"func.func @f(", "[malformed-mlir]"),
-        (b"ML\xefR and nothing else", "[malformed-mlir]"),
+        (b"ML\xefR\x0d and nothing after it", "[malformed-mlir]"),
         (b"\x10\0\0\0TOSA\0\0\0\0", "[malformed-flatbuffer]"),
         (b"{", "[malformed-json]"),
         (b"module {}\n\xff", "[unrecognised-input]"),

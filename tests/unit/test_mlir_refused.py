@@ -71,7 +71,7 @@ REFUSED: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
     ),
     "a quantised type": (
         function("return", "%a: tensor<2x!quant.uniform<i8:f32, 0.5>>"),
-        [("unsupported-dtype", "1:1", "!quant.uniform")],
+        [("unsupported-dtype", "1:1", "!quant<...>")],
     ),
     "complex": (
         function("return", "%a: tensor<2xcomplex<f32>>"),

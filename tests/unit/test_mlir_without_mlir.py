@@ -13,51 +13,28 @@ from tosa_convert.graph import Graph, compare
 from tosa_convert.graph.versions import lowest_version
 from tosa_convert.mlir.bytecode.decode import Bytecode
 from tosa_convert.mlir.bytecode.encode import Encoder
-from tosa_convert.mlir.bytecode.format import (
-    HAS_ATTRIBUTES,
-    HAS_OPERANDS,
-    HAS_RESULTS,
-    MAGIC,
-)
-from tosa_convert.mlir.bytecode.operations import Operation, decode_operations
-from tosa_convert.mlir.bytecode.sections import Section
+from tosa_convert.mlir.bytecode.file_sections import BytecodeFile, read_sections
+from tosa_convert.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_OPERANDS, HAS_RESULTS, VERSION
+from tosa_convert.mlir.bytecode.operations import _decode, _Regions
 from tosa_convert.mlir.bytecode.varint import decode_varint, encode_varint
-from tosa_convert.mlir.function_reader import FunctionReader
 from tosa_convert.mlir.locations import LocationReader, LocationWriter
+from tosa_convert.mlir.module_reader import read_file
 from tosa_convert.mlir.module_writer import encode_module
-from tosa_convert.mlir.narrowing import Narrowing
+from tosa_convert.options import ReadOptions
 
 
-def no_printer(file: bytes) -> str:
-    raise AssertionError("only attributes that are not decoded are printed")
+def file_of(file: bytes) -> BytecodeFile:
+    """The sections of a file that `Encoder` wrote."""
+    return read_sections(memoryview(file))
 
 
-def sections_of(file: bytes) -> dict[int, Section]:
-    """The sections of a file that `Encoder` wrote, none of which is aligned."""
-    assert file.startswith(MAGIC)
-    offset = file.index(b"\0", decode_varint(file, len(MAGIC))[1]) + 1
-    sections = {}
-    while offset < len(file):
-        section_id = file[offset]
-        size, offset = decode_varint(file, offset + 1)
-        sections[section_id] = Section(file[offset : offset + size])
-        offset += size
-    return sections
+def no_properties(name: int, attributes: int, properties: int) -> int:
+    raise AssertionError("this version has no native properties")
 
 
 def graph_of(file: bytes) -> Graph:
     """The graph of the function in a file, whose module may declare variables before it."""
-    sections = sections_of(file)
-    module = Bytecode(sections, no_printer).root
-    operations = []
-    for fields in module.regions[0].blocks[0].operations:
-        bytecode = Bytecode(sections, no_printer)
-        bytecode.root = Operation(*fields)
-        operations.append(bytecode)
-    reader = FunctionReader(operations.pop(), "retain", True, Narrowing())
-    graph = reader.graph(operations)
-    graph.version = lowest_version(graph)
-    return graph
+    return read_file(memoryview(file), options=ReadOptions(full_paths=True))
 
 
 @pytest.mark.parametrize("kind", sorted(RULES))
@@ -93,9 +70,14 @@ def test_varints_decoded_in_line_equal_decode_varint(
         for numbers in (types, operands):
             if numbers:
                 data += encode_varint(len(numbers)) + b"".join(map(encode_varint, numbers))
-    name, location, attributes, types, operands = operations[0]
-    number = -1 if attributes is None else attributes
-    assert decode_operations(data) == (name, location, number, types, operands, 0, [])
+    expected: list[object] = []
+    value = 0
+    for name, location, attributes, types, operands in operations:
+        number = -1 if attributes is None else attributes
+        expected.append((name, location, number, types, operands, value, []))
+        value += len(types)
+    regions = _Regions(data, VERSION, 0, "")
+    assert _decode(data, regions, no_properties) == expected
 
 
 @given(st.lists(st.tuples(st.sampled_from("fg"), NUMBERS, NUMBERS), min_size=1, max_size=5))
@@ -109,7 +91,7 @@ def test_plain_locations_equal_parsed_ones(
     by_parser: dict[str, Any] = {text: writer.parse(text) for text in texts}
     encoder.operation("builtin.module")
     file = encoder.finish([encode_varint(0), b"\0", encode_varint(0)])
-    reader = LocationReader(Bytecode(sections_of(file), no_printer), full_paths=True)
+    reader = LocationReader(Bytecode(file_of(file)), full_paths=True)
     for text, number in zip(texts, numbers, strict=True):
         index = decode_varint(number, 0)[0]
         assert reader([index]) == [reader.full(index)] == [text]

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from tosa_convert.bindings.find_operations import enclosing_module
 from tosa_convert.bindings.infer_shapes import resolve
 from tosa_convert.bindings.packages import Bindings
 from tosa_convert.bindings.read import read
-from tosa_convert.bindings.select_function import enclosing_module, select, symbol_name
+from tosa_convert.bindings.write_bytecode import bytecode_of
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.mlir.select_function import select
 
 PRIVATE = (
     "func.func private @{0}(%a: tensor<2xf32>) -> tensor<2xf32> {{ return %a : tensor<2xf32> }}\n"
@@ -24,9 +26,9 @@ CALL = """func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {
 
 
 def selected(bindings: Bindings, module: Any, func: str | None = None) -> list[str]:
-    functions, _, findings = select(bindings, module.operation, func)
+    functions, _, findings = select(bytecode_of(bindings, module.operation), func)
     assert bool(findings) == (len(functions) > 1)
-    return [symbol_name(function) for function in functions]
+    return [function.name for function in functions]
 
 
 def test_the_only_public_function_is_the_entry(bindings: Bindings, parse: Any) -> None:

@@ -6,18 +6,19 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tosa_convert.bindings.diagnostics import diagnostics
-from tosa_convert.bindings.packages import Bindings, bindings_of
-from tosa_convert.bindings.select_function import (
+from tosa_convert.bindings.find_operations import (
+    children,
     enclosing_module,
     operation_of,
-    select,
     symbol_name,
 )
+from tosa_convert.bindings.packages import Bindings, bindings_of
 from tosa_convert.bindings.write_bytecode import bytecode_of
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.graph.model import INT32_MAX
 from tosa_convert.mlir.locations import plain_location
 from tosa_convert.mlir.names import Namer, signature_names
+from tosa_convert.mlir.select_function import FUNCTION, select
 
 _PIPELINE: Final = "builtin.module(func.func(tosa-infer-shapes))"
 _CAST: Final = "tensor.cast"
@@ -34,7 +35,7 @@ def resolve(
         module_or_func: A module, a func.func or the operation of either.
         shapes: Argument -> its sizes. An argument goes by the name that it gets in a file, whether names
             are retained or generated (TosaInput_k), or by its position: `arg0`, `arg1`, ...
-        func: The name of the function; see `select_function.select`.
+        func: The name of the function; see `mlir.select_function.select`.
 
     Returns:
         The operation of the copied module, and the name of the function in it.
@@ -46,11 +47,11 @@ def resolve(
     """
     bindings = bindings_of(module_or_func)
     operation = operation_of(bindings, module_or_func)
-    functions, _, findings = select(bindings, operation, func)
-    if findings:
-        raise TosaConvertError(findings)
-    name = symbol_name(functions[0])
     module = enclosing_module(operation)
+    selection = select(bytecode_of(bindings, operation), func)
+    if selection.findings:
+        raise TosaConvertError(selection.findings)
+    name = selection.functions[0].name
     if module is None:
         raise fail(
             "not-an-mlir-object",
@@ -62,7 +63,11 @@ def resolve(
         # False: do not insert the copy, even if the caller has set an insertion point.
         copy = module.clone(False)
         copy = getattr(copy, "operation", copy)
-        (function,), _, _ = select(bindings, copy, name)
+        function = next(
+            item
+            for item in children(bindings, copy)
+            if item.name == FUNCTION and symbol_name(item) == name
+        )
         _set_argument_types(bindings, function, shapes)
         _run_shape_inference(bindings, copy)
         _drop_result_casts(bindings, function)

@@ -8,26 +8,20 @@ the bindings do not export the C API, it becomes a copy.
 from __future__ import annotations
 
 import ctypes
-from functools import cache, partial
+from functools import cache
 from typing import Any, Final
 
 from tosa_convert.bindings.packages import Bindings
-from tosa_convert.bindings.print_asm import print_asm
 from tosa_convert.ending_signals import signals_deferred
 from tosa_convert.mlir.bytecode.decode import Bytecode
-from tosa_convert.mlir.bytecode.detached import NO_DETACHED_WEIGHTS, DetachedWeights
+from tosa_convert.mlir.bytecode.file_sections import BytecodeFile
 from tosa_convert.mlir.bytecode.format import VERSION
 from tosa_convert.mlir.bytecode.sections import Section, SectionCollector
 
 
-def bytecode_of(
-    bindings: Bindings, operation: Any, weights: DetachedWeights = NO_DETACHED_WEIGHTS
-) -> Bytecode:
-    """The decoded bytecode of an operation; see `capture`.
-
-    weights: constants that were detached from the file before MLIR read it.
-    """
-    return Bytecode(capture(bindings, operation), partial(print_asm, bindings), weights)
+def bytecode_of(bindings: Bindings, operation: Any) -> Bytecode:
+    """The decoded bytecode of an operation; see `capture`."""
+    return Bytecode(BytecodeFile(VERSION, "", capture(bindings, operation)))
 
 
 def capture(bindings: Bindings, operation: Any) -> dict[int, Section]:

@@ -110,7 +110,8 @@ if TYPE_CHECKING:
 @click.option(
     "--isolate",
     is_flag=True,
-    help="Parse MLIR in a separate process with limits: its parser can crash on damaged bytecode.",
+    help="Parse MLIR text in a separate process with limits: MLIR's parser can crash on damaged text. "
+    "MLIR does not parse bytecode.",
 )
 @click.option(
     "--limit",

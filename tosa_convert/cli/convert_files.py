@@ -102,7 +102,7 @@ def _convert_job(job: Job, options: ConvertOptions) -> Failure:
             raise file_error(target.parent, error, "made") from None
         opened = open_source(str(source), options)
         context = None
-        if opened.is_mlir and not options.read.isolate:
+        if opened.format == "mlir" and not options.read.isolate:
             context = _shared_context(options.read.bindings).for_bytes(len(opened.data))
         convert_opened(opened, str(target), of_path(target), options, context)
     except TosaConvertError as error:
@@ -152,7 +152,7 @@ def _default_processes(jobs: list[Job]) -> int:
 def _crash(job: Job, code: int) -> Failure:
     """The failure of a file whose process died."""
     source = str(job[0])
-    if _format_of(job[0]) in MLIR_FORMATS:
+    if _format_of(job[0]) == "mlir":
         return supervise.crash(source, code)
     return f"the process that converted the file ended with {describe_exit(code)}\n"
 

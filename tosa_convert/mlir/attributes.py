@@ -22,6 +22,7 @@ from tosa_convert.mlir.bytecode.encode import Encoder
 from tosa_convert.mlir.bytecode.format import DENSE_ARRAY, FLOAT, INTEGER, TYPE
 from tosa_convert.mlir.bytecode.varint import encode_varint, to_zigzag
 from tosa_convert.mlir.narrowing import Narrowing
+from tosa_convert.mlir.text.attributes import short_text
 from tosa_convert.mlir.types import TypeWriter, int_bits
 
 #: Lists are array<i64> in MLIR, except these, which are array<i32>.
@@ -62,7 +63,7 @@ class AttributeReader:
         return _READERS[row.kind](self, row, index)
 
     def _wrong(self, index: int, expected: str) -> BadAttribute:
-        return BadAttribute(f"found {self.bytecode.print_attribute(index)}, expected {expected}")
+        return BadAttribute(f"found {short_text(self.bytecode, index)}, expected {expected}")
 
     def _i32(self, row: AttributeSpec, index: int) -> int:
         attribute = self.bytecode.attribute(index)

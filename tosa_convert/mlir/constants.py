@@ -129,7 +129,12 @@ def _read_strings(attribute: DenseStringsAttr, dtype: DType, count: int) -> Cons
 
     There is one string for each element, one for all, or one with the bytes of all.
     """
-    matches = [_STRING_ELEMENT.match(text) for text in attribute.strings]
+    # Only one string for all elements is long: a file could repeat a long one at no cost.
+    only = len(attribute.strings) == 1
+    matches = [
+        _STRING_ELEMENT.match(text) if only or len(text) <= 4 else None
+        for text in attribute.strings
+    ]
     digits = [match[1].decode() if match is not None else "" for match in matches]
     splat = attribute.is_splat or len(digits) == 1
     if splat and count > 1 and digits and len(digits[0]) == 2 * count:
@@ -149,13 +154,20 @@ def _read_strings(attribute: DenseStringsAttr, dtype: DType, count: int) -> Cons
 def _e8m0_from_text(text: str) -> int:
     """The byte of a scale, a power of two printed in decimal."""
     text = text.strip()
-    if text.startswith("0x"):
-        return int(text, 16)
     if text.lower() in ("nan", "+nan", "-nan"):
         return 0xFF
-    mantissa, exponent = np.frexp(float(text))
-    # frexp gives 0.5 <= mantissa < 1; printed digits may fall just short of the power of two.
-    return int(exponent) + 126 + int(mantissa > 0.75)
+    try:
+        if text.startswith("0x"):
+            scale = int(text, 16)
+        else:
+            mantissa, exponent = np.frexp(float(text))
+            # frexp gives 0.5 <= mantissa < 1; printed digits may fall just short of the power of two.
+            scale = int(exponent) + 126 + int(mantissa > 0.75)
+    except ValueError:
+        scale = -1
+    if not 0 <= scale <= 0xFF:
+        raise Unreadable("a scale in its type is not a number of f8E8M0FNU")
+    return scale
 
 
 # -- MLIR -> graph: an operation --------------------------------------------------------------------
@@ -207,16 +219,26 @@ class ConstantReader:
 
     def fill(self, operator: Operator, operation: Operation, scope: Scope) -> None:
         """Attach the data of a constant to the value it produces."""
+        if len(operator.outputs) != 1:
+            message = f"a constant has {len(operator.outputs)} results, expected 1"
+            self.report.add(operation, "malformed-operator", message)
+            return
         tensors, shapes, name = scope.tensors, scope.shapes, operator.outputs[0]
         # The operation's own type: where a name is a duplicate, the tensor may be another value's.
         value_type = self.types(operation.types[0])
         if value_type.problem:
             return
+        if name not in (shapes if value_type.dtype is None else tensors):
+            return  # a duplicate name of another value, which is a finding
         key = (operation.attributes, operation.types[0])
         names = self.bytecode.names
         label = names[operation.name]
         attribute_name = "value" if label == ARITH_CONSTANT else "values"
         dictionary = self.bytecode.dictionary(operation.attributes)
+        if attribute_name not in dictionary:
+            message = f"'{label}' has no attribute {attribute_name}"
+            self.report.add(operation, "malformed-operator", message)
+            return
         attribute = self.bytecode.attribute(dictionary[attribute_name])
         if value_type.dtype is None:
             try:
@@ -293,9 +315,9 @@ class ConstantReader:
         self, operation: Operation, name: str, attribute: Attribute, tensor: Tensor
     ) -> None:
         count = tensor.element_count()
-        assert count is not None
-        assert tensor.scale is not None
         try:
+            if count is None or tensor.scale is None:
+                raise Unreadable("its shape is not static")
             tensor.data, tensor.scale.data = read_block_scaled(
                 attribute, tensor.dtype, count, int(tensor.scale.shape)
             )

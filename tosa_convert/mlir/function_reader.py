@@ -99,7 +99,7 @@ class FunctionReader:
         pending = PendingRegion(Region(name, [Block("main")]), block, root)
         if self.retain:
             pending.inputs = signature_names(self.bytecode, "arg_attrs", len(block.arguments))
-            returned = Operation(*block.operations[-1]).operands
+            returned = block.operations[-1][4] if block.operations else []
             pending.outputs = signature_names(self.bytecode, "res_attrs", len(returned))
         return pending
 
@@ -271,13 +271,17 @@ class FunctionReader:
             operator = Operator(spec, inputs, outputs, {}, location)
             if spec is _CAST and narrowing and self._is_identity(operator):
                 operator.spec = IDENTITY
-            if attributes >= 0 or spec.attributes:
+            if attributes != -1 or spec.attributes:
                 cached = attribute_cache.get((name, attributes))
                 if cached is not None:
                     operator.attributes = cached.copy()
-                elif spec in _CONSTANTS and (
-                    data := constant_cache.get((attributes, type_indices[0]))
-                    or constants.plain((attributes, type_indices[0]), value_type)
+                elif (
+                    spec in _CONSTANTS
+                    and type_indices
+                    and (
+                        data := constant_cache.get((attributes, type_indices[0]))
+                        or constants.plain((attributes, type_indices[0]), value_type)
+                    )
                 ):
                     (scope.shapes if spec is CONST_SHAPE else tensors)[outputs[0]].data = data
                 else:
@@ -300,6 +304,7 @@ class FunctionReader:
             fields
             for fields in operations
             if fields[0] != number
+            or not fields[3]
             or isinstance(self.bytecode.type(fields[3][0]), TensorType)
             or self.scope.users(fields[5], names)
         ]
@@ -315,5 +320,7 @@ class FunctionReader:
     def _is_identity(self, operator: Operator) -> bool:
         """Whether narrowing made a CAST's types equal, which TOSA's CAST does not allow."""
         tensors = self.scope.tensors
+        if not operator.inputs or not operator.outputs:
+            return False
         source, target = tensors.get(operator.inputs[0]), tensors.get(operator.outputs[0])
         return source is not None and target is not None and source.dtype is target.dtype

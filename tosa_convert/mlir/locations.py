@@ -12,16 +12,34 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from tosa_convert.errors import fail
+from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.mlir.bytecode import format as code
 from tosa_convert.mlir.bytecode.decode import Bytecode
 from tosa_convert.mlir.bytecode.encode import Encoder
 from tosa_convert.mlir.bytecode.varint import decode_varint
 from tosa_convert.mlir.quoting import STRING, quote, unescape, unquote
+from tosa_convert.mlir.text.attributes import short_text
 from tosa_convert.options import DEFAULT_LIMITS, Limits
 
 #: A printed location takes at most this many characters: parts may be shared, many times over.
 MAX_CHARACTERS: Final = 1 << 20
+
+#: Characters of all locations together that are not a file, a line and a column: for each byte of the
+#: attributes, and in any case.
+_CHARACTERS_PER_BYTE: Final = 256
+_CHARACTERS: Final = 1 << 26
+#: Bytes of the name of a file.
+_PATH_BYTES: Final = 4096
+#: How many numbers a location of each kind has, at least and at most.
+_NUMBERS: Final = {
+    code.CALLSITE_LOCATION: (2, 2),
+    code.FILE_LOCATION: (3, 3),
+    code.FILE_RANGE_LOCATION: (2, 6),
+    code.FUSED_LOCATION: (1, MAX_CHARACTERS),
+    code.FUSED_LOCATION_WITH_METADATA: (2, MAX_CHARACTERS),
+    code.NAME_LOCATION: (2, 2),
+    code.UNKNOWN_LOCATION: (0, 0),
+}
 
 _QUOTED: Final = re.compile(rf"({STRING})(:\d+:\d+)?")
 _PLAIN_FILE: Final = re.compile(rf"loc\(({STRING}):(\d+):(\d+)( to [\d:]+)?\)\Z")
@@ -60,11 +78,18 @@ class LocationReader:
         self.full_paths = full_paths
         #: The beginning of a location in a file, by the number of the file's name.
         self.files: dict[int, str] = {}
-        #: Locations of other kinds.
+        #: Locations of other kinds, and how many characters they may still take.
         self.others: dict[int, str] = {}
+        self.characters_left = _CHARACTERS + _CHARACTERS_PER_BYTE * len(bytecode.bytes)
 
     def __call__(self, indices: Iterable[int]) -> list[str]:
         """The texts, `loc(...)`, of the locations with these numbers."""
+        try:
+            return self._texts(indices)
+        except IndexError:
+            self.bytecode.refuse(self.bytecode.attribute_count, "the last location is cut off")
+
+    def _texts(self, indices: Iterable[int]) -> list[str]:
         data, starts = self.bytecode.bytes, self.bytecode.starts
         encoded, files, others = self.bytecode.is_encoded, self.files, self.others
         plain = code.FILE_LOCATION << 1 | 1
@@ -75,6 +100,9 @@ class LocationReader:
             if data[offset] != plain or not encoded[index]:
                 if index not in others:
                     others[index] = self.cut(self.full(index))
+                    self.characters_left -= len(others[index])
+                    if self.characters_left < 0:
+                        raise _too_large("the locations take too many characters", others[index])
                 append(others[index])
                 continue
             # Fast path of `full`; equal by test test_plain_locations_equal_parsed_ones
@@ -109,7 +137,8 @@ class LocationReader:
             # The name is itself a location: LocationWriter could not parse it, or another tool, which
             # does not parse locations, wrapped it in one and perhaps appended more.
             quoted = _QUOTED.match(text, 4)
-            assert quoted is not None
+            if quoted is None:
+                break
             name = unquote(quoted[1])
             if quoted.end() < len(text) - 1 and not name.endswith(")"):
                 break
@@ -118,9 +147,11 @@ class LocationReader:
 
     def file(self, index: int) -> str:
         """The beginning of a location in a file, up to its line."""
-        raw = self.bytecode.attribute(index)
-        assert isinstance(raw, bytes)
+        raw = self.bytecode.string(index)
         path = raw if self.full_paths else _basename(raw)
+        if len(path) > _PATH_BYTES:
+            # Each operation could have a location in it, and so its name as text.
+            raise _too_large(f"the name of a file has {len(path)} bytes", quote(path[:200]))
         head = self.files[index] = f"loc({quote(path)}:"
         return head
 
@@ -134,28 +165,27 @@ class LocationReader:
             if isinstance(part, str):
                 pieces.append(part)
                 size += len(part)
-                if size > MAX_CHARACTERS:
-                    raise fail(
-                        "too-large",
-                        "".join(pieces)[:200],
-                        f"the location takes more than {MAX_CHARACTERS} characters",
-                        "run MLIR's pass strip-debuginfo",
-                    )
             else:
                 left += reversed(self.parts(part))
+            # What is left takes a character each at least.
+            if size + len(left) > MAX_CHARACTERS:
+                message = f"the location takes more than {MAX_CHARACTERS} characters"
+                raise _too_large(message, "".join(pieces))
         return "".join(pieces)
 
     def parts(self, index: int) -> list[int | str]:
         """The printed form of a location: text, and the numbers of the locations inside it."""
         bytecode = self.bytecode
-        data, offset = bytecode.bytes, bytecode.starts[index]
+        if index >= bytecode.attribute_count:
+            bytecode.refuse(index, f"found location {index}, which the file does not have")
         if not bytecode.is_encoded[index]:
             return [str(bytecode.attribute(index)).removeprefix("loc(").removesuffix(")")]
-        tag, offset = decode_varint(data, offset)
-        numbers = []
-        while offset < bytecode.starts[index + 1]:
-            number, offset = decode_varint(data, offset)
-            numbers.append(number)
+        tag, numbers = self.numbers(index)
+        if tag not in _NUMBERS:
+            return [short_text(bytecode, index)]
+        least, most = _NUMBERS[tag]
+        if not least <= len(numbers) <= most:
+            bytecode.refuse(index, f"a location has {len(numbers)} numbers, expected {least}")
         if tag == code.FILE_LOCATION:
             file, line, column = numbers
             return [f"{self.string(file)}:{line}:{column}"]
@@ -163,30 +193,48 @@ class LocationReader:
             return [self.string(numbers[0]) + _range(numbers[2:])]
         if tag == code.NAME_LOCATION:
             name, child = self.string(numbers[0]), numbers[1]
-            start = bytecode.starts[child]
-            is_known = decode_varint(data, start)[0] != code.UNKNOWN_LOCATION
-            if is_known or not bytecode.is_encoded[child]:
-                return [name, "(", child, ")"]
-            return [name]
+            return [name] if self._is_unknown(child) else [name, "(", child, ")"]
         if tag == code.CALLSITE_LOCATION:
             callee, caller = numbers
             return ["callsite(", callee, " at ", caller, ")"]
         if tag == code.UNKNOWN_LOCATION:
             return ["unknown"]
-        if tag in (code.FUSED_LOCATION, code.FUSED_LOCATION_WITH_METADATA):
-            inner: list[int | str] = []
-            for number in numbers[1 : numbers[0] + 1]:
-                inner += [", ", number]
-            metadata = ""
-            if tag == code.FUSED_LOCATION_WITH_METADATA:
-                metadata = f"<{bytecode.print_attribute(numbers[-1])}>"
-            return [f"fused{metadata}[", *inner[1:], "]"]
-        return [bytecode.print_attribute(index)]
+        inner: list[int | str] = []
+        for number in numbers[1 : numbers[0] + 1]:
+            inner += [", ", number]
+        metadata = ""
+        if tag == code.FUSED_LOCATION_WITH_METADATA:
+            metadata = f"<{short_text(bytecode, numbers[-1])}>"
+        return [f"fused{metadata}[", *inner[1:], "]"]
+
+    def numbers(self, index: int) -> tuple[int, list[int]]:
+        """The kind of a location that is encoded, and the numbers after it."""
+        data, offset = self.bytecode.bytes, self.bytecode.starts[index]
+        end = self.bytecode.starts[index + 1]
+        numbers = []
+        try:
+            tag, offset = decode_varint(data, offset)
+            while offset < end:
+                number, offset = decode_varint(data, offset)
+                numbers.append(number)
+        except IndexError:
+            offset = end + 1
+        if offset > end:
+            self.bytecode.refuse(index, "a location is cut off")
+        return tag, numbers
+
+    def _is_unknown(self, index: int) -> bool:
+        bytecode = self.bytecode
+        if index >= bytecode.attribute_count or not bytecode.is_encoded[index]:
+            return False
+        return self.numbers(index) == (code.UNKNOWN_LOCATION, [])
 
     def string(self, index: int) -> str:
-        raw = self.bytecode.attribute(index)
-        assert isinstance(raw, bytes)
-        return quote(raw)
+        return quote(self.bytecode.string(index))
+
+
+def _too_large(message: str, location: str) -> TosaConvertError:
+    return fail("too-large", location[:200], message, "run MLIR's pass strip-debuginfo")
 
 
 def _range(numbers: list[int]) -> str:

@@ -86,7 +86,7 @@ def signature_names(bytecode: Bytecode, key: str, count: int) -> list[str | None
     names: list[str | None] = [None] * count
     listed = bytecode.attribute(attributes[key]) if key in attributes else []
     entries = [bytecode.dictionary(entry) for entry in listed] if isinstance(listed, list) else []
-    for index, entry in enumerate(entries):
+    for index, entry in enumerate(entries[:count]):
         for attribute in _ARGUMENT_ATTRIBUTES:
             if names[index] is None and attribute in entry:
                 given = names_of(bytecode, entry[attribute])

@@ -26,6 +26,7 @@ from tosa_convert.mlir.lowering_hints import lowering_hint
 from tosa_convert.mlir.names import NAME_ATTRIBUTE, REGIONS_ATTRIBUTE, Namer, names_of, text_of
 from tosa_convert.mlir.narrowing import WIDTH_MATTERS, Narrowing
 from tosa_convert.mlir.report import Report
+from tosa_convert.mlir.text.attributes import short_text
 from tosa_convert.mlir.types import TypeReader, ValueType
 
 #: Attributes of an operation besides those of its row.
@@ -208,7 +209,7 @@ class OperatorReader:
             if name in expected:
                 continue
             if (spec.name, name) in _MEANINGFUL_WHEN_TRUE:
-                text = self.bytecode.print_attribute(index)
+                text = short_text(self.bytecode, index)
                 if text != "false":
                     self.report.add(
                         operation,
@@ -244,6 +245,11 @@ class OperatorReader:
         label = self.name(operation)
         stem = self.namer.stem(self.location.full(operation.location), label)
         noted = self._region_names(operation) if self.retain else []
+        if len(operation.regions) != len(operator.spec.regions):
+            expected = ", ".join(row.name for row in operator.spec.regions)
+            message = f"'{label}' has {len(operation.regions)} regions, expected {expected}"
+            self.report.add(operation, "malformed-operator", message)
+            return
         for index, row in enumerate(operator.spec.regions):
             blocks = operation.regions[index].blocks
             role = row.name.partition("_")[0]

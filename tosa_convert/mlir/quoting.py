@@ -10,6 +10,8 @@ STRING: Final = r'"(?:[^"\\\n]|\\.)*"'
 
 _ESCAPE: Final = re.compile(rb'\\(?:([0-9A-Fa-f]{2})|(["\\ntr]))')
 _ESCAPES: Final = {b'"': b'"', b"\\": b"\\", b"n": b"\n", b"t": b"\t", b"r": b"\r"}
+#: Bytes that are not escaped: printable ASCII without the quotation mark and the backslash.
+_PLAIN: Final = re.compile(rb"[ !#-\[\]-~]*\Z")
 
 
 def unescape(text: str) -> bytes:
@@ -28,6 +30,8 @@ def unquote(text: str) -> str:
 
 def quote(raw: bytes) -> str:
     """The string literal for these bytes: printable ASCII as it is, all others in hexadecimal."""
+    if _PLAIN.match(raw):
+        return f'"{raw.decode("ascii")}"'
     escaped = (
         "\\\\"
         if byte == 0x5C

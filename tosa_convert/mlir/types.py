@@ -25,7 +25,7 @@ from tosa_convert.mlir.bytecode.format import (
 from tosa_convert.mlir.bytecode.varint import encode_varint, to_zigzag
 from tosa_convert.mlir.narrowing import Narrowing
 
-_SHAPE: Final = re.compile(r"!tosa\.shape<(\d+)>$")
+_SHAPE: Final = re.compile(r"!tosa\.shape<([0-9]{1,9})>$")
 _BLOCK_SCALED: Final = re.compile(r"!tosa\.block_scaled<(\w+):([\w!.]+):([\w!.]+)>$")
 
 #: Prefixes of element types that programs have but TOSA does not, with hints.
@@ -97,12 +97,12 @@ class TypeReader:
             if type_.encoded:
                 return ValueType(
                     code="unsupported-type",
-                    problem=f"{self.bytecode.print_type(index)} has an encoding, which the "
-                    "format has no field for",
+                    problem=f"{type_} has an encoding, which the format has no field for",
                     hint="remove the encoding if the consumer does not need it",
                 )
             return self.tensor(type_)
-        shape_type = _SHAPE.match(type_)
+        text = str(type_)
+        shape_type = _SHAPE.match(text)
         if shape_type is not None:
             return ValueType(rank=int(shape_type[1]))
         return ValueType(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
@@ -18,6 +19,11 @@ from tosa_convert.mlir.narrowing import Narrowing
 from tosa_convert.mlir.report import Report
 from tosa_convert.mlir.types import TypeReader
 
+#: Bytes of a size in a variable's shape.
+_INDEX_BYTES: Final = 8
+#: Sizes of a variable: more are not of a shape.
+_MAX_RANK: Final = 64
+
 
 def read_variable(
     bytecode: Bytecode, number: int, narrowing: Narrowing, *, pad_resources: bool
@@ -27,15 +33,11 @@ def read_variable(
     attributes = bytecode.dictionary(root.attributes)
     symbol = text_of(bytecode, attributes.get("sym_name")) or ""
     report = Report(bytecode.names, LocationReader(bytecode))
-    sizes = bytecode.attribute(attributes["var_shape"])
-    element = bytecode.attribute(attributes["type"])
-    if not isinstance(sizes, DenseAttr) or not isinstance(element, TypeAttr):
+    shape = _shape(bytecode, attributes.get("var_shape"))
+    element = bytecode.attribute(attributes["type"]) if "type" in attributes else None
+    if shape is None or not isinstance(element, TypeAttr):
         where = report.where(root) or f"'{VARIABLE.mlir}'"
         raise fail("malformed-operator", where, f"variable @{symbol} has no shape or no type")
-    rank = sizes.type.shape[0] if isinstance(sizes.type, TensorType) and sizes.type.shape else 0
-    # One element may stand for all sizes.
-    dimensions = np.broadcast_to(np.frombuffer(sizes.data, "<i8"), (rank,)).tolist()
-    shape = tuple(size if size >= 0 else DYNAMIC for size in dimensions)
     types = TypeReader(bytecode, narrowing)
     value_type = types.tensor(TensorType(shape, str(element.type)))
     if value_type.problem or value_type.dtype is None:
@@ -50,6 +52,22 @@ def read_variable(
         value = bytecode.attribute(attributes["initial_value"])
         tensor.data = constants.constant(root, "initial_value", value, value_type, set)
     return tensor, report.findings.rows
+
+
+def _shape(bytecode: Bytecode, index: int | None) -> tuple[int, ...] | None:
+    """The sizes in a variable's attribute of shape; None if it is not one."""
+    sizes = None if index is None else bytecode.attribute(index)
+    if not isinstance(sizes, DenseAttr) or not isinstance(sizes.type, TensorType):
+        return None
+    lengths = sizes.type.shape or (0,)
+    rank = lengths[0]
+    if len(lengths) != 1 or sizes.type.element not in ("index", "i64") or rank > _MAX_RANK:
+        return None
+    if len(sizes.data) not in (_INDEX_BYTES, _INDEX_BYTES * rank):
+        return None
+    # One element may stand for all sizes.
+    dimensions = np.broadcast_to(np.frombuffer(sizes.data, "<i8"), (rank,)) if rank > 0 else ()
+    return tuple(size if size >= 0 else DYNAMIC for size in map(int, dimensions))
 
 
 def declared_variables(graph: Graph) -> list[tuple[str, Tensor]]:

@@ -24,8 +24,21 @@ class TensorType(NamedTuple):
         return f"tensor<{sizes}{self.element}>"
 
 
-#: A tensor type, or any other type as MLIR prints it.
-Type = TensorType | str
+class FunctionType(NamedTuple):
+    """The types of a function's arguments and results."""
+
+    inputs: tuple[Type, ...]
+    results: tuple[Type, ...]
+
+    def __str__(self) -> str:
+        results = ", ".join(map(str, self.results))
+        if len(self.results) != 1:
+            results = f"({results})"
+        return f"({', '.join(map(str, self.inputs))}) -> {results}"
+
+
+#: A tensor or function type, or any other type as MLIR prints it.
+Type = TensorType | FunctionType | str
 
 
 class ScalarAttr(NamedTuple):
@@ -76,6 +89,13 @@ class ResourceAttr(NamedTuple):
 
     type: Type
     data: memoryview | None
+    name: bytes = b""
+
+
+class SymbolAttr(NamedTuple):
+    """@name: a reference to a symbol."""
+
+    name: bytes
 
 
 class OpaqueAttr:
@@ -95,6 +115,7 @@ Attribute = (
     | DenseAttr
     | DenseStringsAttr
     | ResourceAttr
+    | SymbolAttr
     | OpaqueAttr
     | None
 )
@@ -107,8 +128,8 @@ def bit_width(type_: Type) -> int:
     if type_ == "index":
         return 64
     digits = type_.lstrip("sui")
-    if type_[0] in "sui" and digits.isdecimal():
-        return int(digits)
+    if type_[0] in "sui":
+        return _number(digits)
     return {"bf16": 16, "tf32": 19}.get(type_) or _float_width(type_)
 
 
@@ -116,5 +137,9 @@ def _float_width(type_: str) -> int:
     """The width of a type such as f32 or f8E4M3FN."""
     if type_[0] != "f":
         return 0
-    digits = type_[1:].partition("E")[0]
-    return int(digits) if digits.isdecimal() else 0
+    return _number(type_[1:].partition("E")[0])
+
+
+def _number(digits: str) -> int:
+    """A number of a few ASCII digits; 0 for any other text."""
+    return int(digits) if len(digits) <= 9 and digits.isascii() and digits.isdigit() else 0

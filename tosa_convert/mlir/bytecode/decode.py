@@ -1,13 +1,13 @@
 """Attributes and types of a bytecode, decoded when they are first used.
 
-The bytecode comes from MLIR's own writer, so it is trusted. Files are checked by `bindings.untrusted`
-and read by MLIR's parser first.
+The bytes may be hostile: every number is checked before it is used, and what is wrong is a
+TosaConvertError("malformed-mlir") with the byte at which the attribute or type begins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final
+from copy import copy
+from typing import Final, NoReturn
 
 from tosa_convert.mlir.bytecode import format as code
 from tosa_convert.mlir.bytecode.attributes import (
@@ -15,75 +15,134 @@ from tosa_convert.mlir.bytecode.attributes import (
     DenseArrayAttr,
     DenseAttr,
     DenseStringsAttr,
+    FunctionType,
     OpaqueAttr,
     ResourceAttr,
     ScalarAttr,
+    SymbolAttr,
     TensorType,
     Type,
     TypeAttr,
     bit_width,
 )
-from tosa_convert.mlir.bytecode.detached import NO_DETACHED_WEIGHTS, DetachedWeights
-from tosa_convert.mlir.bytecode.opaque import module_with
-from tosa_convert.mlir.bytecode.resources import decode_resources
-from tosa_convert.mlir.bytecode.sections import Section
+from tosa_convert.mlir.bytecode.cursor import malformed
+from tosa_convert.mlir.bytecode.file_sections import BytecodeFile
+from tosa_convert.mlir.bytecode.operations import Operation, decode_operations, largest_numbers
+from tosa_convert.mlir.bytecode.properties import LAYOUTS, PropertyTable, decode_properties
+from tosa_convert.mlir.bytecode.resources import Resource, decode_resources
 from tosa_convert.mlir.bytecode.tables import Tables
 from tosa_convert.mlir.bytecode.varint import decode_varint, encode_varint, from_zigzag
 
-#: Prints the attribute `opaque.KEY` of the module in a bytecode file.
-PrintAsm = Callable[[bytes], str]
-
-#: Printing takes time in proportion to the module, so after this many the text is "...".
-MAX_PRINTED: Final = 64
+#: Numbers of more bits than this are not decoded: TOSA has none, and a file can claim any width.
+MAX_BITS: Final = 256
+#: Tensor types within one another: MLIR has no tensors of tensors.
+_MAX_TYPE_DEPTH: Final = 4
 
 _OPAQUE: Final = OpaqueAttr()
+#: How strings begin.
+_STRINGS: Final = (bytes((code.STRING << 1 | 1,)), bytes((code.STRING_WITH_TYPE << 1 | 1,)))
 #: No attribute begins with this.
 _NO_PREFIX: Final = b"\xff"
-_SIGNEDNESS: Final = ("i", "si", "ui")
+_SIGNEDNESS: Final = ("i", "si", "ui", "?")
 
 
 class Bytecode(Tables):
-    """The bytecode of one operation.
+    """The bytecode of one operation, `root`."""
 
-    print_asm: prints what is not decoded.
-    weights: constants that were detached from the file before MLIR read it.
-    """
-
-    def __init__(
-        self,
-        sections: Mapping[int, Section],
-        print_asm: PrintAsm,
-        weights: DetachedWeights = NO_DETACHED_WEIGHTS,
-    ) -> None:
-        super().__init__(sections)
-        self.weights = weights
-        self._print_asm = print_asm
+    def __init__(self, file: BytecodeFile) -> None:
+        super().__init__(file)
         self._types: dict[int, Type] = {}
+        self._type_depth = 0
         self._attributes: dict[int, Attribute] = {}
         self._keys: dict[int, str] = {}
+        self._key_texts: dict[bytes, str] = {}
         #: How a dictionary begins whose only entry is called "values", once such a name was decoded.
         self._values_prefix = _NO_PREFIX
-        #: Printed attributes and types, by their numbers.
-        self._printed: dict[tuple[int, int], str] = {}
-        self._resources: list[tuple[str, memoryview | None]] | None = None
+        self._resources: list[Resource] | None = None
+        self._properties = PropertyTable(self.cursor(code.PROPERTIES))
+        #: Dictionaries with native properties: the numbers of operation name, dictionary and properties.
+        self._joined: list[tuple[int, int, int]] = []
+        self._joined_numbers: dict[tuple[int, int, int], int] = {}
+        # They are numbered from -2 downwards: no number in the file can mean one of them.
+        section = file.sections[code.IR]
+        self.root = decode_operations(section, file.version, self._join, file.where)
+        limits = len(self.names), self.attribute_count, self.attribute_count
+        for what, number, limit in zip(
+            ("name", "location", "dictionary"), largest_numbers(self.root), limits, strict=True
+        ):
+            if number >= limit:
+                message = (
+                    f"the {what} of an operation is number {number}, expected less than {limit}"
+                )
+                raise malformed(file.where, section.offset, message)
 
-    def print_attribute(self, index: int) -> str:
-        """The attribute with this number, as MLIR prints it."""
-        return self._print(index, -1)
+    def rooted(self, root: Operation) -> Bytecode:
+        """The same bytecode for an operation inside it, which must be isolated from above."""
+        other = copy(self)
+        other.root = root
+        return other
 
-    def print_type(self, index: int) -> str:
-        """The type with this number, as MLIR prints it."""
-        return self._print(-1, index)
+    def refuse(self, index: int, message: str) -> NoReturn:
+        """Raise the error for an entry: an attribute, or a type after all attributes."""
+        offset = self.file_offset(self.starts[index]) if index < len(self.starts) else 0
+        raise malformed(self.file.where, offset, message)
 
-    def _print(self, attribute: int, type_index: int) -> str:
-        key = attribute, type_index
-        text = self._printed.get(key)
-        if text is None:
-            if len(self._printed) >= MAX_PRINTED:
-                return "..."
-            file = module_with(self, attribute=attribute, type_index=type_index)
-            text = self._printed[key] = self._print_asm(file)
-        return text
+    def string(self, index: int) -> bytes:
+        """The bytes of a string attribute."""
+        # The kind comes first, because attributes of other kinds may refer to more attributes.
+        value = self.attribute(index) if self._begins_as_string(index) else None
+        if not isinstance(value, bytes):
+            self.refuse(index, "an attribute is not a string, and its user expects one")
+        return value
+
+    def _begins_as_string(self, index: int) -> bool:
+        if index >= self.attribute_count or not self.is_encoded[index]:
+            return False
+        return self.bytes[self.starts[index] : self.starts[index] + 1] in _STRINGS
+
+    # -- native properties --------------------------------------------------------------------
+
+    def _join(self, name: int, attributes: int, properties: int) -> int:
+        key = name, attributes, properties
+        number = self._joined_numbers.get(key)
+        if number is None:
+            number = self._joined_numbers[key] = -2 - len(self._joined)
+            self._joined.append(key)
+        return number
+
+    def _joined_dictionary(self, number: int) -> dict[str, int]:
+        """The attributes of an operation by name, native properties included."""
+        name, attributes, properties = self._joined[-2 - number]
+        cursor = self._properties.cursor(properties)
+        operation = self.names[name]
+        pairs = dict(self.dictionary(attributes))
+        if not self.is_registered[name]:
+            pairs.update(self.dictionary(cursor.index("a dictionary", self.attribute_count)))
+        elif operation in LAYOUTS:
+            pairs.update(
+                decode_properties(operation, cursor, self.attribute_count, self._is_of_kind)
+            )
+        # The properties of other operations have layouts that are not known, and need not be.
+        return pairs
+
+    def _is_of_kind(self, index: int, kind: str) -> bool:
+        """Whether an attribute is of the kind of a property."""
+        value = self.attribute(index)
+        if kind in ("i32", "element", "bool"):
+            return isinstance(value, ScalarAttr) and (value.type == "i1") == (kind == "bool")
+        if kind == "enum":
+            return isinstance(value, str)
+        expected: dict[str, type | tuple[type, ...]] = {
+            "i32s": DenseArrayAttr,
+            "dtype": TypeAttr,
+            "type": TypeAttr,
+            "string": bytes,
+            "bytes": bytes,
+            "array": list,
+            "unit": type(None),
+            "elements": (DenseAttr, DenseStringsAttr, ResourceAttr),
+        }
+        return isinstance(value, expected[kind])
 
     # -- attributes ---------------------------------------------------------------------------
 
@@ -92,26 +151,51 @@ class Bytecode(Tables):
         try:
             return self._attributes[index]
         except KeyError:
-            decoded = self._attributes[index] = self._attribute(index)
+            decoded = self._attributes[index] = self._checked_attribute(index)
             return decoded
+
+    def _checked_attribute(self, index: int) -> Attribute:
+        if index < -1:
+            return self._joined_dictionary(index)
+        if not 0 <= index < self.attribute_count:
+            self.refuse(
+                index, f"found attribute {index}, expected less than {self.attribute_count}"
+            )
+        # An attribute that refers to itself finds this in its place, which nothing accepts.
+        self._attributes[index] = _OPAQUE
+        try:
+            return self._attribute(index)
+        except IndexError:
+            self.refuse(index, "an attribute is cut off, or refers to a string that is not there")
 
     def dictionary(self, index: int) -> dict[str, int]:
         """The numbers of a dictionary's attributes by name. Index -1 is an empty dictionary."""
-        decoded = self.attribute(index) if index >= 0 else {}
-        assert isinstance(decoded, dict)
+        decoded = self.attribute(index) if index != -1 else {}
+        if not isinstance(decoded, dict):
+            self.refuse(index, "an attribute is not a dictionary, and its user expects one")
         return decoded
 
     def only_dense(self, index: int) -> tuple[int, memoryview] | None:
         """The type's number and the data of a dictionary that is just `values = dense<...>`.
 
-        None if it is another dictionary, the first one with that name, or a detached constant. Those
-        take the way through `dictionary` and `attribute`.
+        None if it is another dictionary, or the first one with that name. Those take the way through
+        `dictionary` and `attribute`.
         """
         # Fast path of `attribute`; equal by test test_the_fast_path_of_plain_constants_is_equal
+        if index < 0:
+            return self._only_dense_property(index)
+        try:
+            return self._only_dense(index)
+        except IndexError:
+            return None  # `attribute` refuses it
+
+    def _only_dense(self, index: int) -> tuple[int, memoryview] | None:
         data, offset = self.bytes, self.starts[index]
         if not data.startswith(self._values_prefix, offset) or not self.is_encoded[index]:
             return None
         value, _ = decode_varint(data, offset + len(self._values_prefix))
+        if value >= self.attribute_count:
+            return None
         offset = self.starts[value]
         if data[offset] != code.DENSE_ELEMENTS << 1 | 1 or not self.is_encoded[value]:
             return None
@@ -119,12 +203,28 @@ class Bytecode(Tables):
             return None
         type_index, offset = decode_varint(data, offset + 1)
         size, offset = decode_varint(data, offset)
-        return type_index, self._data(size, offset)
+        return type_index, self._data(size, offset, self.starts[value + 1])
+
+    def _only_dense_property(self, index: int) -> tuple[int, memoryview] | None:
+        """`only_dense` of an operation with native properties."""
+        if index not in self._attributes:
+            return None
+        pairs = self.dictionary(index)
+        if pairs.keys() != {"values"}:
+            return None
+        value = pairs["values"]
+        if not isinstance(self.attribute(value), DenseAttr):
+            return None
+        data, offset = self.bytes, self.starts[value]
+        _, offset = decode_varint(data, offset)
+        type_index, offset = decode_varint(data, offset)
+        size, offset = decode_varint(data, offset)
+        return type_index, self._data(size, offset, self.starts[value + 1])
 
     def _attribute(self, index: int) -> Attribute:
         data, offset, end = self.bytes, self.starts[index], self.starts[index + 1]
         if not self.is_encoded[index]:
-            return data[offset : end - 1].decode("utf-8", "replace")
+            return self._text(index)
         if self.dialects[self.dialect_of[index]] != "builtin":
             return _OPAQUE
         tag, offset = decode_varint(data, offset)
@@ -136,17 +236,21 @@ class Bytecode(Tables):
             return self.strings[first]
         if tag == code.DICTIONARY:
             pairs = {}
+            self._expect(first * 2, "numbers", offset, end)
             for _ in range(first):
                 name, offset = decode_varint(data, offset)
                 value, offset = decode_varint(data, offset)
                 pairs[self._keys.get(name) or self._key(name)] = value
             return pairs
         if tag == code.ARRAY:
+            self._expect(first, "numbers", offset, end)
             return self._numbers(first, offset)
         if tag == code.INTEGER or tag == code.FLOAT:
             return self._scalar(first, offset, tag == code.FLOAT)
         if tag == code.TYPE:
             return TypeAttr(self.type(first))
+        if tag == code.FLAT_SYMBOL:
+            return SymbolAttr(self.string(first))
         return self._elements(tag, first, offset, end)
 
     def _elements(self, tag: int, type_index: int, offset: int, end: int) -> Attribute:
@@ -154,12 +258,15 @@ class Bytecode(Tables):
         data = self.bytes
         if tag == code.DENSE_ELEMENTS:
             size, offset = decode_varint(data, offset)
-            return DenseAttr(self.type(type_index), self._data(size, offset))
+            return DenseAttr(self.type(type_index), self._data(size, offset, end))
         if tag == code.DENSE_ARRAY:
             count, offset = decode_varint(data, offset)
             size, offset = decode_varint(data, offset)
-            raw = bytes(self._data(size, offset))
-            return DenseArrayAttr(self.type(type_index), count, raw)
+            raw = bytes(self._data(size, offset, end))
+            element = self.type(type_index)
+            if len(raw) != count * -(-bit_width(element) // 8):
+                self.refuse_data(offset, f"{len(raw)} bytes for an array of {count} {element}")
+            return DenseArrayAttr(element, count, raw)
         if tag == code.DENSE_STRINGS:
             is_splat, offset = decode_varint(data, offset)
             numbers = self._numbers(end - offset, offset, end)
@@ -167,26 +274,17 @@ class Bytecode(Tables):
             return DenseStringsAttr(self.type(type_index), bool(is_splat), strings)
         if tag == code.DENSE_RESOURCE:
             handle, offset = decode_varint(data, offset)
-            return self._resource(handle, self.type(type_index))
+            if self._resources is None:
+                self._resources = decode_resources(self)
+            resource = self._resources[handle]
+            return ResourceAttr(self.type(type_index), resource.data, resource.name)
         return _OPAQUE
-
-    def _resource(self, handle: int, type_: Type) -> ResourceAttr | DenseAttr:
-        """The resource with this number, or the detached constant that it stands for."""
-        if self._resources is None:
-            self._resources = decode_resources(self.sections, self.strings)
-        name, data = self._resources[handle]
-        detached = self.weights.get(name)
-        if detached is None:
-            return ResourceAttr(type_, data)
-        if detached.is_dense:
-            return DenseAttr(type_, detached.data)
-        return ResourceAttr(type_, detached.data)
 
     def _key(self, index: int) -> str:
         """The text of a string attribute that is a key of dictionaries."""
-        raw = self.attribute(index)
-        assert isinstance(raw, bytes)
-        key = self._keys[index] = raw.decode("utf-8", "replace")
+        raw = self.string(index)
+        # Equal keys share their text, which many attributes may have.
+        key = self._keys[index] = self._key_texts.setdefault(raw, raw.decode("utf-8", "replace"))
         if raw == b"values":
             prefix = bytes((code.DICTIONARY << 1 | 1, 1 << 1 | 1))
             self._values_prefix = prefix + encode_varint(index)
@@ -200,16 +298,33 @@ class Bytecode(Tables):
             numbers.append(number)
         return numbers
 
-    def _data(self, size: int, offset: int) -> memoryview:
+    def _text(self, entry: int) -> str:
+        """An attribute or a type that the file has as text, which a zero ends."""
+        raw = self.bytes[self.starts[entry] : self.starts[entry + 1]]
+        if len(raw) < 2 or raw[-1]:
+            self.refuse(entry, "the text of an attribute or a type is empty or has no end")
+        return raw[:-1].decode("utf-8", "replace")
+
+    def _expect(self, count: int, what: str, offset: int, end: int) -> None:
+        """Refuse a count of which the bytes up to `end` cannot be: each takes one at least."""
+        if count > end - offset:
+            self.refuse_data(offset, f"{count} {what}, but only {end - offset} bytes are left")
+
+    def _data(self, size: int, offset: int, end: int) -> memoryview:
         left_out = self.data.get(offset) if self.data else None
         if left_out is not None and len(left_out) == size:
             return left_out
+        self._expect(size, "bytes of data", offset, end)
         return memoryview(self.bytes)[offset : offset + size]
+
+    def refuse_data(self, offset: int, message: str) -> NoReturn:
+        """Raise the error for an offset in `bytes`."""
+        raise malformed(self.file.where, self.file_offset(offset), f"found {message}")
 
     def _scalar(self, type_index: int, offset: int, is_float: bool) -> Attribute:
         type_ = self.type(type_index)
         width = bit_width(type_)
-        if not width:
+        if not 0 < width <= MAX_BITS or is_float != (str(type_)[0] not in "sui"):
             return _OPAQUE
         if width <= 8:
             bits = self.bytes[offset]
@@ -229,30 +344,73 @@ class Bytecode(Tables):
         try:
             return self._types[index]
         except KeyError:
-            decoded = self._types[index] = self._type(index)
+            decoded = self._types[index] = self._checked_type(index)
             return decoded
 
-    def _type(self, index: int) -> Type:
-        entry = index + self.attribute_count
-        data, offset = self.bytes, self.starts[entry]
+    def _checked_type(self, index: int) -> Type:
+        entry, limit = index + self.attribute_count, len(self.is_encoded)
+        if entry >= limit:
+            self.refuse(
+                entry, f"found type {index}, expected less than {limit - self.attribute_count}"
+            )
+        self._type_depth += 1
+        try:
+            if self._type_depth > _MAX_TYPE_DEPTH:
+                self.refuse(entry, "types are nested in a way that MLIR does not have")
+            return self._type(entry)
+        except IndexError:
+            self.refuse(entry, "a type is cut off")
+        finally:
+            self._type_depth -= 1
+
+    def _type(self, entry: int) -> Type:
+        data, offset, end = self.bytes, self.starts[entry], self.starts[entry + 1]
         if not self.is_encoded[entry]:
-            return data[offset : self.starts[entry + 1] - 1].decode("utf-8", "replace")
-        if self.dialects[self.dialect_of[entry]] == "builtin":
-            tag, offset = decode_varint(data, offset)
-            if tag == code.INTEGER_TYPE:
-                number, offset = decode_varint(data, offset)
-                return f"{_SIGNEDNESS[number & 3]}{number >> 2}"
-            if tag in code.PLAIN_TYPES:
-                return code.PLAIN_TYPES[tag]
-            if tag in (code.RANKED_TENSOR_TYPE, code.RANKED_TENSOR_TYPE_WITH_ENCODING):
-                encoded = tag == code.RANKED_TENSOR_TYPE_WITH_ENCODING
-                if encoded:
-                    _, offset = decode_varint(data, offset)
-                rank, offset = decode_varint(data, offset)
-                sizes = self._numbers(rank + 1, offset)
-                element = self.type(sizes.pop())
-                shape = tuple(max(from_zigzag(size), -1) for size in sizes)
-                return TensorType(shape, str(element), encoded)
-            if tag == code.UNRANKED_TENSOR_TYPE:
-                return TensorType(None, str(self.type(decode_varint(data, offset)[0])))
-        return self.print_type(index)
+            return self._text(entry)
+        dialect = self.dialects[self.dialect_of[entry]]
+        if dialect != "builtin":
+            return f"!{dialect}<...>"
+        tag, offset = decode_varint(data, offset)
+        if tag == code.INTEGER_TYPE:
+            number, offset = decode_varint(data, offset)
+            return f"{_SIGNEDNESS[number & 3]}{number >> 2}"
+        if tag in code.PLAIN_TYPES:
+            return code.PLAIN_TYPES[tag]
+        if tag in (code.RANKED_TENSOR_TYPE, code.RANKED_TENSOR_TYPE_WITH_ENCODING):
+            return self._tensor(entry, offset, tag == code.RANKED_TENSOR_TYPE_WITH_ENCODING)
+        if tag == code.UNRANKED_TENSOR_TYPE:
+            return TensorType(None, self._element(entry, decode_varint(data, offset)[0]))
+        if tag == code.MEMREF_TYPE:
+            return str(self._tensor(entry, offset)).replace("tensor", "memref", 1)
+        if tag == code.COMPLEX_TYPE:
+            return f"complex<{self._element(entry, decode_varint(data, offset)[0])}>"
+        if tag == code.FUNCTION_TYPE:
+            count, offset = decode_varint(data, offset)
+            self._expect(count, "types", offset, end)
+            numbers = self._numbers(count, offset)
+            for _ in numbers:
+                _, offset = decode_varint(data, offset)
+            count, offset = decode_varint(data, offset)
+            self._expect(count, "types", offset, end)
+            results = self._numbers(count, offset)
+            return FunctionType(tuple(map(self.type, numbers)), tuple(map(self.type, results)))
+        return f"a type of kind {tag} of the builtin dialect"
+
+    def _tensor(self, entry: int, offset: int, encoded: bool = False) -> TensorType:
+        """A tensor type whose sizes, or whose encoding before them, are at an offset."""
+        data, end = self.bytes, self.starts[entry + 1]
+        if encoded:
+            _, offset = decode_varint(data, offset)
+        rank, offset = decode_varint(data, offset)
+        self._expect(rank + 1, "numbers", offset, end)
+        sizes = self._numbers(rank + 1, offset)
+        element = self._element(entry, sizes.pop())
+        shape = tuple(max(from_zigzag(size), -1) for size in sizes)
+        return TensorType(shape, element, encoded)
+
+    def _element(self, entry: int, index: int) -> str:
+        """The element type with this number of the tensor type that is an entry."""
+        element = self.type(index)
+        if not isinstance(element, str):
+            self.refuse(entry, "the element type of a tensor is a tensor or a function")
+        return element

@@ -16,6 +16,19 @@ VERSION: Final = 1
 #: The producer in the files that are written.
 PRODUCER: Final = b"tosa-convert"
 
+#: Versions that are read: every version that MLIR has written.
+OLDEST_VERSION: Final = 0
+NEWEST_VERSION: Final = 6
+#: The first version in which: a dialect may have a version; isolated regions are sections; operations
+#: and blocks may have use-list orders; the table of operation names starts with its total count, and a
+#: block argument says whether it has a location; operations have native properties.
+DIALECTS_HAVE_VERSIONS: Final = 1
+REGIONS_ARE_SECTIONS: Final = 2
+HAS_USE_LIST_ORDERS: Final = 3
+COUNTS_NAMES: Final = 4
+ARGUMENTS_OMIT_LOCATIONS: Final = 4
+HAS_NATIVE_PROPERTIES: Final = 5
+
 #: Sections.
 STRINGS: Final = 0
 DIALECTS: Final = 1
@@ -24,6 +37,8 @@ OFFSETS: Final = 3
 IR: Final = 4
 RESOURCES: Final = 5
 RESOURCE_OFFSETS: Final = 6
+DIALECT_VERSIONS: Final = 7
+PROPERTIES: Final = 8
 #: Bit of a section's id: after the size come an alignment and filler up to it.
 ALIGNED: Final = 0x80
 #: The byte that fills up to an alignment.
@@ -38,6 +53,8 @@ HAS_RESULTS: Final = 2
 HAS_OPERANDS: Final = 4
 HAS_SUCCESSORS: Final = 8
 HAS_REGIONS: Final = 16
+HAS_USE_LISTS: Final = 32
+HAS_PROPERTIES: Final = 64
 
 #: Attributes of the builtin dialect.
 ARRAY: Final = 0
@@ -70,6 +87,8 @@ BF16_TYPE: Final = 3
 F16_TYPE: Final = 4
 F32_TYPE: Final = 5
 F64_TYPE: Final = 6
+COMPLEX_TYPE: Final = 9
+MEMREF_TYPE: Final = 10
 RANKED_TENSOR_TYPE: Final = 13
 RANKED_TENSOR_TYPE_WITH_ENCODING: Final = 14
 UNRANKED_TENSOR_TYPE: Final = 18

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Final, NamedTuple
 
+from tosa_convert.mlir.bytecode import format as code
+from tosa_convert.mlir.bytecode.cursor import Cursor, malformed
 from tosa_convert.mlir.bytecode.format import (
     HAS_ATTRIBUTES,
     HAS_OPERANDS,
+    HAS_PROPERTIES,
     HAS_REGIONS,
     HAS_RESULTS,
     HAS_SUCCESSORS,
+    HAS_USE_LISTS,
 )
+from tosa_convert.mlir.bytecode.sections import Section
 from tosa_convert.mlir.bytecode.varint import decode_varint
+
+#: Joins an operation's attributes with its native properties: the number of its name, of its dictionary
+#: (-1 for none) and of its properties; returns the number of a dictionary that has both.
+JoinProperties = Callable[[int, int, int], int]
 
 
 class Operation(NamedTuple):
@@ -63,6 +73,7 @@ class _Frame:
     append, left, value: where its block continues after it. How to add an operation, how many are left,
         and the number of the next value.
     values_end: the number after the last value of the current region and of the blocks around it.
+    end: the offset at which the regions end, if they are a section; else -1.
     """
 
     regions: list[Region]
@@ -73,58 +84,117 @@ class _Frame:
     value: int
     blocks_left: int = 0
     values_end: int = 0
+    end: int = -1
 
 
 #: Where decoding goes on: how to add an operation, how many are left, the next value, and the offset.
 _Position = tuple[Callable[[Fields], None], int, int, int]
 
 
-def _leave_block(data: bytes, stack: list[_Frame], value: int, offset: int) -> _Position:
-    """Go on after a block: in the next one of the operation's regions, or after the operation."""
-    frame = stack[-1]
-    while not frame.blocks_left:
-        if not frame.regions_left:
-            stack.pop()
-            return frame.append, frame.left, frame.value, offset
-        frame.regions_left -= 1
-        frame.regions.append(Region(not frame.first_value))
-        value = frame.first_value
-        frame.blocks_left, offset = decode_varint(data, offset)
-        if frame.blocks_left:
-            count, offset = decode_varint(data, offset)
-            frame.values_end = frame.first_value + count
-    frame.blocks_left -= 1
-    head, offset = decode_varint(data, offset)
-    block = Block(first=value)
-    frame.regions[-1].blocks.append(block)
-    if head & 1:
+class _Regions:
+    """The bookkeeping of nested regions: which operation's regions are being decoded.
+
+    base: the offset of the section in the file.
+    """
+
+    def __init__(self, data: bytes, version: int, base: int, where: str) -> None:
+        self.data = data
+        self.version = version
+        self.base = base
+        self.where = where
+        self.stack: list[_Frame] = []
+
+    def enter(self, frame: _Frame, offset: int, *, is_isolated: bool) -> int:
+        """Begin with the regions of an operation; returns the offset of the first one."""
+        if self.stack and not is_isolated:
+            frame.first_value = self.stack[-1].values_end
+        if is_isolated and self.version >= code.REGIONS_ARE_SECTIONS:
+            cursor = Cursor(self.data, offset, len(self.data), self.base, self.where)
+            section_id, offset, frame.end = cursor.section()
+            if section_id != code.IR:
+                cursor.refuse(f"found section {section_id}, expected the operations of a region")
+        self.stack.append(frame)
+        return offset
+
+    def next_block(self, value: int, offset: int) -> _Position:
+        """Go on after a block: in the next one of the operation's regions, or after the operation."""
+        data, frame = self.data, self.stack[-1]
+        while not frame.blocks_left:
+            if not frame.regions_left:
+                self.stack.pop()
+                if frame.end not in (-1, offset):
+                    message = (
+                        f"the regions of an operation end at byte {self.base + offset}, not here"
+                    )
+                    raise malformed(self.where, self.base + frame.end, message)
+                return frame.append, frame.left, frame.value, offset
+            frame.regions_left -= 1
+            frame.regions.append(Region(not frame.first_value))
+            value = frame.first_value
+            frame.blocks_left, offset = decode_varint(data, offset)
+            if frame.blocks_left:
+                count, offset = decode_varint(data, offset)
+                frame.values_end = frame.first_value + count
+        frame.blocks_left -= 1
+        head, offset = decode_varint(data, offset)
+        block = Block(first=value)
+        frame.regions[-1].blocks.append(block)
+        if head & 1:
+            offset = self._arguments(block, offset)
+            value += len(block.arguments)
+        return block.operations.append, head >> 1, value, offset
+
+    def _arguments(self, block: Block, offset: int) -> int:
+        """The arguments of a block, and the orders of their uses, which mean nothing here."""
+        data = self.data
         count, offset = decode_varint(data, offset)
         for _ in range(count):
             type_index, offset = decode_varint(data, offset)
-            # Its location.
-            _, offset = decode_varint(data, offset)
+            has_location = 1
+            if self.version >= code.ARGUMENTS_OMIT_LOCATIONS:
+                type_index, has_location = type_index >> 1, type_index & 1
+            if has_location:
+                _, offset = decode_varint(data, offset)
             block.arguments.append(type_index)
-        value += count
-    return block.operations.append, head >> 1, value, offset
+        if self.version >= code.HAS_USE_LIST_ORDERS:
+            has_orders = data[offset]
+            offset += 1
+            if has_orders:
+                offset = skip_use_list_orders(data, offset, count)
+        return offset
+
+
+def skip_use_list_orders(data: bytes, offset: int, value_count: int) -> int:
+    """The offset after the use-list orders of that many values."""
+    orders = 1
+    if value_count > 1:
+        orders, offset = decode_varint(data, offset)
+    for _ in range(orders):
+        if value_count > 1:
+            _, offset = decode_varint(data, offset)
+        count, offset = decode_varint(data, offset)
+        for _ in range(count >> 1):
+            _, offset = decode_varint(data, offset)
+    return offset
 
 
 # Long because this is the longest loop over a module: the commonest varints, of one to three bytes, are
 # decoded in line instead of by a call.
-def decode_operations(data: bytes) -> Fields:
-    """The one operation of the section of operations, with everything inside it.
+def _decode(data: bytes, regions_of: _Regions, join_properties: JoinProperties) -> list[Fields]:
+    """The operations of the section, with everything inside them.
 
-    Not recursive, because modules may nest deeply.
+    Not recursive, because modules may nest deeply. Raises IndexError at the end of the data.
     """
     top: list[Fields] = []
     append = top.append
     head, offset = decode_varint(data, 0)
     left, value = head >> 1, 0
-    stack: list[_Frame] = []
+    stack = regions_of.stack
     while True:
         if not left:
             if not stack:
-                return top[0]
-            append, left, value, offset = _leave_block(data, stack, value, offset)
+                return top
+            append, left, value, offset = regions_of.next_block(value, offset)
             continue
         left -= 1
         # Fast path of `decode_varint`; equal by test test_varints_decoded_in_line_equal_decode_varint
@@ -159,6 +229,9 @@ def decode_operations(data: bytes) -> Fields:
                 offset += 2
             else:
                 attributes, offset = decode_varint(data, offset)
+        if mask & HAS_PROPERTIES:
+            properties, offset = decode_varint(data, offset)
+            attributes = join_properties(name, attributes, properties)
         first = value
         types = _NO_TYPES
         if mask & HAS_RESULTS:
@@ -195,16 +268,58 @@ def decode_operations(data: bytes) -> Fields:
         if mask & HAS_SUCCESSORS:
             # Control flow between blocks, which is refused for its blocks.
             _, offset = _numbers(data, offset)
+        if mask & HAS_USE_LISTS:
+            offset = skip_use_list_orders(data, offset, len(types))
         if mask & HAS_REGIONS:
             count, offset = decode_varint(data, offset)
             regions: list[Region] = []
             append((name, location, attributes, types, operands, first, regions))
             # Isolated regions number their values from 0, others after those of the regions around them.
-            first_value = 0 if count & 1 or not stack else stack[-1].values_end
-            stack.append(_Frame(regions, count >> 1, first_value, append, left, value))
+            frame = _Frame(regions, count >> 1, 0, append, left, value)
+            offset = regions_of.enter(frame, offset, is_isolated=bool(count & 1))
             left = 0
             continue
         append((name, location, attributes, types, operands, first, _NO_REGIONS))
+
+
+def decode_operations(
+    section: Section, version: int, join_properties: JoinProperties, where: str = ""
+) -> Operation:
+    """The one operation of the section of operations, with everything inside it.
+
+    Raises TosaConvertError("malformed-mlir").
+    """
+    data = section.bytes
+    try:
+        top = _decode(data, _Regions(data, version, section.offset, where), join_properties)
+    except IndexError:
+        end = section.offset + len(data)
+        raise malformed(where, end, "the section ends in the middle of an operation") from None
+    if len(top) != 1:
+        message = f"found {len(top)} operations at the top, expected one"
+        raise malformed(where, section.offset, message)
+    return Operation(*top[0])
+
+
+def blocks_of(operation: Operation) -> Iterator[Block]:
+    """All blocks inside an operation, however deep."""
+    pending = [operation.regions]
+    while pending:
+        for region in pending.pop():
+            for block in region.blocks:
+                yield block
+                pending += [fields[6] for fields in block.operations if fields[6]]
+
+
+def largest_numbers(operation: Operation) -> tuple[int, int, int]:
+    """The largest numbers of a name, of a location and of a dictionary in an operation."""
+    largest = [operation.name, operation.location, operation.attributes]
+    for block in blocks_of(operation):
+        if block.operations:
+            for field_index in range(3):
+                found = max(map(itemgetter(field_index), block.operations))
+                largest[field_index] = max(largest[field_index], found)
+    return largest[0], largest[1], largest[2]
 
 
 def _numbers(data: bytes, offset: int) -> tuple[list[int], int]:

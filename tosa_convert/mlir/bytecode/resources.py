@@ -2,54 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import NamedTuple
 
 from tosa_convert.mlir.bytecode import format as code
+from tosa_convert.mlir.bytecode.cursor import Cursor
 from tosa_convert.mlir.bytecode.sections import Section
-from tosa_convert.mlir.bytecode.varint import decode_varint
+from tosa_convert.mlir.bytecode.tables import Tables
 
 
-def decode_resources(
-    sections: Mapping[int, Section], strings: list[bytes]
-) -> list[tuple[str, memoryview | None]]:
-    """The names and data of the dialects' resources, in the order of their numbers.
+class Resource(NamedTuple):
+    """data: None if the module declares the resource without data, or if it is not bytes."""
 
-    The data of a resource that has none, or that is not bytes, is None.
+    name: bytes
+    data: memoryview | None
+
+
+def decode_resources(tables: Tables) -> list[Resource]:
+    """The dialects' resources, in the order of their numbers.
+
+    Raises TosaConvertError("malformed-mlir").
     """
-    if code.RESOURCE_OFFSETS not in sections:
-        return []
-    offsets = sections[code.RESOURCE_OFFSETS].bytes
-    section = sections.get(code.RESOURCES, Section())
-    resources: list[tuple[str, memoryview | None]] = []
+    cursor = tables.cursor(code.RESOURCE_OFFSETS)
+    resources: list[Resource] = []
+    if not cursor.end:
+        return resources
+    section = tables.file.sections.get(code.RESOURCES, Section())
+    left_out = sorted(section.data.items(), reverse=True)
     # Groups of other tools' resources come before those of dialects. A group: its owner and its entries.
-    external_groups, offset = decode_varint(offsets, 0)
-    entry_start = 0
+    external_groups = cursor.varint("the number of external resource groups")
+    at = 0
     group = 0
-    while offset < len(offsets):
-        _, offset = decode_varint(offsets, offset)
-        count, offset = decode_varint(offsets, offset)
-        for _ in range(count):
-            name, offset = decode_varint(offsets, offset)
-            size, offset = decode_varint(offsets, offset)
-            is_blob = offsets[offset] == code.BLOB
-            offset += 1
-            data, left_out = _blob(section, entry_start, size) if is_blob else (None, 0)
-            entry_start += size - left_out
+    while cursor.at < cursor.end:
+        cursor.varint("the owner of resources")
+        for _ in range(cursor.count("resources")):
+            name = cursor.index("the name of a resource", len(tables.strings))
+            size = cursor.varint("the size of a resource")
+            is_blob = cursor.byte("the kind of a resource") == code.BLOB
+            data: memoryview | None = None
+            if left_out and left_out[-1][0] == at + size - len(left_out[-1][1]):
+                data = left_out.pop()[1]
+                at += size - len(data)
+            else:
+                if is_blob and size:
+                    data = _blob(section, at, size, tables)
+                at += size
             if group >= external_groups:
-                resources.append((strings[name].decode("utf-8", "replace"), data))
+                resources.append(Resource(tables.strings[name], data if is_blob else None))
         group += 1
     return resources
 
 
-def _blob(section: Section, start: int, size: int) -> tuple[memoryview | None, int]:
-    """The data of an entry, and how many of its bytes were left out of the section's bytes."""
-    if not size:
-        return None, 0
-    # Alignment, length, and filler up to the alignment come before the data.
-    offset = decode_varint(section.bytes, start)[1]
-    length, offset = decode_varint(section.bytes, offset)
-    for data_offset, view in section.data.items():
-        if offset <= data_offset <= start + size - length and len(view) == length:
-            return view, length
-    end = start + size
-    return memoryview(section.bytes)[end - length : end], 0
+def _blob(section: Section, at: int, size: int, tables: Tables) -> memoryview:
+    """The data of an entry: alignment, length, filler up to the alignment, and the bytes."""
+    end = at + size
+    cursor = Cursor(
+        section.bytes, at, min(end, len(section.bytes)), section.offset, tables.file.where
+    )
+    cursor.varint("the alignment of a resource")
+    length = cursor.varint("the length of a resource")
+    if length > end - cursor.at or end > len(section.bytes):
+        cursor.refuse(f"a resource has {length} bytes, but only {cursor.end - cursor.at} are left")
+    return memoryview(section.bytes)[end - length : end]

@@ -29,11 +29,12 @@ _WITH_DATA: Final = frozenset({ATTRIBUTES_AND_TYPES, RESOURCES})
 class Section:
     """A section's bytes without the data that is larger than COPIED_BYTES.
 
-    data: the views that are left out, each by its offset in `bytes`.
+    data: the views that are left out, each by its offset in `bytes`. offset: where the file has it.
     """
 
     bytes: bytes = b""
     data: dict[int, memoryview] = field(default_factory=dict)
+    offset: int = 0
 
 
 class SectionCollector:

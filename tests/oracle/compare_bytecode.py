@@ -1,0 +1,194 @@
+"""Compare what we read from bytecode files of every writer and version with what MLIR reads.
+
+    python tests/oracle/official_suite.py DIR            # makes the suite
+    python tests/oracle/compare_bytecode.py DIR          # compares all of it; --every 50 for a sample
+
+Each program is written by tosa-opt, torch-mlir and IREE in each version of the format. Our graph of
+the file must equal the graph of the module that MLIR has in memory. Prints a table, then every
+difference. Exit code 1 on any difference, or if nothing was compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+# Tests import one another by their folders' names; as a script, only its own folder is on the path.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from oracle import official_suite
+from oracle.outside_tools import Refused, TosaOpt
+
+import tosa_convert as tc
+from tosa_convert.bindings.packages import Bindings, default_bindings
+from tosa_convert.bindings.read import read
+from tosa_convert.graph import Graph
+from tosa_convert.mlir.bytecode.format import NEWEST_VERSION
+
+VERSIONS: Final = range(NEWEST_VERSION + 1)
+TOSA_OPT: Final = "tosa-opt"
+PACKAGES: Final = ("torch_mlir", "iree.compiler")
+#: Files in a batch for a worker.
+_BATCH: Final = 20
+
+
+class Outcome(NamedTuple):
+    """One program by one writer in one version.
+
+    read: we read it; otherwise we refuse it with the codes with which the module is refused.
+    difference: "" if our graph is the module's.
+    """
+
+    writer: str
+    version: int
+    program: str
+    read: bool
+    difference: str
+
+
+def compare_text(text: str, name: str, package: str) -> Iterator[Outcome]:
+    """A module as one package of bindings writes it."""
+    bindings = default_bindings(package)
+    yield from compare_module(
+        bindings, bindings.ir.Module.parse(text, bindings.new_context()), name
+    )
+
+
+def compare_module(bindings: Bindings, module: Any, name: str) -> Iterator[Outcome]:
+    """A module in memory, as its bindings write it."""
+    expected = graph_of(module)
+    for version in VERSIONS:
+        sink = io.BytesIO()
+        module.operation.write_bytecode(sink, version)
+        yield outcome(bindings.package, version, name, sink.getvalue(), expected)
+
+
+def compare_file(tosa: Path, opt: TosaOpt, scratch: Path) -> Iterator[Outcome]:
+    """A flatbuffer: tosa-opt makes the module, and it and the bindings write it."""
+    file = scratch / "module.mlirbc"
+    refused = opt.read(tosa, file)
+    if refused is not None:
+        return
+    data = file.read_bytes()
+    expected: Graph | tuple[str, ...] | None = None
+    for package in PACKAGES:
+        bindings = default_bindings(package)
+        try:
+            module = bindings.ir.Module.parse(data, bindings.new_context())
+        except bindings.ir.MLIRError:
+            continue  # bindings of another version do not read what tosa-opt wrote
+        if expected is None:
+            expected = graph_of(module)
+        yield from compare_module(bindings, module, str(tosa))
+    for version in VERSIONS:
+        if expected is None or isinstance(opt.read(tosa, file, version), Refused):
+            continue
+        yield outcome(TOSA_OPT, version, str(tosa), file.read_bytes(), expected)
+
+
+def graph_of(module: Any) -> Graph | tuple[str, ...]:
+    """The graph of a module in memory, or the codes with which it is refused."""
+    try:
+        return read(module)
+    except tc.TosaConvertError as error:
+        return tuple(finding.code for finding in error.findings)
+
+
+def outcome(
+    writer: str, version: int, name: str, data: bytes, expected: Graph | tuple[str, ...]
+) -> Outcome:
+    """Whether our reading of a file is the expected one."""
+    if data[4] != version << 1 | 1:
+        return Outcome(writer, version, name, False, f"the file has version {data[4] >> 1}")
+    try:
+        found = tc.load(data)
+    except tc.TosaConvertError as error:
+        codes = tuple(finding.code for finding in error.findings)
+        difference = "" if codes == expected else f"refused: {error}"
+        return Outcome(writer, version, name, False, difference)
+    if isinstance(expected, tuple):
+        return Outcome(writer, version, name, True, f"MLIR's module is refused: {expected}")
+    difference = str(tc.compare(expected, found, names=True, locations=True, version=True) or "")
+    return Outcome(writer, version, name, True, difference)
+
+
+class Tally:
+    """Counts of many outcomes, by writer and version."""
+
+    def __init__(self) -> None:
+        self.read: Counter[tuple[str, int]] = Counter()
+        self.refused: Counter[tuple[str, int]] = Counter()
+        self.equal: Counter[tuple[str, int]] = Counter()
+        self.different: list[Outcome] = []
+
+    def add(self, found: Outcome) -> None:
+        """Count one."""
+        key = found.writer, found.version
+        (self.read if found.read else self.refused)[key] += 1
+        if found.difference:
+            self.different.append(found)
+        elif found.read:
+            self.equal[key] += 1
+
+    @property
+    def passed(self) -> bool:
+        """Whether every writer wrote every version, and nothing differed."""
+        writers = (TOSA_OPT, *PACKAGES)
+        return not self.different and all(
+            self.equal[writer, version] for writer in writers for version in VERSIONS
+        )
+
+    def lines(self) -> Iterator[str]:
+        """The table, to be read."""
+        yield "writer        | version |   read |  equal | refused as MLIR's module is"
+        for writer in (TOSA_OPT, *PACKAGES):
+            for version in VERSIONS:
+                key = writer, version
+                counts = f"{self.read[key]:6} | {self.equal[key]:6} | {self.refused[key]:6}"
+                yield f"{writer:13} | {version:7} | {counts}"
+        for found in self.different:
+            yield f"{found.writer} version {found.version}: {found.program}: {found.difference}"
+
+
+def compare_files(files: Sequence[Path]) -> list[Outcome]:
+    """The outcomes of some flatbuffers, in this process."""
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name)
+        opt = TosaOpt(scratch)
+        return [found for file in files for found in compare_file(file, opt, scratch)]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Compare a suite and print the table."""
+    parser = argparse.ArgumentParser(description="Compare bytecode of every writer and version.")
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--every", type=int, default=1, help="only every N-th file")
+    options = parser.parse_args(arguments)
+    problem = official_suite.missing()
+    if problem:
+        print(f"compare_bytecode: {problem}", file=sys.stderr)
+        return 1
+    files = [case.tosa for case in official_suite.cases(options.directory)][:: options.every]
+    batches = [files[start : start + _BATCH] for start in range(0, len(files), _BATCH)]
+    tally = Tally()
+    # Spawned, because MLIR starts threads, which a fork would not survive.
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+        for outcomes in pool.map(compare_files, batches):
+            for found in outcomes:
+                tally.add(found)
+    print(f"{len(files)} files")
+    print("\n".join(tally.lines()))
+    return 0 if tally.passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

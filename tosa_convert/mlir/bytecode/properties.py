@@ -1,0 +1,171 @@
+"""Native properties: the attributes of an operation as bytecode versions 5 and 6 store them.
+
+A blob has slots in a fixed order and neither names nor a count. The order is that of the operation's
+definition in MLIR: all attributes sorted by name; a required one is an attribute's index, an optional
+one or one with a default is `index << 1 | 1`, or 0 where it is absent. The blob does not say which
+state of the dialect wrote it, so that an operation whose definition has changed has several layouts:
+the one is taken that uses up the blob and whose attributes are of the right kinds.
+
+Source: OpDefinitionsGen.cpp of LLVM, checked on files of tosa-opt, torch-mlir and IREE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain
+from typing import Final, NamedTuple
+
+from tosa_convert.graph.opset import OPERATORS
+from tosa_convert.mlir.bytecode.cursor import Cursor
+
+
+class Slot(NamedTuple):
+    """An attribute in a blob. kind: that of `AttributeSpec`, or one of those that only MLIR has."""
+
+    name: str
+    kind: str
+    is_optional: bool = False
+
+
+Layout = tuple[Slot, ...]
+#: A blob's content: the indices of attributes by name.
+Properties = dict[str, int]
+
+
+def _sorted(*slots: Slot) -> Layout:
+    return tuple(sorted(slots, key=lambda slot: slot.name))
+
+
+def _of_operators() -> dict[str, tuple[Layout, ...]]:
+    return {
+        spec.mlir: (
+            _sorted(
+                *(
+                    Slot(row.name, row.kind, row.optional)
+                    for row in spec.attributes
+                    if row.kind != "region"
+                )
+            ),
+        )
+        for spec in OPERATORS
+    }
+
+
+_VARIABLE: Final = (
+    Slot("initial_value", "elements", True),
+    Slot("sym_name", "string"),
+    Slot("type", "type"),
+    Slot("var_shape", "elements"),
+)
+
+#: Operation -> the layouts that its blob may have, today's first.
+LAYOUTS: Final[dict[str, tuple[Layout, ...]]] = {
+    **_of_operators(),
+    "tosa.const": (_sorted(Slot("values", "elements")),),
+    "tosa.const_shape": (_sorted(Slot("values", "elements")),),
+    "tosa.variable": (
+        _sorted(*_VARIABLE),
+        _sorted(*_VARIABLE, Slot("sym_visibility", "string", True)),  # IREE 3.13
+    ),
+    "tosa.variable_read": (_sorted(Slot("name", "string")),),
+    "tosa.variable_write": (_sorted(Slot("name", "string")),),
+    "tosa.cast": ((), _sorted(Slot("input_unsigned", "bool", True))),  # the second: IREE 3.13
+    "tosa.yield": ((),),
+    "builtin.module": (
+        _sorted(Slot("sym_name", "string", True), Slot("sym_visibility", "string", True)),
+    ),
+    "func.func": (
+        _FUNCTION := _sorted(
+            Slot("arg_attrs", "array", True),
+            Slot("function_type", "type"),
+            Slot("no_inline", "unit", True),
+            Slot("res_attrs", "array", True),
+            Slot("sym_name", "string"),
+            Slot("sym_visibility", "string", True),
+        ),
+        tuple(slot for slot in _FUNCTION if slot.name != "no_inline"),  # before 2025
+    ),
+    "func.return": ((),),
+    "arith.constant": (_sorted(Slot("value", "elements")),),
+}
+
+
+class PropertyTable:
+    """The section of properties: blobs, by their numbers. section: a cursor at its start."""
+
+    def __init__(self, section: Cursor) -> None:
+        self._section = section
+        self._places: list[tuple[int, int]] = []
+        if section.end:
+            for _ in range(section.count("properties")):
+                size = section.varint("the size of properties")
+                start = section.skip(size, "properties")
+                self._places.append((start, start + size))
+
+    def cursor(self, number: int) -> Cursor:
+        """A cursor at the start of a blob."""
+        section = self._section
+        if number >= len(self._places):
+            section.refuse(f"found properties {number}, expected less than {len(self._places)}", 0)
+        start, end = self._places[number]
+        return Cursor(section.data, start, end, section.base, section.where)
+
+
+#: Whether an attribute is of a slot's kind, by the attribute's index and the kind.
+IsOfKind = Callable[[int, str], bool]
+
+
+def decode_properties(
+    operation: str, blob: Cursor, attribute_count: int, is_of_kind: IsOfKind
+) -> Properties:
+    """The attributes in the blob of an operation of a known dialect.
+
+    Args:
+        operation: the operation's name, one of LAYOUTS.
+        blob: a cursor at the start of the blob, whose end is the blob's.
+        attribute_count: how many attributes the file has.
+        is_of_kind: tells whether an attribute is of the kind of a slot.
+
+    Raises TosaConvertError("malformed-mlir") if no layout fits the blob, or two fit it differently.
+    """
+    start = blob.at
+    fitting: list[Properties] = []
+    for layout in LAYOUTS[operation]:
+        blob.at = start
+        found = _decode(layout, blob, attribute_count)
+        if found is not None and found not in fitting:
+            fitting.append(found)
+    if len(fitting) > 1 or len(LAYOUTS[operation]) > 1:
+        kinds = {slot.name: slot.kind for slot in chain.from_iterable(LAYOUTS[operation])}
+        fitting = [
+            found
+            for found in fitting
+            if all(is_of_kind(index, kinds[name]) for name, index in found.items())
+        ]
+    if len(fitting) == 1:
+        return fitting[0]
+    layouts = " or ".join(
+        "(" + ", ".join(slot.name + "?" * slot.is_optional for slot in layout) + ")"
+        for layout in LAYOUTS[operation]
+    )
+    problem = "fit none of" if not fitting else "are ambiguous between"
+    raise blob.refusal(f"the properties of '{operation}' {problem} the layouts {layouts}", start)
+
+
+def _decode(layout: Layout, blob: Cursor, attribute_count: int) -> Properties | None:
+    """The attributes of a blob by one layout, or None if it does not fit."""
+    found: Properties = {}
+    for slot in layout:
+        if blob.at >= blob.end:
+            return None
+        number = blob.varint("a property")
+        if slot.is_optional:
+            if not number & 1:
+                if number:
+                    return None
+                continue
+            number >>= 1
+        if number >= attribute_count:
+            return None
+        found[slot.name] = number
+    return found if blob.at == blob.end else None

@@ -1,0 +1,92 @@
+"""A function of an MLIR module as a graph, from the module's bytecode."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Final
+
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.graph.model import Graph, Version
+from tosa_convert.graph.versions import BY_NAME, lowest_version, parse_version
+from tosa_convert.mlir.bytecode.decode import Bytecode
+from tosa_convert.mlir.bytecode.file_sections import read_sections
+from tosa_convert.mlir.function_reader import FunctionReader
+from tosa_convert.mlir.names import VERSION_ATTRIBUTE, text_of
+from tosa_convert.mlir.narrowing import Narrowing
+from tosa_convert.mlir.select_function import MODULE, select
+from tosa_convert.options import ReadOptions
+
+_TARGET_ENV: Final = "tosa.target_env"
+_SPECIFICATION: Final = re.compile(r'specification_version = "?(\d+\.\d+)')
+
+_READ_OPTIONS: Final = ReadOptions()
+
+log = logging.getLogger("tosa_convert")
+
+
+def read_file(data: memoryview, where: str = "", options: ReadOptions = _READ_OPTIONS) -> Graph:
+    """The graph of a bytecode file of any version of the format; see `read_module`.
+
+    Args:
+        data: the content of the file. It may be hostile.
+        where: the file, for messages.
+        options: as for `read_module`.
+
+    Returns:
+        The graph. Its large constants are views of `data`.
+
+    Raises:
+        TosaConvertError: "malformed-mlir" with a byte offset, and the codes of `read_module`.
+    """
+    return read_module(Bytecode(read_sections(data, where)), options)
+
+
+def read_module(bytecode: Bytecode, options: ReadOptions = _READ_OPTIONS) -> Graph:
+    """The graph of one function of a module.
+
+    Args:
+        bytecode: a builtin.module, or a func.func on its own.
+        options: `func`, `names`, `full_paths` and `narrow` apply. Every tensor that narrowing changes is
+            logged, and a value that does not fit is a finding.
+
+    Returns:
+        The graph. Its version is the one that the module asks for (tosa.target_env), else the lowest
+        that expresses it. Its large constants are views of the bytecode's data.
+
+    Raises:
+        TosaConvertError: everything that cannot be carried: operators, types, attributes.
+    """
+    functions, variables, findings = select(bytecode, options.func)
+    graph = None
+    narrowing = Narrowing(options.narrow)
+    for function in functions:
+        # With several functions there is a finding already, and nothing of them is returned.
+        narrowing = Narrowing(options.narrow)
+        reader = FunctionReader(
+            bytecode.rooted(function.operation), options.names, options.full_paths, narrowing
+        )
+        try:
+            graph = reader.graph(map(bytecode.rooted, variables))
+        except TosaConvertError as error:
+            findings += error.findings
+    if findings or graph is None:
+        raise TosaConvertError(findings)
+    for line in narrowing.report():
+        log.warning("%s", line)
+    requested = _requested_version(bytecode)
+    graph.version = lowest_version(graph) if requested is None else requested
+    return graph
+
+
+def _requested_version(bytecode: Bytecode) -> Version | None:
+    """The TOSA version that the module asks for, if it does."""
+    if bytecode.names[bytecode.root.name] != MODULE:
+        return None
+    attributes = bytecode.dictionary(bytecode.root.attributes)
+    if _TARGET_ENV in attributes:
+        value = bytecode.attribute(attributes[_TARGET_ENV])
+        match = _SPECIFICATION.search(value) if isinstance(value, str) else None
+        if match is not None:
+            return BY_NAME.get(match[1])
+    return parse_version(text_of(bytecode, attributes.get(VERSION_ATTRIBUTE)) or "")

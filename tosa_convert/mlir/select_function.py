@@ -1,0 +1,138 @@
+"""Which function of a module is read, and which variables it may use."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.graph.opset import VARIABLE
+from tosa_convert.mlir.bytecode.decode import Bytecode
+from tosa_convert.mlir.bytecode.operations import Operation
+from tosa_convert.mlir.locations import LocationReader, plain_location
+from tosa_convert.mlir.lowering_hints import lowering_hint
+from tosa_convert.mlir.names import text_of
+
+MODULE: Final = "builtin.module"
+FUNCTION: Final = "func.func"
+
+
+class Function(NamedTuple):
+    """A func.func. name: its symbol. where: its location, for messages."""
+
+    operation: Operation
+    name: str
+    is_public: bool
+    where: str
+
+
+class Selection(NamedTuple):
+    """What a module offers.
+
+    functions: the function to read, or every candidate if there are several.
+    variables: the tosa.variable operations of the module.
+    findings: one for each candidate if there are several, else none. They are not raised at once, so
+        that other problems of the candidates can be reported together with them.
+    """
+
+    functions: list[Function]
+    variables: list[Operation]
+    findings: list[Finding]
+
+
+def select(bytecode: Bytecode, func: str | None) -> Selection:
+    """The function of a module to read.
+
+    Args:
+        bytecode: a builtin.module, or a func.func on its own.
+        func: the name of the function, with or without "@". None selects the only function with a body,
+            or the only public one.
+
+    Raises:
+        TosaConvertError: "foreign-operator" for an operation of another kind, "unknown-function" if no
+            function with a body has the name, "no-function" if there is no function with a body.
+    """
+    operations = _top_level(bytecode)
+    variables = [item for item in operations if bytecode.names[item.name] == VARIABLE.mlir]
+    functions = _functions(bytecode, operations)
+    with_body = [item for item in functions if any(r.blocks for r in item.operation.regions)]
+    if func is not None:
+        return Selection([_called(func, with_body)], variables, [])
+    if not with_body:
+        raise _no_function(bytecode, functions)
+    candidates = [item for item in with_body if item.is_public] or with_body
+    findings = [] if len(candidates) == 1 else _ambiguous(candidates)
+    return Selection(candidates, variables, findings)
+
+
+def _top_level(bytecode: Bytecode) -> list[Operation]:
+    """The operations to select from."""
+    root = bytecode.root
+    name = bytecode.names[root.name]
+    if name == FUNCTION:
+        return [root]
+    if name == MODULE:
+        return [
+            Operation(*fields)
+            for region in root.regions
+            for block in region.blocks
+            for fields in block.operations
+        ]
+    raise fail(
+        "foreign-operator",
+        plain_location(LocationReader(bytecode).full(root.location)),
+        f"found the operation '{name}' at the top level, expected a {MODULE} or a {FUNCTION}",
+        lowering_hint(name.partition(".")[0]),
+    )
+
+
+def _functions(bytecode: Bytecode, operations: list[Operation]) -> list[Function]:
+    locations = LocationReader(bytecode)
+    functions = []
+    for operation in operations:
+        if bytecode.names[operation.name] == FUNCTION:
+            attributes = bytecode.dictionary(operation.attributes)
+            name = text_of(bytecode, attributes.get("sym_name")) or ""
+            visibility = text_of(bytecode, attributes.get("sym_visibility"))
+            where = plain_location(locations.full(operation.location))
+            functions.append(Function(operation, name, visibility in (None, "public"), where))
+    return functions
+
+
+def _called(func: str, functions: list[Function]) -> Function:
+    """The function of a name."""
+    name = func.removeprefix("@")
+    for function in functions:
+        if function.name == name:
+            return function
+    raise fail(
+        "unknown-function",
+        "",
+        f"no function @{name} with a body; "
+        f"found {_listing(functions) or 'no function with a body'}",
+    )
+
+
+def _no_function(bytecode: Bytecode, functions: list[Function]) -> TosaConvertError:
+    found = f"only declarations: {_listing(functions)}" if functions else f"no {FUNCTION}"
+    return fail(
+        "no-function",
+        plain_location(LocationReader(bytecode).full(bytecode.root.location)),
+        f"found {found}, expected a function with a body at the top level of the module",
+    )
+
+
+def _ambiguous(functions: list[Function]) -> list[Finding]:
+    listing = _listing(functions)
+    return [
+        Finding(
+            "ambiguous-function",
+            function.where,
+            f"function @{function.name} is one of {len(functions)} that could be exported: {listing}",
+            f"choose one: --func {function.name}, or func={function.name!r}",
+        )
+        for function in functions
+    ]
+
+
+def _listing(functions: list[Function]) -> str:
+    return ", ".join(f"@{function.name}" for function in functions)

@@ -1,0 +1,1 @@
+"""MLIR's text, written without MLIR."""
