@@ -109,7 +109,7 @@ def _render_sound(graph: Graph, file_format: Format, options: WriteOptions) -> P
 
         return write_json(graph, producer())
     from tosa_convert.bindings.packages import default_bindings
-    from tosa_convert.bindings.parse import dump
+    from tosa_convert.bindings.write import dump
 
     context = default_bindings(options.bindings).new_context()
     return dump(_module(graph, context, options), binary=file_format == "mlirbc")

@@ -1,9 +1,8 @@
-"""MLIR text, read by MLIR's parser; modules, written by MLIR's printer."""
+"""MLIR text, read by MLIR's parser."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any, Final
 
 from tosa_convert.bindings.diagnostics import diagnostics, form_of, refused_by_bindings
@@ -11,7 +10,6 @@ from tosa_convert.bindings.packages import Bindings
 from tosa_convert.bindings.source_text import SourceText
 from tosa_convert.bindings.untrusted import text
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.files import Sink
 from tosa_convert.options import DEFAULT_LIMITS, Limits
 from tosa_convert.source_excerpt import excerpt_at
 
@@ -68,24 +66,3 @@ def _is_utf8(path: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def dump(module: Any, *, binary: bool, locations: bool = True) -> Callable[[Sink], None]:
-    """A function that writes the module to a sink, as bytecode or as text.
-
-    MLIR passes on its output piece by piece, so memory does not grow with the weights.
-
-    Args:
-        module: An ir.Module.
-        binary: Bytecode, else text.
-        locations: Whether text has locations.
-    """
-
-    def write(sink: Sink) -> None:
-        if binary:
-            module.operation.write_bytecode(sink)
-        else:
-            module.operation.print(file=sink, binary=True, enable_debug_info=locations)
-            sink.write(b"\n")
-
-    return write

@@ -7,14 +7,15 @@ returned.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.bindings.diagnostics import diagnostics
 from tosa_convert.bindings.packages import Bindings
 from tosa_convert.errors import lone_surrogate, refuse_unknown
+from tosa_convert.files import Sink
 from tosa_convert.graph.model import Graph, Tensor
 from tosa_convert.mlir.function_writer import Body
 from tosa_convert.mlir.module_writer import encode_module
@@ -71,6 +72,8 @@ def write(
     except UnicodeEncodeError as error:
         raise lone_surrogate(error) from None
     except bindings.ir.MLIRError as error:
+        from tosa_convert.bindings.diagnostics import diagnostics
+
         refusal = diagnostics(bindings, error, "module")
     if not all(finding.where for finding in refusal.findings):
         # MLIR identifies operators by location, and these have none: repeat it with their paths.
@@ -122,3 +125,24 @@ def _resource(ir: Any, context: Any, tensor: Tensor, type_: Any) -> Any:
         is_mutable=False,
         context=context,
     )
+
+
+def dump(module: Any, *, binary: bool, locations: bool = True) -> Callable[[Sink], None]:
+    """A function that writes the module to a sink, as bytecode or as text.
+
+    MLIR passes on its output piece by piece, so memory does not grow with the weights.
+
+    Args:
+        module: An ir.Module.
+        binary: Bytecode, else text.
+        locations: Whether text has locations.
+    """
+
+    def write(sink: Sink) -> None:
+        if binary:
+            module.operation.write_bytecode(sink)
+        else:
+            module.operation.print(file=sink, binary=True, enable_debug_info=locations)
+            sink.write(b"\n")
+
+    return write

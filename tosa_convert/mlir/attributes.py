@@ -10,20 +10,22 @@ import re
 import struct
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from tosa_convert.graph.dtypes import BY_MLIR, DType
 from tosa_convert.graph.opset import AttributeSpec, AttributeValue, OperatorSpec
 from tosa_convert.mlir.bytecode.attributes import DenseArrayAttr, ScalarAttr, TypeAttr
-from tosa_convert.mlir.bytecode.decode import Bytecode
 from tosa_convert.mlir.bytecode.encode import Encoder
 from tosa_convert.mlir.bytecode.format import DENSE_ARRAY, FLOAT, INTEGER, TYPE
 from tosa_convert.mlir.bytecode.varint import encode_varint, to_zigzag
-from tosa_convert.mlir.narrowing import Narrowing
-from tosa_convert.mlir.text.attributes import short_text
 from tosa_convert.mlir.types import TypeWriter, int_bits
+
+if TYPE_CHECKING:
+    from tosa_convert.mlir.bytecode.decode import Bytecode
+    from tosa_convert.mlir.narrowing import Narrowing
+
 
 #: Lists are array<i64> in MLIR, except these, which are array<i32>.
 _I32_ARRAYS: Final = {("TRANSPOSE", "perms")}
@@ -63,6 +65,8 @@ class AttributeReader:
         return _READERS[row.kind](self, row, index)
 
     def _wrong(self, index: int, expected: str) -> BadAttribute:
+        from tosa_convert.mlir.text.attributes import short_text
+
         return BadAttribute(f"found {short_text(self.bytecode, index)}, expected {expected}")
 
     def _i32(self, row: AttributeSpec, index: int) -> int:

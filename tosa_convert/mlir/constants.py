@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT64, DType, dtype
 from tosa_convert.graph.model import Operator, ShapeValue, Tensor
-from tosa_convert.mlir.block_scope import Scope
 from tosa_convert.mlir.bytecode.attributes import (
     Attribute,
     DenseAttr,
@@ -24,14 +23,18 @@ from tosa_convert.mlir.bytecode.attributes import (
     ResourceAttr,
     TensorType,
 )
-from tosa_convert.mlir.bytecode.decode import Bytecode
 from tosa_convert.mlir.bytecode.encode import Encoder
 from tosa_convert.mlir.bytecode.format import DENSE_STRINGS
-from tosa_convert.mlir.bytecode.operations import Operation
-from tosa_convert.mlir.narrowing import Narrowing
-from tosa_convert.mlir.report import Report
 from tosa_convert.mlir.types import TypeReader, TypeWriter, ValueType
 from tosa_convert.options import Constants
+
+if TYPE_CHECKING:
+    from tosa_convert.mlir.block_scope import Scope
+    from tosa_convert.mlir.bytecode.decode import Bytecode
+    from tosa_convert.mlir.bytecode.operations import Operation
+    from tosa_convert.mlir.narrowing import Narrowing
+    from tosa_convert.mlir.report import Report
+
 
 #: A frontend may leave plain constants of another dialect.
 ARITH_CONSTANT: Final = "arith.constant"

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.mlir.bytecode import format as code
-from tosa_convert.mlir.bytecode.decode import Bytecode
 from tosa_convert.mlir.bytecode.encode import Encoder
 from tosa_convert.mlir.bytecode.varint import decode_varint
 from tosa_convert.mlir.quoting import STRING, quote, unescape, unquote
-from tosa_convert.mlir.text.attributes import short_text
 from tosa_convert.options import DEFAULT_LIMITS, Limits
+
+if TYPE_CHECKING:
+    from tosa_convert.mlir.bytecode.decode import Bytecode
+
 
 #: A printed location takes at most this many characters: parts may be shared, many times over.
 MAX_CHARACTERS: Final = 1 << 20
@@ -52,6 +54,13 @@ _TOKEN: Final = re.compile(
 _HEAD: Final = re.compile(r'loc\("([^"\\]*)\Z')
 #: A line or column of at most this many digits is known to fit.
 _DIGITS: Final = 9
+
+
+def _printed(bytecode: Bytecode, index: int) -> str:
+    """An attribute inside a location, as text."""
+    from tosa_convert.mlir.text.attributes import short_text  # few locations have one
+
+    return short_text(bytecode, index)
 
 
 def plain_location(text: str) -> str:
@@ -182,7 +191,7 @@ class LocationReader:
             return [str(bytecode.attribute(index)).removeprefix("loc(").removesuffix(")")]
         tag, numbers = self.numbers(index)
         if tag not in _NUMBERS:
-            return [short_text(bytecode, index)]
+            return [_printed(bytecode, index)]
         least, most = _NUMBERS[tag]
         if not least <= len(numbers) <= most:
             bytecode.refuse(index, f"a location has {len(numbers)} numbers, expected {least}")
@@ -204,7 +213,7 @@ class LocationReader:
             inner += [", ", number]
         metadata = ""
         if tag == code.FUSED_LOCATION_WITH_METADATA:
-            metadata = f"<{short_text(bytecode, numbers[-1])}>"
+            metadata = f"<{_printed(bytecode, numbers[-1])}>"
         return [f"fused{metadata}[", *inner[1:], "]"]
 
     def numbers(self, index: int) -> tuple[int, list[int]]:

@@ -15,11 +15,14 @@ import os
 import re
 from collections.abc import Iterator
 from itertools import chain, count
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tosa_convert.graph.names import unused_name
-from tosa_convert.mlir.bytecode.decode import Bytecode
 from tosa_convert.mlir.quoting import STRING, unquote
+
+if TYPE_CHECKING:
+    from tosa_convert.mlir.bytecode.decode import Bytecode
+
 
 #: The name of an argument or a result (the dialect's own attribute), or of an operation's results:
 #: a string, or an array of strings.

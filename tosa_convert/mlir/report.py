@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tosa_convert.errors import Findings
-from tosa_convert.mlir.bytecode.operations import Operation
 from tosa_convert.mlir.locations import LocationReader, plain_location
+
+if TYPE_CHECKING:
+    from tosa_convert.mlir.bytecode.operations import Operation
 
 
 class Report:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tosa_convert.graph.dtypes import BY_MLIR, BlockShape, DType
 from tosa_convert.graph.model import DYNAMIC, INT32_MAX, BlockScale, Tensor, element_count
 from tosa_convert.mlir.bytecode.attributes import TensorType
-from tosa_convert.mlir.bytecode.decode import Bytecode
 from tosa_convert.mlir.bytecode.encode import Encoder
 from tosa_convert.mlir.bytecode.format import (
     BF16_TYPE,
@@ -23,7 +22,11 @@ from tosa_convert.mlir.bytecode.format import (
     UNRANKED_TENSOR_TYPE,
 )
 from tosa_convert.mlir.bytecode.varint import encode_varint, to_zigzag
-from tosa_convert.mlir.narrowing import Narrowing
+
+if TYPE_CHECKING:
+    from tosa_convert.mlir.bytecode.decode import Bytecode
+    from tosa_convert.mlir.narrowing import Narrowing
+
 
 _SHAPE: Final = re.compile(r"!tosa\.shape<([0-9]{1,9})>$")
 _BLOCK_SCALED: Final = re.compile(r"!tosa\.block_scaled<(\w+):([\w!.]+):([\w!.]+)>$")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -11,13 +11,16 @@ from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Tensor, operator_path
 from tosa_convert.graph.opset import IDENTITY, VARIABLE
 from tosa_convert.mlir.bytecode.attributes import DenseAttr, TensorType, TypeAttr
-from tosa_convert.mlir.bytecode.decode import Bytecode
 from tosa_convert.mlir.constants import ConstantReader
 from tosa_convert.mlir.locations import LocationReader
 from tosa_convert.mlir.names import text_of
-from tosa_convert.mlir.narrowing import Narrowing
 from tosa_convert.mlir.report import Report
 from tosa_convert.mlir.types import TypeReader
+
+if TYPE_CHECKING:
+    from tosa_convert.mlir.bytecode.decode import Bytecode
+    from tosa_convert.mlir.narrowing import Narrowing
+
 
 #: Bytes of a size in a variable's shape.
 _INDEX_BYTES: Final = 8

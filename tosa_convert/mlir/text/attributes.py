@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import islice
 from math import prod
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tosa_convert.mlir.bytecode.attributes import (
     Attribute,
@@ -21,7 +21,6 @@ from tosa_convert.mlir.bytecode.attributes import (
     Type,
     TypeAttr,
 )
-from tosa_convert.mlir.bytecode.decode import Bytecode
 from tosa_convert.mlir.quoting import quote
 from tosa_convert.mlir.text.elements import (
     element_texts,
@@ -32,6 +31,10 @@ from tosa_convert.mlir.text.elements import (
     splat_text,
     stored_bytes,
 )
+
+if TYPE_CHECKING:
+    from tosa_convert.mlir.bytecode.decode import Bytecode
+
 
 _BARE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]*\Z")
 _ELLIPSIS: Final = "..."
