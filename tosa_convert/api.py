@@ -263,6 +263,14 @@ def export_weights(graph: Graph, folder: PathLike, *, larger_than: int = 0) -> i
 
     Raises:
         TosaConvertError: what is wrong with the graph; "foreign-folder" or "file-error".
+
+    Example:
+        >>> import tosa_convert as tc, os, tempfile
+        >>> graph = tc.load("digits_cnn.tosa")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     count = tc.export_weights(graph, os.path.join(folder, "digits.weights"))
+        ...     count == len(list(graph.constants()))
+        True
     """
     from tosa_convert.graph.verify import refuse_unsound
     from tosa_convert.writing import export_weights as export_sound
@@ -280,9 +288,27 @@ def import_weights(
 ) -> Graph:
     """The graph with the constants of a folder in place of its own; shapes and types must agree.
 
+    Args:
+        graph: the program, which is not changed.
+        folder: a folder that `export_weights` wrote, perhaps with edited arrays.
+        accept_changed_weights: accept arrays whose checksum is not the one in the manifest.
+        limits: as for `load`; `manifest_bytes` applies.
+
+    Returns:
+        A graph whose constants are views of the mapped `.npy` files where that is possible.
+
     Raises:
         TosaConvertError: "malformed-weights", "mismatched-weights", "changed-weights", "missing-data",
             "unsafe-path" or "file-error".
+
+    Example:
+        >>> import tosa_convert as tc, os, tempfile
+        >>> graph = tc.load("digits_cnn.tosa")
+        >>> with tempfile.TemporaryDirectory() as parent:
+        ...     folder = os.path.join(parent, "digits.weights")
+        ...     count = tc.export_weights(graph, folder)
+        ...     print(tc.compare(graph, tc.import_weights(tc.strip_weights(graph), folder)))
+        None
     """
     from tosa_convert.weights.read import read
 
@@ -295,6 +321,15 @@ def strip_weights(graph: Graph, *, keep_parameters: bool = True) -> Graph:
     Args:
         graph: the program, which is not changed.
         keep_parameters: keep zero points, shifts, multipliers, slice bounds and padding values.
+
+    Returns:
+        A graph with the same operators, names and shapes.
+
+    Example:
+        >>> import tosa_convert as tc
+        >>> stripped = tc.strip_weights(tc.load("digits_cnn.tosa"))
+        >>> bool(stripped.main.tensors["layer_8"].data.numpy().any())
+        False
     """
     from tosa_convert.weights.strip import strip
 

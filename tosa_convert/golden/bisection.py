@@ -116,6 +116,9 @@ def bisect(
             inputs, one tensor of each side, and a suspect operator's values are in memory.
         read: how to read a file or module.
 
+    Returns:
+        The divergence that was found first, if there is one, and how many tensors were compared.
+
     Raises:
         TosaConvertError: as `golden.check`; `option-conflict` if recorded results have no tensor of
             the model.

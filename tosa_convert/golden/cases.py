@@ -68,6 +68,11 @@ def save_case(divergence: Divergence, folder: PathLike, backend: Backend) -> lis
     The folder gets `case.tosa`, `inputs.npz`, `expected.npz`, `found.npz` and `case.json`; if the
     backend is another version of the model, also its part (`found.tosa`).
 
+    Args:
+        divergence: what `bisect` found: `Bisection.first`.
+        folder: the folder to write, which is replaced as a whole.
+        backend: the backend that was searched.
+
     Returns:
         Commands that repeat the comparison in the folder.
 

@@ -34,6 +34,11 @@ class Tolerances:
     """Absolute and relative tolerances: (pattern of the tensor's name, value); the last match counts.
 
     A tensor that no pattern matches is compared by the rules, or by its element type's precision.
+
+    Example:
+        >>> import numpy as np
+        >>> Tolerances(atol=(("*", 0.5), ("logits", 0.25))).of("logits", np.dtype("float32"))[0]
+        0.25
     """
 
     atol: tuple[tuple[str, float], ...] = ()

@@ -117,9 +117,19 @@ def input_arrays(
         inputs: arrays by the inputs' names.
         random: a seed, 0 or more, for the inputs that are not given; None to refuse those.
 
+    Returns:
+        The arrays by the names of inputs, in the order of the graph.
+
     Raises:
         TosaConvertError: `input-mismatch` with a finding for each array that is missing, that no
             input takes, or that has another type or shape; `option-conflict` for a negative seed.
+
+    Example:
+        >>> from tosa_convert import golden
+        >>> graph = golden.generate(seed=2, operators=3, kinds=["ABS"])
+        >>> arrays = golden.input_arrays(graph, None, random=1)
+        >>> list(arrays) == graph.main.inputs
+        True
     """
     wanted = input_slots(graph)
     given = dict(inputs or {})

@@ -76,6 +76,9 @@ def reduce(
         progress: called with a line of text after each candidate.
         read: how to read a file or module.
 
+    Returns:
+        The reduced graph, the number of its operators, and how often the command ran.
+
     Raises:
         TosaConvertError: `option-conflict` if the command does not fail on the whole program, or if
             the folder belongs to another reduction; `missing-backend` if there is no such command;

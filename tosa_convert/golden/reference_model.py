@@ -52,6 +52,11 @@ class RunOptions:
     level: "none" or "8k", the limits on sizes that the model checks.
     timeout: seconds for one run.
     Raises TosaConvertError("option-conflict") for an unknown level.
+
+    Example:
+        >>> from tosa_convert import golden
+        >>> golden.RunOptions(precise=True, timeout=10).level
+        'none'
     """
 
     precise: bool = False

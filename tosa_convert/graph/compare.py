@@ -64,6 +64,9 @@ def compare(
         locations: Compare the locations of operators.
         version: Compare the TOSA versions.
 
+    Returns:
+        The path of the first difference and the two values there; None if there is no difference.
+
     Example:
         >>> import tosa_convert as tc
         >>> left, right = tc.load("digits_cnn.tosa"), tc.load("digits_cnn.tosa")

@@ -27,6 +27,9 @@ def extract(graph: Graph, outputs: Sequence[str], inputs: Iterable[str] = ()) ->
         inputs: Names of tensors that become inputs: the operators that compute them are left out.
             Inputs of the graph that are still needed precede them.
 
+    Returns:
+        A graph with the operators that the outputs depend on, and the regions that these run.
+
     Raises:
         TosaConvertError: "undefined-name" for a name that the main block does not have;
             "option-conflict" for an input that is not a tensor or that no output depends on.

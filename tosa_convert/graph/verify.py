@@ -38,6 +38,9 @@ def verify(graph: Graph) -> list[Finding]:
 
     The graph is not changed. `tosa_convert.save` calls this first and raises what it returns.
 
+    Args:
+        graph: any graph, however it was made.
+
     Returns:
         The findings in the order of the graph, at most `errors.MAX_FINDINGS`; [] if it is sound.
 
