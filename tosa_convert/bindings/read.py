@@ -23,7 +23,7 @@ _READ_OPTIONS: Final = ReadOptions()
 def read(
     module_or_func: Any, options: ReadOptions = _READ_OPTIONS, *, verified: bool = False
 ) -> Graph:
-    """The graph of one function of a module, which crosses from MLIR as bytecode.
+    """Read the graph of one function of a module, through the bytecode that MLIR writes of it.
 
     Args:
         module_or_func: a module, a func.func, or the operation of either, of any MLIR bindings. With a
