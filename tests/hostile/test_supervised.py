@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,14 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 """
 #: Nested so deeply that MLIR's parser overflows its stack, if our own check lets it pass.
 DEEP = f"func.func @f() attributes {{a = {'[' * 200_000}}} {{ return }}"
+
+#: nohup, and "&" in a script, start the tests with signals ignored, which a child process inherits.
+_DEFAULT_SIGNALS = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+for name in ("SIGTERM", "SIGHUP"):
+    signal.signal(getattr(signal, name), signal.SIG_DFL)
+"""
 
 #: The command, with a parser that crashes on files called bad* as the first argument says.
 _COMMAND = """
@@ -43,7 +53,18 @@ main_convert()
 
 
 def command(way: str, *arguments: str | Path) -> list[str]:
-    return [sys.executable, "-c", _COMMAND, way, *map(str, arguments)]
+    return [sys.executable, "-c", _DEFAULT_SIGNALS + _COMMAND, way, *map(str, arguments)]
+
+
+@contextmanager
+def started(line: list[str], **options: object) -> Iterator[subprocess.Popen[bytes]]:
+    """A running command, which does not outlive the test."""
+    process: subprocess.Popen[bytes] = subprocess.Popen(line, **options)  # type: ignore[call-overload]
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def run(way: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -125,13 +146,13 @@ def test_a_parser_that_does_not_end_can_be_stopped(
     arguments: list[str | Path] = [source, "-o", tmp_path / target]
     if many:
         (bad.parent / "bad2.mlir").write_text(TEXT)
-    process = subprocess.Popen(command("deaf", *arguments), stderr=subprocess.PIPE)
-    assert process.stderr is not None
-    assert process.stderr.readline() == b"reading\n"
     number = getattr(signal, name)
-    process.send_signal(number)
-    # The pipe ends when no process has it open: no child is left.
-    process.communicate(timeout=20)
+    with started(command("deaf", *arguments), stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == b"reading\n"
+        process.send_signal(number)
+        # The pipe ends when no process has it open: no child is left.
+        process.communicate(timeout=20)
     assert process.returncode == 128 + number
     assert not list(tmp_path.rglob("*.tosa")) + list(tmp_path.rglob(".*"))
 
@@ -161,7 +182,7 @@ def test_a_command_that_is_writing_cleans_up(name: str, to_all: bool, tmp_path: 
     source.write_text(TEXT)
     target = tmp_path / "out" / "m.tosa"
     target.parent.mkdir()
-    slow = (
+    slow = _DEFAULT_SIGNALS + (
         "import sys, time\n"
         "from tosa_convert import files\n"
         "from tosa_convert.cli.main import main_convert\n"
@@ -173,14 +194,14 @@ def test_a_command_that_is_writing_cleans_up(name: str, to_all: bool, tmp_path: 
     )
     line = [sys.executable, "-c", slow, str(source), "-o", str(target)]
     number = getattr(signal, name)
-    process = subprocess.Popen(line, stdout=subprocess.PIPE, start_new_session=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"writing\n"
-    if to_all:
-        os.killpg(process.pid, number)
-    else:
-        process.send_signal(number)
-    process.communicate(timeout=20)
+    with started(line, stdout=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"writing\n"
+        if to_all:
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
+        process.communicate(timeout=20)
     assert process.returncode == 128 + number
     assert os.listdir(target.parent) == []
 
