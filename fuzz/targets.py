@@ -25,6 +25,7 @@ from mutate_text import mutate_text, tokens_of
 from tosa_convert import api
 from tosa_convert.bindings.packages import Bindings, default_bindings
 from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.graph.model import Graph
 from tosa_convert.mlir.bytecode.format import NEWEST_VERSION
 
 CORPUS: Final = Path(__file__).parent / "corpus"
@@ -32,6 +33,10 @@ ACCEPTED: Final = "accepted"
 #: Larger flatbuffers are not seeds: they make each input slow and find no more.
 LARGEST_SEED: Final = 8192
 BINDINGS: Final = {"torch": "torch_mlir", "iree": "iree.compiler"}
+
+
+#: Constants of a program that targets write, in bytes.
+MOST_CONSTANT_BYTES: Final = 4 << 20
 
 
 class Target:
@@ -168,7 +173,9 @@ class Text(Target):
         return mutate_text(prepared, random, mlir=True)
 
     def use(self, data: bytes) -> None:
-        drain(api.render(api.load(data, bindings=self.bindings), "tosa", weights="embedded"))
+        graph = api.load(data, bindings=self.bindings)
+        if fits_in_memory(graph):
+            drain(api.render(graph, "tosa", weights="embedded"))
 
 
 class Bytecode(Target):
@@ -190,10 +197,20 @@ class Bytecode(Target):
 
     def use(self, data: bytes) -> None:
         graph = api.load(data)
+        if not fits_in_memory(graph):
+            return
         written = drain(api.render(graph, "tosa", weights="embedded"))
         again = drain(api.render(api.load(written), "tosa", weights="embedded"))
         if again != written:
             raise AssertionError("the written file reads back as another program")
+
+
+def fits_in_memory(graph: Graph) -> bool:
+    """Whether a target may hold the program's flatbuffer, which has every element of a splat.
+
+    In MLIR a splat of any size takes a few bytes, so that a small mutant can be a program of gigabytes.
+    """
+    return sum(constant.nbytes for _, constant in graph.constants()) <= MOST_CONSTANT_BYTES
 
 
 def every_version(bytecode: bytes, bindings: Bindings) -> list[bytes]:
