@@ -55,6 +55,7 @@ CODES: Final[dict[str, tuple[Category, str]]] = {
     "malformed-flatbuffer": (_BAD, "an offset, length or string in the flatbuffer is invalid"),
     "malformed-tensor": (_BAD, "the fields of a tensor contradict each other"),
     "malformed-operator": (_BAD, "an operator has the wrong operands, results or attributes"),
+    "invalid-operator": (_BAD, "TOSA forbids an operator: its types, shapes or attributes"),
     "malformed-structure": (_BAD, "regions, blocks or graph inputs and outputs are inconsistent"),
     "undefined-name": (_BAD, "a name is used before it is defined, or is never defined"),
     "duplicate-name": (_BAD, "a name is defined twice"),
@@ -109,6 +110,7 @@ class Finding:
     message: what was found, and what was expected instead.
     hint: what to do about it, or "".
     excerpt: the line of the source text with a caret below it, as `source_excerpt` makes it, or "".
+    rule: the name of the rule of TOSA that is broken, such as "add-broadcast", or "".
 
     A text of more than 2000 characters is shortened in the middle.
 
@@ -123,6 +125,7 @@ class Finding:
     message: str
     hint: str = ""
     excerpt: str = ""
+    rule: str = ""
 
     def __post_init__(self) -> None:
         if self.code not in CODES:
@@ -139,7 +142,8 @@ class Finding:
     def headline(self) -> str:
         """The first line of the printed finding: location, message and code."""
         place = f"{self.where}: " if self.where else ""
-        return f"{place}error: {self.message} [{self.code}]"
+        name = f"{self.code}: {self.rule}" if self.rule else self.code
+        return f"{place}error: {self.message} [{name}]"
 
 
 class TosaConvertError(Exception):

@@ -21,6 +21,7 @@ from tosa_convert.cli.convert import convert
 from tosa_convert.golden import RunOptions, run
 from tosa_convert.golden.backends import Record, open_backend
 from tosa_convert.graph import Constant, Graph, Version, dtype
+from tosa_convert.spec.validate import Validator
 
 #: Code -> what the example needs, and a function that raises the error in an empty working folder.
 #: "mlir" needs torch-mlir's bindings, "refmodel" the reference model.
@@ -162,6 +163,14 @@ def _() -> object:
 def _() -> object:
     values = [tensor("x"), tensor("y")]
     return written(graph("x", "y", list(values), [op("ADD", "x", "y")]))
+
+
+@raises("invalid-operator")
+def _() -> object:
+    shapes = {"x": (2, 3), "y": (5, 7), "z": (9, 9)}
+    values = [tensor(name, shape=shape) for name, shape in shapes.items()]
+    program = graph("x y", "z", values, [op("ADD", "x y", "z")])
+    raise tc.TosaConvertError(Validator(program).findings())
 
 
 @raises("malformed-structure")

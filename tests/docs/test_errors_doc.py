@@ -63,7 +63,7 @@ def test_a_section_has_the_exit_code_the_meaning_and_an_explanation(
     assert not section["text"].startswith(NOT_RAISED)
     assert len(section["text"]) > 60
     assert section["shown"] is not None
-    assert re.search(rf"(^|: )error: .+ \[{code}\]$", section["shown"], re.MULTILINE)
+    assert re.search(rf"(^|: )error: .+ \[{code}(: [a-z0-9-]+)?\]$", section["shown"], re.MULTILINE)
 
 
 def test_every_code_that_is_raised_has_an_example_or_a_reason_for_none() -> None:

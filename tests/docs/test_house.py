@@ -47,6 +47,7 @@ ARROWS: dict[str, set[str]] = {
     "file_consumers": {"errors", "options"},
     "applicable_options": {"errors", "formats", "options"},
     "graph": {"errors"},
+    "spec": _BASE | {"graph"},
     "wire": _HUB,
     **dict.fromkeys(ADAPTERS, _HUB),
     "flatbuffer": _HUB | {"wire"},
@@ -81,6 +82,7 @@ EXCEPTIONS: dict[str, tuple[set[str], str]] = {
 #: Part -> third-party packages that it may import.
 OUTSIDE: dict[str, set[str]] = {
     "graph": {"numpy", "ml_dtypes"},
+    "spec": {"numpy"},
     "wire": {"numpy"},
     "bindings": {"numpy"},
     **{adapter: {"numpy"} for adapter in ADAPTERS},

@@ -1,0 +1,177 @@
+"""What the rules of an operator are made of, and what several families of operators share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from tosa_convert.graph.model import DYNAMIC
+from tosa_convert.spec.operator_view import OperatorView
+from tosa_convert.spec.values import Shape, Size, TensorType, shape_text
+
+
+class Violation(NamedTuple):
+    """A condition of an operator that does not hold.
+
+    rule: the condition's name without the operator's, such as "broadcast" or "output-height".
+    message: what was found. expected: what would be right.
+    """
+
+    rule: str
+    message: str
+    expected: str
+
+
+#: The shape of a result that is a tensor, or the sizes of one that is a !tosa.shape.
+ResultShape = Shape | tuple[Size, ...]
+#: The shapes of all results, by operands and attributes; what is not known is DYNAMIC or None. It is
+#: called only if ranks and checks found no violation. `view.outputs` may be empty.
+Infer = Callable[[OperatorView], tuple[ResultShape, ...]]
+#: The violations of one condition. What is not known violates nothing.
+Check = Callable[[OperatorView], Iterator[Violation]]
+
+
+class OperatorRules(NamedTuple):
+    """The row of an operator.
+
+    infer: the shapes of its results.
+    ranks: conditions of the ranks of its operands. If one does not hold, no check is called.
+    checks: further conditions of its operands and attributes; each is independent of the others.
+    dimensions: what the dimensions of its first result are called in the names of rules, such as
+        ("batch", "height", "width", "channels"); () if they are only the "shape".
+    """
+
+    infer: Infer
+    ranks: tuple[Check, ...] = ()
+    checks: tuple[Check, ...] = ()
+    dimensions: tuple[str, ...] = ()
+
+
+#: A family's rows, by the operators' names.
+Rules = dict[str, OperatorRules]
+
+
+# -- sizes that may be unknown -------------------------------------------------------------------
+
+
+def known(size: Size) -> bool:
+    """Whether a size of a tensor or of a !tosa.shape is known."""
+    return size is not None and size != DYNAMIC
+
+
+def agree(*sizes: Size) -> bool:
+    """Whether sizes can be equal: those that are known are.
+
+    Example:
+        >>> agree(2, DYNAMIC, 2), agree(2, 3)
+        (True, False)
+    """
+    return len({size for size in sizes if size is not None and size != DYNAMIC}) <= 1
+
+
+def merged(*sizes: Size) -> int:
+    """The size that equal sizes have: the first one known, else DYNAMIC.
+
+    Example:
+        >>> merged(DYNAMIC, 3), merged(None, DYNAMIC)
+        (3, -1)
+    """
+    for size in sizes:
+        if size is not None and size != DYNAMIC:
+            return size
+    return DYNAMIC
+
+
+# -- conditions that many operators have ---------------------------------------------------------
+
+
+def rank(name: str, *ranks: int) -> Check:
+    """The tensor operand has one of these ranks."""
+    expected = " or ".join(map(str, ranks))
+
+    def check(view: OperatorView) -> Iterator[Violation]:
+        for tensor in view.tensors(name):
+            if tensor.rank is not None and tensor.rank not in ranks:
+                yield Violation(
+                    f"{dashed(name)}-rank",
+                    f"{name} is {tensor}, of rank {tensor.rank}",
+                    f"rank {expected}",
+                )
+
+    return check
+
+
+def rank_between(name: str, fewest: int, most: int | None = None) -> Check:
+    """The rank of the tensor operand is in a range."""
+
+    def check(view: OperatorView) -> Iterator[Violation]:
+        for tensor in view.tensors(name):
+            if tensor.rank is None or (
+                fewest <= tensor.rank and (most is None or tensor.rank <= most)
+            ):
+                continue
+            expected = f"at least {fewest}" if most is None else f"{fewest} to {most}"
+            yield Violation(
+                f"{dashed(name)}-rank",
+                f"{name} is {tensor}, of rank {tensor.rank}",
+                f"rank {expected}",
+            )
+
+    return check
+
+
+def dashed(name: str) -> str:
+    """A name of an operand, attribute or operator, as rules have it.
+
+    Example:
+        >>> dashed("input1_zp"), dashed("MAX_POOL2D")
+        ('input1-zp', 'max-pool2d')
+    """
+    return name.lower().replace("_", "-")
+
+
+# -- results ---------------------------------------------------------------------------------------
+
+
+def result_violations(
+    view: OperatorView, shapes: Iterable[ResultShape], dimensions: tuple[str, ...]
+) -> Iterator[Violation]:
+    """Where the declared results contradict the shapes that follow from operands and attributes.
+
+    dimensions: see `OperatorRules`.
+    """
+    for index, ((row, declared), shape) in enumerate(zip(view.results(), shapes, strict=True)):
+        found = declared.shape if isinstance(declared, TensorType) else declared.sizes
+        if found is None or shape is None:
+            continue
+        name = dashed(row.name)
+        if len(found) != len(shape):
+            yield Violation(
+                f"{name}-rank",
+                f"{row.name} is {declared}, of rank {len(found)}",
+                f"rank {len(shape)}: {shape_text(shape)}",
+            )
+            continue
+        names = dimensions if index == 0 and len(dimensions) == len(shape) else ()
+        wrong = [
+            position
+            for position, sizes in enumerate(zip(found, shape, strict=True))
+            if not agree(*sizes)
+        ]
+        rules = {names[position] if names else "shape" for position in wrong}
+        for rule in sorted(rules):
+            yield Violation(f"{name}-{rule}", f"{row.name} is {declared}", shape_text(shape))
+
+
+def listing(view: OperatorView, names: Iterable[str] = ()) -> str:
+    """The operands with their types, or those of some names, for messages."""
+    wanted = frozenset(names)
+    return ", ".join(
+        f"{row.name} {value}" for row, value in view.operands() if not wanted or row.name in wanted
+    )
+
+
+def first_shape(view: OperatorView) -> tuple[ResultShape, ...]:
+    """The result has the shape of the first operand."""
+    value = view.inputs[0]
+    return (value.shape if isinstance(value, TensorType) else value.sizes,)

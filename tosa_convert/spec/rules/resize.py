@@ -1,0 +1,9 @@
+"""Resizing of images."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tosa_convert.spec.rules.core import Rules
+
+RULES: Final[Rules] = {}

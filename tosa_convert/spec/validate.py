@@ -1,0 +1,69 @@
+"""Whether TOSA allows a program: every finding at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tosa_convert.errors import Finding
+from tosa_convert.graph.model import operator_path
+from tosa_convert.spec.operator_view import OperatorView
+from tosa_convert.spec.rules.core import Violation, dashed
+from tosa_convert.spec.values import ShapeType, TypeTable, ValueType
+from tosa_convert.spec.verdict import Verdict, judge
+
+if TYPE_CHECKING:
+    from tosa_convert.graph.model import Block, Graph, Operator
+
+
+class Validator:
+    """Judges the operators of one graph. Operators of equal types and attributes share a verdict."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.table = TypeTable()
+        self.verdicts: dict[object, Verdict] = {}
+
+    def findings(self) -> Iterator[Finding]:
+        """The findings of all blocks."""
+        for where, block in self.graph.blocks():
+            yield from self.block(where, block)
+
+    def block(self, where: str, block: Block) -> Iterator[Finding]:
+        """The findings of a block's operators."""
+        types = self.table.of_block(block)
+        value, verdicts = types.__getitem__, self.verdicts
+        for index, operator in enumerate(block.operators):
+            inputs = tuple(map(value, operator.inputs))
+            outputs = tuple(map(value, operator.outputs))
+            key = (operator.spec, inputs, outputs, *operator.attributes.values())
+            verdict = verdicts.get(key)
+            if verdict is None:
+                verdict = judge(OperatorView(operator, inputs, outputs, self.graph))
+                # What a region holds is not part of the key.
+                if not operator.spec.regions:
+                    verdicts[key] = verdict
+            if verdict.violations:
+                path = operator_path(where, index, operator)
+                for violation in verdict.violations:
+                    yield finding(operator, path, violation)
+            if outputs and outputs[0].__class__ is ShapeType:
+                self.compute_shape(operator, types, verdict)
+
+    def compute_shape(
+        self, operator: Operator, types: dict[str, ValueType], verdict: Verdict
+    ) -> None:
+        """Set the values of a !tosa.shape that an operator computes, for the operators that use it."""
+        if verdict.results is None:
+            return
+        for name, sizes in zip(operator.outputs, verdict.results, strict=True):
+            if sizes is not None:
+                types[name] = self.table.shape(sizes)
+
+
+def finding(operator: Operator, path: str, violation: Violation) -> Finding:
+    """A violation of an operator as a finding. path: that of the operator."""
+    where = f"{path} {operator.location}" if operator.location else path
+    message = f"{violation.message}; expected {violation.expected}"
+    rule = f"{dashed(operator.spec.name)}-{violation.rule}"
+    return Finding("invalid-operator", where, message, rule=rule)
