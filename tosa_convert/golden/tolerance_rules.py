@@ -45,7 +45,8 @@ class Rule:
     amount: units in the last place (away from zero; towards zero `lower`, if given), the multiple of
         the dot product's unit, the number of factors, or integer steps.
     base, lower, divisor, magnitude, floor: the terms of "abs-error", as the official descriptors
-        name them. base: for "max-relative" the fraction of the largest operand.
+        name them. base: for "max-relative" the fraction of the largest operand, of which `amount`
+        units in the last place of 1 are the least.
     largest: for "max-relative" the size of the largest operand.
     """
 
@@ -98,13 +99,13 @@ class Rule:
             return np.asarray(_ulp(size, frac, least) * self.amount)
         if self.kind == "reduce-product":
             factor = math.expm1(self.amount * math.log1p(2.0 ** (-frac - 1)))
-            return np.asarray(size * factor)
+            return np.asarray(np.maximum(size, least) * factor)
         if self.kind == "max-relative":
             largest = self.largest
             if largest is None:
                 largest = float(np.nanmax(size, initial=0.0, where=np.isfinite(size)))
-            relative = np.full(size.shape, self.base * largest)
-            return np.asarray(np.maximum(relative, _ulp(size, frac, least) * self.amount))
+            relative = max(self.base, self.amount * 2.0**-frac)
+            return np.full(size.shape, relative * largest)
         if not self.needs_bounds:
             return np.zeros(reference.shape)
         assert bounds is not None
@@ -115,7 +116,7 @@ class Rule:
             return np.where(overflow | np.isnan(bounds), np.inf, error)
         if self.kind == "abs-error":
             scale = bounds if self.magnitude else reference
-            value = np.ones_like(bounds) if self.magnitude else bounds + self.base
+            value = np.full_like(bounds, self.base) if self.magnitude else bounds + self.base
             scaled = np.maximum(np.abs(scale), least)
             if self.lower:
                 scaled = np.maximum(self.lower / value, scaled)
