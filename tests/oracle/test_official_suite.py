@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from oracle import compare_suite, official_suite, written_cases
+from oracle import compare_profiles, compare_suite, official_suite, written_cases
 from oracle.judge import Judge, Verdict
 
 import tosa_convert as tc
@@ -63,6 +63,14 @@ def check(files: list[Path], *, at_least: int) -> None:
     # tosa-opt can judge nearly all. The reference model judges the others, each for a reason.
     assert tally.yes["exported"] > 0.95 * tally.files
     assert tally.yes["imported"] > 0.95 * tally.files
+
+
+def test_profiles_extensions_and_versions_are_those_of_the_descriptors(suite: Path) -> None:
+    cases = official_suite.cases(suite)
+    assert len(cases) >= 900
+    for case in cases[::3]:
+        unknown = [row for row in compare_profiles.compare(case.tosa.parent) if not row.reason]
+        assert not unknown
 
 
 def test_operators_that_the_generator_never_uses_have_a_case_written_by_hand() -> None:
