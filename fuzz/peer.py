@@ -57,11 +57,11 @@ def theirs(program: Path, tosa: Path, empty: Path) -> str:
     return "refused" if code else "accepted"
 
 
-def ours(data: bytes, bindings: str) -> str:
+def ours(data: bytes) -> str:
     """The outcome of our reader on the same file, in this process."""
     began = time.process_time()
     try:
-        targets.drain(api.render(api.load(data), "mlirbc", bindings=bindings))
+        targets.drain(api.render(api.load(data), "mlirbc"))
         found = "accepted"
     except TosaConvertError:
         found = "refused"
@@ -77,7 +77,6 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="number of the first input")
-    parser.add_argument("--bindings", default="", help="MLIR bindings for our side")
     options = parser.parse_args()
     program = official_suite.native("tosa-opt")
     counts: dict[str, collections.Counter[str]] = {
@@ -93,7 +92,7 @@ def main() -> int:
         for index in range(options.first, options.first + options.inputs):
             data = target.input(options.seed, index)
             tosa.write_bytes(data)
-            they, we = theirs(program, tosa, empty), ours(data, options.bindings)
+            they, we = theirs(program, tosa, empty), ours(data)
             counts["tosa-opt"][they] += 1
             counts["tosa-convert"][we] += 1
             both[they, we] += 1

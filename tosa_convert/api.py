@@ -21,6 +21,7 @@ from tosa_convert.module_api import (
     to_module,
 )
 from tosa_convert.options import (
+    BYTECODE_VERSION,
     LimitsLike,
     Names,
     ReadOptions,
@@ -147,6 +148,7 @@ def save(
     weights: Weights = "auto",
     names: Names = "retain",
     bindings: str = "",
+    bytecode_version: int = BYTECODE_VERSION,
     verify: bool = False,
     progress: Progress | None = None,
     limits: LimitsLike = None,
@@ -163,7 +165,11 @@ def save(
             beside it if they have more than 1 MiB.
         names: MLIR: "retain" keeps names that reading would not generate, as discardable attributes;
             "generate" keeps those of arguments and results only.
-        bindings: MLIR: the package of MLIR bindings; by default the first installed.
+        bindings: MLIR text: the package of MLIR bindings that prints it; by default the first
+            installed. Bytecode is written without bindings.
+        bytecode_version: MLIR bytecode: the version of the format, 0 to 6. Every MLIR that reads
+            bytecode reads version 1. In versions 5 and 6 attributes have no names, so an MLIR whose
+            operators have other attributes cannot read them.
         verify: read the result back and compare it bit for bit before the file is replaced.
         progress: called with the number of bytes written so far, every 16 MiB at most.
         limits: as for `load`: bounds the nesting of locations in MLIR, and what `verify` reads.
@@ -185,7 +191,12 @@ def save(
     path = os.fsdecode(path)
     file_format = _format_of(to) or of_path(path)
     options = WriteOptions(
-        weights=weights, names=names, bindings=bindings, verify=verify, limits=limits_of(limits)
+        weights=weights,
+        names=names,
+        bindings=bindings,
+        bytecode_version=bytecode_version,
+        verify=verify,
+        limits=limits_of(limits),
     )
     refuse_inapplicable(given_options(options), path, read_from="graph", written_as=file_format)
     save_with(graph, path, file_format, options, progress)
@@ -198,6 +209,7 @@ def dumps(
     weights: Weights = "auto",
     names: Names = "retain",
     bindings: str = "",
+    bytecode_version: int = BYTECODE_VERSION,
     verify: bool = False,
     limits: LimitsLike = None,
 ) -> bytes:
@@ -208,7 +220,8 @@ def dumps(
         format: "tosa", "json", "mlir" or "mlirbc".
         weights: "embedded", or "offset" to store constants after a flatbuffer; "auto" as for `save`.
         names: MLIR: as for `save`.
-        bindings: MLIR: as for `save`.
+        bindings: MLIR text: as for `save`.
+        bytecode_version: MLIR bytecode: as for `save`.
         verify: read the result back and compare it bit for bit.
         limits: as for `save`.
 
@@ -229,7 +242,12 @@ def dumps(
 
     refuse_unknown("format", format, FORMATS)
     options = WriteOptions(
-        weights=weights, names=names, bindings=bindings, verify=verify, limits=limits_of(limits)
+        weights=weights,
+        names=names,
+        bindings=bindings,
+        bytecode_version=bytecode_version,
+        verify=verify,
+        limits=limits_of(limits),
     )
     refuse_inapplicable(given_options(options), "", read_from="graph", written_as=format)
     return dumps_with(graph, format, options)
@@ -242,11 +260,14 @@ def render(
     weights: Weights = "auto",
     names: Names = "retain",
     bindings: str = "",
+    bytecode_version: int = BYTECODE_VERSION,
 ) -> Pieces:
-    """As `dumps`, but in pieces: constants are views of their buffers, or MLIR writes to a sink."""
+    """As `dumps`, but in pieces: constants are views of their buffers, or MLIR prints to a sink."""
     from tosa_convert.writing import render as render_with
 
-    options = WriteOptions(weights=weights, names=names, bindings=bindings)
+    options = WriteOptions(
+        weights=weights, names=names, bindings=bindings, bytecode_version=bytecode_version
+    )
     return render_with(graph, file_format, options)
 
 

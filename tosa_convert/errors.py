@@ -264,10 +264,10 @@ class Findings:
             raise TosaConvertError(self.rows)
 
 
-def refuse_unknown(option: str, value: object, choices: Collection[str]) -> None:
+def refuse_unknown(option: str, value: object, choices: Collection[object]) -> None:
     """Raise TosaConvertError("option-conflict") unless the value is one of an option's choices."""
     if value not in choices:
-        expected = ", ".join(choice or '""' for choice in choices)
+        expected = ", ".join(str(choice) or '""' for choice in choices)
         raise fail("option-conflict", option, f"found {value!r}, expected one of {expected}")
 
 

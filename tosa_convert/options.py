@@ -26,6 +26,10 @@ NAMES: Final[tuple[Names, ...]] = get_args(Names)
 WEIGHTS: Final[tuple[Weights, ...]] = get_args(Weights)
 CONSTANTS: Final[tuple[Constants, ...]] = get_args(Constants)
 NARROW: Final[tuple[Narrow, ...]] = get_args(Narrow)
+#: Versions of MLIR's bytecode, and the one that is written unless another is asked for: every MLIR that
+#: reads bytecode reads it.
+BYTECODE_VERSIONS: Final = range(7)
+BYTECODE_VERSION: Final = 1
 
 
 def _limit(default: int, what: str, *, least: int = 1, most: int = sys.maxsize) -> Any:
@@ -127,7 +131,7 @@ def shapes_of(given: Shapes | None) -> dict[str, tuple[int, ...]]:
     return {name: tuple(sizes) for name, sizes in (given or {}).items()}
 
 
-def _refuse_unknown_rows(rows: Iterable[tuple[str, object, Collection[str]]]) -> None:
+def _refuse_unknown_rows(rows: Iterable[tuple[str, object, Collection[object]]]) -> None:
     """Raise TosaConvertError("option-conflict") with a finding for each value that is not a choice."""
     findings: list[Finding] = []
     for option, value, choices in rows:
@@ -189,6 +193,7 @@ class WriteOptions:
     names: Names = "retain"
     bindings: str = ""
     constants: Constants = "auto"
+    bytecode_version: int = BYTECODE_VERSION
     verify: bool = False
     limits: Limits = DEFAULT_LIMITS
 
@@ -198,6 +203,7 @@ class WriteOptions:
                 ("weights", self.weights, WEIGHTS),
                 ("names", self.names, NAMES),
                 ("constants", self.constants, CONSTANTS),
+                ("bytecode_version", self.bytecode_version, BYTECODE_VERSIONS),
             )
         )
 

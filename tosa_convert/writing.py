@@ -108,11 +108,22 @@ def _render_sound(graph: Graph, file_format: Format, options: WriteOptions) -> P
         from tosa_convert.jsontext.write import write as write_json
 
         return write_json(graph, producer())
+    if file_format == "mlirbc":
+        from tosa_convert.mlir.module_writer import encode_module
+
+        with garbage_collection_paused():
+            encoded = encode_module(
+                graph,
+                names=options.names,
+                limits=options.limits,
+                version=options.bytecode_version,
+            )
+        return encoded.pieces
     from tosa_convert.bindings.packages import default_bindings
     from tosa_convert.bindings.write import dump
 
     context = default_bindings(options.bindings).new_context()
-    return dump(_module(graph, context, options), binary=file_format == "mlirbc")
+    return dump(_module(graph, context, options))
 
 
 def to_module(graph: Graph, context: Any, options: WriteOptions = _WRITE_OPTIONS) -> Any:
@@ -206,7 +217,7 @@ def _compare_with(graph: Graph, written: Input, path: str, options: WriteOptions
     names = options.names if written.is_mlir else "retain"
     reading = ReadOptions(
         names=names,
-        bindings=options.bindings if written.is_mlir else "",
+        bindings=options.bindings,
         limits=options.limits,
     )
     found = with_weights(read(written, reading), path, reading)

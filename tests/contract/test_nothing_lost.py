@@ -203,7 +203,7 @@ def test_two_exports_of_one_module_from_two_folders_are_equal(
                 ("m.tosa", "embedded"), ("o.tosa", "offset"), ("n.tosa", "npy"), ("j.json", "npy"),
                 ("m.mlir", "auto"), ("m.mlirbc", "auto"),
             ):  # fmt: skip
-                writer = bindings.package if "mlir" in target else ""
+                writer = bindings.package if target.endswith(".mlir") else ""
                 tc.save(graph, out / target, weights=weights, bindings=writer)  # type: ignore[arg-type]
             for path in out.rglob("*"):
                 if path.is_file():

@@ -39,7 +39,8 @@ LOAD: Final[dict[str, tuple[Any, set[str]]]] = {
 #: Option of `save` and `dumps` -> the same.
 SAVE: Final[dict[str, tuple[Any, set[str]]]] = {
     "names": ("generate", MLIR),
-    "bindings": ("torch_mlir", MLIR),
+    "bindings": ("torch_mlir", TEXT),
+    "bytecode_version": (6, {"mlirbc"}),
     "verify": (True, ALL),
     "weights": ("embedded", ALL),
     "limits": ({"json-depth": 65}, ALL),
@@ -48,7 +49,8 @@ SAVE: Final[dict[str, tuple[Any, set[str]]]] = {
 CONVERT: Final[dict[str, tuple[str | None, set[str], set[str]]]] = {
     "--func": ("main", MLIR, set()),
     "--names": ("generate", MLIR, MLIR),
-    "--bindings": ("torch_mlir", TEXT, MLIR),
+    "--bindings": ("torch_mlir", TEXT, TEXT),
+    "--bytecode-version": ("6", set(), {"mlirbc"}),
     "--full-paths": (None, MLIR, set()),
     "--narrow": ("i64", MLIR, set()),
     "--input-shape": ("arg0=2", ALL, set()),
@@ -165,6 +167,7 @@ def test_defaults_are_never_refused(folder: Path, tmp_path: Path, name: str) -> 
         weights="auto",
         names="retain",
         bindings="",
+        bytecode_version=1,
         verify=False,
         progress=None,
         limits=None,
@@ -178,6 +181,8 @@ def test_defaults_are_never_refused(folder: Path, tmp_path: Path, name: str) -> 
         "",
         "--bindings",
         "",
+        "--bytecode-version",
+        "1",
         "-j",
         "0",
     ]

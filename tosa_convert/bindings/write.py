@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from tosa_convert.bindings.packages import Bindings
-from tosa_convert.errors import lone_surrogate, refuse_unknown
+from tosa_convert.errors import refuse_unknown
 from tosa_convert.files import Sink
 from tosa_convert.graph.model import Graph, Tensor
+from tosa_convert.mlir.constants import UNNAMED_RESOURCE, resource_alignment
 from tosa_convert.mlir.function_writer import Body
 from tosa_convert.mlir.module_writer import encode_module
 from tosa_convert.options import CONSTANTS, DEFAULT_LIMITS, NAMES, Constants, Limits, Names
-
-#: Strictest alignment of a resource that MLIR's bytecode can carry, in bytes.
-MAX_ALIGN: Final = 16
 
 
 def write(
@@ -58,9 +56,9 @@ def write(
 
     def module(context: Any, *, by_path: bool = False) -> Any:
         encoded = encode_module(
-            graph, names=names, constants=constants, by_path=by_path, limits=limits
+            graph, names=names, constants=constants, embed=False, by_path=by_path, limits=limits
         )
-        parsed = bindings.ir.Module.parse(encoded.bytecode, context)
+        parsed = bindings.ir.Module.parse(b"".join(encoded.pieces), context)
         if encoded.body.needed:
             function = next(islice(parsed.body.operations, encoded.variable_count, None))
             with context, bindings.ir.Location.unknown(context):
@@ -69,8 +67,6 @@ def write(
 
     try:
         return module(context)
-    except UnicodeEncodeError as error:
-        raise lone_surrogate(error) from None
     except bindings.ir.MLIRError as error:
         from tosa_convert.bindings.diagnostics import diagnostics
 
@@ -110,16 +106,15 @@ def _resource(ir: Any, context: Any, tensor: Tensor, type_: Any) -> Any:
     """A constant as a resource, which lives as long as the context."""
     data = tensor.data
     assert data is not None
-    # MLIR prints the alignment, so it must not depend on the address: it is that of one element. Data
-    # that is not aligned (in a file it may not be) is copied.
+    # Data that is not aligned (in a file it may not be) is copied.
     buffer: Any = data.buffer
-    alignment = min(MAX_ALIGN, data.dtype.element_bytes & -data.dtype.element_bytes)
+    alignment = resource_alignment(data.dtype)
     raw = np.frombuffer(buffer, np.uint8)
     if raw.__array_interface__["data"][0] % alignment:
         buffer = raw.copy()
     return ir.DenseResourceElementsAttr.get_from_buffer(
         buffer,
-        tensor.name or "constant",
+        tensor.name or UNNAMED_RESOURCE,
         type_,
         alignment=alignment,
         is_mutable=False,
@@ -127,22 +122,14 @@ def _resource(ir: Any, context: Any, tensor: Tensor, type_: Any) -> Any:
     )
 
 
-def dump(module: Any, *, binary: bool, locations: bool = True) -> Callable[[Sink], None]:
-    """A function that writes the module to a sink, as bytecode or as text.
+def dump(module: Any, *, locations: bool = True) -> Callable[[Sink], None]:
+    """A function that writes the module, an ir.Module, to a sink as text, with locations or without.
 
     MLIR passes on its output piece by piece, so memory does not grow with the weights.
-
-    Args:
-        module: An ir.Module.
-        binary: Bytecode, else text.
-        locations: Whether text has locations.
     """
 
     def write(sink: Sink) -> None:
-        if binary:
-            module.operation.write_bytecode(sink)
-        else:
-            module.operation.print(file=sink, binary=True, enable_debug_info=locations)
-            sink.write(b"\n")
+        module.operation.print(file=sink, binary=True, enable_debug_info=locations)
+        sink.write(b"\n")
 
     return write

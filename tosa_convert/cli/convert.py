@@ -11,7 +11,13 @@ from tosa_convert.cli.command import Verb
 from tosa_convert.cli.input_shapes import input_shape_option, parsed
 from tosa_convert.file_consumers import CONSUMERS
 from tosa_convert.formats import FORMATS, MLIR_FORMATS
-from tosa_convert.options import LIMIT_NAMES, NAMES, WEIGHTS
+from tosa_convert.options import (
+    BYTECODE_VERSION,
+    BYTECODE_VERSIONS,
+    LIMIT_NAMES,
+    NAMES,
+    WEIGHTS,
+)
 
 if TYPE_CHECKING:
     from tosa_convert.cli.convert_file import ConvertOptions
@@ -64,6 +70,14 @@ if TYPE_CHECKING:
     show_default=True,
     help="Where constants are stored. embedded: in the flatbuffer; offset: appended after it; npy: .npy "
     "files beside it; auto: embedded up to 2 GiB.",
+)
+@click.option(
+    "--bytecode-version",
+    type=click.Choice([*map(str, BYTECODE_VERSIONS)]),
+    default=str(BYTECODE_VERSION),
+    show_default=True,
+    help="Version of the MLIR bytecode to write. Every MLIR reads version 1; attributes are properties "
+    "since version 5.",
 )
 @click.option(
     "--for",
@@ -169,6 +183,7 @@ def _options(given: dict[str, Any]) -> ConvertOptions:
             weights=given["weights"],
             names=names,
             bindings=bindings,
+            bytecode_version=int(given["bytecode_version"]),
             verify=given["verify"],
             limits=limits,
         ),

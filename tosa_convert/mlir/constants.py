@@ -1,8 +1,9 @@
 """Constants of the graph from MLIR's attributes, and the other way round.
 
-Constants that are read are views of MLIR's memory, unless MLIR encodes the elements in another way than
-the file. Constants that are written are dense attributes, or resources that share the graph's memory if
-they are large. No element is converted to a number in Python, so all bits survive: NaN payloads, -0.0.
+Constants that are read are views of the bytecode, unless MLIR encodes the elements in another way than
+a `.tosa` file. Constants that are written are dense attributes, or resources if they are large; both are
+views of the graph's memory, with the same exception. No element is converted to a number in Python, so
+all bits survive: NaN payloads, -0.0.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT64, DType, dtype
 from tosa_convert.graph.model import Operator, ShapeValue, Tensor
+from tosa_convert.graph.names import unused_name
 from tosa_convert.mlir.bytecode.attributes import (
     Attribute,
     DenseAttr,
@@ -45,10 +47,17 @@ PADDING: Final = 8
 _UNPADDED: Final = frozenset({"FP6E2M3", "FP6E3M2", "FP4E2M1", "MXINT8"})
 
 #: Constants of at most this many bytes become dense attributes, so that passes can fold them;
-#: larger ones become resources that share the graph's memory.
+#: larger ones become resources.
 DENSE_BYTES: Final = 256
 #: Constants of at most this many bytes are searched for a value that all elements share.
 SPLAT_BYTES: Final = 1 << 16
+
+#: Strictest alignment of a resource that MLIR's bytecode can carry, in bytes.
+MAX_ALIGNMENT: Final = 16
+#: The name of the resource of a constant without a name.
+UNNAMED_RESOURCE: Final = "constant"
+#: The name of a resource without data, which stays in MLIR's context.
+_PLACEHOLDER: Final = "tosa_convert"
 
 _STRING_ELEMENT: Final = re.compile(rb"0x([0-9A-Fa-f]+)\Z")
 _SCALES: Final = re.compile(r"!tosa\.block_scaled<[^,>]*, \{([^}]*)\}>")
@@ -336,19 +345,34 @@ def _padding(data: Constant) -> int:
 # -- graph -> MLIR ----------------------------------------------------------------------------------
 
 
+def resource_alignment(dtype: DType) -> int:
+    """The alignment of a resource's data in bytes: that of one element.
+
+    MLIR prints it, so it must not depend on where the data is.
+    """
+    return min(MAX_ALIGNMENT, dtype.element_bytes & -dtype.element_bytes)
+
+
 class ConstantWriter:
     """Adds the values of constants to a bytecode and returns their encoded numbers.
 
-    A resource shares the graph's memory, so it cannot be in the bytecode. A resource without data takes
-    its place until MLIR has parsed the module.
+    embed: the bytecode has the data of resources. Otherwise it declares one resource without data, which
+        takes the place of all until MLIR has parsed the module; they then share the graph's memory.
     """
 
-    def __init__(self, encoder: Encoder, types: TypeWriter, constants: Constants) -> None:
+    def __init__(
+        self, encoder: Encoder, types: TypeWriter, constants: Constants, *, embed: bool
+    ) -> None:
         self.encoder = encoder
         self.numbers = encoder.numbers
         self.types = types
         self.constants = constants
+        self.embed = embed
         self.sizes_cache: dict[bytes, bytes] = {}
+        #: The resources of constants, by their identity: regions that are copied share theirs.
+        self.resources: dict[int, bytes] = {}
+        self.names: set[str] = set()
+        self.name_numbers: dict[str, int] = {}
 
     def shape(self, shape: ShapeValue) -> bytes:
         """The sizes of a constant shape."""
@@ -363,7 +387,7 @@ class ConstantWriter:
             number = self.sizes_cache[raw] = self.encoder.dense(type_, raw)
         return number
 
-    def is_shared(self, tensor: Tensor, *, must_be_dense: bool) -> bool:
+    def is_resource(self, tensor: Tensor, *, must_be_dense: bool) -> bool:
         """Whether a constant becomes a resource.
 
         must_be_dense: MLIR reads its elements; see `OperandSpec.is_constant`.
@@ -380,12 +404,27 @@ class ConstantWriter:
             return False
         return data.nbytes > SPLAT_BYTES or data.uniform() is None
 
-    def without_data(self, tensor: Tensor) -> bytes:
-        """The placeholder for a resource that shares the graph's memory."""
-        return self.encoder.without_data(self.types.tensor(tensor))
+    def resource(self, tensor: Tensor) -> bytes:
+        """A resource attribute, whose data is a view of the graph's memory."""
+        data = tensor.data
+        assert data is not None
+        key = id(data) if self.embed else 0
+        number = self.resources.get(key)
+        if number is None:
+            if self.embed:
+                number = self._embedded(tensor.name or UNNAMED_RESOURCE, data)
+            else:
+                number = self.encoder.add_resource(_PLACEHOLDER)
+            self.resources[key] = number
+        return self.encoder.resource(self.types.tensor(tensor), number)
+
+    def _embedded(self, wanted: str, data: Constant) -> bytes:
+        name = unused_name(wanted, self.names, numbers=self.name_numbers)
+        self.names.add(name)
+        return self.encoder.add_resource(name, data.buffer, resource_alignment(data.dtype))
 
     def dense(self, tensor: Tensor) -> bytes:
-        """A dense attribute; the data is copied."""
+        """A dense attribute."""
         data, scale = tensor.data, tensor.scale
         assert data is not None
         if scale is not None:

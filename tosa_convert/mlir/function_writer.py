@@ -28,14 +28,17 @@ from tosa_convert.graph.opset import (
     OperatorSpec,
 )
 from tosa_convert.mlir.attributes import AttributeWriter
-from tosa_convert.mlir.bytecode.encode import Encoder
+from tosa_convert.mlir.bytecode.encode import Encoder, Pairs
 from tosa_convert.mlir.bytecode.format import (
-    HAS_ATTRIBUTES,
+    ARGUMENTS_OMIT_LOCATIONS,
+    HAS_NATIVE_PROPERTIES,
     HAS_OPERANDS,
+    HAS_PROPERTIES,
     HAS_REGIONS,
     HAS_RESULTS,
+    HAS_USE_LIST_ORDERS,
 )
-from tosa_convert.mlir.bytecode.varint import encode_varint
+from tosa_convert.mlir.bytecode.varint import decode_varint, encode_varint
 from tosa_convert.mlir.constants import ConstantWriter
 from tosa_convert.mlir.locations import LocationWriter
 from tosa_convert.mlir.names import NAME_ATTRIBUTE, REGIONS_ATTRIBUTE, result_names
@@ -71,9 +74,6 @@ _WITH_ELEMENT_ATTRIBUTES: Final = frozenset(
 #: The count at the beginning of the encoding of one operand, or of one result.
 _ONE: Final = encode_varint(1)
 
-#: Attributes of an operator: name and encoded number.
-_Pairs = tuple[tuple[str, bytes], ...]
-
 log = logging.getLogger("tosa_convert")
 
 
@@ -83,14 +83,17 @@ class Body:
     shared: its constants that become resources once MLIR has parsed the module, by their operators.
     children: the regions that its operators run, in order.
     needed: whether it or a region inside it shares a constant.
+    parts: its encoding before `finish`: bytes, and the regions of one operator. pieces, size: after it.
     """
 
-    __slots__ = ("children", "depth", "needed", "pieces", "region", "shared")
+    __slots__ = ("children", "depth", "needed", "parts", "pieces", "region", "shared", "size")
 
     def __init__(self, region: Region, depth: int = 0) -> None:
         self.region = region
         self.depth = depth
+        self.parts: list[bytes | tuple[Body, ...]] = []
         self.pieces: list[bytes | Body] = []
+        self.size = 0
         self.shared: dict[Operator, Tensor] = {}
         self.children: list[Body] = []
         self.needed = False
@@ -100,7 +103,20 @@ class Body:
         """The region's only block."""
         return self.region.blocks[0]
 
-    def joined(self) -> Iterator[bytes]:
+    def finish(self, encoder: Encoder) -> None:
+        """Put the parts together, once the regions inside it are finished."""
+        for part in self.parts:
+            if isinstance(part, bytes):
+                self.pieces.append(part)
+                self.size += len(part)
+            else:
+                inside = sum(child.size for child in part)
+                head = encoder.isolated_regions(len(part), inside)
+                self.pieces += head, *part
+                self.size += len(head) + inside
+        self.needed = bool(self.shared) or any(child.needed for child in self.children)
+
+    def encoding(self) -> Iterator[bytes]:
         """The encoding of the block and of those inside it."""
         pending: list[Iterator[bytes | Body]] = [iter(self.pieces)]
         while pending:
@@ -128,6 +144,7 @@ class FunctionWriter:
     """Encodes one graph's main region as a function.
 
     retain: keep names that reading the module would not generate by itself.
+    constants, embed: see `ConstantWriter`.
     by_path: locate operators by their path in the graph instead of their location.
     limits: see `LocationWriter`.
     """
@@ -139,6 +156,7 @@ class FunctionWriter:
         *,
         retain: bool,
         constants: Constants,
+        embed: bool,
         by_path: bool,
         limits: Limits,
     ) -> None:
@@ -150,7 +168,7 @@ class FunctionWriter:
         self.types = TypeWriter(encoder)
         self.result_types = _ResultTypes(self.types)
         self.attributes = AttributeWriter(encoder, self.types)
-        self.constants = ConstantWriter(encoder, self.types, constants)
+        self.constants = ConstantWriter(encoder, self.types, constants, embed=embed)
         self.locations = LocationWriter(encoder, limits)
         self.regions = {region.name: region for region in graph.regions}
         #: The names that reading the module would generate.
@@ -161,12 +179,12 @@ class FunctionWriter:
         self.symbols: dict[str, str] = {}
         #: The results of `row`, by operator.
         self.rows: dict[OperatorSpec, tuple[bool, list[bytes]]] = {}
-        #: The attributes of operators and their dictionaries: most operators share theirs.
-        self.dictionaries: dict[Any, tuple[_Pairs, bytes]] = {}
+        #: The attributes of operators, encoded: most operators share theirs.
+        self.attributes_cache: dict[Any, tuple[Pairs, int, bytes]] = {}
 
     def function(self) -> Body:
-        """The function, whose encoding is the body's pieces."""
-        encoder, numbers, region = self.encoder, self.numbers, self.graph.regions[0]
+        """The function, whose encoding is the body's."""
+        encoder, region = self.encoder, self.graph.regions[0]
         block = region.blocks[0]
         inputs = [self.value_type(block, name) for name in block.inputs]
         outputs = [self.value_type(block, name) for name in block.outputs]
@@ -177,19 +195,14 @@ class FunctionWriter:
         for key, names in (("arg_attrs", block.inputs), ("res_attrs", block.outputs)):
             if names:
                 attributes[key] = self.signature(names)
+        name = encoder.operation("func.func")
         body = Body(region)
         self.block(block, body, "func.return")
-        head = b"".join(
-            (
-                encoder.operation("func.func"),
-                bytes((HAS_ATTRIBUTES | HAS_REGIONS,)),
-                encoder.unknown,
-                encoder.dictionary(attributes.items()),
-                numbers[1 << 1 | 1],
-            )
-        )
-        body.pieces.insert(0, head)
         self.nested_regions(body)
+        has, own = encoder.attributes_of("func.func", tuple(attributes.items()))
+        regions = encoder.isolated_regions(1, body.size)
+        head = name + bytes((has | HAS_REGIONS,)) + encoder.unknown + own + regions
+        body.pieces.insert(0, head)
         return body
 
     def nested_regions(self, body: Body) -> None:
@@ -221,7 +234,7 @@ class FunctionWriter:
             unused.discard(inner.region.name)
         # A region's children come after it in the list.
         for inner in reversed(bodies):
-            inner.needed = bool(inner.shared) or any(child.needed for child in inner.children)
+            inner.finish(self.encoder)
         if unused:
             names = (region.name for region in self.graph.regions if region.name in unused)
             log.warning(
@@ -253,12 +266,13 @@ class FunctionWriter:
         self.enter(block)
         # The pieces before the next region. The first piece is set when the values are counted.
         pieces: list[bytes] = []
-        body.pieces.append(b"")
+        body.parts.append(b"")
         for operator, location in zip(block.operators, self.locations_of(block), strict=True):
             spec, inputs, outputs = operator.spec, operator.inputs, operator.outputs
             is_plain, heads = rows.get(spec) or self.row(spec)
-            pairs: _Pairs = ()
-            dictionary = operands = results = b""
+            pairs: Pairs = ()
+            has = 0
+            attributes = operands = results = b""
             if not is_plain:
                 if spec.encoded_as == IDENTITY.name:
                     spec, inputs, outputs, pairs = self.identity(block, operator)
@@ -266,7 +280,7 @@ class FunctionWriter:
                 elif spec is CONST or spec is CONST_SHAPE:
                     pairs = (("values", self.values(block, operator, body)),)
                 else:
-                    pairs, dictionary = self.attributes_of(block, operator)
+                    pairs, has, attributes = self.attributes_of(block, operator)
             if retain:
                 # Keep names that reading the module would not generate by itself.
                 is_named = False
@@ -274,10 +288,9 @@ class FunctionWriter:
                     if name != next(generated) and name not in returned:
                         is_named = True
                 if is_named or spec.regions:
-                    dictionary = self.with_names(operator, pairs, is_named)
-            if pairs and not dictionary:
-                dictionary = self.encoder.dictionary(pairs)
-            has = HAS_ATTRIBUTES if dictionary else 0
+                    has, attributes = self.with_names(spec, operator, pairs, is_named)
+            if pairs and not has:
+                has, attributes = self.encoder.attributes_of(spec.mlir, pairs)
             if len(outputs) == 1:
                 has |= HAS_RESULTS
                 name = outputs[0]
@@ -302,23 +315,22 @@ class FunctionWriter:
                 has |= HAS_OPERANDS
                 operands = numbers[len(inputs)] + b"".join([values[name] for name in inputs])
             if not spec.regions:
-                pieces += heads[has], location, dictionary, results, operands
+                pieces += heads[has], location, attributes, results, operands
                 continue
-            pieces += heads[has | HAS_REGIONS], location, dictionary, results, operands
+            pieces += heads[has | HAS_REGIONS], location, attributes, results, operands
             self.run_regions(operator, body, pieces)
         pieces.append(self.terminator(terminator, [values[name] for name in block.outputs]))
-        body.pieces[0] = self.begin(block, count)
-        body.pieces.append(b"".join(pieces))
+        body.parts[0] = self.begin(block, count)
+        body.parts.append(b"".join(pieces))
 
     def run_regions(self, operator: Operator, body: Body, pieces: list[bytes]) -> None:
         """Note the regions that an operator runs, after the pieces before them, which are cleared."""
-        children = [
+        children = tuple(
             Body(self.regions[str(operator.attributes[row.name])], body.depth + 1)
             for row in operator.spec.regions
-        ]
+        )
         # The regions are isolated: each numbers its values from 0.
-        pieces.append(self.numbers[len(children) << 1 | 1])
-        body.pieces += b"".join(pieces), *children
+        body.parts += b"".join(pieces), children
         body.children += children
         pieces.clear()
 
@@ -348,7 +360,8 @@ class FunctionWriter:
         name = self.encoder.operation(spec.mlir)
         is_plain = not spec.attributes and spec not in (CONST, CONST_SHAPE)
         is_plain = is_plain and spec.encoded_as != IDENTITY.name
-        heads = [name + bytes((has,)) for has in range(2 * HAS_REGIONS)]
+        most = HAS_PROPERTIES if self.encoder.version >= HAS_NATIVE_PROPERTIES else HAS_REGIONS
+        heads = [name + bytes((has,)) for has in range(2 * most)]
         row = self.rows[spec] = is_plain, heads
         return row
 
@@ -358,13 +371,20 @@ class FunctionWriter:
         count = len(block.operators) + 1
         if not block.inputs:
             return numbers[1] + numbers[values] + numbers[count << 1]
-        arguments = [self.value_type(block, name) + self.encoder.unknown for name in block.inputs]
+        types = [self.value_type(block, name) for name in block.inputs]
+        version = self.encoder.version
+        if version >= ARGUMENTS_OMIT_LOCATIONS:
+            arguments = [numbers[decode_varint(number, 0)[0] << 1] for number in types]
+        else:
+            arguments = [number + self.encoder.unknown for number in types]
+        if version >= HAS_USE_LIST_ORDERS:
+            arguments.append(b"\0")
         return b"".join(
             (
                 numbers[1],
                 numbers[values],
                 numbers[count << 1 | 1],
-                numbers[len(arguments)],
+                numbers[len(types)],
                 *arguments,
             )
         )
@@ -378,27 +398,27 @@ class FunctionWriter:
 
     # -- attributes ---------------------------------------------------------------------------
 
-    def attributes_of(self, block: Block, operator: Operator) -> tuple[_Pairs, bytes]:
-        """The attributes of the operator's row, and their dictionary."""
+    def attributes_of(self, block: Block, operator: Operator) -> tuple[Pairs, int, bytes]:
+        """The attributes of the operator's row, and what `Encoder.attributes_of` makes of them."""
         spec = operator.spec
         element = None
         if spec in _WITH_ELEMENT_ATTRIBUTES and operator.inputs[0] in block.tensors:
             element = block.tensors[operator.inputs[0]].dtype
         key = (spec, element, *operator.attributes.items())
-        encoded = self.dictionaries.get(key)
+        encoded = self.attributes_cache.get(key)
         if encoded is None:
             pairs = tuple(
                 (row.name, self.attributes(spec, row, operator.attributes[row.name], element))
                 for row in spec.attributes
                 if row.kind != "region"
             )
-            encoded = pairs, self.encoder.dictionary(pairs) if pairs else b""
-            self.dictionaries[key] = encoded
+            encoded = pairs, *self.encoder.attributes_of(spec.mlir, pairs)
+            self.attributes_cache[key] = encoded
         return encoded
 
     def identity(
         self, block: Block, operator: Operator
-    ) -> tuple[OperatorSpec, tuple[str, ...], tuple[str, ...], _Pairs]:
+    ) -> tuple[OperatorSpec, tuple[str, ...], tuple[str, ...], Pairs]:
         """IDENTITY, or reading or writing a variable, which a file encodes as IDENTITY.
 
         Returns the operator in MLIR, with operands, results and attributes.
@@ -419,24 +439,31 @@ class FunctionWriter:
         if shape is not None:
             return self.constants.shape(shape)
         tensor = block.tensors[name]
-        if self.constants.is_shared(tensor, must_be_dense=name in self.compile_time):
-            body.shared[operator] = tensor
-            return self.constants.without_data(tensor)
+        if self.constants.is_resource(tensor, must_be_dense=name in self.compile_time):
+            if not self.constants.embed:
+                body.shared[operator] = tensor
+            return self.constants.resource(tensor)
         return self.constants.dense(tensor)
 
-    def with_names(self, operator: Operator, pairs: _Pairs, is_named: bool) -> bytes:
-        """The dictionary of the attributes, the names of results if `is_named`, and those of regions."""
+    def with_names(
+        self, spec: OperatorSpec, operator: Operator, own: Pairs, is_named: bool
+    ) -> tuple[int, bytes]:
+        """The attributes `own`, the names of results if `is_named`, and those of regions, encoded.
+
+        spec: the operator in MLIR.
+        """
         outputs, string = operator.outputs, self.encoder.string_attribute
+        names: Pairs = ()
         if is_named:
-            names = (
+            name = (
                 string(outputs[0])
                 if len(outputs) == 1
                 else self.encoder.array([*map(string, outputs)])
             )
-            pairs = (*pairs, (NAME_ATTRIBUTE, names))
-        if operator.spec.regions:
-            pairs = (*pairs, (REGIONS_ATTRIBUTE, self.region_names(operator)))
-        return self.encoder.dictionary(pairs, unique=True)
+            names = ((NAME_ATTRIBUTE, name),)
+        if spec.regions:
+            names = (*names, (REGIONS_ATTRIBUTE, self.region_names(operator)))
+        return self.encoder.attributes_of(spec.mlir, own, names, unique=True)
 
     def region_names(self, operator: Operator) -> bytes:
         """The names of an operator's regions and of their blocks, arguments and results."""

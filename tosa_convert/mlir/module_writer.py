@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tosa_convert.errors import lone_surrogate
 from tosa_convert.graph.model import Graph, Tensor
 from tosa_convert.graph.opset import VARIABLE
 from tosa_convert.graph.versions import lowest_version, version_name
-from tosa_convert.mlir.bytecode.encode import Encoder
-from tosa_convert.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_REGIONS
+from tosa_convert.mlir.bytecode.encode import Data, Encoder
+from tosa_convert.mlir.bytecode.format import HAS_REGIONS, VERSION
 from tosa_convert.mlir.function_writer import Body, FunctionWriter
 from tosa_convert.mlir.names import VERSION_ATTRIBUTE
 from tosa_convert.mlir.variables import declared_variables
@@ -21,11 +22,12 @@ from tosa_convert.options import DEFAULT_LIMITS, Constants, Limits, Names
 class EncodedModule:
     """A module as bytecode.
 
+    pieces: the bytes of the file, in order; large data is a view of the graph's memory.
     body: the function's region; its `shared` constants are resources without data in the bytecode.
     variable_count: operations of the module before the function.
     """
 
-    bytecode: bytes
+    pieces: list[Data]
     body: Body
     variable_count: int
 
@@ -35,29 +37,52 @@ def encode_module(
     *,
     names: Names = "retain",
     constants: Constants = "auto",
+    embed: bool = True,
     by_path: bool = False,
     limits: Limits = DEFAULT_LIMITS,
+    version: int = VERSION,
 ) -> EncodedModule:
     """The graph as a module with one function. It must be sound: `graph.verify` finds nothing.
 
-    by_path: locate operators by their path in the graph, for messages, instead of their location.
+    Args:
+        graph: the program.
+        names: see `bindings.write.write`; so are constants and limits.
+        constants: which constants become resources.
+        embed: the bytecode has the data of resources; see `ConstantWriter`.
+        by_path: locate operators by their path in the graph, for messages, instead of their location.
+        limits: `location_depth` is used.
+        version: of MLIR's bytecode, 0 to 6.
 
-    Raises TosaConvertError for what MLIR cannot express, and UnicodeEncodeError for text that is not
-    Unicode. See `bindings.write.write` for the other arguments.
+    Raises:
+        TosaConvertError: for what MLIR cannot express.
     """
     retain = names == "retain"
     # Each operator may have a location, a name and a dictionary.
-    encoder = Encoder(4 * sum(len(block.operators) for _, block in graph.blocks()))
-    writer = FunctionWriter(
-        graph,
-        encoder,
-        retain=retain,
-        constants=constants,
-        by_path=by_path,
-        limits=limits,
-    )
-    variables = [_variable(writer, symbol, tensor) for symbol, tensor in declared_variables(graph)]
-    body = writer.function()
+    encoder = Encoder(4 * sum(len(block.operators) for _, block in graph.blocks()), version)
+    try:
+        writer = FunctionWriter(
+            graph,
+            encoder,
+            retain=retain,
+            constants=constants,
+            embed=embed,
+            by_path=by_path,
+            limits=limits,
+        )
+        variables = [
+            _variable(writer, symbol, tensor) for symbol, tensor in declared_variables(graph)
+        ]
+        body = writer.function()
+        module = _module(graph, encoder, [*variables, *body.encoding()], len(variables) + 1, retain)
+        return EncodedModule(encoder.finish(module), body, len(variables))
+    except UnicodeEncodeError as error:
+        raise lone_surrogate(error) from None
+
+
+def _module(
+    graph: Graph, encoder: Encoder, operations: list[bytes], count: int, retain: bool
+) -> list[bytes]:
+    """The module of these operations."""
     numbers, string = encoder.numbers, encoder.string_attribute
     version = graph.version
     stamp = f"{version.major}.{version.minor}.{version.patch}{'d' if version.draft else ''}"
@@ -67,19 +92,12 @@ def encode_module(
     }
     if retain and version > lowest_version(graph):
         attributes[VERSION_ATTRIBUTE] = string(version_name(version))
-    head = (
-        encoder.operation("builtin.module"),
-        bytes((HAS_ATTRIBUTES | HAS_REGIONS,)),
-        encoder.unknown,
-        encoder.dictionary(attributes.items()),
-        numbers[1 << 1 | 1],
-        # One region with one block, which has neither values nor arguments.
-        numbers[1],
-        numbers[0],
-        numbers[(len(variables) + 1) << 1],
-    )
-    bytecode = encoder.finish((*head, *variables, *body.joined()))
-    return EncodedModule(bytecode, body, len(variables))
+    # One region with one block, which has neither values nor arguments.
+    region = [numbers[1], numbers[0], numbers[count << 1], *operations]
+    name = encoder.operation("builtin.module")
+    has, encoded = encoder.attributes_of("builtin.module", (), tuple(attributes.items()))
+    regions = encoder.isolated_regions(1, sum(map(len, region)))
+    return [name, bytes((has | HAS_REGIONS,)), encoder.unknown, encoded, regions, *region]
 
 
 def _variable(writer: FunctionWriter, symbol: str, tensor: Tensor) -> bytes:
@@ -93,5 +111,5 @@ def _variable(writer: FunctionWriter, symbol: str, tensor: Tensor) -> bytes:
     }
     if tensor.data is not None:
         attributes["initial_value"] = writer.constants.dense(tensor)
-    head = encoder.operation(VARIABLE.mlir) + bytes((HAS_ATTRIBUTES,)) + encoder.unknown
-    return head + encoder.dictionary(attributes.items())
+    has, encoded = encoder.attributes_of(VARIABLE.mlir, tuple(attributes.items()))
+    return encoder.operation(VARIABLE.mlir) + bytes((has,)) + encoder.unknown + encoded

@@ -5,21 +5,30 @@ All numbers, of strings, types, attributes and so on, are returned encoded, read
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from tosa_convert.mlir.bytecode.format import (
+    ALIGNED,
     ARRAY,
     ATTRIBUTES_AND_TYPES,
     BLOB,
+    COUNTS_NAMES,
     DENSE_ELEMENTS,
     DENSE_RESOURCE,
     DIALECTS,
+    DIALECTS_HAVE_VERSIONS,
     DICTIONARY,
+    FILLER,
+    HAS_ATTRIBUTES,
+    HAS_NATIVE_PROPERTIES,
+    HAS_PROPERTIES,
     IR,
     MAGIC,
     OFFSETS,
     PRODUCER,
+    PROPERTIES,
+    REGIONS_ARE_SECTIONS,
     RESOURCE_OFFSETS,
     RESOURCES,
     STRING,
@@ -34,6 +43,16 @@ _INTERNED: Final = 4096
 
 #: Bytes of data: anything that can be joined.
 Data = bytes | memoryview
+#: Attributes of an operation: name and encoded number.
+Pairs = tuple[tuple[str, bytes], ...]
+
+
+class Resource(NamedTuple):
+    """A resource. name: the number of the string. data: None for a declaration without data."""
+
+    name: bytes
+    data: Data | None
+    alignment: int
 
 
 class Table:
@@ -89,20 +108,26 @@ class Table:
             sizes[position] = numbers[lengths[position] << 1]
         return numbers[0] + numbers[len(sizes)] + b"".join(sizes)
 
-    def pieces(self) -> Iterable[Data]:
-        """The entries, ready to be joined."""
+    def pieces(self) -> Iterator[Data]:
+        """The entries. Large data is a piece by itself, and is not copied."""
         start = 0
         for position, data in self.tails.items():
-            yield from self.entries[start : position + 1]
+            yield b"".join(self.entries[start : position + 1])
             yield data
             start = position + 1
-        yield from self.entries[start:]
+        yield b"".join(self.entries[start:])
 
 
 class Encoder:
-    """The tables of one file. expected: how many numbers it is likely to need."""
+    """The tables of one file.
 
-    def __init__(self, expected: int = 0) -> None:
+    Args:
+        expected: how many numbers it is likely to need.
+        version: of the format.
+    """
+
+    def __init__(self, expected: int = 0, version: int = VERSION) -> None:
+        self.version = version
         self.numbers = Varints(expected)
         self.attributes = Table(self.numbers)
         self.types = Table(self.numbers)
@@ -113,8 +138,9 @@ class Encoder:
         self.dialects: dict[str, bytes] = {}
         #: Full name of an operation -> its number, its dialect's, and that of the rest of the name.
         self.operations: dict[str, tuple[bytes, bytes, bytes]] = {}
-        #: The name of the resource that attributes refer to, if any does.
-        self.resource = b""
+        #: Native properties and their numbers.
+        self.properties: dict[bytes, bytes] = {}
+        self.resources: list[Resource] = []
         self.dialect("builtin")
         self.unknown = self.attributes(self.numbers[UNKNOWN_LOCATION])
 
@@ -141,6 +167,13 @@ class Encoder:
             number = self.numbers[len(self.operations)]
             operation = self.operations[name] = number, self.dialect(dialect), self.string(stem)
         return operation[0]
+
+    def isolated_regions(self, count: int, size: int) -> bytes:
+        """What precedes the regions of an operation, which have `size` bytes and use no outer value."""
+        head = self.numbers[count << 1 | 1]
+        if self.version < REGIONS_ARE_SECTIONS:
+            return head
+        return head + bytes((IR,)) + encode_varint(size)
 
     # -- attributes that dialects share -------------------------------------------------------
 
@@ -173,6 +206,35 @@ class Encoder:
         entry = self.numbers[DICTIONARY] + self.numbers[len(entries)] + b"".join(entries)
         return self.attributes.add(entry) if unique else self.attributes(entry)
 
+    def attributes_of(
+        self, operation: str, own: Pairs, discardable: Pairs = (), *, unique: bool = False
+    ) -> tuple[int, bytes]:
+        """The attributes of an operation: what it has, as HAS_ flags, and the numbers of these.
+
+        Args:
+            operation: its name.
+            own: the attributes that its definition in MLIR has; a version with native properties has
+                them there.
+            discardable: its other attributes.
+            unique: no operation has an equal dictionary.
+        """
+        if self.version < HAS_NATIVE_PROPERTIES:
+            pairs = (*own, *discardable)
+            return (HAS_ATTRIBUTES, self.dictionary(pairs, unique=unique)) if pairs else (0, b"")
+        from tosa_convert.mlir.bytecode.properties import encode_properties
+
+        has, encoded = 0, b""
+        if discardable:
+            has, encoded = HAS_ATTRIBUTES, self.dictionary(discardable, unique=unique)
+        blob = encode_properties(operation, dict(own))
+        if blob:
+            has |= HAS_PROPERTIES
+            number = self.properties.get(blob)
+            if number is None:
+                number = self.properties[blob] = self.numbers[len(self.properties)]
+            encoded += number
+        return has, encoded
+
     def dense(self, type_: bytes, data: Data) -> bytes:
         """The number of a dense attribute of the type `type_`.
 
@@ -182,47 +244,94 @@ class Encoder:
         head = self.numbers[DENSE_ELEMENTS] + type_ + encode_varint(len(data))
         return self.attributes.data(head, data)
 
-    def without_data(self, type_: bytes) -> bytes:
-        """The number of a resource attribute of this type, whose resource has no data."""
-        self.resource = self.string(b"tosa_convert")
-        return self.attributes(self.numbers[DENSE_RESOURCE] + type_ + self.numbers[0])
+    def resource(self, type_: bytes, number: bytes) -> bytes:
+        """The number of an attribute of this type whose elements are those of a resource."""
+        return self.attributes(self.numbers[DENSE_RESOURCE] + type_ + number)
+
+    def add_resource(self, name: str, data: Data | None = None, alignment: int = 1) -> bytes:
+        """A new resource; returns its number.
+
+        Args:
+            name: no other resource has it.
+            data: None declares the resource only.
+            alignment: of the data in the file, in bytes: a power of two.
+        """
+        self.resources.append(Resource(self.string(name), data, alignment))
+        return self.numbers[len(self.resources) - 1]
 
     # -- the file -----------------------------------------------------------------------------
 
-    def finish(self, operation: Iterable[Data]) -> bytes:
-        """The file of one operation, whose encoding has these pieces."""
-        numbers = self.numbers
+    def finish(self, operation: Iterable[Data]) -> list[Data]:
+        """The file of one operation, whose encoding has these pieces; large data is not copied."""
+        numbers, attributes, types = self.numbers, self.attributes, self.types
+        counts = [numbers[len(attributes.entries)], numbers[len(types.entries)]]
+        resources, blobs, alignment = self._resources()
         # The dialects come first, because their names must be among the strings.
-        dialects = [numbers[len(self.dialects)]]
-        dialects += [numbers[_decoded(self.string(name)) << 1] for name in self.dialects]
-        for _, dialect, stem in self.operations.values():
-            dialects += dialect, numbers[1], stem
-        sections: list[tuple[int, list[Data]]] = [
-            (DIALECTS, list(dialects)),
-            (ATTRIBUTES_AND_TYPES, [*self.attributes.pieces(), *self.types.pieces()]),
-            (
-                OFFSETS,
-                [
-                    numbers[len(self.attributes.entries)],
-                    numbers[len(self.types.entries)],
-                    self.attributes.offsets(),
-                    self.types.offsets(),
-                ],
-            ),
-            (IR, [numbers[1 << 1], *operation]),
+        sections: list[tuple[int, list[Data], int]] = [
+            (DIALECTS, [self._dialects()], 1),
+            (ATTRIBUTES_AND_TYPES, [*attributes.pieces(), *types.pieces()], 1),
+            (OFFSETS, [*counts, attributes.offsets(), types.offsets()], 1),
+            (IR, [numbers[1 << 1], *operation], 1),
+            (RESOURCE_OFFSETS, [resources], 1),
+            (RESOURCES, blobs, alignment),
         ]
-        if self.resource:
-            group = numbers[0] + numbers[1] + self.resource + numbers[0] + bytes((BLOB,))
-            sections += [(RESOURCES, []), (RESOURCE_OFFSETS, [numbers[0], group])]
         # The lengths are in the reverse order of the strings.
-        lengths = [numbers[len(raw) + 1] for raw in reversed(self.strings)]
+        lengths = b"".join([numbers[len(raw) + 1] for raw in reversed(self.strings)])
         texts = b"\0".join(self.strings) + b"\0"
-        sections.append((STRINGS, [numbers[len(lengths)], *lengths, texts]))
-        pieces: list[Data] = [MAGIC, encode_varint(VERSION), PRODUCER, b"\0"]
-        for section_id, parts in sections:
-            pieces += bytes((section_id,)), encode_varint(sum(map(len, parts)))
-            pieces += parts
-        return b"".join(pieces)
+        sections.append((STRINGS, [numbers[len(self.strings)], lengths, texts], 1))
+        if self.version >= HAS_NATIVE_PROPERTIES:
+            parts = [part for blob in self.properties for part in (numbers[len(blob)], blob)]
+            sections.append((PROPERTIES, [numbers[len(self.properties)], b"".join(parts)], 1))
+        pieces: list[Data] = [MAGIC + encode_varint(self.version) + PRODUCER + b"\0"]
+        offset = len(pieces[0])
+        for section_id, content, alignment in sections:
+            size = sum(map(len, content))
+            head = bytes((section_id,)) + encode_varint(size)
+            if alignment > 1:
+                head = bytes((section_id | ALIGNED,)) + head[1:] + encode_varint(alignment)
+                head += _filler(offset + len(head), alignment)
+            pieces.append(head)
+            pieces += content
+            offset += len(head) + size
+        return pieces
+
+    def _dialects(self) -> bytes:
+        """The names of dialects and of operations."""
+        numbers, version = self.numbers, self.version
+        shift = int(version >= DIALECTS_HAVE_VERSIONS)
+        parts = [numbers[len(self.dialects)]]
+        parts += [numbers[_decoded(self.string(name)) << shift] for name in self.dialects]
+        if version >= COUNTS_NAMES:
+            parts.append(numbers[len(self.operations)])
+        for _, dialect, stem in self.operations.values():
+            if version >= HAS_NATIVE_PROPERTIES:
+                stem = numbers[_decoded(stem) << 1 | 1]  # the operation is registered
+            parts += dialect, numbers[1], stem
+        return b"".join(parts)
+
+    def _resources(self) -> tuple[bytes, list[Data], int]:
+        """The section of the resources' names and sizes, that of their data, and its alignment."""
+        numbers, alignment, offset = self.numbers, 1, 0
+        names: list[bytes] = []
+        pieces: list[Data] = []
+        for name, data, aligned in self.resources:
+            size = 0
+            if data is not None:
+                head = encode_varint(aligned) + encode_varint(len(data))
+                head += _filler(offset + len(head), aligned)
+                pieces += head, data
+                size = len(head) + len(data)
+                offset += size
+                alignment = max(alignment, aligned)
+            names += name, encode_varint(size), bytes((BLOB,))
+        # No groups of other tools, and one of the first dialect, which is `builtin`.
+        group = [numbers[0], numbers[len(self.resources)], *names] if names else []
+        return numbers[0] + b"".join(group), pieces, alignment
+
+
+def _filler(offset: int, alignment: int) -> bytes:
+    """The bytes up to the next multiple of `alignment`."""
+    return bytes((FILLER,)) * (-offset % alignment)
 
 
 def _decoded(number: bytes) -> int:

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from typing import Final
 
+from tosa_convert.options import BYTECODE_VERSION, BYTECODE_VERSIONS
+
 MAGIC: Final = b"ML\xefR"
 
-#: The version that MLIR is asked for and that is written. In it, an operation's attributes are one
-#: dictionary (properties, which each operation orders in its own way, came with version 5), regions are
-#: in line, and there are no use-list orders.
-VERSION: Final = 1
+#: The version that MLIR is asked for, and that is written unless another is asked for. In it, an
+#: operation's attributes are one dictionary (properties, which each operation orders in its own way,
+#: came with version 5), regions are in line, and there are no use-list orders.
+VERSION: Final = BYTECODE_VERSION
 #: The producer in the files that are written.
 PRODUCER: Final = b"tosa-convert"
 
-#: Versions that are read: every version that MLIR has written.
-OLDEST_VERSION: Final = 0
-NEWEST_VERSION: Final = 6
+#: Versions that are read and written: every version that MLIR has written.
+OLDEST_VERSION: Final = min(BYTECODE_VERSIONS)
+NEWEST_VERSION: Final = max(BYTECODE_VERSIONS)
 #: The first version in which: a dialect may have a version; isolated regions are sections; operations
 #: and blocks may have use-list orders; the table of operation names starts with its total count, and a
 #: block argument says whether it has a location; operations have native properties.

@@ -11,12 +11,13 @@ Source: OpDefinitionsGen.cpp of LLVM, checked on files of tosa-opt, torch-mlir a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Final, NamedTuple
 
 from tosa_convert.graph.opset import OPERATORS
 from tosa_convert.mlir.bytecode.cursor import Cursor
+from tosa_convert.mlir.bytecode.varint import decode_varint, encode_varint
 
 
 class Slot(NamedTuple):
@@ -109,6 +110,25 @@ class PropertyTable:
             section.refuse(f"found properties {number}, expected less than {len(self._places)}", 0)
         start, end = self._places[number]
         return Cursor(section.data, start, end, section.base, section.where)
+
+
+def encode_properties(operation: str, attributes: Mapping[str, bytes]) -> bytes:
+    """The blob of an operation in today's layout; nothing if its definition has no attributes.
+
+    Args:
+        operation: its name, one of LAYOUTS.
+        attributes: the encoded numbers of the attributes that it has, all of its definition.
+    """
+    slots: list[bytes] = []
+    for slot in LAYOUTS[operation][0]:
+        number = attributes.get(slot.name)
+        if slot.is_optional:
+            number = (
+                b"\1" if number is None else encode_varint(decode_varint(number, 0)[0] << 1 | 1)
+            )
+        assert number is not None, f"{operation} has no attribute {slot.name}"
+        slots.append(number)
+    return b"".join(slots)
 
 
 #: Whether an attribute is of a slot's kind, by the attribute's index and the kind.
