@@ -9,7 +9,7 @@ import pytest
 from unit.building import branching, example
 from unit.test_cli import TEXT, convert, save
 
-from tosa_convert.cli import convert_files
+from tosa_convert.cli import many_files
 
 __all__ = ["convert"]  # the fixture
 
@@ -54,7 +54,7 @@ def test_a_missing_file_is_reported_by_a_worker_process_too(convert: Any) -> Non
 def test_files_that_share_a_context_do_not_change_one_another(
     convert: Any, tmp_path: Path, torch_mlir: Any, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
-    monkeypatch.setattr(convert_files, "CONTEXT_BYTES", limit)
+    monkeypatch.setattr(many_files, "CONTEXT_BYTES", limit)
     made: list[Any] = []
     new_context = type(torch_mlir).new_context
 
@@ -63,13 +63,13 @@ def test_files_that_share_a_context_do_not_change_one_another(
         return new_context(self)
 
     monkeypatch.setattr(type(torch_mlir), "new_context", counted)
-    convert_files._shared_context.cache_clear()
+    many_files.shared_context.cache_clear()
     (tmp_path / "in").mkdir()
     for name, operator in zip("abc", ("exp", "tanh", "exp"), strict=True):
         (tmp_path / "in" / f"{name}.mlir").write_text(TEXT.replace("exp", operator))
     assert convert("in", "-o", "out")[0] == 0
     assert len(made) == (3 if limit == 1 else 1)
-    convert_files._shared_context.cache_clear()
+    many_files.shared_context.cache_clear()
     for name in "abc":
         assert convert(f"in/{name}.mlir", "-o", "alone.tosa")[0] == 0
         assert (tmp_path / "alone.tosa").read_bytes() == contents(tmp_path / "out")[f"{name}.tosa"]

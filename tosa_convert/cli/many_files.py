@@ -1,0 +1,149 @@
+"""Many files, each read on its own: those below directories, and the processes that read them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from tosa_convert import api
+from tosa_convert.child_process import describe_exit
+from tosa_convert.cli import supervise
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.files import STANDARD, map_file
+from tosa_convert.formats import EXTENSIONS, Format, sniff
+
+#: Bytes of inputs that may share an MLIR context.
+CONTEXT_BYTES: Final = 64 << 20
+#: The number of files above which another process saves time.
+FILES_PER_PROCESS: Final = 64
+#: Inputs of more bytes than this, taken together, are not read side by side unless asked for: each
+#: process needs the memory of the file it reads.
+TOGETHER_BYTES: Final = 1 << 30
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+#: The reason why a file was not done: an expected failure, or the text of an unexpected one.
+FileFailure = TosaConvertError | str
+
+
+class _SharedContext:
+    """An MLIR context for many small files: making one takes longer than reading a file.
+
+    A context keeps every attribute that was parsed in it, so a new one follows after CONTEXT_BYTES.
+    """
+
+    def __init__(self, bindings: str) -> None:
+        self.bindings = bindings
+        self.context: Any = None
+        self.given = 0
+
+    def for_bytes(self, count: int) -> Any:
+        """A context to parse a file of `count` bytes in."""
+        if self.context is None or self.given + count > CONTEXT_BYTES:
+            self.context = api.new_context(self.bindings)
+            self.given = 0
+        self.given += count
+        return self.context
+
+
+#: The context of this process for the bindings of a name.
+shared_context = functools.cache(_SharedContext)
+
+
+def inputs_below(given: str) -> list[tuple[Path, Path]]:
+    """The inputs of one argument, each with its path below the directory that the argument names."""
+    if given == STANDARD:
+        raise click.UsageError("standard input cannot be one of several inputs")
+    root = Path(given)
+    if not root.is_dir():
+        return [(root, Path(root.name))]
+    files = sorted(path for path in root.rglob("*") if path.suffix in EXTENSIONS and path.is_file())
+    return [(file, file.relative_to(root)) for file in files]
+
+
+def refuse_no_inputs(paths: Sequence[str], inputs: Sequence[object]) -> None:
+    """Raise TosaConvertError("unrecognised-input") if there are no inputs below the paths."""
+    if not inputs:
+        raise fail(
+            "unrecognised-input",
+            ", ".join(paths),
+            "no file below it has one of the extensions " + ", ".join(EXTENSIONS),
+        )
+
+
+def outcomes(
+    work: Callable[[Job], Result],
+    jobs: Sequence[Job],
+    sources: Sequence[Path],
+    processes: int,
+    on_death: Callable[[Job, int], Result],
+) -> Generator[Result, None, None]:
+    """Do the jobs; yields the result of each, in order.
+
+    Args:
+        work: does a job.
+        jobs: its arguments.
+        sources: the input of each job.
+        processes: how many to use; 0 for the number that is fastest.
+        on_death: makes the result of a job whose process died, from the job and the exit code.
+    """
+    processes = processes or _default_processes(sources)
+    if processes == 1 and not supervise.may_fork():
+        yield from map(work, jobs)
+        return
+    from tosa_convert.process_pool import run_jobs
+
+    done: dict[int, Result] = {}
+    following = 0
+    results = run_jobs(
+        work,
+        jobs,
+        processes=processes,
+        on_death=on_death,
+        fork=supervise.may_fork(),
+        initialize=supervise.start_worker,
+    )
+    with contextlib.closing(results):
+        for index, result in results:
+            done[index] = result
+            while following in done:
+                yield done.pop(following)
+                following += 1
+
+
+def _default_processes(sources: Sequence[Path]) -> int:
+    """The number of processes that is fastest for these files."""
+    processes = max(1, min(os.cpu_count() or 1, len(sources) // FILES_PER_PROCESS))
+    if processes > 1 and sum(map(_size, sources)) > TOGETHER_BYTES:
+        return 1
+    return processes
+
+
+def _size(source: Path) -> int:
+    try:
+        return source.stat().st_size
+    except OSError:
+        return 0  # the work reports the problem
+
+
+def crash(source: Path, code: int) -> FileFailure:
+    """The failure of a file whose process died."""
+    if format_of(source) == "mlir":
+        return supervise.crash(str(source), code)
+    return f"the process that read the file ended with {describe_exit(code)}\n"
+
+
+def format_of(source: Path) -> Format:
+    """The format of an input by its content, or by its extension if it cannot be read here."""
+    try:
+        # A pipe can be read only once, so use only its name.
+        return sniff(map_file(source) if source.is_file() else memoryview(b""), str(source))
+    except TosaConvertError:
+        return EXTENSIONS.get(source.suffix.lower(), "tosa")  # the work reports the problem
