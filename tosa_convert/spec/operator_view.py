@@ -13,7 +13,7 @@ from tosa_convert.graph.opset import OperandSpec, OperatorSpec
 from tosa_convert.spec.values import Shape, ShapeType, Size, TensorType, ValueType
 
 if TYPE_CHECKING:
-    from tosa_convert.graph.model import Graph, Operator
+    from tosa_convert.graph.model import Block, Operator
 
 
 @dataclass(slots=True, eq=False)
@@ -22,13 +22,14 @@ class OperatorView:
 
     inputs: the types of its operands, in order.
     outputs: the declared types of its results, in order; empty while a program is being built.
-    graph: the program, for operators that run regions.
+    regions: the block of each region by the region's name, for operators that run regions; None if
+        they are not known.
     """
 
     operator: Operator
     inputs: tuple[ValueType, ...]
     outputs: tuple[ValueType, ...]
-    graph: Graph | None = None
+    regions: Mapping[str, Block] | None = None
 
     @property
     def spec(self) -> OperatorSpec:

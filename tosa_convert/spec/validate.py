@@ -23,6 +23,7 @@ class Validator:
         self.graph = graph
         self.table = TypeTable()
         self.verdicts: dict[object, Verdict] = {}
+        self.regions = {region.name: region.blocks[0] for region in graph.regions}
 
     def findings(self) -> Iterator[Finding]:
         """The findings of all blocks."""
@@ -39,7 +40,7 @@ class Validator:
             key = (operator.spec, inputs, outputs, *operator.attributes.values())
             verdict = verdicts.get(key)
             if verdict is None:
-                verdict = judge(OperatorView(operator, inputs, outputs, self.graph))
+                verdict = judge(OperatorView(operator, inputs, outputs, self.regions))
                 # What a region holds is not part of the key.
                 if not operator.spec.regions:
                     verdicts[key] = verdict

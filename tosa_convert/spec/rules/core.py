@@ -82,6 +82,18 @@ def merged(*sizes: Size) -> int:
     return DYNAMIC
 
 
+def common_shape(one: Shape, other: Shape) -> Shape:
+    """The sizes that two shapes share.
+
+    Example:
+        >>> common_shape((2, 3), (2, 4)), common_shape((2,), (2, 3))
+        ((2, -1), None)
+    """
+    if one is None or other is None or len(one) != len(other):
+        return None
+    return tuple(a if a == b else DYNAMIC for a, b in zip(one, other, strict=True))
+
+
 # -- conditions that many operators have ---------------------------------------------------------
 
 
