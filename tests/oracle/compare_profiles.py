@@ -132,7 +132,7 @@ def extension_reason(needed: list[Requirement], found: set[str], expected: set[s
 
 def main() -> int:
     """Compare all tests of a folder."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("suite", type=Path)
     suite = parser.parse_args().suite
     tests = sorted(path.parent for path in suite.glob("*/*/desc.json"))

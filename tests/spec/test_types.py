@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tosa_convert.graph.dtypes import BLOCK_SCALE, NanPropagationMode, ResizeMode, dtype
+from tosa_convert.graph.dtypes import BLOCK_SCALE, BlockShape, NanPropagationMode, ResizeMode, dtype
+from tosa_convert.graph.model import Block, BlockScale, Graph, Operator, Region, Tensor
 from tosa_convert.graph.opset import OPERATORS, OperatorSpec, operator
+from tosa_convert.graph.versions import V1_1_DRAFT, lowest_version
 from tosa_convert.spec.types import Element, Need, TypeMismatch, match, mismatch, rows
 
 
@@ -51,6 +53,25 @@ def test_every_operator_has_rows_and_each_row_matches_itself(spec: OperatorSpec)
         shapes = [None] * sum(operand.is_shape for operand in spec.operands)
         if spec.operands and spec.operands[-1].is_shape:
             assert match(spec, [*row.operands, *shapes], row.results, attributes) is row
+
+
+@pytest.mark.parametrize("spec", OPERATORS, ids=str)
+def test_the_version_of_each_row_is_that_of_graph_versions(spec: OperatorSpec) -> None:
+    for row in rows(spec):
+        block = Block("main")
+        for element in (*row.operands, *row.results):
+            name = f"v{len(block.tensors)}"
+            assert element is not None
+            data, scale = element if isinstance(element, tuple) else (element, None)
+            blocks = None if scale is None else BlockScale(scale, BlockShape.BLOCK_SHAPE_32)
+            block.tensors[name] = Tensor(name, data, (2,), scale=blocks)
+        names, count = tuple(block.tensors), len(row.operands)
+        made = Operator(spec, names[:count], names[count:])
+        if row.attribute and row.attribute[0] == "acc_type":
+            made.attributes["acc_type"] = dtype(row.attribute[1])
+        block.operators.append(made)
+        found = lowest_version(Graph(V1_1_DRAFT, [Region("main", [block])]))
+        assert (found.major, found.minor) == row.since
 
 
 @pytest.mark.parametrize(
