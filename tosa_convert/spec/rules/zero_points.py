@@ -1,0 +1,45 @@
+"""Zero points: constants of one element, which must be 0 for most element types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.dtypes import INT8
+from tosa_convert.spec.operator_view import OperatorView
+from tosa_convert.spec.rules.core import Check, Violation, dashed, known
+
+
+def zero_point(name: str) -> Check:
+    """The operand has one element, which is 0 unless its dtype is INT8."""
+
+    def check(view: OperatorView) -> Iterator[Violation]:
+        tensor = view.tensor(name)
+        if tensor.shape is not None and (
+            len(tensor.shape) != 1 or (known(tensor.shape[0]) and tensor.shape[0] != 1)
+        ):
+            yield Violation(f"{dashed(name)}-shape", f"{name} is {tensor}", "[1]")
+        elif tensor.data is not None and tensor.dtype is not INT8 and not is_zero(tensor.data):
+            yield Violation(
+                f"{dashed(name)}-not-zero",
+                f"{name} is {tensor.data.numpy()[0]} of {tensor.dtype}",
+                "0, as for all dtypes but INT8",
+            )
+
+    return check
+
+
+def is_zero(data: Constant) -> bool:
+    """Whether the first element is 0 or -0.
+
+    Example:
+        >>> from tosa_convert.graph.dtypes import dtype
+        >>> is_zero(Constant(dtype("BF16"), 1, bytes([0, 0x80])))
+        True
+    """
+    # By bits, since numpy does not have most floating-point types.
+    element = data.uniform()
+    if element is None:
+        return False
+    bits = int.from_bytes(element, "little")
+    return bits == 0 or (data.dtype.is_float and bits == 1 << (data.dtype.bits - 1))
