@@ -93,7 +93,8 @@ def test_the_branch_that_is_taken_is_searched(tmp_path: Path) -> None:
     backend = OtherModel(str(tmp_path / "other.tosa"), 60)
     assert bisect(branches(), backend, inputs(False)).ok
     result = bisect(branches(), backend, inputs(True))
-    assert result.differing == ["y", "z"]
+    assert result.outputs is not None
+    assert [tensor.name for tensor in result.outputs.failures] == ["z"]
     assert result.first is not None
     ((_, path, location, _),) = result.first.operators
     assert (path, location) == ("operator #1 COND_IF then operator #1 REVERSE", 'loc("r")')

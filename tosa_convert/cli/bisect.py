@@ -1,4 +1,4 @@
-"""`bisect`: the first operator whose own result is wrong on a backend."""
+"""`bisect`: the operators at which a backend goes wrong, and how."""
 
 from __future__ import annotations
 
@@ -28,16 +28,25 @@ from tosa_convert.cli.run import input_options
     show_default=True,
     help="MiB of tensors that one run computes; they are stored in files.",
 )
+@click.option(
+    "--all", "find_all", is_flag=True, help="Name every operator that is wrong by itself."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def bisect(model: str, **options: Any) -> int:
-    """Name the first operator of MODEL whose own result is wrong on a BACKEND.
+    """Name the operators at which a BACKEND goes wrong on MODEL, and how.
 
-    Exit code 1 if there is a difference.
+    MODEL runs as it is first, as for check; then each operator is judged by itself. Exit code 1 if
+    something is wrong.
     """
     import json
 
     from tosa_convert import golden
-    from tosa_convert.cli.run_model import backend_of, program_and_inputs, tolerances_of
+    from tosa_convert.cli.run_model import (
+        backend_of,
+        program_and_inputs,
+        tolerances_of,
+        variables_of,
+    )
 
     tolerances = tolerances_of(options)
     program, arrays = program_and_inputs(model, options)
@@ -46,7 +55,9 @@ def bisect(model: str, **options: Any) -> int:
         program,
         backend,
         arrays,
+        variables=variables_of(options),
         tolerances=tolerances,
+        find_all=options["find_all"],
         timeout=options["timeout"],
         batch_bytes=options["batch_mib"] << 20,
     )

@@ -42,13 +42,19 @@ _AGAINST_OPTIONS = (
         "--atol",
         multiple=True,
         metavar="[NAME:]VALUE",
-        help="Absolute tolerance, for all tensors or those whose name matches NAME.",
+        help="Absolute tolerance, for all floating point or the tensors whose name matches NAME.",
     ),
     click.option(
         "--rtol",
         multiple=True,
         metavar="[NAME:]VALUE",
-        help="Relative tolerance, for all tensors or those whose name matches NAME.",
+        help="Relative tolerance, for all floating point or the tensors whose name matches NAME.",
+    ),
+    click.option(
+        "--variables",
+        metavar="NPZ",
+        type=click.Path(),
+        help="Initial states of variables, by name, for both sides.",
     ),
 )
 
@@ -62,16 +68,26 @@ def check(model: str, **options: Any) -> int:
     """Run MODEL on the reference model and compare its outputs with a BACKEND's.
 
     Exit code 1 if they differ. Integers are compared bit for bit; floating point by TOSA's accuracy
-    rules where they apply, else within --atol and --rtol.
+    rules where they apply, else by the error that the reference model itself makes.
     """
     from tosa_convert import golden
-    from tosa_convert.cli.run_model import backend_of, program_and_inputs, tolerances_of
+    from tosa_convert.cli.run_model import (
+        backend_of,
+        program_and_inputs,
+        tolerances_of,
+        variables_of,
+    )
 
     tolerances = tolerances_of(options)
     program, arrays = program_and_inputs(model, options)
     backend = backend_of(program.graph, arrays, options)
     result = golden.check(
-        program, backend, arrays, tolerances=tolerances, timeout=options["timeout"]
+        program,
+        backend,
+        arrays,
+        variables=variables_of(options),
+        tolerances=tolerances,
+        timeout=options["timeout"],
     )
     click.echo(result.to_json() if options["as_json"] else str(result))
     return 0 if result.ok else 1

@@ -17,7 +17,6 @@ from tosa_convert.errors import fail
 from tosa_convert.golden.array_io import Slot
 from tosa_convert.golden.arrays import Array
 from tosa_convert.golden.backends import Backend, open_backend
-from tosa_convert.golden.comparison import Tolerances
 from tosa_convert.golden.intermediates import (
     Intermediate,
     iterate_tensors,
@@ -27,7 +26,9 @@ from tosa_convert.golden.intermediates import (
 from tosa_convert.golden.npz import load_npz, read_npy, save_npz
 from tosa_convert.golden.programs import Program, input_arrays, input_slots, load_program
 from tosa_convert.golden.reference_model import RunOptions, run_program
-from tosa_convert.golden.variable_states import variables_of, with_variables
+from tosa_convert.golden.tolerances import FLOATING_POINT, Tolerances
+from tosa_convert.golden.variable_states import variables_of as declared_variables
+from tosa_convert.golden.variable_states import with_variables
 from tosa_convert.graph.model import Graph, counted
 from tosa_convert.options import ReadOptions
 
@@ -83,7 +84,7 @@ def run_command(model: str, options: Mapping[str, Any]) -> int:
         if options[option] and not options["intermediates"]:
             raise click.UsageError(f"--{option} needs --intermediates DIR|NPZ")
     program, arrays = program_and_inputs(model, options)
-    states = load_npz(options["variables"]) if options["variables"] else {}
+    states = variables_of(options)
     run_options = RunOptions(
         precise=options["precise"],
         bounds=options["bounds"] is not None,
@@ -93,7 +94,7 @@ def run_command(model: str, options: Mapping[str, Any]) -> int:
     result = run_program(program, arrays, run_options, states)
     if (
         options["save_variables"]
-        and not variables_of(program.graph).keys() <= result.variables.keys()
+        and not declared_variables(program.graph).keys() <= result.variables.keys()
     ):
         raise fail(
             "unsupported-operator",
@@ -210,6 +211,11 @@ def backend_of(graph: Graph, arrays: Mapping[str, Array], options: Mapping[str, 
     )
 
 
+def variables_of(options: Mapping[str, Any]) -> dict[str, Array]:
+    """The initial states that --variables gives."""
+    return load_npz(options["variables"]) if options["variables"] else {}
+
+
 def tolerances_of(options: Mapping[str, Any]) -> Tolerances:
     """The tolerances that --atol and --rtol give."""
     return Tolerances(_tolerances("atol", options["atol"]), _tolerances("rtol", options["rtol"]))
@@ -225,5 +231,5 @@ def _tolerances(option: str, texts: Iterable[str]) -> tuple[tuple[str, float], .
             number = -1.0
         if not number >= 0:
             raise click.UsageError(f"--{option} {text}: expected [NAME:]VALUE, a number from 0 up")
-        pairs.append((name if colon else "*", number))
+        pairs.append((name if colon else FLOATING_POINT, number))
     return tuple(pairs)

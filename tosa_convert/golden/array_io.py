@@ -140,9 +140,10 @@ def missing_input(slot: Slot) -> Finding:
     return Finding("input-mismatch", f'input "{slot.key}"', f"it is missing; it is {slot}")
 
 
-def match(wanted: list[Slot], given: Mapping[str, Any]) -> dict[str, Array]:
+def match(wanted: list[Slot], given: Mapping[str, Any], *, strict: bool = True) -> dict[str, Array]:
     """Every slot's array, in the slots' order.
 
+    strict: also refuse arrays that have no slot.
     Raises TosaConvertError("input-mismatch") with a finding for each array that is missing, that
     has no slot, or that has another type or shape.
     """
@@ -157,7 +158,7 @@ def match(wanted: list[Slot], given: Mapping[str, Any]) -> dict[str, Array]:
         except TosaConvertError as error:
             findings += error.findings
     keys = {slot.key for slot in wanted}
-    for key in given:
+    for key in given if strict else ():
         if key not in keys:
             near = difflib.get_close_matches(key, keys, 1)
             hint = f'did you mean "{near[0]}"?' if near else ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import shlex
 import shutil
 import sys
 import weakref
@@ -17,25 +18,24 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
-import numpy as np
-
 from tosa_convert import api
 from tosa_convert.child_process import Ended, describe_exit
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.files import file_error
 from tosa_convert.formats import EXTENSIONS
-from tosa_convert.golden.array_io import Slot, coerce
+from tosa_convert.golden.array_io import Slot, coerce, match
 from tosa_convert.golden.arrays import Array, LazyArrays
 from tosa_convert.golden.commands import command_words, run_command, with_paths
 from tosa_convert.golden.npz import npy_files, open_npz, read_npy, unpack_npz, write_npz
-from tosa_convert.golden.programs import as_graph, input_slots, output_slots
-from tosa_convert.golden.reference_model import TIMEOUT, RunOptions, run_in_folder
+from tosa_convert.golden.programs import Program, as_graph, input_slots, output_slots
+from tosa_convert.golden.reference_model import TIMEOUT, RunOptions, run_in_folder, run_program
 from tosa_convert.golden.scratch import (
     new_scratch_folder,
     scratch_errors,
     write_npy,
     write_scratch,
 )
+from tosa_convert.golden.variable_states import STATE_PREFIX, variables_of
 from tosa_convert.graph.extract import extract_from, extract_region
 from tosa_convert.graph.model import Graph, counted
 
@@ -52,9 +52,13 @@ _PIP: Final = {
 
 
 class Runner(Protocol):
-    """Computes tensors of a graph."""
+    """Computes tensors of a graph.
+
+    name: for messages. text: what `--against` takes to open it again.
+    """
 
     name: str
+    text: str
 
     def compute(
         self,
@@ -65,6 +69,9 @@ class Runner(Protocol):
         folder: Path,
     ) -> Mapping[str, Array]:
         """The tensors `names`, computed from the graph's inputs and those of `cuts` that they need.
+
+        A program as it is (`names` are its outputs, without cuts) runs unchanged, and the result may
+        also have the states of its variables after the run, by `variable:NAME`.
 
         inputs: arrays of all of them by key.
         folder: an empty folder. The result may read from it on demand, and is not used after the
@@ -165,6 +172,16 @@ def open_backend(
     return Command(words, timeout)
 
 
+def part_of(graph: Graph, names: Sequence[str], cuts: Sequence[str]) -> Graph:
+    """The part of a graph that a backend computes: the graph itself if that is all of it.
+
+    The whole has operators that no output depends on, too, such as writes to variables.
+    """
+    if not cuts and set(names) == set(graph.main.outputs):
+        return graph
+    return extract_from(graph, names, cuts)
+
+
 def _by_position(graph: Graph, outputs: Sequence[Callable[[], Array]], name: str) -> LazyArrays:
     wanted = output_slots(graph)
     if len(wanted) != len(outputs):
@@ -258,21 +275,18 @@ def with_slot_types(arrays: Mapping[str, Array], slots: Mapping[str, Slot]) -> L
 def as_slot_type(slot: Slot, array: Array) -> Array:
     """The array in the slot's type if it holds the same elements in another notation.
 
-    Any other array is returned unchanged: the comparison reports the difference.
+    Any other array is returned unchanged: the comparison judges the difference.
     """
     try:
         return coerce(slot, array)
     except TosaConvertError:
-        same = array.dtype.itemsize == slot.dtype.numpy.itemsize and array.shape == slot.shape
-        if same and array.dtype.kind in "biu" and slot.dtype.numpy.kind in "biu":
-            return np.ascontiguousarray(array).view(slot.dtype.numpy)
         return array
 
 
 class Iree:
     """IREE for the host: compiles the sub-graph, as MLIR, and runs it."""
 
-    name = "iree"
+    name = text = "iree"
 
     def __init__(self, python: str, timeout: float) -> None:
         self.python, self.timeout = python, timeout
@@ -286,7 +300,7 @@ class Iree:
         folder: Path,
     ) -> Mapping[str, Array]:
         """See Runner."""
-        part = extract_from(graph, names, cuts)
+        part = part_of(graph, names, cuts)
         path = folder / "part.mlir"
         write_scratch(path, [_text_for_iree(part)])
         given = [inputs[slot.key] for slot in input_slots(part)]
@@ -313,7 +327,8 @@ class OtherModel:
     """Another version of the model, with the same names, on the reference model."""
 
     def __init__(self, path: str, timeout: float, graph: Graph | None = None) -> None:
-        self.name, self.timeout = path, timeout
+        self.name = self.text = path
+        self.timeout = timeout
         self.graph = as_graph(path) if graph is None else graph
 
     def compute(
@@ -325,8 +340,13 @@ class OtherModel:
         folder: Path,
     ) -> Mapping[str, Array]:
         """See Runner."""
-        part = extract_from(self.graph, names, cuts)
-        return run_in_folder(folder, part, inputs, RunOptions(timeout=self.timeout))
+        part = part_of(self.graph, names, cuts)
+        options = RunOptions(timeout=self.timeout)
+        if part is not self.graph or not variables_of(part):
+            return run_in_folder(folder, part, inputs, options)
+        result = run_program(Program(part), match(input_slots(part), inputs, strict=False), options)
+        states = {STATE_PREFIX + name: array for name, array in result.variables.items()}
+        return {**result.outputs, **states}
 
     def inside(self, output: str, attribute: str) -> Runner:
         """See Runner. Raises TosaConvertError("undefined-name") if it has no such region."""
@@ -342,6 +362,8 @@ class Command:
 
     def __init__(self, words: list[str], timeout: float) -> None:
         self.name, self.words, self.timeout = words[0], words, timeout
+        # Absolute: the text is also used in another working folder.
+        self.text = shlex.join(os.path.abspath(w) if os.path.isfile(w) else w for w in words)
 
     def compute(
         self,
@@ -352,7 +374,7 @@ class Command:
         folder: Path,
     ) -> Mapping[str, Array]:
         """See Runner."""
-        part = extract_from(graph, names, cuts)
+        part = part_of(graph, names, cuts)
         write_scratch(folder / "model.tosa", api.encode(part))
         wanted = [slot.key for slot in input_slots(part)]
         with open(folder / "in.npz", "wb") as file:

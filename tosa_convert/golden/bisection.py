@@ -1,44 +1,38 @@
-"""The public function `bisect`: name the first operator whose own result is wrong.
+"""The public function `bisect`: explain why a program is wrong on a backend.
 
-Tensors are compared in topological order. A tensor that differs may have inherited the difference from
-its operands, so its operator runs again. A backend that computes gets the golden operands, and its
-result is compared with the golden one. For a backend that only recorded results, the reference model
-gets the recorded operands, and its result is compared with the recorded one. If the results still
-differ, the operator is wrong.
+The program runs as it is first, and is judged as `check` judges it. Then each operator is judged by
+itself, by its operator's own rule, on operands that are not in doubt (`single_operators`). If all of
+them are right and the program is wrong, `whole_program` finds out why.
 """
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.align_steps import align
-from tosa_convert.golden.array_io import SCALE_SUFFIX, slots
+from tosa_convert.golden.array_io import slots
 from tosa_convert.golden.arrays import Array, LazyArrays
 from tosa_convert.golden.backends import Backend, Record, Runner, with_slot_types
-from tosa_convert.golden.cases import Case, Divergence
-from tosa_convert.golden.checking import as_backend, origins, tolerance_checks
-from tosa_convert.golden.comparison import NO_TOLERANCES, TensorComparison, Tolerances, compare
+from tosa_convert.golden.cases import Case, Divergence, Kind
+from tosa_convert.golden.checking import as_backend, check_outputs, with_initial_states
+from tosa_convert.golden.comparison import Comparison
 from tosa_convert.golden.control_flow import ITERATIONS, region_runs, why_not_runnable
 from tosa_convert.golden.explain_failure import signature
-from tosa_convert.golden.intermediates import BATCH_BYTES, Batch, batches
-from tosa_convert.golden.operator_rules import rules
+from tosa_convert.golden.intermediates import BATCH_BYTES, Batch
 from tosa_convert.golden.programs import AS_IT_IS, as_graph, input_arrays, input_slots
-from tosa_convert.golden.reference_model import TIMEOUT, RunOptions, run_graph
+from tosa_convert.golden.reference_model import TIMEOUT, RunOptions
 from tosa_convert.golden.scratch import scratch_folder
-from tosa_convert.golden.tolerance_rules import EXACT
-from tosa_convert.graph.extract import (
-    computed_tensors,
-    extract,
-    last_uses,
-    needed_operators,
-)
-from tosa_convert.graph.model import Graph, counted, operator_path
-from tosa_convert.graph.opset import CONST, CONST_SHAPE
+from tosa_convert.golden.single_operators import Group, Judged, Operators
+from tosa_convert.golden.tolerances import NO_TOLERANCES, Tolerances
+from tosa_convert.golden.variable_states import STATE_PREFIX, last_writes
+from tosa_convert.golden.whole_program import WholeProgram, repeated
+from tosa_convert.graph.extract import extract, needed_operators
+from tosa_convert.graph.model import counted, operator_path
+from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE_WRITE
 from tosa_convert.options import ReadOptions
 
 
@@ -46,35 +40,41 @@ from tosa_convert.options import ReadOptions
 class Bisection:
     """The result of a search.
 
-    compared: how many tensors. differing: those that differ, by name, up to the end of the search.
-    inherited: those of them whose operators compute correctly from correct operands.
-    first: None if no operator's own result is wrong. largest_batch: bytes.
+    outputs: the verdict on the program as it is, which `check` gives, too.
+    compared: how many tensors were judged by themselves.
+    first: what is wrong first in the order of operators, or None.
+    others: further operators that are wrong by themselves, if all were asked for.
+    largest_batch: bytes.
     """
 
+    outputs: Comparison | None = None
     compared: int = 0
-    differing: list[str] = field(default_factory=list)
-    inherited: list[str] = field(default_factory=list)
     first: Divergence | None = None
+    others: list[Divergence] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     largest_batch: int = 0
 
     @property
     def ok(self) -> bool:
-        """Whether something was compared and nothing differed."""
-        return self.compared > 0 and not self.differing
+        """Whether something was compared, the outputs agree, and no operator is wrong by itself."""
+        outputs_ok = self.outputs is None or self.outputs.ok
+        return self.compared > 0 and outputs_ok and self.first is None
 
     def __str__(self) -> str:
-        count, verb = len(self.differing), "differs" if len(self.differing) == 1 else "differ"
-        lines = [f"{counted(self.compared, 'tensor')} compared, {count} {verb}"]
+        lines = []
+        if self.outputs is not None:
+            failures = len(self.outputs.failures) + len(self.outputs.missing)
+            text = f"{counted(len(self.outputs.tensors), 'output')} compared, {failures} wrong"
+            lines.append(text)
+        lines.append(f"{counted(self.compared, 'tensor')} judged by themselves")
         if self.first is not None:
+            if self.outputs is not None and self.outputs.ok:
+                lines.append("the outputs agree: they do not show what is wrong")
             lines.append(str(self.first))
-        elif self.differing:
-            lines.append(
-                "each of them only inherits its difference: no operator's own result is wrong"
-            )
-        if self.inherited:
-            before = counted(len(self.inherited), "tensor")
-            lines.append(f"before it, {before} only inherited a difference")
+        elif self.outputs is not None and not self.outputs.ok:
+            lines.append("no operator is wrong by itself:")
+            lines.append(str(self.outputs))
+        lines += [f"also wrong: {other}" for other in self.others]
         lines += [f"note: {note}" for note in self.notes]
         if not self.compared:
             lines.append("FAIL nothing was compared")
@@ -84,10 +84,10 @@ class Bisection:
         """Everything but the arrays, as JSON values."""
         return {
             "ok": self.ok,
+            "outputs": None if self.outputs is None else self.outputs.to_dict(),
             "compared": self.compared,
-            "differing": self.differing,
-            "inherited": self.inherited,
             "first": None if self.first is None else self.first.to_dict(),
+            "others": [other.to_dict() for other in self.others],
             "notes": self.notes,
         }
 
@@ -98,26 +98,30 @@ def bisect(
     inputs: Mapping[str, Any] | None = None,
     *,
     random: int | None = None,
+    variables: Mapping[str, Any] | None = None,
     tolerances: Tolerances = NO_TOLERANCES,
+    find_all: bool = False,
     timeout: float = TIMEOUT,
     batch_bytes: int = BATCH_BYTES,
     read: ReadOptions = AS_IT_IS,
 ) -> Bisection:
-    """Find the first operator of the main block whose own result is wrong on a backend.
+    """Explain what `check` finds: name the operators at which a backend goes wrong, and how.
 
     Args:
         program: anything that `golden.run` takes.
         against: a backend from `golden.open_backend`, the text that names one, or arrays by tensor.
         inputs: an array for each input, by name, in exactly its element type and shape.
         random: a seed, 0 or more, for inputs that are not given.
+        variables: initial states by name, for both sides; the others start as the program says.
         tolerances: for tensors by name, instead of the rules.
+        find_all: go on after the first operator that is wrong by itself, and name all of them.
         timeout: seconds for one run of either.
         batch_bytes: bytes of tensors that one run computes. They are stored in files: only the
-            inputs, one tensor of each side, and a suspect operator's values are in memory.
+            inputs, one tensor of each side, and a wrong operator's values are in memory.
         read: how to read a file or module.
 
     Returns:
-        The divergence that was found first, if there is one, and how many tensors were compared.
+        The verdict on the outputs, and the divergence that was found first, if there is one.
 
     Raises:
         TosaConvertError: as `golden.check`; `option-conflict` if recorded results have no tensor of
@@ -137,142 +141,112 @@ def bisect(
     graph = as_graph(program, read)
     arrays = input_arrays(graph, inputs, random)
     backend = as_backend(against, graph, arrays, timeout)
-    search = _Search(graph, arrays, tolerances, RunOptions(timeout=timeout), batch_bytes)
+    graph, backend = with_initial_states(graph, backend, variables or {})
+    options = RunOptions(timeout=timeout)
+    operators = Operators(graph, arrays, tolerances, options, batch_bytes)
+    states = [STATE_PREFIX + name for name in last_writes(graph)]
+    tolerances.refuse_unmatched([*operators.keys(operators.computed), *states])
+    search = _Search(operators, find_all)
+    known = operators.computed
+    recorded: Mapping[str, Array] = {}
     if isinstance(backend, Record):
-        return search.search_record(backend)
-    return search.search_runner(backend)
+        recorded = search.recorded(backend)
+        known = {name for name in operators.computed if name in recorded}
+    here = tolerances.restricted_to([*graph.main.outputs, *states])
+    search.result.outputs = check_outputs(graph, arrays, backend, here, options)
+    if isinstance(backend, Record):
+        search.search_record(recorded, known)
+    else:
+        search.search_runner(backend)
+        if search.result.first is None and not search.result.outputs.ok:
+            search.explain_outputs(backend)
+    search.result.largest_batch = operators.largest_batch
+    return search.result
 
 
 class _Search:
-    def __init__(
-        self,
-        graph: Graph,
-        inputs: Mapping[str, Array],
-        tolerances: Tolerances,
-        options: RunOptions,
-        batch_bytes: int,
-    ) -> None:
-        self.graph, self.inputs, self.batch_bytes = graph, dict(inputs), batch_bytes
-        self.tolerances, self.options = tolerances, options
+    def __init__(self, operators: Operators, find_all: bool = False) -> None:
+        self.operators, self.graph = operators, operators.graph
+        self.find_all = find_all
         self.result = Bisection()
-        self.origins = origins(graph)
-        self.rules = rules(graph)
-        block = graph.main
-        self.producers = {name: i for i, op in enumerate(block.operators) for name in op.outputs}
-        self.order = computed_tensors(graph)
-        self.computed = {name for _, name in self.order}
-
-    def batches(self, names: Container[str]) -> Iterator[Batch]:
-        """Golden tensors in topological order, up to `batch_bytes` at a time."""
-        wanted = [(index, name) for index, name in self.order if name in names]
-        for batch in batches(
-            self.graph, self.inputs, wanted, self.options, batch_bytes=self.batch_bytes
-        ):
-            self.result.largest_batch = max(self.result.largest_batch, batch.nbytes)
-            yield batch
-
-    def keys(self, batch: Batch) -> list[str]:
-        """The arrays of a batch's tensors."""
-        block = self.graph.main
-        return [slot.key for _, name in batch.tensors for slot in slots(block, name)]
-
-    def tensor(self, key: str) -> str:
-        """The tensor that an array belongs to."""
-        return key if key in self.producers else key.removesuffix(SCALE_SUFFIX)
-
-    def suspects(self, batch: Batch, actual: Mapping[str, Array]) -> list[TensorComparison]:
-        """The differing tensors among those both sides have, in order.
-
-        The rules of inexact operators are applied only when a suspect is computed again.
-        """
-        keys = [key for key in self.keys(batch) if key in actual]
-        checks, _ = tolerance_checks(
-            self.graph,
-            [key for key in keys if self.rules.get(self.tensor(key)) == EXACT],
-            self.inputs,
-            self.tolerances,
-            self.rules,
-            options=self.options,
-        )
-        result = compare(
-            LazyArrays(keys, batch.golden.__getitem__),
-            actual,
-            tolerances=self.tolerances,
-            checks=checks,
-            origins=self.origins,
-        )
-        self.result.compared += len(result.tensors)
-        self.result.differing += [tensor.name for tensor in result.failures]
-        return result.failures
 
     def search_runner(self, backend: Runner) -> Bisection:
-        """Search with a backend that computes."""
-        earlier = _EarlierResults(self.graph)
-        with scratch_folder() as folder:
-            for number, batch in enumerate(self.batches(self.computed)):
-                batch_folder = folder / str(number)
-                batch_folder.mkdir()
-                actual = self.computed_by(backend, batch, earlier, batch_folder)
-                for suspect in self.suspects(batch, actual):
-                    index = self.producers[self.tensor(suspect.name)]
-                    case = self.run_alone(backend, index, batch)
-                    if not case.comparison.ok:
-                        inner = self.search_regions(backend, index, batch)
-                        self.result.first = inner or self.divergence([index], case)
+        """Judge each operator by itself on a backend that computes."""
+        for batch in self.operators.golden(self.operators.computed):
+            names = [name for _, name in batch.tensors]
+            with scratch_folder() as folder:
+                wrong: dict[int, Judged] = {}
+                for judged in self.operators.judge_runner(backend, batch, names, folder):
+                    self.refuse_missing(judged.comparison, backend)
+                    self.result.compared += len(judged.comparison.tensors)
+                    wrong |= self.wrong_operators(judged)
+                for index in sorted(wrong):
+                    self.add(self.named(backend, index, batch, folder))
+                    if not self.find_all:
                         return self.result
-                    self.result.inherited.append(suspect.name)
-                earlier.add(actual, batch_folder)
-                earlier.remove_unused(batch.tensors[-1][0])
         return self.result
 
-    def computed_by(
-        self, backend: Runner, batch: Batch, earlier: _EarlierResults, folder: Path
-    ) -> LazyArrays:
-        """The backend's tensors of a batch, computed from its own results of earlier batches."""
-        names = [name for _, name in batch.tensors]
-        inputs = earlier.with_inputs(self.inputs)
-        answer = backend.compute(self.graph, names, inputs, earlier.tensors(), folder)
-        keys = self.keys(batch)
-        if missing := [key for key in keys if key not in answer]:
-            message = f"it did not return the tensor {missing[0]!r}"
-            raise fail("backend-failed", backend.name, message)
-        return LazyArrays(keys, answer.__getitem__)  # without tensors that were not asked for
+    def wrong_operators(self, judged: Judged) -> dict[int, Judged]:
+        """The operators of wrong results of a group."""
+        keys = [tensor.name for tensor in judged.comparison.failures]
+        tensors = map(self.operators.tensor, keys)
+        return {self.operators.producers[name]: judged for name in tensors}
 
-    def run_alone(self, backend: Runner, index: int, batch: Batch) -> Case:
-        """One operator on the backend, with golden operands."""
+    def refuse_missing(self, comparison: Comparison, backend: Runner) -> None:
+        if comparison.missing:
+            message = f"it did not return the tensor {comparison.missing[0]!r}"
+            raise fail("backend-failed", backend.name, message)
+
+    def add(self, divergence: Divergence) -> None:
+        """Add what is wrong."""
+        if self.result.first is None:
+            self.result.first = divergence
+        else:
+            self.result.others.append(divergence)
+
+    def named(self, backend: Runner, index: int, batch: Batch, folder: Path) -> Divergence:
+        """The divergence of an operator that was wrong in a group: it runs alone, more than once."""
         operator = self.graph.main.operators[index]
         names = [n for n in operator.outputs if n in self.graph.main.tensors]
-        cuts = self.operands(index)
+        cuts, indices = self.operators.operands(index, self.operators.computed)
+        group = Group()
+        group.add(names, cuts, indices)
         part = extract(self.graph, names, cuts)
         needed = {slot.key: batch.golden[slot.key] for slot in input_slots(part)}
-        expected = run_graph(part, needed, self.options)
-        given = LazyArrays(
-            (*self.inputs, *needed), lambda key: (needed if key in needed else self.inputs)[key]
-        )
-        with scratch_folder() as folder:
-            actual = dict(backend.compute(self.graph, names, given, cuts, folder))
-        return self.case(part, needed, expected, actual)
+        given = {**self.operators.inputs, **needed}
+        comparison = self.operators.run_group(backend, group, batch.golden, folder).comparison
+        actual, changing = repeated(backend, self.graph, names, given, cuts)
+        kind: Kind = "nondeterministic" if changing or comparison.ok else "by-itself"
+        expected = {key: batch.golden[key] for key in self.operators.keys(names)}
+        if kind == "by-itself" and operator.spec.regions:
+            inner = self.search_regions(backend, index, batch)
+            if inner is not None:
+                return inner
+        case = Case(part, needed, expected, actual, comparison)
+        return self.divergence([index], case, kind)
 
     def search_regions(self, backend: Runner, index: int, batch: Batch) -> Divergence | None:
         """The wrong operator inside an operator with regions, each region given golden values."""
         op = self.graph.main.operators[index]
-        if not op.spec.regions:
-            return None
         path = operator_path("", index, op).strip()
         reason = why_not_runnable(self.graph, op)
+        own = self.operators
         try:
-            for region in region_runs(self.graph, index, batch.golden, options=self.options):
-                inner = _Search(
-                    region.graph, region.inputs, self.tolerances, self.options, self.batch_bytes
-                ).search_runner(backend.inside(op.outputs[0], region.attribute))
+            for region in region_runs(self.graph, index, batch.golden, options=own.options):
+                operators = Operators(
+                    region.graph, region.inputs, own.tolerances, own.options, own.batch_bytes
+                )
+                inner = _Search(operators).search_runner(
+                    backend.inside(op.outputs[0], region.attribute)
+                )
                 if inner.first is not None:
                     self.result.notes += inner.notes
-                    operators = tuple(
+                    rows = tuple(
                         (i, f"{path} {region.label} {inner_path}", location, text)
                         for i, inner_path, location, text in inner.first.operators
                     )
                     inside = ((op.outputs[0], region.attribute), *inner.first.inside)
-                    return Divergence(operators, inner.first.case, inside)
+                    return Divergence(rows, inner.first.case, inside, inner.first.kind)
         except TosaConvertError as error:
             reason = reason or str(error.findings[0])
         reason = reason or (
@@ -281,81 +255,141 @@ class _Search:
         self.result.notes.append(f"{path} is named as a whole: {reason}")
         return None
 
-    def case(
-        self,
-        part: Graph,
-        given: dict[str, Array],
-        expected: dict[str, Array],
-        actual: dict[str, Array],
-    ) -> Case:
-        """The comparison by the rules of the operators: their operands are not in doubt."""
-        checks, notes = tolerance_checks(
-            part, list(expected), given, self.tolerances, options=self.options
-        )
-        comparison = compare(
-            expected,
-            actual,
-            tolerances=self.tolerances,
-            checks=checks,
-            origins=self.origins,
-            notes=notes,
-        )
-        return Case(part, given, expected, actual, comparison)
-
-    def operands(self, index: int) -> list[str]:
-        """The computed tensors that an operator takes, directly or through shapes."""
-        block = self.graph.main
-        operands: list[str] = []
-        pending = list(block.operators[index].inputs)
-        while pending:
-            name = pending.pop(0)
-            if name in self.computed:
-                operands.append(name)
-            elif name in block.shapes and name in self.producers:
-                pending += block.operators[self.producers[name]].inputs
-        return list(dict.fromkeys(operands))
-
-    def divergence(self, indices: list[int], case: Case) -> Divergence:
+    def divergence(self, indices: Iterable[int], case: Case, kind: Kind) -> Divergence:
         """The operators with their paths, locations and signatures."""
         rows = []
         for index in indices:
             op = self.graph.main.operators[index]
             path = operator_path("", index, op).strip()
             rows.append((index, path, op.location, signature(self.graph.main, op)))
-        return Divergence(tuple(rows), case)
+        return Divergence(tuple(rows), case, kind=kind)
 
-    def search_record(self, backend: Record) -> Bisection:
-        """Search in recorded results."""
-        recorded = self.recorded(backend)
-        names = {name for name in self.computed if name in recorded}
-        if not names:
-            raise fail(
-                "option-conflict",
-                f"--against {backend.name}",
-                "it has no tensor of the model",
-                "name the arrays as the model's tensors are named; `run --intermediates` lists them",
-            )
-        if names <= set(self.graph.main.outputs):
+    def explain_outputs(self, backend: Runner) -> None:
+        """Explain wrong outputs of a program whose operators are all right by themselves."""
+        graph, operators = self.graph, self.operators
+        assert self.result.outputs is not None
+        self.refuse_missing(self.result.outputs, backend)
+        names = list(dict.fromkeys(graph.main.outputs))
+        actual, changing = repeated(backend, graph, names, operators.inputs, [])
+        if changing:
+            self.add(self.changing(backend, actual))
+            return
+        keys = [tensor.name for tensor in self.result.outputs.failures]
+        wrong = [
+            operators.tensor(key) for key in keys if operators.tensor(key) in operators.computed
+        ]
+        with scratch_folder() as folder:
+            search = WholeProgram(operators, backend, folder)
+            found = search.explain(list(dict.fromkeys(wrong))) if wrong else None
+            if found is not None:
+                kind, indices, case = found
+                self.add(self.divergence(indices, case, kind))
+                return
+        states = [key.removeprefix(STATE_PREFIX) for key in keys if key.startswith(STATE_PREFIX)]
+        self.add(self.as_a_whole(states, actual))
+
+    def whole_case(self, actual: Mapping[str, Array]) -> Case:
+        """The program as it is, with its golden outputs."""
+        assert self.result.outputs is not None
+        expected: dict[str, Array] = {}
+        outputs = set(self.graph.main.outputs)
+        for batch in self.operators.golden(outputs):
+            names = [name for _, name in batch.tensors if name in outputs]
+            expected |= {key: batch.golden[key] for key in self.operators.keys(names)}
+        found = {key: actual[key] for key in actual}
+        return Case(self.graph, self.operators.inputs, expected, found, self.result.outputs)
+
+    def changing(self, backend: Runner, actual: Mapping[str, Array]) -> Divergence:
+        """The first operator whose results change from run to run, or else the outputs' operators."""
+        for batch in self.operators.golden(self.operators.computed):
+            for group in self.operators.groups(
+                [name for _, name in batch.tensors], self.operators.computed
+            ):
+                part = extract(self.graph, group.names, group.cuts)
+                needed = {slot.key: batch.golden[slot.key] for slot in input_slots(part)}
+                given = {**self.operators.inputs, **needed}
+                _, changed = repeated(backend, self.graph, group.names, given, list(group.cuts))
+                indices = {self.operators.producers[self.operators.tensor(key)] for key in changed}
+                if indices:
+                    with scratch_folder() as folder:
+                        return self.named(backend, min(indices), batch, folder)
+        outputs = [self.operators.producers[name] for name in self.failing_tensors()]
+        return self.divergence(sorted(set(outputs)), self.whole_case(actual), "nondeterministic")
+
+    def failing_tensors(self) -> list[str]:
+        """The computed tensors among the wrong outputs."""
+        assert self.result.outputs is not None
+        tensors = [self.operators.tensor(tensor.name) for tensor in self.result.outputs.failures]
+        return [name for name in dict.fromkeys(tensors) if name in self.operators.computed]
+
+    def as_a_whole(self, states: list[str], actual: Mapping[str, Array]) -> Divergence:
+        """Wrong states whose tensors are right, or outputs that are wrong only all at once."""
+        block = self.graph.main
+        writes = [
+            index
+            for index, op in enumerate(block.operators)
+            if op.spec is VARIABLE_WRITE
+            and (block.tensors[op.outputs[0]].variable_name or op.outputs[0]) in states
+        ]
+        case = self.whole_case(actual)
+        if states and not self.failing_tensors():
+            return self.divergence(writes, case, "by-itself")
+        return self.divergence(self.needed(self.failing_tensors()), case, "in-context")
+
+    def needed(self, names: list[str]) -> list[int]:
+        """The operators that compute tensors, without constants."""
+        operators = self.graph.main.operators
+        indices = needed_operators(self.graph, names)
+        return [i for i in sorted(indices) if operators[i].spec not in (CONST, CONST_SHAPE)]
+
+    def search_record(self, recorded: Mapping[str, Array], known: set[str]) -> None:
+        """Judge the operators between recorded tensors."""
+        if known <= set(self.graph.main.outputs):
             self.result.notes.append(
                 "only outputs are recorded: recorded intermediates would narrow the search"
             )
-        for batch in self.batches(names):
-            for suspect in self.suspects(batch, recorded):
-                indices, case = self.between(self.tensor(suspect.name), recorded)
-                if not case.comparison.ok:
-                    self.result.first = self.divergence(indices, case)
-                    return self.result
-                self.result.inherited.append(suspect.name)
-        return self.result
+        for batch in self.operators.judge_record(recorded):
+            wrong: dict[int, Judged] = {}
+            for judged in batch:
+                self.result.compared += len(judged.comparison.tensors)
+                wrong |= self.wrong_operators(judged)
+            for index in sorted(wrong):
+                self.add(self.recorded_divergence(wrong[index], index, recorded))
+                if not self.find_all:
+                    return
+        outputs = self.result.outputs
+        if self.result.first is None and outputs is not None and outputs.failures:
+            case = self.whole_case(
+                {k: recorded[k] for k in self.graph.main.outputs if k in recorded}
+            )
+            indices = self.needed(self.failing_tensors())
+            if indices:
+                self.add(self.divergence(indices, case, "within-rules"))
+
+    def recorded_divergence(
+        self, judged: Judged, index: int, recorded: Mapping[str, Array]
+    ) -> Divergence:
+        """The operators that compute a wrong result of an operator from recorded tensors."""
+        names = [n for n in self.graph.main.operators[index].outputs if n in judged.group.names]
+        cuts, indices = self.operators.operands(index, recorded)
+        group = Group()
+        group.add(names, cuts, indices)
+        part = extract(self.graph, names, cuts)
+        given = {slot.key: judged.given[slot.key] for slot in input_slots(part)}
+        comparison, expected, _ = self.operators.judge_recorded_group(group, recorded)
+        actual = {key: recorded[key] for key in expected}
+        case = Case(part, given, expected, actual, comparison)
+        return self.divergence(indices, case, "by-itself")
 
     def recorded(self, backend: Record) -> LazyArrays:
         """The recorded tensors of the model, in the tensors' types where the elements are the same."""
-        by_key = {s.key: s for name in self.computed for s in slots(self.graph.main, name)}
+        computed = self.operators.computed
+        by_key = {s.key: s for name in computed for s in slots(self.graph.main, name)}
         aligned: dict[str, int] = {}
         if backend.steps:
             golden = (
                 (name, batch.golden[name])
-                for batch in self.batches(self.computed)
+                for batch in self.operators.golden(computed)
                 for _, name in batch.tensors
             )
             aligned = align(self.graph, golden, backend.steps)
@@ -369,68 +403,12 @@ class _Search:
                 return backend.arrays[key]
             return backend.steps[aligned[key]]()
 
-        keys = (key for key in (*aligned, *backend.arrays) if key in by_key)
+        keys = [key for key in (*aligned, *backend.arrays) if key in by_key]
+        if not keys:
+            raise fail(
+                "option-conflict",
+                f"--against {backend.name}",
+                "it has no tensor of the model",
+                "name the arrays as the model's tensors are named; `run --intermediates` lists them",
+            )
         return with_slot_types(LazyArrays(keys, read), by_key)
-
-    def between(self, name: str, recorded: Mapping[str, Array]) -> tuple[list[int], Case]:
-        """The operators that compute a tensor from the nearest recorded ones, run on those."""
-        block = self.graph.main
-        cuts: list[str] = []
-        pending = list(block.operators[self.producers[name]].inputs)
-        seen: set[str] = set()
-        while pending:
-            operand = pending.pop()
-            if operand in seen:
-                continue
-            seen.add(operand)
-            if operand in self.computed and operand in recorded:
-                cuts.append(operand)
-            elif operand in self.producers:
-                pending += block.operators[self.producers[operand]].inputs
-        part = extract(self.graph, [name], cuts)
-        given = {
-            slot.key: (recorded if slot.key in recorded else self.inputs)[slot.key]
-            for slot in input_slots(part)
-        }
-        expected = run_graph(part, given, self.options)
-        actual = {key: recorded[key] for key in expected if key in recorded}
-        indices = sorted(
-            i
-            for i in needed_operators(self.graph, [name], cuts)
-            if block.operators[i].spec is not CONST and block.operators[i].spec is not CONST_SHAPE
-        )
-        return indices, self.case(part, given, expected, actual)
-
-
-class _EarlierResults:
-    """The backend's results of earlier batches that later operators take, so nothing runs twice."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.last_use = last_uses(graph.main)
-        self.batches: list[tuple[Mapping[str, Array], Path]] = []
-
-    def tensors(self) -> list[str]:
-        """The tensors that are available."""
-        return [
-            name for arrays, _ in self.batches for name in arrays if not name.endswith(SCALE_SUFFIX)
-        ]
-
-    def with_inputs(self, inputs: Mapping[str, Array]) -> LazyArrays:
-        """The available arrays and the graph's inputs, by key."""
-        sources: dict[str, Mapping[str, Array]] = dict.fromkeys(inputs, inputs)
-        sources.update((key, arrays) for arrays, _ in self.batches for key in arrays)
-        return LazyArrays(sources, lambda key: sources[key][key])
-
-    def add(self, arrays: Mapping[str, Array], folder: Path) -> None:
-        """Add results that are read from a folder."""
-        self.batches.append((arrays, folder))
-
-    def remove_unused(self, done: int) -> None:
-        """Remove the folders of which no operator after `done` takes a tensor."""
-        used = []
-        for arrays, folder in self.batches:
-            if any(self.last_use.get(name, -1) > done for name in arrays):
-                used.append((arrays, folder))
-            else:
-                shutil.rmtree(folder, ignore_errors=True)
-        self.batches = used

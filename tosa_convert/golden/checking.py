@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.array_io import SCALE_SUFFIX, slots
+from tosa_convert.golden.array_io import SCALE_SUFFIX
 from tosa_convert.golden.arrays import Array, LazyArrays
-from tosa_convert.golden.backends import Backend, Record, open_backend, with_slot_types
-from tosa_convert.golden.comparison import (
-    NO_TOLERANCES,
-    Comparison,
-    ToleranceCheck,
-    Tolerances,
-    compare,
+from tosa_convert.golden.backends import (
+    Backend,
+    OtherModel,
+    Record,
+    open_backend,
+    with_slot_types,
 )
-from tosa_convert.golden.operator_rules import rules
-from tosa_convert.golden.programs import AS_IT_IS, Program, as_graph, input_arrays, output_slots
-from tosa_convert.golden.reference_model import (
-    TIMEOUT,
-    RunOptions,
-    run_graph,
-    run_program,
+from tosa_convert.golden.comparison import Comparison
+from tosa_convert.golden.programs import (
+    AS_IT_IS,
+    Program,
+    as_graph,
+    input_arrays,
+    output_slots,
 )
+from tosa_convert.golden.reference_model import TIMEOUT, RunOptions, run_program
 from tosa_convert.golden.scratch import scratch_folder
-from tosa_convert.golden.tolerance_rules import EXACT, Rule
-from tosa_convert.graph.dtypes import BLOCK_SCALE
-from tosa_convert.graph.extract import extract
-from tosa_convert.graph.model import Graph, operator_path
+from tosa_convert.golden.tolerances import NO_TOLERANCES, Tolerances
+from tosa_convert.golden.variable_states import STATE_PREFIX, variables_of, with_variables
+from tosa_convert.golden.verdict import judge
+from tosa_convert.graph.model import Graph
 from tosa_convert.options import ReadOptions
 
 
@@ -41,6 +38,7 @@ def check(
     inputs: Mapping[str, Any] | None = None,
     *,
     random: int | None = None,
+    variables: Mapping[str, Any] | None = None,
     tolerances: Tolerances = NO_TOLERANCES,
     timeout: float = TIMEOUT,
     read: ReadOptions = AS_IT_IS,
@@ -48,13 +46,16 @@ def check(
     """Compare a program's outputs on the reference model with those of a backend.
 
     Integers are compared bit for bit; floating point by TOSA's accuracy rule for the operator where
-    one applies, else within a tolerance.
+    one applies, else by a multiple of the error that the reference model itself makes. The states of
+    variables after the run are compared, too, if the backend gives them.
 
     Args:
         program: anything that `golden.run` takes.
-        against: a backend from `golden.open_backend`, the text that names one, or arrays by name.
+        against: a backend from `golden.open_backend`, the text that names one, or arrays by name;
+            `variable:NAME` is the state of a variable after the run.
         inputs: an array for each input, by name, in exactly its element type and shape.
         random: a seed, 0 or more, for inputs that are not given.
+        variables: initial states by name, for both sides; the others start as the program says.
         tolerances: for tensors by name, instead of the rules.
         timeout: seconds for one run of either.
         read: how to read a file or module.
@@ -63,7 +64,8 @@ def check(
         The comparison; its `ok` says whether all outputs agree.
 
     Raises:
-        TosaConvertError: as `golden.run`; `missing-backend` and `backend-failed`.
+        TosaConvertError: as `golden.run`; `missing-backend` and `backend-failed`; `option-conflict`
+            for a tolerance whose name no output has.
 
     Example:
         >>> from tosa_convert import golden
@@ -75,23 +77,65 @@ def check(
     graph = as_graph(program, read)
     arrays = input_arrays(graph, inputs, random)
     backend = as_backend(against, graph, arrays, timeout)
-    options = RunOptions(timeout=timeout)
-    golden = run_graph(graph, arrays, options)
-    checks, notes = tolerance_checks(graph, list(golden), arrays, tolerances, options=options)
+    graph, backend = with_initial_states(graph, backend, variables or {})
+    return check_outputs(graph, arrays, backend, tolerances, RunOptions(timeout=timeout))
+
+
+def check_outputs(
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    backend: Backend,
+    tolerances: Tolerances,
+    options: RunOptions,
+) -> Comparison:
+    """Compare the outputs and states of a program as it is; see `check`."""
+    result = run_program(Program(graph), inputs, options)
+    golden = {
+        **result.outputs,
+        **{STATE_PREFIX + name: array for name, array in result.variables.items()},
+    }
+    tolerances.refuse_unmatched(golden)
     with scratch_folder() as folder:
-        if isinstance(backend, Record):
-            actual: Mapping[str, Array] = _recorded_outputs(graph, backend, arrays)
-        else:
-            names = list(dict.fromkeys(graph.main.outputs))
-            actual = backend.compute(graph, names, arrays, [], folder)
-        return compare(
-            golden,
+        own, judged = folder / "backend", folder / "judged"
+        own.mkdir()
+        judged.mkdir()
+        actual = backend_outputs(graph, inputs, backend, own)
+        notes = [
+            f"variable {name}: not compared: {reason}"
+            for name in variables_of(graph)
+            if (reason := _why_not_compared(STATE_PREFIX + name, golden, actual))
+        ]
+        expected = {
+            key: array
+            for key, array in golden.items()
+            if key in actual or not key.startswith(STATE_PREFIX)
+        }
+        return judge(
+            graph,
+            inputs,
+            expected,
             actual,
+            judged,
             tolerances=tolerances,
-            checks=checks,
-            origins=origins(graph),
-            notes=notes,
+            options=options,
+            notes=tuple(notes),
         )
+
+
+def _why_not_compared(key: str, golden: Mapping[str, Array], actual: Mapping[str, Array]) -> str:
+    if key not in golden:
+        return "it is written inside control flow, where its state is not known"
+    return "" if key in actual else "the backend does not give its state"
+
+
+def backend_outputs(
+    graph: Graph, inputs: Mapping[str, Array], backend: Backend, folder: Path
+) -> Mapping[str, Array]:
+    """What a backend gives for a program as it is: outputs, and states if it gives them."""
+    if isinstance(backend, Record):
+        return _recorded_outputs(graph, backend, inputs)
+    names = list(dict.fromkeys(graph.main.outputs))
+    return backend.compute(graph, names, inputs, [], folder)
 
 
 def as_backend(
@@ -106,8 +150,22 @@ def as_backend(
     return Record("arrays", against) if isinstance(against, Mapping) else against
 
 
+def with_initial_states(
+    graph: Graph, backend: Backend, variables: Mapping[str, Any]
+) -> tuple[Graph, Backend]:
+    """The program and the backend with other initial states of variables.
+
+    The states are part of the program that backends get; another model has its own.
+    """
+    if isinstance(backend, OtherModel) and variables:
+        backend = OtherModel(
+            backend.name, backend.timeout, with_variables(backend.graph, variables)
+        )
+    return with_variables(graph, variables), backend
+
+
 def _recorded_outputs(graph: Graph, backend: Record, inputs: Mapping[str, Array]) -> LazyArrays:
-    """The recorded outputs, and recorded arrays that are not tensors of the model.
+    """The recorded outputs and states, and recorded arrays that are not tensors of the model.
 
     Recorded inputs and intermediates are for `bisect`.
     """
@@ -116,83 +174,3 @@ def _recorded_outputs(graph: Graph, backend: Record, inputs: Mapping[str, Array]
     others = computed | {name + SCALE_SUFFIX for name in computed} | set(inputs)
     keys = [key for key in backend.arrays if key in outputs or key not in others]
     return with_slot_types(LazyArrays(keys, backend.arrays.__getitem__), outputs)
-
-
-def origins(graph: Graph) -> dict[str, tuple[str, str]]:
-    """Operator and location by tensor of the main block."""
-    result = {}
-    for index, op in enumerate(graph.main.operators):
-        for name in op.outputs:
-            result[name] = (operator_path("", index, op).strip(), op.location)
-            result[name + SCALE_SUFFIX] = result[name]
-    return result
-
-
-def tolerance_checks(
-    graph: Graph,
-    keys: list[str],
-    inputs: Mapping[str, Array],
-    tolerances: Tolerances = NO_TOLERANCES,
-    tensor_rules: Mapping[str, Rule] | None = None,
-    *,
-    options: RunOptions,
-) -> tuple[dict[str, ToleranceCheck], tuple[str, ...]]:
-    """TOSA's rules for those of the arrays that have one, with the exact results that they need.
-
-    tensor_rules: the rules by tensor, if the caller has them.
-    Returns the checks by key, and notes: if the precise run is refused, a note says so and the
-    tensors are compared within a tolerance.
-    """
-    all_rules = rules(graph) if tensor_rules is None else tensor_rules
-    block = graph.main
-    checks: dict[str, ToleranceCheck] = {}
-    inexact: dict[str, Rule] = {}
-    for key in keys:
-        name = key if key in block.tensors else key.removesuffix(SCALE_SUFFIX)
-        rule = all_rules.get(name)
-        if rule is None or name not in block.tensors or tolerances.names(key):
-            continue
-        if key != name:
-            # All rules are about values: scales are exact.
-            checks[key] = ToleranceCheck(EXACT, BLOCK_SCALE)
-        elif rule == EXACT or rule.kind == "steps":
-            checks[key] = ToleranceCheck(rule, block.tensors[name].dtype)
-        else:
-            inexact[name] = rule
-    if not inexact:
-        return checks, ()
-    try:
-        return checks | _inexact_checks(graph, inexact, inputs, options), ()
-    except TosaConvertError as error:
-        if not error.code.startswith("refmodel-"):
-            raise
-        note = (
-            f"accuracy rules were not applied: the precise run failed: {error.findings[0].message}"
-        )
-        return checks, (note,)
-
-
-def _inexact_checks(
-    graph: Graph, inexact: Mapping[str, Rule], inputs: Mapping[str, Array], options: RunOptions
-) -> dict[str, ToleranceCheck]:
-    """Checks by rules that refer to the exact result, which a run in FP64 computes."""
-    block = graph.main
-    operands = {
-        name: op.inputs[0]
-        for op in block.operators
-        for name in op.outputs
-        if name in inexact and inexact[name].kind == "max-relative" and op.spec.name == "RESIZE"
-    }
-    part = extract(graph, list(dict.fromkeys((*inexact, *operands.values()))))
-    given = {s.key: inputs[s.key] for name in part.main.inputs for s in slots(block, name)}
-    exact = run_program(Program(part), given, replace(options, bounds=True))
-    checks = {}
-    for name, rule in inexact.items():
-        if name in operands:
-            size = np.abs(exact.outputs[operands[name]])
-            largest = float(size.max(initial=0.0, where=np.isfinite(size)))
-            rule = replace(rule, largest=largest)
-        checks[name] = ToleranceCheck(
-            rule, block.tensors[name].dtype, exact.outputs[name], exact.bounds[name]
-        )
-    return checks

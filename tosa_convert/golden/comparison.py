@@ -1,13 +1,12 @@
 """Compare two sets of arrays: what differs, by how much, where, and which tolerance would be enough.
 
 Nothing is run here. Integers, booleans and whatever TOSA computes exactly are compared bit for bit;
-other floating point by TOSA's rule for the operator where the caller has one, else within
-atol + rtol * |expected|.
+other floating point by the check that the caller has (TOSA's rule for the operator, or the error that
+was measured for a network), else within atol + rtol * |expected|.
 """
 
 from __future__ import annotations
 
-import fnmatch
 import json
 import math
 from collections.abc import Mapping
@@ -17,137 +16,12 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.golden.arrays import Array
-from tosa_convert.golden.tolerance_rules import EXACT, Rule, numbers
-from tosa_convert.graph.dtypes import DType
+from tosa_convert.golden.criteria import Check, Criterion, NetworkTotals, criterion_for
+from tosa_convert.golden.error_statistics import ErrorStatistics, StatisticsBuilder
+from tosa_convert.golden.tolerances import NO_TOLERANCES, Tolerances, is_integer
 
 #: Elements that are compared at a time, so that memory does not grow with the tensor.
-BLOCK: Final = 1 << 15
-#: Default tolerances, and the least of each as a multiple of the unit in the last place of 1.
-DEFAULT_ATOL: Final = 1e-5
-DEFAULT_RTOL: Final = 1e-4
-ATOL_UNITS: Final = 1
-RTOL_UNITS: Final = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Tolerances:
-    """Absolute and relative tolerances: (pattern of the tensor's name, value); the last match counts.
-
-    A tensor that no pattern matches is compared by the rules, or by its element type's precision.
-
-    Example:
-        >>> import numpy as np
-        >>> Tolerances(atol=(("*", 0.5), ("logits", 0.25))).of("logits", np.dtype("float32"))[0]
-        0.25
-    """
-
-    atol: tuple[tuple[str, float], ...] = ()
-    rtol: tuple[tuple[str, float], ...] = ()
-
-    def of(self, name: str, element_type: np.dtype[Any]) -> tuple[float, float]:
-        """(atol, rtol) for a tensor; without a matching pattern, 0 for integers."""
-        defaults = (0.0, 0.0)
-        if not _is_integer(element_type):
-            unit = _epsilon(element_type)
-            defaults = max(DEFAULT_ATOL, ATOL_UNITS * unit), max(DEFAULT_RTOL, RTOL_UNITS * unit)
-        return (
-            _last_match(self.atol, name, defaults[0]),
-            _last_match(self.rtol, name, defaults[1]),
-        )
-
-    def names(self, name: str) -> bool:
-        """Whether a pattern matches this tensor."""
-        return any(_matches(pattern, name) for pattern, _ in (*self.atol, *self.rtol))
-
-
-NO_TOLERANCES: Final = Tolerances()
-
-
-def _last_match(pairs: tuple[tuple[str, float], ...], name: str, default: float) -> float:
-    return next((value for pattern, value in reversed(pairs) if _matches(pattern, name)), default)
-
-
-def _matches(pattern: str, name: str) -> bool:
-    return name == pattern or fnmatch.fnmatchcase(name, pattern)
-
-
-def _is_integer(element_type: np.dtype[Any]) -> bool:
-    """Whether elements are integers or booleans; the short integers of ml_dtypes have kind "V"."""
-    return element_type.kind in "biu" or "int" in element_type.name
-
-
-def _epsilon(element_type: np.dtype[Any]) -> float:
-    finfo: Any = np.finfo
-    # Some types of ml_dtypes have the kind "f", too, and numpy does not know them.
-    if element_type.name not in ("float16", "float32", "float64"):
-        import ml_dtypes
-
-        finfo = ml_dtypes.finfo
-    return float(finfo(element_type).eps)
-
-
-@dataclass(frozen=True, slots=True)
-class ToleranceCheck:
-    """One of TOSA's rules for one tensor, with the values that the rule refers to.
-
-    dtype: the tensor's. exact: the result in float64, for rules that are relative to it.
-    bounds: the tensor of bounds mode, for rules that need it.
-    """
-
-    rule: Rule
-    dtype: DType
-    exact: Array | None = None
-    bounds: Array | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Criterion:
-    """The criterion for the elements of one tensor: a tolerance, or a rule of TOSA.
-
-    label: how reports call it. check: if given, it decides instead of the tolerance.
-    """
-
-    label: str
-    atol: float = 0.0
-    rtol: float = 0.0
-    check: ToleranceCheck | None = None
-
-    def bound_fractions(self, part: slice, actual: Array) -> tuple[Array, Array] | None:
-        """For each element of a part, whether the rule allows it and its error in bounds.
-
-        None if a tolerance decides.
-        """
-        if self.check is None:
-            return None
-        check = self.check
-        assert check.exact is not None
-        exact = check.exact.reshape(-1)[part].astype(np.float64)
-        bounds = None if check.bounds is None else check.bounds.reshape(-1)[part]
-        allowed = check.rule.accepts(actual, exact, bounds, check.dtype)
-        error = check.rule.limits(exact, bounds, check.dtype)[2]
-        with np.errstate(all="ignore"):
-            fractions = np.abs(numbers(actual, check.dtype) - exact) / error
-        return allowed, np.where(np.isnan(fractions), np.where(allowed, 0.0, np.inf), fractions)
-
-
-def criterion_for(
-    name: str,
-    element_type: np.dtype[Any],
-    tolerances: Tolerances,
-    check: ToleranceCheck | None = None,
-) -> Criterion:
-    """A tensor's criterion: a tolerance that names it, else its rule, else its type's tolerance."""
-    atol, rtol = tolerances.of(name, element_type)
-    if check is not None and not tolerances.names(name):
-        if check.rule == EXACT:
-            return Criterion(str(check.rule))
-        if check.rule.kind == "steps":
-            return Criterion(str(check.rule), max(atol, check.rule.amount), rtol)
-        if check.exact is not None:
-            return Criterion(str(check.rule), check=check)
-    if _is_integer(element_type) and not (atol or rtol):
-        return Criterion("exact")
-    return Criterion(f"atol {atol:g} rtol {rtol:g}", atol, rtol)
+BLOCK: Final = 1 << 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +35,8 @@ class TensorComparison:
     needed_atol, needed_rtol: the tolerance, either alone, with which every element would pass.
     needed_ulp: the largest distance in representable values; infinite between NaN and a number.
     margin: the largest error as a fraction of the rule's bound, or None without a bound.
-    problem: why the elements were not compared, or "".
+    statistics: of the errors; None if the elements were not compared.
+    problem: why the elements were not compared, or "". note: what the reader should know.
     """
 
     name: str
@@ -179,17 +54,20 @@ class TensorComparison:
     needed_rtol: float = 0.0
     needed_ulp: float = 0.0
     margin: float | None = None
+    statistics: ErrorStatistics | None = None
     problem: str = ""
+    note: str = ""
     operator: str = ""
     location: str = ""
 
     def __str__(self) -> str:
         verdict = "ok  " if self.ok else "FAIL"
-        head = f"{verdict} {self.name} {self.dtype}{list(self.shape)} [{self.rule}]"
+        head = f"{verdict} {printable(self.name)} {self.dtype}{list(self.shape)} [{self.rule}]"
+        note = f"\n       note: {self.note}" if self.note else ""
         if self.problem:
-            return f"{head}: {self.problem}"
+            return f"{head}: {self.problem}{note}"
         if not self.differing:
-            return f"{head}: all {self.elements} elements equal"
+            return f"{head}: all {self.elements} elements equal{note}"
         assert self.worst is not None
         text = (
             f"{head}: {self.differing} of {self.elements} elements differ, {self.failing} too much; "
@@ -200,9 +78,24 @@ class TensorComparison:
             text += f" ({self.needed_ulp:g} ulp)"
         if self.margin is not None:
             text += f"; {self.margin:.3g} of the bound"
+        if self.statistics is not None:
+            text += f"\n       {self.statistics}"
         if self.operator:
-            text += f"\n       by {self.operator} {self.location}".rstrip()
-        return text
+            text += f"\n       by {self.operator} {printable(self.location)}".rstrip()
+        return text + note
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as JSON values; infinities and NaN as strings."""
+        row = {name: _json_value(getattr(self, name)) for name in TensorComparison.__slots__}
+        if self.statistics is not None:
+            names = ErrorStatistics.__slots__
+            row["statistics"] = {n: _json_value(getattr(self.statistics, n)) for n in names}
+        return row
+
+
+def printable(text: str) -> str:
+    """A name or location for one line of a report: quoted if it has line breaks or the like."""
+    return text if text.isprintable() else json.dumps(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +123,13 @@ class Comparison:
 
     def __str__(self) -> str:
         lines = [str(tensor) for tensor in self.tensors]
-        lines += [f"FAIL {name}: the other side has no such tensor" for name in self.missing]
-        lines += [f"note: {name}: only the other side has it; not compared" for name in self.extra]
+        lines += [
+            f"FAIL {printable(name)}: the other side has no such tensor" for name in self.missing
+        ]
+        lines += [
+            f"note: {printable(name)}: only the other side has it; not compared"
+            for name in self.extra
+        ]
         lines += [f"note: {note}" for note in self.notes]
         if not self.tensors:
             lines.append("FAIL nothing was compared")
@@ -239,14 +137,10 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as JSON values; infinities and NaN as strings."""
-        rows = [
-            {name: _json_value(getattr(tensor, name)) for name in TensorComparison.__slots__}
-            for tensor in self.tensors
-        ]
         return {
             "ok": self.ok,
             "compared": len(self.tensors),
-            "tensors": rows,
+            "tensors": [tensor.to_dict() for tensor in self.tensors],
             "missing": list(self.missing),
             "extra": list(self.extra),
             "notes": list(self.notes),
@@ -259,7 +153,7 @@ class Comparison:
 
 def _json_value(value: Any) -> Any:
     if isinstance(value, tuple):
-        return list(value)
+        return [_json_value(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
@@ -270,7 +164,7 @@ def compare(
     actual: Mapping[str, Array],
     *,
     tolerances: Tolerances = NO_TOLERANCES,
-    checks: Mapping[str, ToleranceCheck] | None = None,
+    checks: Mapping[str, Check] | None = None,
     origins: Mapping[str, tuple[str, str]] | None = None,
     notes: tuple[str, ...] = (),
 ) -> Comparison:
@@ -280,7 +174,7 @@ def compare(
         expected: the golden arrays.
         actual: the arrays to judge; shape and type must be the same, nothing is broadcast.
         tolerances: for tensors that a pattern names, instead of the rules.
-        checks: TOSA's rules by tensor.
+        checks: by tensor, TOSA's rules and the errors that were measured for a network.
         origins: (operator, location) by tensor, for the report.
         notes: for the report.
 
@@ -294,6 +188,7 @@ def compare(
         >>> print(result)
         FAIL y int32[2] [exact]: 1 of 2 elements differ, 1 too much; worst at [1]: \
 expected 2, found 5; would pass with atol=3 or rtol=1.5
+               error: mean 1.5, 50% up to 0, 90% up to 3, 99% up to 3; SNR -2.6 dB, cosine 0.964763821
         >>> loose = golden.Tolerances(atol=(("y", 3.0),))
         >>> golden.compare({"y": np.int32([1, 2])}, {"y": np.int32([1, 5])}, tolerances=loose).ok
         True
@@ -332,13 +227,15 @@ def compare_tensor(
         "operator": origin[0],
         "location": origin[1],
     }
-    if problem := _why_not_comparable(expected, actual):
-        return TensorComparison(ok=False, problem=problem, **base)
+    actual, note, problem = _in_type_of(expected, actual)
+    if problem:
+        return TensorComparison(ok=False, problem=problem, note=note, **base)
     totals = _Totals(criterion)
     flat_expected, flat_actual = expected.reshape(-1), actual.reshape(-1)
     for start in range(0, expected.size, BLOCK):
         part = slice(start, start + BLOCK)
         totals.add(part, flat_expected[part], flat_actual[part])
+    totals.finish()
     worst: dict[str, Any] = {}
     if totals.index is not None:
         index = np.unravel_index(totals.index, expected.shape)
@@ -347,25 +244,57 @@ def compare_tensor(
             "expected": _number(flat_expected[totals.index]),
             "found": _number(flat_actual[totals.index]),
         }
+    if vacuous := totals.statistics.vacuous():
+        vacuous = f"{vacuous}: the comparison says little"
     return TensorComparison(
-        ok=totals.failing == 0,
+        ok=totals.ok,
         differing=totals.differing,
         failing=totals.failing,
         needed_atol=totals.atol,
         needed_rtol=totals.rtol,
         needed_ulp=totals.ulp,
         margin=totals.margin,
+        statistics=totals.statistics.result(),
+        note="; ".join(filter(None, (note, vacuous))),
         **base,
         **worst,
     )
 
 
-def _why_not_comparable(expected: Array, actual: Array) -> str:
+def _in_type_of(expected: Array, actual: Array) -> tuple[Array, str, str]:
+    """The array in the expected type if all of its values fit, a note about that, and a problem."""
+    wanted = expected.dtype
     if actual.shape != expected.shape:
-        return f"expected shape {list(expected.shape)}, found {list(actual.shape)}"
-    if actual.dtype != expected.dtype:
-        return f"expected {expected.dtype}, found {actual.dtype}"
-    return "" if expected.size else "it has no elements: nothing was compared"
+        return actual, "", f"expected shape {list(expected.shape)}, found {list(actual.shape)}"
+    if not expected.size:
+        return actual, "", "it has no elements: nothing was compared"
+    mismatch = f"expected {wanted}, found {actual.dtype}"
+    if actual.dtype == np.bool_:
+        # numpy takes any byte but 0 for true; TOSA has the bytes 0 and 1 only.
+        largest = int(np.ascontiguousarray(actual).view(np.uint8).max())
+        if largest > 1:
+            return actual, "", f"expected the bytes 0 and 1 of a bool, found {largest}"
+    if actual.dtype == wanted:
+        return actual, "", ""
+    if is_integer(wanted) and actual.dtype.kind in "biu":
+        low, high = (0, 1) if wanted == np.bool_ else _integer_range(wanted)
+        least, most = int(actual.min()), int(actual.max())
+        if least < low or most > high:
+            return actual, "", f"{mismatch} with values from {least} to {most}"
+    elif is_integer(wanted) or actual.dtype.kind != "f" or actual.dtype.itemsize < wanted.itemsize:
+        return actual, "", mismatch
+    with np.errstate(over="ignore"):
+        converted = actual.astype(wanted)
+    return converted, f"{mismatch}; its values were converted", ""
+
+
+def _integer_range(row: np.dtype[Any]) -> tuple[int, int]:
+    info: Any = np.iinfo
+    if row.kind not in "iu":
+        import ml_dtypes
+
+        info = ml_dtypes.iinfo
+    return int(info(row).min), int(info(row).max)
 
 
 def _number(value: Any) -> float | int | bool:
@@ -380,20 +309,25 @@ class _Totals:
 
     def __init__(self, criterion: Criterion) -> None:
         self.criterion = criterion
+        self.network = None if criterion.network is None else NetworkTotals(criterion.network)
+        self.statistics = StatisticsBuilder()
         self.differing = self.failing = 0
         self.index: int | None = None
         self.rank = (-1, -1.0)
         self.atol = self.rtol = self.ulp = 0.0
         self.margin: float | None = None
+        self.ok = True
 
     def add(self, part: slice, expected: Array, actual: Array) -> None:
         """Compare one part."""
         unequal = _unequal(expected, actual)
-        by_rule = self.criterion.bound_fractions(part, actual)
+        self.statistics.add(expected.astype(np.float64), actual.astype(np.float64))
+        by_rule = self._by_rule(part, expected, actual)
         if by_rule is None:
             where = np.flatnonzero(unequal)
         else:
             allowed, fractions = by_rule
+            allowed |= ~unequal  # what the reference model answers is right
             self.margin = max(self.margin or 0.0, float(fractions.max(initial=0.0)))
             where = np.flatnonzero(unequal | ~allowed)
         self.differing += int(np.count_nonzero(unequal))
@@ -411,6 +345,21 @@ class _Totals:
             is_failing, score = ~allowed[where], fractions[where]
         self.failing += int(np.count_nonzero(is_failing))
         self._add_worst(part.start, where, is_failing, score)
+
+    def _by_rule(self, part: slice, expected: Array, actual: Array) -> tuple[Array, Array] | None:
+        """For each element whether it is allowed and its error in bounds; None for a tolerance."""
+        if self.network is not None:
+            return self.network.add(part, expected, actual)
+        if self.criterion.check is not None:
+            return self.criterion.bound_fractions(part, actual)
+        return None
+
+    def finish(self) -> None:
+        """Judge the whole tensor."""
+        self.ok = self.failing == 0
+        if self.network is not None:
+            self.margin = self.network.fraction()
+            self.ok = self.ok and self.margin <= 1.0
 
     def _add_needed(self, one: Array, other: Array, difference: Array, size: Array) -> None:
         """Raise the tolerances that would have been enough."""
@@ -433,7 +382,7 @@ class _Totals:
 def _unequal(expected: Array, actual: Array) -> Array:
     """Elements that differ in value; NaN equals NaN, and 0 equals -0."""
     unequal = expected != actual
-    if not _is_integer(expected.dtype):
+    if not is_integer(expected.dtype):
         unequal &= ~(np.isnan(expected) & np.isnan(actual))
     return np.asarray(unequal)
 
@@ -455,7 +404,7 @@ def _ulp_distance(one: Array, other: Array) -> float:
 
     0 for integers, and for types below 8 bits and scales, whose codes are not in the values' order.
     """
-    if _is_integer(one.dtype) or one.dtype.name.startswith(("float4", "float6", "float8_e8")):
+    if is_integer(one.dtype) or one.dtype.name.startswith(("float4", "float6", "float8_e8")):
         return 0.0
     if np.isnan(one).any() or np.isnan(other).any():
         return math.inf

@@ -1,8 +1,7 @@
 """The public function `reduce`: shrink a model while a command keeps failing on it.
 
-A candidate is a sub-graph: some values are its outputs, some became its inputs. Both ends move: first
-the outputs towards the inputs, then the inputs towards the outputs, then single operands become
-inputs. The answers are stored in the work folder, so an interrupted reduction can be continued.
+`shrinking` says how. The answers are stored in the work folder, so an interrupted reduction can be
+continued.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tosa_convert import api
-from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.errors import fail
 from tosa_convert.files import PathLike, file_error, replace_file
 from tosa_convert.golden.array_io import slots
 from tosa_convert.golden.arrays import Array
@@ -27,12 +26,9 @@ from tosa_convert.golden.npz import save_npz
 from tosa_convert.golden.programs import AS_IT_IS, as_graph, input_arrays, input_slots
 from tosa_convert.golden.reference_model import TIMEOUT, RunOptions
 from tosa_convert.golden.scratch import file_errors, npy_pieces
-from tosa_convert.graph.extract import computed_tensors, extract
+from tosa_convert.golden.shrinking import Cut, Shrinker, size
 from tosa_convert.graph.model import Graph, counted
 from tosa_convert.options import ReadOptions
-
-#: Names of outputs and of values that became inputs.
-Cut = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +121,7 @@ class _Reducer:
         with file_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         self.answers = self._stored_answers()
+        self.shrinker = Shrinker(graph, self.fails)
 
     def _stored_answers(self) -> dict[str, bool]:
         """The answers of an interrupted run of the same reduction."""
@@ -151,94 +148,18 @@ class _Reducer:
         """Reduce until nothing more can be removed."""
         block = self.graph.main
         best: Cut = (tuple(dict.fromkeys(block.outputs)), ())
-        if not self.fails(best):
+        if not self.shrinker.fails(best):
             raise fail(
                 "option-conflict",
                 " ".join(self.words),
                 "it exits with 0 on the whole model; there is nothing to reduce",
             )
-        changed = True
-        while changed:
-            before = best
-            best = self.with_fewer_outputs(best)
-            best = self.with_earlier_output(best)
-            best = self.with_later_inputs(best)
-            changed = best != before
-        part = self.extract(best)
+        best = self.shrinker.shrink(best)
+        part = self.shrinker.extract(best)
         replace_file(self.folder / "reduced.tosa", api.encode(api.stamp(part)))
         if self.inputs is not None:
             save_npz(self.folder / "inputs.npz", self.arrays_for(part))
-        return Reduction(part, best, _size(part), self.tried, self.reused)
-
-    def with_fewer_outputs(self, best: Cut) -> Cut:
-        """Leave out outputs, one at a time, and the inputs that only they needed."""
-        outputs, cuts = best
-        for name in outputs if len(outputs) > 1 else ():
-            rest = tuple(other for other in best[0] if other != name)
-            if rest and self.fails(candidate := self.without_unneeded_inputs((rest, cuts))):
-                best = candidate
-        return best
-
-    def with_earlier_output(self, best: Cut) -> Cut:
-        """Take one computed value as the only output: by bisection first, then one by one."""
-        part = self.extract(best)
-        names = [name for _, name in computed_tensors(part)]
-        low, high = 0, len(names) - 1
-        while low < high:
-            middle = (low + high) // 2
-            candidate = self.without_unneeded_inputs(((names[middle],), best[1]))
-            if self.fails(candidate):
-                best, high = candidate, middle
-            else:
-                low = middle + 1
-        if len(best[0]) > 1:
-            for name in names:
-                if self.fails(candidate := self.without_unneeded_inputs(((name,), best[1]))):
-                    return candidate
-        return best
-
-    def with_later_inputs(self, best: Cut) -> Cut:
-        """Make computed values inputs: by bisection along the order first, then one by one."""
-        part = self.extract(best)
-        names = [name for _, name in computed_tensors(part) if name not in best[0]]
-        low, high = 0, len(names)
-        while low < high:
-            middle = (low + high + 1) // 2
-            candidate = self.without_unneeded_inputs((best[0], (*best[1], *names[:middle])))
-            if self.fails(candidate):
-                best, low = candidate, middle
-            else:
-                high = middle - 1
-        for name in reversed(names[low:]):
-            candidate = self.without_unneeded_inputs((best[0], (*best[1], name)))
-            if candidate != best and self.is_smaller(candidate, best) and self.fails(candidate):
-                best = candidate
-        return best
-
-    def is_smaller(self, one: Cut, other: Cut) -> bool:
-        return _size(self.extract(one)) < _size(self.extract(other))
-
-    def without_unneeded_inputs(self, cut: Cut) -> Cut:
-        """The same sub-graph without inputs that no output depends on."""
-        outputs, cuts = cut
-        wanted = [name for name in dict.fromkeys(cuts) if name not in outputs]
-        while True:
-            try:
-                extract(self.graph, outputs, wanted)
-                return outputs, tuple(wanted)
-            except TosaConvertError as error:
-                if error.code != "option-conflict":
-                    raise
-                unneeded = {
-                    finding.message.partition('"')[2].rpartition('"')[0]
-                    for finding in error.findings
-                }
-                if not unneeded & set(wanted):
-                    raise
-                wanted = [name for name in wanted if name not in unneeded]
-
-    def extract(self, cut: Cut) -> Graph:
-        return extract(self.graph, cut[0], cut[1])
+        return Reduction(part, best, size(part), self.tried, self.reused)
 
     def fails(self, cut: Cut) -> bool:
         """Whether the command fails on a candidate; it runs once for each."""
@@ -246,7 +167,7 @@ class _Reducer:
         if key in self.answers:
             self.reused += 1
             return self.answers[key]
-        part = self.extract(cut)
+        part = self.shrinker.extract(cut)
         has_failed = self._run_command(part)
         self.tried += 1
         self.answers[key] = has_failed
@@ -254,7 +175,7 @@ class _Reducer:
         replace_file(self.folder / "state.json", [json.dumps(state).encode()])
         if has_failed:
             replace_file(self.folder / "reduced.tosa", api.encode(api.stamp(part)))
-        self.progress(f"{counted(_size(part), 'operator')}: {'fails' if has_failed else 'passes'}")
+        self.progress(f"{counted(size(part), 'operator')}: {'fails' if has_failed else 'passes'}")
         return has_failed
 
     def _run_command(self, part: Graph) -> bool:
@@ -300,8 +221,3 @@ def _mapped(path: Path, array: Array) -> Array:
     replace_file(path, npy_pieces(stored))
     mapped: Array = np.load(path, mmap_mode="r" if array.size else None)
     return mapped.view(array.dtype).reshape(array.shape)
-
-
-def _size(graph: Graph) -> int:
-    """Operators that are not constants."""
-    return len({index for index, _ in computed_tensors(graph)})

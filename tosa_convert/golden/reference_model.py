@@ -161,6 +161,16 @@ def run_in_folder(
     )
 
 
+def bounds_in_folder(folder: Path, graph: Graph) -> LazyArrays:
+    """The bounds that a run of `run_in_folder` with `bounds` left in its folder, by output."""
+    outs = output_slots(graph)
+    by_key = {slot.key: slot for slot in outs}
+    return LazyArrays(
+        by_key,
+        lambda key: load_npy(folder / f"bounds_{file_name(outs, by_key[key], 'out')}", by_key[key]),
+    )
+
+
 def file_name(all_slots: Sequence[Slot], slot: Slot, prefix: str = "in") -> str:
     """The name of a slot's file; the model looks for scales under the name of the values."""
     tensors = list(dict.fromkeys(s.tensor for s in all_slots))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.golden.array_io import coerce, constant_of, slots
 from tosa_convert.golden.arrays import Array
 from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor
 from tosa_convert.graph.opset import VARIABLE_READ, VARIABLE_WRITE
+
+#: Before the name of a variable: the key of its state after a run among a backend's results.
+STATE_PREFIX: Final = "variable:"
 
 
 def variables_of(graph: Graph) -> dict[str, Tensor]:

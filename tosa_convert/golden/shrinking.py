@@ -1,0 +1,122 @@
+"""Shrink a graph to a small part that still fails a test.
+
+A candidate is a sub-graph: some values are its outputs, some became its inputs. Both ends move: first
+the outputs towards the inputs, then the inputs towards the outputs, then single operands become
+inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.graph.extract import computed_tensors, extract
+from tosa_convert.graph.model import Graph
+
+#: Names of outputs and of values that became inputs.
+Cut = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+def size(graph: Graph) -> int:
+    """Operators that are not constants."""
+    return len({index for index, _ in computed_tensors(graph)})
+
+
+class Shrinker:
+    """Shrinks one graph.
+
+    fails: whether a candidate still fails; it is asked once for each.
+    """
+
+    def __init__(self, graph: Graph, fails: Callable[[Cut], bool]) -> None:
+        self.graph, self._fails = graph, fails
+        self._answers: dict[Cut, bool] = {}
+
+    def fails(self, cut: Cut) -> bool:
+        """Whether a candidate fails."""
+        if cut not in self._answers:
+            self._answers[cut] = self._fails(cut)
+        return self._answers[cut]
+
+    def shrink(self, best: Cut) -> Cut:
+        """The smallest part that was found, from a failing one."""
+        changed = True
+        while changed:
+            before = best
+            best = self.with_fewer_outputs(best)
+            best = self.with_earlier_output(best)
+            best = self.with_later_inputs(best)
+            changed = best != before
+        return best
+
+    def with_fewer_outputs(self, best: Cut) -> Cut:
+        """Leave out outputs, one at a time, and the inputs that only they needed."""
+        outputs, cuts = best
+        for name in outputs if len(outputs) > 1 else ():
+            rest = tuple(other for other in best[0] if other != name)
+            if rest and self.fails(candidate := self.without_unneeded_inputs((rest, cuts))):
+                best = candidate
+        return best
+
+    def with_earlier_output(self, best: Cut) -> Cut:
+        """Take one computed value as the only output: by bisection first, then one by one."""
+        part = self.extract(best)
+        names = [name for _, name in computed_tensors(part)]
+        low, high = 0, len(names) - 1
+        while low < high:
+            middle = (low + high) // 2
+            candidate = self.without_unneeded_inputs(((names[middle],), best[1]))
+            if self.fails(candidate):
+                best, high = candidate, middle
+            else:
+                low = middle + 1
+        if len(best[0]) > 1:
+            for name in names:
+                if self.fails(candidate := self.without_unneeded_inputs(((name,), best[1]))):
+                    return candidate
+        return best
+
+    def with_later_inputs(self, best: Cut) -> Cut:
+        """Make computed values inputs: by bisection along the order first, then one by one."""
+        part = self.extract(best)
+        names = [name for _, name in computed_tensors(part) if name not in best[0]]
+        low, high = 0, len(names)
+        while low < high:
+            middle = (low + high + 1) // 2
+            candidate = self.without_unneeded_inputs((best[0], (*best[1], *names[:middle])))
+            if self.fails(candidate):
+                best, low = candidate, middle
+            else:
+                high = middle - 1
+        for name in reversed(names[low:]):
+            candidate = self.without_unneeded_inputs((best[0], (*best[1], name)))
+            if candidate != best and self.is_smaller(candidate, best) and self.fails(candidate):
+                best = candidate
+        return best
+
+    def is_smaller(self, one: Cut, other: Cut) -> bool:
+        """Whether a candidate has fewer operators than another."""
+        return size(self.extract(one)) < size(self.extract(other))
+
+    def without_unneeded_inputs(self, cut: Cut) -> Cut:
+        """The same sub-graph without inputs that no output depends on."""
+        outputs, cuts = cut
+        wanted = [name for name in dict.fromkeys(cuts) if name not in outputs]
+        while True:
+            try:
+                extract(self.graph, outputs, wanted)
+                return outputs, tuple(wanted)
+            except TosaConvertError as error:
+                if error.code != "option-conflict":
+                    raise
+                unneeded = {
+                    finding.message.partition('"')[2].rpartition('"')[0]
+                    for finding in error.findings
+                }
+                if not unneeded & set(wanted):
+                    raise
+                wanted = [name for name in wanted if name not in unneeded]
+
+    def extract(self, cut: Cut) -> Graph:
+        """A candidate as a graph."""
+        return extract(self.graph, cut[0], cut[1])
