@@ -19,7 +19,7 @@ from tosa_convert.graph.opset import OperandSpec
 from tosa_convert.spec.operator_view import OperatorView
 from tosa_convert.spec.rules.core import ResultShape
 from tosa_convert.spec.values import ShapeType, TensorType, ValueType
-from tosa_convert.spec.verdict import judge
+from tosa_convert.spec.verdict import judge_shapes
 
 #: The values of an operator's operands and results and its attributes, by name.
 Example = Mapping[str, Any]
@@ -69,14 +69,14 @@ def _values(rows: tuple[OperandSpec, ...], example: Example) -> tuple[ValueType,
 
 def broken_rules(name: str, example: Example) -> set[str]:
     """The rules that an operator breaks."""
-    return {violation.rule for violation in judge(view(name, example)).violations}
+    return {violation.rule for violation in judge_shapes(view(name, example)).violations}
 
 
 def inferred(name: str, example: Example) -> tuple[ResultShape, ...] | None:
     """The shapes that the operands have results of; None if a rule is broken."""
     spec = operator(name)
     results = {row.name: None for row in spec.results}
-    return judge(view(name, {**example, **results})).results
+    return judge_shapes(view(name, {**example, **results})).results
 
 
 def less_known(name: str, example: Example) -> Iterator[Example]:

@@ -58,7 +58,7 @@ def test_a_condition_is_one_bool() -> None:
         assert rules(made) == []
     made.main.tensors["c"].shape = (1, 2)
     assert rules(made) == ["condition-shape"]
-    made.main.tensors["c"].dtype = dtype("INT8")
+    made.main.tensors["c"] = tensor("c", "INT8", (1,))
     assert rules(made) == ["condition-type"]
 
 

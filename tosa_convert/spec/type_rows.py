@@ -218,8 +218,9 @@ IDENTITY | T -> T
 VARIABLE | ->
   INT/FP+VARIABLE |
 VARIABLE_WRITE VARIABLE_READ | T -> T
-  INT+VARIABLE   | i8
-  FP+VARIABLE    | f16 f32
+  INT/FP+VARIABLE | b i8 i16 i32 i64
+  INT+VARIABLE   | i4 i48
+  FP+VARIABLE    | float f8
 CUSTOM | ... -> ...
   INT/FP         |
 COND_IF | b ... -> ...

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tosa_convert.errors import Finding
 from tosa_convert.graph.model import operator_path
 from tosa_convert.spec.operator_view import OperatorView
+from tosa_convert.spec.program import program_findings
 from tosa_convert.spec.rules.core import Violation, dashed
 from tosa_convert.spec.values import ShapeType, TypeTable, ValueType
 from tosa_convert.spec.verdict import Verdict, judge
@@ -26,7 +27,8 @@ class Validator:
         self.regions = {region.name: region.blocks[0] for region in graph.regions}
 
     def findings(self) -> Iterator[Finding]:
-        """The findings of all blocks."""
+        """The findings of the program as a whole, then those of all blocks."""
+        yield from program_findings(self.graph)
         for where, block in self.graph.blocks():
             yield from self.block(where, block)
 

@@ -119,7 +119,8 @@ class TypeTable:
         """The declared type of a tensor. with_data: an operator looks at its elements."""
         scale = None if tensor.scale is None else (tensor.scale.dtype, tensor.scale.shape)
         data = tensor.data
-        if not with_data or data is None:
+        # The data of a variable is only its first value.
+        if not with_data or data is None or tensor.variable:
             return self.tensor(tensor.dtype, tensor.shape, scale)
         if len(data.buffer) > _SHARED_BYTES:
             return TensorType(tensor.dtype, tensor.shape, scale, data)

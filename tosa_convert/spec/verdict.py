@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from tosa_convert.spec.operator_view import OperatorView
 from tosa_convert.spec.rules import rules_of
-from tosa_convert.spec.rules.core import ResultShape, Violation, result_violations
+from tosa_convert.spec.rules.core import ResultShape, Violation, dashed, result_violations
+from tosa_convert.spec.types import Element, mismatch
+from tosa_convert.spec.values import ShapeType, TensorType, ValueType
 
 
 class Verdict(NamedTuple):
@@ -18,6 +21,12 @@ class Verdict(NamedTuple):
 
 def judge(view: OperatorView) -> Verdict:
     """All independent violations of an operator, its declared results included."""
+    violations, results = judge_shapes(view)
+    return Verdict((*_type_violations(view), *_size_violations(view), *violations), results)
+
+
+def judge_shapes(view: OperatorView) -> Verdict:
+    """What the rules of the operator say of shapes, attributes and values, whatever its types."""
     rules = rules_of(view.spec.name)
     violations = [found for check in rules.ranks for found in check(view)]
     if not violations:
@@ -28,3 +37,32 @@ def judge(view: OperatorView) -> Verdict:
     if not view.outputs:
         return Verdict((), results)
     return Verdict(tuple(result_violations(view, results, rules.dimensions)), results)
+
+
+def _type_violations(view: OperatorView) -> Iterator[Violation]:
+    """What is wrong with the element types, if the results are declared."""
+    if view.outputs or not view.spec.results:
+        found = mismatch(
+            view.spec,
+            tuple(map(_element, view.inputs)),
+            tuple(map(_element, view.outputs)),
+            view.attributes,
+        )
+        if found is not None:
+            yield Violation(*found)
+
+
+def _size_violations(view: OperatorView) -> Iterator[Violation]:
+    """No tensor is empty."""
+    for row, value in (*view.operands(), *view.results()):
+        if isinstance(value, TensorType) and value.shape is not None and 0 in value.shape:
+            yield Violation(
+                f"{dashed(row.name)}-size", f"{row.name} is {value}", "sizes of 1 or more"
+            )
+
+
+def _element(value: ValueType) -> Element:
+    """The element type, of a block-scaled tensor with that of its scales; None for a !tosa.shape."""
+    if isinstance(value, ShapeType):
+        return None
+    return value.dtype if value.scale is None else (value.dtype, value.scale[0])

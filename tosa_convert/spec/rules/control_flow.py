@@ -110,19 +110,17 @@ def _common(some: Sequence[ValueType], others: Sequence[ValueType]) -> tuple[Res
     )
 
 
-def _condition(what: str, value: ValueType) -> Iterator[Violation]:
-    """A condition is one BOOL, of any rank."""
-    if not isinstance(value, TensorType) or value.dtype.name != "BOOL":
-        yield Violation("condition-type", f"{what} is {value}", "BOOL")
-    elif value.shape is not None and any(known(size) and size != 1 for size in value.shape):
+def _one_element(what: str, value: TensorType) -> Iterator[Violation]:
+    if value.shape is not None and any(known(size) and size != 1 for size in value.shape):
         yield Violation("condition-shape", f"{what} is {value}", "one element")
 
 
 # -- COND_IF -----------------------------------------------------------------------------------------
 
 
-def _condition_is_one_bool(view: OperatorView) -> Iterator[Violation]:
-    yield from _condition("condition", view.tensor("condition"))
+def _condition_is_one_element(view: OperatorView) -> Iterator[Violation]:
+    """A condition has one element, of any rank. Its type is that of the operand's row of types."""
+    yield from _one_element("condition", view.tensor("condition"))
 
 
 def _branches_agree(view: OperatorView) -> Iterator[Violation]:
@@ -161,16 +159,21 @@ def _body_returns_state(view: OperatorView) -> Iterator[Violation]:
 
 
 def _region_returns_condition(view: OperatorView) -> Iterator[Violation]:
+    """The region returns one BOOL of one element."""
     if not (region := _region(view, "cond_graph")):
         return
     name, block = region
-    if len(block.outputs) == 1:
-        (output,) = _types(block, block.outputs)
-        yield from _condition(f'the output of region "{name}"', output)
-    else:
+    if len(block.outputs) != 1:
         yield Violation(
             "condition-count", f'region "{name}" returns {len(block.outputs)} values', "one BOOL"
         )
+        return
+    (output,) = _types(block, block.outputs)
+    what = f'the output of region "{name}"'
+    if isinstance(output, ShapeType) or output.dtype.name != "BOOL":
+        yield Violation("condition-type", f"{what} is {output}", "BOOL")
+    else:
+        yield from _one_element(what, output)
 
 
 def _infer_state(view: OperatorView) -> tuple[ResultShape, ...]:
@@ -186,7 +189,7 @@ RULES: Final[Rules] = {
         _infer_branches,
         (),
         (
-            _condition_is_one_bool,
+            _condition_is_one_element,
             _takes_operands("then_graph"),
             _takes_operands("else_graph"),
             _returns_results("then_graph"),

@@ -1,0 +1,44 @@
+"""The verdict on one operator: the rules that all operators share."""
+
+from __future__ import annotations
+
+from tosa_convert.graph import Operator, dtype, operator
+from tosa_convert.spec.operator_view import OperatorView
+from tosa_convert.spec.values import TensorType
+from tosa_convert.spec.verdict import Verdict, judge
+
+WIDE, NARROW = dtype("FP32"), dtype("FP16")
+
+
+def verdict(*types: TensorType, declared: bool = True) -> Verdict:
+    """Of an ADD: two operands and a result."""
+    made = Operator(operator("ADD"), (), (), {})
+    return judge(OperatorView(made, types[:2], types[2:] if declared else ()))
+
+
+def rules(*types: TensorType) -> list[str]:
+    return [violation.rule for violation in verdict(*types).violations]
+
+
+def test_types_that_do_not_go_together_are_refused() -> None:
+    one, other = TensorType(WIDE, (2, 3)), TensorType(NARROW, (2, 3))
+    assert rules(one, one, one) == []
+    assert rules(one, other, one) == ["input2-type"]
+    assert rules(one, one, other) == ["output-type"]
+
+
+def test_types_and_shapes_are_judged_independently() -> None:
+    one, other = TensorType(WIDE, (2, 3)), TensorType(NARROW, (4, 3))
+    assert rules(one, one, other) == ["output-type", "output-shape"]
+    assert rules(one, other, one) == ["input2-type", "broadcast"]
+
+
+def test_types_are_not_judged_while_results_are_unknown() -> None:
+    one, other = TensorType(WIDE, (2, 3)), TensorType(NARROW, (2, 3))
+    assert verdict(one, other, declared=False) == Verdict((), ((2, 3),))
+
+
+def test_an_empty_tensor_is_refused() -> None:
+    empty, unknown = TensorType(WIDE, (2, 0)), TensorType(WIDE, (2, -1))
+    assert rules(empty, unknown, unknown) == ["input1-size"]
+    assert rules(empty, empty, empty) == ["input1-size", "input2-size", "output-size"]
