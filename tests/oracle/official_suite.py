@@ -157,6 +157,11 @@ def find_tool() -> Path:
     return Path(found)
 
 
+def generator_command() -> list[str]:
+    """The generator's command, without options."""
+    return [sys.executable, "-c", _LAUNCHER, "--generate-lib-path", str(_wheel_file(_LIBRARY))]
+
+
 @functools.cache
 def native(name: str) -> Path:
     """Find a native program of the wheel ("tosa-opt", "flatc", ...) and make it executable."""
@@ -188,7 +193,7 @@ def operators() -> tuple[str, ...]:
 def cases(directory: Path) -> list[Case]:
     """List the tests of a suite, sorted."""
     files = directory.glob("*/*/test.tosa")
-    return sorted(Case(file.parent, _operator(file.parent.parent.name)) for file in files)
+    return sorted(Case(file.parent, operator_of(file.parent.parent.name)) for file in files)
 
 
 def generate(directory: Path, seed: int = 42, jobs: int = 2, subset: Subset = "full") -> Stamp:
@@ -230,13 +235,13 @@ def sample(config: Any, scratch: Path) -> Path:
     if cache is None and hasattr(config, "workerinput"):
         scratch = scratch.parent.parent  # what the workers of pytest-xdist share
     folder = (Path(cache.mkdir("official-suite")) if cache else scratch) / "sample"
-    with _only_one_process(folder.with_suffix(".lock")):
+    with only_one_process(folder.with_suffix(".lock")):
         generate(folder, jobs=os.cpu_count() or 1, subset="sample")
     return folder
 
 
 @contextlib.contextmanager
-def _only_one_process(lock: Path) -> Iterator[None]:
+def only_one_process(lock: Path) -> Iterator[None]:
     """Wait until no other process is in here with the same lock file."""
     with open(lock, "ab") as file:
         if sys.platform == "win32":
@@ -290,7 +295,7 @@ def _run(sweep: Pass, names: list[str], folder: Path, *, seed: int) -> str:
     selection = folder / "selection.json"
     keep = {"permutes": sweep.each.split(), "maximum": sweep.limit, "groups": []}
     selection.write_text(json.dumps({name: {"selection": {"suite": keep}} for name in names}))
-    command = [sys.executable, "-c", _LAUNCHER, "--generate-lib-path", str(_wheel_file(_LIBRARY))]
+    command = generator_command()
     command += ["-o", str(folder / "tests"), "--seed", str(seed + sweep.salt)]
     command += ["--filter", f"(?:{'|'.join(names)})$", "--dump-const-tensors"]
     command += ["--profile", "all", "--extension", "all", "--test-type", "positive"]
@@ -337,7 +342,7 @@ def _read_stamp(directory: Path) -> Stamp:
     return stamp if isinstance(stamp, dict) else {}
 
 
-def _operator(folder: str) -> str:
+def operator_of(folder: str) -> str:
     """Name the operator of a folder such as `conv2d_3x3`, `cond_if_binary` or `matmul_t`."""
     fits = [name for name in operators() if f"{folder}_".startswith(f"{name}_")]
     return max(fits, key=len, default=folder)
