@@ -81,6 +81,13 @@ class TosaOpt:
         )
         return _refused(done) if done.returncode or not module.exists() else None
 
+    def rewrite(self, module: Path, target: Path, version: int) -> Refused | None:
+        """Read a module, text or bytecode, and write it as bytecode of a version."""
+        target.unlink(missing_ok=True)
+        options = ["--emit-bytecode", f"--emit-bytecode-version={version}"]
+        done = _call([self.program, module, *options, "-o", target])
+        return _refused(done) if done.returncode or not target.exists() else None
+
     def write(self, module: Path, tosa: Path) -> Refused | None:
         """Serialise a module, text or bytecode, into `tosa`."""
         tosa.unlink(missing_ok=True)

@@ -51,6 +51,11 @@ class OperatorRules(NamedTuple):
 Rules = dict[str, OperatorRules]
 
 
+def same_rules(names: str, rules: OperatorRules) -> Rules:
+    """The rows of operators that have the same rules. names: separated by blanks."""
+    return dict.fromkeys(names.split(), rules)
+
+
 # -- sizes that may be unknown -------------------------------------------------------------------
 
 
@@ -128,6 +133,34 @@ def rank_between(name: str, fewest: int, most: int | None = None) -> Check:
                 f"{name} is {tensor}, of rank {tensor.rank}",
                 f"rank {expected}",
             )
+
+    return check
+
+
+def single(name: str) -> Check:
+    """The tensor operand has the shape [1]."""
+
+    def check(view: OperatorView) -> Iterator[Violation]:
+        for tensor in view.tensors(name):
+            shape = tensor.shape
+            if shape is not None and (len(shape) != 1 or not agree(shape[0], 1)):
+                yield Violation(f"{dashed(name)}-shape", f"{name} is {tensor}", "shape [1]")
+
+    return check
+
+
+def axis_of(name: str) -> Check:
+    """The attribute "axis" is a dimension of the tensor operands of this name."""
+
+    def check(view: OperatorView) -> Iterator[Violation]:
+        axis = view.attributes["axis"]
+        for tensor in view.tensors(name):
+            if axis < 0 or (tensor.rank is not None and axis >= tensor.rank):
+                last = "" if tensor.rank is None else f" to {tensor.rank - 1}"
+                yield Violation(
+                    "axis", f"axis is {axis}, and {name} is {tensor}", f"0{last or ' or more'}"
+                )
+                return
 
     return check
 

@@ -3,35 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isnan
 from typing import Final
 
+from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.dtypes import INT8, INT32
 from tosa_convert.graph.model import DYNAMIC
 from tosa_convert.spec.operator_view import OperatorView
 from tosa_convert.spec.rules.core import (
+    Check,
     OperatorRules,
     ResultShape,
     Rules,
     Violation,
+    agree,
+    dashed,
     first_shape,
     known,
     listing,
+    rank,
+    same_rules,
+    single,
 )
+from tosa_convert.spec.rules.zero_points import zero_point
 from tosa_convert.spec.values import Shape, TensorType
 
 #: Operands that are not broadcast.
 _APART: Final = frozenset({"shift", "input1_zp", "output_zp", "table"})
+#: The most bits that MUL of INT32 can shift a product by.
+_MAX_SHIFT: Final = 63
+#: The number of entries of a table for input of INT8 and for input of INT16.
+_TABLE_SIZES: Final = (256, 513)
+
+
+# -- operands that are broadcast -----------------------------------------------------------------
 
 
 def broadcast(shapes: list[Shape]) -> Shape:
-    """The shape that shapes of one rank broadcast to; None if one of them has no rank.
+    """The shape that shapes of one rank broadcast to; None if no rank is known.
 
     Example:
         >>> broadcast([(2, 1), (1, 3)]), broadcast([(2, -1), (1, 1)])
         ((2, 3), (2, -1))
+        >>> broadcast([(2, 1), None])
+        (2, -1)
     """
     ranked = [shape for shape in shapes if shape is not None]
-    if len(ranked) < len(shapes):
+    if not ranked:
         return None
+    if len(ranked) < len(shapes):
+        ranked.append((DYNAMIC,) * len(ranked[0]))
     return tuple(map(_broadcast_size, zip(*ranked, strict=True)))
 
 
@@ -81,12 +102,77 @@ def _broadcast_shape(view: OperatorView) -> tuple[ResultShape, ...]:
     return (broadcast([value.shape for value in broadcast_operands(view)]),)
 
 
-_BROADCAST: Final = OperatorRules(
-    _broadcast_shape, (operands_have_one_rank,), (operands_broadcast,)
-)
-_UNARY: Final = OperatorRules(first_shape)
+# -- attributes and constants --------------------------------------------------------------------
+
+
+def clamp_range(view: OperatorView) -> Iterator[Violation]:
+    """min_val and max_val of CLAMP are numbers, and in order."""
+    dtype = view.tensor("input").dtype
+    low, high = (
+        Constant(dtype, 1, view.attributes[name][: dtype.element_bytes], unpacked=True)
+        .numpy()[0]
+        .item()
+        for name in ("min_val", "max_val")
+    )
+    for name, value in (("min_val", low), ("max_val", high)):
+        if isnan(value):
+            yield Violation(dashed(name), f"{name} is NaN", "a number")
+    if high < low:
+        yield Violation(
+            "range", f"min_val is {low}, and max_val is {high}", "min_val of at most max_val"
+        )
+
+
+def mul_shift(view: OperatorView) -> Iterator[Violation]:
+    """The shift of MUL is 0 to 63, and 0 unless the operands are of INT32."""
+    shift, dtype = view.splat("shift"), view.tensor("input1").dtype
+    if shift is None:
+        return
+    if dtype is not INT32 and shift != 0:
+        yield Violation(
+            "shift", f"shift is {shift}, and input1 is of {dtype}", "0, unless input1 is of INT32"
+        )
+    elif not 0 <= shift <= _MAX_SHIFT:
+        yield Violation("shift", f"shift is {shift}", f"0 to {_MAX_SHIFT}")
+
+
+def table_size(view: OperatorView) -> Iterator[Violation]:
+    """A table has an entry for each value of INT8, or 513 for INT16."""
+    table, dtype = view.tensor("table"), view.tensor("input1").dtype
+    expected = _TABLE_SIZES[dtype is not INT8]
+    if table.shape is not None and not agree(table.shape[0], expected):
+        yield Violation(
+            "table-size",
+            f"table has {table.shape[0]} entries, and input1 is of {dtype}",
+            f"{expected} entries",
+        )
+
+
+# -- rows ------------------------------------------------------------------------------------------
+
+
+def _unary(*checks: Check) -> OperatorRules:
+    return OperatorRules(first_shape, (), checks)
+
+
+def _broadcast(*checks: Check) -> OperatorRules:
+    return OperatorRules(_broadcast_shape, (operands_have_one_rank,), (operands_broadcast, *checks))
+
 
 RULES: Final[Rules] = {
-    "ADD": _BROADCAST,
-    "ABS": _UNARY,
+    **same_rules(
+        "ABS BITWISE_NOT CEIL CLZ COS ERF EXP FLOOR LOG LOGICAL_NOT RECIPROCAL RSQRT SIGMOID SIN "
+        "TANH",
+        _unary(),
+    ),
+    "CLAMP": _unary(clamp_range),
+    "NEGATE": _unary(zero_point("input1_zp"), zero_point("output_zp")),
+    "TABLE": OperatorRules(first_shape, (rank("table", 1),), (table_size,)),
+    **same_rules(
+        "ADD ARITHMETIC_RIGHT_SHIFT BITWISE_AND BITWISE_OR BITWISE_XOR EQUAL GREATER GREATER_EQUAL "
+        "INTDIV LOGICAL_AND LOGICAL_LEFT_SHIFT LOGICAL_OR LOGICAL_RIGHT_SHIFT LOGICAL_XOR MAXIMUM "
+        "MINIMUM POW SELECT SUB",
+        _broadcast(),
+    ),
+    "MUL": _broadcast(single("shift"), mul_shift),
 }

@@ -4,6 +4,31 @@ from __future__ import annotations
 
 from typing import Final
 
-from tosa_convert.spec.rules.core import Rules
+from tosa_convert.spec.operator_view import OperatorView
+from tosa_convert.spec.rules.core import OperatorRules, ResultShape, Rules, first_shape
 
-RULES: Final[Rules] = {}
+
+def _unknown_results(view: OperatorView) -> tuple[ResultShape, ...]:
+    """Results whose shapes do not follow from operands."""
+    return (None,) * len(view.operator.outputs)
+
+
+def _declared(view: OperatorView) -> tuple[ResultShape, ...]:
+    """A result that has the shape that it is declared with."""
+    return (None,)
+
+
+def _no_result(view: OperatorView) -> tuple[ResultShape, ...]:
+    return ()
+
+
+RULES: Final[Rules] = {
+    # `verify` compares the data of a constant with its declared shape.
+    "CONST": OperatorRules(_declared),
+    "CUSTOM": OperatorRules(_unknown_results),
+    "IDENTITY": OperatorRules(first_shape),
+    # A variable is declared by its tensor: `verify` refuses this operator in a graph.
+    "VARIABLE": OperatorRules(_no_result),
+    "VARIABLE_READ": OperatorRules(first_shape),
+    "VARIABLE_WRITE": OperatorRules(first_shape),
+}
