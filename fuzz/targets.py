@@ -242,6 +242,15 @@ def programs(folders: list[Path]) -> list[bytes]:
     return sorted(found, key=lambda data: (len(data), data))
 
 
+class Sink:
+    def __init__(self, pieces: list[bytes]) -> None:
+        self.pieces = pieces
+
+    def write(self, piece: bytes) -> int:
+        self.pieces.append(bytes(piece))
+        return len(piece)
+
+
 class Weights(Target):
     """A program with its constants in a folder: manifest and arrays mutated, missing or replaced."""
 
@@ -323,8 +332,12 @@ class Weights(Target):
 
 
 def drain(pieces: Any) -> bytes:
-    """The bytes of the pieces that `render` returns."""
-    return b"".join(bytes(piece) for piece in pieces)
+    """The bytes of what `render` returns: pieces, or a function that writes to a sink."""
+    if not callable(pieces):
+        return b"".join(bytes(piece) for piece in pieces)
+    parts: list[bytes] = []
+    pieces(Sink(parts))
+    return b"".join(parts)
 
 
 class Row(NamedTuple):

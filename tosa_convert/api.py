@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tosa_convert.applicable_options import refuse_inapplicable
 from tosa_convert.errors import refuse_unknown
-from tosa_convert.files import PathLike, Progress, refuse_same_file
+from tosa_convert.files import PathLike, Pieces, Progress, refuse_same_file
 from tosa_convert.formats import FORMATS, Format, of_path
 from tosa_convert.module_api import (
     export_tosa_func_to_flatbuffer,
@@ -93,8 +93,10 @@ def load(
         narrow: MLIR: element types to convert, "i64" to i32 and "f64" to f32: a collection, or one text
             with commas. Every tensor that is narrowed is logged.
         input_shapes: argument -> its sizes in elements, for arguments with dynamic dimensions; an
-            argument goes by its name or its position (`arg0`). MLIR's shape inference finds the others,
-            so MLIR bindings are needed for every format.
+            argument goes by its name or its position (`arg0`). All other shapes are inferred. A size may
+            be a symbol, which has one value wherever it occurs and may have an entry of its own:
+            `{"x": ("B", 3), "y": ("B", 4), "B": (8,)}`; "?" and a symbol without a value stay open. What
+            stays dynamic is logged with the reason.
         accept_changed_weights: `.tosa` and JSON: accept `.npy` weights whose checksum is not the one in
             their manifest.
         context: MLIR text: the ir.Context to parse in. By default a new one is made, which takes longer
@@ -149,9 +151,6 @@ def save(
     names: Names = "retain",
     bindings: str = "",
     bytecode_version: int = BYTECODE_VERSION,
-    generic: bool = False,
-    locations: bool = True,
-    elide: int | None = None,
     verify: bool = False,
     progress: Progress | None = None,
     limits: LimitsLike = None,
@@ -168,16 +167,11 @@ def save(
             beside it if they have more than 1 MiB.
         names: MLIR: "retain" keeps names that reading would not generate, as discardable attributes;
             "generate" keeps those of arguments and results only.
-        bindings: MLIR text with `verify`: the package of MLIR bindings that parses it; by default the
-            first installed. Nothing is written with bindings.
+        bindings: MLIR text: the package of MLIR bindings that prints it; by default the first
+            installed. Bytecode is written without bindings.
         bytecode_version: MLIR bytecode: the version of the format, 0 to 6. Every MLIR that reads
             bytecode reads version 1. In versions 5 and 6 attributes have no names, so an MLIR whose
             operators have other attributes cannot read them.
-        generic: MLIR text: print every operation in MLIR's generic form, which every MLIR with the same
-            operators parses, instead of the form that tosa-opt and torch-mlir print.
-        locations: MLIR text: print the locations of operators.
-        elide: MLIR text: leave out constants of more elements than this, unless one value stands for
-            all. Such a text is for people: it cannot be read back.
         verify: read the result back and compare it bit for bit before the file is replaced.
         progress: called with the number of bytes written so far, every 16 MiB at most.
         limits: as for `load`: bounds the nesting of locations in MLIR, and what `verify` reads.
@@ -203,9 +197,6 @@ def save(
         names=names,
         bindings=bindings,
         bytecode_version=bytecode_version,
-        generic=generic,
-        locations=locations,
-        elide=elide,
         verify=verify,
         limits=limits_of(limits),
     )
@@ -221,9 +212,6 @@ def dumps(
     names: Names = "retain",
     bindings: str = "",
     bytecode_version: int = BYTECODE_VERSION,
-    generic: bool = False,
-    locations: bool = True,
-    elide: int | None = None,
     verify: bool = False,
     limits: LimitsLike = None,
 ) -> bytes:
@@ -236,9 +224,6 @@ def dumps(
         names: MLIR: as for `save`.
         bindings: MLIR text: as for `save`.
         bytecode_version: MLIR bytecode: as for `save`.
-        generic: MLIR text: as for `save`; so are locations and elide.
-        locations: MLIR text: as for `save`.
-        elide: MLIR text: as for `save`.
         verify: read the result back and compare it bit for bit.
         limits: as for `save`.
 
@@ -263,9 +248,6 @@ def dumps(
         names=names,
         bindings=bindings,
         bytecode_version=bytecode_version,
-        generic=generic,
-        locations=locations,
-        elide=elide,
         verify=verify,
         limits=limits_of(limits),
     )
@@ -281,21 +263,12 @@ def render(
     names: Names = "retain",
     bindings: str = "",
     bytecode_version: int = BYTECODE_VERSION,
-    generic: bool = False,
-    locations: bool = True,
-    elide: int | None = None,
-) -> Iterable[Any]:
-    """As `dumps`, but in pieces: constants are views of their buffers."""
+) -> Pieces:
+    """As `dumps`, but in pieces: constants are views of their buffers, or MLIR prints to a sink."""
     from tosa_convert.writing import render as render_with
 
     options = WriteOptions(
-        weights=weights,
-        names=names,
-        bindings=bindings,
-        bytecode_version=bytecode_version,
-        generic=generic,
-        locations=locations,
-        elide=elide,
+        weights=weights, names=names, bindings=bindings, bytecode_version=bytecode_version
     )
     return render_with(graph, file_format, options)
 

@@ -34,8 +34,7 @@ _NONE: Final = frozenset[Form]()
 class OptionRow(NamedTuple):
     """One option: the forms on which it has an effect.
 
-    It applies if the input's form is in `inputs`, or the output's form is in `outputs`, or if the option
-    `together_with` is given as well, or if the output is verified and its form is in `verified`.
+    It applies if the input's form is in `inputs`, or the output's form is in `outputs`.
     """
 
     name: str
@@ -43,8 +42,6 @@ class OptionRow(NamedTuple):
     inputs: frozenset[Form]
     outputs: frozenset[Form]
     effect: str
-    together_with: str = ""
-    verified: frozenset[Form] = _NONE
 
 
 #: Keyword of the Python functions -> row.
@@ -57,10 +54,8 @@ OPTIONS: Final = {
             "bindings",
             "--bindings",
             _MLIR_TEXT,
-            _NONE,
-            "selects the package that parses MLIR text",
-            together_with="input_shapes",
-            verified=_MLIR_TEXT,
+            _MLIR_TEXT,
+            "selects the package that parses or prints MLIR text",
         ),
         OptionRow(
             "context",
@@ -68,7 +63,6 @@ OPTIONS: Final = {
             _MLIR_TEXT,
             frozenset({"module"}),
             "is the context in which MLIR text is parsed or a module is built",
-            together_with="input_shapes",
         ),
         OptionRow("full_paths", "--full-paths", _MLIR, _NONE, "concerns locations of MLIR"),
         OptionRow("narrow", "--narrow", _MLIR, _NONE, "converts element types while MLIR is read"),
@@ -90,15 +84,6 @@ OPTIONS: Final = {
             frozenset({"mlirbc"}),
             "chooses the version of the MLIR bytecode that is written",
         ),
-        OptionRow("generic", "--generic", _NONE, _MLIR_TEXT, "chooses a syntax of MLIR text"),
-        OptionRow(
-            "locations",
-            "--no-locations",
-            _NONE,
-            _MLIR_TEXT,
-            "says whether MLIR text has locations",
-        ),
-        OptionRow("elide", "--elide", _NONE, _MLIR_TEXT, "leaves constants out of MLIR text"),
         OptionRow("weights", "--weights", _NONE, _FILES, "says where constants are stored"),
         OptionRow("verify", "--verify", _NONE, _FILES, "reads the result back"),
         OptionRow("tosa_version", "--tosa-version", _ALL, _ALL, "sets the version of the program"),
@@ -150,11 +135,7 @@ def refuse_inapplicable(
             f"it {row.effect}; leave it out",
         )
         for row in OPTIONS.values()
-        if row.name in given
-        and read_from not in row.inputs
-        and written_as not in row.outputs
-        and row.together_with not in given
-        and not ("verify" in given and written_as in row.verified)
+        if row.name in given and read_from not in row.inputs and written_as not in row.outputs
     ]
     if findings:
         raise TosaConvertError(findings)

@@ -213,8 +213,8 @@ def export_tosa_func_to_flatbuffer(
         full_paths: keep the folders of file names in locations. By default only the last component is
             kept, so that the bytes do not depend on where the module was made.
         narrow: element types to convert, "i64" to i32 and "f64" to f32; the tensors are logged.
-        input_shapes: argument -> its sizes in elements, for arguments with dynamic dimensions. MLIR's
-            shape inference finds the others; what stays dynamic is logged with the reason.
+        input_shapes: argument -> its sizes in elements, for arguments with dynamic dimensions; the
+            others are inferred. What stays dynamic is logged with the reason. See `load`.
         input_names: a name for each argument, in order, instead of those that `names` gives.
         output_names: a name for each result, in order.
         verify: read the result back and compare it bit for bit before the file is replaced.

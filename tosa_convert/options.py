@@ -20,7 +20,7 @@ Constants = Literal["auto", "dense", "resource"]
 TosaVersion = Literal["", "1.0", "1.1"]
 Narrow = Literal["i64", "f64"]
 #: Argument -> its sizes in elements.
-Shapes = Mapping[str, Sequence[int]]
+Shapes = Mapping[str, Sequence[int | str]]
 
 NAMES: Final[tuple[Names, ...]] = get_args(Names)
 WEIGHTS: Final[tuple[Weights, ...]] = get_args(Weights)
@@ -121,7 +121,7 @@ def narrow_types(given: str | Iterable[str]) -> tuple[Narrow, ...]:
     return cast("tuple[Narrow, ...]", tuple(name for name in names if name != ""))
 
 
-def shapes_of(given: Shapes | None) -> dict[str, tuple[int, ...]]:
+def shapes_of(given: Shapes | None) -> dict[str, tuple[int | str, ...]]:
     """Shapes of arguments, with sizes as tuples.
 
     Example:
@@ -156,7 +156,7 @@ class ReadOptions:
     bindings: str = ""
     full_paths: bool = False
     narrow: tuple[Narrow, ...] = ()
-    input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    input_shapes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
     accept_changed_weights: bool = False
     isolate: bool = False
     copy: bool = False
@@ -194,9 +194,6 @@ class WriteOptions:
     bindings: str = ""
     constants: Constants = "auto"
     bytecode_version: int = BYTECODE_VERSION
-    generic: bool = False
-    locations: bool = True
-    elide: int | None = None
     verify: bool = False
     limits: Limits = DEFAULT_LIMITS
 
@@ -209,18 +206,6 @@ class WriteOptions:
                 ("bytecode_version", self.bytecode_version, BYTECODE_VERSIONS),
             )
         )
-        if self.elide is None:
-            return
-        if not isinstance(self.elide, int) or isinstance(self.elide, bool) or self.elide < 0:
-            message = f"found {self.elide!r}, expected a number of elements"
-            raise fail("option-conflict", "elide", message)
-        if self.verify:
-            raise fail(
-                "option-conflict",
-                "elide",
-                "verify does not apply: text without its constants cannot be read back",
-                "leave out verify or elide",
-            )
 
 
 def given_options(options: ReadOptions | WriteOptions) -> set[str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -46,6 +47,7 @@ Source = str | os.PathLike[str] | os.PathLike[bytes] | Buffer | Array | BinaryFi
 AroundMlir = Callable[[str], AbstractContextManager[object]]
 
 _READ_OPTIONS: Final = ReadOptions()
+log = logging.getLogger("tosa_convert")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +157,7 @@ def read(
         around_mlir: entered with the input's name before MLIR is loaded, and left after MLIR has read.
     """
     if opened.format != "mlir":
-        graph = _read_file(opened, options)
-        if not options.input_shapes:
-            return graph
-        with around_mlir(opened.where):
-            return _with_shapes(graph, options, context)
+        return _with_shapes(_read_file(opened, options), options)
     if options.isolate:
         if context is not None:
             raise fail(
@@ -199,20 +197,8 @@ def read_module(
     """
     from tosa_convert.bindings.read import read as read_function
 
-    if options.input_shapes:
-        from tosa_convert.bindings.infer_shapes import resolve
-
-        module_or_func, func = resolve(module_or_func, options.input_shapes, func=options.func)
-        options = replace(options, func=func)
-        verified = False
     with garbage_collection_paused():
-        graph = read_function(module_or_func, options, verified=verified)
-    if options.input_shapes:
-        from tosa_convert.graph.static_shapes import log_dynamic_tensors, make_reshapes_static
-
-        make_reshapes_static(graph)
-        log_dynamic_tensors(graph)
-    return graph
+        return _with_shapes(read_function(module_or_func, options, verified=verified), options)
 
 
 def _read_file(opened: Input, options: ReadOptions) -> Graph:
@@ -289,14 +275,22 @@ def _context(context: Any, bindings: str) -> Any:
     return context
 
 
-def _with_shapes(graph: Graph, options: ReadOptions, context: Any) -> Graph:
-    """The graph with shapes for its arguments. MLIR infers the others, so this goes through a module."""
-    from tosa_convert.bindings.packages import bindings_of
-    from tosa_convert.bindings.write import write
+def _with_shapes(graph: Graph, options: ReadOptions) -> Graph:
+    """The graph with the shapes that the options give its arguments; logs what stays dynamic."""
+    if not options.input_shapes:
+        return graph
+    from tosa_convert.graph.static_shapes import make_reshapes_static
     from tosa_convert.graph.verify import refuse_unsound
+    from tosa_convert.mlir.names import Namer
+    from tosa_convert.spec.argument_shapes import resolved
+    from tosa_convert.spec.infer import infer
+    from tosa_convert.spec.open_sizes import causes
 
     refuse_unsound(graph)
-    context = _context(context, options.bindings)
-    module = write(graph, bindings_of(context), context, limits=options.limits)
-    result = read_module(module, ReadOptions(input_shapes=options.input_shapes))
-    return replace(result, version=graph.version, producer=graph.producer)
+    namer = Namer()
+    generated = {namer.input(): index for index in range(len(graph.main.inputs))}
+    inferred = infer(graph, resolved(graph, options.input_shapes, generated))
+    make_reshapes_static(inferred)
+    for cause in causes(inferred):
+        log.warning("%s", cause)
+    return inferred

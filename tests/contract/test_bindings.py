@@ -143,8 +143,7 @@ def test_nothing_is_inserted_at_the_callers_insertion_point(bindings: Bindings) 
     with context, bindings.ir.Location.unknown(), bindings.ir.InsertionPoint(module.body):
         data = tc.export_tosa_func_to_flatbuffer(module)
         tc.import_tosa_func_from_flatbuffer(data, context=context)
-        if bindings.package == "torch_mlir":
-            tc.export_tosa_func_to_flatbuffer(module, input_shapes={"arg0": (4,)})
+        tc.export_tosa_func_to_flatbuffer(module, input_shapes={"arg0": (4,)})
     assert generic(module) == before
 
 

@@ -76,8 +76,8 @@ def test_all_shapes_that_do_not_fit_are_reported_together(torch_mlir: Bindings) 
         export(torch_mlir, DYNAMIC, input_shapes={"absent": (1,), "x": (2, 5), "arg1": (4,)})
     assert [(f.code, f.message) for f in caught.value.findings] == [
         ("unknown-argument", 'no argument is called "absent"'),
-        ("unsupported-shape", 'argument "x": the shape 2x5 does not fit its type tensor<?x4xf32>'),
-        ("unsupported-shape", 'argument "arg1": the shape 4 does not fit its type tensor<1x?xf32>'),
+        ("unsupported-shape", 'argument "x": the shape [2, 5] does not fit its shape [?, 4]'),
+        ("unsupported-shape", 'argument "arg1": the shape [4] does not fit its shape [1, ?]'),
     ]
     assert caught.value.findings[0].hint == 'arguments: "x", "TosaInput_0"'
 
@@ -97,11 +97,15 @@ def test_what_stays_dynamic_is_reported_with_the_reason(
     """
     graph = export(torch_mlir, text, input_shapes={"arg0": (7,)})
     assert shapes(graph)["TosaOutput_0"] == (7,)
-    by_name = {line.split('"')[1]: line for line in reports if "stays dynamic" in line}
-    assert set(by_name) == {"TosaInput_1", "TosaInput_2", "TosaOutput_1", "TosaOutput_2"}
-    assert by_name["TosaInput_1"].endswith("no shape was given for it")
-    assert "ABS has the dynamic input TosaInput_1" in by_name["TosaOutput_1"]
-    assert "CUSTOM has static inputs, and MLIR infers no shape" in by_name["TosaOutput_2"]
+    assert [line for line in reports if "dynamic" in line] == [
+        'region "f" block "main" input "TosaInput_1" has no size in dimension 0; 2 tensors stay '
+        'dynamic: "TosaInput_1", "TosaOutput_1"; of the results: "TosaOutput_1" in dimension 0',
+        'region "f" block "main" input "TosaInput_2" has no size in dimension 1; 1 tensor stays '
+        'dynamic: "TosaInput_2"',
+        'region "f" block "main" operator #2 CUSTOM: the sizes of its result do not follow from its '
+        'operands; 1 tensor stays dynamic: "TosaOutput_2"; of the results: "TosaOutput_2" in '
+        "dimensions 0 and 1",
+    ]
 
 
 def test_nothing_is_reported_if_all_shapes_are_static(
@@ -111,19 +115,7 @@ def test_nothing_is_reported_if_all_shapes_are_static(
     assert reports == []
 
 
-def test_bindings_without_the_pass_are_refused_by_name(tmp_path: Path) -> None:
-    from tosa_convert.bindings.packages import default_bindings, installed
-
-    if "iree.compiler" not in installed():
-        pytest.skip("the MLIR bindings iree.compiler are not installed")
-    iree = default_bindings("iree.compiler")
-    with pytest.raises(tc.TosaConvertError) as caught:
-        export(iree, DYNAMIC, input_shapes={"x": (2, 4), "arg1": (1, 4)})
-    assert caught.value.code == "missing-bindings"
-    assert f"{iree} does not have the pass tosa-infer-shapes" in str(caught.value)
-
-
-@pytest.mark.parametrize("text", ["x", "x=", "=2", "x=2xa", "x=-1x4", "x=2,4"])
+@pytest.mark.parametrize("text", ["x", "x=", "=2", "x=2xa-b", "x=-1x4", "x=2,4"])
 def test_an_invalid_option_reports_the_expected_form(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], torch_mlir: Bindings
 ) -> None:
@@ -183,7 +175,6 @@ func.func @main(%x: tensor<?x3xf32>) -> tensor<?x3xf32> {
 
 @pytest.mark.parametrize("kind", ["tosa", "json", "mlir"])
 def test_a_file_of_any_format_gets_sizes_for_its_arguments(kind: str, tmp_path: Path) -> None:
-    pytest.importorskip("torch_mlir", reason="infers shapes")
     path = tmp_path / f"m.{kind}"
     tc.save(tc.load(UNSIZED.encode()), path)
     assert set(shapes(tc.load(path)).values()) == {(-1, 3)}
@@ -195,7 +186,6 @@ def test_a_file_of_any_format_gets_sizes_for_its_arguments(kind: str, tmp_path: 
 
 @pytest.mark.parametrize("kind", ["tosa", "mlirbc"])
 def test_programs_are_run_with_the_sizes_given(kind: str, tmp_path: Path, oracle: Any) -> None:
-    pytest.importorskip("torch_mlir", reason="infers shapes")
     from tosa_convert import golden
     from tosa_convert.options import ReadOptions
 

@@ -162,7 +162,11 @@ def stamped(example: Path, torch_mlir: Bindings) -> Any:
         graph = tc.load(example)
         graph.version = version
         buffer = io.BytesIO()
-        buffer.writelines(api.render(graph, form))  # type: ignore[arg-type]
+        found: Any = api.render(graph, form)  # type: ignore[arg-type]
+        if callable(found):
+            found(buffer)
+        else:
+            buffer.writelines(found)
         return buffer.getvalue()
 
     return make

@@ -47,7 +47,8 @@ ARROWS: dict[str, set[str]] = {
     "file_consumers": {"errors", "options"},
     "applicable_options": {"errors", "formats", "options"},
     "graph": {"errors"},
-    "spec": _BASE | {"graph", "file_consumers"},
+    "spec": _BASE | {"graph"},
+    "build": _BASE | {"graph", "spec"},
     "wire": _HUB,
     **dict.fromkeys(ADAPTERS, _HUB),
     "flatbuffer": _HUB | {"wire"},
@@ -57,16 +58,16 @@ ARROWS: dict[str, set[str]] = {
     "isolation": {"errors", "options", "files", "graph", "flatbuffer", "child_process"},
     # The main module of that child process.
     "isolation_child": {"errors", "options", "isolation", "reading", "writing", "child_process"},
-    "reading": _HUB | set(ADAPTERS) | _FOR_FORMATS | {"isolation"},
+    "reading": _HUB | {"spec"} | set(ADAPTERS) | _FOR_FORMATS | {"isolation"},
     "writing": _HUB | set(ADAPTERS) | _FOR_FORMATS | {"reading"},
     "module_api": _HUB | {"bindings", "applicable_options", "reading", "writing"},
     "api": _HUB | {"bindings", "weights", "applicable_options", "reading", "writing", "module_api"},
     # Runs programs that the public functions read and write.
     "golden": _HUB | {"api", "reading", "applicable_options", "child_process", "process_pool"},
     "cli": _HUB
-    | {"api", "reading", "writing", "golden", "spec", "file_consumers", "applicable_options"}
+    | {"api", "reading", "writing", "golden", "file_consumers", "applicable_options"}
     | {"child_process", "process_pool", "ending_signals"},
-    "__init__": _BASE | {"api", "golden", "graph", "spec"},
+    "__init__": _BASE | {"api", "golden", "graph"},
     "__main__": {"cli"},
 }
 
@@ -83,6 +84,7 @@ EXCEPTIONS: dict[str, tuple[set[str], str]] = {
 OUTSIDE: dict[str, set[str]] = {
     "graph": {"numpy", "ml_dtypes"},
     "spec": {"numpy"},
+    "build": {"numpy"},
     "wire": {"numpy"},
     "bindings": {"numpy"},
     **{adapter: {"numpy"} for adapter in ADAPTERS},

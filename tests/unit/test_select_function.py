@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tosa_convert.bindings.find_operations import enclosing_module
-from tosa_convert.bindings.infer_shapes import resolve
 from tosa_convert.bindings.packages import Bindings
 from tosa_convert.bindings.read import read
 from tosa_convert.bindings.write_bytecode import bytecode_of
@@ -84,13 +83,3 @@ def test_a_function_that_is_not_in_a_module_is_read(parse: Any) -> None:
     function = next(iter(module.body.operations)).operation
     with function.location:
         assert read(function.clone(False)).main.inputs == ["TosaInput_0"]
-
-
-def test_shape_inference_needs_a_module(parse: Any) -> None:
-    module = parse(PUBLIC.format("f"))
-    function = next(iter(module.body.operations)).operation
-    with function.location:
-        detached = function.clone(False)
-    with pytest.raises(TosaConvertError, match="@f is not in a module") as caught:
-        resolve(detached, {"arg0": (2,)})
-    assert caught.value.code == "not-an-mlir-object"

@@ -10,7 +10,8 @@ import click
 
 #: The largest size of a dimension in a file.
 _MAX_SIZE: Final = 2**31 - 1
-_SIZE: Final = re.compile("[0-9]{1,10}")
+#: A number, "?", or a symbol: "x" separates sizes, so that it is not a letter of symbols.
+_SIZE: Final = re.compile("[0-9]{1,10}|[?]|[A-Za-wyz_][A-Za-wyz_0-9]{0,63}")
 
 
 def input_shape_option(command: Any) -> Any:
@@ -20,33 +21,36 @@ def input_shape_option(command: Any) -> Any:
         "input_shapes",
         multiple=True,
         metavar="NAME=1x224x224x3",
-        help="Sizes of an argument with dynamic dimensions; MLIR infers the rest. NAME may be its "
-        "position: arg0, arg1, ... May be repeated.",
+        help="Sizes of an argument with dynamic dimensions; the other shapes are inferred. NAME may be "
+        "its position: arg0, arg1, ... A size may be ?, which stays open, or a symbol such as B, which "
+        "is the same size everywhere and may be set with B=8. May be repeated.",
     )(command)
 
 
-def parsed(given: Iterable[str]) -> dict[str, tuple[int, ...]]:
+def parsed(given: Iterable[str]) -> dict[str, tuple[int | str, ...]]:
     """The shapes that `NAME=1x2x3` texts give, by name.
 
     Raises:
         click.UsageError: a text has another form, or a name occurs twice.
 
     Example:
-        >>> parsed(["x=1x2x3", "a=b=4"])
-        {'x': (1, 2, 3), 'a=b': (4,)}
+        >>> parsed(["x=Bx2x?", "a=b=4", "B=8"])
+        {'x': ('B', 2, '?'), 'a=b': (4,), 'B': (8,)}
     """
-    shapes: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, tuple[int | str, ...]] = {}
     for text in given:
         # A name may contain any character, so the last = separates.
         name, _, sizes = text.rpartition("=")
         parts = sizes.split("x") if sizes else []
         if not name or not all(map(_SIZE.fullmatch, parts)):
             raise click.UsageError(
-                f"--input-shape {text[:200]}: expected NAME=SIZExSIZE..., sizes 0 or more"
+                f"--input-shape {text[:200]}: expected NAME=SIZExSIZE..., each size a number from 0, "
+                "a symbol without the letter x, or ?"
             )
-        if any(int(part) > _MAX_SIZE for part in parts):
+        sizes_given = tuple(int(part) if part.isdecimal() else part for part in parts)
+        if any(isinstance(size, int) and size > _MAX_SIZE for size in sizes_given):
             raise click.UsageError(f"--input-shape {text}: a size is at most {_MAX_SIZE}")
         if name in shapes:
             raise click.UsageError(f"--input-shape {text}: {name} has a shape already")
-        shapes[name] = tuple(int(part) for part in parts)
+        shapes[name] = sizes_given
     return shapes

@@ -1,20 +1,16 @@
-"""Whole-graph clean-up: data for empty constants, static RESHAPE shapes, report of dynamic tensors."""
+"""Whole-graph clean-up: data for empty constants, static shapes of RESHAPE."""
 
 from __future__ import annotations
-
-import logging
-from collections.abc import Iterator
 
 import numpy as np
 
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT64
-from tosa_convert.graph.model import Block, Graph, Operator, ShapeValue, operator_path
+from tosa_convert.graph.model import Block, Graph, Operator, ShapeValue
 from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, operator
 
 _RESHAPE = operator("RESHAPE")
-log = logging.getLogger("tosa_convert")
 
 
 def fill_empty_constants(block: Block) -> None:
@@ -85,28 +81,3 @@ def _remove_unused_inferring_shapes(block: Block) -> None:
     block.operators = [op for op in block.operators if not unused & set(op.outputs)]
     for name in unused:
         del block.shapes[name]
-
-
-def dynamic_tensors(graph: Graph) -> Iterator[tuple[str, str]]:
-    """Each tensor with an unknown dimension or rank, and the reason, in the order of the graph."""
-    for where, block in graph.blocks():
-        dynamic = {name for name, tensor in block.tensors.items() if tensor.element_count() is None}
-        for name in block.inputs:
-            if name in dynamic:
-                yield name, "it is an input of the block and no shape was given for it"
-        for index, op in enumerate(block.operators):
-            sources = [source for source in op.inputs if source in dynamic]
-            for name in op.outputs:
-                if name not in dynamic:
-                    continue
-                path = operator_path(where, index, op)
-                if sources:
-                    yield name, f"{path} has the dynamic input " + ", ".join(sources)
-                else:
-                    yield name, f"{path} has static inputs, and MLIR infers no shape from them"
-
-
-def log_dynamic_tensors(graph: Graph) -> None:
-    """Log each tensor that stays dynamic as a warning, with the reason."""
-    for name, reason in dynamic_tensors(graph):
-        log.warning('tensor "%s" stays dynamic: %s', name, reason)

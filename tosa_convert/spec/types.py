@@ -30,6 +30,8 @@ _EXTENSIONS: Final = {
     "INT64": "INT64",
     "FP8UE8M0": "MX-COMMON",
 }
+#: Stands for a result whose type is not known.
+_ANY: Final = dtype("BOOL")
 #: How many operands a message lists.
 _LISTED: Final = 8
 
@@ -136,6 +138,18 @@ class _Form:
         if self.attribute and not self.selects:
             return (*operands, _attribute(attributes, self.attribute), *results)
         return (*operands, *results)
+
+    def rows_for(
+        self, inputs: Sequence[Element], attributes: Mapping[str, object]
+    ) -> list[TypeRow]:
+        """The rows that have the types of the operands, and the attribute if it is known."""
+        key = self.key(inputs, [_ANY] * len(self.outputs), attributes)
+        if key is None:
+            return []
+        count = len(key) - len(self.outputs)
+        if self.attribute and not self.selects and self.attribute not in attributes:
+            count -= 1
+        return [row for other, row in self.rows.items() if other[:count] == key[:count]]
 
     def slots(self, inputs: Sequence[Element], outputs: Sequence[Element]) -> list[_Slot]:
         """What the parts of a key belong to."""
@@ -303,6 +317,28 @@ def match(
             if row is not None:
                 return row
     return None
+
+
+def rows_for(
+    spec: OperatorSpec, inputs: Sequence[Element], attributes: Mapping[str, object]
+) -> list[TypeRow]:
+    """The rows that have the types of an operator's operands, whatever its results are.
+
+    attributes: those that are known; one that is missing may have any value.
+
+    Example:
+        >>> from tosa_convert.graph.dtypes import dtype
+        >>> from tosa_convert.graph.opset import operator
+        >>> half = dtype("FP16")
+        >>> [row.results for row in rows_for(operator("MATMUL"), (half,) * 4, {})]
+        [(FP16,), (FP32,)]
+    """
+    return [
+        row
+        for form in _forms(spec)
+        if form.accepts(attributes)
+        for row in form.rows_for(inputs, attributes)
+    ]
 
 
 def mismatch(

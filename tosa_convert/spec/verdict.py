@@ -44,8 +44,8 @@ def _type_violations(view: OperatorView) -> Iterator[Violation]:
     if view.outputs or not view.spec.results:
         found = mismatch(
             view.spec,
-            tuple(map(_element, view.inputs)),
-            tuple(map(_element, view.outputs)),
+            tuple(map(element_of, view.inputs)),
+            tuple(map(element_of, view.outputs)),
             view.attributes,
         )
         if found is not None:
@@ -61,7 +61,7 @@ def _size_violations(view: OperatorView) -> Iterator[Violation]:
             )
 
 
-def _element(value: ValueType) -> Element:
+def element_of(value: ValueType) -> Element:
     """The element type, of a block-scaled tensor with that of its scales; None for a !tosa.shape."""
     if isinstance(value, ShapeType):
         return None

@@ -85,12 +85,11 @@ class DenseStringsAttr(NamedTuple):
 
 
 class ResourceAttr(NamedTuple):
-    """dense_resource<...>; data is None if the module does not have it. alignment: in bytes."""
+    """dense_resource<...>; data is None if the module does not have it."""
 
     type: Type
     data: memoryview | None
     name: bytes = b""
-    alignment: int = 1
 
 
 class SymbolAttr(NamedTuple):

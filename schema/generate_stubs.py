@@ -1,0 +1,95 @@
+"""Write the signatures of the builder's functions for type checkers and editors.
+
+    python schema/generate_stubs.py            # writes tosa_convert/build/operators.pyi
+    python schema/generate_stubs.py --check    # exit code 1 if the file is not up to date
+
+The functions are made from the operator table when the package is imported, so that type checkers do not
+see them; this file has their signatures.
+"""
+
+from __future__ import annotations
+
+import sys
+from inspect import Parameter
+from pathlib import Path
+from typing import Final
+
+from tosa_convert.build.calls import APART, parameters
+from tosa_convert.graph.opset import OPERATORS, AttributeSpec, OperandSpec, OperatorSpec
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+STUB: Final = ROOT / "tosa_convert" / "build" / "operators.pyi"
+
+_HEAD: Final = '''"""Signatures of the builder's functions; schema/generate_stubs.py writes this file."""
+
+from collections.abc import Sequence
+
+from tosa_convert.build.block_builder import BlockBuilder
+from tosa_convert.build.values import DTypeLike, Operand, Sizes, Value
+from tosa_convert.graph.dtypes import {enums}
+
+class Operators(BlockBuilder):
+'''
+_ATTRIBUTE_TYPES: Final = {
+    "i32": "int",
+    "i32s": "Sequence[int]",
+    "bool": "bool",
+    "dtype": "DTypeLike",
+    "element": "float",
+}
+
+
+def stub() -> str:
+    """The text of the file."""
+    enums = {row.enum.__name__ for spec in OPERATORS for row in spec.attributes if row.enum}
+    functions = [_function(spec) for spec in OPERATORS if spec.name not in APART]
+    return _HEAD.format(enums=", ".join(sorted(enums))) + "".join(functions)
+
+
+def _function(spec: OperatorSpec) -> str:
+    words = ["self"]
+    keyword = False
+    for parameter in parameters(spec):
+        if parameter.kind is Parameter.KEYWORD_ONLY and not keyword:
+            words.append("*")
+            keyword = True
+        default = "" if parameter.default is Parameter.empty else " = ..."
+        words.append(f"{parameter.name}: {_type(spec, parameter)}{default}")
+    count = len(spec.results)
+    result = "None" if not count else "Value"
+    if any(row.arity for row in spec.results):
+        result = "Value | tuple[Value, ...]"
+    elif count > 1:
+        result = f"tuple[{', '.join(['Value'] * count)}]"
+    arguments = "".join(f"        {word},\n" for word in words)
+    return f"    def {spec.name.lower()}(\n{arguments}    ) -> {result}: ...\n"
+
+
+def _type(spec: OperatorSpec, parameter: Parameter) -> str:
+    if parameter.name == "dtype":
+        return "DTypeLike | Sequence[DTypeLike] | None"
+    if parameter.name == "name":
+        return "str | Sequence[str]"
+    rows: dict[str, OperandSpec | AttributeSpec] = {row.name: row for row in spec.attributes}
+    rows |= {row.name: row for row in spec.operands}
+    row = rows[parameter.name]
+    if isinstance(row, OperandSpec):
+        kind = "Sizes" if row.is_shape else "Operand"
+        if row.arity == "*":
+            return f"Sequence[{kind}]"
+    else:
+        kind = f"{row.enum.__name__} | str" if row.enum else _ATTRIBUTE_TYPES[row.kind]
+    return f"{kind} | None" if parameter.default is None else kind
+
+
+def main() -> int:
+    """Write or check the file."""
+    text = stub()
+    if "--check" in sys.argv[1:]:
+        return int(STUB.read_text(encoding="utf-8") != text)
+    STUB.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

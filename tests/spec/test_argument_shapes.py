@@ -1,0 +1,78 @@
+"""The shapes that a user gives for the arguments of a program."""
+
+from __future__ import annotations
+
+import pytest
+from unit.building import graph, op, shape, tensor
+
+import tosa_convert as tc
+from tosa_convert.graph import Graph
+from tosa_convert.spec.argument_shapes import resolved
+
+D = -1
+
+
+def program() -> Graph:
+    shapes = {"x": (D, 3), "y": (8, D), "u": None, "z": (D, 3)}
+    values = [tensor(name, shape=sizes) for name, sizes in shapes.items()]
+    return graph("x y u", "z", values, [op("ABS", "x", "z")])
+
+
+def messages(**shapes: tuple[int | str, ...]) -> list[str]:
+    with pytest.raises(tc.TosaConvertError) as caught:
+        resolved(program(), shapes)
+    return [finding.message for finding in caught.value.findings]
+
+
+def test_arguments_go_by_name_position_or_alias() -> None:
+    given: dict[str, tuple[int | str, ...]] = {"x": (1, 3), "arg1": (8, 4), "other": (7,)}
+    expected = {"x": (1, 3), "y": (8, 4), "u": (7,)}
+    assert resolved(program(), given, {"other": 2}) == expected
+
+
+def test_a_symbol_gets_its_value_from_a_declared_size() -> None:
+    assert resolved(program(), {"y": ("B", 2), "x": ("B", 3)}) == {"y": (8, 2), "x": (8, 3)}
+
+
+def test_a_symbol_gets_its_value_from_an_entry_of_its_own() -> None:
+    given: dict[str, tuple[int | str, ...]] = {"x": ("N", 3), "u": ("N", "N"), "N": (5,)}
+    assert resolved(program(), given) == {"x": (5, 3), "u": (5, 5)}
+
+
+def test_a_symbol_without_a_value_and_a_question_mark_stay_open() -> None:
+    assert resolved(program(), {"x": ("N", 3), "u": ("?", 2)}) == {"x": (D, 3), "u": (D, 2)}
+
+
+def test_a_symbol_with_two_values_is_refused() -> None:
+    assert messages(x=("B", 3), y=("B", 1), B=(4,)) == [
+        'the size "B" is 4 by the value given and 8 by argument "y"'
+    ]
+
+
+def test_the_value_of_a_symbol_is_one_number() -> None:
+    assert messages(x=("B", 3), B=(4, 4)) == [
+        'the size "B" is given as [4, 4], expected one number'
+    ]
+
+
+def test_all_shapes_that_do_not_fit_are_reported_together() -> None:
+    assert messages(x=(2, 4), y=(8,), u=(2**31,), absent=(1,)) == [
+        'argument "x": the shape [2, 4] does not fit its shape [?, 3]',
+        'argument "y": the shape [8] does not fit its shape [8, ?]',
+        f'argument "u": the shape [{2**31}] has a dimension over {2**31 - 1}',
+        'no argument is called "absent"',
+    ]
+
+
+def test_an_argument_has_one_shape() -> None:
+    assert messages(x=(1, 3), arg0=(1, 3)) == ['argument "arg0": it has a shape already']
+
+
+def test_a_negative_size_is_refused() -> None:
+    assert messages(x=(-2, 3)) == ['argument "x": the shape [-2, 3] has a negative size']
+
+
+def test_a_shape_argument_takes_no_shape() -> None:
+    made = graph("n", "n", [shape("n", 2)], [])
+    with pytest.raises(tc.TosaConvertError, match="it is a shape, not a tensor"):
+        resolved(made, {"n": (2,)})

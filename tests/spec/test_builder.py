@@ -1,0 +1,231 @@
+"""Programs built operator by operator."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tosa_convert as tc
+from tosa_convert import golden
+from tosa_convert.build import Builder
+from tosa_convert.build.calls import APART
+from tosa_convert.golden.random_graphs import RULES
+from tosa_convert.graph import Graph, dtype
+from tosa_convert.graph.opset import OPERATORS
+
+
+def refusal(call: Any, *args: Any, **kwargs: Any) -> tc.Finding:
+    with pytest.raises(tc.TosaConvertError) as caught:
+        call(*args, **kwargs)
+    return caught.value.findings[0]
+
+
+def test_every_operator_is_a_function_or_has_a_reason() -> None:
+    for spec in OPERATORS:
+        assert hasattr(Builder, spec.name.lower()) or spec.name in APART, spec
+
+
+def test_the_stub_has_the_signatures_of_the_functions(root: Path) -> None:
+    command = [sys.executable, str(root / "schema" / "generate_stubs.py"), "--check"]
+    assert subprocess.run(command, check=False).returncode == 0, "run schema/generate_stubs.py"
+
+
+def test_arguments_have_the_names_of_the_operator_table() -> None:
+    for spec in OPERATORS:
+        if spec.name not in APART:
+            names = inspect.signature(getattr(Builder, spec.name.lower())).parameters.keys()
+            operands = [row.name for row in spec.operands]
+            assert {*operands, *(row.name for row in spec.attributes)} <= names
+
+
+def test_a_small_network_is_built() -> None:
+    b = Builder("net")
+    x = b.input("x", "int8", (1, 8, 8, 3))
+    weight = b.const(np.ones((4, 3, 3, 3), np.int8))
+    y = b.conv2d(x, weight, np.zeros(4, np.int32), input_zp=-3, pad=(1, 1, 1, 1))
+    assert (y.dtype, y.shape) == (dtype("INT32"), (1, 8, 8, 4))
+    z = b.rescale(
+        y, [1 << 30], [30], output_zp=5, scale32=True, rounding_mode="SINGLE_ROUND", dtype="i8"
+    )
+    b.output(b.max_pool2d(z, kernel=(2, 2), stride=(2, 2)), name="z")
+    made = b.graph()
+    assert made.main.tensors["z"].shape == (1, 4, 4, 4)
+    assert tc.verify(made) == []
+    conv = next(op for op in made.main.operators if op.spec.name == "CONV2D")
+    assert conv.attributes["acc_type"] is dtype("INT32")
+
+
+def test_numbers_take_the_type_and_rank_of_the_other_operand() -> None:
+    b = Builder()
+    x = b.input("x", "fp16", (2, 3))
+    b.output(b.mul(x, 0.5))
+    (half,) = [t for t in b.graph().main.tensors.values() if t.shape == (1, 1)]
+    assert half.dtype is dtype("FP16")
+    assert half.data is not None
+    assert half.data.numpy().tolist() == [0.5]
+
+
+def test_zero_points_and_equal_shapes_are_one_constant() -> None:
+    b = Builder()
+    x = b.input("x", "int8", (2, 6))
+    y = b.negate(b.negate(x))
+    b.output(b.reshape(b.reshape(y, (3, 4)), (12,)), b.reshape(y, (12,)))
+    kinds = [op.spec.name for op in b.graph().main.operators]
+    assert kinds.count("CONST") == 1
+    assert kinds.count("CONST_SHAPE") == 2
+
+
+def test_a_mistake_names_the_rule_and_adds_nothing() -> None:
+    b = Builder("net")
+    x = b.input("x", "fp32", (2, 3))
+    found = refusal(b.add, x, np.ones((2, 4), np.float32))
+    assert found.rule == "add-broadcast"
+    assert found.where == 'region "net" block "net" operator #1 ADD'
+
+    assert b.count == 0
+
+
+def test_a_wrong_type_names_the_operand() -> None:
+    b = Builder()
+    x = b.input("x", "fp32", (2,))
+    found = refusal(b.add, x, np.ones(2, np.int32))
+    assert found.rule == "add-input2-type"
+    assert found.message == "input2 is INT32 with input1 FP32 and output FP32; expected FP32"
+
+
+def test_a_choice_of_result_types_is_asked_for() -> None:
+    b = Builder()
+    x = b.input("x", "fp16", (1, 2, 2))
+    found = refusal(b.matmul, x, x)
+    assert found.code == "option-conflict"
+    assert (found.message, found.hint) == (
+        "its operands leave a choice of types: the result can be FP16 or FP32",
+        "pass dtype=",
+    )
+    assert b.matmul(x, x, dtype="fp32").dtype is dtype("FP32")
+
+
+def test_data_that_does_not_fit_is_refused() -> None:
+    b = Builder()
+    assert refusal(b.const, [300], "int8").code == "value-out-of-range"
+    assert refusal(b.const, [0.5], "int8").message == "0.5 does not fit INT8"
+    assert refusal(b.const, np.zeros(2)).code == "unsupported-dtype"
+    assert refusal(b.input, "x", "f80", ()).code == "unsupported-dtype"
+
+
+def test_a_name_that_is_taken_is_refused() -> None:
+    b = Builder()
+    x = b.input("x", "fp32", (2,))
+    assert refusal(b.input, "x", "fp32", (2,)).code == "duplicate-name"
+    assert refusal(b.abs, x, name="x").code == "duplicate-name"
+    assert refusal(b.output, b.abs(x), name="x").code == "duplicate-name"
+
+
+def test_results_are_renamed_wherever_they_are_used() -> None:
+    b = Builder()
+    x = b.input("x", "fp32", (2,))
+    y = b.abs(x)
+    z = b.exp(y)
+    b.output(y, z, name=("first", "second"))
+    main = b.graph().main
+    assert main.outputs == ["first", "second"]
+    assert main.operators[1].inputs == ("first",)
+    assert main.tensors["first"].name == "first"
+
+
+def test_variables_are_read_and_written() -> None:
+    b = Builder()
+    x = b.input("x", "fp32", (2,))
+    state = b.variable("state", "fp32", (2,), initial=0.0)
+    total = b.add(b.read(state), x)
+    b.write(state, total)
+    b.output(total, name="total")
+    made = b.graph()
+    assert tc.verify(made) == []
+    assert [t.variable_name for t in made.main.tensors.values() if t.variable] == ["state"]
+    assert refusal(b.write, state, np.ones(3, np.float32)).rule == "variable-write-type"
+    assert refusal(b.variable, "state", "fp32", ()).code == "duplicate-name"
+
+
+def test_branches_and_loops_are_built_from_functions() -> None:
+    b = Builder()
+    c, x = b.input("c", "bool", ()), b.input("x", "fp32", (4,))
+    (y,) = b.cond_if(c, [x], lambda b, x: b.abs(x), lambda b, x: b.exp(x))
+    (z,) = b.while_loop(
+        [y],
+        lambda b, v: b.reshape(
+            b.reduce_all(b.greater(b.const(np.full(4, 9, np.float32)), v), axis=0), ()
+        ),
+        lambda b, v: b.add(v, 1.0),
+    )
+    b.output(z)
+    made = b.graph()
+    assert tc.verify(made) == []
+    assert len(made.regions) == 5
+    assert made.main.tensors[z.name].shape == (4,)
+
+
+def test_a_region_uses_only_its_arguments() -> None:
+    b = Builder()
+    c, x = b.input("c", "bool", ()), b.input("x", "fp32", (4,))
+    found = refusal(b.cond_if, c, [], lambda inner: inner.abs(x), lambda inner: inner.exp(x))
+    assert found.code == "captured-value"
+
+
+def test_branches_of_different_types_are_refused() -> None:
+    b = Builder()
+    c, x = b.input("c", "bool", ()), b.input("x", "fp32", (4,))
+    found = refusal(b.cond_if, c, [x], lambda b, x: b.abs(x), lambda b, x: b.reshape(x, (2, 2)))
+    assert found.rule.startswith("cond-if-")
+
+
+def test_block_scaled_values_are_built() -> None:
+    b = Builder()
+    x = b.input("x", "fp8e4m3", (1, 2, 64), scaled=True)
+    w = b.const(np.ones((1, 3, 64)), "fp8e4m3", scales=np.ones((1, 3, 2)), name="w")
+    y = b.matmul_t(x, w, dtype="fp32")
+    b.output(y)
+    assert y.shape == (1, 2, 3)
+    assert tc.verify(b.graph()) == []
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_program_built_again_is_the_same(seed: int) -> None:
+    apart = {"COND_IF", "WHILE_LOOP", "VARIABLE_READ", "VARIABLE_WRITE"}
+    program = golden.generate(seed, 30, kinds=[name for name in RULES if name not in apart])
+    assert tc.compare(program, rebuilt(program), names=True) is None
+
+
+def rebuilt(program: Graph) -> Graph:
+    """The same program through the builder. It has neither variables nor further regions."""
+    b = Builder(program.regions[0].name)
+    block = program.main
+    values = {}
+    for name in block.inputs:
+        tensor = block.tensors[name]
+        values[name] = b.input(name, tensor.dtype, tensor.shape, scaled=tensor.scale is not None)
+    for op in block.operators:
+        if op.spec.name == "CONST":
+            tensor = block.tensors[op.outputs[0]]
+            assert tensor.data is not None
+            values[tensor.name] = b._tensor(tensor.name, tensor)
+            b._block.operators.append(op)
+        elif op.spec.name == "CONST_SHAPE":
+            sizes = block.shapes[op.outputs[0]].values()
+            assert sizes is not None
+            values[op.outputs[0]] = b.const_shape(sizes, name=op.outputs[0])
+        else:
+            operands = [values[name] for name in op.inputs]
+            dtypes = [block.tensors[name].dtype for name in op.outputs if name in block.tensors]
+            results = b.apply(op.spec, operands, dict(op.attributes), dtypes, op.outputs)
+            values |= {value.name: value for value in results}
+            if op.location:
+                b._block.operators[-1].location = op.location
+    b.output(*(values[name] for name in block.outputs))
+    return b.graph(version=program.version)

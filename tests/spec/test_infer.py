@@ -1,0 +1,208 @@
+"""Shapes of all values, derived from the shapes of the arguments."""
+
+from __future__ import annotations
+
+import pytest
+from unit.building import block, graph, op, region, shape, tensor
+
+import tosa_convert as tc
+from tosa_convert.graph import Graph, Operator, ShapeValue
+from tosa_convert.graph.verify import refuse_unsound
+from tosa_convert.spec.infer import infer
+from tosa_convert.spec.open_sizes import causes
+
+D = -1
+
+
+def shapes(program: Graph) -> dict[str, tuple[int, ...] | None]:
+    return {name: value.shape for name, value in program.main.tensors.items()}
+
+
+def dynamic(names: str, *sizes: int) -> list[tc.graph.Tensor | ShapeValue]:
+    return [tensor(name, shape=sizes) for name in names.split()]
+
+
+def chain() -> Graph:
+    operators = [op("ADD", "x y", "s"), op("ABS", "s", "z")]
+    return graph("x y", "z", dynamic("x y s z", D, D), operators)
+
+
+def test_sizes_reach_all_results_and_the_program_given_is_unchanged() -> None:
+    program = chain()
+    inferred = infer(program, {"x": (2, 1), "y": (1, 3)})
+    assert shapes(inferred) == {"x": (2, 1), "y": (1, 3), "s": (2, 3), "z": (2, 3)}
+    assert set(shapes(program).values()) == {(D, D)}
+    assert (inferred.version, inferred.producer) == (program.version, program.producer)
+
+
+def test_what_is_unknown_stays_open() -> None:
+    assert shapes(infer(chain(), {"x": (2, 1)})) == {
+        "x": (2, 1),
+        "y": (D, D),
+        "s": (2, D),
+        "z": (2, D),
+    }
+
+
+def test_declared_sizes_are_kept() -> None:
+    program = chain()
+    program.main.tensors["z"].shape = (D, 7)
+    assert shapes(infer(program, {}))["z"] == (D, 7)
+
+
+def test_operators_that_tosa_forbids_with_these_shapes_are_reported_together() -> None:
+    values = dynamic("x y s t", D, D)
+    program = graph("x y", "s t", values, [op("ADD", "x y", "s"), op("SUB", "x y", "t")])
+    with pytest.raises(tc.TosaConvertError) as caught:
+        infer(program, {"x": (2, 3), "y": (2, 4)})
+    assert [finding.rule for finding in caught.value.findings] == ["add-broadcast", "sub-broadcast"]
+
+
+def test_a_result_that_contradicts_its_declared_size_is_refused() -> None:
+    program = chain()
+    program.main.tensors["z"].shape = (5, D)
+    with pytest.raises(tc.TosaConvertError) as caught:
+        infer(program, {"x": (2, 1), "y": (1, 3)})
+    assert [finding.rule for finding in caught.value.findings] == ["abs-output-shape"]
+
+
+def test_a_computed_shape_gives_the_sizes_of_a_reshape() -> None:
+    values = [*dynamic("x z", D, D), shape("n", 1), shape("m", 6), shape("both", 2)]
+    for value in values:
+        if isinstance(value, ShapeValue) and value.name != "m":
+            value.data = None
+    operators = [
+        op("DIM", "x", "n", axis=0),
+        op("CONST_SHAPE", "", "m"),
+        op("CONCAT_SHAPE", "n m", "both"),
+        op("RESHAPE", "x both", "z"),
+    ]
+    both = values[4]
+    assert isinstance(both, ShapeValue)
+    both.rank = 2
+    program = graph("x", "z", values, operators)
+    refuse_unsound(program)
+    assert shapes(infer(program, {"x": (4, 6)}))["z"] == (4, 6)
+
+
+def branches(then: str = "ABS") -> Graph:
+    values = [tensor("c", "BOOL", ()), *dynamic("x z", D)]
+    main = block(
+        "c x",
+        "z",
+        values,
+        [op("COND_IF", "c x", "z", then_graph="then", else_graph="else")],
+        "main",
+    )
+    program = graph("c x", "z", [], [])
+    program.regions[0].blocks[0] = main
+    for name, kind in (("then", then), ("else", "FLOOR")):
+        program.regions.append(region(name, "a", "b", dynamic("a b", D), [op(kind, "a", "b")]))
+    return program
+
+
+def test_branches_take_the_shapes_of_the_operands() -> None:
+    inferred = infer(branches(), {"x": (5,)})
+    assert shapes(inferred)["z"] == (5,)
+    for inner in inferred.regions[1:]:
+        assert {value.shape for value in inner.blocks[0].tensors.values()} == {(5,)}
+
+
+def test_branches_of_different_sizes_leave_the_result_open() -> None:
+    program = branches()
+    program.regions[2].blocks[0] = block(
+        "a",
+        "b",
+        [*dynamic("a b", D)],
+        [op("CONCAT", "a a", "b", axis=0)],
+        "else",
+    )
+    assert shapes(infer(program, {"x": (5,)}))["z"] == (D,)
+
+
+def loop(body: Operator) -> Graph:
+    program = graph("x", "z", dynamic("x z", D), [])
+    program.main.operators.append(op("WHILE_LOOP", "x", "z", cond_graph="cond", body_graph="body"))
+    custom = op("CUSTOM", "a", "c", operator_name="o", domain_name="d", implementation_attrs=b"")
+    condition = [*dynamic("a", D), tensor("c", "BOOL", ())]
+    program.regions.append(region("cond", "a", "c", condition, [custom]))
+    program.regions.append(region("body", "a", "b", dynamic("a b", D), [body]))
+    return program
+
+
+def test_a_loop_keeps_the_sizes_that_no_iteration_changes() -> None:
+    inferred = infer(loop(op("ABS", "a", "b")), {"x": (5,)})
+    assert shapes(inferred)["z"] == (5,)
+    assert all(
+        value.shape == (5,)
+        for inner in inferred.regions[1:]
+        for name, value in inner.blocks[0].tensors.items()
+        if name != "c"
+    )
+
+
+def test_a_loop_that_changes_a_size_leaves_it_open() -> None:
+    inferred = infer(loop(op("CONCAT", "a a", "b", axis=0)), {"x": (5,)})
+    assert shapes(inferred)["z"] == (D,)
+    assert inferred.regions[2].blocks[0].tensors["b"].shape == (D,)
+
+
+def test_a_region_that_is_run_with_two_shapes_has_the_sizes_that_they_share() -> None:
+    program = branches()
+    main = program.main
+    main.tensors |= {value.name: tensor(value.name, shape=(D,)) for value in dynamic("y w", D)}
+    main.inputs.append("y")
+    main.outputs.append("w")
+    main.operators.append(op("COND_IF", "c y", "w", then_graph="then", else_graph="else"))
+    inferred = infer(program, {"x": (5,), "y": (6,)})
+    assert (shapes(inferred)["z"], shapes(inferred)["w"]) == ((5,), (6,))
+    assert inferred.regions[1].blocks[0].tensors["b"].shape == (D,)
+
+
+def test_regions_nested_too_deeply_are_refused() -> None:
+    program = branches()
+    program.regions[1:] = []
+    depth = 400
+    for level in range(depth):
+        inside = f"r{level + 1}"
+        operator = (
+            op("COND_IF", "c a", "b", then_graph=inside, else_graph=inside)
+            if level + 1 < depth
+            else op("ABS", "a", "b")
+        )
+        values = [tensor("c", "BOOL", ()), *dynamic("a b", D)]
+        program.regions.append(region(f"r{level}", "c a", "b", values, [operator]))
+    main = op("COND_IF", "c c x", "z", then_graph="r0", else_graph="r0")
+    program.main.operators[:] = [main]
+    for inner in program.regions[1:-1]:
+        operator = inner.blocks[0].operators[0]
+        operator.inputs = ("c", "c", "a")
+    with pytest.raises(tc.TosaConvertError) as caught:
+        infer(program, {"x": (5,)})
+    assert caught.value.code == "too-large"
+
+
+def test_a_region_that_doubles_at_each_level_is_inferred_once() -> None:
+    program = branches()
+    program.regions[1:] = []
+    depth = 60
+    for level in range(depth):
+        values = [tensor("c", "BOOL", ()), *dynamic("a b", D)]
+        inside = f"r{level + 1}"
+        operator = (
+            op("COND_IF", "c c a", "b", then_graph=inside, else_graph=inside)
+            if level + 1 < depth
+            else op("ABS", "a", "b")
+        )
+        program.regions.append(region(f"r{level}", "c a", "b", values, [operator]))
+    program.main.operators[:] = [op("COND_IF", "c c x", "z", then_graph="r0", else_graph="r0")]
+    assert shapes(infer(program, {"x": (5,)}))["z"] == (5,)
+
+
+def test_causes_name_the_argument_and_all_that_depends_on_it() -> None:
+    (first, second) = causes(infer(chain(), {"x": (2, D)}))
+    assert (first.tensors, second.tensors) == (["x", "s", "z"], ["y"])
+    assert str(first) == (
+        'region "main" block "main" input "x" has no size in dimension 1; 3 tensors stay dynamic: '
+        '"x", "s", "z"; of the results: "z" in dimension 1'
+    )

@@ -1,0 +1,83 @@
+"""Constants from numpy arrays."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.dtypes import DTYPES, DType, dtype
+
+_INT48: Final = dtype("INT48")
+_BOOL: Final = dtype("BOOL")
+#: Element types whose arrays hold codes: numpy and ml_dtypes have no type of their own for them.
+_CODES: Final = frozenset({"MXINT8"})
+
+
+def dtype_of_array(array: npt.NDArray[Any]) -> DType | None:
+    """The element type that an array's own type stands for; None if TOSA does not have it.
+
+    Example:
+        >>> dtype_of_array(np.zeros(2, np.float32)), dtype_of_array(np.zeros(2, np.float64))
+        (FP32, None)
+    """
+    return _BY_NUMPY.get(array.dtype.name)
+
+
+def constant_of(array: npt.NDArray[Any], element: DType) -> Constant:
+    """An array's elements as constant data of an element type, in row-major order.
+
+    Args:
+        array: Elements of any numpy or ml_dtypes type whose values the element type can hold; codes for
+            MXINT8. Floating-point numbers are rounded to the nearest.
+        element: The element type.
+
+    Raises:
+        ValueError: An integer does not fit into the element type, or is not an integer.
+
+    Example:
+        >>> constant_of(np.array([1, -2, 3]), dtype("INT4"))
+        Constant(3 x INT4, unpacked)
+        >>> constant_of(np.array([200]), dtype("INT8"))
+        Traceback (most recent call last):
+        ValueError: 200 does not fit INT8
+    """
+    flat = np.ascontiguousarray(array).reshape(-1)
+    if element.is_float:
+        if flat.dtype != element.numpy:
+            flat = flat.astype(np.float64).astype(element.numpy)
+    elif element is _BOOL:
+        if flat.dtype != np.bool_ and not np.isin(flat, (0, 1)).all():
+            raise ValueError("BOOL holds only true and false")
+        flat = flat.astype(np.bool_)
+    elif element.name not in _CODES:
+        _refuse_values_beyond(flat, element)
+    if element is _INT48:
+        octets = flat.astype("<i8").view(np.uint8).reshape(-1, 8)[:, :6]
+        return Constant(element, flat.size, np.ascontiguousarray(octets).reshape(-1))
+    if element.is_packed:
+        codes = flat.astype(np.int8) if not element.is_float else flat
+        mask = (1 << element.bits) - 1
+        return Constant(element, flat.size, codes.view(np.uint8) & mask, unpacked=True)
+    if flat.dtype != element.numpy:
+        flat = flat.astype(element.numpy)
+    little = flat.astype(flat.dtype.newbyteorder("<"), copy=False)
+    return Constant(element, flat.size, little.view(np.uint8))
+
+
+def _refuse_values_beyond(flat: npt.NDArray[Any], element: DType) -> None:
+    bits = element.bits
+    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
+    wide = flat if np.issubdtype(flat.dtype, np.integer) else flat.astype(np.float64)
+    outside = (wide < low) | (wide > high)
+    if wide.dtype == np.float64:
+        outside |= wide != np.trunc(wide)
+    if outside.any():
+        raise ValueError(f"{flat[outside.argmax()].item()} does not fit {element}")
+
+
+_BY_NUMPY: Final = {
+    row.numpy.name: row for row in reversed(DTYPES) if row.name not in {"INT48", *_CODES}
+}
