@@ -242,15 +242,6 @@ def programs(folders: list[Path]) -> list[bytes]:
     return sorted(found, key=lambda data: (len(data), data))
 
 
-class Sink:
-    def __init__(self, pieces: list[bytes]) -> None:
-        self.pieces = pieces
-
-    def write(self, piece: bytes) -> int:
-        self.pieces.append(bytes(piece))
-        return len(piece)
-
-
 class Weights(Target):
     """A program with its constants in a folder: manifest and arrays mutated, missing or replaced."""
 
@@ -332,12 +323,8 @@ class Weights(Target):
 
 
 def drain(pieces: Any) -> bytes:
-    """The bytes of what `render` returns: pieces, or a function that writes to a sink."""
-    if not callable(pieces):
-        return b"".join(bytes(piece) for piece in pieces)
-    parts: list[bytes] = []
-    pieces(Sink(parts))
-    return b"".join(parts)
+    """The bytes of the pieces that `render` returns."""
+    return b"".join(bytes(piece) for piece in pieces)
 
 
 class Row(NamedTuple):

@@ -3,9 +3,9 @@
 Everything public is imported when it is first used, because importing numpy alone takes longer than the
 command-line tool needs to print its help.
 
-`load`, `save`, `dumps`, export and import convert programs; `verify`, `compare`, `extract` and `rename`
-work on graphs; `run`, `check`, `bisect`, `reduce` and `generate` are those of `tosa_convert.golden`,
-whose `compare` is about arrays.
+`load`, `save`, `dumps`, export and import convert programs; `verify`, `validate`, `compare`, `extract`
+and `rename` work on graphs; `run`, `check`, `bisect`, `reduce` and `generate` are those of
+`tosa_convert.golden`, whose `compare` is about arrays.
 
 Example:
     >>> import tosa_convert as tc
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from tosa_convert.graph.extract import extract
     from tosa_convert.graph.rename import rename
     from tosa_convert.options import Limits
+    from tosa_convert.spec.public import validate
 
 __all__ = [
     "Finding",
@@ -67,6 +68,7 @@ __all__ = [
     "save",
     "strip_weights",
     "to_module",
+    "validate",
     "verify",
 ]
 
@@ -85,6 +87,7 @@ _PUBLIC = {
     "tosa_convert.graph.rename": ("rename",),
     "tosa_convert.graph.verify": ("verify",),
     "tosa_convert.options": ("Limits",),
+    "tosa_convert.spec.public": ("validate",),
 }
 _MODULES = {name: module for module, names in _PUBLIC.items() for name in names}
 

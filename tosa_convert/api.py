@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tosa_convert.applicable_options import refuse_inapplicable
 from tosa_convert.errors import refuse_unknown
-from tosa_convert.files import PathLike, Pieces, Progress, refuse_same_file
+from tosa_convert.files import PathLike, Progress, refuse_same_file
 from tosa_convert.formats import FORMATS, Format, of_path
 from tosa_convert.module_api import (
     export_tosa_func_to_flatbuffer,
@@ -151,6 +151,9 @@ def save(
     names: Names = "retain",
     bindings: str = "",
     bytecode_version: int = BYTECODE_VERSION,
+    generic: bool = False,
+    locations: bool = True,
+    elide: int | None = None,
     verify: bool = False,
     progress: Progress | None = None,
     limits: LimitsLike = None,
@@ -167,11 +170,16 @@ def save(
             beside it if they have more than 1 MiB.
         names: MLIR: "retain" keeps names that reading would not generate, as discardable attributes;
             "generate" keeps those of arguments and results only.
-        bindings: MLIR text: the package of MLIR bindings that prints it; by default the first
-            installed. Bytecode is written without bindings.
+        bindings: MLIR text with `verify`: the package of MLIR bindings that parses it; by default the
+            first installed. Nothing is written with bindings.
         bytecode_version: MLIR bytecode: the version of the format, 0 to 6. Every MLIR that reads
             bytecode reads version 1. In versions 5 and 6 attributes have no names, so an MLIR whose
             operators have other attributes cannot read them.
+        generic: MLIR text: print every operation in MLIR's generic form, which every MLIR with the same
+            operators parses, instead of the form that tosa-opt and torch-mlir print.
+        locations: MLIR text: print the locations of operators.
+        elide: MLIR text: leave out constants of more elements than this, unless one value stands for
+            all. Such a text is for people: it cannot be read back.
         verify: read the result back and compare it bit for bit before the file is replaced.
         progress: called with the number of bytes written so far, every 16 MiB at most.
         limits: as for `load`: bounds the nesting of locations in MLIR, and what `verify` reads.
@@ -197,6 +205,9 @@ def save(
         names=names,
         bindings=bindings,
         bytecode_version=bytecode_version,
+        generic=generic,
+        locations=locations,
+        elide=elide,
         verify=verify,
         limits=limits_of(limits),
     )
@@ -212,6 +223,9 @@ def dumps(
     names: Names = "retain",
     bindings: str = "",
     bytecode_version: int = BYTECODE_VERSION,
+    generic: bool = False,
+    locations: bool = True,
+    elide: int | None = None,
     verify: bool = False,
     limits: LimitsLike = None,
 ) -> bytes:
@@ -224,6 +238,9 @@ def dumps(
         names: MLIR: as for `save`.
         bindings: MLIR text: as for `save`.
         bytecode_version: MLIR bytecode: as for `save`.
+        generic: MLIR text: as for `save`; so are locations and elide.
+        locations: MLIR text: as for `save`.
+        elide: MLIR text: as for `save`.
         verify: read the result back and compare it bit for bit.
         limits: as for `save`.
 
@@ -248,6 +265,9 @@ def dumps(
         names=names,
         bindings=bindings,
         bytecode_version=bytecode_version,
+        generic=generic,
+        locations=locations,
+        elide=elide,
         verify=verify,
         limits=limits_of(limits),
     )
@@ -263,12 +283,21 @@ def render(
     names: Names = "retain",
     bindings: str = "",
     bytecode_version: int = BYTECODE_VERSION,
-) -> Pieces:
-    """As `dumps`, but in pieces: constants are views of their buffers, or MLIR prints to a sink."""
+    generic: bool = False,
+    locations: bool = True,
+    elide: int | None = None,
+) -> Iterable[Any]:
+    """As `dumps`, but in pieces: constants are views of their buffers."""
     from tosa_convert.writing import render as render_with
 
     options = WriteOptions(
-        weights=weights, names=names, bindings=bindings, bytecode_version=bytecode_version
+        weights=weights,
+        names=names,
+        bindings=bindings,
+        bytecode_version=bytecode_version,
+        generic=generic,
+        locations=locations,
+        elide=elide,
     )
     return render_with(graph, file_format, options)
 

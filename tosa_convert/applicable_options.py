@@ -34,7 +34,8 @@ _NONE: Final = frozenset[Form]()
 class OptionRow(NamedTuple):
     """One option: the forms on which it has an effect.
 
-    It applies if the input's form is in `inputs`, or the output's form is in `outputs`.
+    It applies if the input's form is in `inputs`, or the output's form is in `outputs`, or if the
+    output is verified and its form is in `verified`.
     """
 
     name: str
@@ -42,6 +43,7 @@ class OptionRow(NamedTuple):
     inputs: frozenset[Form]
     outputs: frozenset[Form]
     effect: str
+    verified: frozenset[Form] = _NONE
 
 
 #: Keyword of the Python functions -> row.
@@ -54,8 +56,9 @@ OPTIONS: Final = {
             "bindings",
             "--bindings",
             _MLIR_TEXT,
-            _MLIR_TEXT,
-            "selects the package that parses or prints MLIR text",
+            _NONE,
+            "selects the package that parses MLIR text",
+            verified=_MLIR_TEXT,
         ),
         OptionRow(
             "context",
@@ -84,6 +87,15 @@ OPTIONS: Final = {
             frozenset({"mlirbc"}),
             "chooses the version of the MLIR bytecode that is written",
         ),
+        OptionRow("generic", "--generic", _NONE, _MLIR_TEXT, "chooses a syntax of MLIR text"),
+        OptionRow(
+            "locations",
+            "--no-locations",
+            _NONE,
+            _MLIR_TEXT,
+            "says whether MLIR text has locations",
+        ),
+        OptionRow("elide", "--elide", _NONE, _MLIR_TEXT, "leaves constants out of MLIR text"),
         OptionRow("weights", "--weights", _NONE, _FILES, "says where constants are stored"),
         OptionRow("verify", "--verify", _NONE, _FILES, "reads the result back"),
         OptionRow("tosa_version", "--tosa-version", _ALL, _ALL, "sets the version of the program"),
@@ -135,7 +147,10 @@ def refuse_inapplicable(
             f"it {row.effect}; leave it out",
         )
         for row in OPTIONS.values()
-        if row.name in given and read_from not in row.inputs and written_as not in row.outputs
+        if row.name in given
+        and read_from not in row.inputs
+        and written_as not in row.outputs
+        and not ("verify" in given and written_as in row.verified)
     ]
     if findings:
         raise TosaConvertError(findings)

@@ -80,6 +80,15 @@ CODES: Final[dict[str, tuple[Category, str]]] = {
     "captured-value": (_UNSUPPORTED, "a nested region uses a value from outside"),
     "no-function": (_UNSUPPORTED, "the module does not have a function with a body"),
     "constant-form": (_UNSUPPORTED, "the data of a constant is not available"),
+    "outside-profile": (
+        _UNSUPPORTED,
+        "an operator needs a profile or an extension that the target does not have",
+    ),
+    "outside-level": (_UNSUPPORTED, "an operator exceeds a limit of the requested level"),
+    "unsupported-by-reader": (
+        _UNSUPPORTED,
+        "the program that is to read the file does not read this",
+    ),
     "too-large": (_UNSUPPORTED, "the input or the result exceeds a size limit"),
     # Running and comparing
     "missing-refmodel": (_USAGE, "the reference model is needed and not installed"),

@@ -19,11 +19,22 @@ class Consumer(NamedTuple):
 
     weights: the forms that it reads, the preferred one first.
     otherwise: what it does with a file of another form.
+    types: element types that it does not read. operators: operators that it does not read.
+    newest: the TOSA version of the newest operators that it reads.
+    constants: operands that must be constants unless a target has EXT-DYNAMIC must be constants.
     """
 
     name: str
     weights: tuple[Form, ...]
     otherwise: str
+    types: frozenset[str] = frozenset()
+    operators: frozenset[str] = frozenset()
+    newest: tuple[int, int] = (1, 1)
+    constants: bool = False
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
 
 
 CONSUMERS: Final = {
@@ -31,8 +42,28 @@ CONSUMERS: Final = {
     for row in (
         Consumer("reference-model", ("embedded", "offset"), "finds no data"),
         Consumer("tosa-opt", ("embedded", "offset"), "finds no data"),
-        Consumer("model-converter", ("embedded", "offset"), "finds no data"),
-        Consumer("vela", ("embedded",), "refuses the file: constants are missing"),
+        Consumer(
+            "model-converter",
+            ("embedded", "offset"),
+            "finds no data",
+            types=_names("FP4E2M1 FP6E2M3 FP6E3M2 FP8UE8M0 MXINT8"),
+            operators=_names(
+                "COND_IF WHILE_LOOP VARIABLE_READ VARIABLE_WRITE ASSERT_EQUAL_SHAPE MATMUL_T "
+                "CAST_FROM_BLOCK_SCALED CAST_TO_BLOCK_SCALED CONV2D_BLOCK_SCALED "
+                "MATMUL_T_BLOCK_SCALED RESHAPE_BLOCK_SCALED ROW_GATHER_BLOCK_SCALED"
+            ),
+            constants=True,
+        ),
+        Consumer(
+            "vela",
+            ("embedded",),
+            "refuses the file: constants are missing",
+            types=_names(
+                "FP32 FP16 BF16 FP8E4M3 FP8E5M2 FP4E2M1 FP6E2M3 FP6E3M2 FP8UE8M0 MXINT8 INT64"
+            ),
+            newest=(1, 0),
+            constants=True,
+        ),
         Consumer("model-explorer", ("embedded",), "shows no graph"),
         Consumer("flatc", ("embedded",), "silently drops the weights"),
     )

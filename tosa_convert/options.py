@@ -194,6 +194,9 @@ class WriteOptions:
     bindings: str = ""
     constants: Constants = "auto"
     bytecode_version: int = BYTECODE_VERSION
+    generic: bool = False
+    locations: bool = True
+    elide: int | None = None
     verify: bool = False
     limits: Limits = DEFAULT_LIMITS
 
@@ -206,6 +209,18 @@ class WriteOptions:
                 ("bytecode_version", self.bytecode_version, BYTECODE_VERSIONS),
             )
         )
+        if self.elide is None:
+            return
+        if not isinstance(self.elide, int) or isinstance(self.elide, bool) or self.elide < 0:
+            message = f"found {self.elide!r}, expected a number of elements"
+            raise fail("option-conflict", "elide", message)
+        if self.verify:
+            raise fail(
+                "option-conflict",
+                "elide",
+                "verify does not apply: text without its constants cannot be read back",
+                "leave out verify or elide",
+            )
 
 
 def given_options(options: ReadOptions | WriteOptions) -> set[str]:

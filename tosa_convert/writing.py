@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tosa_convert.applicable_options import FORMS, refuse_weights
 from tosa_convert.errors import fail
-from tosa_convert.files import Pieces, Progress, map_file, replace_file
+from tosa_convert.files import Progress, map_file, replace_file
 from tosa_convert.formats import MLIR_FORMATS, Format
 from tosa_convert.gc_pause import garbage_collection_paused
 from tosa_convert.options import ReadOptions, Weights, WriteOptions
@@ -80,7 +79,9 @@ def encode(graph: Graph, *, weights: Weights = "auto") -> Iterator[Any]:
         return plan(graph, producer(), out_of_line=out_of_line).pieces()
 
 
-def render(graph: Graph, file_format: Format, options: WriteOptions = _WRITE_OPTIONS) -> Pieces:
+def render(
+    graph: Graph, file_format: Format, options: WriteOptions = _WRITE_OPTIONS
+) -> Iterable[Any]:
     """The content of a file, all of it in one piece of storage.
 
     Raises:
@@ -101,7 +102,7 @@ def render(graph: Graph, file_format: Format, options: WriteOptions = _WRITE_OPT
     return _render_sound(graph, file_format, options)
 
 
-def _render_sound(graph: Graph, file_format: Format, options: WriteOptions) -> Pieces:
+def _render_sound(graph: Graph, file_format: Format, options: WriteOptions) -> Iterable[Any]:
     if file_format == "tosa":
         return encode(graph, weights=options.weights)
     if file_format == "json":
@@ -119,11 +120,28 @@ def _render_sound(graph: Graph, file_format: Format, options: WriteOptions) -> P
                 version=options.bytecode_version,
             )
         return encoded.pieces
-    from tosa_convert.bindings.packages import default_bindings
-    from tosa_convert.bindings.write import dump
+    from tosa_convert.mlir.text.write import write as write_text
 
-    context = default_bindings(options.bindings).new_context()
-    return dump(_module(graph, context, options))
+    with garbage_collection_paused():
+        text = write_text(
+            graph,
+            names=options.names,
+            generic=options.generic,
+            locations=options.locations,
+            elide=options.elide,
+            limits=options.limits,
+        )
+    return _paused(text)
+
+
+def _paused(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The pieces, made while the garbage collector is paused."""
+    while True:
+        with garbage_collection_paused():
+            piece = next(pieces, None)
+        if piece is None:
+            return
+        yield piece
 
 
 def to_module(graph: Graph, context: Any, options: WriteOptions = _WRITE_OPTIONS) -> Any:
@@ -155,18 +173,8 @@ def _module(graph: Graph, context: Any, options: WriteOptions) -> Any:
 
 def dumps(graph: Graph, file_format: Format, options: WriteOptions = _WRITE_OPTIONS) -> bytes:
     """The content of a file as bytes; with `options.verify` it is read back and compared first."""
-    pieces = render(graph, file_format, options)
-    if callable(pieces):
-        from tosa_convert.files import Sink
-
-        stream = io.BytesIO()
-        sink = Sink(stream)
-        pieces(sink)
-        sink.finish()
-        data = stream.getvalue()
-    else:
-        # Joined at once, so that weights are copied once.
-        data = b"".join(pieces)
+    # Joined at once, so that weights are copied once.
+    data = b"".join(render(graph, file_format, options))
     if options.verify:
         _compare_with(graph, Input(memoryview(data), "", "", file_format), "", options)
     return data

@@ -203,8 +203,7 @@ def test_two_exports_of_one_module_from_two_folders_are_equal(
                 ("m.tosa", "embedded"), ("o.tosa", "offset"), ("n.tosa", "npy"), ("j.json", "npy"),
                 ("m.mlir", "auto"), ("m.mlirbc", "auto"),
             ):  # fmt: skip
-                writer = bindings.package if target.endswith(".mlir") else ""
-                tc.save(graph, out / target, weights=weights, bindings=writer)  # type: ignore[arg-type]
+                tc.save(graph, out / target, weights=weights)  # type: ignore[arg-type]
             for path in out.rglob("*"):
                 if path.is_file():
                     key = path.relative_to(folder).as_posix()
@@ -346,11 +345,5 @@ def test_verify_catches_a_corrupted_write_and_leaves_the_old_file(
 
 
 def bytes_of(rendered: Any) -> bytes:
-    """The bytes of what `render` returns: pieces, or a function that writes to a sink."""
-    import io
-
-    if callable(rendered):
-        buffer = io.BytesIO()
-        rendered(buffer)
-        return buffer.getvalue()
+    """The bytes of the pieces that `render` returns."""
     return b"".join(bytes(np.frombuffer(piece, np.uint8)) for piece in rendered)

@@ -39,8 +39,11 @@ LOAD: Final[dict[str, tuple[Any, set[str]]]] = {
 #: Option of `save` and `dumps` -> the same.
 SAVE: Final[dict[str, tuple[Any, set[str]]]] = {
     "names": ("generate", MLIR),
-    "bindings": ("torch_mlir", TEXT),
+    "bindings": ("torch_mlir", set()),
     "bytecode_version": (6, {"mlirbc"}),
+    "generic": (True, TEXT),
+    "locations": (False, TEXT),
+    "elide": (4, TEXT),
     "verify": (True, ALL),
     "weights": ("embedded", ALL),
     "limits": ({"json-depth": 65}, ALL),
@@ -49,8 +52,11 @@ SAVE: Final[dict[str, tuple[Any, set[str]]]] = {
 CONVERT: Final[dict[str, tuple[str | None, set[str], set[str]]]] = {
     "--func": ("main", MLIR, set()),
     "--names": ("generate", MLIR, MLIR),
-    "--bindings": ("torch_mlir", TEXT, TEXT),
+    "--bindings": ("torch_mlir", TEXT, set()),
     "--bytecode-version": ("6", set(), {"mlirbc"}),
+    "--generic": (None, set(), TEXT),
+    "--no-locations": (None, set(), TEXT),
+    "--elide": ("4", set(), TEXT),
     "--full-paths": (None, MLIR, set()),
     "--narrow": ("i64", MLIR, set()),
     "--input-shape": ("arg0=2", ALL, set()),
@@ -168,6 +174,9 @@ def test_defaults_are_never_refused(folder: Path, tmp_path: Path, name: str) -> 
         names="retain",
         bindings="",
         bytecode_version=1,
+        generic=False,
+        locations=True,
+        elide=None,
         verify=False,
         progress=None,
         limits=None,
@@ -205,6 +214,34 @@ def test_all_options_that_do_not_apply_are_listed_at_once(
     for flag in flags:
         assert not flag.startswith("--") or flag in message
     assert message.count("[option-conflict]") == 7
+
+
+def test_bindings_apply_where_they_verify_mlir_text(folder: Path, tmp_path: Path) -> None:
+    for name in FORMATS:
+        save: Any = partial(tc.save, program(), tmp_path / f"v.{name}", verify=True)
+        error = refusal(partial(save, bindings="torch_mlir"))
+        assert_refused(error, "bindings", name not in TEXT)
+        arguments = [str(folder / "m.tosa"), "-o", str(tmp_path / f"w.{name}"), "--verify"]
+        code = run(verb("convert"), [*arguments, "--bindings", "torch_mlir"])
+        assert code == (0 if name in TEXT else 2)
+
+
+@pytest.mark.parametrize("elide", [-1, True, "3"])
+def test_elide_is_a_number_of_elements(elide: Any) -> None:
+    with pytest.raises(tc.TosaConvertError, match="expected a number of elements") as caught:
+        tc.dumps(program(), "mlir", elide=elide)
+    assert caught.value.code == "option-conflict"
+
+
+def test_text_without_its_constants_cannot_be_verified(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(tc.TosaConvertError, match="cannot be read back") as caught:
+        tc.dumps(program(), "mlir", elide=0, verify=True)
+    assert caught.value.code == "option-conflict"
+    arguments = [str(folder / "m.tosa"), "-o", str(tmp_path / "n.mlir"), "--elide", "0", "--verify"]
+    assert run(verb("convert"), arguments) == 2
+    assert "cannot be read back" in capsys.readouterr().err
 
 
 def test_options_of_import_apply_or_are_refused(folder: Path) -> None:

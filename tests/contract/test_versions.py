@@ -162,11 +162,7 @@ def stamped(example: Path, torch_mlir: Bindings) -> Any:
         graph = tc.load(example)
         graph.version = version
         buffer = io.BytesIO()
-        found: Any = api.render(graph, form)  # type: ignore[arg-type]
-        if callable(found):
-            found(buffer)
-        else:
-            buffer.writelines(found)
+        buffer.writelines(api.render(graph, form))  # type: ignore[arg-type]
         return buffer.getvalue()
 
     return make

@@ -2,7 +2,7 @@
 
 | block | what happens |
 |---|---|
-| `mlir`, `json` | the file that its first line names (`// f.mlir`) is written |
+| `mlir`, `json`, `yaml` | the file that its first line names (`// f.mlir`, `# f.yml`) is written |
 | `python` whose first line is `# f.py` | that file is written |
 | `python` | a script; it must succeed, without warnings |
 | `sh` | a script for bash; it must succeed |
@@ -26,7 +26,7 @@ from pathlib import Path
 TIME_LIMIT = 300
 
 #: Language of a block that is a file -> what precedes the name in its first line.
-FILES = {"mlir": "// ", "json": "// "}
+FILES = {"mlir": "// ", "json": "// ", "yaml": "# "}
 RUN = {"sh", "console", "python"}
 #: Diagrams.
 DRAWN = {"mermaid"}
@@ -88,7 +88,7 @@ def run_block(block: Block, folder: Path) -> str:
         name = first.removeprefix(FILES[block.language])
         if name == first or Path(name).name != name:
             return f"its first line is {first!r}, expected `{FILES[block.language]}NAME`"
-        text = f"{first}\n{rest}" if block.language == "mlir" else rest
+        text = rest if block.language == "json" else f"{first}\n{rest}"
         (folder / name).write_text(text, encoding="utf-8")
         return ""
     if python_file := _PYTHON_FILE.match(block.text) if block.language == "python" else None:

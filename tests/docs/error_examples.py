@@ -21,7 +21,6 @@ from tosa_convert.cli.convert import convert
 from tosa_convert.golden import RunOptions, run
 from tosa_convert.golden.backends import Record, open_backend
 from tosa_convert.graph import Constant, Graph, Version, dtype
-from tosa_convert.spec.validate import Validator
 
 #: Code -> what the example needs, and a function that raises the error in an empty working folder.
 #: "mlir" needs torch-mlir's bindings, "refmodel" the reference model.
@@ -62,6 +61,12 @@ def module(text: str, **options: Any) -> Graph:
 
 def function(body: str, result: str = "tensor<2xf32>", argument: str = "tensor<2xf32>") -> str:
     return f"func.func @main(%x: {argument}) -> {result} {{\n  {body}\n  return %0 : {result}\n}}\n"
+
+
+def summed(shape: tuple[int, ...] = (2, 3)) -> Graph:
+    """A sum of two inputs."""
+    values = [tensor(name, shape=shape) for name in "xyz"]
+    return graph("x y", "z", values, [op("ADD", "x y", "z")])
 
 
 def written(made: Graph, name: str = "m.tosa", **options: Any) -> str:
@@ -170,7 +175,7 @@ def _() -> object:
     shapes = {"x": (2, 3), "y": (5, 7), "z": (9, 9)}
     values = [tensor(name, shape=shape) for name, shape in shapes.items()]
     program = graph("x y", "z", values, [op("ADD", "x y", "z")])
-    raise tc.TosaConvertError(Validator(program).findings())
+    raise tc.TosaConvertError(tc.validate(program))
 
 
 @raises("malformed-structure")
@@ -340,6 +345,21 @@ def _() -> object:
         '%0 = "tosa.const"() <{values = dense_resource<w> : tensor<2xf32>}> : () -> tensor<2xf32>'
     )
     return module(function(text))
+
+
+@raises("outside-profile")
+def _() -> object:
+    raise tc.TosaConvertError(tc.validate(summed(), profile="PRO-INT,EXT-INT16"))
+
+
+@raises("outside-level")
+def _() -> object:
+    raise tc.TosaConvertError(tc.validate(summed((1,) * 7), level="8k"))
+
+
+@raises("unsupported-by-reader")
+def _() -> object:
+    raise tc.TosaConvertError(tc.validate(summed(), for_reader="vela"))
 
 
 @raises("too-large")

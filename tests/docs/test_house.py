@@ -47,7 +47,7 @@ ARROWS: dict[str, set[str]] = {
     "file_consumers": {"errors", "options"},
     "applicable_options": {"errors", "formats", "options"},
     "graph": {"errors"},
-    "spec": _BASE | {"graph"},
+    "spec": _BASE | {"graph", "file_consumers"},
     "build": _BASE | {"graph", "spec"},
     "wire": _HUB,
     **dict.fromkeys(ADAPTERS, _HUB),
@@ -65,9 +65,9 @@ ARROWS: dict[str, set[str]] = {
     # Runs programs that the public functions read and write.
     "golden": _HUB | {"api", "reading", "applicable_options", "child_process", "process_pool"},
     "cli": _HUB
-    | {"api", "reading", "writing", "golden", "file_consumers", "applicable_options"}
+    | {"api", "reading", "writing", "golden", "spec", "file_consumers", "applicable_options"}
     | {"child_process", "process_pool", "ending_signals"},
-    "__init__": _BASE | {"api", "golden", "graph"},
+    "__init__": _BASE | {"api", "golden", "graph", "spec"},
     "__main__": {"cli"},
 }
 

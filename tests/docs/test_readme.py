@@ -28,6 +28,7 @@ RUN = {
     "docs/comparison.md": ("torch-mlir", "tosa-tools"),
     "docs/formats.md": ("torch-mlir",),
     "docs/golden.md": ("torch-mlir", "tosa-tools"),
+    "docs/validation.md": ("torch-mlir",),
 }
 
 #: A line of the README's first block.
@@ -112,7 +113,8 @@ def test_the_readme_names_all_verbs_and_no_others(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "document", ["README.md", "docs/formats.md", "docs/errors.md", "docs/golden.md"]
+    "document",
+    ["README.md", "docs/formats.md", "docs/errors.md", "docs/golden.md", "docs/validation.md"],
 )
 def test_every_option_that_a_document_mentions_exists(root: Path, document: str) -> None:
     text = (root / document).read_text(encoding="utf-8")

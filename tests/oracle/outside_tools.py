@@ -88,6 +88,12 @@ class TosaOpt:
         done = _call([self.program, module, *options, "-o", target])
         return _refused(done) if done.returncode or not target.exists() else None
 
+    def print(self, module: Path, flags: Sequence[str]) -> bytes | Refused:
+        """A module, text or bytecode, as text."""
+        printed = self.empty.with_name("printed.mlir")
+        done = _call([self.program, module, *flags, "-o", printed])
+        return _refused(done) if done.returncode else printed.read_bytes()
+
     def write(self, module: Path, tosa: Path) -> Refused | None:
         """Serialise a module, text or bytecode, into `tosa`."""
         tosa.unlink(missing_ok=True)

@@ -86,10 +86,11 @@ BROKEN: Final[list[tuple[str, str, Changes]]] = [
     ("ROW_GATHER_BLOCK_SCALED", "values-blocks", {"values": "FP8E4M3[2,7,65]"}),
     ("ROW_GATHER_BLOCK_SCALED", "values-scale-shape", {"values_scale": "FP8UE8M0[2,7,1]"}),
     ("ROW_GATHER_BLOCK_SCALED", "row-count-shape", {"row_count": "INT32[2]"}),
-    ("ROW_GATHER_BLOCK_SCALED", "row-count-below-one", {"row_count": "INT32[1]=0"}),
+    ("ROW_GATHER_BLOCK_SCALED", "row-count", {"row_count": "INT32[1]=0"}),
+    ("ROW_GATHER_BLOCK_SCALED", "row-count", {"row_count": "INT32[1]=8"}),
     ("ROW_GATHER_BLOCK_SCALED", "batch", {"indices": "INT32[1,3]"}),
     ("ROW_GATHER_BLOCK_SCALED", "output-batch", {"output": "FP8E4M3[1,6,64]"}),
-    ("ROW_GATHER_BLOCK_SCALED", "output-height", {"output": "FP8E4M3[2,3,64]"}),
+    ("ROW_GATHER_BLOCK_SCALED", "output-rows", {"output": "FP8E4M3[2,3,64]"}),
     ("ROW_GATHER_BLOCK_SCALED", "output-channels", {"output": "FP8E4M3[2,6,32]"}),
     ("ROW_GATHER_BLOCK_SCALED", "output-scale-shape", {"output_scale": "FP8UE8M0[2,6,64]"}),
 ]

@@ -124,6 +124,14 @@ def verify(graph: tc.Graph) -> None:
     tc.verify("m.tosa")  # error: a graph, not a path
 
 
+def validate(graph: tc.Graph) -> None:
+    reveal_type(tc.validate(graph))  # reveals list[Finding]
+    tc.validate(graph, profile="PRO-INT,EXT-INT16", level="8k", for_reader="vela")
+    tc.validate(graph, profile=["PRO-INT"])
+    tc.validate(graph, "PRO-INT")  # error: targets are keywords
+    tc.validate("m.tosa")  # error: a graph, not a path
+
+
 def compare(graph: tc.Graph) -> None:
     difference = tc.compare(graph, graph, names=False, locations=True)
     reveal_type(difference)  # reveals Difference | None

@@ -7,7 +7,6 @@ returned.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
@@ -15,7 +14,6 @@ import numpy as np
 
 from tosa_convert.bindings.packages import Bindings
 from tosa_convert.errors import refuse_unknown
-from tosa_convert.files import Sink
 from tosa_convert.graph.model import Graph, Tensor
 from tosa_convert.mlir.constants import UNNAMED_RESOURCE, resource_alignment
 from tosa_convert.mlir.function_writer import Body
@@ -120,16 +118,3 @@ def _resource(ir: Any, context: Any, tensor: Tensor, type_: Any) -> Any:
         is_mutable=False,
         context=context,
     )
-
-
-def dump(module: Any, *, locations: bool = True) -> Callable[[Sink], None]:
-    """A function that writes the module, an ir.Module, to a sink as text, with locations or without.
-
-    MLIR passes on its output piece by piece, so memory does not grow with the weights.
-    """
-
-    def write(sink: Sink) -> None:
-        module.operation.print(file=sink, binary=True, enable_debug_info=locations)
-        sink.write(b"\n")
-
-    return write

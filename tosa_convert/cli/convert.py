@@ -79,6 +79,14 @@ if TYPE_CHECKING:
     help="Version of the MLIR bytecode to write. Every MLIR reads version 1; attributes are properties "
     "since version 5.",
 )
+@click.option("--generic", is_flag=True, help="Write MLIR text in generic form.")
+@click.option("--no-locations", is_flag=True, help="Write MLIR text without locations.")
+@click.option(
+    "--elide",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Leave constants of more than N elements out of MLIR text, which then cannot be read back.",
+)
 @click.option(
     "--for",
     "consumer",
@@ -134,7 +142,9 @@ if TYPE_CHECKING:
     multiple=True,
     help="Set a resource limit: " + ", ".join(LIMIT_NAMES) + ". May be repeated.",
 )
-@click.option("--bindings", metavar="PACKAGE", default="", help="MLIR bindings to use.")
+@click.option(
+    "--bindings", metavar="PACKAGE", default="", help="MLIR bindings that parse MLIR text."
+)
 @click.version_option(package_name="tosa-convert")
 def convert(inputs: tuple[str, ...], output: str | None, jobs: int, **given: Any) -> int:
     """Convert TOSA programs between MLIR text, MLIR bytecode, flatbuffers and JSON."""
@@ -184,6 +194,9 @@ def _options(given: dict[str, Any]) -> ConvertOptions:
             names=names,
             bindings=bindings,
             bytecode_version=int(given["bytecode_version"]),
+            generic=given["generic"],
+            locations=not given["no_locations"],
+            elide=given["elide"],
             verify=given["verify"],
             limits=limits,
         ),

@@ -1,6 +1,6 @@
 """`tosa-flatbuffer VERB` and `tosa-flatbuffer-convert`: entry points, signals and exit codes.
 
-Exit codes: 0 done; 1 a check found a difference; 2 usage; 3 bad input; 4 valid but unsupported;
+Exit codes: 0 done; 1 a check found something; 2 usage; 3 bad input; 4 valid but unsupported;
 70 a bug of ours; 128 and its number if a signal ended the command (130 for Ctrl-C).
 """
 
@@ -34,13 +34,14 @@ VERBS: Final = {
     "repack": "tosa_convert.cli.repack",
     "run": "tosa_convert.cli.run",
     "suite": "tosa_convert.cli.suite",
+    "validate": "tosa_convert.cli.validate",
     "weights": "tosa_convert.cli.weights",
 }
 
 
 #: Verbs that end soon after they made a graph, and never collect garbage. No object of ours is part of a
 #: cycle, and collecting with 100,000 operators takes 4 % of the time of their conversion.
-ONE_SHOT_VERBS: Final = frozenset({"convert", "extract", "repack"})
+ONE_SHOT_VERBS: Final = frozenset({"convert", "extract", "repack", "validate"})
 
 
 class _AllVerbs(Verbs):

@@ -27,6 +27,7 @@ from tosa_convert.mlir.bytecode.attributes import (
 )
 from tosa_convert.mlir.bytecode.encode import Encoder
 from tosa_convert.mlir.bytecode.format import DENSE_STRINGS
+from tosa_convert.mlir.text.numbers import float_text
 from tosa_convert.mlir.types import TypeReader, TypeWriter, ValueType
 from tosa_convert.options import Constants
 
@@ -62,6 +63,8 @@ _PLACEHOLDER: Final = "tosa_convert"
 _STRING_ELEMENT: Final = re.compile(rb"0x([0-9A-Fa-f]+)\Z")
 _SCALES: Final = re.compile(r"!tosa\.block_scaled<[^,>]*, \{([^}]*)\}>")
 _E8M0: Final = dtype("FP8UE8M0")
+#: NaN among the scales: MLIR takes hexadecimal digits for the bits of a double, although it prints 0xFF.
+_NAN_TEXT: Final = "0x7FF8000000000000"
 _BOOL: Final = dtype("BOOL")
 _MXINT8: Final = dtype("MXINT8")
 
@@ -169,7 +172,9 @@ def _e8m0_from_text(text: str) -> int:
     if text.lower() in ("nan", "+nan", "-nan"):
         return 0xFF
     try:
-        if text.startswith("0x"):
+        if text == _NAN_TEXT:
+            scale = 0xFF
+        elif text.startswith("0x"):
             scale = int(text, 16)
         else:
             mantissa, exponent = np.frexp(float(text))
@@ -481,5 +486,5 @@ def _bits(data: Constant) -> bytes | memoryview:
 
 
 def _e8m0_to_text(code: int) -> str:
-    """A scale as MLIR parses it: 0xFF is NaN, everything else a power of two."""
-    return "0xFF" if code == 0xFF else repr(2.0 ** (code - 127))
+    """A scale as MLIR prints it, a power of two; NaN as MLIR parses it."""
+    return _NAN_TEXT if code == 0xFF else float_text(code, _E8M0.mlir)

@@ -36,7 +36,7 @@ def read_variable(
     attributes = bytecode.dictionary(root.attributes)
     symbol = text_of(bytecode, attributes.get("sym_name")) or ""
     report = Report(bytecode.names, LocationReader(bytecode))
-    shape = _shape(bytecode, attributes.get("var_shape"))
+    shape = variable_shape(bytecode, attributes.get("var_shape"))
     element = bytecode.attribute(attributes["type"]) if "type" in attributes else None
     if shape is None or not isinstance(element, TypeAttr):
         where = report.where(root) or f"'{VARIABLE.mlir}'"
@@ -57,8 +57,8 @@ def read_variable(
     return tensor, report.findings.rows
 
 
-def _shape(bytecode: Bytecode, index: int | None) -> tuple[int, ...] | None:
-    """The sizes in a variable's attribute of shape; None if it is not one."""
+def variable_shape(bytecode: Bytecode, index: int | None) -> tuple[int, ...] | None:
+    """The sizes in the attribute var_shape with this number; None if it is not one."""
     sizes = None if index is None else bytecode.attribute(index)
     if not isinstance(sizes, DenseAttr) or not isinstance(sizes.type, TensorType):
         return None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from typing import TYPE_CHECKING
 
 from tosa_convert.errors import Finding
@@ -18,10 +19,14 @@ if TYPE_CHECKING:
 
 
 class Validator:
-    """Judges the operators of one graph. Operators of equal types and attributes share a verdict."""
+    """Judges the operators of one graph. Operators of equal types and attributes share a verdict.
 
-    def __init__(self, graph: Graph) -> None:
+    judge: makes the verdict on an operator.
+    """
+
+    def __init__(self, graph: Graph, judge: Callable[[OperatorView], Verdict] = judge) -> None:
         self.graph = graph
+        self.judge = judge
         self.table = TypeTable()
         self.verdicts: dict[object, Verdict] = {}
         self.regions = {region.name: region.blocks[0] for region in graph.regions}
@@ -32,17 +37,22 @@ class Validator:
         for where, block in self.graph.blocks():
             yield from self.block(where, block)
 
-    def block(self, where: str, block: Block) -> Iterator[Finding]:
-        """The findings of a block's operators."""
+    def block(
+        self, where: str, block: Block, positions: Sequence[int] | None = None
+    ) -> Iterator[Finding]:
+        """The findings of a block's operators.
+
+        positions: the numbers that messages give to the operators, unless they count from 0.
+        """
         types = self.table.of_block(block)
         value, verdicts = types.__getitem__, self.verdicts
-        for index, operator in enumerate(block.operators):
+        for index, operator in zip(positions or count(), block.operators, strict=False):
             inputs = tuple(map(value, operator.inputs))
             outputs = tuple(map(value, operator.outputs))
             key = (operator.spec, inputs, outputs, *operator.attributes.values())
             verdict = verdicts.get(key)
             if verdict is None:
-                verdict = judge(OperatorView(operator, inputs, outputs, self.regions))
+                verdict = self.judge(OperatorView(operator, inputs, outputs, self.regions))
                 # What a region holds is not part of the key.
                 if not operator.spec.regions:
                     verdicts[key] = verdict
@@ -69,4 +79,5 @@ def finding(operator: Operator, path: str, violation: Violation) -> Finding:
     where = f"{path} {operator.location}" if operator.location else path
     message = f"{violation.message}; expected {violation.expected}"
     rule = f"{dashed(operator.spec.name)}-{violation.rule}"
-    return Finding("invalid-operator", where, message, rule=rule)
+    code = "outside-level" if violation.rule.startswith("level-") else "invalid-operator"
+    return Finding(code, where, message, rule=rule)

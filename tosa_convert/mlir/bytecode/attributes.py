@@ -85,11 +85,12 @@ class DenseStringsAttr(NamedTuple):
 
 
 class ResourceAttr(NamedTuple):
-    """dense_resource<...>; data is None if the module does not have it."""
+    """dense_resource<...>; data is None if the module does not have it. alignment: in bytes."""
 
     type: Type
     data: memoryview | None
     name: bytes = b""
+    alignment: int = 1
 
 
 class SymbolAttr(NamedTuple):

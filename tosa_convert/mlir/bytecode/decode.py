@@ -277,7 +277,9 @@ class Bytecode(Tables):
             if self._resources is None:
                 self._resources = decode_resources(self)
             resource = self._resources[handle]
-            return ResourceAttr(self.type(type_index), resource.data, resource.name)
+            return ResourceAttr(
+                self.type(type_index), resource.data, resource.name, resource.alignment
+            )
         return _OPAQUE
 
     def _key(self, index: int) -> str:

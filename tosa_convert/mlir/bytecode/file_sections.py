@@ -8,6 +8,7 @@ The format: https://mlir.llvm.org/docs/BytecodeFormat
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +17,7 @@ from tosa_convert.mlir.bytecode import format as code
 from tosa_convert.mlir.bytecode.cursor import SECTION_NAMES, Cursor
 from tosa_convert.mlir.bytecode.entries import entry_sizes
 from tosa_convert.mlir.bytecode.sections import COPIED_BYTES, Section
+from tosa_convert.mlir.bytecode.varint import decode_varint
 
 _REQUIRED: Final = (code.STRINGS, code.DIALECTS, code.ATTRIBUTES_AND_TYPES, code.OFFSETS, code.IR)
 #: Sections that every file may lack.
@@ -76,6 +78,35 @@ def read_sections(data: memoryview, where: str = "") -> BytecodeFile:
         blobs = _blobs(data, places, sections.get(code.RESOURCE_OFFSETS, Section()), where)
         sections[code.RESOURCES] = _without(data, places[code.RESOURCES], blobs)
     return BytecodeFile(version, producer, sections, where)
+
+
+def sections_in_pieces(pieces: Iterable[bytes | memoryview]) -> BytecodeFile:
+    """The sections of a file that was just written, whose large data is not copied.
+
+    pieces: what `Encoder.finish` returns. A piece never holds parts of two sections.
+    """
+    rows = iter(pieces)
+    first = bytes(next(rows))
+    version, start = decode_varint(first, len(code.MAGIC))
+    sections: dict[int, Section] = {}
+    for head in rows:
+        if not head:
+            continue
+        section_id = head[0] & ~code.ALIGNED
+        left, _ = decode_varint(bytes(head), 1)
+        copies: list[bytes | memoryview] = []
+        views: dict[int, memoryview] = {}
+        length = 0
+        while left:
+            piece = next(rows)
+            left -= len(piece)
+            if isinstance(piece, memoryview) and len(piece) > COPIED_BYTES:
+                views[length] = piece
+            else:
+                copies.append(piece)
+                length += len(piece)
+        sections[section_id] = Section(b"".join(copies), views)
+    return BytecodeFile(version, first[start:-1].decode(), sections)
 
 
 def _without(data: memoryview, place: tuple[int, int], left_out: list[tuple[int, int]]) -> Section:

@@ -8,13 +8,19 @@ from tosa_convert.mlir.bytecode import format as code
 from tosa_convert.mlir.bytecode.cursor import Cursor
 from tosa_convert.mlir.bytecode.sections import Section
 from tosa_convert.mlir.bytecode.tables import Tables
+from tosa_convert.mlir.bytecode.varint import decode_varint
 
 
 class Resource(NamedTuple):
-    """data: None if the module declares the resource without data, or if it is not bytes."""
+    """A resource.
+
+    data: None if the module declares the resource without data, or if it is not bytes.
+    alignment: of the data, in bytes.
+    """
 
     name: bytes
     data: memoryview | None
+    alignment: int = 1
 
 
 def decode_resources(tables: Tables) -> list[Resource]:
@@ -39,27 +45,30 @@ def decode_resources(tables: Tables) -> list[Resource]:
             size = cursor.varint("the size of a resource")
             is_blob = cursor.byte("the kind of a resource") == code.BLOB
             data: memoryview | None = None
+            alignment = 1
             if left_out and left_out[-1][0] == at + size - len(left_out[-1][1]):
                 data = left_out.pop()[1]
+                alignment, _ = decode_varint(section.bytes, at)
                 at += size - len(data)
             else:
                 if is_blob and size:
-                    data = _blob(section, at, size, tables)
+                    alignment, data = _blob(section, at, size, tables)
                 at += size
             if group >= external_groups:
-                resources.append(Resource(tables.strings[name], data if is_blob else None))
+                resource = Resource(tables.strings[name], data if is_blob else None, alignment)
+                resources.append(resource)
         group += 1
     return resources
 
 
-def _blob(section: Section, at: int, size: int, tables: Tables) -> memoryview:
-    """The data of an entry: alignment, length, filler up to the alignment, and the bytes."""
+def _blob(section: Section, at: int, size: int, tables: Tables) -> tuple[int, memoryview]:
+    """The alignment and the data of an entry, which has these, a length and filler before the data."""
     end = at + size
     cursor = Cursor(
         section.bytes, at, min(end, len(section.bytes)), section.offset, tables.file.where
     )
-    cursor.varint("the alignment of a resource")
+    alignment = cursor.varint("the alignment of a resource")
     length = cursor.varint("the length of a resource")
     if length > end - cursor.at or end > len(section.bytes):
         cursor.refuse(f"a resource has {length} bytes, but only {cursor.end - cursor.at} are left")
-    return memoryview(section.bytes)[end - length : end]
+    return alignment, memoryview(section.bytes)[end - length : end]

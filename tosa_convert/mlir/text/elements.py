@@ -1,117 +1,144 @@
-"""Numbers and elements of constants as MLIR's text has them."""
+"""Elements of constants as MLIR's text has them."""
 
 from __future__ import annotations
 
-from math import isfinite
-from typing import Final
+from binascii import hexlify
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
+from math import prod
+from operator import mul
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
-from tosa_convert.graph.dtypes import BY_MLIR
 from tosa_convert.mlir.bytecode.attributes import bit_width
+from tosa_convert.mlir.text.numbers import float_text, is_float
 
-#: Digits after the point that are tried, and digits that tell any number of a type apart.
-_SHORT: Final = 6
-_EXACT: Final = {"f64": 16, "f32": 8}
+#: A constant of more elements than this is printed as one string in hexadecimal.
+MOST_LISTED: Final = 100
+#: Bytes of a constant that are converted to text at once.
+CHUNK_BYTES: Final = 1 << 20
+#: Elements in a list that are converted to text at once.
+CHUNK_ELEMENTS: Final = 1 << 12
 
 _INDEX: Final = "index"
 _BOOL: Final = "i1"
 
 
-def float_text(bits: int, element: str) -> str:
-    """A floating-point number: six digits where they are exact, else all, else its bits.
-
-    Args:
-        bits: the number's bits, unsigned.
-        element: its type in MLIR's words, such as "bf16".
-    """
-    kind = np.dtype("<f8") if element == "f64" else BY_MLIR[element].numpy
-    raw = bits.to_bytes(kind.itemsize, "little")
-    value = float(np.frombuffer(raw, kind)[0])
-    if isfinite(value):
-        for digits in (_SHORT, _EXACT.get(element, 8)):
-            text = f"{value:.{digits}e}"
-            if np.array(float(text)).astype(kind).tobytes() == raw:
-                return text
-    width = kind.itemsize * 8 if element == "f64" else BY_MLIR[element].bits
-    return f"0x{bits:0{-(-width // 4)}X}"
-
-
-def splat_text(raw: bytes, element: str) -> str:
-    """One element, from its bytes in memory (INT4 and the like take a byte each)."""
+def integer_text(raw: bytes | memoryview, element: str) -> str:
+    """An integer from its bytes in memory (INT4 and the like take a byte each)."""
     if element == _BOOL:
         return "true" if raw[0] else "false"
-    if element == _INDEX or element.lstrip("sui").isdecimal():
-        return str(int.from_bytes(raw, "little", signed=not element.startswith("u")))
-    return float_text(int.from_bytes(raw, "little"), element)
+    width, is_signed = bit_width(element), not element.startswith("u")
+    bits = int.from_bytes(raw, "little") & (1 << width) - 1
+    return str(bits - (bits >> (width - 1) << width) if is_signed else bits)
 
 
-def element_texts(data: memoryview, count: int, element: str) -> list[str]:
-    """Every element of a constant, from the bytes that MLIR keeps in memory.
+def element_texts(data: memoryview, element: str) -> list[str]:
+    """Every element, from the bytes that MLIR has in memory; one of i1 takes a byte.
 
     Args:
-        data: `count` elements as bytecode has them: those below 8 bits take a byte each, i1 a bit.
-        count: elements.
+        data: the elements; those below 8 bits take a byte each.
         element: the element type in MLIR's words.
     """
-    if element == _BOOL:
-        bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")[:count]
-        return ["true" if bit else "false" for bit in bits.tolist()]
-    if element == _INDEX:
-        return [str(value) for value in np.frombuffer(data, "<i8").tolist()]
-    width = len(data) // count if count else 1
-    if element.lstrip("sui").isdecimal():
-        return [
-            str(
-                _integer(
-                    int.from_bytes(data[at : at + width], "little"),
-                    int(element.lstrip("sui")),
-                    signed=not element.startswith("u"),
-                )
-            )
-            for at in range(0, len(data), width)
-        ]
-    return [
-        float_text(int.from_bytes(data[at : at + width], "little"), element)
-        for at in range(0, len(data), width)
-    ]
+    width = element_bytes(element)
+    raws = [data[at : at + width] for at in range(0, len(data), width)]
+    if is_float(element):
+        return [float_text(int.from_bytes(raw, "little"), element) for raw in raws]
+    return [integer_text(raw, element) for raw in raws]
 
 
-def _integer(bits: int, width: int, *, signed: bool) -> int:
-    bits &= (1 << width) - 1
-    return bits - (bits >> (width - 1) << width) if signed else bits
-
-
-def is_splat(data: memoryview, count: int, element: str) -> bool:
-    """Whether the data is one element that stands for several."""
-    if count < 2:
-        return False
-    if element == _BOOL:
-        return len(data) == 1 and bytes(data) in (b"\0", b"\xff")
-    return len(data) == -(-(bit_width(element) or 8) // 8)
-
-
-def nested(texts: list[str], shape: tuple[int, ...]) -> str:
-    """Elements in row-major order as nested lists."""
-    if not shape:
-        return texts[0]
-    rows = texts
-    for size in reversed(shape):
-        if not size:
-            return ""
-        rows = [f"[{', '.join(rows[at : at + size])}]" for at in range(0, len(rows), size)]
-    return rows[0]
-
-
-def is_printable(element: str) -> bool:
-    """Whether numbers of the element type can be printed."""
-    if element in (_BOOL, _INDEX) or element in _EXACT or element in BY_MLIR:
-        return True
-    return element[0] in "sui" and bit_width(element) > 0
+def element_bytes(element: str) -> int:
+    """Bytes of one element in memory."""
+    return -(-bit_width(element) // 8)
 
 
 def stored_bytes(count: int, element: str) -> int:
     """The bytes in which bytecode has that many elements."""
+    return -(-count // 8) if element == _BOOL else count * element_bytes(element)
+
+
+def is_printable(element: str) -> bool:
+    """Whether elements of the type can be printed."""
+    return (
+        is_float(element) or element == _INDEX or (element[0] in "sui" and bit_width(element) > 0)
+    )
+
+
+def splat(data: memoryview, count: int, element: str) -> bytes | None:
+    """The bytes in memory of the element that all are equal to; None if they differ or there are none.
+
+    data: the elements as bytecode has them: all, or one that all share; of i1, bits.
+    """
+    if not count:
+        return None
     if element == _BOOL:
-        return -(-count // 8)
-    return count * -(-bit_width(element) // 8)
+        if len(data) == 1 and data[0] in (0, 0xFF):
+            return bytes((data[0] & 1,))
+        first = bytes((data[0] & 1,))
+        chunks = (np.frombuffer(chunk, np.uint8) for chunk in _memory(data, count))
+        return first if all((chunk == first[0]).all() for chunk in chunks) else None
+    width = element_bytes(element)
+    first = bytes(data[:width])
+    if data[width : 2 * width] not in (b"", first):
+        return None
+    rows = np.frombuffer(data, np.uint8).reshape(-1, width)
+    step = max(1, CHUNK_BYTES // width)
+    parts = (rows[at : at + step] for at in range(0, len(rows), step))
+    return first if all((part == rows[0]).all() for part in parts) else None
+
+
+def _memory(data: memoryview, count: int) -> Iterator[memoryview]:
+    """Bits as one byte each, in chunks."""
+    for start in range(0, len(data), CHUNK_BYTES // 8):
+        packed = np.frombuffer(data[start : start + CHUNK_BYTES // 8], np.uint8)
+        bits: npt.NDArray[Any] = np.unpackbits(packed, bitorder="little")
+        yield bits[: count - 8 * start].data
+
+
+def elements_pieces(data: memoryview, shape: tuple[int, ...], element: str) -> Iterator[bytes]:
+    """What is between `dense<` and `>`: one element, lists of elements, or a string in hexadecimal.
+
+    data: as for `splat`.
+    """
+    count = prod(shape)
+    if not count:
+        return
+    only = splat(data, count, element)
+    if only is not None:
+        yield element_texts(memoryview(only), element)[0].encode()
+        return
+    in_memory = _memory(data, count) if element == _BOOL else iter((data,))
+    if count <= MOST_LISTED:
+        texts = [text for chunk in in_memory for text in element_texts(chunk, element)]
+        yield from nested(texts, shape)
+        return
+    yield b'"0x'
+    for chunk in in_memory:
+        yield from hex_pieces(chunk)
+    yield b'"'
+
+
+def hex_pieces(data: memoryview) -> Iterator[bytes]:
+    """Bytes in hexadecimal."""
+    for start in range(0, len(data), CHUNK_BYTES):
+        yield hexlify(data[start : start + CHUNK_BYTES]).upper()
+
+
+def nested(texts: Iterable[str], shape: tuple[int, ...]) -> Iterator[bytes]:
+    """Elements in row-major order as nested lists."""
+    if not prod(shape):
+        return
+    #: Elements of a list at each level, the innermost first.
+    sizes = list(accumulate(reversed(shape), mul))
+    pieces: list[str] = []
+    for number, text in enumerate(texts):
+        if number % CHUNK_ELEMENTS == 0:
+            yield "".join(pieces).encode()
+            pieces.clear()
+        opened = sum(number % size == 0 for size in sizes)
+        closed = opened if number else 0
+        pieces += "]" * closed, ", " * bool(number), "[" * opened, text
+    pieces.append("]" * len(sizes))
+    yield "".join(pieces).encode()

@@ -27,7 +27,9 @@ from tosa_convert.spec.rules.core import (
     merged,
     rank,
     rank_between,
+    single,
 )
+from tosa_convert.spec.rules.gather import row_count
 from tosa_convert.spec.rules.window import sizes_of
 from tosa_convert.spec.values import Shape, shape_text
 
@@ -148,17 +150,6 @@ def _values(view: OperatorView) -> tuple[int, ...]:
     return sizes_of(shape, 3)
 
 
-def row_count(view: OperatorView) -> Iterator[Violation]:
-    """The number of rows that each index selects is one element above 0."""
-    count = view.tensor("row_count")
-    if count.shape is not None and (len(count.shape) != 1 or not agree(count.shape[0], 1)):
-        yield Violation("row-count-shape", f"row_count is {count}", "[1]")
-        return
-    rows = view.splat("row_count")
-    if rows is not None and rows < 1:
-        yield Violation("row-count-below-one", f"row_count is {rows}", "at least 1")
-
-
 def same_batch(view: OperatorView) -> Iterator[Violation]:
     """Values and indices have one batch size."""
     expected, found = _values(view)[0], sizes_of(view.shape("indices"), 2)[0]
@@ -171,9 +162,9 @@ def same_batch(view: OperatorView) -> Iterator[Violation]:
 def _gathered(view: OperatorView) -> Shape:
     batch, _, channels = _values(view)
     indices = sizes_of(view.shape("indices"), 2)
-    rows = view.splat("row_count")
-    height = indices[1] * int(rows) if rows is not None and known(indices[1]) else DYNAMIC
-    return merged(batch, indices[0]), height, channels
+    count = view.splat("row_count")
+    rows = indices[1] * int(count) if count is not None and known(indices[1]) else DYNAMIC
+    return merged(batch, indices[0]), rows, channels
 
 
 RULES: Final[Rules] = {
@@ -211,9 +202,10 @@ RULES: Final[Rules] = {
         (
             whole_blocks("values"),
             scales_of("values", "values_scale"),
+            single("row_count"),
             row_count,
             same_batch,
         ),
-        ("batch", "height", "channels"),
+        ("batch", "rows", "channels"),
     ),
 }

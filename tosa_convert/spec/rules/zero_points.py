@@ -7,24 +7,24 @@ from collections.abc import Iterator
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT8
 from tosa_convert.spec.operator_view import OperatorView
-from tosa_convert.spec.rules.core import Check, Violation, dashed, known
+from tosa_convert.spec.rules.core import Check, Violation, dashed, single
 
 
 def zero_point(name: str) -> Check:
     """The operand has one element, which is 0 unless its dtype is INT8."""
+    is_single = single(name)
 
     def check(view: OperatorView) -> Iterator[Violation]:
+        wrong_shape = [*is_single(view)]
+        yield from wrong_shape
         tensor = view.tensor(name)
-        if tensor.shape is not None and (
-            len(tensor.shape) != 1 or (known(tensor.shape[0]) and tensor.shape[0] != 1)
-        ):
-            yield Violation(f"{dashed(name)}-shape", f"{name} is {tensor}", "[1]")
-        elif tensor.data is not None and tensor.dtype is not INT8 and not is_zero(tensor.data):
-            yield Violation(
-                f"{dashed(name)}-not-zero",
-                f"{name} is {tensor.data.numpy()[0]} of {tensor.dtype}",
-                "0, as for all dtypes but INT8",
-            )
+        if wrong_shape or tensor.data is None or tensor.dtype is INT8 or is_zero(tensor.data):
+            return
+        yield Violation(
+            f"{dashed(name)}-not-zero",
+            f"{name} is {tensor.data.numpy()[0]} of {tensor.dtype}",
+            "0, as for all dtypes but INT8",
+        )
 
     return check
 

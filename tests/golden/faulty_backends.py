@@ -1,0 +1,307 @@
+"""Backends with one fault each, and small programs in which the fault is placed.
+
+A program has the operator of a kind in the middle of others, with the location "target". A fault is
+applied to the results of operators with that location.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from golden.conftest import Builder
+from golden.numpy_backend import NumpyBackend, Values
+
+from tosa_convert.golden.array_io import Slot, constant_of
+from tosa_convert.golden.arrays import Array
+from tosa_convert.graph import Graph, Operator, Region, dtype, operator
+from tosa_convert.graph.dtypes import NanPropagationMode
+from tosa_convert.graph.opset import VARIABLE_WRITE
+
+SHAPE = (1, 4, 8)
+TARGET = 'loc("target")'
+#: What changes a result; the number counts the runs of the backend.
+Change = Callable[[Array, int], Array]
+
+
+def moved(factor: float) -> Change:
+    """Multiplied by a factor."""
+    return lambda array, run: (array * np.float64(factor)).astype(array.dtype)
+
+
+def offset(step: float) -> Change:
+    """All elements moved."""
+    if step == 1:
+        return lambda array, run: ~array if array.dtype == np.bool_ else array + 1
+    return lambda array, run: (array + array.dtype.type(step)).astype(array.dtype)
+
+
+def one_element(array: Array, run: int) -> Array:
+    """One element changed."""
+    changed = array.copy()
+    flat = changed.reshape(-1)
+    flat[5] = ~flat[5] if array.dtype == np.bool_ else flat[5] + 1
+    return changed
+
+
+def one_nan(array: Array, run: int) -> Array:
+    """One element is not a number."""
+    changed = array.copy()
+    changed.reshape(-1)[7] = np.nan
+    return changed
+
+
+def rolled(array: Array, run: int) -> Array:
+    """Elements in other places, as after a wrong broadcast."""
+    return np.roll(array, 1, axis=-1)
+
+
+def changing(array: Array, run: int) -> Array:
+    """Another error in every run."""
+    if array.dtype == np.bool_:
+        changed = array.copy()
+        changed.reshape(-1)[run % array.size] ^= True
+        return changed
+    return np.asarray(array + array.dtype.type(run % 5 + 1))
+
+
+@dataclass
+class Faulty(NumpyBackend):
+    """An honest backend with a fault.
+
+    change: of the results of operators at `places`. fused_with: the fault shows only in runs that
+        compute the operator at this location, too, and do not return the result.
+    """
+
+    change: Change = one_element
+    places: tuple[str, ...] = (TARGET,)
+    fused_with: str = ""
+    changes_state: bool = False
+    runs: int = 0
+    active: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def compute(
+        self,
+        graph: Graph,
+        names: list[str],
+        inputs: Mapping[str, Array],
+        cuts: list[str],
+        folder: Path,
+    ) -> Mapping[str, Array]:
+        """See Runner."""
+        self.runs += 1
+        self.active = set(names)
+        return super().compute(graph, names, inputs, cuts, folder)
+
+    def operator(
+        self, graph: Graph, index: int, op: Operator, values: Values, states: Values
+    ) -> Values:
+        """The results of an operator, changed if the fault is here."""
+        results = super().operator(graph, index, op, values, states)
+        if op.spec is VARIABLE_WRITE and self.changes_state:
+            for name in states:
+                states[name] = self.change(states[name], self.runs)
+        if op.location not in self.places:
+            return results
+        if self.fused_with:
+            others = [other.location for other in graph.main.operators]
+            if self.fused_with not in others or self.active & set(op.outputs):
+                return results
+        return {name: self.change(array, self.runs) for name, array in results.items()}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of operator: how it is added to a program, and a factor just beyond its rule."""
+
+    add: Callable[[Builder, str], None]
+    dtype: str = "FP32"
+    factor: float = 1.0
+
+
+def _unary(kind: str) -> Callable[[Builder, str], None]:
+    def add(b: Builder, source: str) -> None:
+        b.op(kind, [source], "target", "FP32", SHAPE)
+
+    return add
+
+
+def _add(b: Builder, source: str) -> None:
+    b.op("ADD", [source, "row"], "target", "FP32", SHAPE)
+
+
+def _multiply(b: Builder, source: str) -> None:
+    b.const("no_shift", "INT8", [0])
+    b.op("MUL", [source, "row", "no_shift"], "target", "FP32", SHAPE)
+
+
+def _matmul(b: Builder, source: str) -> None:
+    b.const("weight", "FP32", np.linspace(0.3, 1, 64).reshape(1, 8, 8))
+    b.const("no_zero", "FP32", [0.0])
+    b.op("MATMUL", [source, "weight", "no_zero", "no_zero"], "target", "FP32", SHAPE)
+
+
+def _reduce(b: Builder, source: str) -> None:
+    b.op("REDUCE_SUM", [source], "target", "FP32", (1, 1, 8), axis=1)
+
+
+def _reverse(b: Builder, source: str) -> None:
+    b.op("REVERSE", [source], "target", "FP32", SHAPE, axis=1)
+
+
+def _maximum(b: Builder, source: str) -> None:
+    mode = NanPropagationMode.PROPAGATE
+    b.op("MAXIMUM", [source, "row"], "target", "FP32", SHAPE, nan_mode=mode)
+
+
+def _integers(b: Builder, source: str) -> None:
+    b.op("ADD", [source, "row"], "target", "INT32", SHAPE)
+
+
+def _greater(b: Builder, source: str) -> None:
+    b.op("GREATER", [source, "row"], "target", "BOOL", SHAPE)
+
+
+#: Just beyond the rule: 4 and 32 units in the last place; for sums twice what their lengths allow.
+KINDS: dict[str, Kind] = {
+    "TANH": Kind(_unary("TANH"), factor=1 + 2.0**-18),
+    "EXP": Kind(_unary("EXP"), factor=1 + 2.0**-18),
+    "SIGMOID": Kind(_unary("SIGMOID"), factor=1 + 2.0**-19),
+    "ADD": Kind(_add, factor=1 + 2.0**-21),
+    "MUL": Kind(_multiply, factor=1 + 2.0**-21),
+    "MATMUL": Kind(_matmul, factor=1 + 2.0**-17),
+    "REDUCE_SUM": Kind(_reduce, factor=1 + 2.0**-18),
+    "REVERSE": Kind(_reverse, factor=1 + 2.0**-22),
+    "MAXIMUM": Kind(_maximum, factor=1 + 2.0**-22),
+    "INT32 ADD": Kind(_integers, "INT32"),
+    "GREATER": Kind(_greater, "INT32"),
+}
+#: Fault -> what changes, for floating point and for integers.
+FAULTS: dict[str, tuple[Change | None, Change | None]] = {
+    "scaled": (None, None),
+    "offset": (offset(1e-3), offset(1)),
+    "one NaN": (one_nan, None),
+    "one element": (one_element, one_element),
+    "wrong broadcast": (rolled, rolled),
+    "nondeterministic": (changing, changing),
+}
+
+
+def change_of(kind: str, fault: str) -> Change | None:
+    """The change that a fault makes to results of a kind of operator; None if there is none."""
+    if fault == "scaled":
+        factor = KINDS[kind].factor
+        return moved(factor) if factor != 1.0 else None
+    return FAULTS[fault][0 if KINDS[kind].dtype == "FP32" else 1]
+
+
+def program(kind: str, *, masked: bool = False) -> Graph:
+    """x -> exact operators -> the operator -> operators after it.
+
+    masked: the output does not show the operator's result.
+    """
+    b, row = Builder(), KINDS[kind]
+    b.input("x", row.dtype, SHAPE)
+    values = np.arange(1, 9).reshape(1, 1, 8)
+    b.const("row", row.dtype, values * 0.1 if row.dtype == "FP32" else values)
+    b.op("ABS", ["x"], "first", row.dtype, SHAPE)
+    source = "first"
+    if row.dtype == "FP32":
+        source = b.op("SIGMOID", ["first"], "second", "FP32", SHAPE)
+    row.add(b, source)
+    target = b.block.tensors["target"]
+    kind_of_result, shape = target.dtype.name, target.shape
+    assert shape is not None
+    if kind_of_result == "BOOL":
+        b.op("LOGICAL_NOT", ["target"], "after", "BOOL", shape)
+    elif kind_of_result == "INT32":
+        b.op("SUB", ["target", "row"], "after", "INT32", shape)
+    else:
+        b.op("ADD", ["target", "row"], "after", "FP32", shape)
+    b.op("REVERSE", ["after"], "last", kind_of_result, shape, axis=2)
+    if masked:
+        b.const("never", "BOOL", np.zeros(shape, np.bool_))
+        mode = ["never", "last", "last"]
+        if kind_of_result == "BOOL":
+            b.op("LOGICAL_AND", ["never", "last"], "y", "BOOL", shape)
+        else:
+            b.const("other", kind_of_result, np.ones(shape))
+            b.op("SELECT", [*mode[:2], "other"], "y", kind_of_result, shape)
+        return b.graph("y")
+    return b.graph("last")
+
+
+def inputs(kind: str) -> dict[str, Array]:
+    """Values for `x`."""
+    row = dtype(KINDS[kind].dtype).numpy
+    return {"x": (np.arange(32).reshape(SHAPE) % 7 - 2.5).astype(row)}
+
+
+def in_region(kind: str) -> Graph:
+    """The operator in the branch that is taken, or in the body of a loop of three iterations."""
+    b, first, second = Builder(), Builder(), Builder()
+    b.input("x", "FP32", SHAPE)
+    b.op("ABS", ["x"], "first", "FP32", SHAPE)
+    attributes: dict[str, Any]
+    if kind == "COND_IF":
+        b.const("yes", "BOOL", [True])
+        attributes = {"then_graph": "one", "else_graph": "two"}
+        operands, results = ["yes", "first"], ["y"]
+    else:
+        b.const("zero", "INT32", [[[0]]])
+        attributes = {"cond_graph": "two", "body_graph": "one"}
+        operands, results = ["zero", "first"], ["count", "y"]
+        b.tensor("count", "INT32", (1, 1, 1))
+        for inner in (first, second):
+            inner.input("i", "INT32", (1, 1, 1))
+    b.tensor("y", "FP32", SHAPE)
+    b.block.operators.append(
+        Operator(operator(kind), tuple(operands), tuple(results), attributes, 'loc("region")')
+    )
+    b.op("REVERSE", ["y"], "last", "FP32", SHAPE, axis=1)
+    for inner in (first, second):
+        inner.input("v", "FP32", SHAPE)
+    first.op("SIGMOID", ["v"], "s", "FP32", SHAPE)
+    first.op("TANH", ["s"], "target", "FP32", SHAPE)
+    if kind == "COND_IF":
+        first.block.outputs = ["target"]
+        second.op("ABS", ["v"], "n", "FP32", SHAPE)
+        second.block.outputs = ["n"]
+    else:
+        first.const("one", "INT32", [[[1]]])
+        first.op("ADD", ["i", "one"], "next", "INT32", (1, 1, 1))
+        first.block.outputs = ["next", "target"]
+        second.const("end", "INT32", [[[3]]])
+        second.op("GREATER", ["end", "i"], "go", "BOOL", (1, 1, 1))
+        second.block.outputs = ["go"]
+    graph = b.graph("last")
+    for name, inner in (("one", first), ("two", second)):
+        inner.block.name = name
+        graph.regions.append(Region(name, [inner.block]))
+    return graph
+
+
+def with_state() -> Graph:
+    """A variable that is read, and written with the operator's result."""
+    b = Builder()
+    b.input("x", "FP32", SHAPE)
+    slot = Slot("v", "v", dtype("FP32"), SHAPE)
+    initial = constant_of(slot, np.full(SHAPE, 0.5, np.float32))
+    b.tensor("v", "FP32", SHAPE, data=initial, variable=True, variable_name="state")
+    b.op("VARIABLE_READ", ["v"], "old", "FP32", SHAPE)
+    b.op("ABS", ["old"], "y", "FP32", SHAPE)
+    b.op("SUB", ["old", "x"], "difference", "FP32", SHAPE)
+    b.op("TANH", ["difference"], "target", "FP32", SHAPE)
+    b.block.operators.append(Operator(VARIABLE_WRITE, ("target",), ("v",), location='loc("write")'))
+    return b.graph("y")
+
+
+def pairs() -> list[tuple[str, str]]:
+    """Every kind of operator with every fault that it can have."""
+    return [(kind, fault) for kind in KINDS for fault in FAULTS if change_of(kind, fault)]

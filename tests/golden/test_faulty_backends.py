@@ -1,0 +1,178 @@
+"""`check` and `bisect` agree on every faulty backend, and the operator that is named is the right one.
+
+In every run of the tests each fault and each kind of operator occurs once; all pairs are a long test.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from golden.conftest import Builder
+from golden.faulty_backends import (
+    KINDS,
+    TARGET,
+    Faulty,
+    change_of,
+    in_region,
+    inputs,
+    moved,
+    one_element,
+    pairs,
+    program,
+    with_state,
+)
+from golden.numpy_backend import NumpyBackend
+
+from tosa_convert.golden.arrays import Array
+from tosa_convert.golden.backends import Record
+from tosa_convert.golden.bisection import Bisection, bisect
+from tosa_convert.golden.checking import check
+from tosa_convert.golden.running import run
+from tosa_convert.graph import Graph
+
+pytestmark = pytest.mark.usefixtures("refmodel")
+X = inputs("TANH")
+#: Each kind and each fault at least once.
+SAMPLE = (
+    ("TANH", "scaled"),
+    ("MATMUL", "scaled"),
+    ("ADD", "wrong broadcast"),
+    ("MUL", "offset"),
+    ("EXP", "one NaN"),
+    ("REDUCE_SUM", "nondeterministic"),
+    ("REVERSE", "one element"),
+    ("INT32 ADD", "offset"),
+    ("GREATER", "one element"),
+)
+
+
+def agreed(graph: Graph, backend: Faulty, given: dict[str, Array]) -> Bisection:
+    """The result of a search whose verdict on the outputs is that of `check`."""
+    outputs = check(graph, replace(backend), given)
+    result = bisect(graph, replace(backend), given)
+    assert result.outputs is not None
+    assert result.outputs.ok == outputs.ok, result
+    assert not result.ok, result
+    assert outputs.ok or result.first is not None, result
+    return result
+
+
+def named(result: Bisection) -> tuple[str, list[str]]:
+    assert result.first is not None
+    return result.first.kind, [row[2] for row in result.first.operators]
+
+
+def names_the_target(kind: str, fault: str) -> None:
+    change = change_of(kind, fault)
+    assert change is not None
+    result = agreed(program(kind), Faulty(change=change), inputs(kind))
+    expected = "nondeterministic" if fault == "nondeterministic" else "by-itself"
+    assert named(result) == (expected, [TARGET]), result
+
+
+@pytest.mark.parametrize(("kind", "fault"), SAMPLE)
+def test_the_faulty_operator_is_named(kind: str, fault: str) -> None:
+    names_the_target(kind, fault)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("kind", "fault"), pairs())
+def test_the_faulty_operator_is_named_for_all_kinds_and_faults(kind: str, fault: str) -> None:
+    names_the_target(kind, fault)
+
+
+def fused(kind: str) -> None:
+    change = change_of(kind, "one element")
+    assert change is not None
+    backend = Faulty(change=change, fused_with='loc("after")')
+    result = agreed(program(kind), backend, inputs(kind))
+    assert named(result) == ("in-context", [TARGET, 'loc("after")']), result
+
+
+@pytest.mark.parametrize("kind", ["TANH", "INT32 ADD"])
+def test_operators_that_are_wrong_only_when_fused_are_named_together(kind: str) -> None:
+    fused(kind)
+
+
+def masked(kind: str) -> None:
+    backend = Faulty(change=one_element)
+    result = agreed(program(kind, masked=True), backend, inputs(kind))
+    assert result.outputs is not None
+    assert result.outputs.ok
+    assert named(result) == ("by-itself", [TARGET])
+    assert "the outputs agree" in str(result)
+
+
+@pytest.mark.parametrize("kind", ["MATMUL"])
+def test_a_fault_that_no_output_shows_is_named(kind: str) -> None:
+    masked(kind)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS)
+def test_faults_of_every_kind_are_named_when_fused_and_when_masked(kind: str) -> None:
+    fused(kind)
+    masked(kind)
+
+
+def test_all_faults_are_named_if_asked_for() -> None:
+    places = ('loc("second")', TARGET)
+    backend = Faulty(change=moved(1.01), places=places)
+    assert named(agreed(program("TANH"), backend, X)) == ("by-itself", [places[0]])
+    result = bisect(program("TANH"), backend, X, find_all=True)
+    assert [other.operators[0][2] for other in result.others] == [TARGET]
+    assert str(result).count("its own result is wrong") == 2
+
+
+@pytest.mark.parametrize(("kind", "path"), [("COND_IF", "then"), ("WHILE_LOOP", "body[0]")])
+def test_a_fault_in_a_region_is_named(kind: str, path: str) -> None:
+    result = agreed(in_region(kind), Faulty(change=moved(1.01)), X)
+    assert named(result) == ("by-itself", [TARGET])
+    assert result.first is not None
+    assert f"{kind} {path} operator #1 TANH" in result.first.operators[0][1]
+
+
+def test_a_wrong_state_is_named() -> None:
+    graph = with_state()
+    assert bisect(graph, NumpyBackend(), X).ok
+    result = agreed(graph, Faulty(changes_state=True, places=()), X)
+    assert named(result) == ("by-itself", ['loc("write")'])
+    result = agreed(graph, Faulty(change=moved(1.01)), X)
+    assert named(result) == ("by-itself", [TARGET])
+    assert result.outputs is not None
+    assert [tensor.name for tensor in result.outputs.failures] == ["variable:state"]
+
+
+def test_a_state_that_the_backend_does_not_give_is_reported_as_not_compared() -> None:
+    graph = with_state()
+    result = run(graph, X)
+    outputs = Record("left", result.outputs)
+    assert check(graph, outputs, X).notes == (
+        "variable state: not compared: the backend does not give its state",
+    )
+    wrong = {**result.outputs, "variable:state": result.variables["state"] + 1}
+    assert not check(graph, Record("left", wrong), X).ok
+    states = {"state": np.full(X["x"].shape, 0.25, np.float32)}
+    again = run(graph, X, variables=states)
+    right = {**again.outputs, "variable:state": again.variables["state"]}
+    assert check(graph, Record("left", right), X, variables=states).ok
+    assert not check(graph, Record("left", right), X).ok
+
+
+def test_errors_within_each_rule_that_add_up_are_reported_as_such() -> None:
+    """A TANH may err 12 units in the last place, a sum of two half as much as these allow."""
+    b = Builder()
+    b.input("x", "FP32", X["x"].shape)
+    b.op("REVERSE", ["x"], "r", "FP32", X["x"].shape, axis=2)
+    b.op("TANH", ["x"], "one", "FP32", X["x"].shape)
+    b.op("TANH", ["r"], "two", "FP32", X["x"].shape)
+    graph = b.graph(b.op("ADD", ["one", "two"], "sum", "FP32", X["x"].shape))
+    places = ('loc("one")', 'loc("two")')
+    backend = Faulty(change=moved(1 + 11 * 2.0**-23), places=places)
+    result = agreed(graph, backend, {"x": np.abs(X["x"]) + np.float32(1)})
+    kind, operators = named(result)
+    assert kind == "within-rules"
+    assert operators[-1] == 'loc("sum")'
+    assert set(places) & set(operators)

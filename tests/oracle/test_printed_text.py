@@ -1,0 +1,121 @@
+"""The text that we print is what MLIR prints, and MLIR reads it as the same program.
+
+For all of the official tests: `python tests/oracle/compare_text.py DIR`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from oracle import compare_text, official_suite, written_cases
+from oracle.compare_text import PARSED, PRINTED, STYLES, TORCH, Outcome, Tally, with_locations
+from oracle.outside_tools import Refused, TosaOpt
+
+import tosa_convert as tc
+from tosa_convert.bindings.packages import Bindings
+from tosa_convert.golden.random_graphs import RULES, generate
+
+pytestmark = [
+    pytest.mark.oracle,
+    pytest.mark.skipif(bool(official_suite.missing()), reason=official_suite.missing()),
+]
+
+
+@pytest.fixture(scope="module")
+def opt(tmp_path_factory: pytest.TempPathFactory) -> TosaOpt:
+    return TosaOpt(tmp_path_factory.mktemp("opt"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def both_bindings(torch_mlir: Bindings) -> None:
+    pytest.importorskip("iree.compiler", reason="parses our text")
+
+
+@pytest.mark.parametrize("case", written_cases.cases(), ids=str)
+def test_programs_written_by_hand_are_printed_as_tosa_opt_prints_them(
+    case: written_cases.Case, opt: TosaOpt, tmp_path: Path
+) -> None:
+    graph = with_locations(tc.load(case.text.encode()))
+    found = list(compare_text.compare_graph(graph, case.name, opt, tmp_path))
+    assert [one for one in found if one.difference] == []
+    assert {one.row for one in found if one.accepted} >= {PRINTED, PARSED, TORCH}
+
+
+@pytest.mark.parametrize("form", written_cases.FORMS)
+@pytest.mark.parametrize("element", written_cases.ELEMENTS, ids=lambda one: one.mlir)
+def test_constants_of_every_type_are_printed_as_tosa_opt_prints_them(
+    element: written_cases.Element, form: str, opt: TosaOpt, tmp_path: Path
+) -> None:
+    text, _ = written_cases.constants(element, form)
+    graph, styles = tc.load(text.encode()), STYLES[1::2]
+    found = list(compare_text.compare_graph(graph, form, opt, tmp_path, styles))
+    assert [one for one in found if one.difference] == []
+
+
+@pytest.mark.parametrize("kind", sorted(RULES))
+def test_random_programs_are_printed_as_tosa_opt_prints_them(
+    kind: str, opt: TosaOpt, tmp_path: Path
+) -> None:
+    graph = with_locations(generate(7, 4, kinds=[kind]))
+    tc.save(graph, tmp_path / "m.mlirbc")
+    for style in STYLES:
+        ours = tc.dumps(graph, "mlir", generic=style.generic, locations=style.locations)
+        theirs = opt.print(tmp_path / "m.mlirbc", style.flags)
+        assert not isinstance(theirs, Refused)
+        assert compare_text.first_difference(ours, theirs) == ""
+
+
+@pytest.mark.parametrize("limit", [0, 4, 100])
+@pytest.mark.parametrize("element", written_cases.ELEMENTS[::4], ids=lambda one: one.mlir)
+def test_constants_are_left_out_as_tosa_opt_leaves_them_out(
+    element: written_cases.Element, limit: int, opt: TosaOpt, tmp_path: Path
+) -> None:
+    for form in ("dense", "splat"):
+        text, _ = written_cases.constants(element, form)
+        (tmp_path / "m.mlir").write_text(text, encoding="utf-8")
+        graph = tc.load(tmp_path / "m.mlir")
+        flags = [f"--mlir-elide-elementsattrs-if-larger={limit}"]
+        theirs = opt.print(tmp_path / "m.mlir", flags)
+        assert not isinstance(theirs, Refused)
+        ours = tc.dumps(graph, "mlir", elide=limit, locations=False).splitlines()
+        pairs = zip(ours, theirs.splitlines(), strict=False)
+        constants = [(one, other) for one, other in pairs if b"tosa.const" in other]
+        assert len(constants) == 7
+        for one, other in constants:
+            assert one == other
+
+
+def test_a_sample_of_the_official_tests_is_printed_and_read(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    suite = official_suite.sample(request.config, tmp_path_factory.mktemp("official"))
+    files = [case.tosa for case in official_suite.cases(suite)]
+    tally = Tally()
+    for found in compare_text.compare_files(Random(5).sample(files, 10)):
+        tally.add(found)
+    assert tally.passed, "\n".join(tally.lines())
+
+
+def test_a_difference_is_found(
+    opt: TosaOpt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = tc.load(
+        b"func.func @f(%a: tensor<2xf32>) -> tensor<2xf32> { return %a : tensor<2xf32> }"
+    )
+    real = tc.dumps
+
+    def other_name(*arguments: object, **options: object) -> bytes:
+        text: bytes = real(*arguments, **options)  # type: ignore[arg-type]
+        return text.replace(b"tosa.tensor_name", b"tosa.tensor_nome")
+
+    monkeypatch.setattr(tc, "dumps", other_name)
+    tally = Tally()
+    found: list[Outcome] = [*compare_text.compare_graph(graph, "f", opt, tmp_path)]
+    for one in found:
+        tally.add(one)
+    assert not tally.passed
+    assert "ours b" in found[0].difference
+    assert "line 3" in found[0].difference
+    assert any("tensor_nome" in line for line in tally.lines())

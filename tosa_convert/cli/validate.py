@@ -1,0 +1,100 @@
+"""`validate`: what TOSA forbids in programs, as text, JSON or SARIF."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tosa_convert.cli.command import Verb
+from tosa_convert.file_consumers import CONSUMERS
+from tosa_convert.options import LIMIT_NAMES
+
+
+@click.command(
+    cls=Verb,
+    epilog="Files of any format are recognised by their content; of a directory all .tosa, .json, "
+    ".mlir, .mlirbc and .bc files below it are read. Without FILES, or with -, the input is standard "
+    "input. Exit code: 0 if TOSA allows all programs, 1 if there are findings, and another one for a "
+    "file that cannot be read.",
+)
+@click.argument("files", nargs=-1, type=click.Path(), metavar="[FILES]...")
+@click.option(
+    "--profile",
+    metavar="NAMES",
+    help="The profiles and extensions of the target, such as PRO-INT,EXT-INT16; what needs another one "
+    "is a finding.",
+)
+@click.option(
+    "--level",
+    type=click.Choice(["8k", "none"], case_sensitive=False),
+    help="The level of the target; a limit that an operator exceeds is a finding.",
+)
+@click.option(
+    "--for",
+    "reader",
+    type=click.Choice(list(CONSUMERS)),
+    help="The program that is to read the file; what it does not read is a finding.",
+)
+@click.option(
+    "--least",
+    is_flag=True,
+    help="Also print the least TOSA version, profiles, extensions and level that each program needs. "
+    "JSON always has them.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
+@click.option("--sarif", "as_sarif", is_flag=True, help="Report as SARIF 2.1.0, for code scanning.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(),
+    help="A file for the report; by default standard output.",
+)
+@click.option("--func", metavar="NAME", help="The function of an MLIR module, if it has several.")
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Number of processes that read several files side by side; by default one for each core if "
+    "there are many small files, else one.",
+)
+@click.option("--isolate", is_flag=True, help="Parse MLIR text in a separate process with limits.")
+@click.option(
+    "--limit",
+    "limits",
+    metavar="NAME=N",
+    multiple=True,
+    help="Set a resource limit: " + ", ".join(LIMIT_NAMES) + ". May be repeated.",
+)
+def validate(files: tuple[str, ...], jobs: int, output: str | None, **given: Any) -> int:
+    """Report everything that TOSA forbids in programs."""
+    from tosa_convert.cli.validate_files import Checks, validate_files, validate_standard_input
+    from tosa_convert.cli.validation_report import as_json, as_sarif, as_text
+    from tosa_convert.files import STANDARD
+    from tosa_convert.options import ReadOptions, limits_of, parse_limit
+    from tosa_convert.spec.profiles import parse
+
+    if given["as_json"] and given["as_sarif"]:
+        raise click.UsageError("--json and --sarif exclude each other")
+    if given["least"] and given["as_sarif"]:
+        raise click.UsageError("--least does not apply to --sarif")
+    read = ReadOptions(
+        func=given["func"],
+        isolate=given["isolate"],
+        limits=limits_of(dict(map(parse_limit, given["limits"]))),
+    )
+    checks = Checks(
+        read=read,
+        profile=None if given["profile"] is None else parse(given["profile"]),
+        level=given["level"],
+        reader=given["reader"],
+        least=given["least"] or given["as_json"],
+    )
+    form = as_json if given["as_json"] else as_sarif if given["as_sarif"] else as_text
+    paths = list(files) or [STANDARD]
+    target = None if output == STANDARD else output
+    if paths == [STANDARD]:
+        return validate_standard_input(checks, form, target)
+    return validate_files(paths, checks, form, target, jobs)

@@ -1,0 +1,181 @@
+"""The work of `validate`: read each file, collect what TOSA forbids, and report it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from tosa_convert.applicable_options import refuse_inapplicable
+from tosa_convert.cli import supervise
+from tosa_convert.cli.command import EXIT_BUG, report_bug
+from tosa_convert.cli.many_files import (
+    crash,
+    inputs_below,
+    outcomes,
+    refuse_no_inputs,
+    shared_context,
+)
+from tosa_convert.cli.progress import ProgressDisplay
+from tosa_convert.cli.validation_report import FileReport, Status, as_text, summary
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.files import (
+    read_standard_input,
+    replace_file,
+    standard_input,
+    write_standard_output,
+)
+from tosa_convert.options import ReadOptions, given_options
+from tosa_convert.reading import Input, open_input, read
+from tosa_convert.spec.public import TARGET_CODES, needs, validate
+
+EXIT_FINDINGS: Final = 1
+
+#: Makes the text of a report.
+Form = Callable[[Sequence[FileReport]], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checks:
+    """How files are read, and what is checked.
+
+    profile, level, reader: see `validate`. least: also find the least target of each valid program.
+    """
+
+    read: ReadOptions
+    profile: frozenset[str] | None = None
+    level: str | None = None
+    reader: str | None = None
+    least: bool = False
+
+
+def validate_standard_input(checks: Checks, form: Form, output: str | None) -> int:
+    """Report on the program in standard input; returns the exit code."""
+    if standard_input().isatty():
+        raise click.UsageError("no input: name files, or pipe one in (see --help)")
+    name = "<stdin>"
+    with _caught(name) as reports:
+        opened = open_input(read_standard_input(), checks.read, where=name)
+        reports.append(_checked(name, opened, checks))
+    return _finish(reports, form, output)
+
+
+def validate_files(
+    paths: list[str], checks: Checks, form: Form, output: str | None, processes: int
+) -> int:
+    """Report on all files; one that cannot be read does not stop the others. Returns the exit code."""
+    files = [source for given in paths for source, _ in inputs_below(given)]
+    refuse_no_inputs(paths, files)
+    work = functools.partial(_validate_file, checks=checks)
+    at_once = form is as_text and output is None
+    reports: list[FileReport] = []
+    with (
+        contextlib.closing(outcomes(work, files, files, processes, _crashed)) as results,
+        _FileProgress(len(files)) as progress,
+    ):
+        for report in results:
+            reports.append(report)
+            if at_once:
+                _print(as_text([report]))
+            progress.add(report)
+    return _finish(reports, None if at_once else form, output)
+
+
+def _validate_file(path: Path, checks: Checks) -> FileReport:
+    name = str(path)
+    with _caught(name) as reports:
+        opened = open_input(name, checks.read)
+        reports.append(_checked(name, opened, checks))
+    return reports[0]
+
+
+@contextlib.contextmanager
+def _caught(name: str) -> Iterator[list[FileReport]]:
+    """A list for the report of a file, which becomes its failure if the block raises one."""
+    reports: list[FileReport] = []
+    try:
+        yield reports
+    except TosaConvertError as error:
+        reports.append(FileReport(name, Status.UNREADABLE, error.findings))
+    except Exception:  # a bug of ours, which must not stop the other files
+        reports.append(FileReport(name, Status.UNREADABLE, trace=traceback.format_exc()))
+
+
+def _checked(name: str, opened: Input, checks: Checks) -> FileReport:
+    options = checks.read
+    refuse_inapplicable(given_options(options), opened.where, read_from=opened.format)
+    context: Any = None
+    if opened.format == "mlir" and not options.isolate:
+        context = shared_context(options.bindings).for_bytes(len(opened.data))
+    graph = read(opened, options, context=context, around_mlir=supervise.reading)
+    findings = tuple(
+        validate(graph, profile=checks.profile, level=checks.level, for_reader=checks.reader)
+    )
+    allowed = all(finding.code in TARGET_CODES for finding in findings)
+    return FileReport(
+        name,
+        Status.INVALID if findings else Status.VALID,
+        findings,
+        needs(graph) if checks.least and allowed else None,
+    )
+
+
+def _crashed(path: Path, code: int) -> FileReport:
+    """The report of a file whose process died."""
+    failure = crash(path, code)
+    if isinstance(failure, TosaConvertError):
+        return FileReport(str(path), Status.UNREADABLE, failure.findings)
+    return FileReport(str(path), Status.UNREADABLE, trace=failure)
+
+
+def _finish(reports: Sequence[FileReport], form: Form | None, output: str | None) -> int:
+    """Write the report, unless it is printed already, and a summary of several files."""
+    if form is not None:
+        text = form(reports)
+        if output is None:
+            _print(text)
+        else:
+            replace_file(output, [text.encode("utf-8", "backslashreplace")])
+    for report in reports:
+        if report.trace:
+            report_bug(report.trace, report.name)
+    if len(reports) > 1:
+        click.echo(summary(reports), err=True)
+    return max(map(_exit_code, reports))
+
+
+def _exit_code(report: FileReport) -> int:
+    if report.trace:
+        return EXIT_BUG
+    if report.status is Status.UNREADABLE:
+        return TosaConvertError(report.findings).exit_code
+    return EXIT_FINDINGS if report.findings else 0
+
+
+def _print(text: str) -> None:
+    if text:
+        write_standard_output([text.encode("utf-8", "backslashreplace")])
+
+
+class _FileProgress(ProgressDisplay):
+    """The progress of reading many files."""
+
+    def __init__(self, total: int) -> None:
+        super().__init__("files", total)
+        self.done = 0
+        self.not_valid = 0
+
+    def add(self, report: FileReport) -> None:
+        """Count a file."""
+        self.done += 1
+        self.not_valid += report.status is not Status.VALID
+        self(self.done)
+
+    def line(self, done: int) -> str:
+        return f"{done} of {self.total} files, {self.not_valid} not valid"

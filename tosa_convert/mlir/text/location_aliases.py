@@ -1,0 +1,101 @@
+"""The locations of a module as aliases, such as `#loc5`, and the lines that define these.
+
+MLIR numbers aliases by how deeply they nest, and then in the order in which the module uses them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from tosa_convert.mlir.bytecode import format as code
+from tosa_convert.mlir.locations import LocationReader
+
+if TYPE_CHECKING:
+    from tosa_convert.mlir.bytecode.decode import Bytecode
+
+#: Means the location of a block argument, which is not known.
+UNKNOWN: Final = -1
+
+_UNKNOWN_TEXT: Final = "unknown"
+#: A location as text, in which numbers stand for other locations.
+_Parts = tuple["int | str", ...]
+
+
+class LocationAliases:
+    """The aliases of the locations that a module uses.
+
+    Args:
+        bytecode: the module.
+        used: the numbers of locations, in the order of their use; UNKNOWN for block arguments.
+    """
+
+    def __init__(self, bytecode: Bytecode, used: Iterable[int]) -> None:
+        self._reader = LocationReader(bytecode, full_paths=True)
+        #: Different locations, numbered as they were found, and how deeply each nests.
+        self._found: dict[_Parts, int] = {}
+        self._depths: list[int] = []
+        #: The number among those found, by the number in the bytecode.
+        self._numbers: dict[int, int] = {}
+        indices = list(dict.fromkeys(used))
+        plain = self._plain(bytecode, indices)
+        for index in indices:
+            text = plain.get(index)
+            self._numbers[index] = self._add((text,), 1) if text else self._visit(index)
+        order = sorted(self._found.values(), key=self._depths.__getitem__)
+        self._names = [""] * len(order)
+        for rank, number in enumerate(order):
+            self._names[number] = f"#loc{rank or ''}"
+        #: What follows an operation, by the number of its location.
+        self.after = {
+            index: f" loc({self._names[number]})" for index, number in self._numbers.items()
+        }
+        self._order = order
+
+    def _plain(self, bytecode: Bytecode, indices: list[int]) -> dict[int, str]:
+        """The texts of the locations that are a file, a line and a column, as most are."""
+        # Fast path of `_visit`; equal by test test_plain_locations_are_printed_as_others_are
+        data, starts, encoded = bytecode.bytes, bytecode.starts, bytecode.is_encoded
+        head = code.FILE_LOCATION << 1 | 1
+        plain = [
+            index
+            for index in indices
+            if index >= 0 and data[starts[index]] == head and encoded[index]
+        ]
+        texts = self._reader(plain)
+        return {index: text[len("loc(") : -1] for index, text in zip(plain, texts, strict=True)}
+
+    def _visit(self, index: int) -> int:
+        """Add a location after those inside it; returns its number among those found."""
+        number = self._numbers.get(index)
+        if number is None:
+            parts: list[int | str] = (
+                [_UNKNOWN_TEXT] if index == UNKNOWN else self._reader.parts(index)
+            )
+            inner = [self._visit(part) if isinstance(part, int) else part for part in parts]
+            depths = (self._depths[part] for part in inner if isinstance(part, int))
+            number = self._numbers[index] = self._add(tuple(inner), max(depths, default=0) + 1)
+        return number
+
+    def _add(self, parts: _Parts, depth: int) -> int:
+        number = self._found.setdefault(parts, len(self._found))
+        if number == len(self._depths):
+            self._depths.append(depth)
+        return number
+
+    def before(self) -> Iterator[str]:
+        """The definitions at the beginning of a module: of the locations that block arguments have."""
+        if UNKNOWN in self._numbers:
+            yield self._definition((_UNKNOWN_TEXT,), self._numbers[UNKNOWN])
+
+    def at_end(self) -> Iterator[str]:
+        """The other definitions, which may follow their uses."""
+        rows = list(self._found)
+        first = self._numbers.get(UNKNOWN)
+        for number in self._order:
+            if number != first:
+                yield self._definition(rows[number], number)
+
+    def _definition(self, parts: _Parts, number: int) -> str:
+        text = "".join(self._names[part] if isinstance(part, int) else part for part in parts)
+        return f"{self._names[number]} = loc({text})\n"

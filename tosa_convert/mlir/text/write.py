@@ -1,0 +1,42 @@
+"""A graph as MLIR's text, without MLIR.
+
+The mapping from graphs to MLIR exists once, as bytecode; its sections are printed from memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tosa_convert.graph.model import Graph
+from tosa_convert.mlir.bytecode.decode import Bytecode
+from tosa_convert.mlir.bytecode.file_sections import sections_in_pieces
+from tosa_convert.mlir.module_writer import encode_module
+from tosa_convert.mlir.text.printer import module_text
+from tosa_convert.options import DEFAULT_LIMITS, Limits, Names
+
+
+def write(
+    graph: Graph,
+    *,
+    names: Names = "retain",
+    generic: bool = False,
+    locations: bool = True,
+    elide: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Iterator[bytes]:
+    """The pieces of the text, which do not grow with the constants.
+
+    Args:
+        graph: a sound graph: `verify` finds nothing in it.
+        names: see `mlir.module_writer.encode_module`.
+        generic: see `mlir.text.printer.module_text`; so are locations and elide.
+        locations: whether operations have their locations.
+        elide: constants of more elements than this are left out; None for none.
+        limits: `location_depth` is used.
+
+    Raises:
+        TosaConvertError: MLIR cannot express the graph.
+    """
+    pieces = encode_module(graph, names=names, limits=limits).pieces
+    bytecode = Bytecode(sections_in_pieces(pieces))
+    return module_text(bytecode, generic=generic, locations=locations, elide=elide)

@@ -1,0 +1,191 @@
+"""The public function of this package, and what the writers of programs call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError, refuse_unknown
+from tosa_convert.graph.model import Block, operator_path, quoted
+from tosa_convert.graph.verify import verify
+from tosa_convert.spec.validate import Validator, finding
+from tosa_convert.spec.verdict import Verdict, judge
+
+if TYPE_CHECKING:
+    from tosa_convert.graph.model import Graph
+    from tosa_convert.spec.levels import Level
+    from tosa_convert.spec.operator_view import OperatorView
+
+#: The codes of findings about a target: TOSA allows the program.
+TARGET_CODES: Final = frozenset({"outside-profile", "outside-level", "unsupported-by-reader"})
+
+
+def validate(
+    graph: Graph,
+    *,
+    profile: str | Iterable[str] | None = None,
+    level: str | None = None,
+    for_reader: str | None = None,
+) -> list[Finding]:
+    """Everything that TOSA forbids in a program.
+
+    `verify` answers whether a graph is sound, and `validate` also whether TOSA allows it: the types,
+    shapes and attributes of each operator.
+
+    Args:
+        graph: any graph, however it was made. It is not changed.
+        profile: the profiles and extensions of a target, such as "PRO-INT,EXT-INT16": one text with
+            commas, or a collection. What needs another one is a finding of code "outside-profile".
+        level: "8k" or "none". A limit of it that an operator exceeds is a finding of code
+            "outside-level".
+        for_reader: a program that is to read the file, such as "vela"; a name of
+            `tosa_convert.file_consumers.CONSUMERS`. What it does not read is a finding of code
+            "unsupported-by-reader".
+
+    Returns:
+        The findings, at most `errors.MAX_FINDINGS`; [] if TOSA allows the program. Those of `verify`
+        come first. If there are any, TOSA's rules are applied to the operators that `verify` accepts,
+        and nothing is said about a target. Each finding of code "invalid-operator" has the name of its
+        rule, such as "add-broadcast".
+
+    Raises:
+        TosaConvertError: "option-conflict" for a profile, extension, level or reader that
+            does not exist.
+
+    Example:
+        >>> import tosa_convert as tc
+        >>> graph = tc.load("digits_cnn.tosa")
+        >>> tc.validate(graph)
+        []
+        >>> block = graph.main
+        >>> block.tensors[block.outputs[0]].shape = (1, 11)
+        >>> for finding in tc.validate(graph):
+        ...     print(finding.rule, finding.message)
+        add-output-shape output is FP32 [1, 11]; expected [1, 10]
+    """
+    limits = None if level is None else _level(level)
+    targets = _targets(graph, profile, for_reader)
+    unsound = verify(graph)
+    if unsound:
+        found = chain(unsound, _sound_findings(graph, unsound))
+    else:
+        rules = Validator(graph).findings() if limits is None else _level_findings(graph, limits)
+        found = chain(rules, *targets)
+    return list(islice(found, MAX_FINDINGS))
+
+
+def refuse_invalid(graph: Graph) -> None:
+    """Raise TosaConvertError with what TOSA forbids in a graph that `verify` accepts."""
+    findings = list(islice(Validator(graph).findings(), MAX_FINDINGS))
+    if findings:
+        raise TosaConvertError(findings)
+
+
+class Needs(NamedTuple):
+    """The least target that has a program.
+
+    version: a TOSA version such as "1.0". profiles, extensions: such as "PRO-INT" and "EXT-INT16".
+    level: "8k" or "none"; None if the program exceeds both.
+    """
+
+    version: str
+    profiles: tuple[str, ...]
+    extensions: tuple[str, ...]
+    level: str | None
+
+
+def needs(graph: Graph) -> Needs | None:
+    """The least target that has a program, or None if no target has it.
+
+    Args:
+        graph: a program of which `validate` reports nothing.
+
+    Example:
+        >>> import tosa_convert as tc
+        >>> needs(tc.load("digits_cnn.tosa"))
+        Needs(version='1.0', profiles=('PRO-FP',), extensions=(), level='8k')
+    """
+    from tosa_convert.graph.versions import lowest_version, version_name
+    from tosa_convert.spec.levels import LEVELS
+    from tosa_convert.spec.profiles import EXTENSIONS, PROFILES, least, requirements
+
+    names = least(requirements(graph))
+    if names is None:
+        return None
+    return Needs(
+        version_name(lowest_version(graph)),
+        tuple(row.name for row in PROFILES if row.name in names),
+        tuple(row.name for row in EXTENSIONS if row.name in names),
+        next((row.mlir for row in LEVELS.values() if not any(_level_findings(graph, row))), None),
+    )
+
+
+def _level(name: str) -> Level:
+    from tosa_convert.spec.levels import LEVELS
+
+    refuse_unknown("level", name.lower(), [level.mlir for level in LEVELS.values()])
+    return LEVELS[name.upper()]
+
+
+def _level_findings(graph: Graph, level: Level) -> Iterator[Finding]:
+    """The findings of a sound graph, those of a level included."""
+    from tosa_convert.spec.levels import nesting_violations, violations
+
+    def judge_for_level(view: OperatorView) -> Verdict:
+        verdict = judge(view)
+        if verdict.violations:
+            return verdict
+        return Verdict(tuple(violations(view, level)), verdict.results)
+
+    yield from Validator(graph, judge_for_level).findings()
+    for row in nesting_violations(graph, level):
+        yield finding(row.operator, row.where, row.violation)
+
+
+def _targets(
+    graph: Graph, profile: str | Iterable[str] | None, for_reader: str | None
+) -> list[Iterator[Finding]]:
+    """What does not fit the requested targets. Targets that do not exist are refused at once."""
+    targets: list[Iterator[Finding]] = []
+    if profile is not None:
+        from tosa_convert.spec.profiles import misfits, parse
+
+        names = parse(profile if isinstance(profile, str) else ",".join(profile))
+        targets.append(
+            Finding("outside-profile", row.where, row.message, row.hint)
+            for row in misfits(graph, names)
+        )
+    if for_reader is not None:
+        from tosa_convert.file_consumers import CONSUMERS
+        from tosa_convert.spec.readers import reader_findings
+
+        refuse_unknown("for_reader", for_reader, CONSUMERS)
+        targets.append(reader_findings(graph, CONSUMERS[for_reader]))
+    return targets
+
+
+def _sound_findings(graph: Graph, unsound: Sequence[Finding]) -> Iterator[Finding]:
+    """The findings of the operators of which `verify` reports nothing, nor of their operands."""
+    validator = Validator(replace(graph, regions=[]))
+    places = {finding.where for finding in unsound}
+    for where, block in graph.blocks():
+        sound = Block(block.name, [], [], [])
+        for name, tensor in block.tensors.items():
+            if name not in block.shapes and f"{where} tensor {quoted(name)}" not in places:
+                sound.tensors[name] = tensor
+        for name, shape in block.shapes.items():
+            if name not in block.tensors and f"{where} shape {quoted(name)}" not in places:
+                sound.shapes[name] = shape
+        values = sound.tensors.keys() | sound.shapes.keys()
+        positions = [
+            position
+            for position, operator in enumerate(block.operators)
+            if values.issuperset((*operator.inputs, *operator.outputs))
+            # What an operator runs may be unsound.
+            and not operator.spec.regions
+            and operator_path(where, position, operator) not in places
+        ]
+        sound.operators += [block.operators[position] for position in positions]
+        yield from validator.block(where, sound, positions)
