@@ -53,16 +53,19 @@ def _with_scales(name: str) -> Check:
     def check(view: OperatorView) -> Iterator[Violation]:
         block, scaled = block_size(view), view.has(name)
         if scaled != (block > 1):
-            found = f"with {name}" if scaled else f"without {name}"
+            found = f"and there is {name}" if scaled else f"without {name}"
             yield Violation(
-                "block-size", f"block size {block} {found}", "32" if scaled else "1, or scales"
+                "block-size",
+                f"block_size is {block}, {found}",
+                "32" if scaled else f"1, or an operand {name}",
             )
         expected = 1 + scaled
         if view.outputs and len(view.outputs) != expected:
             yield Violation(
                 "results",
-                f"{len(view.inputs)} operands and {len(view.outputs)} results",
-                f"{expected} results",
+                f"the number of results is {len(view.outputs)}, "
+                f"{'with' if scaled else 'without'} {name}",
+                str(expected),
             )
 
     return check

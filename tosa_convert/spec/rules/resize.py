@@ -121,14 +121,15 @@ def _sizes(axis: _Axis) -> Iterator[Violation]:
     scaled, size = axis.scaled(), axis.output()
     if scaled is None or size is None or axis.denominator is None:
         return
-    formula = f"({axis.size} - 1) * {axis.numerator} - {axis.offset} + {axis.border} = {scaled}"
+    found = (
+        f"({axis.name} of input - 1) * numerator - offset + border is "
+        f"({axis.size} - 1) * {axis.numerator} - {axis.offset} + {axis.border} = {scaled}"
+    )
     if scaled < 0:
-        yield Violation(f"{axis.name}-below-one", f"{axis.name}: {formula}", "at least 0")
+        yield Violation(f"{axis.name}-below-one", found, "at least 0")
     elif scaled % axis.denominator:
         yield Violation(
-            f"{axis.name}-not-divisible",
-            f"{axis.name}: {formula}",
-            f"a multiple of the denominator {axis.denominator}",
+            f"{axis.name}-not-divisible", found, f"a multiple of the denominator {axis.denominator}"
         )
     elif size >= _SIZE_BOUND:
         yield Violation(
