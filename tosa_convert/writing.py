@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -32,6 +33,8 @@ SCHEMA_RELEASE: Final = (2026, 8, 0)
 SMALL_BYTES: Final = 1 << 10
 
 _WRITE_OPTIONS: Final = WriteOptions()
+
+log = logging.getLogger("tosa_convert")
 
 
 def producer() -> SoftwareVersion:
@@ -74,9 +77,18 @@ def encode(graph: Graph, *, weights: Weights = "auto") -> Iterator[Any]:
     """
     from tosa_convert.flatbuffer.write import plan
 
+    _warn_of_target(graph)
     out_of_line = {"auto": None, "embedded": False, "offset": True, "npy": None}[weights]
     with garbage_collection_paused():
         return plan(graph, producer(), out_of_line=out_of_line).pieces()
+
+
+def _warn_of_target(graph: Graph) -> None:
+    """Say that a file of the schema does not hold the target."""
+    if graph.target is not None:
+        log.warning(
+            "the target %s is not in the file: the schema has no field for it", graph.target
+        )
 
 
 def render(
@@ -108,6 +120,7 @@ def _render_sound(graph: Graph, file_format: Format, options: WriteOptions) -> I
     if file_format == "json":
         from tosa_convert.jsontext.write import write as write_json
 
+        _warn_of_target(graph)
         return write_json(graph, producer())
     if file_format == "mlirbc":
         from tosa_convert.mlir.module_writer import encode_module

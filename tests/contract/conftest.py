@@ -67,9 +67,10 @@ def reference(oracle: Any) -> Any:
 
 
 @pytest.fixture
-def reports(caplog: pytest.LogCaptureFixture) -> list[str]:
+def reports(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The messages that are logged."""
     caplog.set_level(logging.INFO, "tosa_convert")
     lines: list[str] = []
-    caplog.handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    # All tests share the handler.
+    monkeypatch.setattr(caplog.handler, "emit", lambda record: lines.append(record.getMessage()))
     return lines

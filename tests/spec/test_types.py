@@ -143,6 +143,14 @@ def test_attributes_that_do_not_belong_to_the_types_do_not_matter() -> None:
             "equal types",
         ),
         ("CONCAT", "-> FP32", "input1-list", "there are no operands", "at least one tensor"),
+        ("ABS", "FP32 -> shape", "output-list", "the results are !tosa.shape", "other results"),
+        (
+            "ABS",
+            "FP32 FP32 -> FP32",
+            "input1-list",
+            "the operands are FP32, FP32",
+            "other operands",
+        ),
         ("GATHER", "FP32 INT8 -> FP32", "indices-type", "indices is INT8", "INT32 or INT64"),
     ],
 )

@@ -69,7 +69,7 @@ def extract(graph: Graph, outputs: Sequence[str], inputs: Iterable[str] = ()) ->
         block.name, original_inputs + cuts, list(outputs), operators, tensors | renamed, shapes
     )
     regions = [Region(graph.regions[0].name, [result]), *reachable(graph, operators)]
-    return Graph(graph.version, regions, graph.producer)
+    return Graph(graph.version, regions, graph.producer, graph.target)
 
 
 def _check_cuts(block: Block, cuts: Iterable[str], used: Container[str]) -> None:
@@ -129,7 +129,7 @@ def extract_region(graph: Graph, name: str) -> Graph:
             first, *rest = region.blocks
             first = replace(first, name=graph.main.name)
             renamed = Region(graph.regions[0].name, [first, *rest])
-            return Graph(graph.version, [renamed, *inner], graph.producer)
+            return Graph(graph.version, [renamed, *inner], graph.producer, graph.target)
     raise fail("undefined-name", f'region "{name}"', "the graph does not have this region")
 
 

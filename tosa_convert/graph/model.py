@@ -15,6 +15,7 @@ from typing import Final
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import BlockShape, DType
 from tosa_convert.graph.opset import AttributeValue, OperatorSpec
+from tosa_convert.graph.target import Target
 
 #: The size of a dynamic dimension.
 DYNAMIC: Final = -1
@@ -255,6 +256,7 @@ class Graph:
     version: the version of TOSA that it is written for.
     regions: its regions; regions[0] is the main graph.
     producer: the program that wrote the file, or None.
+    target: the target environment that the program names, or None. Only MLIR has it.
 
     Example:
         >>> import tosa_convert as tc
@@ -268,6 +270,7 @@ class Graph:
     version: Version
     regions: list[Region] = field(default_factory=list)
     producer: SoftwareVersion | None = None
+    target: Target | None = None
 
     @property
     def main(self) -> Block:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import logging
-import re
 from typing import Final
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.graph.model import Graph, Version
-from tosa_convert.graph.versions import BY_NAME, lowest_version, parse_version
+from tosa_convert.graph.model import Graph
+from tosa_convert.graph.versions import lowest_version, parse_version
 from tosa_convert.mlir.bytecode.decode import Bytecode
 from tosa_convert.mlir.bytecode.file_sections import read_sections
 from tosa_convert.mlir.function_reader import FunctionReader
 from tosa_convert.mlir.names import VERSION_ATTRIBUTE, text_of
 from tosa_convert.mlir.narrowing import Narrowing
 from tosa_convert.mlir.select_function import MODULE, select
+from tosa_convert.mlir.target_env import TARGET_ENV, TargetEnv, read
 from tosa_convert.options import ReadOptions
-
-_TARGET_ENV: Final = "tosa.target_env"
-_SPECIFICATION: Final = re.compile(r'specification_version = "?(\d+\.\d+)')
 
 _READ_OPTIONS: Final = ReadOptions()
 
@@ -52,7 +49,8 @@ def read_module(bytecode: Bytecode, options: ReadOptions = _READ_OPTIONS) -> Gra
 
     Returns:
         The graph. Its version is the one that the module asks for (tosa.target_env), else the lowest
-        that expresses it. Its large constants are views of the bytecode's data.
+        that expresses it. Its target is the module's. Its large constants are views of the bytecode's
+        data.
 
     Raises:
         TosaConvertError: everything that cannot be carried: operators, types, attributes.
@@ -74,19 +72,26 @@ def read_module(bytecode: Bytecode, options: ReadOptions = _READ_OPTIONS) -> Gra
         raise TosaConvertError(findings)
     for line in narrowing.report():
         log.warning("%s", line)
-    requested = _requested_version(bytecode)
+    requested, graph.target = _target(bytecode)
     graph.version = lowest_version(graph) if requested is None else requested
     return graph
 
 
-def _requested_version(bytecode: Bytecode) -> Version | None:
-    """The TOSA version that the module asks for, if it does."""
+def _target(bytecode: Bytecode) -> TargetEnv:
+    """The target environment of the module, and the TOSA version that it asks for."""
     if bytecode.names[bytecode.root.name] != MODULE:
-        return None
+        return TargetEnv(None, None)
     attributes = bytecode.dictionary(bytecode.root.attributes)
-    if _TARGET_ENV in attributes:
-        value = bytecode.attribute(attributes[_TARGET_ENV])
-        match = _SPECIFICATION.search(value) if isinstance(value, str) else None
-        if match is not None:
-            return BY_NAME.get(match[1])
-    return parse_version(text_of(bytecode, attributes.get(VERSION_ATTRIBUTE)) or "")
+    found = TargetEnv(None, None)
+    if TARGET_ENV in attributes:
+        value = bytecode.attribute(attributes[TARGET_ENV])
+        found = read(value) if isinstance(value, str) else found
+        if found.target is None:
+            log.warning("the attribute %s has an unknown form: it is not preserved", TARGET_ENV)
+    exact = parse_version(text_of(bytecode, attributes.get(VERSION_ATTRIBUTE)) or "")
+    if found.version is None:
+        return TargetEnv(exact, found.target)
+    # The target has neither the patch nor whether 1.0 is a draft.
+    if exact is not None and exact.minor == found.version.minor:
+        return TargetEnv(exact, found.target)
+    return found

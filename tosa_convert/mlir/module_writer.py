@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +15,11 @@ from tosa_convert.mlir.bytecode.encode import Data, Encoder
 from tosa_convert.mlir.bytecode.format import HAS_REGIONS, VERSION
 from tosa_convert.mlir.function_writer import Body, FunctionWriter
 from tosa_convert.mlir.names import VERSION_ATTRIBUTE
+from tosa_convert.mlir.target_env import TARGET_ENV, text_of
 from tosa_convert.mlir.variables import declared_variables
 from tosa_convert.options import DEFAULT_LIMITS, Constants, Limits, Names
+
+log = logging.getLogger("tosa_convert")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,15 @@ def _module(
     }
     if retain and version > lowest_version(graph):
         attributes[VERSION_ATTRIBUTE] = string(version_name(version))
+    if graph.target is not None:
+        text = text_of(graph.target, version)
+        if text is None:
+            log.warning(
+                "the target %s is not written: MLIR cannot read one without extensions",
+                graph.target,
+            )
+        else:
+            attributes[TARGET_ENV] = encoder.attributes.text(text)
     # One region with one block, which has neither values nor arguments.
     region = [numbers[1], numbers[0], numbers[count << 1], *operations]
     name = encoder.operation("builtin.module")

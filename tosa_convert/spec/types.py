@@ -125,12 +125,8 @@ class _Form:
         attributes: Mapping[str, object],
     ) -> Key | None:
         """The key of the types, or None if their number is not that of this form."""
-        operands = [element for element in inputs if element is not None]
+        operands = self.operands(inputs)
         results = [element for element in outputs if element is not None]
-        if self.is_list and operands.count(operands[0]) == len(operands) if operands else False:
-            del operands[1:]
-        if self.any_inputs:
-            del operands[len(self.inputs) :]
         if self.any_outputs:
             del results[len(self.outputs) :]
         if len(operands) != len(self.inputs) or len(results) != len(self.outputs):
@@ -150,6 +146,19 @@ class _Form:
         if self.attribute and not self.selects and self.attribute not in attributes:
             count -= 1
         return [row for other, row in self.rows.items() if other[:count] == key[:count]]
+
+    def operands(self, inputs: Sequence[Element]) -> list[Element]:
+        """The types of the operands that belong to a key."""
+        operands: list[Element] = [element for element in inputs if element is not None]
+        if self.is_list and operands and operands.count(operands[0]) == len(operands):
+            del operands[1:]
+        if self.any_inputs:
+            del operands[len(self.inputs) :]
+        return operands
+
+    def has_operands(self, inputs: Sequence[Element]) -> bool:
+        """Whether the number of operands is that of this form."""
+        return len(self.operands(inputs)) == len(self.inputs)
 
     def slots(self, inputs: Sequence[Element], outputs: Sequence[Element]) -> list[_Slot]:
         """What the parts of a key belong to."""
@@ -367,20 +376,23 @@ def mismatch(
         key = form.key(inputs, outputs, attributes)
         if key is not None:
             return _wrong_slot(form, form.slots(inputs, outputs), key)
+    if any(form.has_operands(inputs) for form in forms):
+        found = ", ".join(map(_text, outputs[:_LISTED])) or "missing"
+        name = spec.results[0].name if spec.results else "output"
+        return TypeMismatch(f"{_dashed(name)}-list", f"the results are {found}", "other results")
     return _wrong_list(spec, inputs)
 
 
 def _wrong_list(spec: OperatorSpec, inputs: Sequence[Element]) -> TypeMismatch:
     """Operands of a list that differ, or a number of operands that no row has."""
     tensors = [element for element in inputs if element is not None]
-    names = [spec.operand(index, len(inputs)).name for index in range(len(inputs))]
     expected = "equal types" if tensors else "at least one tensor"
     if not any(row.arity == "*" for row in spec.operands):
         expected = "other operands"
     found = f"the operands are {', '.join(map(_text, inputs[:_LISTED]))}"
     if not inputs:
         found = "there are no operands"
-    name = names[0] if names else spec.operands[0].name if spec.operands else "input"
+    name = spec.operands[0].name if spec.operands else "input"
     return TypeMismatch(f"{_dashed(name)}-list", found, expected)
 
 

@@ -1,0 +1,130 @@
+"""Targets: parsed, checked, and preserved where a format has a place for them."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+from unit.building import example
+
+import tosa_convert as tc
+from tosa_convert.bindings.packages import Bindings
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.graph.model import Version
+from tosa_convert.graph.target import Target
+from tosa_convert.mlir import target_env
+from tosa_convert.spec.profiles import BY_MLIR, CAPABILITIES
+from tosa_convert.spec.target import check, parse_target
+
+FULL = Target("8K", ("PRO-INT", "PRO-FP"), ("EXT-INT16", "EXT-MX-FP8E4M3"))
+DRAFT = Version(1, 1, 0, draft=True)
+
+
+def test_a_target_is_parsed_in_the_order_of_the_table() -> None:
+    assert parse_target("ext-mx-fp8e4m3,PRO-FP,EXT-INT16,PRO-INT", "8k") == FULL
+
+
+def test_an_unknown_level_is_refused() -> None:
+    with pytest.raises(TosaConvertError, match="found '4K', expected one of 8K, NONE"):
+        parse_target("PRO-INT", "4k")
+
+
+def test_everything_that_is_wrong_with_a_target_is_reported() -> None:
+    target = Target("16K", ("PRO-INT", "PRO-HALF"), ("EXT-FFT", "EXT-SHAPE"))
+    assert [finding.message for finding in check(target, (1, 0))] == [
+        "found level 16K, expected 8K or NONE",
+        "TOSA has no PRO-HALF",
+        "EXT-FFT needs PRO-FP",
+        "EXT-SHAPE needs TOSA 1.1",
+    ]
+    assert list(check(FULL)) == []
+
+
+def test_the_names_of_mlir_are_those_of_the_table() -> None:
+    for name, row in BY_MLIR.items():
+        kind = "profiles" if row.name.startswith("PRO") else "extensions"
+        lists = {"profiles": "pro_int", "extensions": "int16", kind: name}
+        text = (
+            f"#tosa.target_env<level = none, profiles = [{lists['profiles']}], "
+            f"extensions = [{lists['extensions']}]>"
+        )
+        target = target_env.read(text).target
+        assert target is not None
+        assert row.name in target.names <= CAPABILITIES.keys()
+
+
+@pytest.mark.parametrize("version", [Version(1, 0), DRAFT], ids=str)
+@pytest.mark.parametrize("target", [FULL, Target("NONE", ("PRO-FP",), ("EXT-BF16",))], ids=str)
+def test_the_text_of_a_target_is_read_back(target: Target, version: Version) -> None:
+    text = target_env.text_of(target, version)
+    assert text is not None
+    assert target_env.read(text) == (version, target)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "#tosa.target_env<>",
+        '#tosa.target_env<level = "8k", profiles = [pro_int, extensions = [int16]>',
+        "#tosa.target_env<level = none, profiles = [], extensions = []>" + " " * 9,
+        "#tosa.target_env<level = none, profiles = [" + "a, " * 10_000,
+    ],
+)
+def test_text_of_another_form_is_no_target(text: str) -> None:
+    assert target_env.read(text).target is None
+
+
+def test_mlir_preserves_the_target_and_the_exact_version(tmp_path: Path) -> None:
+    graph = example()
+    graph.target, graph.version = FULL, Version(1, 0, 2, draft=True)
+    tc.save(graph, tmp_path / "m.mlirbc")
+    back = tc.load(tmp_path / "m.mlirbc")
+    tc.save(graph, tmp_path / "m.mlir")
+    assert 'level = "8k", profiles = [pro_int, pro_fp]' in (tmp_path / "m.mlir").read_text()
+    assert (back.target, back.version) == (FULL, graph.version)
+
+
+def test_mlir_reads_the_target_that_is_written(bindings: Bindings, tmp_path: Path) -> None:
+    graph = example()
+    graph.target = Target("NONE", ("PRO-INT", "PRO-FP"), ("EXT-INT16", "EXT-BF16"))
+    tc.save(graph, tmp_path / "m.mlirbc")
+    context = bindings.new_context()
+    module = bindings.ir.Module.parse((tmp_path / "m.mlirbc").read_bytes(), context)
+    assert (
+        target_env.read(str(module.operation.attributes["tosa.target_env"])).target == graph.target
+    )
+
+
+@pytest.mark.parametrize("suffix", [".tosa", ".json"])
+def test_a_format_without_a_place_for_the_target_warns(
+    suffix: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    graph = example()
+    graph.target = FULL
+    with caplog.at_level(logging.WARNING, "tosa_convert"):
+        tc.save(graph, tmp_path / f"m{suffix}")
+    (message,) = caplog.messages
+    assert message.startswith(
+        "the target PRO-INT,PRO-FP,EXT-INT16,EXT-MX-FP8E4M3 at level 8K is not"
+    )
+    assert tc.load(tmp_path / f"m{suffix}").target is None
+
+
+def test_a_target_that_mlir_cannot_read_is_not_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    graph = example()
+    graph.target = Target("8K", ("PRO-FP",))
+    with caplog.at_level(logging.WARNING, "tosa_convert"):
+        tc.save(graph, tmp_path / "m.mlirbc")
+    assert "MLIR cannot read one without extensions" in caplog.text
+    assert tc.load(tmp_path / "m.mlirbc").target is None
+
+
+def test_a_part_of_a_program_has_its_target() -> None:
+    graph = example()
+    graph.target = FULL
+    part = tc.extract(graph, outputs=[graph.main.operators[-1].outputs[0]])
+    assert part.target == FULL
