@@ -124,11 +124,17 @@ def _range(rows: tuple[OperandSpec, ...]) -> tuple[int, int | None]:
 
 
 def _at(rows: tuple[OperandSpec, ...], index: int, count: int) -> OperandSpec:
+    """The row of operand `index` of `count`. Takes the same time for any number of operands."""
     missing = len(rows) - count
     present: list[OperandSpec] = []
     for row in rows:
         if row.arity == "*":
-            present += [row] * (1 - missing)
+            last = len(present) - missing
+            if len(present) <= index <= last:
+                return row
+            # The rows after it stand for the last operands.
+            index += missing if index > last else 0
+            present.append(row)
         elif row.arity == "?" and missing > 0:
             missing -= 1
         else:
