@@ -10,7 +10,7 @@ from spec.operator_examples import broken_rules, inferred, less_known, value
 from tosa_convert.graph import Operator, operator
 from tosa_convert.spec.operator_view import OperatorView
 from tosa_convert.spec.values import TensorType
-from tosa_convert.spec.verdict import Verdict, judge
+from tosa_convert.spec.verdict import Verdict, judge_shapes
 
 EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "PAD": {
@@ -36,6 +36,7 @@ BROKEN: Final[list[tuple[str, dict[str, Any], set[str]]]] = [
     ("PAD", {"padding": "SHAPE[1,0,0]"}, {"padding-length"}),
     ("PAD", {"padding": "SHAPE[1,0,0,2,0,0]"}, {"padding-length"}),
     ("PAD", {"input1": "INT8[*]", "padding": "SHAPE[1,0,0]"}, {"padding-length"}),
+    ("PAD", {"input1": "INT8[*]", "padding": f"SHAPE[{','.join('1' * 130)}]"}, {"padding-length"}),
     ("PAD", {"padding": "SHAPE[1,0,-1,3]"}, {"negative"}),
     ("PAD", {"input1": "INT8[2,?]", "padding": "SHAPE[1,0,-2,3]"}, {"negative"}),
     ("PAD", {"pad_const": "INT8[]"}, {"pad-const-shape"}),
@@ -48,6 +49,7 @@ BROKEN: Final[list[tuple[str, dict[str, Any], set[str]]]] = [
     ("RESHAPE", {"shape": "SHAPE[-1,3]"}, {"size"}),
     ("RESHAPE", {"shape": "SHAPE[-2,3]"}, {"size"}),
     ("RESHAPE", {"input1": "INT8[?,6]", "shape": "SHAPE[-1,-1]"}, {"size"}),
+    ("RESHAPE", {"shape": f"SHAPE[{','.join('1' * 65)}]"}, {"shape-length"}),
     ("RESHAPE", {"output": "INT8[3,4]"}, {"output-shape"}),
     ("RESHAPE", {"output": "INT8[12]"}, {"output-rank"}),
     ("REVERSE", {"axis": -1}, {"axis"}),
@@ -146,7 +148,7 @@ def test_a_minus_1_stands_for_a_value_that_is_not_known(name: str, changes: dict
 def concat(*inputs: str, output: str = "", axis: int = 0) -> Verdict:
     made = Operator(operator("CONCAT"), (), (), {"axis": axis})
     outputs = (value(output),) if output else ()
-    return judge(OperatorView(made, tuple(map(value, inputs)), outputs))
+    return judge_shapes(OperatorView(made, tuple(map(value, inputs)), outputs))
 
 
 @pytest.mark.parametrize(
@@ -185,3 +187,9 @@ def test_the_sizes_of_a_concatenation_are_inferred(
     inputs: list[str], axis: int, shape: tuple[int, ...] | None
 ) -> None:
     assert concat(*inputs, axis=axis) == ((), (shape,))
+
+
+def test_a_message_lists_the_first_of_many_operands() -> None:
+    (violation,) = concat(*["INT8[2,3]"] * 99, "INT8[2,4]").violations
+    assert violation.message.count("INT8") == 8
+    assert violation.message.endswith("... 100 operands")

@@ -57,7 +57,7 @@ def zero_point_of(side: str) -> Check:
 
 
 def scale(view: OperatorView) -> Iterator[Violation]:
-    """scale32 fits the input, the rounding mode and the multipliers."""
+    """scale32 fits the input and the rounding mode."""
     scale32 = view.attributes["scale32"]
     if scale32 and view.tensor("input").dtype is _INT48:
         yield Violation("scale32", "scale32 is true, and input is of INT48", "false")
@@ -66,13 +66,6 @@ def scale(view: OperatorView) -> Iterator[Violation]:
             "rounding-mode",
             "rounding_mode is DOUBLE_ROUND, and scale32 is false",
             "scale32 true, or another rounding mode",
-        )
-    found, expected = view.tensor("multiplier").dtype, INT32 if scale32 else _INT16
-    if found is not expected:
-        yield Violation(
-            "multiplier-type",
-            f"multiplier is of {found}, and scale32 is {str(scale32).lower()}",
-            str(expected),
         )
 
 

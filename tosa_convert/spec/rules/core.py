@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tosa_convert.graph.model import DYNAMIC
 from tosa_convert.spec.operator_view import OperatorView
@@ -22,6 +22,8 @@ class Violation(NamedTuple):
     expected: str
 
 
+#: The most operands that a message lists.
+_MOST_LISTED: Final = 8
 #: The shape of a result that is a tensor, or the sizes of one that is a !tosa.shape.
 ResultShape = Shape | tuple[Size, ...]
 #: The shapes of all results, by operands and attributes; what is not known is DYNAMIC or None. It is
@@ -209,11 +211,15 @@ def result_violations(
 
 
 def listing(view: OperatorView, names: Iterable[str] = ()) -> str:
-    """The operands with their types, or those of some names, for messages."""
+    """The first operands with their types, or those of some names, for messages."""
     wanted = frozenset(names)
-    return ", ".join(
-        f"{row.name} {value}" for row, value in view.operands() if not wanted or row.name in wanted
-    )
+    operands = [
+        (row.name, value) for row, value in view.operands() if not wanted or row.name in wanted
+    ]
+    shown = [f"{name} {value}" for name, value in operands[:_MOST_LISTED]]
+    if len(operands) > _MOST_LISTED:
+        shown.append(f"... {len(operands)} operands")
+    return ", ".join(shown)
 
 
 def first_shape(view: OperatorView) -> tuple[ResultShape, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import Final
 
-from tosa_convert.graph.model import DYNAMIC
+from tosa_convert.graph.model import DYNAMIC, MAX_RANK
 from tosa_convert.spec.operator_view import OperatorView
 from tosa_convert.spec.rules.core import (
     Check,
@@ -23,7 +23,7 @@ from tosa_convert.spec.rules.core import (
     rank_between,
     single,
 )
-from tosa_convert.spec.values import Shape, Size, TensorType, shape_text
+from tosa_convert.spec.values import Shape, Size, TensorType
 
 # -- sizes that a !tosa.shape holds --------------------------------------------------------------
 
@@ -35,7 +35,7 @@ def lengths(*names: str, factor: int = 1) -> Check:
         rank = view.tensor("input1").rank
         if rank is None:
             # They agree with one another, and have `factor` values for some number of dimensions.
-            rank = len(view.sizes(names[0])) // factor
+            rank = min(len(view.sizes(names[0])) // factor, MAX_RANK)
         for name in names:
             found = len(view.sizes(name))
             if found != rank * factor:
@@ -73,14 +73,16 @@ def at_least(name: str, least: int, *, rule: str, factor: int = 1) -> Check:
             if size == DYNAMIC and _stays_open(view, index // factor):
                 continue
             yield Violation(
-                rule,
-                f"{name} {index} is {size}, in {list(sizes)}"
-                if None not in sizes
-                else f"{name} {index} is {size}",
-                f"at least {least}",
+                rule, f"{name} {index} is {size}, in {_listed(sizes)}", f"at least {least}"
             )
+            return
 
     return check
+
+
+def _listed(sizes: tuple[Size, ...]) -> str:
+    """The values of a shape operand with their signs; "?" for what is not known."""
+    return f"[{', '.join('?' if size is None else str(size) for size in sizes)}]"
 
 
 def _shape(view: OperatorView, rank: int) -> tuple[int, ...]:
@@ -109,11 +111,11 @@ def concat_sizes(view: OperatorView) -> Iterator[Violation]:
     shapes = [tensor.shape for tensor in view.tensors("input1") if tensor.shape is not None]
     for dimension, sizes in enumerate(zip(*shapes, strict=True)):
         if dimension != view.attributes["axis"] and not agree(*sizes):
-            found = " and ".join(map(str, sorted({size for size in sizes if known(size)})))
+            one, other = sorted({size for size in sizes if known(size)})[:2]
             yield Violation(
                 "sizes",
-                f"sizes {found} in dimension {dimension}: {listing(view)}",
-                f"equal sizes but in dimension {view.attributes['axis']}, the axis",
+                f"sizes {one} and {other} in dimension {dimension}: {listing(view)}",
+                f"equal sizes in all dimensions but {view.attributes['axis']}, the axis",
             )
 
 
@@ -168,7 +170,7 @@ def slice_bounds(view: OperatorView) -> Iterator[Violation]:
                 "bounds",
                 f"dimension {dimension} of input1 is {length}, and the slice is "
                 f"{start} to {start + count}: input1 {view.tensor('input1')}, "
-                f"start {shape_text(starts)}, size {shape_text(sizes)}",
+                f"start {_listed(starts)}, size {_listed(sizes)}",
                 f"an end of at most {length}",
             )
 
@@ -193,24 +195,28 @@ def _count(shape: Shape) -> int | None:
     return None if shape is None or DYNAMIC in shape else prod(shape)
 
 
+def reshape_rank(view: OperatorView) -> Iterator[Violation]:
+    """The result has a rank that a tensor can have."""
+    found = len(view.sizes("shape"))
+    if found > MAX_RANK:
+        yield Violation("shape-length", f"shape has {found} values", f"at most {MAX_RANK}")
+
+
 def reshape_sizes(view: OperatorView) -> Iterator[Violation]:
     """The sizes are those of a shape; one -1 stands for what follows from an input of unknown size."""
     sizes = view.sizes("shape")
-    count = _count(view.shape("input1"))
-    for index, size in enumerate(sizes):
-        if size is None or size >= 0:
-            continue
-        if size == DYNAMIC and count is None and sizes.index(DYNAMIC) == index:
-            continue
-        found = f"size {index} of shape {list(sizes)} is {size}"
-        if size != DYNAMIC or sizes.count(DYNAMIC) > 1:
-            yield Violation("size", found, "sizes of at least 1, or a single -1")
-        else:
-            yield Violation(
-                "size",
-                f"{found}, and input1 is {view.tensor('input1')}",
-                "sizes of at least 1, since all sizes of input1 are known",
-            )
+    negative = [size for size in sizes if size is not None and size < 0]
+    if not negative:
+        return
+    found = f"shape is {_listed(sizes)}"
+    if negative != [DYNAMIC]:
+        yield Violation("size", found, "sizes of at least 1, or a single -1")
+    elif _count(view.shape("input1")) is not None:
+        yield Violation(
+            "size",
+            f"{found}, and input1 is {view.tensor('input1')}",
+            "sizes of at least 1, since all sizes of input1 are known",
+        )
 
 
 def reshape_count(view: OperatorView) -> Iterator[Violation]:
@@ -224,8 +230,7 @@ def reshape_count(view: OperatorView) -> Iterator[Violation]:
     if not fits:
         yield Violation(
             "element-count",
-            f"input1 {view.tensor('input1')} has {count} elements, and shape is "
-            f"{shape_text(sizes)}",
+            f"input1 {view.tensor('input1')} has {count} elements, and shape is {_listed(sizes)}",
             f"sizes with a product of {count}",
         )
 
@@ -282,7 +287,7 @@ RULES: Final[Rules] = {
         (_HAS_DIMENSIONS, lengths("padding", factor=2)),
         (at_least("padding", 0, rule="negative", factor=2), single("pad_const")),
     ),
-    "RESHAPE": OperatorRules(_reshaped, (), (reshape_sizes, reshape_count)),
+    "RESHAPE": OperatorRules(_reshaped, (reshape_rank,), (reshape_sizes, reshape_count)),
     "REVERSE": OperatorRules(first_shape, (_HAS_DIMENSIONS,), (axis_of("input1"),)),
     "SLICE": OperatorRules(
         _sliced,
