@@ -143,8 +143,10 @@ def convert_opened(
     """
     write_options = applicable(opened, file_format, options)
     graph = _read(opened, options, context)
-    total = sum(data.nbytes for _, data in graph.constants())
-    with WriteProgress(output, total) as progress:
+    # Most conversions end before a total is shown.
+    with WriteProgress(
+        output, lambda: sum(data.nbytes for _, data in graph.constants())
+    ) as progress:
         save(graph, output, file_format, write_options, progress)
 
 

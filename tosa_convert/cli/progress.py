@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import click
@@ -25,14 +26,21 @@ class ProgressDisplay:
     A context manager: leaving it ends the bar's line.
     """
 
-    def __init__(self, label: str, total: int) -> None:
-        """label: the text before the bar. total: the amount of work; 0 if it is unknown."""
+    def __init__(self, label: str, total: int | Callable[[], int]) -> None:
+        """label: the text before the bar. total: the amount of work, or what finds it; 0 if unknown."""
         self.label = label
-        self.total = total
+        self._total = total
         self.is_terminal = sys.stderr is not None and sys.stderr.isatty()
         self.started = time.time()
         self.next_at = time.monotonic() + (PATIENCE if self.is_terminal else LINE_EVERY)
         self.bar: Any = None
+
+    @property
+    def total(self) -> int:
+        """The amount of work; 0 if it is unknown."""
+        if not isinstance(self._total, int):
+            self._total = self._total()
+        return self._total
 
     def line(self, done: int) -> str:
         """The plain line for the amount that is done."""

@@ -32,6 +32,10 @@ class Interner:
         """The ids of many values."""
         return list(map(self.ids.__getitem__, keys))
 
+    def intern_array(self, keys: Iterable[Hashable], count: int) -> Positions:
+        """The ids of `count` values, as an array."""
+        return np.fromiter(map(self.ids.__getitem__, keys), np.int64, count)
+
     def intern_first(self, keys: Sequence[Hashable]) -> Sequence[int]:
         """The ids of many values that are probably distinct, if the table is probably empty."""
         # Fast path of intern_all; equal by test test_values_interned_first_get_the_same_ids

@@ -235,7 +235,7 @@ class _Writer(Builder):
         is_name = np.ones(len(words), bool)
         is_name[heads] = False
         fields = len(self.out) + 4 * np.flatnonzero(is_name)
-        names = np.array(self.strings.intern_all(chain.from_iterable(lists)), np.int64)
+        names = self.strings.intern_array(chain.from_iterable(lists), len(fields))
         self.open.append((fields, self.strings, names))
         self.out += words.astype("<u4").data.cast("B") if len(words) else b""
 
@@ -276,10 +276,13 @@ class _Writer(Builder):
         starts = self.rows(
             _TENSOR,
             {
-                "name": (self.strings, self.strings.intern_all([tensor.name for tensor in plain])),
+                "name": (
+                    self.strings,
+                    self.strings.intern_array([tensor.name for tensor in plain], len(plain)),
+                ),
                 "shape": (
                     self.vectors,
-                    self.vectors.intern_all([tensor.shape for tensor in plain]),
+                    self.vectors.intern_array([tensor.shape for tensor in plain], len(plain)),
                 ),
                 "type": [tensor.dtype.code for tensor in plain],
                 "data": (None, data),

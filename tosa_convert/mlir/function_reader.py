@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import Final
 
 from tosa_convert.errors import fail
@@ -130,11 +131,13 @@ class FunctionReader:
             else:
                 block.outputs.append(name)
         # The order of tosa-opt: variables, the last declared first, then everything by name.
-        variables = {tensor.name for tensor in self.reader.variables.values()}
+        variables = {tensor.name: tensor for tensor in self.reader.variables.values()}
         ordered = sorted(variables, key=lambda name: -int(name.partition("_")[2]))
+        for name in variables:
+            tensors.pop(name, None)
+        block.tensors = {name: variables[name] for name in ordered}
         # Sorting the names in the order in which they were numbered is fast: it has long sorted runs.
-        ordered += sorted([name for name in tensors if name not in variables])
-        block.tensors = {name: tensors[name] for name in ordered}
+        block.tensors.update(sorted(tensors.items(), key=itemgetter(0)))
         block.shapes = {name: scope.shapes[name] for name in sorted(scope.shapes)}
 
     def _arguments(self, item: PendingRegion) -> None:

@@ -251,6 +251,21 @@ def _decode(data: bytes, regions_of: _Regions, join_properties: JoinProperties) 
                 offset += 1
             else:
                 count, offset = decode_varint(data, offset)
+            if count == 1:
+                count = 0
+                byte = data[offset]
+                if byte & 1:
+                    operands = [byte >> 1]
+                    offset += 1
+                elif byte & 2:
+                    operands = [(byte | data[offset + 1] << 8) >> 2]
+                    offset += 2
+                elif byte & 4:
+                    operands = [(byte | data[offset + 1] << 8 | data[offset + 2] << 16) >> 3]
+                    offset += 3
+                else:
+                    operand, offset = decode_varint(data, offset)
+                    operands = [operand]
             for _ in range(count):
                 byte = data[offset]
                 if byte & 1:
