@@ -44,7 +44,7 @@ READERS: Final = (TOSA_OPT, *PACKAGES)
 #: A version that every reader reads.
 _COMMON: Final = 1
 #: Bindings -> operations whose native properties they define in another way than the others.
-_OTHER_PROPERTIES: Final = {"iree.compiler": ("tosa.variable", "tosa.cast")}
+_OTHER_PROPERTIES: Final = {"iree.compiler": ("tosa.variable",)}
 #: Files in a batch for a worker.
 _BATCH: Final = 20
 
