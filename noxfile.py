@@ -1,4 +1,4 @@
-"""The one door for commands: `nox -s lint types tests long docs suite fuzz bench`.
+"""The one door for commands: `nox -s lint types tests long docs suite conformance fuzz bench`.
 
 `nox` alone runs lint, types and tests. Each session makes an environment of its own; in one that
 already has `pip install '.[dev]'`, `nox --no-venv --no-install -s NAME` uses that.
@@ -16,6 +16,8 @@ nox.options.reuse_existing_virtualenvs = True
 ROOT = Path(__file__).parent
 #: Where the official suite is kept between runs.
 SUITE = ROOT / ".nox" / "suite"
+#: Where the official negative tests are kept between runs.
+NEGATIVES = ROOT / ".nox" / "negatives"
 
 
 @nox.session
@@ -69,6 +71,20 @@ def suite(session: nox.Session) -> None:
     folder = session.posargs[0] if session.posargs else str(SUITE)
     session.run("python", "tests/oracle/official_suite.py", folder, "--subset", "full")
     session.run("python", "tests/oracle/compare_suite.py", folder, *session.posargs[1:])
+
+
+@nox.session
+def conformance(session: nox.Session) -> None:
+    """Judge official tests: 8,000 negative ones, 10,850 positive ones, and random programs.
+
+    `-- DIRS` are further folders of valid programs, such as converted models. They are made first, in
+    half an hour on two processors; judging them takes five minutes.
+    """
+    session.install(".[test]")
+    session.run("python", "tests/oracle/compare_negatives.py", str(NEGATIVES))
+    session.run("python", "tests/oracle/official_suite.py", str(SUITE), "--subset", "full")
+    valid = (str(SUITE), *session.posargs)
+    session.run("python", "tests/oracle/compare_positives.py", *valid, "--graphs", "1000")
 
 
 @nox.session

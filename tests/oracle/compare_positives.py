@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Final
 
 import tosa_convert as tc
 from tosa_convert import golden
@@ -26,11 +27,14 @@ from tosa_convert.spec.validate import Validator
 from tosa_convert.spec.values import ShapeType, TensorType, ValueType
 from tosa_convert.spec.verdict import judge
 
-_SUFFIXES = frozenset({".tosa", ".mlir", ".mlirbc", ".json"})
+_SUFFIXES: Final = frozenset({".tosa", ".mlir", ".mlirbc", ".json"})
+#: Part of the name of an official test, and the rule that it breaks. The reference model refuses it too:
+#: the generator makes two shapes of which one has a 1, and may take the other one for a RESHAPE.
+WRONG_TESTS: Final = (("assert_equal_shape", "reshape-element-count"),)
 #: Findings that are printed for one program.
-_PRINTED = 5
+_PRINTED: Final = 5
 #: Operators whose results have any shape: of a constant and a CUSTOM, only the result says it.
-UNDERIVED = frozenset({"CONST", "CUSTOM"})
+UNDERIVED: Final = frozenset({"CONST", "CUSTOM"})
 
 
 class Tally:
@@ -39,6 +43,8 @@ class Tally:
     def __init__(self) -> None:
         self.programs = 0
         self.findings: list[str] = []
+        #: Official tests that are wrong.
+        self.wrong: list[str] = []
         #: Operator -> its results whose shapes are derived in full.
         self.derived: Counter[str] = Counter()
         #: Operator -> its results of which declarations say more than what is derived.
@@ -56,7 +62,9 @@ class Tally:
         except Exception as error:
             self.findings.append(f"{name}: failed: {error!r}")
             return
-        self.findings += [f"{name}: {finding}" for finding in found]
+        for finding in found:
+            is_wrong = any(part in name and finding.rule == rule for part, rule in WRONG_TESTS)
+            (self.wrong if is_wrong else self.findings).append(f"{name}: {finding}")
 
     def _derive(self, graph: Graph, block: Block) -> None:
         validator = Validator(graph)
@@ -88,6 +96,8 @@ class Tally:
         yield f"{self.programs:7} programs"
         yield f"{sum(self.derived.values()):7} shapes derived as they are declared"
         yield f"{sum(self.partly.values()):7} of which less is derived than is declared"
+        yield f"{len(self.wrong):7} official tests that are wrong"
+        yield from self.wrong
         yield f"{len(self.findings):7} findings"
         yield from self.findings
 

@@ -157,9 +157,10 @@ def find_tool() -> Path:
     return Path(found)
 
 
-def generator_command() -> list[str]:
-    """The generator's command, without options."""
-    return [sys.executable, "-c", _LAUNCHER, "--generate-lib-path", str(_wheel_file(_LIBRARY))]
+def generator_command(before: str = "") -> list[str]:
+    """The generator's command, without options. before: Python code that runs first."""
+    library = str(_wheel_file(_LIBRARY))
+    return [sys.executable, "-c", before + _LAUNCHER, "--generate-lib-path", library]
 
 
 @functools.cache

@@ -73,11 +73,17 @@ def test_operators_that_verify_refuses_are_not_judged() -> None:
 
 def test_operators_of_values_that_verify_refuses_are_not_judged() -> None:
     program = sum_of(second=(2, 5))
-    program.main.tensors["y"].shape = (2, -7)
+    program.main.tensors["y"].shape = (1,) * 99
     assert codes(tc.validate(program)) == ["unsupported-shape"]
     program = sum_of(second=(2, 5))
     program.main.shapes["y"] = shape("y", 1)
     assert "invalid-operator" not in codes(tc.validate(program))
+
+
+def test_operators_of_values_whose_sizes_verify_refuses_are_judged() -> None:
+    program = sum_of(second=(2, 5))
+    program.main.tensors["y"].shape = (2, -7)
+    assert codes(tc.validate(program)) == ["unsupported-shape", "invalid-operator"]
 
 
 def test_a_region_without_a_block_is_no_error_of_ours() -> None:

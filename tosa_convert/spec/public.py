@@ -8,7 +8,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError, refuse_unknown
-from tosa_convert.graph.model import Block, operator_path, quoted
+from tosa_convert.graph.model import MAX_RANK, Block, operator_path, quoted
 from tosa_convert.graph.verify import verify
 from tosa_convert.spec.validate import Validator, finding
 from tosa_convert.spec.verdict import Verdict, judge
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 #: The codes of findings about a target: TOSA allows the program.
 TARGET_CODES: Final = frozenset({"outside-profile", "outside-level", "unsupported-by-reader"})
+
+#: Codes of findings about the sizes of a tensor. Its operators are judged by these sizes all the same,
+#: because a size below 0 often follows from an attribute that is wrong.
+_OF_SIZES: Final = frozenset({"unsupported-shape", "malformed-tensor"})
 
 
 def validate(
@@ -46,9 +50,9 @@ def validate(
 
     Returns:
         The findings, at most `errors.MAX_FINDINGS`; [] if TOSA allows the program. Those of `verify`
-        come first. If there are any, TOSA's rules are applied to the operators that `verify` accepts,
-        and nothing is said about a target. Each finding of code "invalid-operator" has the name of its
-        rule, such as "add-broadcast".
+        come first. If there are any, TOSA's rules are applied to the operators that `verify` accepts, or
+        to all if only sizes of tensors are wrong, and nothing is said about a target. Each finding of
+        code "invalid-operator" has the name of its rule, such as "add-broadcast".
 
     Raises:
         TosaConvertError: "option-conflict" for a profile, extension, level or reader that
@@ -68,7 +72,9 @@ def validate(
     limits = None if level is None else _level(level)
     targets = _targets(graph, profile, for_reader)
     unsound = verify(graph)
-    if unsound:
+    if unsound and _only_sizes(graph, unsound):
+        found = chain(unsound, Validator(graph).findings())
+    elif unsound:
         found = chain(unsound, _sound_findings(graph, unsound))
     else:
         rules = Validator(graph).findings() if limits is None else _level_findings(graph, limits)
@@ -164,6 +170,19 @@ def _targets(
         refuse_unknown("for_reader", for_reader, CONSUMERS)
         targets.append(reader_findings(graph, CONSUMERS[for_reader]))
     return targets
+
+
+def _only_sizes(graph: Graph, unsound: Sequence[Finding]) -> bool:
+    """Whether all that `verify` reports is about sizes, so that every operator can be judged."""
+    return (
+        len(unsound) < MAX_FINDINGS
+        and all(finding.code in _OF_SIZES for finding in unsound)
+        and all(
+            len(tensor.shape or ()) <= MAX_RANK
+            for _, block in graph.blocks()
+            for tensor in block.tensors.values()
+        )
+    )
 
 
 def _sound_findings(graph: Graph, unsound: Sequence[Finding]) -> Iterator[Finding]:

@@ -40,8 +40,9 @@ def judge_shapes(view: OperatorView) -> Verdict:
 
 
 def _type_violations(view: OperatorView) -> Iterator[Violation]:
-    """What is wrong with the element types, if the results are declared."""
-    if view.outputs or not view.spec.results:
+    """What is wrong with the element types, if there are operands and the results are declared."""
+    complete = (view.inputs or not view.spec.operands) and (view.outputs or not view.spec.results)
+    if complete:
         found = mismatch(
             view.spec,
             tuple(map(element_of, view.inputs)),
