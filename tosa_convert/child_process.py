@@ -50,11 +50,12 @@ def run_child(
     environment: Mapping[str, str] | None = None,
     input_bytes: bytes | memoryview = b"",
     inherit_stderr: bool = False,
+    with_stdout: bool = False,
 ) -> Ended:
     """Run a command to its end in a new session; kill processes that it leaves running.
 
     A new session has no terminal, so Ctrl-C reaches the child only through us: any exception here kills
-    the session. The child leaves no core file (Linux), and its stdout is discarded.
+    the session. The child leaves no core file (Linux).
 
     Args:
         command: the program and its arguments.
@@ -63,6 +64,8 @@ def run_child(
         environment: the environment variables; ours by default.
         input_bytes: what the child reads from stdin.
         inherit_stderr: let the child write to our stderr instead of returning what it writes.
+        with_stdout: return what it writes to stdout among what it writes to stderr; by default it is
+            discarded.
 
     Returns:
         How it ended. A timeout is not an exception.
@@ -95,7 +98,7 @@ def run_child(
                     cwd=folder,
                     env=environment,
                     stdin=stdin,
-                    stdout=subprocess.DEVNULL,
+                    stdout=errors if with_stdout else subprocess.DEVNULL,
                     stderr=errors,
                     start_new_session=True,
                 )

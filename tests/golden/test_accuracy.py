@@ -354,3 +354,42 @@ def test_resize_is_judged_by_the_largest_operand(builder: MakeBuilder) -> None:
 
 def test_every_operator_has_a_row_with_its_rule() -> None:
     assert FLOAT_RULES.keys() == {row.name for row in OPERATORS}
+
+
+@pytest.mark.usefixtures("refmodel")
+@pytest.mark.parametrize("factor", [0.0, -1.0, 1.0001])
+def test_a_small_output_of_a_network_is_not_lost_in_a_tolerance(
+    builder: MakeBuilder, factor: float
+) -> None:
+    b = builder()
+    b.input("x", "FP32", (8,))
+    b.const("small", "FP32", [1e-6])
+    b.const("shift", "INT8", [0])
+    b.op("EXP", ["x"], "e", "FP32", (8,))
+    graph = b.graph(b.op("MUL", ["e", "small", "shift"], "y", "FP32", (8,)))
+    x = np.linspace(-2, 2, 8, dtype=np.float32)
+    found = run(graph, {"x": x}).outputs["y"]
+    assert check(graph, {"y": found}, {"x": x}).ok
+    assert not check(graph, {"y": found * np.float32(factor)}, {"x": x}).ok
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_integers_after_inexact_operators_are_exact_unless_the_reference_is_unsure(
+    builder: MakeBuilder,
+) -> None:
+    b = builder()
+    b.input("x", "FP32", (64,))
+    b.const("half", "FP32", [0.5])
+    b.const("shift", "INT8", [0])
+    b.op("EXP", ["x"], "e", "FP32", (64,))
+    b.op("LOG", ["e"], "back", "FP32", (64,))
+    b.op("GREATER", ["back", "x"], "tie", "BOOL", (64,))
+    graph = b.graph("tie", b.op("GREATER", ["back", "half"], "clear", "BOOL", (64,)))
+    x = np.concatenate([np.linspace(-2, 0.4, 32), np.linspace(0.6, 2, 32)]).astype(np.float32)
+    found = run(graph, {"x": x}).outputs
+    flipped = {name: array.copy() for name, array in found.items()}
+    flipped["tie"][:8] ^= True
+    assert check(graph, flipped, {"x": x}).ok
+    flipped["clear"][5] ^= True
+    failures = check(graph, flipped, {"x": x}).failures
+    assert [tensor.name for tensor in failures] == ["clear"]

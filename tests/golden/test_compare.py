@@ -9,9 +9,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden import comparison as module
 from tosa_convert.golden.comparison import Comparison, TensorComparison, compare
 from tosa_convert.golden.criteria import Criterion, ToleranceCheck, criterion_for
+from tosa_convert.golden.network_accuracy import measured
 from tosa_convert.golden.random_inputs import draw
 from tosa_convert.golden.tolerance_rules import Rule
 from tosa_convert.golden.tolerances import Tolerances
@@ -189,3 +191,91 @@ def test_a_tolerance_that_names_a_tensor_comes_before_its_rule_and_its_type() ->
     assert criterion_for("t", np.dtype(np.int8), Tolerances()) == Criterion("exact")
     steps = ToleranceCheck(Rule("steps", 1.0), dtype("INT8"))
     assert criterion_for("t", np.dtype(np.int8), Tolerances(), steps).atol == 1.0
+
+
+def test_a_tolerance_without_a_name_is_for_floating_point() -> None:
+    every = Tolerances(atol=(("", 1.0),))
+    assert one(np.array([1], np.float32), np.array([1.9], np.float32), tolerances=every)[1].ok
+    assert not one(np.array([True]), np.array([False]), tolerances=every)[1].ok
+    assert not one(np.array([1], np.int8), np.array([2], np.int8), tolerances=every)[1].ok
+    assert one(
+        np.array([1], np.int8), np.array([2], np.int8), tolerances=Tolerances(atol=(("*", 1.0),))
+    )[1].ok
+
+
+def test_a_pattern_that_matches_nothing_is_refused() -> None:
+    with pytest.raises(TosaConvertError, match="matches it") as caught:
+        Tolerances(atol=(("logit", 1.0), ("lo*", 1.0))).refuse_unmatched(["logits"])
+    assert caught.value.code == "option-conflict"
+    assert len(caught.value.findings) == 1
+
+
+def test_a_bool_has_the_bytes_0_and_1() -> None:
+    wrong = np.array([1, 2, 0], np.uint8).view(np.bool_)
+    tensor, result = one(np.array([True, True, False]), wrong)
+    assert not result.ok
+    assert "found 2" in tensor.problem
+
+
+def test_integers_of_another_type_are_compared_if_their_values_fit() -> None:
+    tensor, result = one(np.array([1, 2], np.int8), np.array([1, 2], np.uint8))
+    assert result.ok
+    assert tensor.note == "expected int8, found uint8; its values were converted"
+    tensor, result = one(np.array([1, -1], np.int8), np.array([1, 255], np.uint8))
+    assert (result.ok, tensor.problem) == (
+        False,
+        "expected int8, found uint8 with values from 1 to 255",
+    )
+    assert one(np.array([1, 2], np.int32), np.array([1, 2], np.int64))[1].ok
+    assert not one(np.array([1, 2], np.int32), np.array([1, 2 + 2**32], np.int64))[1].ok
+    assert one(np.array([True]), np.array([1], np.uint8))[1].ok
+    assert one(np.array([0.1], np.float32), np.array([0.1], np.float64))[1].ok
+    assert not one(np.array([0.5], np.float32), np.array([0.5], np.float16))[1].ok
+
+
+def test_a_golden_answer_that_says_little_is_noted() -> None:
+    nan = np.full(3, np.nan, np.float32)
+    assert "is NaN" in one(nan, nan.copy())[0].note
+    assert "is 127" in str(one(np.full(3, 127, np.int8), np.full(3, 127, np.int8))[1])
+    assert one(np.array([1, 2], np.float32), np.array([1, 2], np.float32))[0].note == ""
+
+
+def test_a_name_with_a_line_break_does_not_forge_a_line() -> None:
+    name = "x\nok   y float32[1] [exact]: all 1 elements equal"
+    text = str(compare({name: np.array([1], np.int8)}, {name: np.array([2], np.int8)}))
+    assert len([line for line in text.splitlines() if line.startswith("ok")]) == 0
+    text = str(compare({name: np.array([1], np.int8)}, {}))
+    assert len([line for line in text.splitlines() if line.startswith("ok")]) == 0
+
+
+def test_the_statistics_of_errors_are_those_of_their_definitions() -> None:
+    generator = np.random.default_rng(1)
+    expected = generator.normal(size=20000).astype(np.float32)
+    found = (expected + generator.normal(size=20000) * 1e-3).astype(np.float32)
+    statistics = one(expected, found)[0].statistics
+    assert statistics is not None
+    wide, other = expected.astype(np.float64), found.astype(np.float64)
+    error = np.abs(wide - other)
+    assert statistics.mean == pytest.approx(error.mean())
+    assert statistics.largest == error.max()
+    for share, value in zip((0.5, 0.9, 0.99), statistics.quantiles, strict=True):
+        assert value == pytest.approx(np.quantile(error, share), rel=0.02)
+    assert statistics.snr == pytest.approx(10 * np.log10((wide @ wide) / (error @ error)))
+    sizes = np.linalg.norm(wide) * np.linalg.norm(other)
+    assert statistics.cosine == pytest.approx(wide @ other / sizes)
+
+
+def test_a_network_may_err_a_multiple_of_the_references_error() -> None:
+    exact = np.linspace(1, 2, 64)
+    golden = exact.astype(np.float32)
+    check = measured(dtype("FP32"), golden, exact, [exact * (1 + 1e-6)])
+    for factor, ok in ((5, True), (20, False)):
+        found = (exact * (1 + factor * 1e-6)).astype(np.float32)
+        tensor, result = one(golden, found, checks={"t": check})
+        assert result.ok == ok
+        assert tensor.rule == "network, 10 times the reference's error"
+    zeros = np.zeros_like(golden)
+    assert not one(golden, zeros, checks={"t": check})[1].ok
+    infinite = golden.copy()
+    infinite[3] = np.inf
+    assert not one(golden, infinite, checks={"t": check})[1].ok

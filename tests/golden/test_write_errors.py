@@ -237,7 +237,7 @@ def test_a_reduction_that_cannot_write_leaves_no_truncated_file(
 ) -> None:
 
     def reduce(name: str) -> None:
-        golden.reduce(chain, "false", tmp_path / name, {"x": X})
+        golden.reduce(chain, "false", tmp_path / name, {"x": X}, expect=golden.Failure(1))
 
     for place, name in enumerate(writing_calls(lambda: reduce("all"))):
         if name not in WRITING or place % 3:
@@ -293,7 +293,8 @@ def test_an_npy_file_has_the_bytes_that_numpy_writes(
     row: DType, shape: tuple[int, ...], tmp_path: Path
 ) -> None:
     array = np.ones(shape, np.int8).astype(row.numpy)
-    np.save(tmp_path / "a.npy", array)
+    # numpy cannot read what it writes for FP8E5M2; bytes without a type are read.
+    np.save(tmp_path / "a.npy", array.view("V1") if row.name == "FP8E5M2" else array)
     assert b"".join(npy_pieces(array)) == (tmp_path / "a.npy").read_bytes()
     # A transposed array is written in C order.
     assert b"".join(npy_pieces(array.copy(order="F"))) == (tmp_path / "a.npy").read_bytes()

@@ -39,6 +39,12 @@ _AGAINST_OPTIONS = (
         help="The Python that has the backend's packages; by default this one.",
     ),
     click.option(
+        "--keep",
+        metavar="DIR",
+        type=click.Path(),
+        help="Keep the models and inputs on which the backend fails in folders of DIR.",
+    ),
+    click.option(
         "--atol",
         multiple=True,
         metavar="[NAME:]VALUE",

@@ -28,6 +28,15 @@ from tosa_convert.cli.run import input_options
     metavar="DIR",
     help="Folder for candidates and answers; the same command again continues from there.",
 )
+@click.option(
+    "--expect-exit", type=int, metavar="N", help="Only this exit code of CMD means failure."
+)
+@click.option(
+    "--expect-text",
+    default="",
+    metavar="TEXT",
+    help="Only a failure that prints TEXT counts, on stdout or stderr.",
+)
 @click.option("-o", "--output", type=click.Path(), help="Also write the reduced model here.")
 def reduce(model: str, command: str, work: str, output: str | None, **options: Any) -> int:
     """Shrink MODEL while CMD keeps failing on it; DIR/reduced.tosa is the result."""
@@ -56,6 +65,7 @@ def reduce(model: str, command: str, work: str, output: str | None, **options: A
         work,
         arrays,
         timeout=options["timeout"],
+        expect=golden.Failure(options["expect_exit"], options["expect_text"]),
         progress=lambda text: click.echo(text, err=True) if is_terminal else None,
     )
     if output is not None:

@@ -36,6 +36,12 @@ _INPUT_OPTIONS = (
     input_shape_option,
     click.option("--func", metavar="NAME", help="The function to run, if there are several."),
     click.option(
+        "--narrow",
+        metavar="TYPES",
+        default="",
+        help="Element types to convert, as in convert: i64 to i32, f64 to f32.",
+    ),
+    click.option(
         "--timeout",
         type=float,
         default=600.0,

@@ -30,12 +30,16 @@ from tosa_convert.golden.tolerances import FLOATING_POINT, Tolerances
 from tosa_convert.golden.variable_states import variables_of as declared_variables
 from tosa_convert.golden.variable_states import with_variables
 from tosa_convert.graph.model import Graph, counted
-from tosa_convert.options import ReadOptions
+from tosa_convert.options import ReadOptions, narrow_types
 
 
 def read_options(options: Mapping[str, Any]) -> ReadOptions:
     """The options for reading the model, from the verb's options."""
-    return ReadOptions(func=options["func"], input_shapes=parsed(options["input_shapes"]))
+    return ReadOptions(
+        func=options["func"],
+        input_shapes=parsed(options["input_shapes"]),
+        narrow=narrow_types(options["narrow"]),
+    )
 
 
 def program_and_inputs(model: str, options: Mapping[str, Any]) -> tuple[Program, dict[str, Array]]:
@@ -208,6 +212,7 @@ def backend_of(graph: Graph, arrays: Mapping[str, Array], options: Mapping[str, 
         original=options["original"],
         python=options["python"],
         timeout=options["timeout"],
+        keep=Path(options["keep"]) if options["keep"] else None,
     )
 
 

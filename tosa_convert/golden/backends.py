@@ -7,6 +7,7 @@ an `.npz`, the TFLite interpreter or torch on the original model).
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -14,7 +15,7 @@ import shlex
 import shutil
 import sys
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -30,6 +31,7 @@ from tosa_convert.golden.npz import npy_files, open_npz, read_npy, unpack_npz, w
 from tosa_convert.golden.programs import Program, as_graph, input_slots, output_slots
 from tosa_convert.golden.reference_model import TIMEOUT, RunOptions, run_in_folder, run_program
 from tosa_convert.golden.scratch import (
+    file_errors,
     new_scratch_folder,
     scratch_errors,
     write_npy,
@@ -42,8 +44,9 @@ from tosa_convert.graph.model import Graph, counted
 _MODEL_EXTENSIONS: Final = tuple(EXTENSIONS)
 #: Exit code of `backend_worker.py` if the backend's packages are not installed.
 _MISSING: Final = 3
-#: Characters of a backend's own output that a message repeats.
-_SAID_CHARACTERS: Final = 1000
+#: Lines of a backend's own output that a message repeats, and characters of each.
+_SAID_LINES: Final = 20
+_SAID_CHARACTERS: Final = 90
 _PIP: Final = {
     "iree": "pip install iree-base-compiler iree-base-runtime",
     "tflite": "pip install ai-edge-litert",
@@ -112,6 +115,7 @@ def open_backend(
     original: str = "",
     python: str = "",
     timeout: float = TIMEOUT,
+    keep: Path | None = None,
 ) -> Backend:
     """The backend that `--against TEXT` means.
 
@@ -123,6 +127,7 @@ def open_backend(
         original: the TFLite model, or torch's FILE.py:NAME or exported program.
         python: the Python that has the backend's packages; by default this one.
         timeout: seconds for one run.
+        keep: a folder for the models and inputs on which "iree" or a command fails.
 
     Raises:
         TosaConvertError: `missing-backend`, `backend-failed`, `file-error`, or `option-conflict`
@@ -138,7 +143,7 @@ def open_backend(
     """
     python = python or sys.executable
     if text == "iree":
-        return Iree(python, timeout)
+        return Iree(python, timeout, keep)
     if text in ("tflite", "torch"):
         if not original:
             raise fail(
@@ -169,7 +174,7 @@ def open_backend(
             f"--against {text}",
             "expected iree, tflite, torch, a folder, an .npz file, a model, or a command on PATH",
         )
-    return Command(words, timeout)
+    return Command(words, timeout, keep)
 
 
 def part_of(graph: Graph, names: Sequence[str], cuts: Sequence[str]) -> Graph:
@@ -228,14 +233,12 @@ def run_worker(
     source = Path(__file__).with_name("backend_worker.py").read_text(encoding="utf-8")
     command = [python, "-c", source, software, os.path.abspath(model)]
     ended = _run(command, timeout, software, folder)
+    if ended.code == _MISSING:
+        raise fail("missing-backend", software, ended.stderr.strip()[-200:], _PIP[software])
+    if ended.code:
+        raise fail("backend-failed", software, _said(ended))
     for path in given:
         path.unlink()
-    if ended.code == _MISSING:
-        raise fail("missing-backend", software, _last_line(ended.stderr), _PIP[software])
-    if ended.code:
-        raise fail(
-            "backend-failed", software, _last_line(ended.stderr) or describe_exit(ended.code)
-        )
     return _numbered(folder, "out"), _numbered(folder, "step")
 
 
@@ -251,13 +254,43 @@ def _run(command: list[str], timeout: float, name: str, folder: Path | None = No
     """Run a backend's command."""
     ended = run_command(command, timeout=timeout, name=name, folder=folder)
     if ended.timed_out:
-        raise fail("backend-failed", name, f"it did not end within {timeout:g} s")
+        ended_text = _said(ended).partition("; ")[2]
+        text = f"it did not end within {timeout:g} s"
+        raise fail("backend-failed", name, f"{text}; {ended_text}" if ended_text else text)
     return ended
 
 
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
-    return lines[-1][:_SAID_CHARACTERS] if lines else ""
+def _said(ended: Ended, problem: str = "") -> str:
+    """How a backend ended, and the last lines that it wrote to stderr."""
+    lines = [line.rstrip() for line in ended.stderr.splitlines() if line.strip()][-_SAID_LINES:]
+    head = f"it ended with {describe_exit(ended.code)}{problem}"
+    if not lines:
+        return f"{head}, and wrote nothing to stderr"
+    return "\n    ".join(
+        (f"{head}; the end of its stderr:", *(x[:_SAID_CHARACTERS] for x in lines))
+    )
+
+
+@contextlib.contextmanager
+def _failures_kept(name: str, folder: Path, keep: Path | None) -> Iterator[None]:
+    """Keep a copy of a backend's folder if the block raises "backend-failed".
+
+    A damaged file is the backend's failure, too.
+    """
+    try:
+        yield
+    except TosaConvertError as error:
+        finding = error.findings[0]
+        if finding.code not in ("backend-failed", "file-error"):
+            raise
+        hint = "--keep DIR keeps its model and inputs"
+        if keep is not None:
+            number = len(list(keep.glob("failed-*"))) if keep.is_dir() else 0
+            kept = keep / f"failed-{number}"
+            with file_errors(kept):
+                shutil.copytree(folder, kept)
+            hint = f"its model and inputs are in {kept}"
+        raise fail("backend-failed", name, finding.message, hint) from None
 
 
 def _with_output_types(graph: Graph, arrays: Mapping[str, Array]) -> LazyArrays:
@@ -288,8 +321,8 @@ class Iree:
 
     name = text = "iree"
 
-    def __init__(self, python: str, timeout: float) -> None:
-        self.python, self.timeout = python, timeout
+    def __init__(self, python: str, timeout: float, keep: Path | None = None) -> None:
+        self.python, self.timeout, self.keep = python, timeout, keep
 
     def compute(
         self,
@@ -304,7 +337,8 @@ class Iree:
         path = folder / "part.mlir"
         write_scratch(path, [_text_for_iree(part)])
         given = [inputs[slot.key] for slot in input_slots(part)]
-        outputs, _ = run_worker(self.python, "iree", str(path), given, self.timeout, folder)
+        with _failures_kept("iree", folder, self.keep):
+            outputs, _ = run_worker(self.python, "iree", str(path), given, self.timeout, folder)
         return _with_output_types(part, _by_position(part, outputs, "iree"))
 
     def inside(self, output: str, attribute: str) -> Runner:
@@ -360,8 +394,8 @@ class OtherModel:
 class Command:
     """Any command: `{model}`, `{inputs}`, `{outputs}` in its words, or the three appended to them."""
 
-    def __init__(self, words: list[str], timeout: float) -> None:
-        self.name, self.words, self.timeout = words[0], words, timeout
+    def __init__(self, words: list[str], timeout: float, keep: Path | None = None) -> None:
+        self.name, self.words, self.timeout, self.keep = words[0], words, timeout, keep
         # Absolute: the text is also used in another working folder.
         self.text = shlex.join(os.path.abspath(w) if os.path.isfile(w) else w for w in words)
 
@@ -385,11 +419,15 @@ class Command:
             "{outputs}": str(folder / "out.npz"),
         }
         words = with_paths(self.words, paths, appended=list(paths))
-        ended = _run(words, self.timeout, self.name)
-        if ended.code or not (folder / "out.npz").exists():
-            text = _last_line(ended.stderr) or f"{describe_exit(ended.code)}, no outputs"
-            raise fail("backend-failed", self.name, text)
-        answer = unpack_npz(folder / "out.npz", folder)
+        with _failures_kept(self.name, folder, self.keep):
+            ended = _run(words, self.timeout, self.name)
+            if ended.code:
+                raise fail("backend-failed", self.name, _said(ended))
+            if not (folder / "out.npz").exists():
+                raise fail("backend-failed", self.name, _said(ended, " and no outputs"))
+            answer = unpack_npz(folder / "out.npz", folder)
+            for name in answer:
+                answer[name]  # a damaged array is found here
         for name in ("in.npz", "out.npz"):
             (folder / name).unlink()
         return _with_output_types(part, answer)

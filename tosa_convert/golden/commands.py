@@ -48,6 +48,7 @@ def run_command(
     timeout: float,
     name: str,
     folder: str | os.PathLike[str] | None = None,
+    with_stdout: bool = False,
 ) -> Ended:
     """Run a command to its end; see `run_child`.
 
@@ -57,7 +58,7 @@ def run_command(
     """
     with temporary_file_errors():
         try:
-            return run_child(words, timeout=timeout, folder=folder)
+            return run_child(words, timeout=timeout, folder=folder, with_stdout=with_stdout)
         except OSError as error:
             if error.filename != words[0]:
                 raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import shutil
 import weakref
@@ -16,16 +17,35 @@ import numpy as np
 from tosa_convert.errors import fail
 from tosa_convert.files import Pieces, Sink, file_error, replace_file
 from tosa_convert.golden.arrays import Array, LazyArrays
-from tosa_convert.golden.scratch import file_errors
+from tosa_convert.golden.scratch import file_errors, readable_by_numpy
 
 
 def read_npy(path: str | os.PathLike[str]) -> Array:
     """The array of an `.npy` file; raises TosaConvertError("file-error")."""
-    with _reading(path):
-        array: Array = np.load(path, allow_pickle=False)
-    if not isinstance(array, np.ndarray):
-        raise fail("file-error", os.fspath(path), "it holds several arrays, expected an .npy file")
-    return array
+    with _reading(path), open(path, "rb") as file:
+        if file.read(2) == b"PK":
+            message = "it holds several arrays, expected an .npy file"
+            raise fail("file-error", os.fspath(path), message)
+        file.seek(0)
+        return _read_array(file)
+
+
+def _read_array(file: Any) -> Array:
+    """The array of an open `.npy` file. FP8E5M2 of ml_dtypes is opaque bytes, as its other types are."""
+    lib: Any = np.lib.format
+    try:
+        array: Array = lib.read_array(file, allow_pickle=False)
+        return array
+    except (TypeError, ValueError) as error:
+        file.seek(0)
+        content: bytes = file.read()
+        # numpy writes that type with a name that it cannot read.
+        header, found, data = content.partition(b"\n")
+        if not found or b"'<f1'" not in header:
+            raise ValueError(error) from None
+        known = header.replace(b"'<f1'", b"'|V1'") + found + data
+        known_array: Array = lib.read_array(io.BytesIO(known), allow_pickle=False)
+        return known_array
 
 
 def load_npz(path: str | os.PathLike[str]) -> dict[str, Array]:
@@ -53,8 +73,11 @@ def open_npz(path: str | os.PathLike[str]) -> LazyArrays:
 
     def read(name: str) -> Array:
         with _reading(path):
-            array: Array = archive[name]
-            return array
+            if name not in archive.files or f"{name}.npy" not in archive.zip.namelist():
+                array: Array = archive[name]
+                return array
+            with archive.zip.open(f"{name}.npy") as member:
+                return _read_array(member)
 
     arrays = LazyArrays(archive.files, read)
     weakref.finalize(arrays, file.close)
@@ -138,4 +161,4 @@ def write_npz(file: Any, arrays: Iterable[tuple[str, Array]]) -> None:
         for name, array in arrays:
             entry = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
             with archive.open(entry, "w", force_zip64=True) as member:
-                write_array(member, np.asanyarray(array), allow_pickle=False)
+                write_array(member, readable_by_numpy(np.asanyarray(array)), allow_pickle=False)

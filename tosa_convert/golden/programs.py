@@ -16,7 +16,7 @@ from tosa_convert.golden.arrays import Array
 from tosa_convert.golden.random_inputs import random_inputs
 from tosa_convert.graph.model import Block, Graph
 from tosa_convert.options import ReadOptions, given_options
-from tosa_convert.reading import AroundMlir, open_input
+from tosa_convert.reading import AroundMlir, open_input, weights_folder
 from tosa_convert.reading import read as read_graph
 
 #: Read with no options.
@@ -68,8 +68,14 @@ def load_program(
     graph = read_graph(opened, read, around_mlir=around_mlir)
     if opened.is_mlir:
         return Program(api.stamp(graph))
-    # With shapes given, the program that runs differs from the file.
-    is_model = opened.path and opened.format == "tosa" and not read.input_shapes
+    # With shapes given, the program that runs differs from the file, and with weights in a folder beside
+    # it, the file is not the whole program.
+    is_model = (
+        opened.path
+        and opened.format == "tosa"
+        and not read.input_shapes
+        and not weights_folder(opened.path).exists()
+    )
     return Program(graph, Path(opened.path) if is_model else None)
 
 

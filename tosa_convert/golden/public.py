@@ -11,7 +11,7 @@ from tosa_convert.golden.comparison import Comparison, TensorComparison, compare
 from tosa_convert.golden.intermediates import Intermediate, iterate_tensors
 from tosa_convert.golden.programs import input_arrays
 from tosa_convert.golden.random_graphs import generate
-from tosa_convert.golden.reduction import Reduction, reduce
+from tosa_convert.golden.reduction import Failure, Reduction, reduce
 from tosa_convert.golden.reference_model import Result, RunOptions
 from tosa_convert.golden.running import run
 from tosa_convert.golden.tolerances import Tolerances
@@ -22,6 +22,7 @@ __all__ = [
     "Case",
     "Comparison",
     "Divergence",
+    "Failure",
     "Intermediate",
     "Record",
     "Reduction",

@@ -11,11 +11,12 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from tosa_convert import api
+from tosa_convert.child_process import Ended
 from tosa_convert.errors import fail
 from tosa_convert.files import PathLike, file_error, replace_file
 from tosa_convert.golden.array_io import slots
@@ -45,6 +46,27 @@ class Reduction:
     reused: int
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What counts as a failure of the command.
+
+    exit_code: this exit code only; None for any but 0, and for no end within the time limit.
+    text: something that the command must have printed to stdout or stderr.
+    """
+
+    exit_code: int | None = None
+    text: str = ""
+
+    def matches(self, ended: Ended) -> bool:
+        """Whether a command failed in this way."""
+        if self.exit_code is not None:
+            return ended.code == self.exit_code and self.text in ended.stderr
+        return ended.code != 0 and self.text in ended.stderr
+
+
+ANY_FAILURE: Final = Failure()
+
+
 def reduce(
     program: Any,
     command: str,
@@ -53,6 +75,7 @@ def reduce(
     *,
     random: int | None = None,
     timeout: float = TIMEOUT,
+    expect: Failure = ANY_FAILURE,
     progress: Callable[[str], None] = lambda text: None,
     read: ReadOptions = AS_IT_IS,
 ) -> Reduction:
@@ -69,6 +92,7 @@ def reduce(
             model computes from them. Without `inputs` and `random` the command gets the model only.
         random: a seed, 0 or more, for inputs that are not given.
         timeout: seconds for one run of the command or of the reference model.
+        expect: what counts as a failure, if not every one.
         progress: called with a line of text after each candidate.
         read: how to read a file or module.
 
@@ -76,22 +100,24 @@ def reduce(
         The reduced graph, the number of its operators, and how often the command ran.
 
     Raises:
-        TosaConvertError: `option-conflict` if the command does not fail on the whole program, or if
-            the folder belongs to another reduction; `missing-backend` if there is no such command;
-            `file-error`; and as `golden.run`.
+        TosaConvertError: `option-conflict` if the command does not fail on the whole program, if it
+            also fails on a program without operators, or if the folder belongs to another
+            reduction; `missing-backend` if there is no such command; `file-error`; and as
+            `golden.run`.
 
     Example:
         >>> import sys, tempfile
         >>> from tosa_convert import golden
         >>> graph = golden.generate(seed=2, operators=3, kinds=["ABS"])
+        >>> command, expect = f"{sys.executable} -c 'raise SystemExit(1)'", golden.Failure(1)
         >>> with tempfile.TemporaryDirectory() as work:
-        ...     golden.reduce(graph, f"{sys.executable} -c 'raise SystemExit(1)'", work).operators
+        ...     golden.reduce(graph, command, work, expect=expect).operators
         1
     """
     graph = as_graph(program, read)
     has_inputs = inputs is not None or random is not None
     arrays = input_arrays(graph, inputs, random) if has_inputs else None
-    return _Reducer(graph, command, Path(work), arrays, timeout, progress).run()
+    return _Reducer(graph, command, Path(work), arrays, timeout, expect, progress).run()
 
 
 class _Reducer:
@@ -104,17 +130,19 @@ class _Reducer:
         folder: Path,
         inputs: dict[str, Array] | None,
         timeout: float,
+        expect: Failure,
         progress: Callable[[str], None],
     ) -> None:
-        self.graph, self.folder, self.timeout = graph, folder, timeout
+        self.graph, self.folder, self.timeout, self.expect = graph, folder, timeout, expect
         self.inputs, self.progress = inputs, progress
         self.words = command_words(command)
         if not self.words:
             raise fail("missing-backend", f"--check {command}", "there is no such command")
         self.tried = self.reused = 0
+        self.said = ""
         self._golden: dict[str, Array] | None = None
         identity = hashlib.sha256(b"".join(api.encode(graph)))
-        identity.update(command.encode())
+        identity.update(f"{command} {expect}".encode())
         for key, array in sorted((inputs or {}).items()):
             identity.update(key.encode() + array.tobytes())
         self.identity = identity.hexdigest()
@@ -152,14 +180,32 @@ class _Reducer:
             raise fail(
                 "option-conflict",
                 " ".join(self.words),
-                "it exits with 0 on the whole model; there is nothing to reduce",
+                "it does not fail as expected on the whole model; there is nothing to reduce",
             )
+        self._refuse_unrelated_failure()
         best = self.shrinker.shrink(best)
         part = self.shrinker.extract(best)
         replace_file(self.folder / "reduced.tosa", api.encode(api.stamp(part)))
         if self.inputs is not None:
             save_npz(self.folder / "inputs.npz", self.arrays_for(part))
         return Reduction(part, best, size(part), self.tried, self.reused)
+
+    def _refuse_unrelated_failure(self) -> None:
+        """Refuse a command that fails whatever the program is, such as one with a spelling mistake.
+
+        The trivial program returns an input of the graph.
+        """
+        block = self.graph.main
+        if self.expect != ANY_FAILURE or not block.inputs:
+            return
+        if self.fails(((block.inputs[0],), ())):
+            raise fail(
+                "option-conflict",
+                " ".join(self.words),
+                "it also fails on a program without operators, so its failure may not be the "
+                "model's; " + (self.said or "it printed nothing"),
+                "say which failure is meant: --expect-text TEXT or --expect-exit N",
+            )
 
     def fails(self, cut: Cut) -> bool:
         """Whether the command fails on a candidate; it runs once for each."""
@@ -187,7 +233,9 @@ class _Reducer:
         paths = {"{model}": str(model.resolve()), "{inputs}": str(data.resolve())}
         words = with_paths(self.words, paths, appended=["{model}"])
         # A command that does not end in time is killed, and so fails, too.
-        return run_command(words, timeout=self.timeout, name=words[0]).code != 0
+        ended = run_command(words, timeout=self.timeout, name=words[0], with_stdout=True)
+        self.said = " / ".join(ended.stderr.strip().splitlines()[-3:])
+        return self.expect.matches(ended)
 
     def arrays_for(self, part: Graph) -> dict[str, Array]:
         """Arrays for a candidate's inputs."""

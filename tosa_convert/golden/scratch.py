@@ -90,12 +90,22 @@ def write_scratch(path: Path, pieces: Pieces) -> None:
         write_pieces(file, pieces)
 
 
+def readable_by_numpy(array: Array) -> Array:
+    """The array in a type that numpy reads back.
+
+    numpy writes FP8E5M2 of ml_dtypes as `<f1`, which it cannot read; the other types that it does not
+    have become opaque bytes, and so does this one.
+    """
+    contiguous = np.asarray(array, order="C")
+    return contiguous.view("V1") if contiguous.dtype.str[1:] == "f1" else contiguous
+
+
 def npy_pieces(array: Array) -> list[Any]:
     """The bytes of an `.npy` file, the same that `numpy.save` writes; the data is not copied.
 
     numpy itself reports a full disk without the operating system's reason, and leaves the file.
     """
-    contiguous = np.asarray(array, order="C")
+    contiguous = readable_by_numpy(array)
     header = io.BytesIO()
     lib: Any = np.lib.format
     lib.write_array_header_1_0(header, lib.header_data_from_array_1_0(contiguous))
