@@ -43,9 +43,11 @@ class OperatorView:
 
     def operands(self) -> Iterator[tuple[OperandSpec, ValueType]]:
         """Each operand with its row."""
-        count = len(self.inputs)
-        for index, value in enumerate(self.inputs):
-            yield self.spec.operand(index, count), value
+        rows, count = self.spec.operands, len(self.inputs)
+        # Fast path of OperatorSpec.operand; equal by test test_all_operands_have_the_rows.
+        if len(rows) == count:
+            return zip(rows, self.inputs, strict=True)
+        return ((self.spec.operand(index, count), self.inputs[index]) for index in range(count))
 
     def results(self) -> Iterator[tuple[OperandSpec, ValueType]]:
         """Each declared result with its row."""
