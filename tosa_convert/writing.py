@@ -186,6 +186,7 @@ def _module(graph: Graph, context: Any, options: WriteOptions) -> Any:
 
 def dumps(graph: Graph, file_format: Format, options: WriteOptions = _WRITE_OPTIONS) -> bytes:
     """The content of a file as bytes; with `options.verify` it is read back and compared first."""
+    _refuse_unverifiable("", file_format, options)
     # Joined at once, so that weights are copied once.
     data = b"".join(render(graph, file_format, options))
     if options.verify:
@@ -212,6 +213,7 @@ def save(
     refuse_weights(file_format, options.weights)
     size_beside = _size_beside(graph, file_format, options.weights)
     _refuse_special_file(target, file_format, options, beside=size_beside is not None)
+    _refuse_unverifiable(target, file_format, options)
     refuse_unsound(graph)
     written = graph
     if size_beside is not None:
@@ -250,6 +252,21 @@ def _compare_with(graph: Graph, written: Input, path: str, options: WriteOptions
             f"what was written reads back differently: {difference}",
             "the output was discarded; this is a defect of the converter, please report it",
         )
+
+
+def _refuse_unverifiable(path: str, file_format: Format, options: WriteOptions) -> None:
+    """Refuse to verify MLIR text where MLIR, which alone parses it, is not installed."""
+    if not options.verify or file_format != "mlir":
+        return
+    from tosa_convert.bindings.packages import default_bindings
+    from tosa_convert.errors import TosaConvertError
+
+    try:
+        default_bindings(options.bindings)
+    except TosaConvertError as error:
+        (finding,) = error.findings
+        message = f"verify parses the text that was written: {finding.message}"
+        raise fail(finding.code, path, message, f"{finding.hint}; or leave out verify") from None
 
 
 def _refuse_special_file(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tosa_convert as tc
+from tosa_convert.bindings import packages
 from tosa_convert.golden.random_graphs import RULES, generate
 from tosa_convert.graph import Graph, compare
 from tosa_convert.graph.versions import lowest_version
@@ -102,3 +105,21 @@ def test_plain_locations_equal_parsed_ones(
         parsed = decode_varint(by_parser[text], 0)[0]
         entries = encoder.attributes.entries
         assert entries[index] == entries[parsed]
+
+
+def test_text_is_written_and_only_verifying_it_needs_bindings(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    graph = generate(3, 4)
+    monkeypatch.setattr(packages, "installed", lambda: iter(()))
+    tc.save(graph, tmp_path / "m.mlir")
+    assert (tmp_path / "m.mlir").read_bytes() == tc.dumps(graph, "mlir")
+    for write in (
+        lambda: tc.save(graph, tmp_path / "n.mlir", verify=True),
+        lambda: tc.dumps(graph, "mlir", verify=True),
+    ):
+        with pytest.raises(tc.TosaConvertError, match="verify parses the text") as caught:
+            write()
+        assert caught.value.code == "missing-bindings"
+        assert caught.value.findings[0].hint.endswith("or leave out verify")
+    assert not (tmp_path / "n.mlir").exists()

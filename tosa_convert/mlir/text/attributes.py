@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import chain, islice
 from math import prod
 from typing import TYPE_CHECKING, Final
@@ -51,6 +52,9 @@ _BARE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]*\Z")
 #: The element type of a block-scaled constant; its values are of the type at the end, before the scales.
 _BLOCK_SCALED: Final = re.compile(r"!tosa\.block_scaled<\w+:[\w!.]+:([\w!.]+)[,>]")
 _MXINT8: Final = "!tosa.mxint8"
+
+#: Names of attributes that are remembered as text.
+_CACHED_NAMES: Final = 1 << 8
 
 _ELLIPSIS: Final = "..."
 #: Most elements of a constant in a message.
@@ -178,11 +182,17 @@ def _string_pieces(value: DenseStringsAttr, shape: tuple[int, ...]) -> Iterator[
 
 def dictionary(pairs: dict[str, str]) -> str:
     """Attributes by name, sorted, in braces; a unit attribute is its name alone."""
-    entries = (
-        name if text == "unit" else f"{name} = {text}"
-        for name, text in ((bare(name.encode()), pairs[name]) for name in sorted(pairs))
-    )
+    entries = []
+    for name in sorted(pairs):
+        text = pairs[name]
+        entries.append(_bare_text(name) if text == "unit" else f"{_bare_text(name)} = {text}")
     return "{" + ", ".join(entries) + "}"
+
+
+@lru_cache(_CACHED_NAMES)
+def _bare_text(name: str) -> str:
+    """`bare` for the names of attributes, of which a module has few."""
+    return bare(name.encode())
 
 
 def scalar_text(value: ScalarAttr) -> str:

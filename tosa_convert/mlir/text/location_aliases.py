@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 UNKNOWN: Final = -1
 
 _UNKNOWN_TEXT: Final = "unknown"
-#: A location as text, in which numbers stand for other locations.
-_Parts = tuple["int | str", ...]
+#: A location as text: all of it, or parts, in which numbers stand for other locations.
+_Text = str | tuple["int | str", ...]
 
 
 class LocationAliases:
@@ -33,24 +33,29 @@ class LocationAliases:
     def __init__(self, bytecode: Bytecode, used: Iterable[int]) -> None:
         self._reader = LocationReader(bytecode, full_paths=True)
         #: Different locations, numbered as they were found, and how deeply each nests.
-        self._found: dict[_Parts, int] = {}
+        self._found: dict[_Text, int] = {}
         self._depths: list[int] = []
         #: The number among those found, by the number in the bytecode.
         self._numbers: dict[int, int] = {}
         indices = list(dict.fromkeys(used))
         plain = self._plain(bytecode, indices)
+        numbers, found, depths = self._numbers, self._found, self._depths
         for index in indices:
             text = plain.get(index)
-            self._numbers[index] = self._add((text,), 1) if text else self._visit(index)
-        order = sorted(self._found.values(), key=self._depths.__getitem__)
-        self._names = [""] * len(order)
-        for rank, number in enumerate(order):
+            if text is None:
+                self._visit(index)
+                continue
+            number = numbers[index] = found.setdefault(text, len(found))
+            if number == len(depths):
+                depths.append(1)
+        #: The numbers of those found, in the order of their aliases.
+        self._order = sorted(found.values(), key=depths.__getitem__)
+        self._names = [""] * len(found)
+        for rank, number in enumerate(self._order):
             self._names[number] = f"#loc{rank or ''}"
+        names = self._names
         #: What follows an operation, by the number of its location.
-        self.after = {
-            index: f" loc({self._names[number]})" for index, number in self._numbers.items()
-        }
-        self._order = order
+        self.after = {index: f" loc({names[number]})" for index, number in numbers.items()}
 
     def _plain(self, bytecode: Bytecode, indices: list[int]) -> dict[int, str]:
         """The texts of the locations that are a file, a line and a column, as most are."""
@@ -69,33 +74,36 @@ class LocationAliases:
         """Add a location after those inside it; returns its number among those found."""
         number = self._numbers.get(index)
         if number is None:
-            parts: list[int | str] = (
-                [_UNKNOWN_TEXT] if index == UNKNOWN else self._reader.parts(index)
-            )
-            inner = [self._visit(part) if isinstance(part, int) else part for part in parts]
-            depths = (self._depths[part] for part in inner if isinstance(part, int))
-            number = self._numbers[index] = self._add(tuple(inner), max(depths, default=0) + 1)
+            text, depth = self._nested(index)
+            number = self._numbers[index] = self._found.setdefault(text, len(self._found))
+            if number == len(self._depths):
+                self._depths.append(depth)
         return number
 
-    def _add(self, parts: _Parts, depth: int) -> int:
-        number = self._found.setdefault(parts, len(self._found))
-        if number == len(self._depths):
-            self._depths.append(depth)
-        return number
+    def _nested(self, index: int) -> tuple[_Text, int]:
+        """A location as text, and how deeply it nests."""
+        if index == UNKNOWN:
+            return _UNKNOWN_TEXT, 1
+        parts = [
+            self._visit(part) if isinstance(part, int) else part
+            for part in self._reader.parts(index)
+        ]
+        depths = [self._depths[part] for part in parts if isinstance(part, int)]
+        text: _Text = tuple(parts) if depths else "".join(map(str, parts))
+        return text, max(depths, default=0) + 1
 
     def before(self) -> Iterator[str]:
         """The definitions at the beginning of a module: of the locations that block arguments have."""
         if UNKNOWN in self._numbers:
-            yield self._definition((_UNKNOWN_TEXT,), self._numbers[UNKNOWN])
+            yield f"{self._names[self._numbers[UNKNOWN]]} = loc({_UNKNOWN_TEXT})\n"
 
     def at_end(self) -> Iterator[str]:
         """The other definitions, which may follow their uses."""
-        rows = list(self._found)
-        first = self._numbers.get(UNKNOWN)
+        rows, names, first = list(self._found), self._names, self._numbers.get(UNKNOWN)
         for number in self._order:
-            if number != first:
-                yield self._definition(rows[number], number)
-
-    def _definition(self, parts: _Parts, number: int) -> str:
-        text = "".join(self._names[part] if isinstance(part, int) else part for part in parts)
-        return f"{self._names[number]} = loc({text})\n"
+            if number == first:
+                continue
+            text = rows[number]
+            if not isinstance(text, str):
+                text = "".join(names[part] if isinstance(part, int) else part for part in text)
+            yield f"{names[number]} = loc({text})\n"

@@ -69,26 +69,18 @@ class Nest(NamedTuple):
     hides_arguments: bool = False
 
 
-class Form:
+class Form(NamedTuple):
     """How the operations of one name are printed.
 
-    head, tail: what precedes and follows the operands. attributes: prints the dictionary with a number,
-    after a space, or nothing. special: prints all of an operation whose form is another.
+    head, tail: what precedes and follows the operands. is_generic: its own attributes are apart from the
+    others. special: prints all of an operation whose form is another.
     """
 
-    __slots__ = ("attributes", "head", "special", "tail")
-
-    def __init__(
-        self,
-        head: str,
-        tail: str,
-        attributes: Callable[[int], str],
-        special: Callable[[Fields, Values], str] | None = None,
-    ) -> None:
-        self.head = head
-        self.tail = tail
-        self.attributes = attributes
-        self.special = special
+    name: str
+    head: str
+    tail: str
+    is_generic: bool
+    special: Callable[[OperationForms, Fields, Values], str] | None = None
 
 
 class OperationForms:
@@ -112,10 +104,8 @@ class OperationForms:
 
     def _form(self, name: str) -> Form:
         if self.generic or name in _GENERIC:
-            return Form(f'"{name}"(', ")", lambda index: self._split(name, index))
-        special = _SPECIAL.get(name)
-        bound = None if special is None else lambda fields, values: special(self, fields, values)
-        return Form(f"{name} ", "", lambda index: self.merged(name, index), bound)
+            return Form(name, f'"{name}"(', ")", is_generic=True)
+        return Form(name, f"{name} ", "", is_generic=False, special=_SPECIAL.get(name))
 
     # -- parts of operations ------------------------------------------------------------------
 
@@ -151,27 +141,31 @@ class OperationForms:
             return texts
         return f"({texts})"
 
+    def dictionary(self, form: Form, index: int) -> str:
+        """The attributes of an operation after a space, or nothing if there are none."""
+        if form.is_generic:
+            return self._split(form.name, index)
+        return self.merged(form.name, index)
+
     def merged(self, name: str, index: int, without: frozenset[str] = _NO_NAMES) -> str:
         """A dictionary in custom form: enums by their members, and no defaults."""
-        key = name, index
-        text = self._dictionaries.get(key)
+        text = self._dictionaries.get((name, index))
         if text is None:
             large = len(self.attributes.large)
-            pairs = {
-                key: self._merged_value(name, key, value)
-                for key, value in self.bytecode.dictionary(index).items()
-                if key not in without
-            }
-            shown = {key: text for key, text in pairs.items() if _DEFAULTS.get((name, key)) != text}
+            shown = {}
+            for key, value in self.bytecode.dictionary(index).items():
+                if key in without:
+                    continue
+                text = self.attributes(value)
+                if text[0] == "#" and name not in _FULL_ENUMS:
+                    enum = _ENUM.match(text)
+                    text = text if enum is None else enum[1]
+                if _DEFAULTS.get((name, key)) != text:
+                    shown[key] = text
             text = f" {dictionary(shown)}" if shown else ""
             if len(self.attributes.large) == large:
-                self._dictionaries[key] = text
+                self._dictionaries[name, index] = text
         return text
-
-    def _merged_value(self, name: str, key: str, index: int) -> str:
-        text = self.attributes(index)
-        enum = _ENUM.match(text)
-        return text if enum is None or name in _FULL_ENUMS else enum[1]
 
     def _split(self, name: str, index: int) -> str:
         """A dictionary in generic form: an operation's own attributes, and then the others."""

@@ -134,13 +134,13 @@ class _Printer:
                     break
                 form = forms[name]
                 if form.special is not None:
-                    text = form.special(fields, values)
+                    text = form.special(forms, fields, values)
                 else:
                     if len(operands) == 1:
                         used = names[operands[0]]
                     else:
                         used = ", ".join([names[operand] for operand in operands])
-                    others = form.attributes(attributes) if attributes != -1 else ""
+                    others = forms.dictionary(form, attributes) if attributes != -1 else ""
                     types_text = signature(operands, types, values)
                     text = f"{form.head}{used}{form.tail}{others} : {types_text}"
                 lines.append(f"{indent}{result}{text}{after.get(location, '')}\n")
