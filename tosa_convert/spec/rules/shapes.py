@@ -17,6 +17,7 @@ from tosa_convert.spec.rules.core import (
     Rules,
     Violation,
     agree,
+    axis_of,
     known,
     listing,
     rank_between,
@@ -226,15 +227,6 @@ def _infer_sliced(view: OperatorView) -> tuple[ResultShape, ...]:
 # -- shapes of tensors -------------------------------------------------------------------------------
 
 
-def _axis_is_in_range(view: OperatorView) -> Iterator[Violation]:
-    axis, shape = int(view.attributes["axis"]), view.shape("input1")
-    if axis < 0 or (shape is not None and axis >= len(shape)):
-        most = "" if shape is None else f" to {len(shape) - 1}"
-        yield Violation(
-            "axis", f"axis is {axis}, and {listing(view)}", f"0{most}" if most else "0 or more"
-        )
-
-
 def _infer_dimension(view: OperatorView) -> tuple[ResultShape, ...]:
     shape = view.shape("input1")
     size = None if shape is None else shape[view.attributes["axis"]]
@@ -256,7 +248,7 @@ def _infer_nothing(view: OperatorView) -> tuple[ResultShape, ...]:
 
 RULES: Final[Rules] = {
     "CONST_SHAPE": OperatorRules(_infer_constant),
-    "DIM": OperatorRules(_infer_dimension, (rank_between("input1", 1),), (_axis_is_in_range,)),
+    "DIM": OperatorRules(_infer_dimension, (rank_between("input1", 1),), (axis_of("input1"),)),
     "CONCAT_SHAPE": OperatorRules(_infer_concatenated, (_has_inputs, _parts_have_values)),
     "SLICE_SHAPE": OperatorRules(
         _infer_sliced,
