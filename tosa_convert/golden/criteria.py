@@ -20,6 +20,8 @@ from tosa_convert.graph.dtypes import DType
 
 #: The multiple of the reference model's own error that a result of a network may err.
 NETWORK_MULTIPLE: Final = 10.0
+#: How reports call the criterion of a measured error.
+NETWORK_LABEL: Final = f"network, {NETWORK_MULTIPLE:g} times the reference's error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +137,7 @@ def criterion_for(
     atol, rtol = tolerances.of(name, element_type)
     if check is not None and not tolerances.names(name, element_type):
         if isinstance(check, NetworkCheck):
-            label = f"network, {NETWORK_MULTIPLE:g} times the reference's error"
-            return Criterion(label, network=check)
+            return Criterion(NETWORK_LABEL, network=check)
         if check.rule == EXACT:
             return Criterion(str(check.rule))
         if check.rule.kind == "steps":
