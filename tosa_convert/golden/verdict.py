@@ -201,20 +201,7 @@ def _inexact_checks(
     exact = run_in_folder(_new(folder, "exact"), part, inputs, precise)
     bounds = bounds_in_folder(folder / "exact", part) if has_rules else {}
     network = [name for name, rule in names.items() if rule is None]
-    noisy = []
-    if network and noisy_runs:
-        part = extract(graph, network)
-        for seed in range(noisy_runs):
-            with_seed = with_noise(part, seed)
-            place = _new(folder, f"noise{seed}")
-            try:
-                noisy.append(
-                    run_in_folder(place, with_seed, inputs, replace(precise, bounds=False))
-                )
-            except TosaConvertError as error:
-                # Noise can move an index out of range or a value out of a type.
-                if not error.code.startswith("refmodel-"):
-                    raise
+    noisy = _runs_with_noise(graph, network, inputs, folder, precise, noisy_runs)
 
     def by_rule(name: str, rule: Rule) -> Callable[[], Check]:
         def make() -> Check:
@@ -239,6 +226,28 @@ def _inexact_checks(
         key: by_network(key, name) if rule is None else by_rule(name, rule)
         for key, (name, rule) in inexact.items()
     }
+
+
+def _runs_with_noise(
+    graph: Graph,
+    names: list[str],
+    inputs: Mapping[str, Array],
+    folder: Path,
+    precise: RunOptions,
+    count: int,
+) -> list[LazyArrays]:
+    """The tensors from runs with noise, as far as the reference model does not refuse them."""
+    results = []
+    for seed in range(count if names else 0):
+        noisy = with_noise(extract(graph, names), seed)
+        place = _new(folder, f"noise{seed}")
+        try:
+            results.append(run_in_folder(place, noisy, inputs, replace(precise, bounds=False)))
+        except TosaConvertError as error:
+            # Noise can move an index out of range or a value out of a type.
+            if not error.code.startswith("refmodel-"):
+                raise
+    return results
 
 
 def _new(folder: Path, name: str) -> Path:
