@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from tosa_convert.graph.model import BlockScale
 from tosa_convert.graph.packing import pack
 from tosa_convert.mlir import constants
 from tosa_convert.mlir.bytecode import decode
+from tosa_convert.mlir.module_reader import read_file
+from tosa_convert.mlir.module_writer import encode_module
 from tosa_convert.options import ReadOptions
 
 PLAIN = [row for row in DTYPES if row.name != "MXINT8"]
@@ -410,8 +413,17 @@ def test_the_fast_path_of_plain_constants_is_equal(
         return asked[-1]
 
     monkeypatch.setattr(decode.Bytecode, "only_dense", noted)
-    quick = b"".join(api.encode(read(module, ReadOptions(names=retain))))
-    if retain == "generate":
-        assert sum(answer is not None for answer in asked) > len(DTYPES)
-    monkeypatch.setattr(decode.Bytecode, "only_dense", lambda self, index: None)
-    assert quick == b"".join(api.encode(read(module, ReadOptions(names=retain))))
+    options = ReadOptions(names=retain)
+    file = b"".join(encode_module(whole, names=retain, constants="dense", version=6).pieces)
+    readings: tuple[Callable[[], Graph], ...] = (
+        lambda: read(module, options),
+        lambda: read_file(memoryview(file), options=options),  # with native properties
+    )
+    for reading in readings:
+        monkeypatch.setattr(decode.Bytecode, "only_dense", noted)
+        asked.clear()
+        quick = b"".join(api.encode(reading()))
+        if retain == "generate":
+            assert sum(answer is not None for answer in asked) > len(DTYPES)
+        monkeypatch.setattr(decode.Bytecode, "only_dense", lambda self, index: None)
+        assert quick == b"".join(api.encode(reading()))

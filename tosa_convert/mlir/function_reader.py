@@ -160,11 +160,12 @@ class FunctionReader:
         if not self.retain:
             return carried
         without = {-1}
+        bytecode = self.bytecode
         for fields in operations:
             attributes = fields[2]
             if attributes in without:
                 continue
-            index = self.bytecode.dictionary(attributes).get(NAME_ATTRIBUTE)
+            index = bytecode.dictionary(bytecode.discardable(attributes)).get(NAME_ATTRIBUTE)
             if index is None:
                 without.add(attributes)
                 continue

@@ -28,7 +28,12 @@ from tosa_convert.mlir.bytecode.attributes import (
 from tosa_convert.mlir.bytecode.cursor import malformed
 from tosa_convert.mlir.bytecode.file_sections import BytecodeFile
 from tosa_convert.mlir.bytecode.operations import Operation, decode_operations, largest_numbers
-from tosa_convert.mlir.bytecode.properties import LAYOUTS, PropertyTable, decode_properties
+from tosa_convert.mlir.bytecode.properties import (
+    LAYOUTS,
+    VALUES_ONLY,
+    PropertyTable,
+    decode_properties,
+)
 from tosa_convert.mlir.bytecode.resources import Resource, decode_resources
 from tosa_convert.mlir.bytecode.tables import Tables
 from tosa_convert.mlir.bytecode.varint import decode_varint, encode_varint, from_zigzag
@@ -175,6 +180,14 @@ class Bytecode(Tables):
             self.refuse(index, "an attribute is not a dictionary, and its user expects one")
         return decoded
 
+    def discardable(self, index: int) -> int:
+        """A dictionary that has all discardable attributes of a dictionary, and perhaps others."""
+        if index >= -1:
+            return index
+        name, attributes, _ = self._joined[-2 - index]
+        # An operation that the writer did not know has them among its properties.
+        return attributes if self.is_registered[name] else index
+
     def only_dense(self, index: int) -> tuple[int, memoryview] | None:
         """The type's number and the data of a dictionary that is just `values = dense<...>`.
 
@@ -182,42 +195,33 @@ class Bytecode(Tables):
         `dictionary` and `attribute`.
         """
         # Fast path of `attribute`; equal by test test_the_fast_path_of_plain_constants_is_equal
-        if index < 0:
-            return self._only_dense_property(index)
         try:
-            return self._only_dense(index)
+            if index < 0:
+                return self._dense(self._only_property(index))
+            data, offset = self.bytes, self.starts[index]
+            if not data.startswith(self._values_prefix, offset) or not self.is_encoded[index]:
+                return None
+            return self._dense(decode_varint(data, offset + len(self._values_prefix))[0])
         except IndexError:
             return None  # `attribute` refuses it
 
-    def _only_dense(self, index: int) -> tuple[int, memoryview] | None:
-        data, offset = self.bytes, self.starts[index]
-        if not data.startswith(self._values_prefix, offset) or not self.is_encoded[index]:
-            return None
-        value, _ = decode_varint(data, offset + len(self._values_prefix))
+    def _only_property(self, index: int) -> int:
+        """The attribute `values` of an operation that has only this one; else more than there are."""
+        name, attributes, properties = self._joined[-2 - index]
+        if attributes != -1 or not self.is_registered[name] or self.names[name] not in VALUES_ONLY:
+            return self.attribute_count
+        return self._properties.only_number(properties, self.attribute_count)
+
+    def _dense(self, value: int) -> tuple[int, memoryview] | None:
+        """The type's number and the data of a dense attribute; None if it is something else."""
         if value >= self.attribute_count:
             return None
-        offset = self.starts[value]
+        data, offset = self.bytes, self.starts[value]
         if data[offset] != code.DENSE_ELEMENTS << 1 | 1 or not self.is_encoded[value]:
             return None
         if self.dialects[self.dialect_of[value]] != "builtin":
             return None
         type_index, offset = decode_varint(data, offset + 1)
-        size, offset = decode_varint(data, offset)
-        return type_index, self._data(size, offset, self.starts[value + 1])
-
-    def _only_dense_property(self, index: int) -> tuple[int, memoryview] | None:
-        """`only_dense` of an operation with native properties."""
-        if index not in self._attributes:
-            return None
-        pairs = self.dictionary(index)
-        if pairs.keys() != {"values"}:
-            return None
-        value = pairs["values"]
-        if not isinstance(self.attribute(value), DenseAttr):
-            return None
-        data, offset = self.bytes, self.starts[value]
-        _, offset = decode_varint(data, offset)
-        type_index, offset = decode_varint(data, offset)
         size, offset = decode_varint(data, offset)
         return type_index, self._data(size, offset, self.starts[value + 1])
 

@@ -91,6 +91,12 @@ LAYOUTS: Final[dict[str, tuple[Layout, ...]]] = {
 }
 
 
+#: Operations whose only property is the attribute `values`.
+VALUES_ONLY: Final = frozenset(
+    name for name, layouts in LAYOUTS.items() if layouts == ((Slot("values", "elements"),),)
+)
+
+
 class PropertyTable:
     """The section of properties: blobs, by their numbers. section: a cursor at its start."""
 
@@ -110,6 +116,12 @@ class PropertyTable:
             section.refuse(f"found properties {number}, expected less than {len(self._places)}", 0)
         start, end = self._places[number]
         return Cursor(section.data, start, end, section.base, section.where)
+
+    def only_number(self, number: int, default: int) -> int:
+        """The number that is all of a blob; `default` if the blob is something else."""
+        start, end = self._places[number]
+        found, stop = decode_varint(self._section.data, start)
+        return found if stop == end else default
 
 
 def encode_properties(operation: str, attributes: Mapping[str, bytes]) -> bytes:
