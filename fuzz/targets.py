@@ -136,7 +136,7 @@ class Import(Flatbuffer):
     def use(self, data: bytes) -> None:
         graph = api.load(data)
         drain(api.render(graph, "mlirbc"))
-        text = drain(api.render(graph, "mlir", bindings=self.bindings))
+        text = drain(api.render(graph, "mlir", generic=bool(len(data) % 2)))
         found = api.load(text, bindings=self.bindings)
         drain(api.render(found, "tosa", weights="embedded"))
 
@@ -165,7 +165,7 @@ class Text(Target):
     """Parse with MLIR, read, and write as a flatbuffer."""
 
     def seed_of(self, data: bytes) -> bytes:
-        return drain(api.render(api.load(data), "mlir", bindings=self.bindings))
+        return drain(api.render(api.load(data), "mlir"))
 
     def prepare(self, seed: bytes) -> list[bytes]:
         return tokens_of(seed)

@@ -281,7 +281,6 @@ def render(
     *,
     weights: Weights = "auto",
     names: Names = "retain",
-    bindings: str = "",
     bytecode_version: int = BYTECODE_VERSION,
     generic: bool = False,
     locations: bool = True,
@@ -293,7 +292,6 @@ def render(
     options = WriteOptions(
         weights=weights,
         names=names,
-        bindings=bindings,
         bytecode_version=bytecode_version,
         generic=generic,
         locations=locations,

@@ -125,7 +125,7 @@ def gathered(pieces: Iterable[Any]) -> Iterator[Any]:
 
 
 class Sink:
-    """A file object for foreign code, such as MLIR's printer, that writes through a callback.
+    """A file object for foreign code, such as zipfile, that writes by itself.
 
     Foreign code cannot propagate a Python exception. `write` therefore stores the first one and
     discards the output that follows; `finish` raises it.

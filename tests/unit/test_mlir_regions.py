@@ -189,6 +189,18 @@ def test_a_region_may_use_only_its_arguments(parse: Any) -> None:
     assert "%arg1" in caught.value.findings[0].message
 
 
+def test_a_captured_value_has_its_name_in_the_text(parse: Any) -> None:
+    cube = "tensor<1x4x8xf32>"
+    two = f'%re, %im = "tosa.fft2d"(%x, %x) <{{inverse = false}}> : ({cube}, {cube}) -> ({cube}, {cube})'
+    inner = f'"tosa.exp"(%im) : ({cube}) -> {cube} "tosa.yield"(%t) : ({T}) -> ()'
+    text = function(f"{two} " + cond_if("r", "a", then=inner)).replace("(", f"(%x: {cube}, ", 1)
+    with pytest.raises(TosaConvertError) as caught:
+        read(parse(text))
+    assert (
+        "'tosa.exp' uses %output_imag from outside its region" in caught.value.findings[0].message
+    )
+
+
 def test_an_empty_region_is_refused_by_mlir_or_by_us(
     parse: Any, bindings: Bindings, context: Any
 ) -> None:

@@ -231,6 +231,11 @@ def test_constants_that_are_elided_are_not_among_the_resources() -> None:
     assert elided(300) == [("dense_resource", "big"), ("dense", ""), dense, ("dense", "")]
 
 
+def test_a_resource_that_is_called_as_elided_ones_are_is_read(torch_mlir: Bindings) -> None:
+    made = weights("__elided__")
+    assert tc.compare(made, tc.load(tc.dumps(made, "mlir")), names=True) is None
+
+
 def test_an_elided_text_is_not_read(torch_mlir: Bindings) -> None:
     with pytest.raises(tc.TosaConvertError, match="was elided when printed"):
         tc.load(tc.dumps(constant("INT8", (3,), b"\1\2\3"), "mlir", elide=2))

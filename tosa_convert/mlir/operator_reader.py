@@ -27,6 +27,7 @@ from tosa_convert.mlir.names import NAME_ATTRIBUTE, REGIONS_ATTRIBUTE, Namer, na
 from tosa_convert.mlir.narrowing import WIDTH_MATTERS, Narrowing
 from tosa_convert.mlir.report import Report
 from tosa_convert.mlir.text.attributes import short_text
+from tosa_convert.mlir.text.value_names import Counters, ValueNamer
 from tosa_convert.mlir.types import TypeReader, ValueType
 
 #: Attributes of an operation besides those of its row.
@@ -68,6 +69,8 @@ class OperatorReader:
         ]
         #: Attributes that were read, by the number of the operation's name and of the dictionary.
         self.cache: dict[tuple[int, int], dict[str, AttributeValue]] = {}
+        #: The names of the function's values in text, once a message needs one.
+        self.value_names: list[str] | None = None
 
     def name(self, operation: Operation) -> str:
         """The operation's full name."""
@@ -148,18 +151,12 @@ class OperatorReader:
 
     def _printed(self, value: int, scope: Scope) -> str:
         """The name that MLIR prints for a value of the function's own block."""
-        block = self.bytecode.root.regions[0].blocks[0]
-        if not scope.in_function:
-            return "a value"
-        if value < len(block.arguments):
-            return f"%arg{value}"
-        number = 0
-        for fields in block.operations:
-            operation = Operation(*fields)
-            count = len(operation.types)
-            if operation.first <= value < operation.first + count:
-                return f"%{number}" + (f"#{value - operation.first}" if count > 1 else "")
-            number += count > 0
+        if self.value_names is None:
+            block = self.bytecode.root.regions[0].blocks[0]
+            namer = ValueNamer(self.bytecode, generic=False)
+            self.value_names = namer(block, Counters(), []).values
+        if scope.in_function and value < len(self.value_names):
+            return self.value_names[value]
         return "a value"
 
     # -- attributes ---------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import islice
 from math import prod
 from typing import TYPE_CHECKING, Final
 
@@ -25,7 +25,7 @@ from tosa_convert.mlir.bytecode.attributes import (
 )
 from tosa_convert.mlir.quoting import quote
 from tosa_convert.mlir.text.elements import (
-    CHUNK_ELEMENTS,
+    byte_texts,
     element_texts,
     elements_pieces,
     integer_text,
@@ -46,7 +46,7 @@ LARGE: Final = "\0"
 #: Bytes of the largest constant that is part of a text.
 SMALL_BYTES: Final = 1 << 12
 
-#: What MLIR prints for constants that it leaves out. No resource has that name.
+#: What MLIR prints for constants that it leaves out: a resource that the text does not have.
 _ELIDED: Final = "dense_resource<__elided__>"
 _BARE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]*\Z")
 #: The element type of a block-scaled constant; its values are of the type at the end, before the scales.
@@ -162,11 +162,7 @@ def _dense_pieces(value: DenseAttr, shape: tuple[int, ...]) -> Iterator[bytes]:
         yield f"dense<{type_} : ".encode()
         only = splat(value.data, prod(shape), element)
         data, sizes = (value.data, shape) if only is None else (memoryview(only), ())
-        chunks = (
-            element_texts(data[at : at + CHUNK_ELEMENTS], element)
-            for at in range(0, len(data), CHUNK_ELEMENTS)
-        )
-        yield from nested((f"{text} : {element}" for text in chain.from_iterable(chunks)), sizes)
+        yield from nested(byte_texts(data, element), sizes)
         yield b">"
         return
     yield b"dense<"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from binascii import hexlify
 from collections.abc import Iterable, Iterator
-from itertools import accumulate
+from itertools import accumulate, islice
 from math import prod
 from operator import mul
 from typing import Any, Final
@@ -126,19 +126,28 @@ def hex_pieces(data: memoryview) -> Iterator[bytes]:
         yield hexlify(data[start : start + CHUNK_BYTES]).upper()
 
 
+def byte_texts(data: memoryview, element: str) -> Iterator[str]:
+    """Every element with its type, `1.000000e+00 : f8E4M3FN`, for types of at most a byte."""
+    values = element_texts(memoryview(bytes(range(256))), element)
+    texts = [f"{text} : {element}" for text in values]
+    return map(texts.__getitem__, data)
+
+
 def nested(texts: Iterable[str], shape: tuple[int, ...]) -> Iterator[bytes]:
-    """Elements in row-major order as nested lists."""
+    """Elements in row-major order as nested lists, in pieces of at most CHUNK_ELEMENTS."""
     if not prod(shape):
         return
-    #: Elements of a list at each level, the innermost first.
-    sizes = list(accumulate(reversed(shape), mul))
-    pieces: list[str] = []
-    for number, text in enumerate(texts):
-        if number % CHUNK_ELEMENTS == 0:
-            yield "".join(pieces).encode()
-            pieces.clear()
-        opened = sum(number % size == 0 for size in sizes)
-        closed = opened if number else 0
-        pieces += "]" * closed, ", " * bool(number), "[" * opened, text
-    pieces.append("]" * len(sizes))
-    yield "".join(pieces).encode()
+    if not shape:
+        yield "".join(texts).encode()
+        return
+    elements, (*outer, size) = iter(texts), shape
+    #: Rows of a list at each level above the innermost.
+    rows = list(accumulate(reversed(outer), mul))
+    for number in range(prod(outer)):
+        opened = sum(number % count == 0 for count in rows)
+        head = "[" * (opened + 1)
+        head = f"]{']' * opened}, {head}" if number else head
+        for start in range(0, size, CHUNK_ELEMENTS):
+            part = ", ".join(islice(elements, min(CHUNK_ELEMENTS, size - start)))
+            yield f"{', ' if start else head}{part}".encode()
+    yield b"]" * len(shape)
