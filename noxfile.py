@@ -75,16 +75,17 @@ def suite(session: nox.Session) -> None:
 
 @nox.session
 def conformance(session: nox.Session) -> None:
-    """Judge official tests: 8,000 negative ones, 10,850 positive ones, and random programs.
+    """Judge official tests: 8,000 negative ones, 10,850 positive ones, changed ones; random programs.
 
     `-- DIRS` are further folders of valid programs, such as converted models. They are made first, in
-    half an hour on two processors; judging them takes five minutes.
+    half an hour on two processors; judging them takes fifteen minutes.
     """
     session.install(".[test]")
     session.run("python", "tests/oracle/compare_negatives.py", str(NEGATIVES))
     session.run("python", "tests/oracle/official_suite.py", str(SUITE), "--subset", "full")
     valid = (str(SUITE), *session.posargs)
     session.run("python", "tests/oracle/compare_positives.py", *valid, "--graphs", "1000")
+    session.run("python", "tests/oracle/compare_mutants.py", str(SUITE))
 
 
 @nox.session

@@ -30,20 +30,32 @@ _MOST: Final = (1 << 63) - 1
 #: The largest exponent of EXP2_SHAPE at any level.
 _MOST_EXPONENT: Final = 62
 
-#: What an operator computes of known values; None where implementations differ.
+#: What an operator computes of known values; None if it is not defined.
 _Compute = Callable[[int, int], Size]
 
 
 # -- two shapes --------------------------------------------------------------------------------------
 
 
-def _divided(divide: Callable[[int, int], int]) -> _Compute:
-    """A division. Of a negative operand the reference model rounds towards zero, and others do not."""
+def _quotient(dividend: int, divisor: int) -> int:
+    """The quotient, rounded towards zero as the reference model does."""
+    quotient = abs(dividend) // abs(divisor)
+    return quotient if (dividend < 0) is (divisor < 0) else -quotient
 
-    def compute(dividend: int, divisor: int) -> Size:
-        return None if dividend < 0 or divisor < 1 else divide(dividend, divisor)
 
-    return compute
+def _div_floor(dividend: int, divisor: int) -> Size:
+    return _quotient(dividend, divisor) if divisor else None
+
+
+def _modulo(dividend: int, divisor: int) -> Size:
+    return dividend - _quotient(dividend, divisor) * divisor if divisor else None
+
+
+def _div_ceil(dividend: int, divisor: int) -> Size:
+    """One more than the rounded quotient if there is a remainder, also of negative values."""
+    if not divisor:
+        return None
+    return _quotient(dividend, divisor) + bool(_modulo(dividend, divisor))
 
 
 _ARITHMETIC: Final[dict[str, _Compute]] = {
@@ -52,9 +64,9 @@ _ARITHMETIC: Final[dict[str, _Compute]] = {
     "MUL_SHAPE": lambda a, b: a * b,
     "MAX_SHAPE": max,
     "MIN_SHAPE": min,
-    "MOD_SHAPE": _divided(lambda a, b: a % b),
-    "DIV_CEIL_SHAPE": _divided(lambda a, b: -(-a // b)),
-    "DIV_FLOOR_SHAPE": _divided(lambda a, b: a // b),
+    "MOD_SHAPE": _modulo,
+    "DIV_CEIL_SHAPE": _div_ceil,
+    "DIV_FLOOR_SHAPE": _div_floor,
 }
 
 
