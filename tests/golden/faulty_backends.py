@@ -127,13 +127,43 @@ class Kind:
 
 def _unary(kind: str) -> Callable[[Builder, str], None]:
     def add(b: Builder, source: str) -> None:
-        b.op(kind, [source], "target", "FP32", SHAPE)
+        b.op(kind, [source], "target", b.block.tensors[source].dtype.name, SHAPE)
 
     return add
 
 
-def _add(b: Builder, source: str) -> None:
-    b.op("ADD", [source, "row"], "target", "FP32", SHAPE)
+def _binary(kind: str) -> Callable[[Builder, str], None]:
+    def add(b: Builder, source: str) -> None:
+        operands = [source, "row"]
+        b.op(kind, operands, "target", b.block.tensors[source].dtype.name, SHAPE)
+
+    return add
+
+
+def _convolution(b: Builder, source: str) -> None:
+    b.shape("image", [1, 1, 4, 8])
+    b.op("RESHAPE", [source, "image"], "as_image", "FP32", (1, 1, 4, 8))
+    b.const("weight", "FP32", np.linspace(0.3, 1, 192).reshape(8, 1, 3, 8))
+    b.const("bias", "FP32", np.full(8, 0.5))
+    b.const("no_zero", "FP32", [0.0])
+    operands = ["as_image", "weight", "bias", "no_zero", "no_zero"]
+    sizes = {"pad": (0, 0, 1, 1), "stride": (1, 1), "dilation": (1, 1)}
+    more = {"local_bound": False, "acc_type": dtype("FP32")}
+    b.op("CONV2D", operands, "target", "FP32", (1, 1, 4, 8), **sizes, **more)
+
+
+def _gather(b: Builder, source: str) -> None:
+    b.const("indices", "INT32", [[3, 1, 0, 2]])
+    b.op("GATHER", [source, "indices"], "target", "FP32", SHAPE)
+
+
+def _select(b: Builder, source: str) -> None:
+    b.const("mask", "BOOL", np.arange(32).reshape(SHAPE) % 3 == 0)
+    b.op("SELECT", ["mask", source, "row"], "target", "FP32", SHAPE)
+
+
+def _to_half(b: Builder, source: str) -> None:
+    b.op("CAST", [source], "target", "FP16", SHAPE)
 
 
 def _multiply(b: Builder, source: str) -> None:
@@ -156,36 +186,42 @@ def _reverse(b: Builder, source: str) -> None:
 
 
 def _maximum(b: Builder, source: str) -> None:
-    mode = NanPropagationMode.PROPAGATE
-    b.op("MAXIMUM", [source, "row"], "target", "FP32", SHAPE, nan_mode=mode)
-
-
-def _integers(b: Builder, source: str) -> None:
-    b.op("ADD", [source, "row"], "target", "INT32", SHAPE)
+    mode, kind = NanPropagationMode.PROPAGATE, b.block.tensors[source].dtype.name
+    b.op("MAXIMUM", [source, "row"], "target", kind, SHAPE, nan_mode=mode)
 
 
 def _greater(b: Builder, source: str) -> None:
     b.op("GREATER", [source, "row"], "target", "BOOL", SHAPE)
 
 
-#: Just beyond the rule: 4 and 32 units in the last place; for sums twice what their lengths allow.
+#: Just beyond the rule: some units in the last place; for sums twice what their lengths allow.
 KINDS: dict[str, Kind] = {
     "TANH": Kind(_unary("TANH"), factor=1 + 2.0**-18),
     "EXP": Kind(_unary("EXP"), factor=1 + 2.0**-18),
     "SIGMOID": Kind(_unary("SIGMOID"), factor=1 + 2.0**-19),
-    "ADD": Kind(_add, factor=1 + 2.0**-21),
+    "ADD": Kind(_binary("ADD"), factor=1 + 2.0**-21),
     "MUL": Kind(_multiply, factor=1 + 2.0**-21),
     "MATMUL": Kind(_matmul, factor=1 + 2.0**-17),
+    "CONV2D": Kind(_convolution, factor=1 + 2.0**-15),
     "REDUCE_SUM": Kind(_reduce, factor=1 + 2.0**-18),
     "REVERSE": Kind(_reverse, factor=1 + 2.0**-22),
+    "GATHER": Kind(_gather, factor=1 + 2.0**-22),
+    "SELECT": Kind(_select, factor=1 + 2.0**-22),
     "MAXIMUM": Kind(_maximum, factor=1 + 2.0**-22),
-    "INT32 ADD": Kind(_integers, "INT32"),
+    "CAST": Kind(_to_half, factor=1 + 2.0**-8),
+    "FP16 TANH": Kind(_unary("TANH"), "FP16", factor=1 + 2.0**-6),
+    "FP16 ADD": Kind(_binary("ADD"), "FP16", factor=1 + 2.0**-8),
+    "BF16 EXP": Kind(_unary("EXP"), "BF16", factor=1 + 2.0**-3),
+    "INT32 ADD": Kind(_binary("ADD"), "INT32"),
+    "INT32 MAXIMUM": Kind(_maximum, "INT32"),
     "GREATER": Kind(_greater, "INT32"),
 }
+#: Element types of floating point.
+_FLOATS = ("FP32", "FP16", "BF16")
 #: Fault -> what changes, for floating point and for integers.
 FAULTS: dict[str, tuple[Change | None, Change | None]] = {
     "scaled": (None, None),
-    "offset": (offset(1e-3), offset(1)),
+    "offset": (offset(0.125), offset(1)),
     "one NaN": (one_nan, None),
     "one element": (one_element, one_element),
     "wrong broadcast": (rolled, rolled),
@@ -198,7 +234,7 @@ def change_of(kind: str, fault: str) -> Change | None:
     if fault == "scaled":
         factor = KINDS[kind].factor
         return moved(factor) if factor != 1.0 else None
-    return FAULTS[fault][0 if KINDS[kind].dtype == "FP32" else 1]
+    return FAULTS[fault][0 if KINDS[kind].dtype in _FLOATS else 1]
 
 
 def program(kind: str, *, masked: bool = False) -> Graph:
@@ -209,11 +245,11 @@ def program(kind: str, *, masked: bool = False) -> Graph:
     b, row = Builder(), KINDS[kind]
     b.input("x", row.dtype, SHAPE)
     values = np.arange(1, 9).reshape(1, 1, 8)
-    b.const("row", row.dtype, values * 0.1 if row.dtype == "FP32" else values)
+    b.const("row", row.dtype, values * 0.1 if row.dtype in _FLOATS else values)
     b.op("ABS", ["x"], "first", row.dtype, SHAPE)
     source = "first"
-    if row.dtype == "FP32":
-        source = b.op("SIGMOID", ["first"], "second", "FP32", SHAPE)
+    if row.dtype in _FLOATS:
+        source = b.op("SIGMOID", ["first"], "second", row.dtype, SHAPE)
     row.add(b, source)
     target = b.block.tensors["target"]
     kind_of_result, shape = target.dtype.name, target.shape
@@ -223,7 +259,9 @@ def program(kind: str, *, masked: bool = False) -> Graph:
     elif kind_of_result == "INT32":
         b.op("SUB", ["target", "row"], "after", "INT32", shape)
     else:
-        b.op("ADD", ["target", "row"], "after", "FP32", shape)
+        other = (*(1,) * (len(shape) - 1), shape[-1])
+        b.const("addend", kind_of_result, np.arange(1, 1 + shape[-1]).reshape(other) * 0.1)
+        b.op("ADD", ["target", "addend"], "after", kind_of_result, shape)
     b.op("REVERSE", ["after"], "last", kind_of_result, shape, axis=2)
     if masked:
         b.const("never", "BOOL", np.zeros(shape, np.bool_))

@@ -6,6 +6,7 @@ In every run of the tests each fault and each kind of operator occurs once; all 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,12 +26,15 @@ from golden.faulty_backends import (
 )
 from golden.numpy_backend import NumpyBackend
 
+from tosa_convert.golden.array_io import Slot, constant_of
 from tosa_convert.golden.arrays import Array
 from tosa_convert.golden.backends import Record
 from tosa_convert.golden.bisection import Bisection, bisect
 from tosa_convert.golden.checking import check
+from tosa_convert.golden.npz import save_npz
 from tosa_convert.golden.running import run
-from tosa_convert.graph import Graph
+from tosa_convert.graph import Graph, Operator, dtype
+from tosa_convert.graph.opset import VARIABLE_WRITE
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 X = inputs("TANH")
@@ -159,6 +163,31 @@ def test_a_state_that_the_backend_does_not_give_is_reported_as_not_compared() ->
     right = {**again.outputs, "variable:state": again.variables["state"]}
     assert check(graph, Record("left", right), X, variables=states).ok
     assert not check(graph, Record("left", right), X).ok
+
+
+def test_a_state_of_a_type_that_numpy_lacks_is_compared(tmp_path: Path) -> None:
+    b = Builder()
+    slot = Slot("v", "v", dtype("BF16"), (2,))
+    initial = constant_of(slot, np.array([1, 2]).astype(slot.dtype.numpy))
+    b.input("x", "BF16", (2,))
+    b.tensor("v", "BF16", (2,), data=initial, variable=True)
+    b.op("VARIABLE_READ", ["v"], "old", "BF16", (2,))
+    b.block.operators.append(Operator(VARIABLE_WRITE, ("x",), ("v",)))
+    graph = b.graph("old")
+    x = {"x": np.array([3, 4]).astype(slot.dtype.numpy)}
+    result = run(graph, x)
+    save_npz(tmp_path / "a.npz", {**result.outputs, "variable:v": result.variables["v"]})
+    found = check(graph, str(tmp_path / "a.npz"), x)
+    assert found.ok, found
+    assert [tensor.name for tensor in found.tensors] == ["old", "variable:v"]
+
+
+def test_a_program_that_returns_a_tensor_twice_is_compared() -> None:
+    graph = program("INT32 ADD")
+    graph.main.outputs *= 2
+    given = inputs("INT32 ADD")
+    assert bisect(graph, NumpyBackend(), given).ok
+    assert not bisect(graph, Faulty(), given).ok
 
 
 def test_errors_within_each_rule_that_add_up_are_reported_as_such() -> None:

@@ -24,7 +24,7 @@ from tosa_convert.child_process import Ended, describe_exit
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.files import file_error
 from tosa_convert.formats import EXTENSIONS
-from tosa_convert.golden.array_io import Slot, coerce, match
+from tosa_convert.golden.array_io import Slot, coerce, match, slots
 from tosa_convert.golden.arrays import Array, LazyArrays
 from tosa_convert.golden.commands import command_words, run_command, with_paths
 from tosa_convert.golden.npz import npy_files, open_npz, read_npy, unpack_npz, write_npz
@@ -37,7 +37,7 @@ from tosa_convert.golden.scratch import (
     write_npy,
     write_scratch,
 )
-from tosa_convert.golden.variable_states import STATE_PREFIX, variables_of
+from tosa_convert.golden.variable_states import STATE_PREFIX, state_slots, variables_of
 from tosa_convert.graph.extract import extract_from, extract_region
 from tosa_convert.graph.model import Graph, counted
 
@@ -188,7 +188,11 @@ def part_of(graph: Graph, names: Sequence[str], cuts: Sequence[str]) -> Graph:
 
 
 def _by_position(graph: Graph, outputs: Sequence[Callable[[], Array]], name: str) -> LazyArrays:
-    wanted = output_slots(graph)
+    names = graph.main.outputs
+    # A program may return a tensor twice.
+    wanted = [slot for output in names for slot in slots(graph.main, output)]
+    if len(wanted) != len(outputs):
+        wanted = output_slots(graph)
     if len(wanted) != len(outputs):
         message = f"it has {counted(len(outputs), 'output')}, the TOSA model has {len(wanted)}"
         raise fail("backend-failed", name, message)
@@ -294,14 +298,15 @@ def _failures_kept(name: str, folder: Path, keep: Path | None) -> Iterator[None]
 
 
 def _with_output_types(graph: Graph, arrays: Mapping[str, Array]) -> LazyArrays:
-    """The arrays in the types of the graph's outputs, as far as they hold the same elements."""
-    return with_slot_types(arrays, {slot.key: slot for slot in output_slots(graph)})
+    """The arrays in the types of the graph's outputs and states, if they hold the same elements."""
+    outputs = {slot.key: slot for slot in output_slots(graph)}
+    return with_slot_types(arrays, {**state_slots(graph), **outputs})
 
 
-def with_slot_types(arrays: Mapping[str, Array], slots: Mapping[str, Slot]) -> LazyArrays:
+def with_slot_types(arrays: Mapping[str, Array], by_key: Mapping[str, Slot]) -> LazyArrays:
     """The arrays, those that have a slot as `as_slot_type` returns them."""
     return LazyArrays(
-        arrays, lambda key: as_slot_type(slots[key], arrays[key]) if key in slots else arrays[key]
+        arrays, lambda key: as_slot_type(by_key[key], arrays[key]) if key in by_key else arrays[key]
     )
 
 

@@ -26,7 +26,12 @@ from tosa_convert.golden.programs import (
 from tosa_convert.golden.reference_model import TIMEOUT, RunOptions, run_program
 from tosa_convert.golden.scratch import scratch_folder
 from tosa_convert.golden.tolerances import NO_TOLERANCES, Tolerances
-from tosa_convert.golden.variable_states import STATE_PREFIX, variables_of, with_variables
+from tosa_convert.golden.variable_states import (
+    STATE_PREFIX,
+    state_slots,
+    variables_of,
+    with_variables,
+)
 from tosa_convert.golden.verdict import judge
 from tosa_convert.graph.model import Graph
 from tosa_convert.options import ReadOptions
@@ -169,7 +174,7 @@ def _recorded_outputs(graph: Graph, backend: Record, inputs: Mapping[str, Array]
 
     Recorded inputs and intermediates are for `bisect`.
     """
-    outputs = {slot.key: slot for slot in output_slots(graph)}
+    outputs = state_slots(graph) | {slot.key: slot for slot in output_slots(graph)}
     computed = {name for op in graph.main.operators for name in op.outputs}
     others = computed | {name + SCALE_SUFFIX for name in computed} | set(inputs)
     keys = [key for key in backend.arrays if key in outputs or key not in others]

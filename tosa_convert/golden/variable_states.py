@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tosa_convert.errors import Finding, TosaConvertError
-from tosa_convert.golden.array_io import coerce, constant_of, slots
+from tosa_convert.golden.array_io import Slot, coerce, constant_of, slots
 from tosa_convert.golden.arrays import Array
 from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor
 from tosa_convert.graph.opset import VARIABLE_READ, VARIABLE_WRITE
@@ -23,6 +23,15 @@ def variables_of(graph: Graph) -> dict[str, Tensor]:
 
 def _name(tensor: Tensor) -> str:
     return tensor.variable_name or tensor.name
+
+
+def state_slots(graph: Graph) -> dict[str, Slot]:
+    """The type and shape of each variable's state, by its key among results."""
+    result: dict[str, Slot] = {}
+    for name, tensor in variables_of(graph).items():
+        own = slots(graph.main, tensor.name)[0]
+        result[STATE_PREFIX + name] = replace(own, key=STATE_PREFIX + name)
+    return result
 
 
 def with_variables(graph: Graph, states: Mapping[str, Any]) -> Graph:
