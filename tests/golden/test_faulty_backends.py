@@ -138,6 +138,17 @@ def test_a_fault_in_a_region_is_named(kind: str, path: str) -> None:
     assert f"{kind} {path} operator #1 TANH" in result.first.operators[0][1]
 
 
+@pytest.mark.parametrize(("kind", "path"), [("COND_IF", "then"), ("WHILE_LOOP", "body[0]")])
+def test_operators_that_are_wrong_only_when_fused_in_a_region_are_named(
+    kind: str, path: str
+) -> None:
+    backend = Faulty(change=moved(1.01), places=('loc("s")',), fused_with=TARGET)
+    result = agreed(in_region(kind), backend, X)
+    assert named(result) == ("in-context", ['loc("s")', TARGET])
+    assert result.first is not None
+    assert f"{kind} {path} operator #0 SIGMOID" in result.first.operators[0][1]
+
+
 def test_a_wrong_state_is_named() -> None:
     graph = with_state()
     assert bisect(graph, NumpyBackend(), X).ok

@@ -158,8 +158,6 @@ def bisect(
         search.search_record(recorded, known)
     else:
         search.search_runner(backend)
-        if search.result.first is None and not search.result.outputs.ok:
-            search.explain_outputs(backend)
     search.result.largest_batch = operators.largest_batch
     return search.result
 
@@ -170,8 +168,26 @@ class _Search:
         self.find_all = find_all
         self.result = Bisection()
 
-    def search_runner(self, backend: Runner) -> Bisection:
-        """Judge each operator by itself on a backend that computes."""
+    def search_runner(self, backend: Runner, *, with_outputs: bool = False) -> Bisection:
+        """Judge each operator by itself on a backend that computes, and then the outputs.
+
+        with_outputs: judge the outputs here; they are not judged yet.
+        """
+        self.judge_operators(backend)
+        if self.result.first is None and with_outputs and self.graph.main.outputs:
+            own = self.operators
+            names = [*self.graph.main.outputs]
+            tolerances = own.tolerances.restricted_to(names)
+            self.result.outputs = check_outputs(
+                self.graph, own.inputs, backend, tolerances, own.options
+            )
+        outputs = self.result.outputs
+        if self.result.first is None and outputs is not None and not outputs.ok:
+            self.explain_outputs(backend)
+        return self.result
+
+    def judge_operators(self, backend: Runner) -> None:
+        """Judge each operator by itself."""
         for batch in self.operators.golden(self.operators.computed):
             names = [name for _, name in batch.tensors]
             with scratch_folder() as folder:
@@ -183,8 +199,7 @@ class _Search:
                 for index in sorted(wrong):
                     self.add(self.named(backend, index, batch, folder))
                     if not self.find_all:
-                        return self.result
-        return self.result
+                        return
 
     def wrong_operators(self, judged: Judged) -> dict[int, Judged]:
         """The operators of wrong results of a group."""
@@ -236,9 +251,8 @@ class _Search:
                 operators = Operators(
                     region.graph, region.inputs, own.tolerances, own.options, own.batch_bytes
                 )
-                inner = _Search(operators).search_runner(
-                    backend.inside(op.outputs[0], region.attribute)
-                )
+                runner = backend.inside(op.outputs[0], region.attribute)
+                inner = _Search(operators).search_runner(runner, with_outputs=True)
                 if inner.first is not None:
                     self.result.notes += inner.notes
                     rows = tuple(
