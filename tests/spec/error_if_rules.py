@@ -98,7 +98,7 @@ U16OutputZeroPointNotValid        rescale-output-zp-uint16
 UnknownBlockSizeEnum              code:malformed-operator
 WeightZeroPointNotZero            *conv*-weight-zp-not-zero
 WrongBlockSizeDimension           *-block-scaled-*-blocks
-WrongInputList                    code:malformed-operator code:undefined-name row-gather-*-values-list
+WrongInputList                    code:malformed-operator code:undefined-name row-gather-*-scaled-results
 WrongInputShapeType               code:malformed-operator
 WrongOutputList                   code:malformed-operator code:undefined-name
 WrongOutputShapeType              code:malformed-operator
