@@ -70,6 +70,8 @@ def _type(spec: OperatorSpec, parameter: Parameter) -> str:
         return "DTypeLike | Sequence[DTypeLike] | None"
     if parameter.name == "name":
         return "str | Sequence[str]"
+    if parameter.name == "scaled":
+        return "bool"
     rows: dict[str, OperandSpec | AttributeSpec] = {row.name: row for row in spec.attributes}
     rows |= {row.name: row for row in spec.operands}
     row = rows[parameter.name]
@@ -79,6 +81,8 @@ def _type(spec: OperatorSpec, parameter: Parameter) -> str:
             return f"Sequence[{kind}]"
     else:
         kind = f"{row.enum.__name__} | str" if row.enum else _ATTRIBUTE_TYPES[row.kind]
+        if row.name == "block_size":
+            kind = "BlockSize | int"
     return f"{kind} | None" if parameter.default is None else kind
 
 

@@ -1,4 +1,4 @@
-"""Shared by tests of all folders: how they run in parallel, their seeds, the MLIR bindings."""
+"""Shared by tests of all folders: how they run in parallel, seeds, bindings, reference model."""
 
 from __future__ import annotations
 
@@ -107,3 +107,15 @@ def parse(bindings: Bindings, context: Any) -> Callable[[str], Any]:
 def root() -> Path:
     """The folder of the checkout."""
     return Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def refmodel() -> None:
+    """Skip the test if the reference model is not installed."""
+    from tosa_convert.errors import TosaConvertError
+    from tosa_convert.golden import model_process
+
+    try:
+        model_process.locate()
+    except TosaConvertError as error:
+        pytest.skip(f"no reference model: {error}")

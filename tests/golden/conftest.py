@@ -1,4 +1,4 @@
-"""Small graphs, and a fixture that skips without the reference model."""
+"""Small graphs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden import model_process
 from tosa_convert.graph import (
     Block,
     Constant,
@@ -22,15 +20,6 @@ from tosa_convert.graph import (
     operator,
 )
 from tosa_convert.graph.versions import V1_1_DRAFT
-
-
-@pytest.fixture(scope="session")
-def refmodel() -> None:
-    """Skip the test if the reference model is not installed."""
-    try:
-        model_process.locate()
-    except TosaConvertError as error:
-        pytest.skip(f"no reference model: {error}")
 
 
 class Builder:

@@ -15,10 +15,11 @@ import numpy as np
 from golden.conftest import Builder
 from golden.numpy_backend import NumpyBackend, Values
 
-from tosa_convert.golden.array_io import Slot, constant_of
+from tosa_convert.golden.array_io import Slot
 from tosa_convert.golden.arrays import Array
 from tosa_convert.graph import Graph, Operator, Region, dtype, operator
 from tosa_convert.graph.dtypes import NanPropagationMode
+from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.opset import VARIABLE_WRITE
 
 SHAPE = (1, 4, 8)
@@ -330,7 +331,7 @@ def with_state() -> Graph:
     b = Builder()
     b.input("x", "FP32", SHAPE)
     slot = Slot("v", "v", dtype("FP32"), SHAPE)
-    initial = constant_of(slot, np.full(SHAPE, 0.5, np.float32))
+    initial = constant_of(np.full(SHAPE, 0.5), slot.dtype)
     b.tensor("v", "FP32", SHAPE, data=initial, variable=True, variable_name="state")
     b.op("VARIABLE_READ", ["v"], "old", "FP32", SHAPE)
     b.op("ABS", ["old"], "y", "FP32", SHAPE)

@@ -6,7 +6,6 @@ from golden.conftest import MakeBuilder
 
 from tosa_convert import golden
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.array_io import Slot, constant_of
 from tosa_convert.graph import Graph, Operator, dtype, operator, verify
 from tosa_convert.graph.extract import (
     computed_tensors,
@@ -15,6 +14,7 @@ from tosa_convert.graph.extract import (
     extract_region,
     last_uses,
 )
+from tosa_convert.graph.from_numpy import constant_of
 
 
 def kinds(graph: Graph) -> list[str]:
@@ -75,7 +75,7 @@ def test_a_shape_cannot_be_an_input(builder: MakeBuilder) -> None:
 def test_a_variable_read_keeps_the_write_before_it(builder: MakeBuilder) -> None:
     b = builder()
     b.input("x", "INT32", (1,))
-    data = constant_of(Slot("v", "v", dtype("INT32"), (1,)), np.array([5], np.int32))
+    data = constant_of(np.array([5]), dtype("INT32"))
     b.tensor("v", "INT32", (1,), data=data, variable=True)
     b.block.operators.append(Operator(operator("VARIABLE_WRITE"), ("x",), ("v",)))
     b.op("VARIABLE_READ", ["v"], "now", "INT32", (1,))

@@ -26,7 +26,7 @@ from golden.faulty_backends import (
 )
 from golden.numpy_backend import NumpyBackend
 
-from tosa_convert.golden.array_io import Slot, constant_of
+from tosa_convert.golden.array_io import Slot
 from tosa_convert.golden.arrays import Array
 from tosa_convert.golden.backends import Record
 from tosa_convert.golden.bisection import Bisection, bisect
@@ -34,6 +34,7 @@ from tosa_convert.golden.checking import check
 from tosa_convert.golden.npz import save_npz
 from tosa_convert.golden.running import run
 from tosa_convert.graph import Graph, Operator, dtype
+from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.opset import VARIABLE_WRITE
 
 pytestmark = pytest.mark.usefixtures("refmodel")
@@ -179,7 +180,7 @@ def test_a_state_that_the_backend_does_not_give_is_reported_as_not_compared() ->
 def test_a_state_of_a_type_that_numpy_lacks_is_compared(tmp_path: Path) -> None:
     b = Builder()
     slot = Slot("v", "v", dtype("BF16"), (2,))
-    initial = constant_of(slot, np.array([1, 2]).astype(slot.dtype.numpy))
+    initial = constant_of(np.array([1, 2]), slot.dtype)
     b.input("x", "BF16", (2,))
     b.tensor("v", "BF16", (2,), data=initial, variable=True)
     b.op("VARIABLE_READ", ["v"], "old", "BF16", (2,))

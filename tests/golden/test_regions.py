@@ -13,7 +13,7 @@ from golden.conftest import Builder
 
 import tosa_convert as tc
 from tosa_convert.cli.run import run as run_verb
-from tosa_convert.golden.array_io import Slot, constant_of, match
+from tosa_convert.golden.array_io import Slot, match
 from tosa_convert.golden.backends import OtherModel, Record
 from tosa_convert.golden.bisection import bisect
 from tosa_convert.golden.cases import save_case
@@ -24,6 +24,7 @@ from tosa_convert.golden.programs import as_graph, input_slots
 from tosa_convert.golden.running import run
 from tosa_convert.graph import Graph, Operator, Region, dtype, operator, verify
 from tosa_convert.graph.dtypes import NanPropagationMode
+from tosa_convert.graph.from_numpy import constant_of
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 X = np.arange(6, dtype=np.int32).reshape(1, 2, 3)
@@ -176,7 +177,7 @@ def test_regions_that_use_variables_are_not_searched_and_a_note_says_so(tmp_path
             row = Slot("v", "v", dtype("INT32"), SHAPE)
             b = Builder()
             b.block = block
-            b.tensor("v", "INT32", SHAPE, data=constant_of(row, X), variable=True)
+            b.tensor("v", "INT32", SHAPE, data=constant_of(X, row.dtype), variable=True)
         write = Operator(operator("VARIABLE_WRITE"), ("p",), ("v",))
         graph.regions[1].blocks[0].operators.insert(0, write)
         assert verify(graph) == []

@@ -18,13 +18,14 @@ import tosa_convert as tc
 from tosa_convert import golden
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden import model_process
-from tosa_convert.golden.array_io import Slot, coerce, constant_of, load_npy, save_npy
+from tosa_convert.golden.array_io import Slot, coerce, load_npy, save_npy
 from tosa_convert.golden.intermediates import iterate_tensors, save_to_folder
 from tosa_convert.golden.programs import input_slots
 from tosa_convert.golden.random_inputs import draw, random_inputs
 from tosa_convert.golden.reference_model import RunOptions
 from tosa_convert.graph import Graph, Operator, dtype, operator
 from tosa_convert.graph.dtypes import DTYPES, DType
+from tosa_convert.graph.from_numpy import constant_of
 
 X = np.array([3, -4, 0, 7], np.int32)
 
@@ -207,7 +208,7 @@ def test_an_npy_reads_back_bit_for_bit(row: DType, shape: tuple[int, ...], tmp_p
     save_npy(tmp_path / "x.npy", slot, array)
     back = load_npy(tmp_path / "x.npy", slot)
     assert (back.dtype, back.shape, back.tobytes()) == (array.dtype, array.shape, array.tobytes())
-    constant = constant_of(slot, array)
+    constant = constant_of(array, slot.dtype)
     assert constant.numpy().tobytes() == array.tobytes()
 
 
@@ -229,7 +230,7 @@ def test_arrays_that_numpy_reads_as_opaque_bytes_are_accepted(tmp_path: Path) ->
 def _counter(builder: MakeBuilder) -> Graph:
     b = builder()
     b.input("x", "INT32", (2,))
-    initial = constant_of(Slot("v", "v", dtype("INT32"), (2,)), np.array([10, 20], np.int32))
+    initial = constant_of(np.array([10, 20]), dtype("INT32"))
     b.tensor("v", "INT32", (2,), data=initial, variable=True, variable_name="state")
     b.op("VARIABLE_READ", ["v"], "old", "INT32", (2,))
     b.op("ADD", ["old", "x"], "new", "INT32", (2,))
@@ -390,7 +391,7 @@ def test_a_variable_that_nothing_uses_does_not_prevent_a_run(
 ) -> None:
     b = builder()
     b.input("x", "INT32", (2,))
-    initial = constant_of(Slot("v", "v", dtype("INT32"), (2,)), np.array([10, 20], np.int32))
+    initial = constant_of(np.array([10, 20]), dtype("INT32"))
     b.tensor("v", "INT32", (2,), data=initial, variable=True, variable_name="state")
     b.op("ABS", ["x"], "y", "INT32", (2,))
     graph = b.graph("y")

@@ -88,7 +88,7 @@ def test_a_mistake_names_the_rule_and_adds_nothing() -> None:
     assert found.rule == "add-broadcast"
     assert found.where == 'region "net" block "net" operator #1 ADD'
 
-    assert b.count == 0
+    assert b._block.operators == []
 
 
 def test_a_wrong_type_names_the_operand() -> None:
@@ -105,7 +105,7 @@ def test_a_choice_of_result_types_is_asked_for() -> None:
     found = refusal(b.matmul, x, x)
     assert found.code == "option-conflict"
     assert (found.message, found.hint) == (
-        "its operands leave a choice of types: the result can be FP16 or FP32",
+        "its operands leave a choice of types: output can be FP16 or FP32",
         "pass dtype=",
     )
     assert b.matmul(x, x, dtype="fp32").dtype is dtype("FP32")
@@ -125,6 +125,35 @@ def test_a_name_that_is_taken_is_refused() -> None:
     assert refusal(b.input, "x", "fp32", (2,)).code == "duplicate-name"
     assert refusal(b.abs, x, name="x").code == "duplicate-name"
     assert refusal(b.output, b.abs(x), name="x").code == "duplicate-name"
+    assert refusal(b.output, b.abs(x), b.abs(x), name=("y", "y")).code == "duplicate-name"
+
+
+def test_an_input_and_an_output_keep_their_names() -> None:
+    b = Builder()
+    x = b.input("x", "fp32", (2,))
+    b.output(b.abs(x), name="y")
+    y = b.graph().main.outputs[0]
+    assert refusal(b.output, x, name="z").hint == "return a copy: output(identity(value), name='z')"
+    b.output(x)
+    assert b.graph().main.outputs == [y, "x"]
+
+
+def test_a_graph_does_not_change_when_the_builder_goes_on() -> None:
+    b = Builder()
+    x = b.input("x", "fp32", (2,))
+    b.output(b.abs(x))
+    before = b.graph()
+    b.output(b.exp(x))
+    assert [len(g.main.operators) for g in (before, b.graph())] == [1, 2]
+
+
+def test_operators_get_the_location_that_is_set() -> None:
+    b = Builder()
+    c, x = b.input("c", "bool", ()), b.input("x", "fp32", (2,))
+    b.location = 'loc("net.py":3:1)'
+    b.output(*b.cond_if(c, [x], lambda b, x: b.abs(x), lambda b, x: b.exp(x)))
+    operators = [op for _, block in b.graph().blocks() for op in block.operators]
+    assert {op.location for op in operators} == {'loc("net.py":3:1)'}
 
 
 def test_results_are_renamed_wherever_they_are_used() -> None:
@@ -149,7 +178,12 @@ def test_variables_are_read_and_written() -> None:
     made = b.graph()
     assert tc.verify(made) == []
     assert [t.variable_name for t in made.main.tensors.values() if t.variable] == ["state"]
-    assert refusal(b.write, state, np.ones(3, np.float32)).rule == "variable-write-type"
+    kinds = [op.spec.name for op in made.main.operators]
+    assert kinds == ["VARIABLE_READ", "ADD", "VARIABLE_WRITE"]
+    assert tc.compare(made, tc.load(tc.dumps(made)), names=True) is None
+    b.write(state, 1.5)
+    assert refusal(b.write, state, np.ones(3, np.float32)).code == "data-length"
+    assert refusal(b.write, state, b.reshape(x, (1, 2))).rule == "variable-write-variable-rank"
     assert refusal(b.variable, "state", "fp32", ()).code == "duplicate-name"
 
 
@@ -214,7 +248,7 @@ def rebuilt(program: Graph) -> Graph:
         if op.spec.name == "CONST":
             tensor = block.tensors[op.outputs[0]]
             assert tensor.data is not None
-            values[tensor.name] = b._tensor(tensor.name, tensor)
+            values[tensor.name] = b._declare(tensor)
             b._block.operators.append(op)
         elif op.spec.name == "CONST_SHAPE":
             sizes = block.shapes[op.outputs[0]].values()

@@ -4,28 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.build.block_builder import names_of
+from tosa_convert.build import arguments
+from tosa_convert.build.block_state import all_or_nothing
 from tosa_convert.build.operators import Operators
 from tosa_convert.build.values import Data, DTypeLike, Value, Variable, dtype_of
-from tosa_convert.errors import fail
-from tosa_convert.graph.model import BlockScale, Graph, Operator, Region, ShapeValue, Tensor, Version, quoted
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor, Version, quoted
 from tosa_convert.graph.names import unused_name
-from tosa_convert.graph.opset import IDENTITY, AttributeValue, OperatorSpec, operator
+from tosa_convert.graph.opset import (
+    VARIABLE_READ,
+    VARIABLE_WRITE,
+    AttributeValue,
+    OperatorSpec,
+    operator,
+)
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.graph.versions import V1_1_DRAFT, lowest_version
 from tosa_convert.spec.operator_view import OperatorView
-from tosa_convert.spec.rules.core import Violation
-from tosa_convert.spec.values import ShapeType, TensorType, TypeTable, ValueType
+from tosa_convert.spec.program import program_findings
+from tosa_convert.spec.values import ShapeType, ValueType
 from tosa_convert.spec.verdict import judge
 
 _COND_IF: Final = operator("COND_IF")
 _WHILE_LOOP: Final = operator("WHILE_LOOP")
 _CUSTOM: Final = operator("CUSTOM")
-_VARIABLE_WRITE: Final = operator("VARIABLE_WRITE")
 
 #: A function that builds a region: it gets the region's builder and its arguments, and returns its
 #: results.
@@ -56,11 +62,10 @@ class Builder(Operators):
 
     def __init__(self, name: str = "main") -> None:
         super().__init__(name)
-        self._regions = [Region(name, [self._block])]
-        self._variables: dict[str, Tensor] = {}
 
     # -- variables -------------------------------------------------------------------------------
 
+    @all_or_nothing
     def variable(
         self, name: str, dtype: DTypeLike, shape: Sequence[int], initial: Data | None = None
     ) -> Variable:
@@ -70,61 +75,122 @@ class Builder(Operators):
             name: Its name, by which runs refer to it.
             dtype: Its element type.
             shape: Its sizes in elements.
-            initial: Its initial value, in its shape; None if it has none.
+            initial: Its initial value, in its shape, or one number for all elements; None if it has
+                none.
 
         Raises:
-            TosaConvertError: "duplicate-name", "unsupported-dtype", "value-out-of-range".
-        """
-        if name in self._variables:
-            raise fail("duplicate-name", self._where(), f"there is a variable {quoted(name)} already")
-        element = dtype_of(dtype)
-        tensor = Tensor("", element, tuple(map(int, shape)), variable=True, variable_name=name)
-        if initial is not None:
-            array = np.broadcast_to(np.asarray(initial), tensor.shape or ())
-            tensor.data = self._constant(array, element)
-        self._variables[name] = tensor
-        return Variable(name, self._table.tensor(element, tensor.shape))
+            TosaConvertError: "duplicate-name", "unsupported-dtype", "unsupported-shape",
+                "value-out-of-range"; "data-length" if the initial value has another shape.
 
+        Example:
+            >>> builder = Builder()
+            >>> builder.variable("state", "fp32", (1, 8), initial=0)
+            Variable(state: FP32 [1, 8])
+        """
+        if not arguments.text("variable() argument name", name):
+            raise arguments.wrong("variable() argument name", name, "a name")
+        if name in self._variables:
+            message = f"there is a variable {quoted(name)} already"
+            raise fail("duplicate-name", self._where(), message, "pass another name")
+        element = dtype_of(dtype)
+        sizes = arguments.integers("variable() argument shape", shape)
+        tensor = Tensor("", element, sizes, variable=True, variable_name=name)
+        if not arguments.static(sizes):
+            message = f"variable {quoted(name)} has the shape {list(sizes)}"
+            raise fail("unsupported-shape", self._where(), message, "its sizes must be known")
+        if initial is not None:
+            tensor.data = self._constant(
+                self._filled("variable", "initial", initial, sizes), element
+            )
+        self._variables[name] = tensor
+        variable = Variable(name, self._table.tensor(element, sizes))
+        self._of_variable(variable)
+        return variable
+
+    @all_or_nothing
     def read(self, variable: Variable, *, name: str = "") -> Value:
-        """The value of a variable at this point of the program."""
-        source = self._of_variable(variable)
-        chosen = self._name(name, "variable_read")
-        value = self._tensor(chosen, Tensor(chosen, variable.type.dtype, variable.type.shape))
-        self._block.operators.append(Operator(IDENTITY, (source,), (chosen,)))
+        """The value of a variable at this point of the program.
+
+        Args:
+            variable: What `variable` returned, of this program.
+            name: The name of the value; by default a name that is not taken.
+
+        Raises:
+            TosaConvertError: "undefined-name" for a variable of another program, "duplicate-name".
+
+        Example:
+            >>> builder = Builder()
+            >>> builder.read(builder.variable("state", "fp32", (1, 8)))
+            Value(variable_read: FP32 [1, 8])
+        """
+        source = Value(self._of_variable(variable), variable.type, self._block)
+        (value,) = self._apply(
+            VARIABLE_READ, [source], {}, names=arguments.names("read() argument name", name)
+        )
         return value
 
+    @all_or_nothing
     def write(self, variable: Variable, value: Value | Data) -> None:
         """Set a variable.
 
+        Args:
+            variable: What `variable` returned, of this program.
+            value: Its next value; numbers become a constant of its type, one number for all elements.
+
         Raises:
-            TosaConvertError: "invalid-operator" if the value does not have the variable's type.
+            TosaConvertError: "invalid-operator" if the value does not have the variable's type;
+                "undefined-name" for a variable of another program.
+
+        Example:
+            >>> builder = Builder()
+            >>> state = builder.variable("state", "fp32", (1, 8), initial=0)
+            >>> builder.write(state, builder.add(builder.read(state), 1.0))
         """
-        given = self._operand(value, variable.type.dtype, variable.type.rank)
-        if given.type is not variable.type and (
-            given.dtype is not variable.type.dtype or given.shape != variable.type.shape
-        ):
-            self._refuse(
-                Operator(_VARIABLE_WRITE, (given.name,), (variable.name,)),
-                [Violation("type", f"the value is {given.type}", f"{variable.type}, as it is declared")],
-            )
         target = self._of_variable(variable)
-        self._block.operators.append(Operator(IDENTITY, (given.name,), (target,)))
+        type_ = variable.type
+        if not isinstance(value, Value):
+            value = self.const(
+                self._filled("write", "value", value, type_.shape or ()), type_.dtype
+            )
+        self._refuse_foreign(value)
+        draft = Operator(VARIABLE_WRITE, (value.name,), (target,))
+        violations = judge(OperatorView(draft, (value.type,), (type_,))).violations
+        if violations:
+            self._refuse(draft, violations)
+        self._append(draft)
+
+    def _filled(self, method: str, argument: str, data: Data, shape: tuple[int, ...]) -> Any:
+        """Data of a variable: in its shape, or one number for all elements."""
+        array = arguments.array(f"{method}() argument {argument}", data)
+        if array.shape not in ((), shape):
+            raise fail(
+                "data-length",
+                self._where(),
+                f"{argument} has the shape {list(array.shape)}, expected {list(shape)}",
+                "pass all elements, or one number for all of them",
+            )
+        return np.broadcast_to(array, shape)
 
     def _of_variable(self, variable: Variable) -> str:
         """The name of the tensor that stands for a variable in this block."""
-        for tensor in self._block.tensors.values():
-            if tensor.variable and tensor.variable_name == variable.name:
-                return tensor.name
-        declared = self._variables[variable.name]
-        name = self._name("", variable.name)
-        self._block.tensors[name] = replace(declared, name=name)
+        if not isinstance(variable, Variable):
+            raise TypeError(f"found {variable!r}, expected a variable, as variable() returns")
+        declared = self._variables.get(variable.name)
+        if declared is None:
+            message = f"variable {quoted(variable.name)} is not declared in this program"
+            raise fail("undefined-name", self._where(), message, "declare it with variable()")
+        name = self._tensor_of.get(variable.name)
+        if name is None:
+            name = self._tensor_of[variable.name] = self._name("", variable.name)
+            self._declare(replace(declared, name=name))
         return name
 
     # -- regions and other domains ---------------------------------------------------------------
 
+    @all_or_nothing
     def cond_if(
         self,
-        condition: Value,
+        condition: Value | bool,
         inputs: Sequence[Value],
         then_graph: Body,
         else_graph: Body,
@@ -134,7 +200,7 @@ class Builder(Operators):
         """Run one of two regions.
 
         Args:
-            condition: A BOOL tensor of one element.
+            condition: A BOOL tensor of one element; or True or False.
             inputs: The operands of the regions. A region uses no other values.
             then_graph: Builds the region that runs if the condition is true.
             else_graph: Builds the other one.
@@ -143,6 +209,10 @@ class Builder(Operators):
         Returns:
             The results, which both regions return with the same types.
 
+        Raises:
+            TosaConvertError: "invalid-operator" if the regions return different types;
+                "captured-value" if a region uses other values than its arguments.
+
         Example:
             >>> builder = Builder()
             >>> c, x = builder.input("c", "bool", ()), builder.input("x", "fp32", (4,))
@@ -150,12 +220,17 @@ class Builder(Operators):
             >>> y.shape
             (4,)
         """
+        inputs = arguments.values("cond_if() argument inputs", inputs)
+        if isinstance(condition, (bool, np.bool_)):
+            condition = self.const(np.asarray(condition))
+        arguments.value("cond_if() argument condition", condition)
         attributes: dict[str, AttributeValue] = {}
         types: list[ValueType] = []
         for key, body in (("then_graph", then_graph), ("else_graph", else_graph)):
-            attributes[key], types = self._region(key.partition("_")[0], body, inputs)
+            attributes[key], types = self._region("cond_if", key, body, inputs)
         return self._run_regions(_COND_IF, (condition, *inputs), attributes, types, name)
 
+    @all_or_nothing
     def while_loop(
         self,
         inputs: Sequence[Value],
@@ -174,12 +249,30 @@ class Builder(Operators):
 
         Returns:
             The state after the last iteration.
+
+        Raises:
+            TosaConvertError: "invalid-operator" if the body returns other types than it gets, or the
+                condition something else than one BOOL; "captured-value" if a region uses other
+                values than its arguments.
+
+        Example:
+            >>> builder = Builder()
+            >>> x = builder.input("x", "int32", ())
+            >>> (y,) = builder.while_loop(
+            ...     [x], lambda b, x: b.greater(100, x), lambda b, x: b.mul(x, 2)
+            ... )
+            >>> y.shape
+            ()
         """
+        inputs = arguments.values("while_loop() argument inputs", inputs)
         attributes: dict[str, AttributeValue] = {}
-        attributes["cond_graph"], _ = self._region("cond", cond_graph, inputs)
-        attributes["body_graph"], types = self._region("body", body_graph, inputs)
+        attributes["cond_graph"], _ = self._region("while_loop", "cond_graph", cond_graph, inputs)
+        attributes["body_graph"], types = self._region(
+            "while_loop", "body_graph", body_graph, inputs
+        )
         return self._run_regions(_WHILE_LOOP, inputs, attributes, types, name)
 
+    @all_or_nothing
     def custom(
         self,
         inputs: Sequence[Value],
@@ -199,59 +292,124 @@ class Builder(Operators):
             domain_name: The domain.
             implementation_attrs: Any bytes, for the implementation.
             name: Names of the results.
-        """
-        types: list[ValueType] = [
-            self._table.tensor(dtype_of(kind), None if shape is None else tuple(shape))
-            for kind, shape in results
-        ]
-        attributes: dict[str, AttributeValue] = {
-            "operator_name": operator_name,
-            "domain_name": domain_name,
-            "implementation_attrs": implementation_attrs,
-        }
-        for value in inputs:
-            self._refuse_foreign(value)
-        draft = Operator(_CUSTOM, tuple(value.name for value in inputs), (), attributes)
-        return self._add(draft, types, names_of(name))
 
-    def graph(self, *, version: Version | None = None) -> Graph:
-        """The program. version: of TOSA; by default the lowest that has all of it.
+        Returns:
+            Its results.
 
         Raises:
-            TosaConvertError: What `verify` finds, such as a program without results.
+            TosaConvertError: "unsupported-dtype"; "duplicate-name".
+
+        Example:
+            >>> builder = Builder()
+            >>> x = builder.input("x", "fp32", (4,))
+            >>> builder.custom([x], [("fp32", (4,))], operator_name="GELU", domain_name="acme")
+            (Value(custom: FP32 [4]),)
         """
-        made = Graph(version or V1_1_DRAFT, self._regions)
+        operands = arguments.values("custom() argument inputs", inputs)
+        types: list[ValueType] = [
+            self._table.tensor(dtype_of(kind), arguments.shape("custom() argument results", shape))
+            for kind, shape in results
+        ]
+        if not isinstance(implementation_attrs, bytes):
+            label = "custom() argument implementation_attrs"
+            raise arguments.wrong(label, implementation_attrs, "bytes")
+        attributes: dict[str, AttributeValue] = {
+            "operator_name": arguments.text("custom() argument operator_name", operator_name),
+            "domain_name": arguments.text("custom() argument domain_name", domain_name),
+            "implementation_attrs": implementation_attrs,
+        }
+        for value in operands:
+            self._refuse_foreign(value)
+        draft = Operator(_CUSTOM, tuple(value.name for value in operands), (), attributes)
+        return self._add(draft, types, arguments.names("custom() argument name", name))
+
+    # -- the program -----------------------------------------------------------------------------
+
+    def graph(self, *, version: Version | None = None) -> Graph:
+        """The program so far. What is added later does not change it.
+
+        Args:
+            version: The TOSA version that it is written for; by default the lowest that has all of it.
+
+        Raises:
+            TosaConvertError: "malformed-structure" for a program that neither returns a value nor
+                writes a variable; what `verify` finds.
+
+        Example:
+            >>> builder = Builder("net")
+            >>> x = builder.input("x", "fp32", (1, 8))
+            >>> builder.output(builder.tanh(x), name="y")
+            >>> print(builder.graph())
+            Graph(TOSA 1.0.0, 1 region, 1 operator, (x: FP32 [1, 8]) -> (y: FP32 [1, 8]))
+            region "net"
+              block "net": (x: FP32 [1, 8]) -> (y: FP32 [1, 8])
+                y = TANH(x) : FP32 [1, 8]
+        """
+        if not self._block.outputs and not self._variables:
+            message = "the program returns nothing"
+            raise fail(
+                "malformed-structure", self._where(), message, "call output() with its results"
+            )
+        made = Graph(version or V1_1_DRAFT, [self._copied(region) for region in self._regions])
         if version is None:
             made = replace(made, version=lowest_version(made))
         refuse_unsound(made)
+        findings = list(program_findings(made))
+        if findings:
+            raise TosaConvertError(findings)
         return made
 
+    def _copied(self, region: Region) -> Region:
+        (block,) = region.blocks
+        copy = Block(
+            block.name,
+            list(block.inputs),
+            list(block.outputs),
+            list(block.operators),
+            dict(block.tensors),
+            dict(block.shapes),
+        )
+        return Region(region.name, [copy])
+
+    # -- regions ---------------------------------------------------------------------------------
+
     def _region(
-        self, kind: str, body: Body, inputs: Sequence[Value]
+        self, method: str, argument: str, body: Body, inputs: Sequence[Value]
     ) -> tuple[str, list[ValueType]]:
         """Build a region; returns its name and the types of its results."""
+        kind = argument.partition("_")[0]
         name = unused_name(f"{self._block.name}_{kind}", {row.name for row in self._regions})
         inner = Builder(name)
-        inner._regions, inner._variables, inner._table = self._regions, self._variables, self._table
-        self._regions.append(Region(name, [inner._block]))
-        arguments = []
+        inner._variables, inner._table, inner.location = self._variables, self._table, self.location
+        self._regions.append(inner._regions[0])
+        inner._regions = self._regions
+        given = []
         for value in inputs:
             self._refuse_foreign(value)
-            arguments.append(inner._argument(value))
-        returned = body(inner, *arguments)
-        values = (returned,) if isinstance(returned, Value) else tuple(returned)
-        inner.output(*values)
-        return name, [value.type for value in values]
+            given.append(inner._argument(value))
+        if not callable(body):
+            raise arguments.wrong(f"{method}() argument {argument}", body, "a function")
+        returned = body(inner, *given)
+        results = (returned,) if isinstance(returned, Value) else returned
+        label = f"{method}(): the result of {argument}"
+        inner.output(*arguments.values(label, results))
+        return name, [inner._type_of(output) for output in inner._block.outputs]
+
+    def _type_of(self, name: str) -> ValueType:
+        """The type of a value without its data."""
+        block = self._block
+        if name in block.shapes:
+            return self._table.shape((None,) * block.shapes[name].rank)
+        return self._table.of_tensor(block.tensors[name], with_data=False)
 
     def _argument(self, value: Value) -> Value:
         """An argument of a region, of the type of an operand."""
-        type_ = value.type
-        self._block.inputs.append(value.name)
+        type_: ValueType = self._without_data(value.type)
         if isinstance(type_, ShapeType):
-            self._block.shapes[value.name] = ShapeValue(value.name, type_.rank)
-            return Value(value.name, self._table.shape((None,) * type_.rank), self._block)
-        scale = None if type_.scale is None else BlockScale(*type_.scale)
-        return self._tensor(value.name, Tensor(value.name, type_.dtype, type_.shape, scale=scale))
+            type_ = self._table.shape((None,) * type_.rank)
+        name = self._name("", value.name)
+        self._block.inputs.append(name)
+        return self._value(name, type_)
 
     def _run_regions(
         self,
@@ -266,14 +424,8 @@ class Builder(Operators):
         draft = Operator(spec, tuple(value.name for value in operands), (), attributes)
         inputs = tuple(value.type for value in operands)
         regions = {region.name: region.blocks[0] for region in self._regions}
-        view = OperatorView(draft, inputs, tuple(types), regions)
-        violations = judge(view).violations
+        violations = judge(OperatorView(draft, inputs, tuple(types), regions)).violations
         if violations:
             self._refuse(draft, violations)
-        plain = [
-            self._table.tensor(type_.dtype, type_.shape, type_.scale)
-            if isinstance(type_, TensorType)
-            else self._table.shape((None,) * type_.rank)
-            for type_ in types
-        ]
-        return self._add(draft, plain, names_of(name))
+        label = f"{spec.name.lower()}() argument name"
+        return self._add(draft, types, arguments.names(label, name))

@@ -175,7 +175,7 @@ class Operators(BlockBuilder):
         input1: Operand,
         input2: Operand,
         *,
-        round: bool,
+        round: bool = ...,
         dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
         name: str | Sequence[str] = ...,
     ) -> Value: ...
@@ -569,6 +569,7 @@ class Operators(BlockBuilder):
         input: Operand,
         *,
         dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
+        scaled: bool = ...,
         name: str | Sequence[str] = ...,
     ) -> Value: ...
     def rescale(
@@ -579,8 +580,8 @@ class Operators(BlockBuilder):
         input_zp: Operand | None = ...,
         output_zp: Operand | None = ...,
         *,
-        scale32: bool,
-        rounding_mode: RoundingMode | str,
+        scale32: bool = ...,
+        rounding_mode: RoundingMode | str = ...,
         per_channel: bool = ...,
         input_unsigned: bool = ...,
         output_unsigned: bool = ...,
@@ -601,7 +602,7 @@ class Operators(BlockBuilder):
         b_data: Operand,
         b_scale: Operand,
         *,
-        block_size: BlockSize | str,
+        block_size: BlockSize | int | None = ...,
         dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
         name: str | Sequence[str] = ...,
     ) -> Value: ...
@@ -610,7 +611,7 @@ class Operators(BlockBuilder):
         input_data: Operand,
         input_scale: Operand,
         *,
-        block_size: BlockSize | str,
+        block_size: BlockSize | int | None = ...,
         dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
         name: str | Sequence[str] = ...,
     ) -> Value: ...
@@ -618,7 +619,7 @@ class Operators(BlockBuilder):
         self,
         input_data: Operand,
         *,
-        block_size: BlockSize | str,
+        block_size: BlockSize | int | None = ...,
         dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
         name: str | Sequence[str] = ...,
     ) -> tuple[Value, Value]: ...
@@ -735,7 +736,7 @@ class Operators(BlockBuilder):
         stride: Sizes,
         dilation: Sizes,
         *,
-        block_size: BlockSize | str,
+        block_size: BlockSize | int | None = ...,
         dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
         name: str | Sequence[str] = ...,
     ) -> Value: ...
@@ -769,7 +770,7 @@ class Operators(BlockBuilder):
         new_value_shape: Sizes,
         *,
         input_scale: Operand | None = ...,
-        block_size: BlockSize | str,
+        block_size: BlockSize | int | None = ...,
         dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
         name: str | Sequence[str] = ...,
     ) -> Value | tuple[Value, ...]: ...
@@ -780,7 +781,7 @@ class Operators(BlockBuilder):
         row_count: Operand,
         *,
         values_scale: Operand | None = ...,
-        block_size: BlockSize | str,
+        block_size: BlockSize | int | None = ...,
         dtype: DTypeLike | Sequence[DTypeLike] | None = ...,
         name: str | Sequence[str] = ...,
     ) -> Value | tuple[Value, ...]: ...

@@ -20,12 +20,10 @@ DTypeLike = str | DType | np.dtype[Any] | type[Any]
 #: One or several numbers.
 Data = npt.NDArray[Any] | Sequence[Any] | float
 
-_BY_NAME: Final = {
-    name: row for row in DTYPES for name in (row.name, row.name.lower(), row.mlir)
-}
+_BY_NAME: Final = {name: row for row in DTYPES for name in (row.name, row.name.lower(), row.mlir)}
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Value:
     """A tensor or a shape of a program that is being built.
 
@@ -75,12 +73,15 @@ class Value:
         return f"Value({self.name}: {self.type})"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Variable:
     """A variable: state that outlives a run. `Builder.read` and `Builder.write` use it."""
 
     name: str
     type: TensorType
+
+    def __repr__(self) -> str:
+        return f"Variable({self.name}: {self.type})"
 
 
 def dtype_of(given: DTypeLike) -> DType:
@@ -95,14 +96,28 @@ def dtype_of(given: DTypeLike) -> DType:
     """
     if isinstance(given, DType):
         return given
-    if isinstance(given, str):
-        element = _BY_NAME.get(given)
-    else:
-        element = dtype_of_array(np.empty(0, given))
+    element = _BY_NAME.get(given) if isinstance(given, str) else _of_numpy(given)
     if element is None:
         names = ", ".join(row.name for row in DTYPES)
-        raise fail("unsupported-dtype", "", f"TOSA does not have the element type {given}", f"use one of {names}")
+        shown = given if isinstance(given, str) else repr(given)
+        raise fail(
+            "unsupported-dtype",
+            "",
+            f"TOSA does not have the element type {shown}",
+            f"use one of {names}",
+        )
     return element
+
+
+def _of_numpy(given: np.dtype[Any] | type[Any] | None) -> DType | None:
+    """The element type of a type of numpy or ml_dtypes; None if there is none."""
+    # numpy reads None, float and int as types of 64 bits.
+    if given is None or given in (float, int, complex):
+        return None
+    try:
+        return dtype_of_array(np.empty(0, given))
+    except TypeError:
+        return None
 
 
 #: An operand as users give it: a value, or the elements of a constant.

@@ -18,7 +18,6 @@ import numpy as np
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.golden.arrays import Array
 from tosa_convert.golden.scratch import incomplete_file, write_npy
-from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT4, INT64, DType, dtype
 from tosa_convert.graph.model import Block, ShapeValue, Tensor
 from tosa_convert.graph.packing import pack, unpack
@@ -212,17 +211,3 @@ def load_npy(path: Path, slot: Slot) -> Array:
     elif raw.dtype != row.numpy:
         raw = np.ascontiguousarray(raw).view(row.numpy)
     return raw.reshape(slot.shape)
-
-
-def constant_of(slot: Slot, array: Array) -> Constant:
-    """The array as constant data of a graph."""
-    flat = np.ascontiguousarray(array).reshape(-1)
-    if slot.dtype is INT48:
-        octets = flat.astype("<i8").view(np.uint8).reshape(-1, 8)[:, :6]
-        return Constant(slot.dtype, flat.size, np.ascontiguousarray(octets).reshape(-1))
-    if flat.dtype.itemsize > 1:
-        flat = flat.astype(flat.dtype.newbyteorder("<"), copy=False)
-    if slot.dtype is INT4:
-        codes = flat.astype(np.int8).view(np.uint8) & 0x0F
-        return Constant(slot.dtype, flat.size, codes, unpacked=True)
-    return Constant(slot.dtype, flat.size, flat.view(np.uint8), unpacked=slot.dtype.is_packed)

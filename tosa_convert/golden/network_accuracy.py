@@ -17,11 +17,12 @@ from typing import Final
 
 import numpy as np
 
-from tosa_convert.golden.array_io import Slot, constant_of
+from tosa_convert.golden.array_io import Slot
 from tosa_convert.golden.arrays import Array
 from tosa_convert.golden.criteria import NetworkCheck, half_units
 from tosa_convert.golden.tolerance_rules import FLOATS, numbers
 from tosa_convert.graph.dtypes import DType, dtype
+from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor
 from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import CONST, operator
@@ -112,7 +113,7 @@ def _add_constant(
 ) -> str:
     name = unused_name(wanted, tensors)
     slot = Slot(name, name, row, array.shape)
-    tensors[name] = Tensor(name, row, array.shape, data=constant_of(slot, array))
+    tensors[name] = Tensor(name, row, array.shape, data=constant_of(array, slot.dtype))
     operators.append(Operator(CONST, (), (name,)))
     return name
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tosa_convert.errors import Finding, TosaConvertError
-from tosa_convert.golden.array_io import Slot, coerce, constant_of, slots
+from tosa_convert.golden.array_io import Slot, coerce, slots
 from tosa_convert.golden.arrays import Array
+from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor
 from tosa_convert.graph.opset import VARIABLE_READ, VARIABLE_WRITE
 
@@ -56,7 +57,7 @@ def with_variables(graph: Graph, states: Mapping[str, Any]) -> Graph:
     for name, array in states.items():
         tensor = declared[name]
         slot = slots(graph.main, tensor.name)[0]
-        initialised[name] = replace(tensor, data=constant_of(slot, coerce(slot, array)))
+        initialised[name] = replace(tensor, data=constant_of(coerce(slot, array), slot.dtype))
 
     def with_states(block: Block) -> Block:
         tensors = {

@@ -30,12 +30,12 @@ def constant_of(array: npt.NDArray[Any], element: DType) -> Constant:
     """An array's elements as constant data of an element type, in row-major order.
 
     Args:
-        array: Elements of any numpy or ml_dtypes type whose values the element type can hold; codes for
-            MXINT8. Floating-point numbers are rounded to the nearest.
+        array: Elements of any numpy or ml_dtypes type whose values the element type can hold; codes of
+            0 to 255 for MXINT8. Floating-point numbers are rounded to the nearest.
         element: The element type.
 
     Raises:
-        ValueError: An integer does not fit into the element type, or is not an integer.
+        ValueError: An element is outside of the range of the element type, or not an integer.
 
     Example:
         >>> constant_of(np.array([1, -2, 3]), dtype("INT4"))
@@ -47,13 +47,16 @@ def constant_of(array: npt.NDArray[Any], element: DType) -> Constant:
     flat = np.ascontiguousarray(array).reshape(-1)
     if element.is_float:
         if flat.dtype != element.numpy:
-            flat = flat.astype(np.float64).astype(element.numpy)
+            flat = _rounded(flat.astype(np.float64), element)
     elif element is _BOOL:
         if flat.dtype != np.bool_ and not np.isin(flat, (0, 1)).all():
             raise ValueError("BOOL holds only true and false")
         flat = flat.astype(np.bool_)
-    elif element.name not in _CODES:
-        _refuse_values_beyond(flat, element)
+    elif element.name in _CODES:
+        _refuse_values_beyond(flat, element, 0, 255)
+    else:
+        half = 1 << element.bits - 1
+        _refuse_values_beyond(flat, element, -half, half - 1)
     if element is _INT48:
         octets = flat.astype("<i8").view(np.uint8).reshape(-1, 8)[:, :6]
         return Constant(element, flat.size, np.ascontiguousarray(octets).reshape(-1))
@@ -67,10 +70,24 @@ def constant_of(array: npt.NDArray[Any], element: DType) -> Constant:
     return Constant(element, flat.size, little.view(np.uint8))
 
 
-def _refuse_values_beyond(flat: npt.NDArray[Any], element: DType) -> None:
-    bits = element.bits
-    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
-    wide = flat if np.issubdtype(flat.dtype, np.integer) else flat.astype(np.float64)
+def _rounded(flat: npt.NDArray[Any], element: DType) -> npt.NDArray[Any]:
+    """Numbers as the nearest elements; a finite number is not rounded to infinity or a far limit."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = flat.astype(element.numpy)
+        back = rounded.astype(np.float64)
+        # Types without infinity round what is too large to NaN or to their largest element.
+        largest = np.abs(np.float64(1e300).astype(element.numpy).astype(np.float64))
+        wrong = (np.isnan(flat) != np.isnan(back)) | (np.isinf(flat) != np.isinf(back))
+        if np.isfinite(largest):
+            wrong |= np.abs(flat) > largest
+    if wrong.any():
+        raise ValueError(f"{flat[wrong.argmax()].item()} does not fit {element}")
+    return rounded
+
+
+def _refuse_values_beyond(flat: npt.NDArray[Any], element: DType, low: int, high: int) -> None:
+    is_integer = np.issubdtype(flat.dtype, np.integer) or flat.dtype == object
+    wide = flat if is_integer else flat.astype(np.float64)
     outside = (wide < low) | (wide > high)
     if wide.dtype == np.float64:
         outside |= wide != np.trunc(wide)
