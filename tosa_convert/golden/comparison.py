@@ -322,6 +322,7 @@ class _Totals:
         """Compare one part."""
         unequal = _unequal(expected, actual)
         self.statistics.add(expected.astype(np.float64), actual.astype(np.float64))
+        self.differing += int(np.count_nonzero(unequal))
         by_rule = self._by_rule(part, expected, actual)
         if by_rule is None:
             where = np.flatnonzero(unequal)
@@ -329,8 +330,8 @@ class _Totals:
             allowed, fractions = by_rule
             allowed |= ~unequal  # what the reference model answers is right
             self.margin = max(self.margin or 0.0, float(fractions.max(initial=0.0)))
+            by_rule = allowed, fractions
             where = np.flatnonzero(unequal | ~allowed)
-        self.differing += int(np.count_nonzero(unequal))
         if not len(where):
             return
         one, other = expected[where], actual[where]
@@ -342,7 +343,7 @@ class _Totals:
             is_failing = ~((difference <= limit) & np.isfinite(difference))
             score = difference
         else:
-            is_failing, score = ~allowed[where], fractions[where]
+            is_failing, score = ~by_rule[0][where], by_rule[1][where]
         self.failing += int(np.count_nonzero(is_failing))
         self._add_worst(part.start, where, is_failing, score)
 

@@ -8,7 +8,7 @@ when the backend sees them together: it fuses them, for example.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -155,10 +155,9 @@ class WholeProgram:
         return {key: values[key] for key in self.operators.keys(cut[0])}
 
     def _run(
-        self, cut: Cut, compute: object
+        self, cut: Cut, compute: Callable[[Cut], dict[str, Array]]
     ) -> tuple[dict[str, Array], dict[str, Array], Comparison]:
         """A part's golden outputs, its outputs by `compute`, and the verdict."""
-        assert callable(compute)
         part = extract(self.graph, *cut)
         keys = [slot.key for slot in input_slots(part)]
         given = LazyArrays(keys, self.value)
@@ -168,7 +167,7 @@ class WholeProgram:
             judged.mkdir()
             golden = run_in_folder(own, part, given, self.operators.options)
             expected = {key: golden[key] for key in golden}
-            actual: dict[str, Array] = compute(cut)
+            actual = compute(cut)
             comparison = judge(
                 part,
                 given,
