@@ -236,6 +236,16 @@ def test_a_resource_that_is_called_as_elided_ones_are_is_read(torch_mlir: Bindin
     assert tc.compare(made, tc.load(tc.dumps(made, "mlir")), names=True) is None
 
 
+@pytest.mark.parametrize("count", [1, 2, 64, 100, 300])
+def test_a_program_has_the_same_bytecode_after_a_way_through_text(
+    torch_mlir: Bindings, count: int
+) -> None:
+    made = constant("INT8", (count,), b"\7" * count)
+    again = tc.load(tc.dumps(made, "mlir"))
+    assert tc.dumps(again, "mlirbc") == tc.dumps(made, "mlirbc")
+    assert tc.dumps(again, "mlir") == tc.dumps(made, "mlir")
+
+
 def test_an_elided_text_is_not_read(torch_mlir: Bindings) -> None:
     with pytest.raises(tc.TosaConvertError, match="was elided when printed"):
         tc.load(tc.dumps(constant("INT8", (3,), b"\1\2\3"), "mlir", elide=2))

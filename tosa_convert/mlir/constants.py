@@ -466,11 +466,11 @@ class ConstantWriter:
 
 def _elements(data: Constant) -> bytes | memoryview:
     """A constant's elements in MLIR's form, or one element if all are equal."""
-    if data.is_view and not data.dtype.is_packed and data.nbytes <= DENSE_BYTES:
-        return data.buffer  # MLIR detects whether they are equal
     splat = data.uniform()
     if splat is not None:
         return splat
+    if data.is_view and not data.dtype.is_packed and data.nbytes <= DENSE_BYTES:
+        return data.buffer
     return np.ascontiguousarray(data.elements()).reshape(-1).data
 
 
