@@ -108,14 +108,20 @@ def test_exact_floats_and_integers_are_equal(verifier: OfficialVerifier) -> None
         assert agreed(verifier, row, five, None, actual) == (number == 5)
 
 
-def test_an_inexact_rescale_is_between_the_result_and_its_bound(verifier: OfficialVerifier) -> None:
-    info = {"unsigned_data": False}
-    row = {"mode": "RESCALE_INEXACT", "data_type": "INT8", "rescale_inexact_info": info}
-    for bound in (0, 1, 2):
-        for number in range(-3, 5):
-            reference, bounds = np.array([0], np.int8), np.array([bound], np.int8)
-            found = agreed(verifier, row, reference, bounds, np.array([number], np.int8))
-            assert found == (0 <= number <= bound)
+@pytest.mark.parametrize("unsigned", [False, True])
+@pytest.mark.parametrize("kind", ["INT8", "INT16"])
+def test_an_inexact_rescale_is_between_the_result_and_its_bound(
+    verifier: OfficialVerifier, kind: str, unsigned: bool
+) -> None:
+    info = {"unsigned_data": unsigned}
+    row = {"mode": "RESCALE_INEXACT", "data_type": kind, "rescale_inexact_info": info}
+    number = dtype(kind).numpy
+    seen = set()
+    for low, high in ((5, 7), (5, 5), (-3, -2), (-1, 1), (127, -128), (100, -100), (7, 5)):
+        for found in (low - 1, low, low + 1, high - 1, high, high + 1):
+            arrays = [np.array([value]).astype(number) for value in (low, high, found)]
+            seen.add(agreed(verifier, row, arrays[0], arrays[1], arrays[2]))
+    assert seen == {True, False}
 
 
 ELEMENT_MODES: dict[str, dict[str, Any]] = {

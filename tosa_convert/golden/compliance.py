@@ -48,8 +48,9 @@ class DotProduct:
 class Compliance:
     """The official rule for one tensor.
 
-    mode: as the descriptor names it. rule: for the modes about single elements that refer to a
-        result in FP64. dot_product: for that mode.
+    mode: as the descriptor names it, with " unsigned" for unsigned data.
+    rule: for the modes about single elements that refer to a result in FP64.
+    dot_product: for that mode.
     """
 
     mode: str
@@ -102,6 +103,8 @@ def parse_compliance(row: Mapping[str, Any]) -> Compliance:
         return Compliance(mode, kind, dot_product=limits)
     if mode in _RULES:
         return Compliance(mode, kind, rule=_RULES[mode](row))
+    if mode == "RESCALE_INEXACT" and row["rescale_inexact_info"]["unsigned_data"]:
+        mode += " unsigned"
     if mode not in _MODES:
         known = ", ".join(sorted((*_RULES, *_MODES, "DOT_PRODUCT")))
         raise fail("unsupported-operator", f"mode {mode}", f"expected one of {known}")
@@ -168,17 +171,27 @@ def _special(reference: Array, bounds: Array | None, actual: Array, kind: DType)
     return np.asarray(nan | ((infinite | finite) & (sign | both_zero)))
 
 
-def _rescale_inexact(reference: Array, bounds: Array | None, actual: Array, kind: DType) -> Array:
-    """From the reference up to the reference plus the bound."""
+def _between(reference: Array, bounds: Array | None, actual: Array, kind: DType) -> Array:
+    """From the reference up to the bound."""
     assert bounds is not None
-    low, found = reference.astype(np.int64), actual.astype(np.int64)
-    return np.asarray((found >= low) & (found <= low + bounds.astype(np.int64)))
+    return np.asarray((actual >= reference) & (actual <= bounds.astype(reference.dtype)))
+
+
+def _unsigned_between(reference: Array, bounds: Array | None, actual: Array, kind: DType) -> Array:
+    """The same for the bytes of unsigned integers."""
+    assert bounds is not None
+    unsigned = f"u{actual.dtype.itemsize}"
+    low, high, found = (
+        np.ascontiguousarray(array).view(unsigned) for array in (reference, bounds, actual)
+    )
+    return np.asarray((found >= low) & (found <= high))
 
 
 _MODES: Final[Mapping[str, Callable[[Array, Array | None, Array, DType], Array]]] = {
     "EXACT": _exact,
     "FP_SPECIAL": _special,
-    "RESCALE_INEXACT": _rescale_inexact,
+    "RESCALE_INEXACT": _between,
+    "RESCALE_INEXACT unsigned": _unsigned_between,
 }
 
 
