@@ -101,7 +101,8 @@ class BlockBuilder(BlockState):
         """A constant tensor.
 
         Args:
-            data: Its elements, in its shape; codes for MXINT8. Floating-point numbers are rounded.
+            data: Its elements, in its shape; codes from -128 to 127 for MXINT8. Floating-point numbers
+                are rounded.
             dtype: Its element type; by default that of the array.
             scales: The scales of a block-scaled tensor: one for 32 elements of the last dimension.
             name: Its name; by default a name that is not taken.

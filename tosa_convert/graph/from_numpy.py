@@ -30,8 +30,8 @@ def constant_of(array: npt.NDArray[Any], element: DType) -> Constant:
     """An array's elements as constant data of an element type, in row-major order.
 
     Args:
-        array: Elements of any numpy or ml_dtypes type whose values the element type can hold; codes of
-            0 to 255 for MXINT8. Floating-point numbers are rounded to the nearest.
+        array: Elements of any numpy or ml_dtypes type whose values the element type can hold; codes
+            from -128 to 127 for MXINT8. Floating-point numbers are rounded to the nearest.
         element: The element type.
 
     Raises:
@@ -52,11 +52,8 @@ def constant_of(array: npt.NDArray[Any], element: DType) -> Constant:
         if flat.dtype != np.bool_ and not np.isin(flat, (0, 1)).all():
             raise ValueError("BOOL holds only true and false")
         flat = flat.astype(np.bool_)
-    elif element.name in _CODES:
-        _refuse_values_beyond(flat, element, 0, 255)
     else:
-        half = 1 << element.bits - 1
-        _refuse_values_beyond(flat, element, -half, half - 1)
+        _refuse_values_beyond(flat, element)
     if element is _INT48:
         octets = flat.astype("<i8").view(np.uint8).reshape(-1, 8)[:, :6]
         return Constant(element, flat.size, np.ascontiguousarray(octets).reshape(-1))
@@ -85,7 +82,9 @@ def _rounded(flat: npt.NDArray[Any], element: DType) -> npt.NDArray[Any]:
     return rounded
 
 
-def _refuse_values_beyond(flat: npt.NDArray[Any], element: DType, low: int, high: int) -> None:
+def _refuse_values_beyond(flat: npt.NDArray[Any], element: DType) -> None:
+    high = (1 << element.bits - 1) - 1
+    low = -high - 1
     is_integer = np.issubdtype(flat.dtype, np.integer) or flat.dtype == object
     wide = flat if is_integer else flat.astype(np.float64)
     outside = (wide < low) | (wide > high)
