@@ -19,10 +19,13 @@ from tosa_convert.golden.random_graphs import RULES, generate
 from tosa_convert.graph import Constant, Graph, Operator, compare
 from tosa_convert.graph.versions import lowest_version
 from tosa_convert.mlir.bytecode import format as code
+from tosa_convert.mlir.bytecode.decode import Bytecode
 from tosa_convert.mlir.bytecode.file_sections import read_sections
 from tosa_convert.mlir.bytecode.resources import Resource, decode_resources
 from tosa_convert.mlir.bytecode.tables import Tables
+from tosa_convert.mlir.function_writer import FunctionWriter
 from tosa_convert.mlir.module_writer import encode_module
+from tosa_convert.mlir.names import NAME_ATTRIBUTE
 from tosa_convert.options import BYTECODE_VERSIONS
 
 FLOATS = np.arange(300, dtype="<f4").tobytes()
@@ -157,6 +160,55 @@ def test_native_properties_have_no_names() -> None:
         assert own & strings == (own if version < code.HAS_NATIVE_PROPERTIES else set())
 
 
+def named(*names: str) -> Graph:
+    """A chain of operators whose results have these names."""
+    values = [tensor(name) for name in ("x", *names)]
+    operators = [
+        op("EXP", before, after) for before, after in zip(("x", *names), names, strict=False)
+    ]
+    operators[1] = op("REVERSE", names[0], names[1], axis=1)
+    return graph("x", names[-1], list(values), operators)
+
+
+NAMES = ("layer_0", "a", "layer_2", "é", "b", 'q"uote', "c")
+
+
+@pytest.mark.parametrize("version", BYTECODE_VERSIONS)
+def test_names_read_in_place_equal_decoded_ones(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str | None] = []
+    real = Bytecode.only_text
+
+    def noted(self: Bytecode, index: int, name: str) -> str | None:
+        asked.append(real(self, index, name))
+        return asked[-1]
+
+    data = written(named(*NAMES), version)
+    monkeypatch.setattr(Bytecode, "only_text", noted)
+    found = tc.load(data)
+    assert {"é", "b", 'q"uote'} & {*asked}
+    monkeypatch.setattr(Bytecode, "only_text", lambda self, index, name: None)
+    assert compare(found, tc.load(data), names=True) is None
+    assert compare(found, named(*NAMES), names=True) is None
+
+
+@pytest.mark.parametrize("version", BYTECODE_VERSIONS)
+def test_names_written_at_once_equal_others(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = written(named(*NAMES), version)
+
+    def slow(
+        self: FunctionWriter, spec: Any, operator: Any, own: Any, is_named: bool
+    ) -> tuple[int, bytes]:
+        string = self.encoder.string_attribute(operator.outputs[0])
+        names = ((NAME_ATTRIBUTE, string),)
+        return self.encoder.attributes_of(spec.mlir, own, names, unique=True)
+
+    monkeypatch.setattr(FunctionWriter, "with_names", slow)
+    assert tc.compare(tc.load(quick), tc.load(written(named(*NAMES), version)), names=True) is None
+    assert quick == written(named(*NAMES), version)
+
+
 # -- resources ----------------------------------------------------------------------------------
 
 
@@ -226,6 +278,18 @@ def test_every_large_constant_is_a_piece_that_is_not_copied() -> None:
             assert np.shares_memory(
                 np.frombuffer(view, "u1"), np.frombuffer(value.data.buffer, "u1")
             )
+
+
+@pytest.mark.parametrize("kind", ["INT8", "FP32", "FP8UE8M0", "INT4", "BOOL", "INT48"])
+def test_the_file_does_not_depend_on_the_form_of_equal_elements(kind: str) -> None:
+    files = set()
+    for splat in (False, True):
+        value = tensor("y", kind, (8,))
+        element = bytes([1]) + bytes(value.dtype.element_bytes - 1)
+        constant = Constant(value.dtype, 8, element, splat=True)
+        value.data = constant if splat else Constant(value.dtype, 8, bytes(constant.packed()))
+        files.add(written(graph("", "y", [value], [op("CONST", "", "y")])))
+    assert len(files) == 1
 
 
 _MEASURE = """

@@ -9,7 +9,14 @@ from typing import Final
 from tosa_convert.errors import fail
 from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor
 from tosa_convert.graph.names import unused_name
-from tosa_convert.graph.opset import CONST, CONST_SHAPE, IDENTITY, operator
+from tosa_convert.graph.opset import (
+    CONST,
+    CONST_SHAPE,
+    IDENTITY,
+    VARIABLE_READ,
+    VARIABLE_WRITE,
+    operator,
+)
 from tosa_convert.graph.versions import V1_1_DRAFT
 from tosa_convert.mlir.block_scope import PendingRegion, Scope
 from tosa_convert.mlir.bytecode.attributes import TensorType
@@ -32,6 +39,8 @@ _YIELD: Final = "tosa.yield"
 _RETURN: Final = "func.return"
 _CAST: Final = operator("CAST")
 _CONSTANTS: Final = (CONST, CONST_SHAPE)
+#: Operators whose operations have attributes besides those of their rows.
+_WITH_OWN: Final = frozenset({CONST, CONST_SHAPE, VARIABLE_READ, VARIABLE_WRITE})
 
 
 class FunctionReader:
@@ -51,6 +60,8 @@ class FunctionReader:
         self.report = self.reader.report
         self.namer = self.reader.namer
         self.regions: list[Region] = []
+        #: Dictionaries that have just the name of a result.
+        self.names_only: set[int] = set()
         self.scope: Scope
 
     @property
@@ -165,7 +176,13 @@ class FunctionReader:
             attributes = fields[2]
             if attributes in without:
                 continue
-            index = bytecode.dictionary(bytecode.discardable(attributes)).get(NAME_ATTRIBUTE)
+            number = bytecode.discardable(attributes)
+            text = bytecode.only_text(number, NAME_ATTRIBUTE)
+            if text is not None and len(fields[3]) == 1:
+                carried[fields[5]] = text
+                self.names_only.add(attributes)
+                continue
+            index = bytecode.dictionary(number).get(NAME_ATTRIBUTE)
             if index is None:
                 without.add(attributes)
                 continue
@@ -228,7 +245,7 @@ class FunctionReader:
         values, tensors, names, taken = scope.values, scope.tensors, scope.names, scope.taken
         attribute_cache, type_cache = reader.cache, types.cache
         constants, constant_cache = reader.constants, reader.constants.cache
-        narrowing = bool(self.narrowing)
+        narrowing, names_only = bool(self.narrowing), self.names_only
         append, count = block.operators.append, self.namer.results
         # Whether a generated name might already belong to another value.
         may_clash = any(name.startswith(RESULT_PREFIX) for name in taken)
@@ -275,7 +292,9 @@ class FunctionReader:
             operator = Operator(spec, inputs, outputs, {}, location)
             if spec is _CAST and narrowing and self._is_identity(operator):
                 operator.spec = IDENTITY
-            if attributes != -1 or spec.attributes:
+            if attributes in names_only and not spec.attributes and spec not in _WITH_OWN:
+                pass
+            elif attributes != -1 or spec.attributes:
                 cached = attribute_cache.get((name, attributes))
                 if cached is not None:
                     operator.attributes = cached.copy()

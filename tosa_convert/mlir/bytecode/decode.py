@@ -48,6 +48,8 @@ _OPAQUE: Final = OpaqueAttr()
 _STRINGS: Final = (bytes((code.STRING << 1 | 1,)), bytes((code.STRING_WITH_TYPE << 1 | 1,)))
 #: No attribute begins with this.
 _NO_PREFIX: Final = b"\xff"
+#: Names that are the only one of many dictionaries.
+_COMMON: Final = ("values", "tosa.tensor_name")
 _SIGNEDNESS: Final = ("i", "si", "ui", "?")
 
 
@@ -61,8 +63,8 @@ class Bytecode(Tables):
         self._attributes: dict[int, Attribute] = {}
         self._keys: dict[int, str] = {}
         self._key_texts: dict[bytes, str] = {}
-        #: How a dictionary begins whose only entry is called "values", once such a name was decoded.
-        self._values_prefix = _NO_PREFIX
+        #: How dictionaries begin whose only entry has one of the `_COMMON` names, once it was decoded.
+        self._prefixes: dict[str, bytes] = {}
         self._resources: list[Resource] | None = None
         self._properties = PropertyTable(self.cursor(code.PROPERTIES))
         #: Dictionaries with native properties: the numbers of operation name, dictionary and properties.
@@ -198,11 +200,37 @@ class Bytecode(Tables):
         try:
             if index < 0:
                 return self._dense(self._only_property(index))
+            prefix = self._prefixes.get("values", _NO_PREFIX)
             data, offset = self.bytes, self.starts[index]
-            if not data.startswith(self._values_prefix, offset) or not self.is_encoded[index]:
+            if not data.startswith(prefix, offset) or not self.is_encoded[index]:
                 return None
-            return self._dense(decode_varint(data, offset + len(self._values_prefix))[0])
+            return self._dense(decode_varint(data, offset + len(prefix))[0])
         except IndexError:
+            return None  # `attribute` refuses it
+
+    def only_text(self, index: int, name: str) -> str | None:
+        """The text of a dictionary that is just `name = "..."`.
+
+        None if it is another dictionary, or the first one with that name. Those take the way through
+        `dictionary` and `attribute`.
+        """
+        # Fast path of `attribute`; equal by test test_names_read_in_place_equal_decoded_ones
+        prefix = self._prefixes.get(name, _NO_PREFIX)
+        data, starts, encoded = self.bytes, self.starts, self.is_encoded
+        try:
+            if index < 0 or not encoded[index] or not data.startswith(prefix, starts[index]):
+                return None
+            value, _ = decode_varint(data, starts[index] + len(prefix))
+            if value >= self.attribute_count or not encoded[value]:
+                return None
+            offset = starts[value]
+            if data[offset] != code.STRING << 1 | 1:
+                return None
+            dialects, dialect_of = self.dialects, self.dialect_of
+            if not dialects[dialect_of[index]] == dialects[dialect_of[value]] == "builtin":
+                return None
+            return self.strings[decode_varint(data, offset + 1)[0]].decode()
+        except (IndexError, UnicodeDecodeError):
             return None  # `attribute` refuses it
 
     def _only_property(self, index: int) -> int:
@@ -291,9 +319,9 @@ class Bytecode(Tables):
         raw = self.string(index)
         # Equal keys share their text, which many attributes may have.
         key = self._keys[index] = self._key_texts.setdefault(raw, raw.decode("utf-8", "replace"))
-        if raw == b"values":
+        if key in _COMMON:
             prefix = bytes((code.DICTIONARY << 1 | 1, 1 << 1 | 1))
-            self._values_prefix = prefix + encode_varint(index)
+            self._prefixes[key] = prefix + encode_varint(index)
         return key
 
     def _numbers(self, count: int, offset: int, end: int = -1) -> list[int]:
