@@ -98,6 +98,7 @@ CODES: Final[dict[str, tuple[Category, str]]] = {
     "refmodel-failed": (_UNSUPPORTED, "the reference model ended without a result or a reason"),
     "refmodel-timeout": (_UNSUPPORTED, "a run did not end within its time limit"),
     "backend-failed": (_UNSUPPORTED, "a backend did not run the model"),
+    "backend-refused": (_UNSUPPORTED, "a backend does not support the model"),
 }
 
 

@@ -420,6 +420,13 @@ def _() -> object:
         return run(example(), x(), RunOptions(timeout=0.25))
 
 
+@raises("backend-refused")
+def _() -> object:
+    backend = open_backend("sh -c 'echo no FP8 here >&2; exit 77'", example(), x())
+    assert not isinstance(backend, Record)
+    return backend.compute(example(), ["y"], x(), [], Path.cwd())
+
+
 @raises("backend-failed")
 def _() -> object:
     backend = open_backend("false", example(), x())

@@ -30,13 +30,12 @@ from tosa_convert.golden.suite import (
     Answer,
     Journal,
     find_cases,
-    junit,
     on_executor,
     on_local_processes,
     run_all,
     run_case,
-    summary,
 )
+from tosa_convert.golden.suite_report import junit, summary, verdict
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 
@@ -256,10 +255,11 @@ def test_reports_say_what_did_not_pass() -> None:
         Answer("g/b", "fail", 'x < "y" \0'),
         Answer("c", "error", "e"),
     ]
-    report = summary(answers, 2.0)
+    run_of_three = verdict(answers)
+    report = summary(run_of_three, 2.0)
     assert (report["cases"], report["passed"], report["failed"], report["errors"]) == (3, 1, 1, 1)
     assert [row["case"] for row in report["not_passed"]] == ["c", "g/b"]
-    tree = ET.fromstring(b"".join(junit(answers, 2.0)))
+    tree = ET.fromstring(b"".join(junit(run_of_three, 2.0)))
     found = tree.find("testsuite")
     assert found is not None
     assert (found.get("tests"), found.get("failures"), found.get("errors")) == ("3", "1", "1")

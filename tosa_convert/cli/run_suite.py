@@ -9,6 +9,7 @@ import os
 import tempfile
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +19,28 @@ from tosa_convert.cli import supervise
 from tosa_convert.cli.progress import ProgressDisplay
 from tosa_convert.errors import fail
 from tosa_convert.files import file_error, replace_file
+from tosa_convert.golden.qualification import Qualification, qualify_with
 from tosa_convert.golden.suite import (
     Answer,
     CaseRunner,
     Journal,
     find_cases,
-    junit,
     on_executor,
     on_local_processes,
     run_all,
-    summary,
 )
+from tosa_convert.golden.suite_report import (
+    Changes,
+    Verdict,
+    changes,
+    junit,
+    read_baseline,
+    read_expected,
+    summary,
+    verdict,
+)
+from tosa_convert.golden.suite_table import html_report
+from tosa_convert.spec.profiles import parse
 
 #: Cases that did not pass and are printed; the reports have all of them.
 PRINTED_CASES = 20
@@ -37,11 +49,17 @@ PRINTED_CASES = 20
 def run_suite(folder: str, options: Mapping[str, Any]) -> int:
     """Run the cases of a folder; returns the exit code."""
     root = Path(folder).resolve()
+    settings = settings_of(options)
+    expected = read_expected(Path(options["xfail"])) if options["xfail"] else []
+    baseline = read_baseline(Path(options["baseline"])) if options["baseline"] else None
     names = _spread(find_cases(root), options["limit"])
     start = time.monotonic()
     with contextlib.ExitStack() as stack:
         journal_folder = _journal_folder(options["out"], stack)
-        header = {"folder": str(root), "via": options["via"]}
+        header = {"folder": str(root), "via": options["via"] or "tosa"}
+        if settings is not None:
+            settings.require_backend()
+            header = {"folder": str(root), **header_of(settings)}
         journal = Journal(journal_folder / "answers.jsonl", header)
         stack.callback(journal.close)
         already = len(journal.answers.keys() & set(names))
@@ -56,21 +74,82 @@ def run_suite(folder: str, options: Mapping[str, Any]) -> int:
                 names,
                 run_cases,
                 journal,
-                via=options["via"],
+                via=options["via"] or "tosa",
                 timeout=options["timeout"],
                 progress=progress.add,
+                function=None if settings is None else qualify_with(root, settings),
             )
         answers = [journal.answers[name] for name in names]
     seconds = time.monotonic() - start
-    report = summary(answers, seconds)
+    run = verdict(answers, expected)
+    changed = None if baseline is None else changes(answers, baseline)
+    report = summary(run, seconds)
     if options["json_file"]:
-        rows = [{"case": a.case, "status": a.status, "message": a.message} for a in answers]
-        text = json.dumps({**report, "answers": rows}, indent=1) + "\n"
-        replace_file(options["json_file"], [text.encode()])
+        replace_file(options["json_file"], [_as_json(report, run, changed)])
     if options["junit"]:
-        replace_file(options["junit"], junit(answers, seconds))
-    _print(report)
-    return 0 if answers and report["passed"] == report["cases"] else 1
+        replace_file(options["junit"], junit(run, seconds))
+    if settings is not None and options["html"]:
+        replace_file(options["html"], html_report(run, root, settings, Path(options["html"])))
+    _print(report, run, changed, is_on_backend=settings is not None)
+    return 0 if run.ok else 1
+
+
+def settings_of(options: Mapping[str, Any]) -> Qualification | None:
+    """How a backend is qualified; None without --against.
+
+    Raises click.UsageError for options that need or exclude --against.
+    """
+    if options["against"] is None:
+        for name in ("python", "profile", "extensions", "level", "keep", "html"):
+            if options[name]:
+                raise click.UsageError(f"--{name} needs --against BACKEND")
+        return None
+    if options["via"] is not None:
+        raise click.UsageError("--via and --against exclude each other")
+    if options["extensions"] and not options["profile"]:
+        raise click.UsageError("--extensions needs --profile")
+    claimed = ",".join(filter(None, (options["profile"], options["extensions"])))
+    keep = options["keep"]
+    return Qualification(
+        against=absolute_backend(options["against"]),
+        python=options["python"],
+        claims=parse(claimed) if claimed else None,
+        level=options["level"] or "8k",
+        timeout=options["timeout"],
+        keep=Path(keep).resolve() if keep else None,
+    )
+
+
+def absolute_backend(text: str) -> str:
+    """The name of a backend that means the same in every folder."""
+    return os.path.abspath(text) if os.path.exists(text) else text
+
+
+def header_of(settings: Qualification) -> dict[str, Any]:
+    """What identifies a run: answers of other settings are not continued."""
+    return {
+        "against": settings.against,
+        "claims": None if settings.claims is None else sorted(settings.claims),
+        "level": settings.level,
+    }
+
+
+def _as_json(report: Mapping[str, Any], run: Verdict, changed: Changes | None) -> bytes:
+    rows = [
+        {
+            "case": a.case,
+            "status": a.status,
+            "message": a.message,
+            "operator": a.operator,
+            "type": a.types,
+            "seconds": a.seconds,
+        }
+        for a in run.answers
+    ]
+    content = {**report, "answers": rows}
+    if changed is not None:
+        content["changes"] = asdict(changed)
+    return (json.dumps(content, indent=1) + "\n").encode()
 
 
 def _spread(names: list[str], limit: int | None) -> list[str]:
@@ -93,18 +172,47 @@ def _journal_folder(out: str | None, stack: contextlib.ExitStack) -> Path:
         raise file_error(out or tempfile.gettempdir(), error, "made") from None
 
 
-def _print(report: Mapping[str, Any]) -> None:
-    """Print what did not pass, and the counts."""
-    for row in report["not_passed"][:PRINTED_CASES]:
-        first_line = row["message"].splitlines()[0] if row["message"] else ""
-        click.echo(f"{row['status'].upper()} {row['case']}: {first_line}")
-    more = len(report["not_passed"]) - PRINTED_CASES
-    if more > 0:
-        click.echo(f"... and {more} more")
-    click.echo(
-        "{passed} of {cases} cases pass ({failed} fail, {errors} errors), {outputs} outputs compared, "
-        "{seconds} s, {cases_per_second} cases/s".format(**report)
-    )
+def _print(
+    report: Mapping[str, Any], run: Verdict, changed: Changes | None, *, is_on_backend: bool
+) -> None:
+    """Print what did not pass, what changed, and the counts."""
+    failures = sorted(run.failures, key=lambda answer: answer.case)
+    for row in failures[:PRINTED_CASES]:
+        first_line = row.message.splitlines()[0] if row.message else ""
+        click.echo(f"{row.status.upper()} {row.case}: {first_line}")
+    if len(failures) > PRINTED_CASES:
+        click.echo(f"... and {len(failures) - PRINTED_CASES} more")
+    for row in run.unexpected_passes[:PRINTED_CASES]:
+        click.echo(f"UNEXPECTED PASS {row.case}: {run.expected[row.case]}")
+    for pattern in run.unused:
+        click.echo(f"note: no case matches the expected failure {pattern}", err=True)
+    if changed is not None:
+        _print_changes(changed)
+    if not is_on_backend:
+        text = "{passed} of {cases} cases pass ({failed} fail, {errors} errors), "
+    else:
+        text = (
+            "{passed} of {cases} cases pass ({wrong} wrong, {refused} refused, {crashed} crashed, "
+            "{not_run} not run, {errors} errors), "
+        )
+        if run.expected:
+            text += "{expected_failures} failures were expected, "
+    text += "{outputs} outputs compared, {seconds} s, {cases_per_second} cases/s"
+    click.echo(text.format(**report))
+
+
+def _print_changes(changed: Changes) -> None:
+    for label, names in (
+        ("newly failing", changed.failing),
+        ("newly passing", changed.passing),
+        ("otherwise changed", changed.other),
+        ("new", changed.new),
+        ("gone", changed.gone),
+    ):
+        if names:
+            listed = ", ".join(names[:PRINTED_CASES])
+            more = ", ..." if len(names) > PRINTED_CASES else ""
+            click.echo(f"{label}: {len(names)}: {listed}{more}")
 
 
 def _case_runner(scheduler: str | None, processes: int) -> CaseRunner:

@@ -1,4 +1,4 @@
-"""`suite`: a folder of cases, converted, run and checked."""
+"""`suite`: a folder of cases, converted or given to a backend, run and checked."""
 
 from __future__ import annotations
 
@@ -14,9 +14,54 @@ from tosa_convert.cli.command import Verb
 @click.option(
     "--via",
     type=click.Choice(["tosa", "mlir", "mlirbc", "json"]),
-    default="tosa",
-    show_default=True,
-    help="Format that each file is converted into before it becomes a flatbuffer again.",
+    help="Format that each file is converted into before it becomes a flatbuffer again; tosa by "
+    "default.",
+)
+@click.option(
+    "--against",
+    metavar="BACKEND",
+    help="Run the official cases on a backend instead, each with its own inputs and its own rule: "
+    "iree, a .py file with a function run, a command with {model} {inputs} {outputs}, or a folder with "
+    "a folder of results for each case.",
+)
+@click.option(
+    "--python",
+    default="",
+    metavar="PROGRAM",
+    help="The Python that has the backend's packages; by default this one.",
+)
+@click.option(
+    "--profile",
+    metavar="NAMES",
+    help="The profiles that the backend has, such as PRO-INT; cases that need another one or an "
+    "extension that is not listed are not run. By default all are.",
+)
+@click.option(
+    "--extensions", metavar="NAMES", help="The extensions that it has, such as EXT-INT16,EXT-BF16."
+)
+@click.option(
+    "--level",
+    type=click.Choice(["8k", "none"], case_sensitive=False),
+    help="The level that it has, 8k by default; what exceeds it is not run.",
+)
+@click.option(
+    "--keep",
+    type=click.Path(),
+    metavar="DIR",
+    help="Keep the program, inputs, results and messages of each case that does not pass.",
+)
+@click.option(
+    "--xfail",
+    type=click.Path(),
+    metavar="FILE",
+    help="Expected failures: a pattern of case names and a reason in each line. A case that passes "
+    "although it is listed fails the run.",
+)
+@click.option(
+    "--baseline",
+    type=click.Path(),
+    metavar="FILE",
+    help="An earlier result of --json: print what changed since.",
 )
 @click.option(
     "--jobs", type=click.IntRange(1), help="Local processes; by default one per processor."
@@ -29,8 +74,8 @@ from tosa_convert.cli.command import Verb
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time that one run of the reference model may take. A case needs two runs; one that takes "
-    "longer is an error.",
+    help="Time that one run of the reference model or of the backend may take. A case needs two runs; "
+    "one that takes longer is an error.",
 )
 @click.option(
     "--out",
@@ -40,11 +85,19 @@ from tosa_convert.cli.command import Verb
 )
 @click.option("--junit", type=click.Path(), metavar="FILE", help="Write the answers as JUnit XML.")
 @click.option("--json", "json_file", type=click.Path(), metavar="FILE", help="Write them as JSON.")
+@click.option(
+    "--html",
+    type=click.Path(),
+    metavar="FILE",
+    help="Write a table of operators and element types as one HTML file; needs --against.",
+)
 def suite(folder: str, **options: Any) -> int:
     """Convert, run and check every case below FOLDER.
 
     For a converted file the reference model must give the outputs that it gives for the original, bit
-    for bit. The exit code is 1 if a case does not pass.
+    for bit. With --against, the cases are those of the official test suite, and the outputs of a backend
+    are judged by the rule of each case. The exit code is 1 if a case fails that was not expected to, or
+    passes although it was.
     """
     from tosa_convert.cli.run_suite import run_suite
 

@@ -116,7 +116,7 @@ def _reinterpreted(slot: Slot, array: Array) -> Array:
     is_opaque = array.dtype.kind == "V" and same_width
     are_codes = array.dtype == np.uint8 and same_width and target.kind not in "biu"
     if is_opaque or are_codes:
-        return np.ascontiguousarray(array).view(target)
+        return np.ascontiguousarray(array).view(target).reshape(array.shape)
     if slot.dtype is INT4 and array.dtype == np.int8:
         if array.size:
             _refuse_values_outside(slot, array, -7, 7, "-7 to 7")

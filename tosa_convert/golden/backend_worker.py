@@ -2,23 +2,34 @@
 
     python backend_worker.py SOFTWARE MODEL
 
-The working folder has the inputs as in0.npy, in1.npy, ... in the model's order; it gets out0.npy,
-out1.npy, ... and, if the software gives them, the results of its own operators as step0.npy,
-step1.npy, ... in running order, each written before the next is fetched. The script needs only numpy
-and the software, so any Python that has both can run it.
+The working folder has the inputs as in0.npy, in1.npy, ... in the model's order, and `types.json` with
+the names of their types: numpy reads a type that it does not have, such as bfloat16, as opaque bytes.
+The folder gets out0.npy, out1.npy, ... and, if the software gives them, the results of its own operators
+as step0.npy, step1.npy, ... in running order, each written before the next is fetched. The exit code is
+MISSING if the software is not installed, and REFUSED if it does not support the model. The script needs
+only numpy and the software, so any Python that has both can run it.
 """
 
+import json
 import os
+import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 Arrays = Iterable[Any]
+#: Exit codes. REFUSED is the one by which automake and others know a test that was skipped.
+MISSING, REFUSED = 3, 77
 
 
-def _iree(model: str, inputs: list[Any]) -> tuple[Arrays, Arrays]:
+def _refuse(message: str) -> None:
+    print(message, file=sys.stderr)
+    raise SystemExit(REFUSED)
+
+
+def _iree(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arrays]:
     import iree.compiler as compiler
     import iree.runtime as runtime
 
@@ -34,24 +45,93 @@ def _iree(model: str, inputs: list[Any]) -> tuple[Arrays, Arrays]:
             ],
         )
     except compiler.CompilerToolError as error:
-        lines = [line for line in str(error).splitlines() if "error:" in line]
-        raise SystemExit(
-            "IREE cannot compile the model: " + " / ".join(lines[:3] or [str(error)[:500]])
-        ) from None
+        text = str(error)
+        lines = [line for line in text.splitlines() if "error:" in line]
+        said = " / ".join(lines[:3] or [text[:500]])
+        ended = re.search(r"Error code: (-?\d+)", text)
+        if ended is None or int(ended[1]) == 1:
+            _refuse(f"IREE cannot compile the model: {said}")
+        assert ended is not None
+        raise SystemExit(f"IREE's compiler ended with the code {ended[1]}: {said}") from None
     config = runtime.Config("local-task")
     context = runtime.SystemContext(config=config)
     loaded = runtime.VmModule.copy_buffer(config.vm_instance, binary)
     context.add_vm_module(loaded)
     # One function has the program's name; the others are IREE's own.
     (name,) = [name for name in loaded.function_names if not name.startswith("__")]
-    results = context.modules[loaded.name][name](*inputs)
-    results = results if isinstance(results, (list, tuple)) else [results]
-    return [np.asarray(result.to_host()) for result in results], []
+    # Not by the calls of IREE's Python, which know fewer element types than IREE.
+    given, results = runtime.VmVariantList(len(inputs)), runtime.VmVariantList(1)
+    for array, type_name in zip(inputs, types, strict=True):
+        given.push_ref(_iree_view(runtime, config.device, array, type_name))
+    context.vm_context.invoke(loaded.lookup_function(name), given, results)
+    views = [results.get_as_object(i, runtime.HalBufferView) for i in range(len(results))]
+    return [_from_iree(runtime, view) for view in views], []
 
 
-def _tflite(model: str, inputs: list[Any]) -> tuple[Arrays, Arrays]:
+def _iree_view(runtime: Any, device: Any, array: Any, type_name: str) -> Any:
+    """An array on IREE's device, with the element type that its bits have."""
+    kinds = runtime.HalElementType
+    elements = {
+        "bool": kinds.BOOL_8,
+        "float16": kinds.FLOAT_16,
+        "bfloat16": kinds.BFLOAT_16,
+        "float8_e4m3fn": kinds.FLOAT_8_E4M3_FN,
+        "float8_e5m2": kinds.FLOAT_8_E5M2,
+        "float8_e8m0fnu": kinds.FLOAT_8_E8M0_FNU,
+        "int8": kinds.SINT_8,
+        "int16": kinds.SINT_16,
+        "int32": kinds.SINT_32,
+        "int64": kinds.SINT_64,
+        "float32": kinds.FLOAT_32,
+        "float64": kinds.FLOAT_64,
+    }
+    if type_name not in elements:
+        _refuse(f"IREE takes no inputs of type {type_name}")
+    codes = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape)
+    return device.allocator.allocate_buffer_copy(
+        memory_type=runtime.MemoryType.DEVICE_LOCAL,
+        allowed_usage=runtime.BufferUsage.DEFAULT,
+        device=device,
+        buffer=codes,
+        element_type=elements[type_name],
+    )
+
+
+def _from_iree(runtime: Any, view: Any) -> Any:
+    """The array of a view; opaque bytes if numpy does not have its type."""
+    kinds = runtime.HalElementType
+    native = {
+        int(getattr(kinds, name)): kind
+        for names, kind in (
+            (("BOOL_8",), "bool"),
+            (("SINT_8", "INT_8"), "int8"),
+            (("SINT_16", "INT_16"), "int16"),
+            (("SINT_32", "INT_32"), "int32"),
+            (("SINT_64", "INT_64"), "int64"),
+            (("FLOAT_16",), "float16"),
+            (("FLOAT_32",), "float32"),
+            (("FLOAT_64",), "float64"),
+        )
+        for name in names
+    }
+    shape = tuple(view.shape)
+    count = int(np.prod(shape, dtype=np.int64))
+    width = view.byte_length // count if count else 1
+    kind = native.get(int(view.element_type), f"V{width}")
+    codes = np.array(view.map().asarray(shape, np.dtype(f"u{width}")))
+    return codes.reshape(-1).view(kind).reshape(shape)
+
+
+def _refuse_foreign_types(software: str, inputs: list[Any], types: list[str]) -> None:
+    for array, name in zip(inputs, types, strict=True):
+        if array.dtype.kind == "V":
+            _refuse(f"{software} takes numpy's types here, and numpy has no type {name}")
+
+
+def _tflite(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arrays]:
     import importlib
 
+    _refuse_foreign_types("tflite", inputs, types)
     try:
         tflite = importlib.import_module("ai_edge_litert.interpreter")
     except ImportError:
@@ -76,7 +156,7 @@ def _tflite(model: str, inputs: list[Any]) -> tuple[Arrays, Arrays]:
     return outputs, steps
 
 
-def _torch(model: str, inputs: list[Any]) -> tuple[Arrays, Arrays]:
+def _torch(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arrays]:
     import importlib.util
 
     import torch
@@ -95,9 +175,89 @@ def _torch(model: str, inputs: list[Any]) -> tuple[Arrays, Arrays]:
     else:
         eager = torch.export.load(model).module()
     with torch.no_grad():
-        results = eager(*(torch.from_numpy(array) for array in inputs))
+        results = eager(*(_to_torch(torch, *pair) for pair in zip(inputs, types, strict=True)))
     results = results if isinstance(results, (list, tuple)) else [results]
-    return [result.detach().numpy() for result in results], []
+    return [_from_torch(torch, result.detach()) for result in results], []
+
+
+#: numpy's name -> torch's, of the types that numpy does not have.
+_TORCH_TYPES = {
+    "bfloat16": "bfloat16",
+    "float8_e4m3fn": "float8_e4m3fn",
+    "float8_e5m2": "float8_e5m2",
+}
+
+
+def _to_torch(torch: Any, array: Any, type_name: str) -> Any:
+    if array.dtype.kind != "V":
+        return torch.from_numpy(array)
+    if type_name not in _TORCH_TYPES:
+        _refuse(f"torch has no type {type_name}")
+    codes = torch.from_numpy(array.view(f"i{array.dtype.itemsize}"))
+    return codes.view(getattr(torch, _TORCH_TYPES[type_name]))
+
+
+def _from_torch(torch: Any, tensor: Any) -> Any:
+    if tensor.dtype not in {getattr(torch, name, None) for name in _TORCH_TYPES.values()}:
+        return tensor.numpy()
+    width = tensor.element_size()
+    codes = tensor.contiguous().view({1: torch.int8, 2: torch.int16}[width]).numpy()
+    return codes.view(f"V{width}")
+
+
+def _onnxruntime(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arrays]:
+    import importlib
+
+    _refuse_foreign_types("onnxruntime", inputs, types)
+    software = importlib.import_module("onnxruntime")
+    session = software.InferenceSession(model, providers=["CPUExecutionProvider"])
+    names = [row.name for row in session.get_inputs()]
+    if len(names) != len(inputs):
+        raise SystemExit(f"the ONNX model has {len(names)} inputs, the TOSA one {len(inputs)}")
+    return session.run(None, dict(zip(names, inputs, strict=True))), []
+
+
+def _python(file: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arrays]:
+    """A user's file: its function `run` gets a program and arrays by name, and returns arrays."""
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location("tosa_backend", file)
+    if spec is None or spec.loader is None:
+        raise SystemExit(f"{file} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, os.path.dirname(os.path.abspath(file)))
+    spec.loader.exec_module(module)
+    with open("names.json", encoding="utf-8") as text:
+        names = json.load(text)
+    arrays = map(_with_type, inputs, types)
+    try:
+        answer = module.run(
+            os.path.abspath("model.tosa"), dict(zip(names["inputs"], arrays, strict=True))
+        )
+    except NotImplementedError as error:
+        _refuse(f"NotImplementedError: {error}")
+    missing = [name for name in names["outputs"] if name not in answer]
+    if missing:
+        raise SystemExit(f"run() returned no {', '.join(missing)}; it returned {list(answer)}")
+    return [_without_type(np.asarray(answer[name])) for name in names["outputs"]], []
+
+
+def _with_type(array: Any, type_name: str) -> Any:
+    """An array in a type of ml_dtypes, if that is installed; else opaque bytes stay as they are."""
+    if array.dtype.kind != "V":
+        return array
+    try:
+        import ml_dtypes
+    except ImportError:
+        return array
+    return array.view(getattr(ml_dtypes, type_name))
+
+
+def _without_type(array: Any) -> Any:
+    """An array that numpy writes and reads back."""
+    if array.dtype.kind in "biuf" and array.dtype.str[1:] != "f1":
+        return array
+    return np.ascontiguousarray(array).view(f"V{array.dtype.itemsize}").reshape(array.shape)
 
 
 def _save(prefix: str, arrays: Arrays) -> None:
@@ -105,19 +265,30 @@ def _save(prefix: str, arrays: Arrays) -> None:
         np.save(f"{prefix}{number}.npy", array)
 
 
+_Software = Callable[[str, list[Any], list[str]], tuple[Arrays, Arrays]]
+_SOFTWARE: dict[str, _Software] = {
+    "iree": _iree,
+    "tflite": _tflite,
+    "torch": _torch,
+    "onnxruntime": _onnxruntime,
+    "python": _python,
+}
+
+
 def main() -> None:
     software, model = sys.argv[1:]
-    inputs: list[Any] = []
-    while os.path.exists(path := f"in{len(inputs)}.npy"):
-        inputs.append(np.load(path, allow_pickle=False))
-    runners = {"iree": _iree, "tflite": _tflite, "torch": _torch}
+    with open("types.json", encoding="utf-8") as file:
+        types = json.load(file)
+    inputs = [np.load(f"in{i}.npy", allow_pickle=False) for i in range(len(types))]
     try:
-        outputs, steps = runners[software](model, inputs)
+        outputs, steps = _SOFTWARE[software](model, inputs, types)
         _save("out", outputs)
         _save("step", steps)
     except ImportError as error:
+        if software == "python":
+            raise
         print(error, file=sys.stderr)
-        raise SystemExit(3) from None
+        raise SystemExit(MISSING) from None
 
 
 if __name__ == "__main__":

@@ -2,55 +2,49 @@
 
 There are two forms. A `Runner` computes any tensors of the graph from any others (IREE, a command,
 another version of the model on the reference model). A `Record` has the results of one run (a folder,
-an `.npz`, the TFLite interpreter or torch on the original model).
+an `.npz`, or TFLite, torch or ONNX Runtime on the original model).
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import json
 import os
 import shlex
 import shutil
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
 from tosa_convert import api
-from tosa_convert.child_process import Ended, describe_exit
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.files import file_error
+from tosa_convert.files import file_error, map_file
 from tosa_convert.formats import EXTENSIONS
-from tosa_convert.golden.array_io import Slot, coerce, match, slots
+from tosa_convert.golden.array_io import INT48, Slot, coerce, match, slots
 from tosa_convert.golden.arrays import Array, LazyArrays
-from tosa_convert.golden.commands import command_words, run_command, with_paths
-from tosa_convert.golden.npz import npy_files, open_npz, read_npy, unpack_npz, write_npz
+from tosa_convert.golden.backend_process import (
+    failures_kept,
+    refuse_failure,
+    run_backend,
+    run_worker,
+    said,
+)
+from tosa_convert.golden.commands import command_words, with_paths
+from tosa_convert.golden.npz import npy_files, open_npz, unpack_npz, write_npz
 from tosa_convert.golden.programs import Program, as_graph, input_slots, output_slots
 from tosa_convert.golden.reference_model import TIMEOUT, RunOptions, run_in_folder, run_program
-from tosa_convert.golden.scratch import (
-    file_errors,
-    new_scratch_folder,
-    scratch_errors,
-    write_npy,
-    write_scratch,
-)
+from tosa_convert.golden.scratch import new_scratch_folder, scratch_errors, write_scratch
 from tosa_convert.golden.variable_states import STATE_PREFIX, state_slots, variables_of
 from tosa_convert.graph.extract import extract_from, extract_region
 from tosa_convert.graph.model import Graph, counted
 
 _MODEL_EXTENSIONS: Final = tuple(EXTENSIONS)
-#: Exit code of `backend_worker.py` if the backend's packages are not installed.
-_MISSING: Final = 3
-#: Lines of a backend's own output that a message repeats, and characters of each.
-_SAID_LINES: Final = 20
-_SAID_CHARACTERS: Final = 90
-_PIP: Final = {
-    "iree": "pip install iree-base-compiler iree-base-runtime",
-    "tflite": "pip install ai-edge-litert",
-    "torch": "pip install torch",
+#: Software that runs models of its own -> how the original of a TOSA program is given.
+ORIGINALS: Final = {
+    "tflite": "tflite:MODEL.tflite",
+    "torch": "torch:FILE.py:NAME, or torch:PROGRAM.pt2",
+    "onnxruntime": "onnxruntime:MODEL.onnx",
 }
 
 
@@ -120,18 +114,19 @@ def open_backend(
     """The backend that `--against TEXT` means.
 
     Args:
-        text: "iree", "tflite", "torch", a folder of `.npy` files, an `.npz` file, another model
-            with the same tensor names, or a command line.
+        text: "iree", "tflite", "torch" or "onnxruntime", a `.py` file with a function `run`, a folder
+            of `.npy` files, an `.npz` file, another model with the same tensor names, or a command
+            line. The original may follow a colon: "tflite:model.tflite".
         graph: the program.
-        inputs: an array for each input; "tflite" and "torch" run at once.
-        original: the TFLite model, or torch's FILE.py:NAME or exported program.
+        inputs: an array for each input; software that has an original runs at once.
+        original: the TFLite or ONNX model, or torch's FILE.py:NAME or exported program.
         python: the Python that has the backend's packages; by default this one.
         timeout: seconds for one run.
         keep: a folder for the models and inputs on which "iree" or a command fails.
 
     Raises:
         TosaConvertError: `missing-backend`, `backend-failed`, `file-error`, or `option-conflict`
-            if "tflite" or "torch" has no original.
+            if software that needs an original has none.
 
     Example:
         >>> from tosa_convert import golden
@@ -144,23 +139,13 @@ def open_backend(
     python = python or sys.executable
     if text == "iree":
         return Iree(python, timeout, keep)
-    if text in ("tflite", "torch"):
-        if not original:
-            raise fail(
-                "option-conflict",
-                f"--against {text}",
-                "the original model is needed",
-                "--original MODEL.tflite, or --original FILE.py:NAME for torch",
-            )
-        given = [inputs[slot.key] for slot in input_slots(graph)]
-        files = new_scratch_folder()
-        try:
-            with scratch_errors(files):
-                outputs, steps = run_worker(python, text, original, given, timeout, files)
-            return Record(text, _by_position(graph, outputs, text), steps, files)
-        except BaseException:
-            shutil.rmtree(files, ignore_errors=True)
-            raise
+    software, colon, after_colon = text.partition(":")
+    if software in ORIGINALS:
+        if colon and original:
+            raise fail("option-conflict", f"--against {text}", "--original names another model")
+        return _run_original(software, after_colon or original, graph, inputs, python, timeout)
+    if text.endswith(".py") and os.path.isfile(text):
+        return PythonFile(text, python, timeout, keep)
     if os.path.isdir(text):
         return Record(text, open_folder(Path(text)))
     if text.endswith(".npz"):
@@ -172,9 +157,34 @@ def open_backend(
         raise fail(
             "missing-backend",
             f"--against {text}",
-            "expected iree, tflite, torch, a folder, an .npz file, a model, or a command on PATH",
+            "expected iree, tflite, torch, onnxruntime, a .py file, a folder, an .npz file, a model, "
+            "or a command on PATH",
         )
     return Command(words, timeout, keep)
+
+
+def _run_original(
+    software: str,
+    original: str,
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    python: str,
+    timeout: float,
+) -> Record:
+    """The results of software that runs the model from which the TOSA program was made."""
+    if not original:
+        hint = f"--against {ORIGINALS[software]}"
+        message = "the original model is needed: it does not run TOSA programs"
+        raise fail("option-conflict", f"--against {software}", message, hint)
+    given = [inputs[slot.key] for slot in input_slots(graph)]
+    files = new_scratch_folder()
+    try:
+        with scratch_errors(files):
+            outputs, steps = run_worker(python, software, original, given, timeout, files)
+        return Record(software, _by_position(graph, outputs, software), steps, files)
+    except BaseException:
+        shutil.rmtree(files, ignore_errors=True)
+        raise
 
 
 def part_of(graph: Graph, names: Sequence[str], cuts: Sequence[str]) -> Graph:
@@ -217,84 +227,6 @@ def open_folder(folder: Path) -> LazyArrays:
     except (ValueError, KeyError, TypeError) as error:
         raise fail("file-error", str(manifest), f"not a valid manifest: {error!r}") from None
     return npy_files(files)
-
-
-def run_worker(
-    python: str, software: str, model: str, inputs: list[Array], timeout: float, folder: Path
-) -> tuple[list[Callable[[], Array]], list[Callable[[], Array]]]:
-    """Run a model by `backend_worker.py` under `python`; its outputs and steps, read from `folder`.
-
-    Raises TosaConvertError("missing-backend") and ("backend-failed").
-    """
-    for array in inputs:
-        if array.dtype.kind not in "biuf":
-            message = f"numpy has no type {array.dtype}, which an input has"
-            raise fail("backend-failed", software, message)
-    given = [folder / f"in{i}.npy" for i in range(len(inputs))]
-    for path, array in zip(given, inputs, strict=True):
-        write_npy(path, array)
-    # As text, not by path: the file's folder has modules whose names the software imports, too.
-    source = Path(__file__).with_name("backend_worker.py").read_text(encoding="utf-8")
-    command = [python, "-c", source, software, os.path.abspath(model)]
-    ended = _run(command, timeout, software, folder)
-    if ended.code == _MISSING:
-        raise fail("missing-backend", software, ended.stderr.strip()[-200:], _PIP[software])
-    if ended.code:
-        raise fail("backend-failed", software, _said(ended))
-    for path in given:
-        path.unlink()
-    return _numbered(folder, "out"), _numbered(folder, "step")
-
-
-def _numbered(folder: Path, prefix: str) -> list[Callable[[], Array]]:
-    """The arrays of the files `<prefix>0.npy`, `<prefix>1.npy`, ... of a folder."""
-    readers: list[Callable[[], Array]] = []
-    while (path := folder / f"{prefix}{len(readers)}.npy").exists():
-        readers.append(functools.partial(read_npy, path))
-    return readers
-
-
-def _run(command: list[str], timeout: float, name: str, folder: Path | None = None) -> Ended:
-    """Run a backend's command."""
-    ended = run_command(command, timeout=timeout, name=name, folder=folder)
-    if ended.timed_out:
-        ended_text = _said(ended).partition("; ")[2]
-        text = f"it did not end within {timeout:g} s"
-        raise fail("backend-failed", name, f"{text}; {ended_text}" if ended_text else text)
-    return ended
-
-
-def _said(ended: Ended, problem: str = "") -> str:
-    """How a backend ended, and the last lines that it wrote to stderr."""
-    lines = [line.rstrip() for line in ended.stderr.splitlines() if line.strip()][-_SAID_LINES:]
-    head = f"it ended with {describe_exit(ended.code)}{problem}"
-    if not lines:
-        return f"{head}, and wrote nothing to stderr"
-    return "\n    ".join(
-        (f"{head}; the end of its stderr:", *(x[:_SAID_CHARACTERS] for x in lines))
-    )
-
-
-@contextlib.contextmanager
-def _failures_kept(name: str, folder: Path, keep: Path | None) -> Iterator[None]:
-    """Keep a copy of a backend's folder if the block raises "backend-failed".
-
-    A damaged file is the backend's failure, too.
-    """
-    try:
-        yield
-    except TosaConvertError as error:
-        finding = error.findings[0]
-        if finding.code not in ("backend-failed", "file-error"):
-            raise
-        hint = "--keep DIR keeps its model and inputs"
-        if keep is not None:
-            number = len(list(keep.glob("failed-*"))) if keep.is_dir() else 0
-            kept = keep / f"failed-{number}"
-            with file_errors(kept):
-                shutil.copytree(folder, kept)
-            hint = f"its model and inputs are in {kept}"
-        raise fail("backend-failed", name, finding.message, hint) from None
 
 
 def _with_output_types(graph: Graph, arrays: Mapping[str, Array]) -> LazyArrays:
@@ -342,9 +274,12 @@ class Iree:
         path = folder / "part.mlir"
         write_scratch(path, [_text_for_iree(part)])
         given = [inputs[slot.key] for slot in input_slots(part)]
-        with _failures_kept("iree", folder, self.keep):
+        with failures_kept("iree", folder, self.keep):
             outputs, _ = run_worker(self.python, "iree", str(path), given, self.timeout, folder)
-        return _with_output_types(part, _by_position(part, outputs, "iree"))
+        answer = _with_output_types(part, _by_position(part, outputs, "iree"))
+        wide = {slot.key for slot in output_slots(part) if slot.dtype is INT48}
+        # The upper 16 of the 64 bits in which IREE gives an i48 are not its sign.
+        return LazyArrays(answer, lambda k: answer[k] << 16 >> 16 if k in wide else answer[k])
 
     def inside(self, output: str, attribute: str) -> Runner:
         """See Runner."""
@@ -360,6 +295,49 @@ def _text_for_iree(graph: Graph) -> bytes:
     module = api.import_tosa_func_from_flatbuffer(data, constants="dense")
     asm: str = module.operation.get_asm(print_generic_op_form=True)
     return asm.encode()
+
+
+class PythonFile:
+    """A Python file with a function `run`, which gets a program and arrays, and returns arrays.
+
+    original: a file to run instead of the whole program as this package would write it.
+    """
+
+    def __init__(self, path: str, python: str, timeout: float, keep: Path | None = None) -> None:
+        self.name, self.python, self.timeout, self.keep = path, python, timeout, keep
+        self.text = os.path.abspath(path)
+        self.original: Path | None = None
+
+    def compute(
+        self,
+        graph: Graph,
+        names: list[str],
+        inputs: Mapping[str, Array],
+        cuts: list[str],
+        folder: Path,
+    ) -> Mapping[str, Array]:
+        """See Runner."""
+        part = part_of(graph, names, cuts)
+        _write_program(folder / "model.tosa", part, self.original if part is graph else None)
+        ins = [slot.key for slot in input_slots(part)]
+        outs = [slot.key for slot in output_slots(part)]
+        text = json.dumps({"inputs": ins, "outputs": outs})
+        write_scratch(folder / "names.json", [text.encode()])
+        given = [inputs[key] for key in ins]
+        with failures_kept(self.name, folder, self.keep):
+            outputs, _ = run_worker(self.python, "python", self.text, given, self.timeout, folder)
+        return _with_output_types(part, _by_position(part, outputs, self.name))
+
+    def inside(self, output: str, attribute: str) -> Runner:
+        """See Runner."""
+        return self
+
+
+def _write_program(path: Path, graph: Graph, original: Path | None) -> None:
+    if original is None:
+        write_scratch(path, api.encode(graph))
+    else:
+        write_scratch(path, [map_file(original)])
 
 
 class OtherModel:
@@ -397,10 +375,14 @@ class OtherModel:
 
 
 class Command:
-    """Any command: `{model}`, `{inputs}`, `{outputs}` in its words, or the three appended to them."""
+    """Any command: `{model}`, `{inputs}`, `{outputs}` in its words, or the three appended to them.
+
+    original: as for `PythonFile`.
+    """
 
     def __init__(self, words: list[str], timeout: float, keep: Path | None = None) -> None:
         self.name, self.words, self.timeout, self.keep = words[0], words, timeout, keep
+        self.original: Path | None = None
         # Absolute: the text is also used in another working folder.
         self.text = shlex.join(os.path.abspath(w) if os.path.isfile(w) else w for w in words)
 
@@ -414,7 +396,7 @@ class Command:
     ) -> Mapping[str, Array]:
         """See Runner."""
         part = part_of(graph, names, cuts)
-        write_scratch(folder / "model.tosa", api.encode(part))
+        _write_program(folder / "model.tosa", part, self.original if part is graph else None)
         wanted = [slot.key for slot in input_slots(part)]
         with open(folder / "in.npz", "wb") as file:
             write_npz(file, ((key, inputs[key]) for key in wanted))
@@ -424,12 +406,11 @@ class Command:
             "{outputs}": str(folder / "out.npz"),
         }
         words = with_paths(self.words, paths, appended=list(paths))
-        with _failures_kept(self.name, folder, self.keep):
-            ended = _run(words, self.timeout, self.name)
-            if ended.code:
-                raise fail("backend-failed", self.name, _said(ended))
+        with failures_kept(self.name, folder, self.keep):
+            ended = run_backend(words, self.timeout, self.name)
+            refuse_failure(ended, self.name)
             if not (folder / "out.npz").exists():
-                raise fail("backend-failed", self.name, _said(ended, " and no outputs"))
+                raise fail("backend-failed", self.name, said(ended, " and no outputs"))
             answer = unpack_npz(folder / "out.npz", folder)
             for name in answer:
                 answer[name]  # a damaged array is found here

@@ -112,7 +112,7 @@ def run_program(
             save_npy(folder / file_name(ins, slot), slot, inputs[slot.key])
         unchanged = runnable is graph and not unused_variables(graph)
         if unchanged and program.flatbuffer is not None:
-            _link(program.flatbuffer, folder / "model.tosa")
+            link_or_copy(program.flatbuffer, folder / "model.tosa")
         else:
             write_model(runnable, folder)
         seconds = execute(runnable, folder, options)
@@ -200,7 +200,7 @@ def write_model(graph: Graph, folder: Path) -> None:
     write_scratch(folder / "model.tosa", api.encode(without_unused_variables(graph)))
 
 
-def _link(source: Path, target: Path) -> None:
+def link_or_copy(source: Path, target: Path) -> None:
     """Make the file appear as `target`: by a link, or by a copy where links are not available."""
     try:
         target.symlink_to(source.resolve())

@@ -14,13 +14,11 @@ import io
 import json
 import os
 import time
-from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
-from xml.sax.saxutils import quoteattr
 
 from tosa_convert import api
 from tosa_convert.child_process import Ended, describe_exit
@@ -38,7 +36,7 @@ from tosa_convert.golden.scratch import scratch_folder, write_scratch
 from tosa_convert.process_pool import run_jobs
 
 Via = Literal["tosa", "mlir", "mlirbc", "json"]
-Status = Literal["pass", "fail", "error"]
+Status = Literal["pass", "fail", "error", "wrong", "refused", "crashed", "not-run"]
 
 #: Runs a function on each of many cases; yields the answers as they come, in any order.
 CaseRunner = Callable[[Callable[[str], "Answer"], list[str]], Generator["Answer", None, None]]
@@ -52,8 +50,10 @@ _MODELS: Final = ("case.tosa", "model.tosa", "test.tosa")
 class Answer:
     """The outcome of a case.
 
-    status: "pass"; "fail" if the outputs differ from the original's; "error" if there are none.
+    status: "pass"; "fail" if the outputs differ from the original's; "error" if there are none. On a
+        backend the others occur, too; see `qualify_case`.
     seconds: how long the case took. outputs: the number of tensors that were compared.
+    operator, types: what the case tests, and the element type of its first operand.
     """
 
     case: str
@@ -61,6 +61,8 @@ class Answer:
     message: str = ""
     seconds: float = 0.0
     outputs: int = 0
+    operator: str = ""
+    types: str = ""
 
 
 def find_cases(root: Path) -> list[str]:
@@ -260,6 +262,7 @@ def run_all(
     via: Via = "tosa",
     timeout: float = 60.0,
     progress: Callable[[Answer], None] = lambda answer: None,
+    function: Callable[[str], Answer] | None = None,
 ) -> None:
     """Run the cases that have no answer in the journal.
 
@@ -271,10 +274,11 @@ def run_all(
         via: the format that each file is converted into, and back.
         timeout: seconds that one run of the reference model may take.
         progress: called with each new answer.
+        function: runs a case in another way, such as `qualify_with`.
     """
     waiting = [name for name in names if name not in journal.answers]
-    function = functools.partial(run_case, str(root), via=via, timeout=timeout)
-    with contextlib.closing(run_cases(function, waiting)) as answers:
+    run_one = function or functools.partial(run_case, str(root), via=via, timeout=timeout)
+    with contextlib.closing(run_cases(run_one, waiting)) as answers:
         for answer in answers:
             if journal.add(answer):
                 progress(answer)
@@ -340,44 +344,3 @@ def on_executor(executor: Executor, window: int) -> CaseRunner:
             executor.shutdown(wait=True)
 
     return run_cases
-
-
-def summary(answers: Iterable[Answer], seconds: float) -> dict[str, Any]:
-    """The counts and every case that did not pass, to be written as JSON."""
-    rows = sorted(answers, key=lambda answer: answer.case)
-    counts = Counter(answer.status for answer in rows)
-    return {
-        "cases": len(rows),
-        "passed": counts["pass"],
-        "failed": counts["fail"],
-        "errors": counts["error"],
-        "outputs": sum(answer.outputs for answer in rows),
-        "seconds": round(seconds, 2),
-        "cases_per_second": round(len(rows) / seconds, 2) if seconds else None,
-        "not_passed": [asdict(answer) for answer in rows if answer.status != "pass"],
-    }
-
-
-def junit(answers: Iterable[Answer], seconds: float) -> Iterator[bytes]:
-    """The answers as JUnit XML, in pieces."""
-    rows = sorted(answers, key=lambda answer: answer.case)
-    counts = Counter(answer.status for answer in rows)
-    head = (
-        f'<testsuite name="tosa-flatbuffer suite" tests="{len(rows)}" failures="{counts["fail"]}" '
-        f'errors="{counts["error"]}" time="{seconds:.3f}">'
-    )
-    yield f'<?xml version="1.0" encoding="utf-8"?>\n<testsuites>{head}\n'.encode()
-    for answer in rows:
-        group, _, name = answer.case.rpartition("/")
-        tag = {"pass": "", "fail": "failure", "error": "error"}[answer.status]
-        inner = f"<{tag} message={quoteattr(_printable(answer.message))}/>" if tag else ""
-        yield (
-            f"<testcase classname={quoteattr(_printable(group))} name={quoteattr(_printable(name))} "
-            f'time="{answer.seconds:.4f}">{inner}</testcase>\n'
-        ).encode()
-    yield b"</testsuite></testsuites>\n"
-
-
-def _printable(text: str) -> str:
-    """The text without characters that XML cannot hold."""
-    return "".join(c if c in "\t\n" or ord(c) >= 32 else "?" for c in text)
