@@ -19,6 +19,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -72,7 +73,8 @@ def written(graph: Graph, version: int, **options: Any) -> bytes:
 class Comparison:
     """Compares programs in one scratch folder."""
 
-    def __init__(self, scratch: Path) -> None:
+    def __init__(self, scratch: Path, versions: Sequence[int] = BYTECODE_VERSIONS) -> None:
+        self.versions = versions
         self.file = scratch / "module.mlirbc"
         self.again = scratch / "again.mlirbc"
         self.opt = TosaOpt(scratch)
@@ -88,7 +90,7 @@ class Comparison:
         for bindings in self.bindings:
             expected[bindings.package] = printed(bindings, theirs)
         expected[TOSA_OPT] = expected["torch_mlir"]
-        for version in BYTECODE_VERSIONS:
+        for version in self.versions:
             dense = written(graph, version, names="generate", constants="dense")
             for reader, bindings, data in self.readings(dense, version):
                 outcome = Outcome(reader, version, str(tosa))
@@ -150,7 +152,8 @@ def refusal(outcome: Outcome, program: bytes, refused: Refused) -> Outcome:
 class Tally:
     """Counts of many outcomes, by reader and version."""
 
-    def __init__(self) -> None:
+    def __init__(self, versions: Sequence[int] = BYTECODE_VERSIONS) -> None:
+        self.versions = versions
         self.equal: Counter[tuple[str, int, bool]] = Counter()
         self.excused: Counter[tuple[str, int]] = Counter()
         self.different: list[Outcome] = []
@@ -168,16 +171,14 @@ class Tally:
     def passed(self) -> bool:
         """Whether every reader read every version, and nothing differed."""
         return not self.different and all(
-            self.equal[reader, version, False]
-            for reader in READERS
-            for version in BYTECODE_VERSIONS
+            self.equal[reader, version, False] for reader in READERS for version in self.versions
         )
 
     def lines(self) -> Iterator[str]:
         """The table, to be read."""
         yield "reader        | version |  equal | equal, with resources | other properties"
         for reader in READERS:
-            for version in BYTECODE_VERSIONS:
+            for version in self.versions:
                 dense, resources = (self.equal[reader, version, which] for which in (False, True))
                 excused = self.excused[reader, version]
                 yield f"{reader:13} | {version:7} | {dense:6} | {resources:21} | {excused:6}"
@@ -186,10 +187,12 @@ class Tally:
             yield f"{found.reader} version {found.version}, {kind}: {found.program}: {found.difference}"
 
 
-def compare_files(files: Sequence[Path]) -> list[Outcome]:
+def compare_files(
+    files: Sequence[Path], versions: Sequence[int] = BYTECODE_VERSIONS
+) -> list[Outcome]:
     """The outcomes of some flatbuffers, in this process."""
     with tempfile.TemporaryDirectory() as name:
-        comparison = Comparison(Path(name))
+        comparison = Comparison(Path(name), versions)
         return [found for file in files for found in comparison.compare(file)]
 
 
@@ -199,6 +202,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("directory", type=Path)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--every", type=int, default=1, help="only every N-th file")
+    parser.add_argument("--versions", type=int, nargs="+", default=list(BYTECODE_VERSIONS))
     options = parser.parse_args(arguments)
     problem = official_suite.missing()
     if problem:
@@ -206,10 +210,10 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     files = [case.tosa for case in official_suite.cases(options.directory)][:: options.every]
     batches = [files[start : start + _BATCH] for start in range(0, len(files), _BATCH)]
-    tally = Tally()
+    tally = Tally(options.versions)
     # Spawned, because MLIR starts threads, which a fork would not survive.
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
-        for outcomes in pool.map(compare_files, batches):
+        for outcomes in pool.map(compare_files, batches, repeat(options.versions)):
             for found in outcomes:
                 tally.add(found)
     print(f"{len(files)} files")
