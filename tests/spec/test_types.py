@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
-from tosa_convert.graph.dtypes import BLOCK_SCALE, BlockShape, NanPropagationMode, ResizeMode, dtype
+from tosa_convert.graph.dtypes import (
+    BLOCK_SCALE,
+    BLOCK_SCALED,
+    DTYPES,
+    BlockShape,
+    NanPropagationMode,
+    ResizeMode,
+    dtype,
+)
 from tosa_convert.graph.model import Block, BlockScale, Graph, Operator, Region, Tensor
 from tosa_convert.graph.opset import OPERATORS, OperatorSpec, operator
 from tosa_convert.graph.versions import V1_1_DRAFT, lowest_version
+from tosa_convert.spec.type_forms import forms
 from tosa_convert.spec.types import Element, Need, TypeMismatch, match, mismatch, rows
 
 
@@ -165,3 +176,23 @@ def test_a_mismatch_says_which_operand_or_result_is_wrong(
 
 def test_types_that_match_have_no_mismatch() -> None:
     assert mismatch(operator("ABS"), types("INT32"), types("INT32"), {}) is None
+
+
+@pytest.mark.parametrize("spec", OPERATORS, ids=lambda spec: spec.name)
+def test_a_key_is_found_without_making_the_rows(spec: OperatorSpec) -> None:
+    kinds: list[Element | str] = [
+        *DTYPES,
+        *((kind, BLOCK_SCALE) for kind in BLOCK_SCALED),
+        "FP32",
+        "FP16",
+        "INT8",
+    ]
+    for form in forms(spec):
+        keys = list(form.rows)
+        assert all(map(form.has, keys))
+        for key in keys[:: max(1, len(keys) // 12)]:
+            for position, kind in product(range(len(key)), kinds):
+                if isinstance(kind, str) != isinstance(key[position], str):
+                    continue
+                other = (*key[:position], kind, *key[position + 1 :])
+                assert form.has(other) == (other in form.rows), other
