@@ -155,6 +155,7 @@ def save(
     locations: bool = True,
     elide: int | None = None,
     verify: bool = False,
+    validate: bool = True,
     progress: Progress | None = None,
     limits: LimitsLike = None,
 ) -> None:
@@ -181,12 +182,15 @@ def save(
         elide: MLIR text: leave out constants of more elements than this, unless one value stands for
             all. Such a text is for people: it cannot be read back.
         verify: read the result back and compare it bit for bit before the file is replaced.
+        validate: `.tosa` and MLIR: refuse a program that TOSA forbids, with the findings of `validate`.
+            JSON is written for any program that `verify` accepts.
         progress: called with the number of bytes written so far, every 16 MiB at most.
         limits: as for `load`: bounds the nesting of locations in MLIR, and what `verify` reads.
 
     Raises:
-        TosaConvertError: what is wrong with the graph, all findings at once; "unknown-format",
-            "option-conflict", "too-large", "file-error" or "verification-failed".
+        TosaConvertError: what is wrong with the graph, all findings at once, such as
+            "invalid-operator" for what TOSA forbids; "unknown-format", "option-conflict",
+            "too-large", "file-error" or "verification-failed".
 
     Example:
         >>> import tosa_convert as tc, os, tempfile
@@ -209,6 +213,7 @@ def save(
         locations=locations,
         elide=elide,
         verify=verify,
+        validate=validate,
         limits=limits_of(limits),
     )
     refuse_inapplicable(given_options(options), path, read_from="graph", written_as=file_format)
@@ -227,6 +232,7 @@ def dumps(
     locations: bool = True,
     elide: int | None = None,
     verify: bool = False,
+    validate: bool = True,
     limits: LimitsLike = None,
 ) -> bytes:
     """The content of a file of the given format, as bytes.
@@ -242,6 +248,7 @@ def dumps(
         locations: MLIR text: as for `save`.
         elide: MLIR text: as for `save`.
         verify: read the result back and compare it bit for bit.
+        validate: as for `save`.
         limits: as for `save`.
 
     Returns:
@@ -269,6 +276,7 @@ def dumps(
         locations=locations,
         elide=elide,
         verify=verify,
+        validate=validate,
         limits=limits_of(limits),
     )
     refuse_inapplicable(given_options(options), "", read_from="graph", written_as=format)
@@ -286,7 +294,7 @@ def render(
     locations: bool = True,
     elide: int | None = None,
 ) -> Iterable[Any]:
-    """As `dumps`, but in pieces: constants are views of their buffers."""
+    """As `dumps`, but in pieces: constants are views of their buffers. The program is not validated."""
     from tosa_convert.writing import render as render_with
 
     options = WriteOptions(
@@ -296,6 +304,7 @@ def render(
         generic=generic,
         locations=locations,
         elide=elide,
+        validate=False,
     )
     return render_with(graph, file_format, options)
 

@@ -27,6 +27,7 @@ _MLIR_TEXT: Final = frozenset[Form](("mlir",))
 _MLIR_FILES: Final = frozenset[Form](("mlir", "mlirbc"))
 _MLIR: Final = frozenset[Form]((*_MLIR_FILES, "module"))
 _ALL: Final = frozenset[Form](FORMS)
+_PROGRAMS: Final = frozenset[Form](("mlir", "mlirbc", "tosa", "module"))
 _NOT_GRAPH: Final = frozenset[Form]((*FORMATS, "module"))
 _NONE: Final = frozenset[Form]()
 
@@ -98,6 +99,13 @@ OPTIONS: Final = {
         OptionRow("elide", "--elide", _NONE, _MLIR_TEXT, "leaves constants out of MLIR text"),
         OptionRow("weights", "--weights", _NONE, _FILES, "says where constants are stored"),
         OptionRow("verify", "--verify", _NONE, _FILES, "reads the result back"),
+        OptionRow(
+            "validate",
+            "--no-validate",
+            _NONE,
+            _PROGRAMS,
+            "concerns programs that are written as .tosa or MLIR, which are validated",
+        ),
         OptionRow("tosa_version", "--tosa-version", _ALL, _ALL, "sets the version of the program"),
         OptionRow("input_names", "--input-names", _ALL, _ALL, "renames arguments"),
         OptionRow("output_names", "--output-names", _ALL, _ALL, "renames results"),

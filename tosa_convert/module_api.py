@@ -90,6 +90,7 @@ def to_module(
     *,
     names: Names = "retain",
     constants: Constants = "auto",
+    validate: bool = True,
     limits: LimitsLike = None,
 ) -> Any:
     """A graph as an `ir.Module` with one function.
@@ -103,14 +104,15 @@ def to_module(
             "generate" keeps those of arguments and results only.
         constants: "dense" copies all constants into the context; "resource" shares the graph's memory
             wherever possible, for as long as the context lives; "auto" shares that of large ones.
+        validate: refuse a program that TOSA forbids; MLIR's verifier misses some of it.
         limits: as for `save`.
 
     Returns:
         The `ir.Module`, which MLIR's verifier has accepted.
 
     Raises:
-        TosaConvertError: what is wrong with the graph, all findings at once; "missing-bindings",
-            "not-an-mlir-object" or "malformed-mlir".
+        TosaConvertError: what is wrong with the graph, all findings at once, such as
+            "invalid-operator"; "missing-bindings", "not-an-mlir-object" or "malformed-mlir".
 
     Example:
         >>> import tosa_convert as tc
@@ -120,7 +122,9 @@ def to_module(
     """
     from tosa_convert.writing import to_module as to_module_with
 
-    options = WriteOptions(names=names, constants=constants, limits=limits_of(limits))
+    options = WriteOptions(
+        names=names, constants=constants, validate=validate, limits=limits_of(limits)
+    )
     return to_module_with(graph, _context(context), options)
 
 
@@ -140,6 +144,7 @@ def export_tosa_func_to_flatbuffer(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     verify: bool = False,
+    validate: bool = True,
     progress: None = None,
 ) -> bytes: ...
 @overload
@@ -158,6 +163,7 @@ def export_tosa_func_to_flatbuffer(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     verify: bool = False,
+    validate: bool = True,
     progress: Progress | None = None,
 ) -> None: ...
 @overload
@@ -176,6 +182,7 @@ def export_tosa_func_to_flatbuffer(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     verify: bool = False,
+    validate: bool = True,
     progress: Progress | None = None,
 ) -> bytes | None: ...
 def export_tosa_func_to_flatbuffer(
@@ -193,6 +200,7 @@ def export_tosa_func_to_flatbuffer(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     verify: bool = False,
+    validate: bool = True,
     progress: Progress | None = None,
 ) -> bytes | None:
     """Write a function of an MLIR module as a TOSA flatbuffer: as bytes, or to a file.
@@ -218,6 +226,7 @@ def export_tosa_func_to_flatbuffer(
         input_names: a name for each argument, in order, instead of those that `names` gives.
         output_names: a name for each result, in order.
         verify: read the result back and compare it bit for bit before the file is replaced.
+        validate: as for `save`: refuse a program that TOSA forbids, unless it is written as JSON.
         progress: called with the number of bytes written so far, every 16 MiB at most; needs a path.
 
     Returns:
@@ -245,7 +254,9 @@ def export_tosa_func_to_flatbuffer(
     if to is not None:
         refuse_unknown("to", to, _FLATBUFFER_FORMATS)
     file_format: Format = to or ("json" if path and path.lower().endswith(".json") else "tosa")
-    options = WriteOptions(weights=weights, verify=verify)
+    options = WriteOptions(weights=weights, verify=verify, validate=validate)
+    given = given_options(options)
+    refuse_inapplicable(given, path or "", read_from="module", written_as=file_format)
     refuse_weights(file_format, weights)
     if progress is not None and path is None:
         raise fail(
@@ -278,6 +289,7 @@ def import_tosa_func_from_flatbuffer(
     constants: Constants = "auto",
     accept_changed_weights: bool = False,
     copy: bool = False,
+    validate: bool = True,
     limits: LimitsLike = None,
 ) -> Any:
     """Read a TOSA flatbuffer, or its JSON, as an `ir.Module` with one function.
@@ -290,6 +302,7 @@ def import_tosa_func_from_flatbuffer(
         constants: as for `to_module`.
         accept_changed_weights: accept weights whose checksum is not the one in their manifest.
         copy: read files instead of mapping them.
+        validate: as for `to_module`.
         limits: as for `load` and `save`.
 
     Returns:
@@ -311,7 +324,7 @@ def import_tosa_func_from_flatbuffer(
     read_options = ReadOptions(
         accept_changed_weights=accept_changed_weights, copy=copy, limits=bounds
     )
-    write_options = WriteOptions(names=names, constants=constants, limits=bounds)
+    write_options = WriteOptions(names=names, constants=constants, validate=validate, limits=bounds)
     context = _context(context)
     opened = reading.open_input(source, read_options)
     given = given_options(read_options) | given_options(write_options)

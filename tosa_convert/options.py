@@ -198,6 +198,7 @@ class WriteOptions:
     locations: bool = True
     elide: int | None = None
     verify: bool = False
+    validate: bool = True
     limits: Limits = DEFAULT_LIMITS
 
     def __post_init__(self) -> None:

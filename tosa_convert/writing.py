@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from tosa_convert.applicable_options import FORMS, refuse_weights
+from tosa_convert.applicable_options import FORMS, Form, refuse_weights
 from tosa_convert.errors import fail
 from tosa_convert.files import Progress, map_file, replace_file
 from tosa_convert.formats import MLIR_FORMATS, Format
@@ -97,8 +97,8 @@ def render(
     """The content of a file, all of it in one piece of storage.
 
     Raises:
-        TosaConvertError: the graph is not sound or does not fit the format; "option-conflict" for
-            weights that would be stored beside the file.
+        TosaConvertError: the graph is not sound or not valid, or does not fit the format;
+            "option-conflict" for weights that would be stored beside the file.
     """
     from tosa_convert.graph.verify import refuse_unsound
 
@@ -111,7 +111,16 @@ def render(
             "give the output a name, or use weights='embedded'",
         )
     refuse_unsound(graph)
+    _refuse_invalid(graph, file_format, options)
     return _render_sound(graph, file_format, options)
+
+
+def _refuse_invalid(graph: Graph, written_as: Form, options: WriteOptions) -> None:
+    """Refuse a sound graph that TOSA does not allow, unless the output is only to be looked at."""
+    if options.validate and written_as != "json" and options.elide is None:
+        from tosa_convert.spec.public import refuse_invalid
+
+        refuse_invalid(graph)
 
 
 def _render_sound(graph: Graph, file_format: Format, options: WriteOptions) -> Iterable[Any]:
@@ -161,11 +170,12 @@ def to_module(graph: Graph, context: Any, options: WriteOptions = _WRITE_OPTIONS
     """The graph as an `ir.Module` in the given context.
 
     Raises:
-        TosaConvertError: the graph is not sound, or MLIR's verifier refuses the module.
+        TosaConvertError: the graph is not sound or not valid, or MLIR's verifier refuses the module.
     """
     from tosa_convert.graph.verify import refuse_unsound
 
     refuse_unsound(graph)
+    _refuse_invalid(graph, "module", options)
     return _module(graph, context, options)
 
 
@@ -204,8 +214,8 @@ def save(
     """Write a graph to a file, which is replaced as a whole.
 
     Raises:
-        TosaConvertError: the graph is not sound or does not fit the format; "option-conflict",
-            "file-error" or "verification-failed". The old file is left as it was.
+        TosaConvertError: the graph is not sound or not valid, or does not fit the format;
+            "option-conflict", "file-error" or "verification-failed". The old file is left as it was.
     """
     from tosa_convert.graph.verify import refuse_unsound
 
@@ -215,6 +225,7 @@ def save(
     _refuse_special_file(target, file_format, options, beside=size_beside is not None)
     _refuse_unverifiable(target, file_format, options)
     refuse_unsound(graph)
+    _refuse_invalid(graph, file_format, options)
     written = graph
     if size_beside is not None:
         from tosa_convert.weights.write import without

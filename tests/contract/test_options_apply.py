@@ -45,6 +45,7 @@ SAVE: Final[dict[str, tuple[Any, set[str]]]] = {
     "locations": (False, TEXT),
     "elide": (4, TEXT),
     "verify": (True, ALL),
+    "validate": (False, ALL - {"json"}),
     "weights": ("embedded", ALL),
     "limits": ({"json-depth": 65}, ALL),
 }
@@ -64,6 +65,7 @@ CONVERT: Final[dict[str, tuple[str | None, set[str], set[str]]]] = {
     "--isolate": (None, MLIR, set()),
     "--limit": ("json-depth=65", ALL, ALL),
     "--verify": (None, ALL, ALL),
+    "--no-validate": (None, set(), ALL - {"json"}),
     "--weights": ("embedded", ALL, ALL),
     "--tosa-version": ("1.1", ALL, ALL),
     "--input-names": ("image", ALL, ALL),
@@ -178,6 +180,7 @@ def test_defaults_are_never_refused(folder: Path, tmp_path: Path, name: str) -> 
         locations=True,
         elide=None,
         verify=False,
+        validate=True,
         progress=None,
         limits=None,
     )

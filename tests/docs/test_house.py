@@ -59,7 +59,7 @@ ARROWS: dict[str, set[str]] = {
     # The main module of that child process.
     "isolation_child": {"errors", "options", "isolation", "reading", "writing", "child_process"},
     "reading": _HUB | {"spec"} | set(ADAPTERS) | _FOR_FORMATS | {"isolation"},
-    "writing": _HUB | set(ADAPTERS) | _FOR_FORMATS | {"reading"},
+    "writing": _HUB | set(ADAPTERS) | _FOR_FORMATS | {"reading", "spec"},
     "module_api": _HUB | {"bindings", "applicable_options", "reading", "writing"},
     "api": _HUB | {"bindings", "weights", "applicable_options", "reading", "writing", "module_api"},
     # Runs programs that the public functions read and write.

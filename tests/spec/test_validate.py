@@ -13,6 +13,7 @@ from tosa_convert.file_consumers import CONSUMERS
 from tosa_convert.graph import Graph, Operator
 from tosa_convert.graph.dtypes import BY_CODE
 from tosa_convert.graph.opset import OPERATORS
+from tosa_convert.graph.target import Target
 from tosa_convert.spec.public import TARGET_CODES, needs
 
 
@@ -118,6 +119,23 @@ def test_what_needs_another_profile_is_a_finding() -> None:
     assert found.where.endswith("operator #0 ADD")
     assert "PRO-FP" in found.message
     assert found.hint
+
+
+def test_the_target_that_a_program_carries_is_used() -> None:
+    program = sum_of("FP32", (1,) * 7, (1,) * 7)
+    program.target = Target("8K", ("PRO-INT",))
+    assert set(codes(tc.validate(program))) == {"outside-level", "outside-profile"}
+    assert tc.validate(program, level="none") == []
+    assert set(codes(tc.validate(program, profile="PRO-INT"))) == {"outside-profile"}
+    program.target = Target("NONE", ())
+    assert tc.validate(program) == []
+
+
+def test_what_is_wrong_with_that_target_is_a_finding() -> None:
+    program = sum_of("FP32")
+    program.target = Target("8K", ("PRO-HALF",))
+    (found,) = tc.validate(program)
+    assert "PRO-HALF" in found.message
 
 
 def test_what_exceeds_a_level_is_a_finding() -> None:

@@ -191,7 +191,8 @@ def modules(torch_mlir: Bindings) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def files(modules: list[Any]) -> list[bytes]:
-    return [tc.export_tosa_func_to_flatbuffer(module) for module in modules]
+    # Some cases use attributes that TOSA forbids: this is about the fields of a file.
+    return [tc.export_tosa_func_to_flatbuffer(module, validate=False) for module in modules]
 
 
 @pytest.fixture(scope="module")
@@ -272,12 +273,13 @@ def test_every_case_comes_back_byte_for_byte(
 ) -> None:
     """A field that is only written or only read would be lost."""
     for data, graph in zip(files, graphs, strict=True):
-        module = tc.import_tosa_func_from_flatbuffer(data, context=torch_mlir.new_context())
-        assert tc.export_tosa_func_to_flatbuffer(module) == data
+        context = torch_mlir.new_context()
+        module = tc.import_tosa_func_from_flatbuffer(data, context=context, validate=False)
+        assert tc.export_tosa_func_to_flatbuffer(module, validate=False) == data
         copy = tmp_path / "copy.tosa"
-        tc.save(graph, copy)
+        tc.save(graph, copy, validate=False)
         assert copy.read_bytes() == data
-        tc.save(graph, copy, weights="offset")
+        tc.save(graph, copy, weights="offset", validate=False)
         assert tc.compare(tc.load(copy), graph, locations=True, version=True) is None
 
 
@@ -325,7 +327,7 @@ def test_every_field_of_the_schema_is_written_for_some_case(
     written = set[tuple[str, str]]().union(*map(fields_of, files))
     path = tmp_path / "behind.tosa"
     for graph in graphs:
-        tc.save(graph, path, weights="offset")
+        tc.save(graph, path, weights="offset", validate=False)
         written |= fields_of(path.read_bytes())
     assert all_fields(layout.TABLES) - written == set()
     assert ("TosaTensor", "scale_offset") not in set().union(*map(fields_of, files))

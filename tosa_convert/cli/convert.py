@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from tosa_convert.cli.command import Verb
+from tosa_convert.cli.command import Verb, no_validate_option
 from tosa_convert.cli.input_shapes import input_shape_option, parsed
 from tosa_convert.file_consumers import CONSUMERS
 from tosa_convert.formats import FORMATS, MLIR_FORMATS
@@ -114,6 +114,7 @@ if TYPE_CHECKING:
     help="Names for all results, in the same way.",
 )
 @click.option("--verify", is_flag=True, help="Read the result back and compare it bit for bit.")
+@no_validate_option
 @click.option(
     "--accept-changed-weights",
     is_flag=True,
@@ -198,6 +199,7 @@ def _options(given: dict[str, Any]) -> ConvertOptions:
             locations=not given["no_locations"],
             elide=given["elide"],
             verify=given["verify"],
+            validate=not given["no_validate"],
             limits=limits,
         ),
         to=given["to"],

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tosa_convert.cli.command import Verb
+from tosa_convert.cli.command import Verb, no_validate_option
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
@@ -26,8 +26,14 @@ if TYPE_CHECKING:
     help="The file; its extension is its format.",
 )
 @click.option("--func", metavar="NAME", help="The function to cut, where there are several.")
+@no_validate_option
 def extract(
-    model: str, outputs: tuple[str, ...], inputs: tuple[str, ...], output: str, func: str | None
+    model: str,
+    outputs: tuple[str, ...],
+    inputs: tuple[str, ...],
+    output: str,
+    func: str | None,
+    no_validate: bool,
 ) -> int:
     """Cut the part of MODEL that computes --outputs, from --inputs and its own inputs."""
     from tosa_convert import api
@@ -38,7 +44,7 @@ def extract(
     graph = load_graph(model, ReadOptions(func=func))
     api.refuse_same_file(model, output)
     result = cut(graph, split_names(graph, outputs), split_names(graph, inputs))
-    api.save(result, output)
+    api.save(result, output, validate=not no_validate)
     computed = sum(bool(op.inputs) for op in result.main.operators)
     click.echo(
         f"{output}: {computed} operators, inputs {', '.join(result.main.inputs) or 'none'}, "

@@ -1,4 +1,4 @@
-"""Loads the graph for verbs that need nothing else."""
+"""Loads and saves graphs for verbs that have no options of their own for it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from tosa_convert.applicable_options import refuse_inapplicable
 from tosa_convert.cli import supervise
-from tosa_convert.options import ReadOptions, given_options
+from tosa_convert.formats import of_path
+from tosa_convert.options import ReadOptions, WriteOptions, given_options
 from tosa_convert.reading import open_input, read
-from tosa_convert.writing import stamp
+from tosa_convert.writing import save, stamp
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
@@ -28,3 +29,8 @@ def load_graph(path: str, options: ReadOptions = _READ_OPTIONS) -> Graph:
     refuse_inapplicable(given_options(options), opened.where, read_from=opened.format)
     graph = read(opened, options, around_mlir=supervise.reading)
     return stamp(graph) if opened.is_mlir else graph
+
+
+def save_any(graph: Graph, path: str) -> None:
+    """Write a program for a bug report: TOSA need not allow it."""
+    save(graph, path, of_path(path), WriteOptions(validate=False))

@@ -43,14 +43,17 @@ def reduce(model: str, command: str, work: str, output: str | None, **options: A
     import sys
     from pathlib import Path
 
-    from tosa_convert import api, golden
+    from tosa_convert import golden
     from tosa_convert.cli import supervise
+    from tosa_convert.cli.load_graph import save_any
     from tosa_convert.cli.run_model import program_and_inputs, read_options
+    from tosa_convert.files import refuse_same_file
     from tosa_convert.golden.programs import load_program
     from tosa_convert.graph.model import counted
+    from tosa_convert.writing import stamp
 
     if output is not None:
-        api.refuse_same_file(model, output)
+        refuse_same_file(model, output)
     arrays = None
     if options["inputs"] or options["random"] is not None:
         program, arrays = program_and_inputs(model, options)
@@ -69,7 +72,7 @@ def reduce(model: str, command: str, work: str, output: str | None, **options: A
         progress=lambda text: click.echo(text, err=True) if is_terminal else None,
     )
     if output is not None:
-        api.save(api.stamp(result.graph), output)
+        save_any(stamp(result.graph), output)
     click.echo(
         f"{counted(result.operators, 'operator')} in {output or Path(work) / 'reduced.tosa'}; "
         f"{counted(result.tried, 'candidate')} tried, "

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.command import Verb
+from tosa_convert.cli.command import Verb, no_validate_option
 from tosa_convert.file_consumers import CONSUMERS
 from tosa_convert.formats import FORMATS, MLIR_FORMATS
 from tosa_convert.options import WEIGHTS
@@ -33,6 +33,7 @@ from tosa_convert.options import WEIGHTS
     "--accept-changed-weights", is_flag=True, help="Accept .npy weights that were edited."
 )
 @click.option("--verify", is_flag=True, help="Read the result back and compare it bit for bit.")
+@no_validate_option
 def repack(source: str, output: str, consumer: str | None, **given: Any) -> None:
     """Store a program's weights elsewhere: in the file, after the flatbuffer, or in .npy files."""
     from tosa_convert.cli.convert_file import (
@@ -47,7 +48,9 @@ def repack(source: str, output: str, consumer: str | None, **given: Any) -> None
 
     options = ConvertOptions(
         read=ReadOptions(accept_changed_weights=given["accept_changed_weights"]),
-        write=WriteOptions(weights=given["weights"], verify=given["verify"]),
+        write=WriteOptions(
+            weights=given["weights"], verify=given["verify"], validate=not given["no_validate"]
+        ),
         consumer=consumer,
     )
     opened = open_source(source, options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tosa_convert.cli.command import Verbs
+from tosa_convert.cli.command import Verbs, no_validate_option
 
 
 @click.group(cls=Verbs)
@@ -40,7 +40,10 @@ def export_weights(source: str, output: str | None, larger_than: int) -> None:
 @click.argument("folder", type=click.Path(file_okay=False), metavar="DIR")
 @click.option("-o", "--output", required=True, type=click.Path(), help="The new file.")
 @click.option("--accept-changed-weights", is_flag=True, help="Accept weights that were edited.")
-def import_weights(source: str, folder: str, output: str, accept_changed_weights: bool) -> None:
+@no_validate_option
+def import_weights(
+    source: str, folder: str, output: str, accept_changed_weights: bool, no_validate: bool
+) -> None:
     """Put the constants of a folder into a program of the same shapes and types."""
     from tosa_convert import api
     from tosa_convert.cli.load_graph import load_graph
@@ -48,7 +51,7 @@ def import_weights(source: str, folder: str, output: str, accept_changed_weights
     graph = load_graph(source)
     api.refuse_same_file(source, output)
     graph = api.import_weights(graph, folder, accept_changed_weights=accept_changed_weights)
-    api.save(graph, output)
+    api.save(graph, output, validate=not no_validate)
 
 
 @weights.command("strip")
@@ -67,8 +70,9 @@ def strip_weights(source: str, output: str, everything: bool) -> None:
     values. Names and locations stay, too: check that they tell nothing confidential.
     """
     from tosa_convert import api
-    from tosa_convert.cli.load_graph import load_graph
+    from tosa_convert.cli.load_graph import load_graph, save_any
 
     graph = load_graph(source)
     api.refuse_same_file(source, output)
-    api.save(api.strip_weights(graph, keep_parameters=not everything), output)
+    stripped = api.strip_weights(graph, keep_parameters=not everything)
+    save_any(stripped, output)

@@ -15,6 +15,7 @@ from tosa_convert.spec.verdict import Verdict, judge
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
+    from tosa_convert.graph.target import Target
     from tosa_convert.spec.levels import Level
     from tosa_convert.spec.operator_view import OperatorView
 
@@ -24,6 +25,7 @@ TARGET_CODES: Final = frozenset({"outside-profile", "outside-level", "unsupporte
 #: Codes of findings about the sizes of a tensor. Its operators are judged by these sizes all the same,
 #: because a size below 0 often follows from an attribute that is wrong.
 _OF_SIZES: Final = frozenset({"unsupported-shape", "malformed-tensor"})
+_WRITE_IT: Final = "to write the program nevertheless, pass --no-validate (validate=False)"
 
 
 def validate(
@@ -42,8 +44,9 @@ def validate(
         graph: any graph, however it was made. It is not changed.
         profile: the profiles and extensions of a target, such as "PRO-INT,EXT-INT16": one text with
             commas, or a collection. What needs another one is a finding of code "outside-profile".
-        level: "8k" or "none". A limit of it that an operator exceeds is a finding of code
-            "outside-level".
+        level: "8k" or "none". If neither profile nor level is given, they are those of the target
+            environment that an MLIR module carries, if it has one. A limit of the level that an
+            operator exceeds is a finding of code "outside-level".
         for_reader: a program that is to read the file, such as "vela"; a name of
             `tosa_convert.file_consumers.CONSUMERS`. What it does not read is a finding of code
             "unsupported-by-reader".
@@ -69,8 +72,11 @@ def validate(
         ...     print(finding.rule, finding.message)
         add-output-shape output is FP32 [1, 11]; expected [1, 10]
     """
+    wrong: list[Finding] = []
+    if profile is None and level is None and graph.target is not None:
+        profile, level, wrong = _own_target(graph, graph.target)
     limits = None if level is None else _level(level)
-    targets = _targets(graph, profile, for_reader)
+    targets = [wrong, *_targets(graph, profile, for_reader)]
     unsound = verify(graph)
     if unsound and _only_sizes(graph, unsound):
         found = chain(unsound, Validator(graph).findings())
@@ -86,7 +92,7 @@ def refuse_invalid(graph: Graph) -> None:
     """Raise TosaConvertError with what TOSA forbids in a graph that `verify` accepts."""
     findings = list(islice(Validator(graph).findings(), MAX_FINDINGS))
     if findings:
-        raise TosaConvertError(findings)
+        raise TosaConvertError(replace(finding, hint=_WRITE_IT) for finding in findings)
 
 
 class Needs(NamedTuple):
@@ -126,6 +132,20 @@ def needs(graph: Graph) -> Needs | None:
         tuple(row.name for row in EXTENSIONS if row.name in names),
         next((row.mlir for row in LEVELS.values() if not any(_level_findings(graph, row))), None),
     )
+
+
+def _own_target(
+    graph: Graph, target: Target
+) -> tuple[tuple[str, ...] | None, str | None, list[Finding]]:
+    """Profile and level of the target that a program carries, or else what is wrong with it."""
+    from tosa_convert.spec.target import check
+
+    wrong = list(check(target, (graph.version.major, graph.version.minor)))
+    if wrong:
+        return None, None, wrong
+    names = (*target.profiles, *target.extensions)
+    # MLIR's default has no names: nothing is said about profiles.
+    return names or None, target.level, []
 
 
 def _level(name: str) -> Level:
