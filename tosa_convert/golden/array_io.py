@@ -211,3 +211,17 @@ def load_npy(path: Path, slot: Slot) -> Array:
     elif raw.dtype != row.numpy:
         raw = np.ascontiguousarray(raw).view(row.numpy)
     return raw.reshape(slot.shape)
+
+
+def unpacked(slot: Slot, array: Array) -> Array:
+    """An array whose elements below 8 bits are packed as the reference model packs them, unpacked.
+
+    Any other array is returned unchanged.
+    """
+    row = slot.dtype
+    if not row.is_packed or row is INT4 or array.dtype != np.uint8 or not slot.shape:
+        return array
+    if array.shape != (*slot.shape[:-1], row.wire_bytes(slot.shape[-1])):
+        return array
+    count = int(np.prod(slot.shape, dtype=np.int64))
+    return unpack(array.reshape(-1), row.bits, count).view(row.numpy).reshape(slot.shape)

@@ -31,6 +31,8 @@ from tosa_convert.graph.model import Graph
 
 _LEVELS: Final = {"8k": "EIGHTK", "none": "NONE"}
 _VERIFIER: Final = "tosa_verify"
+#: Its exit code for a result that the rules refuse; 1 means that it could not judge.
+_NOT_COMPLIANT: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +265,7 @@ def _verified(
         raise fail("missing-refmodel", str(program), "it is not installed", hint) from None
     if ended.code == 0:
         return ""
-    if ended.code != 1:
+    if ended.code != _NOT_COMPLIANT:
         text = " / ".join(ended.stderr.strip().splitlines()[:3])
         raise fail("refmodel-failed", name, f"the verifier {describe_exit(ended.code)}: {text}")
     return _first_difference(reference, found, slots) + f" [{case.rules[name]['mode']}]"

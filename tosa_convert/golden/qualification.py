@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.golden.arrays import Array
+from tosa_convert.golden.array_io import unpacked
+from tosa_convert.golden.arrays import Array, LazyArrays
 from tosa_convert.golden.backend_process import PACKAGES, run_backend
 from tosa_convert.golden.backends import (
     ORIGINALS,
@@ -232,8 +233,11 @@ def _recorded(case: OfficialCase, folder: Path) -> Record:
             if stem in arrays:
                 names[slot.key] = stem
                 break
-    readers = {key: functools.partial(arrays.__getitem__, stem) for key, stem in names.items()}
-    return Record(str(folder), {key: read() for key, read in readers.items()})
+    slots = {slot.key: slot for slot in output_slots(case.graph)}
+    return Record(
+        str(folder),
+        LazyArrays(names, lambda key: unpacked(slots[key], arrays[names[key]])),
+    )
 
 
 def _found(
