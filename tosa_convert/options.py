@@ -20,7 +20,7 @@ Constants = Literal["auto", "dense", "resource"]
 TosaVersion = Literal["", "1.0", "1.1"]
 Narrow = Literal["i64", "f64"]
 #: Argument -> its sizes in elements.
-Shapes = Mapping[str, Sequence[int | str]]
+Shapes = Mapping[str, Sequence[int] | tuple[int | str, ...] | list[int | str]]
 
 NAMES: Final[tuple[Names, ...]] = get_args(Names)
 WEIGHTS: Final[tuple[Weights, ...]] = get_args(Weights)

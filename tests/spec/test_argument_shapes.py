@@ -76,3 +76,10 @@ def test_a_shape_argument_takes_no_shape() -> None:
     made = graph("n", "n", [shape("n", 2)], [])
     with pytest.raises(tc.TosaConvertError, match="it is a shape, not a tensor"):
         resolved(made, {"n": (2,)})
+
+
+def test_a_size_is_a_number_a_symbol_or_open() -> None:
+    assert messages(x=("1", 3), u=("", 2)) == [
+        """argument "x": the shape [1, 3] has the size '1', expected a number, a symbol or "?\"""",
+        """argument "u": the shape [, 2] has the size '', expected a number, a symbol or "?\"""",
+    ]

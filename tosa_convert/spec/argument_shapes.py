@@ -129,6 +129,9 @@ def _mismatch(tensor: Tensor | None, sizes: tuple[GivenSize, ...]) -> str:
         return "it is a shape, not a tensor"
     shape = _text(sizes)
     numbers = [size for size in sizes if isinstance(size, int)]
+    wrong = [size for size in sizes if isinstance(size, str) and not _is_symbol(size)]
+    if wrong:
+        return f'the shape {shape} has the size {wrong[0]!r}, expected a number, a symbol or "?"'
     if any(size < 0 for size in numbers):
         return f"the shape {shape} has a negative size"
     if any(size > INT32_MAX for size in numbers):
@@ -141,6 +144,10 @@ def _mismatch(tensor: Tensor | None, sizes: tuple[GivenSize, ...]) -> str:
     ):
         return f"the shape {shape} does not fit its shape {shape_text(tensor.shape)}"
     return ""
+
+
+def _is_symbol(size: str) -> bool:
+    return size == OPEN or size.isidentifier()
 
 
 def _text(sizes: tuple[GivenSize, ...]) -> str:
