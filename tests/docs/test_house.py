@@ -64,7 +64,8 @@ ARROWS: dict[str, set[str]] = {
     "api": _HUB | {"bindings", "weights", "applicable_options", "reading", "writing", "module_api"},
     # Runs programs that the public functions read and write.
     "golden": _HUB
-    | {"api", "reading", "spec", "applicable_options", "child_process", "process_pool"},
+    | {"api", "build", "reading", "spec", "applicable_options"}
+    | {"child_process", "process_pool"},
     "cli": _HUB
     | {"api", "reading", "writing", "golden", "spec", "file_consumers", "applicable_options"}
     | {"child_process", "process_pool", "ending_signals"},

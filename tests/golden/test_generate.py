@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+import tosa_convert as tc
 from tosa_convert import api, golden
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden import model_process, random_graphs
 from tosa_convert.golden.random_graphs import NOT_GENERATED, RULES, generate
-from tosa_convert.graph import verify
 from tosa_convert.graph.opset import OPERATORS
 from tosa_convert.graph.versions import V1_0
 
@@ -49,7 +49,7 @@ def test_the_bytes_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_every_graph_is_sound_and_has_as_many_operators_as_asked_for(seed: int) -> None:
     graph = generate(seed, 25)
-    assert verify(graph) == []
+    assert tc.validate(graph) == []
     assert sum(not op.spec.name.startswith("CONST") for op in graph.main.operators) == 25
     assert graph.main.outputs
 
@@ -90,8 +90,8 @@ def test_an_unknown_operator_is_refused() -> None:
         generate(1, 0)
 
 
-def test_the_generator_imports_only_the_graph() -> None:
-    allowed = ("graph", "errors", "golden.random_graphs")
+def test_the_generator_imports_only_the_graph_and_the_builder() -> None:
+    allowed = ("graph", "build", "errors", "golden.random_graphs")
     for path in Path(random_graphs.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tosa_convert"):

@@ -44,6 +44,39 @@ def test_arguments_have_the_names_of_the_operator_table() -> None:
             assert {*operands, *(row.name for row in spec.attributes)} <= names
 
 
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [
+        (0, ()),
+        (1, ()),
+        (1, ("output_zp", "kernel")),
+        (2, ("input_zp", "kernel")),
+        (4, ("kernel",)),
+        (5, ("kernel",)),
+        (0, ("input", "kernel", "pad", "name")),
+        (1, ("kernel", "no_such")),
+        (1, ("no_such",)),
+    ],
+)
+def test_arguments_are_bound_as_python_binds_them(args: int, kwargs: tuple[str, ...]) -> None:
+    b = Builder()
+    known: dict[str, Any] = {"kernel": (1, 1), "pad": (0, 0, 0, 0), "name": "y"}
+    given = {name: known.get(name, 0) for name in kwargs}
+    operands: list[Any] = [b.input("x", "int8", (1, 2, 2, 1)), 0, 0, 0, 0][:args]
+    if "input" in given:
+        given["input"] = b.input("other", "int8", (1, 2, 2, 1))
+    accepts = True
+    try:
+        inspect.signature(b.avg_pool2d).bind(*operands, **given)
+    except TypeError:
+        accepts = False
+    if accepts:
+        assert b.avg_pool2d(*operands, **given).dtype is dtype("INT8")
+    else:
+        with pytest.raises(TypeError, match="its arguments are input, input_zp"):
+            b.avg_pool2d(*operands, **given)
+
+
 def test_a_small_network_is_built() -> None:
     b = Builder("net")
     x = b.input("x", "int8", (1, 8, 8, 3))

@@ -242,6 +242,10 @@ class BlockBuilder(BlockState):
         """
         if spec in _METHODS:
             raise TypeError(f"apply() does not add {spec.name}: use {_METHODS[spec]}()")
+        for value in operands:
+            self._refuse_foreign(arguments.value("apply() argument operands", value))
+        draft = Operator(spec, tuple(value.name for value in operands), (), attributes)
+        self._check_form(draft, [value.type for value in operands])
         return self._apply(spec, operands, attributes, dtypes, names)
 
     # -- inside ----------------------------------------------------------------------------------
@@ -254,7 +258,7 @@ class BlockBuilder(BlockState):
         dtypes: Sequence[Element] = (),
         names: Sequence[str] = (),
     ) -> tuple[Value, ...]:
-        """See `apply`."""
+        """See `apply`. The operands and attributes are those of the row."""
         for value in operands:
             self._refuse_foreign(value)
         needed = CONSTANT_POSITIONS.get(spec, ())
@@ -282,7 +286,6 @@ class BlockBuilder(BlockState):
         self, draft: Operator, inputs: tuple[ValueType, ...], dtypes: Sequence[Element]
     ) -> _Inferred:
         """The types of an operator's results, and attributes that follow from types."""
-        self._check_form(draft, inputs)
         verdict = judge(OperatorView(draft, inputs, ()))
         if verdict.violations or verdict.results is None:
             self._refuse(draft, verdict.violations)

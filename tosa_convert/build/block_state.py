@@ -40,13 +40,14 @@ _R = TypeVar("_R")
 _S = TypeVar("_S", bound="BlockState")
 
 
-class _Mark(NamedTuple):
-    """How much a builder has, to return to after an error."""
+class Checkpoint(NamedTuple):
+    """How much a builder has. `BlockState.checkpoint` makes it."""
 
     operators: int
     tensors: int
     shapes: int
     inputs: int
+    outputs: int
     regions: int
     variables: int
     numbers: dict[str, int]
@@ -59,11 +60,11 @@ def all_or_nothing(
 
     @wraps(method)
     def checked(self: _S, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        mark = self._mark()
+        checkpoint = self.checkpoint()
         try:
             return method(self, *args, **kwargs)
         except BaseException:
-            self._return_to(mark)
+            self.rollback(checkpoint)
             raise
 
     return cast("Callable[Concatenate[_S, _P], _R]", checked)
@@ -151,31 +152,55 @@ class BlockState:
             "pass dtype=, as in const(data, dtype='fp32')",
         )
 
+    @property
+    def last_operator(self) -> Operator:
+        """The operator that was added last, constants included.
+
+        Raises:
+            IndexError: There is none.
+        """
+        return self._block.operators[-1]
+
     # -- undoing ---------------------------------------------------------------------------------
 
-    def _mark(self) -> _Mark:
+    def checkpoint(self) -> Checkpoint:
+        """A point to go back to with `rollback`."""
         block = self._block
-        return _Mark(
+        return Checkpoint(
             len(block.operators),
             len(block.tensors),
             len(block.shapes),
             len(block.inputs),
+            len(block.outputs),
             len(self._regions),
             len(self._variables),
             dict(self._numbers),
         )
 
-    def _return_to(self, mark: _Mark) -> None:
-        """Remove what was added since a mark was made."""
+    def rollback(self, checkpoint: Checkpoint) -> None:
+        """Remove what was added since a checkpoint was made. Values that are gone are not used again.
+
+        Example:
+            >>> from tosa_convert.build import Builder
+            >>> b = Builder()
+            >>> x = b.input("x", "fp32", (4,))
+            >>> before = b.checkpoint()
+            >>> b.abs(b.exp(x))
+            Value(abs: FP32 [4])
+            >>> b.rollback(before)
+            >>> b
+            Builder(Block("main", 0 operators, (x: FP32 [4]) -> ()))
+        """
         block = self._block
-        del block.operators[mark.operators :]
-        del block.inputs[mark.inputs :]
-        del self._regions[mark.regions :]
-        self._numbers = mark.numbers
+        del block.operators[checkpoint.operators :]
+        del block.inputs[checkpoint.inputs :]
+        del block.outputs[checkpoint.outputs :]
+        del self._regions[checkpoint.regions :]
+        self._numbers = dict(checkpoint.numbers)
         added: tuple[tuple[dict[str, Any], int], ...] = (
-            (block.tensors, mark.tensors),
-            (block.shapes, mark.shapes),
-            (self._variables, mark.variables),
+            (block.tensors, checkpoint.tensors),
+            (block.shapes, checkpoint.shapes),
+            (self._variables, checkpoint.variables),
         )
         for values, count in added:
             while len(values) > count:

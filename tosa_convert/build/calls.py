@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from inspect import Parameter, Signature
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from tosa_convert.build.block_state import all_or_nothing
 from tosa_convert.build.element_types import UNKNOWN, Known, choices_of_operand
 from tosa_convert.build.values import DTypeLike, Value, dtype_of
 from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.graph.attribute_rules import attribute_problem
 from tosa_convert.graph.dtypes import BLOCK_SCALE, BlockSize, DType, RoundingMode
 from tosa_convert.graph.model import Operator
 from tosa_convert.graph.opset import (
@@ -95,16 +96,20 @@ def function_of(spec: OperatorSpec) -> Callable[..., Any]:
     """The function of an operator, for a class of builders."""
     signature = Signature(list(parameters(spec)))
     name = spec.name.lower()
+    names = frozenset(signature.parameters)
+    positional = [p.name for p in signature.parameters.values() if p.kind is not p.KEYWORD_ONLY]
+    defaults = {
+        p.name: p.default for p in signature.parameters.values() if p.default is not p.empty
+    }
 
     @all_or_nothing
     def function(self: BlockBuilder, *args: Any, **kwargs: Any) -> Any:
-        try:
-            bound = signature.bind(*args, **kwargs)
-        except TypeError as error:
-            known = ", ".join(signature.parameters)
-            raise TypeError(f"{name}() {error}; its arguments are {known}") from None
-        bound.apply_defaults()
-        return _Call(self, spec, bound.arguments).made()
+        # Fast path of Signature.bind; equal by test test_arguments_are_bound_as_python_binds_them.
+        given = {**defaults, **dict(zip(positional, args, strict=False)), **kwargs}
+        is_bound = given.keys() == names and len(args) <= len(positional)
+        if not (is_bound and kwargs.keys().isdisjoint(positional[: len(args)])):
+            _refuse_arguments(name, signature, args, kwargs)
+        return _Call(self, spec, given).made()
 
     function.__name__ = name
     function.__qualname__ = f"Builder.{name}"
@@ -112,6 +117,18 @@ def function_of(spec: OperatorSpec) -> Callable[..., Any]:
     own = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
     function.__signature__ = Signature([own, *signature.parameters.values()])  # type: ignore[attr-defined]
     return function
+
+
+def _refuse_arguments(
+    name: str, signature: Signature, args: Sequence[Any], kwargs: dict[str, Any]
+) -> NoReturn:
+    """Raise the error for arguments that the function does not take."""
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        known = ", ".join(signature.parameters)
+        raise TypeError(f"{name}() {error}; its arguments are {known}") from None
+    raise AssertionError(name)
 
 
 def _doc(spec: OperatorSpec) -> str:
@@ -141,7 +158,7 @@ class _Call:
         operands = self.operands(attributes)
         self.finish(attributes, operands)
         names = arguments.names(self.label("name"), self.given.get("name", ""))
-        results = self.builder.apply(self.spec, operands, attributes, self.dtypes, names)
+        results = self.builder._apply(self.spec, operands, attributes, self.dtypes, names)
         if not results:
             return None
         return results[0] if len(results) == 1 else results
@@ -182,7 +199,11 @@ class _Call:
         for row in self.spec.attributes:
             given = self.given[row.name]
             if row.kind != "element" and (given is not None or default_of(row) is not None):
-                found[row.name] = arguments.attribute(self.label(row.name), row, given)
+                value = arguments.attribute(self.label(row.name), row, given)
+                problem = attribute_problem(row, value)
+                if problem:
+                    raise fail("malformed-operator", self.path(), f"{row.name}: {problem}")
+                found[row.name] = value
         return found
 
     def finish(self, attributes: dict[str, AttributeValue], operands: Sequence[Value]) -> None:

@@ -37,6 +37,11 @@ class Value:
     block: Block
 
     @property
+    def is_shape(self) -> bool:
+        """Whether it is a !tosa.shape, not a tensor."""
+        return isinstance(self.type, ShapeType)
+
+    @property
     def dtype(self) -> DType:
         """The element type of a tensor.
 

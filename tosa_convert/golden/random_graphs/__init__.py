@@ -1,8 +1,8 @@
 """Random graphs that are valid: types, shapes, attributes and, for integers, ranges of values.
 
-Each operator's rule chooses operands among the values of the block and appends the operator. Integer
-values carry a bound, so that nothing overflows where TOSA leaves the result unpredictable. The same
-seed gives the same graph, byte for byte, on every machine.
+Each operator's rule chooses operands among the values of the block and appends the operator with the
+builder, which infers its results. Integer values carry a bound, so that nothing overflows where TOSA
+leaves the result unpredictable. The same seed gives the same graph, byte for byte, on every machine.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import random
 from collections.abc import Sequence
 from typing import Final
 
+from tosa_convert.build import Builder
 from tosa_convert.errors import fail
 from tosa_convert.golden.random_graphs import (
     block_scaled,
@@ -21,11 +22,10 @@ from tosa_convert.golden.random_graphs import (
     shapes,
     variables,
 )
-from tosa_convert.golden.random_graphs.builder import RULES, GraphBuilder
+from tosa_convert.golden.random_graphs.builder import RULES, RandomBuilder
 from tosa_convert.graph.dtypes import V1_0
-from tosa_convert.graph.model import Graph, Region
+from tosa_convert.graph.model import Graph
 from tosa_convert.graph.opset import operator
-from tosa_convert.graph.versions import V1_1_DRAFT, lowest_version
 
 __all__ = ["NOT_GENERATED", "RULES", "generate"]
 
@@ -74,25 +74,24 @@ def generate(seed: int, operators: int, *, kinds: Sequence[str] | None = None) -
     if kinds is None and seed % 2:
         chosen = [name for name in chosen if operator(name).since <= V1_0]
     # Seeded with text: the same on every platform and Python.
-    builder = GraphBuilder(random.Random(f"tosa {seed} {operators}"))
+    made = RandomBuilder(random.Random(f"tosa {seed} {operators}"), Builder("main"))
     for _ in range(3):
-        builder.input()
+        made.input()
     refused = 0
-    while builder.operators < operators:
-        if builder.try_rule(builder.random.choice(chosen)):
+    while made.operators < operators:
+        if made.try_rule(made.random.choice(chosen)):
             refused = 0
             continue
         refused += 1
         if refused % 20 == 0:
-            builder.input()
+            made.input()
         if refused > 2000:
             raise fail(
                 "option-conflict", "generate", f"no operands were found for {', '.join(chosen)}"
             )
-    block = builder.block
-    made = {name for op in block.operators for name in op.outputs}
-    unused = [v.name for v in builder.values if v.name in made and v.name not in builder.used]
+    unused = [
+        t.value for t in made.tensors if t not in made.inputs and t.value.name not in made.used
+    ]
     # Operators on shapes leave no tensor, but a program has at least one output.
-    block.outputs = unused or block.inputs[:1]
-    graph = Graph(V1_1_DRAFT, [Region("main", [block]), *builder.regions])
-    return Graph(lowest_version(graph), graph.regions)
+    made.build.output(*(unused or [made.inputs[0].value]))
+    return made.build.graph()

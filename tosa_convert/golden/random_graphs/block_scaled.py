@@ -3,167 +3,129 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
 
 from tosa_convert.golden.random_graphs.builder import (
     ELEMENT_TYPES,
-    MOST_ELEMENTS,
-    GraphBuilder,
-    Value,
+    NoOperandsError,
+    RandomBuilder,
+    Tensor,
     rule,
 )
 from tosa_convert.golden.random_graphs.data_layout import other_shape
-from tosa_convert.graph.dtypes import BLOCK_SCALED, BlockSize
+from tosa_convert.graph.dtypes import BLOCK_SCALED
 
 _BLOCK: Final = 32
 _SCALE: Final = "FP8UE8M0"
 _DATA: Final = tuple(row.name for row in BLOCK_SCALED)
-#: Numbers that all of the types can represent, and codes of scales from 1/8 to 8.
+#: Numbers that all of the types can represent, and the exponents of scales.
 _NUMBERS: Final = (-4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0)
-_SCALES: Final = (124, 130)
-Pair = tuple[Value, Value]
+_EXPONENTS: Final = (-3, 3)
+Pair = tuple[Any, Any]
 
 
-def _constants(builder: GraphBuilder, element_type: str, shape: tuple[int, ...]) -> Pair:
+def _constants(g: RandomBuilder, element_type: str, shape: Sequence[int]) -> Pair:
     """Constant data and scales."""
     scales = (*shape[:-1], shape[-1] // _BLOCK)
+    count = math.prod(shape)
     if element_type == "MXINT8":
-        data: list[float] = [builder.random.randrange(256) for _ in range(math.prod(shape))]
+        data: list[float] = [g.random.randint(-128, 127) for _ in range(count)]
     else:
-        data = [builder.random.choice(_NUMBERS) for _ in range(math.prod(shape))]
-    codes = [builder.random.randint(*_SCALES) for _ in range(math.prod(scales))]
+        data = [g.random.choice(_NUMBERS) for _ in range(count)]
+    powers = [2.0 ** g.random.randint(*_EXPONENTS) for _ in range(math.prod(scales))]
     return (
-        Value(builder.const(element_type, data, shape), element_type, shape, 0),
-        Value(builder.const(_SCALE, codes, scales), _SCALE, scales, 0),
+        g.build.const(np.array(data).reshape(shape), element_type),
+        g.build.const(np.array(powers).reshape(scales), _SCALE),
     )
 
 
-def _pair(builder: GraphBuilder, rank: int) -> Pair:
+def _pair(g: RandomBuilder, rank: int) -> Pair:
     """Data and scales of this rank: an existing pair, or new constants."""
-    available = [pair for pair in builder.scaled if len(pair[0].shape) == rank]
-    if available and builder.random.random() < 0.8:
-        return builder.random.choice(available)
-    shape = [builder.random.randint(1, 3) for _ in range(rank - 1)]
+    available = [pair for pair in g.scaled if len(pair[0].shape) == rank]
+    if available and g.random.random() < 0.8:
+        data, scale = g.random.choice(available)
+        return data.value, scale.value
+    shape = [g.random.randint(1, 3) for _ in range(rank - 1)]
     if rank == 3:
         shape[0] = 1
-    return _constants(
-        builder, builder.random.choice(_DATA), (*shape, _BLOCK * builder.random.randint(1, 2))
-    )
+    return _constants(g, g.random.choice(_DATA), (*shape, _BLOCK * g.random.randint(1, 2)))
+
+
+def _emit_pair(g: RandomBuilder, name: str, *operands: Any, **keywords: Any) -> None:
+    """Append an operator whose results are data and scales."""
+    data, scale = g.emit(name, *operands, **keywords)
+    g.scaled.append((data, scale))
 
 
 @rule("CAST_TO_BLOCK_SCALED")
-def _cast_to(builder: GraphBuilder, name: str) -> bool:
+def _cast_to(g: RandomBuilder, name: str) -> None:
     fitting = [
-        v
-        for v in builder.values
-        if v.dtype in ("FP32", "BF16") and v.shape and not v.shape[-1] % _BLOCK
+        t for t in g.tensors if t.dtype in ("FP32", "BF16") and t.shape and not t.shape[-1] % _BLOCK
     ]
-    if fitting and builder.random.random() < 0.7:
-        v = builder.random.choice(fitting)
+    if fitting and g.random.random() < 0.7:
+        t = g.random.choice(fitting)
     else:
-        rank = builder.random.choice((2, 3, 3, 4))
-        shape = (*(builder.random.randint(1, 3) for _ in range(rank - 1)), _BLOCK)
-        v = builder.input(builder.random.choice(("FP32", "BF16")), (1, *shape[1:]))
-    scales = (*v.shape[:-1], v.shape[-1] // _BLOCK)
-    element_type = builder.random.choice(_DATA)
-    builder.emit(
-        name,
-        [v.name],
-        [(element_type, v.shape), (_SCALE, scales)],
-        block_size=BlockSize.BLOCK_SIZE_32,
-    )
-    builder.scaled.append((builder.values[-2], builder.values[-1]))
-    return True
+        sizes = [g.random.randint(1, 3) for _ in range(g.random.choice((0, 1, 1, 2)))]
+        t = g.input(g.random.choice(("FP32", "BF16")), (1, *sizes, _BLOCK))
+    _emit_pair(g, name, t, dtype=g.random.choice(_DATA))
 
 
 @rule("CAST_FROM_BLOCK_SCALED")
-def _cast_from(builder: GraphBuilder, name: str) -> bool:
-    data, scale = _pair(builder, builder.random.randint(1, 4))
-    result = (builder.random.choice(("FP32", "BF16")), data.shape)
-    return builder.emit(name, [data.name, scale.name], [result], block_size=BlockSize.BLOCK_SIZE_32)
+def _cast_from(g: RandomBuilder, name: str) -> None:
+    data, scale = _pair(g, g.random.randint(1, 4))
+    g.emit(name, data, scale, dtype=g.random.choice(("FP32", "BF16")))
 
 
 @rule("MATMUL_T_BLOCK_SCALED")
-def _matmul_t(builder: GraphBuilder, name: str) -> bool:
-    data, scale = _pair(builder, 3)
-    n, rows, depth = data.shape
-    width = builder.random.randint(1, 4)
-    other, other_scale = _constants(builder, data.dtype, (n, width, depth))
-    return builder.emit(
-        name,
-        [data.name, scale.name, other.name, other_scale.name],
-        [("FP32", (n, rows, width))],
-        block_size=BlockSize.BLOCK_SIZE_32,
-    )
+def _matmul_t(g: RandomBuilder, name: str) -> None:
+    data, scale = _pair(g, 3)
+    n, _, depth = data.shape
+    g.emit(name, data, scale, *_constants(g, data.dtype.name, (n, g.random.randint(1, 4), depth)))
 
 
 @rule("CONV2D_BLOCK_SCALED")
-def _conv2d(builder: GraphBuilder, name: str) -> bool:
-    data, scale = _pair(builder, 4)
-    if data.dtype == "MXINT8":
-        return False  # the specification does not define this convolution
-    n, height, width, depth = data.shape
-    out = builder.random.randint(1, 3)
-    kernel = (builder.random.randint(1, min(2, height)), builder.random.randint(1, min(2, width)))
-    weight, weight_scale = _constants(builder, data.dtype, (out, *kernel, depth))
-    operands = [data.name, scale.name, weight.name, weight_scale.name]
-    operands += [
-        builder.random_const("FP32", (out,), 1),
-        builder.shape((0, 0, 0, 0)),
-        builder.shape((1, 1)),
-    ]
-    shape = (n, height - kernel[0] + 1, width - kernel[1] + 1, out)
-    size = BlockSize.BLOCK_SIZE_32
-    return builder.emit(
-        name, [*operands, builder.shape((1, 1))], [("FP32", shape)], block_size=size
-    )
+def _conv2d(g: RandomBuilder, name: str) -> None:
+    data, scale = _pair(g, 4)
+    if data.dtype.name == "MXINT8":
+        raise NoOperandsError  # the specification does not define this convolution
+    _, height, width, depth = data.shape
+    out = g.random.randint(1, 3)
+    kernel = (g.random.randint(1, min(2, height)), g.random.randint(1, min(2, width)))
+    weight = _constants(g, data.dtype.name, (out, *kernel, depth))
+    bias = g.random_const("FP32", (out,), 1)
+    pad, ones = g.shape((0, 0, 0, 0)), g.shape((1, 1))
+    g.emit(name, data, scale, *weight, bias, pad, ones, g.shape((1, 1)))
 
 
-@rule("RESHAPE_BLOCK_SCALED", "ROW_GATHER_BLOCK_SCALED")
-def _move(builder: GraphBuilder, name: str) -> bool:
+@rule("RESHAPE_BLOCK_SCALED")
+def _reshape(g: RandomBuilder, name: str) -> None:
     """Blocks of 32 for data and scales, blocks of 1 for plain tensors."""
-    gather = name == "ROW_GATHER_BLOCK_SCALED"
-    plain = (
-        builder.pick(ELEMENT_TYPES, (3,) if gather else (1, 2, 3, 4))
-        if builder.random.random() < 0.4
-        else None
-    )
-    data, scale = (plain, None) if plain is not None else _pair(builder, 3 if gather else 2)
-    if gather:
-        shape, operands = row_gather(builder, data)
+    if g.random.random() < 0.4:
+        t = g.pick(ELEMENT_TYPES)
+        g.emit(name, t, g.shape(other_shape(g, t.count)), bound=t.bound)
+        return
+    data, scale = _pair(g, 2)
+    blocks = other_shape(g, math.prod(data.shape) // _BLOCK)
+    shape = g.shape((*blocks[:-1], blocks[-1] * _BLOCK))
+    _emit_pair(g, name, data, shape, input_scale=scale)
+
+
+@rule("ROW_GATHER", "ROW_GATHER_BLOCK_SCALED")
+def _row_gather(g: RandomBuilder, name: str) -> None:
+    if name == "ROW_GATHER" or g.random.random() < 0.4:
+        t: Tensor = g.pick(ELEMENT_TYPES, (3,))
+        g.emit(name, t, *_rows(g, t.shape), bound=t.bound)
     else:
-        depth = 1 if scale is None else _BLOCK
-        last = other_shape(builder, data.count // depth)
-        shape = (*last[:-1], last[-1] * depth)
-        operands = [builder.shape(shape)]
-    if math.prod(shape) > MOST_ELEMENTS:
-        return False
-    if scale is None:
-        size = BlockSize.BLOCK_SIZE_1
-        return builder.emit(
-            name, [data.name, *operands], [(data.dtype, shape)], data.bound, block_size=size
-        )
-    scales = (*shape[:-1], shape[-1] // _BLOCK)
-    results = [(data.dtype, shape), (_SCALE, scales)]
-    size = BlockSize.BLOCK_SIZE_32
-    builder.emit(name, [data.name, scale.name, *operands], results, block_size=size)
-    builder.scaled.append((builder.values[-2], builder.values[-1]))
-    return True
+        data, scale = _pair(g, 3)
+        _emit_pair(g, name, data, *_rows(g, data.shape), values_scale=scale)
 
 
-@rule("ROW_GATHER")
-def _row_gather(builder: GraphBuilder, name: str) -> bool:
-    v = builder.pick(ELEMENT_TYPES, (3,))
-    if v is None:
-        return False
-    shape, operands = row_gather(builder, v)
-    return builder.emit(name, [v.name, *operands], [(v.dtype, shape)], v.bound)
-
-
-def row_gather(builder: GraphBuilder, v: Value) -> tuple[tuple[int, ...], list[str]]:
-    """The result's shape, and the operands for the indices and for the count of rows at each."""
-    n, rows, depth = v.shape
-    count, width = builder.random.randint(1, rows), builder.random.randint(1, 3)
-    indices = [builder.random.randint(0, rows - count) for _ in range(n * width)]
-    operands = [builder.const("INT32", indices, (n, width)), builder.const("INT32", [count], (1,))]
-    return (n, width * count, depth), operands
+def _rows(g: RandomBuilder, shape: Sequence[int]) -> tuple[tuple[tuple[int, ...], ...], int]:
+    """The indices of rows, and how many rows there are at each."""
+    n, rows, _ = shape
+    count, width = g.random.randint(1, rows), g.random.randint(1, 3)
+    indices = [tuple(g.random.randint(0, rows - count) for _ in range(width)) for _ in range(n)]
+    return tuple(indices), count

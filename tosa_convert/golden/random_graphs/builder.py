@@ -1,4 +1,4 @@
-"""The state that rules work on: a block, its values, and random choices among them."""
+"""The state that rules work on: a program, the values of a block, and random choices among them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tosa_convert.graph.constant import Constant
-from tosa_convert.graph.dtypes import INT64, DType, dtype
-from tosa_convert.graph.model import Block, Operator, Region, ShapeValue, Tensor
-from tosa_convert.graph.opset import AttributeValue, operator
+from tosa_convert.build import Builder, Value, Variable
 
 #: The most elements of a tensor.
 MOST_ELEMENTS: Final = 2048
@@ -23,13 +20,20 @@ INT32_BOUND: Final = 2**30
 FLOATS: Final = ("FP32", "FP16", "BF16")
 INTEGERS: Final = ("INT8", "INT16", "INT32")
 ELEMENT_TYPES: Final = (*FLOATS, *INTEGERS, "BOOL")
+_MOST_RANK: Final = 4
+#: Operators choose among so many of the last values: a large program takes time in proportion.
+RECENT: Final = 256
+
+
+class NoOperandsError(Exception):
+    """No operands of the block fit an operator, or its result would be too large."""
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class Tensor:
     """A tensor of the block. bound: the largest absolute value of an integer element."""
 
-    name: str
+    value: Value
     dtype: str
     shape: tuple[int, ...]
     bound: int
@@ -39,221 +43,218 @@ class Value:
         return math.prod(self.shape)
 
 
-@dataclass(slots=True)
-class Variable:
-    """State that operators read and write; the reference model accepts one write of each variable."""
+class Shape(NamedTuple):
+    """A shape of the block. All shapes of a random program are known."""
 
     value: Value
+    sizes: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        return self.value.name
+
+
+@dataclass(slots=True)
+class State:
+    """A variable. The reference model accepts one write of each."""
+
+    variable: Variable
+    bound: int
     written: bool = False
 
 
 @dataclass(slots=True)
-class GraphBuilder:
+class RandomBuilder:
     """A block that grows by one operator at a time.
 
-    values: its tensors so far. scaled: pairs of them, block-scaled data and scales.
-    shapes: name and sizes of its shapes. variables: whether each may still be written.
-    regions: the regions that control flow runs, shared by all blocks of a graph.
-    used: names that an operator takes. operators: how many there are, without constants.
-    depth: regions around the block.
+    build: adds operators. depth: regions around the block.
+    tensors: its tensors so far. inputs: those that the program takes.
+    scaled: pairs of them, block-scaled data and scales. shapes: its shapes.
+    states: its variables. used: names that an operator takes.
+    operators: how many there are, without constants.
     """
 
     random: random.Random
-    block: Block = field(default_factory=lambda: Block("main"))
-    values: list[Value] = field(default_factory=list)
-    scaled: list[tuple[Value, Value]] = field(default_factory=list)
-    shapes: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
-    variables: list[Variable] = field(default_factory=list)
-    regions: list[Region] = field(default_factory=list)
+    build: Builder
+    depth: int = 0
+    tensors: list[Tensor] = field(default_factory=list)
+    inputs: list[Tensor] = field(default_factory=list)
+    scaled: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+    shapes: list[Shape] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
     operators: int = 0
     names: int = 0
-    depth: int = 0
+
+    # -- values ----------------------------------------------------------------------------------
 
     def name(self, prefix: str) -> str:
         """A new name."""
         self.names += 1
         return f"{prefix}{self.names - 1}"
 
-    def input(self, element_type: str = "", shape: tuple[int, ...] = ()) -> Value:
-        """A new input of the main block; in any other block, a constant."""
+    def input(self, element_type: str = "", shape: tuple[int, ...] = ()) -> Tensor:
+        """A new input of the program; in a region, a constant."""
         if not element_type:
             element_type = self.random.choice(ELEMENT_TYPES)
             rank = self.random.choice((1, 2, 3, 3, 4, 4))
             shape = tuple(self.random.randint(1, 6) for _ in range(rank))
         if self.depth:
-            bound = 0 if element_type not in INTEGERS else 100
-            return self.add(
-                Value(self.random_const(element_type, shape, 100), element_type, shape, bound)
-            )
-        name = self.name("input")
-        self.block.tensors[name] = Tensor(name, dtype(element_type), shape)
-        self.block.inputs.append(name)
-        return self.add(Value(name, element_type, shape, INPUT_BOUND.get(element_type, 0)))
+            return self.add(self.random_const(element_type, shape, 100), 100)
+        value = self.build.input(self.name("input"), element_type, shape)
+        self.inputs.append(self.add(value, INPUT_BOUND.get(element_type, 0)))
+        return self.inputs[-1]
 
-    def add(self, value: Value) -> Value:
-        self.values.append(value)
-        return value
+    def add(self, value: Value, bound: int) -> Tensor:
+        """A value that operators can take from now on."""
+        name = value.dtype.name
+        assert value.shape is not None
+        tensor = Tensor(value, name, value.shape, bound if name in INTEGERS else 0)
+        self.tensors.append(tensor)
+        return tensor
 
     def pick(
         self,
         element_types: Sequence[str],
-        ranks: Sequence[int] = (1, 2, 3, 4),
+        ranks: Sequence[int] = range(1, _MOST_RANK + 1),
         bound: int | None = None,
-    ) -> Value | None:
-        """A random value of one of the types and ranks, recent ones more often; None if none fits."""
-        fitting = [
-            v
-            for v in self.values
-            if v.dtype in element_types
-            and len(v.shape) in ranks
-            and (bound is None or v.dtype in FLOATS or v.bound <= bound)
-        ]
+    ) -> Tensor:
+        """A random tensor of one of the types and ranks, recent ones more often."""
+        return self.recent(
+            [
+                t
+                for t in self.tensors[-RECENT:]
+                if t.dtype in element_types
+                and len(t.shape) in ranks
+                and (bound is None or t.bound <= bound)
+            ]
+        )
+
+    def recent(self, fitting: Sequence[Tensor]) -> Tensor:
+        """One of some tensors, recent ones more often."""
         if not fitting:
-            return None
+            raise NoOperandsError
         index = max(self.random.randrange(len(fitting)), self.random.randrange(len(fitting)))
         return fitting[index]
 
-    def const(self, element_type: str, values: Sequence[float], shape: tuple[int, ...]) -> str:
-        """A new constant tensor; its CONST operator does not count."""
-        name = self.name("const")
-        row = dtype(element_type)
-        self.block.tensors[name] = Tensor(name, row, shape, constant(row, values))
-        self.block.operators.append(Operator(operator("CONST"), (), (name,)))
-        return name
-
-    def random_const(self, element_type: str, shape: tuple[int, ...], bound: int) -> str:
-        """A new constant tensor with random elements; integers up to `bound` in absolute value."""
+    def random_const(self, element_type: str, shape: tuple[int, ...], bound: int) -> Value:
+        """A constant with random elements; integers up to `bound` in absolute value."""
         count = math.prod(shape)
+        numbers: list[float]
         if element_type == "BOOL":
-            values: list[float] = [self.random.randint(0, 1) for _ in range(count)]
+            numbers = [self.random.randint(0, 1) for _ in range(count)]
         elif element_type in FLOATS:
-            values = [self.random.randint(-64, 64) / 32 for _ in range(count)]
+            numbers = [self.random.randint(-64, 64) / 32 for _ in range(count)]
         else:
-            values = [self.random.randint(-bound, bound) for _ in range(count)]
-        return self.const(element_type, values, shape)
+            numbers = [self.random.randint(-bound, bound) for _ in range(count)]
+        return self.build.const(np.array(numbers).reshape(shape), element_type)
 
-    def zero(self, element_type: str) -> str:
-        """A new constant with one element, 0."""
-        return self.const(element_type, [0], (1,))
-
-    def shape(self, sizes: Sequence[int], *, new: bool = False) -> str:
+    def shape(self, sizes: Sequence[int], *, new: bool = False) -> Shape:
         """A shape with these sizes: an existing one, unless `new`, or a new constant."""
-        same = [name for name, others in self.shapes if others == tuple(sizes)]
+        key = tuple(sizes)
+        same = [shape for shape in self.shapes[-RECENT:] if shape.sizes == key]
         if same and not new and self.random.random() < 0.8:
             return self.random.choice(same)
-        name = self.name("shape")
-        data = Constant(INT64, len(sizes), np.asarray(sizes, "<i8").tobytes())
-        self.block.shapes[name] = ShapeValue(name, len(sizes), data)
-        self.block.operators.append(Operator(operator("CONST_SHAPE"), (), (name,)))
-        self.shapes.append((name, tuple(sizes)))
-        return name
+        return self.add_shape(self.build.const_shape(key, name=self.name("shape")))
 
-    def emit(
-        self,
-        op: str,
-        operands: Sequence[str],
-        results: Sequence[tuple[str, tuple[int, ...]]],
-        bound: int = 0,
-        **attributes: AttributeValue,
-    ) -> bool:
-        """Append an operator with new results, given as element type and shape; returns True.
+    def add_shape(self, value: Value) -> Shape:
+        """A shape that operators can take from now on."""
+        self.shapes.append(Shape(value, tuple(size for size in value.sizes if size is not None)))
+        return self.shapes[-1]
 
-        bound: of the results' integer elements.
-        """
-        values = []
-        for element_type, shape in results:
-            name = self.name("v")
-            self.block.tensors[name] = Tensor(name, dtype(element_type), shape)
-            values.append(Value(name, element_type, shape, bound))
-        self.append(op, operands, tuple(value.name for value in values), attributes)
-        self.values += values
-        return True
-
-    def append(
-        self,
-        op: str,
-        operands: Sequence[str],
-        results: tuple[str, ...],
-        attributes: dict[str, AttributeValue] | None = None,
-    ) -> None:
-        """Append an operator whose results are declared already."""
-        self.operators += 1
-        location = f'loc("generated":{self.operators}:1)'
-        row = operator(op)
-        self.block.operators.append(
-            Operator(row, tuple(operands), results, attributes or {}, location)
-        )
-        self.used.update(operands)
-
-    def emit_shape(
-        self,
-        op: str,
-        operands: Sequence[str],
-        sizes: Sequence[int],
-        **attributes: AttributeValue,
-    ) -> bool:
-        """Append an operator whose result is a new shape; returns True."""
-        name = self.name("s")
-        self.block.shapes[name] = ShapeValue(name, len(sizes))
-        self.append(op, operands, (name,), attributes)
-        self.shapes.append((name, tuple(sizes)))
-        return True
-
-    def broadcast_operand(self, value: Value, bound: int | None = None) -> tuple[str, int]:
-        """An operand of the value's type and rank that broadcasts with it, and its bound."""
+    def broadcast_operand(self, tensor: Tensor, bound: int | None = None) -> tuple[Value, int]:
+        """An operand of a tensor's type and rank that broadcasts to its shape, and its bound."""
         fitting = [
-            v
-            for v in self.values
-            if v.dtype == value.dtype
-            and len(v.shape) == len(value.shape)
-            and all(a == b or b == 1 for a, b in zip(value.shape, v.shape, strict=True))
-            and (bound is None or v.dtype in FLOATS or v.bound <= bound)
+            t
+            for t in self.tensors[-RECENT:]
+            if t.dtype == tensor.dtype
+            and len(t.shape) == len(tensor.shape)
+            and all(a == b or b == 1 for a, b in zip(tensor.shape, t.shape, strict=True))
+            and (bound is None or t.bound <= bound)
         ]
         if fitting and self.random.random() < 0.8:
             other = self.random.choice(fitting)
-            return other.name, other.bound
-        shape = tuple(size if self.random.random() < 0.7 else 1 for size in value.shape)
+            return other.value, other.bound
+        shape = tuple(size if self.random.random() < 0.7 else 1 for size in tensor.shape)
         limit = min(100, bound) if bound is not None else 100
-        return self.random_const(value.dtype, shape, limit), 0 if value.dtype == "BOOL" else limit
+        value = self.random_const(tensor.dtype, shape, limit)
+        return value, limit if tensor.dtype in INTEGERS else 0
+
+    # -- operators -------------------------------------------------------------------------------
+
+    def emit(self, op: str, *operands: Any, bound: int = 0, **keywords: Any) -> list[Tensor]:
+        """Append an operator; returns its results that are tensors.
+
+        Args:
+            op: The operator.
+            operands: Its operands: tensors, lists of them, or what the builder's function takes.
+            bound: The bound of the results' integer elements.
+            keywords: Its attributes, further operands, and the type of the result.
+        """
+        self.count_operator()
+        function = getattr(self.build, op.lower())
+        made = function(*map(_value, operands), **{k: _value(v) for k, v in keywords.items()})
+        taken = self.build.last_operator.inputs
+        return self.record(made, taken, bound)
+
+    def count_operator(self) -> None:
+        """Count an operator that is about to be added, and set its location."""
+        self.operators += 1
+        self.build.location = f'loc("generated":{self.operators}:1)'
+
+    def record(self, made: Any, taken: Sequence[str], bound: int) -> list[Tensor]:
+        """Keep the results of an operator. taken: the names of its operands."""
+        self.used.update(taken)
+        values = () if made is None else made if isinstance(made, tuple) else (made,)
+        tensors = []
+        for value in values:
+            if value.is_shape:
+                self.add_shape(value)
+                continue
+            tensors.append(self.add(value, bound))
+            if tensors[-1].count > MOST_ELEMENTS:
+                raise NoOperandsError
+        return tensors
 
     def try_rule(self, op: str) -> bool:
         """Append an operator by its rule; False, and the block is unchanged, if no operands fit."""
-        operators, regions = len(self.block.operators), len(self.regions)
-        if RULES[op](self):
-            return True
-        del self.regions[regions:]
-        for added in self.block.operators[operators:]:
-            for name in added.outputs:
-                self.block.tensors.pop(name, None)
-                self.block.shapes.pop(name, None)
-        del self.block.operators[operators:]
-        self.values = [v for v in self.values if v.name in self.block.tensors]
-        self.shapes = [s for s in self.shapes if s[0] in self.block.shapes]
-        return False
+        checkpoint = self.build.checkpoint()
+        lists: tuple[list[Any], ...] = (
+            self.tensors,
+            self.inputs,
+            self.scaled,
+            self.shapes,
+            self.states,
+        )
+        lengths, operators = [len(one) for one in lists], self.operators
+        self.build.location = f'loc("generated":{operators + 1}:1)'
+        try:
+            RULES[op](self, op)
+        except NoOperandsError:
+            self.build.rollback(checkpoint)
+            for one, length in zip(lists, lengths, strict=True):
+                del one[length:]
+            self.operators = operators
+            return False
+        return True
 
 
-def constant(row: DType, values: Sequence[float]) -> Constant:
-    """Constant data. values: numbers; for FP8UE8M0 and MXINT8 the elements' codes."""
-    if row.name in ("FP8UE8M0", "MXINT8"):
-        return Constant(row, len(values), np.asarray(values, np.int64).astype(np.uint8).tobytes())
-    is_float = row.name.startswith(("FP", "BF"))
-    array = np.asarray(values, np.float64 if is_float else np.int64).astype(row.numpy)
-    data = array.astype(array.dtype.newbyteorder("<")) if row.bits > 8 else array
-    octets = np.ascontiguousarray(data).view(np.uint8).reshape(-1)
-    return Constant(row, array.size, octets.tobytes(), unpacked=row.is_packed)
+def _value(given: Any) -> Any:
+    """What the builder takes for a tensor or shape, or for a list of them."""
+    if isinstance(given, (Tensor, Shape)):
+        return given.value
+    return [_value(item) for item in given] if isinstance(given, list) else given
 
 
-#: Appends an operator to the block, or returns False if no operands fit.
-Rule = Callable[[GraphBuilder], bool]
+#: Appends an operator, or raises NoOperandsError. It gets the operator's name.
+Rule = Callable[[RandomBuilder, str], object]
 RULES: Final[dict[str, Rule]] = {}
 
 
-def rule(*names: str) -> Callable[[Callable[[GraphBuilder, str], bool]], None]:
-    """Register a function as the rule of these operators; it gets the operator's name."""
+def rule(*names: str) -> Callable[[Rule], None]:
+    """Register a function as the rule of these operators."""
 
-    def register(make: Callable[[GraphBuilder, str], bool]) -> None:
-        for name in names:
-            RULES[name] = lambda builder, name=name: make(builder, name)  # type: ignore[misc]
+    def register(make: Rule) -> None:
+        RULES.update(dict.fromkeys(names, make))
 
     return register

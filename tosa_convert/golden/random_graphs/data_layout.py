@@ -2,90 +2,94 @@
 
 from __future__ import annotations
 
-import math
-
 from tosa_convert.golden.random_graphs.builder import (
     ELEMENT_TYPES,
     FLOATS,
     INTEGERS,
-    MOST_ELEMENTS,
-    GraphBuilder,
+    RandomBuilder,
+    Tensor,
     rule,
 )
-from tosa_convert.graph.opset import AttributeValue
 
 
-@rule("CONCAT", "REVERSE", "TRANSPOSE", "RESHAPE", "TILE", "PAD", "SLICE")
-def _layout(builder: GraphBuilder, name: str) -> bool:
-    v = builder.pick(ELEMENT_TYPES)
-    if v is None:
-        return False
-    rank = len(v.shape)
-    axis = builder.random.randrange(rank)
-    shape = list(v.shape)
-    operands = [v.name]
-    attributes: dict[str, AttributeValue] = {}
-    bound = v.bound
-    if name == "CONCAT":
-        others = [
-            o
-            for o in builder.values
-            if o.dtype == v.dtype
-            and len(o.shape) == rank
-            and all(
-                i == axis or a == b for i, (a, b) in enumerate(zip(o.shape, shape, strict=True))
-            )
-        ]
-        other = builder.random.choice(others)
-        operands, bound, attributes = [v.name, other.name], max(bound, other.bound), {"axis": axis}
-        shape[axis] += other.shape[axis]
-    elif name == "REVERSE":
-        attributes = {"axis": axis}
-    elif name == "TRANSPOSE":
-        perms = list(range(rank))
-        builder.random.shuffle(perms)
-        attributes, shape = {"perms": tuple(perms)}, [shape[p] for p in perms]
-    elif name == "RESHAPE":
-        shape = other_shape(builder, v.count)
-        operands.append(builder.shape(shape))
-    elif name == "TILE":
-        multiples = [builder.random.choice((1, 1, 2)) for _ in shape]
-        shape = [a * b for a, b in zip(shape, multiples, strict=True)]
-        operands.append(builder.shape(multiples))
-    elif name == "PAD":
-        pads = [builder.random.randint(0, 2) for _ in range(2 * rank)]
-        shape = [size + pads[2 * i] + pads[2 * i + 1] for i, size in enumerate(shape)]
-        operands += [builder.shape(pads), builder.const(v.dtype, [0], (1,))]
-    else:
-        start = [builder.random.randrange(size) for size in shape]
-        shape = [builder.random.randint(1, s - a) for s, a in zip(shape, start, strict=True)]
-        operands += [builder.shape(start), builder.shape(shape)]
-    if math.prod(shape) > MOST_ELEMENTS:
-        return False
-    return builder.emit(name, operands, [(v.dtype, tuple(shape))], bound, **attributes)
+@rule("CONCAT")
+def _concat(g: RandomBuilder, name: str) -> None:
+    t = g.pick(ELEMENT_TYPES)
+    axis = g.random.randrange(len(t.shape))
+    other = g.random.choice([o for o in g.tensors if _can_follow(t, o, axis)])
+    g.emit(name, [t, other], axis=axis, bound=max(t.bound, other.bound))
 
 
-def other_shape(builder: GraphBuilder, count: int) -> list[int]:
+def _can_follow(t: Tensor, other: Tensor, axis: int) -> bool:
+    """Whether tensors differ at most in their size along an axis."""
+    without = t.shape[:axis] + t.shape[axis + 1 :]
+    return (
+        other.dtype == t.dtype
+        and len(other.shape) == len(t.shape)
+        and other.shape[:axis] + other.shape[axis + 1 :] == without
+    )
+
+
+@rule("REVERSE")
+def _reverse(g: RandomBuilder, name: str) -> None:
+    t = g.pick(ELEMENT_TYPES)
+    g.emit(name, t, axis=g.random.randrange(len(t.shape)), bound=t.bound)
+
+
+@rule("TRANSPOSE")
+def _transpose(g: RandomBuilder, name: str) -> None:
+    t = g.pick(ELEMENT_TYPES)
+    perms = list(range(len(t.shape)))
+    g.random.shuffle(perms)
+    g.emit(name, t, perms=tuple(perms), bound=t.bound)
+
+
+@rule("RESHAPE")
+def _reshape(g: RandomBuilder, name: str) -> None:
+    t = g.pick(ELEMENT_TYPES)
+    g.emit(name, t, g.shape(other_shape(g, t.count)), bound=t.bound)
+
+
+@rule("TILE")
+def _tile(g: RandomBuilder, name: str) -> None:
+    t = g.pick(ELEMENT_TYPES)
+    multiples = g.shape([g.random.choice((1, 1, 2)) for _ in t.shape])
+    g.emit(name, t, multiples, bound=t.bound)
+
+
+@rule("PAD")
+def _pad(g: RandomBuilder, name: str) -> None:
+    t = g.pick(ELEMENT_TYPES)
+    pads = g.shape([g.random.randint(0, 2) for _ in range(2 * len(t.shape))])
+    g.emit(name, t, pads, bound=t.bound)
+
+
+@rule("SLICE")
+def _slice(g: RandomBuilder, name: str) -> None:
+    t = g.pick(ELEMENT_TYPES)
+    start = [g.random.randrange(size) for size in t.shape]
+    sizes = [g.random.randint(1, s - a) for s, a in zip(t.shape, start, strict=True)]
+    g.emit(name, t, g.shape(start), g.shape(sizes), bound=t.bound)
+
+
+def other_shape(g: RandomBuilder, count: int) -> tuple[int, ...]:
     """Sizes with this product."""
     shape = [count]
-    for _ in range(builder.random.randint(0, 3)):
+    for _ in range(g.random.randint(0, 3)):
         last = shape.pop()
-        divisors = [d for d in range(1, last + 1) if last % d == 0]
-        first = builder.random.choice(divisors)
+        first = g.random.choice([d for d in range(1, last + 1) if last % d == 0])
         shape += [first, last // first]
-    return shape
+    return tuple(shape)
 
 
 @rule("GATHER", "SCATTER")
-def _gather(builder: GraphBuilder, name: str) -> bool:
-    v = builder.pick((*FLOATS, *INTEGERS), (3,))
-    if v is None:
-        return False
-    n, k, c = v.shape
-    w = builder.random.randint(1, k)
-    rows = [builder.random.sample(range(k), w) for _ in range(n)]
-    indices = builder.const("INT32", [i for row in rows for i in row], (n, w))
+def _gather(g: RandomBuilder, name: str) -> None:
+    t = g.pick((*FLOATS, *INTEGERS), (3,))
+    n, k, c = t.shape
+    w = g.random.randint(1, k)
+    indices = tuple(tuple(g.random.sample(range(k), w)) for _ in range(n))
     if name == "GATHER":
-        return builder.emit(name, [v.name, indices], [(v.dtype, (n, w, c))], v.bound)
-    source = builder.random_const(v.dtype, (n, w, c), 100)
-    return builder.emit(name, [v.name, indices, source], [(v.dtype, v.shape)], max(v.bound, 100))
+        g.emit(name, t, indices, bound=t.bound)
+    else:
+        source = g.random_const(t.dtype, (n, w, c), 100)
+        g.emit(name, t, indices, source, bound=max(t.bound, 100))

@@ -3,104 +3,95 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
-from tosa_convert.golden.random_graphs.builder import ELEMENT_TYPES, GraphBuilder, rule
+from tosa_convert.golden.random_graphs.builder import (
+    ELEMENT_TYPES,
+    RECENT,
+    NoOperandsError,
+    RandomBuilder,
+    Shape,
+    rule,
+)
 
 #: The largest size, and the longest shape: tensors have at most this rank.
-_MOST = 1 << 20
-_LONGEST = 6
-Sizes = tuple[int, ...]
+_MOST: Final = 1 << 20
+_LONGEST: Final = 6
 
 
-def _shape(builder: GraphBuilder, length: int = -1) -> tuple[str, Sizes]:
+def _shape(g: RandomBuilder, length: int = -1) -> Shape:
     """A shape: an existing one or a new one; of this length, if one is given."""
     available = [
-        s for s in builder.shapes if 1 <= len(s[1]) <= _LONGEST and length in (-1, len(s[1]))
+        s
+        for s in g.shapes[-RECENT:]
+        if 1 <= len(s.sizes) <= _LONGEST and length in (-1, len(s.sizes))
     ]
-    if available and builder.random.random() < 0.7:
-        return builder.random.choice(available)
-    count = builder.random.randint(1, 4) if length < 0 else length
-    sizes = tuple(builder.random.randint(1, 12) for _ in range(count))
-    return builder.shape(sizes, new=True), sizes
+    if available and g.random.random() < 0.7:
+        return g.random.choice(available)
+    count = g.random.randint(1, 4) if length < 0 else length
+    return g.shape([g.random.randint(1, 12) for _ in range(count)], new=True)
 
 
-_BINARY: dict[str, Callable[[int, int], int]] = {
+_BINARY: Final[dict[str, Callable[[int, int], int]]] = {
     "ADD_SHAPE": lambda a, b: a + b,
     "SUB_SHAPE": lambda a, b: a - b,
     "MUL_SHAPE": lambda a, b: a * b,
     "MAX_SHAPE": max,
     "MIN_SHAPE": min,
-    "MOD_SHAPE": lambda a, b: a % b,
-    "DIV_CEIL_SHAPE": lambda a, b: -(-a // b),
-    "DIV_FLOOR_SHAPE": lambda a, b: a // b,
+    "MOD_SHAPE": lambda a, b: a,
+    "DIV_CEIL_SHAPE": lambda a, b: a,
+    "DIV_FLOOR_SHAPE": lambda a, b: a,
 }
 
 
 @rule(*_BINARY)
-def _binary(builder: GraphBuilder, name: str) -> bool:
-    one, left = _shape(builder)
-    other, right = _shape(builder, len(left))
-    if name in ("MOD_SHAPE", "DIV_CEIL_SHAPE", "DIV_FLOOR_SHAPE") and min(right) < 1:
-        return False
-    sizes = tuple(map(_BINARY[name], left, right))
-    if min(sizes) < 0 or max(sizes) > _MOST:
-        return False
-    return builder.emit_shape(name, [one, other], sizes)
+def _binary(g: RandomBuilder, name: str) -> None:
+    one = _shape(g)
+    other = _shape(g, len(one.sizes))
+    bounds = list(map(_BINARY[name], one.sizes, other.sizes))
+    divides = name in ("MOD_SHAPE", "DIV_CEIL_SHAPE", "DIV_FLOOR_SHAPE")
+    if min(bounds) < 0 or max(bounds) > _MOST or (divides and min(other.sizes) < 1):
+        raise NoOperandsError
+    g.emit(name, one, other)
 
 
 @rule("EXP2_SHAPE", "LOG2_CEIL_SHAPE", "LOG2_FLOOR_SHAPE")
-def _logarithm(builder: GraphBuilder, name: str) -> bool:
-    one, sizes = _shape(builder)
-    if name == "EXP2_SHAPE":
-        if max(sizes) > 12:
-            return False
-        return builder.emit_shape(name, [one], [2**size for size in sizes])
-    if min(sizes) < 1:
-        return False
-    ceil = name == "LOG2_CEIL_SHAPE"
-    return builder.emit_shape(
-        name, [one], [(s - 1 if ceil else s >> 1).bit_length() for s in sizes]
-    )
+def _logarithm(g: RandomBuilder, name: str) -> None:
+    one = _shape(g)
+    low, high = (0, 12) if name == "EXP2_SHAPE" else (1, _MOST)
+    if not all(low <= size <= high for size in one.sizes):
+        raise NoOperandsError
+    g.emit(name, one)
 
 
 @rule("CONCAT_SHAPE")
-def _concat(builder: GraphBuilder, name: str) -> bool:
-    parts = [_shape(builder) for _ in range(builder.random.randint(1, 3))]
-    sizes = [size for _, part in parts for size in part]
-    return len(sizes) <= _LONGEST and builder.emit_shape(name, [part for part, _ in parts], sizes)
+def _concat(g: RandomBuilder, name: str) -> None:
+    parts = [_shape(g) for _ in range(g.random.randint(1, 3))]
+    if sum(len(part.sizes) for part in parts) > _LONGEST:
+        raise NoOperandsError
+    g.emit(name, parts)
 
 
 @rule("SLICE_SHAPE")
-def _slice(builder: GraphBuilder, name: str) -> bool:
-    one, sizes = _shape(builder)
-    start = builder.random.randrange(len(sizes))
-    count = builder.random.randint(1, len(sizes) - start)
-    operands = [one, builder.const("INT32", [start], (1,)), builder.const("INT32", [count], (1,))]
-    return builder.emit_shape(name, operands, sizes[start : start + count])
+def _slice(g: RandomBuilder, name: str) -> None:
+    one = _shape(g)
+    start = g.random.randrange(len(one.sizes))
+    g.emit(name, one, start, g.random.randint(1, len(one.sizes) - start))
 
 
 @rule("DIM")
-def _dim(builder: GraphBuilder, name: str) -> bool:
-    v = builder.pick(ELEMENT_TYPES)
-    if v is None:
-        return False
-    axis = builder.random.randrange(len(v.shape))
-    return builder.emit_shape(name, [v.name], [v.shape[axis]], axis=axis)
+def _dim(g: RandomBuilder, name: str) -> None:
+    t = g.pick(ELEMENT_TYPES)
+    g.emit(name, t, axis=g.random.randrange(len(t.shape)))
 
 
 @rule("ASSERT_EQUAL_SHAPE")
-def _assert_equal(builder: GraphBuilder, name: str) -> bool:
+def _assert_equal(g: RandomBuilder, name: str) -> None:
     # The reference model frees a shape at its first assertion: no other operator may take it.
-    fresh = [s for s in builder.shapes if s[0] not in builder.used and 1 <= len(s[1]) <= _LONGEST]
-    one = (
-        builder.random.choice(fresh)[0]
-        if fresh
-        else builder.shape((builder.random.randint(1, 12),), new=True)
-    )
-    sizes = dict(builder.shapes)[one]
-    broadcast = builder.random.random() < 0.5
-    ones = tuple(1 if broadcast and builder.random.random() < 0.3 else size for size in sizes)
-    other = builder.shape(ones, new=True)
-    builder.append(name, [one, other], (), {"allow_broadcast": broadcast})
-    builder.shapes = [s for s in builder.shapes if s[0] not in (one, other)]
-    return True
+    fresh = [s for s in g.shapes if s.name not in g.used and 1 <= len(s.sizes) <= _LONGEST]
+    one = g.random.choice(fresh) if fresh else g.shape((g.random.randint(1, 12),), new=True)
+    broadcast = g.random.random() < 0.5
+    ones = [1 if broadcast and g.random.random() < 0.3 else size for size in one.sizes]
+    other = g.shape(ones, new=True)
+    g.emit(name, one, other, allow_broadcast=broadcast)
+    g.shapes[:] = [shape for shape in g.shapes if shape not in (one, other)]
