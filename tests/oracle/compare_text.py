@@ -20,6 +20,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -184,7 +185,8 @@ def first_difference(ours: bytes, theirs: bytes) -> str:
 class Tally:
     """Counts of many outcomes, by row and style."""
 
-    def __init__(self) -> None:
+    def __init__(self, styles: Sequence[Style] = STYLES) -> None:
+        self.styles = styles
         self.equal: Counter[tuple[str, Style]] = Counter()
         self.refused: Counter[tuple[str, Style]] = Counter()
         self.different: list[Outcome] = []
@@ -199,28 +201,30 @@ class Tally:
     @property
     def passed(self) -> bool:
         """Whether nothing differed, and every row has something that is equal."""
-        rows = {(row, style) for row in ROWS for style in STYLES if row not in (SERIALIZED, IREE)}
+        rows = {
+            (row, style) for row in ROWS for style in self.styles if row not in (SERIALIZED, IREE)
+        }
         return not self.different and all(self.equal[key] for key in rows)
 
     def lines(self) -> Iterator[str]:
         """The table, to be read."""
         yield f"{'':30} | {'style':22} |  equal | not read"
         for row in ROWS:
-            for style in STYLES[:1] if row == SERIALIZED else STYLES:
+            for style in STYLES[:1] if row == SERIALIZED else self.styles:
                 counts = f"{self.equal[row, style]:6} | {self.refused[row, style]:6}"
                 yield f"{row:30} | {style!s:22} | {counts}"
         for found in self.different:
             yield f"{found.row}, {found.style}: {found.program}: {found.difference}"
 
 
-def compare_files(files: Sequence[Path]) -> list[Outcome]:
+def compare_files(files: Sequence[Path], styles: Sequence[Style] = STYLES) -> list[Outcome]:
     """The outcomes of some flatbuffers, in this process."""
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         opt = TosaOpt(scratch)
         found: list[Outcome] = []
         for file in files:
-            found += compare_graph(with_locations(tc.load(file)), str(file), opt, scratch)
+            found += compare_graph(with_locations(tc.load(file)), str(file), opt, scratch, styles)
             found.append(compare_serialized(file, opt, scratch))
         return found
 
@@ -233,17 +237,21 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("directory", type=Path)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--every", type=int, default=1, help="only every N-th file")
+    parser.add_argument(
+        "--located", action="store_true", help="only the two forms with locations, in half the time"
+    )
     options = parser.parse_args(arguments)
+    styles = [style for style in STYLES if style.locations or not options.located]
     problem = official_suite.missing()
     if problem:
         print(f"compare_text: {problem}", file=sys.stderr)
         return 1
     files = [case.tosa for case in official_suite.cases(options.directory)][:: options.every]
     batches = [files[start : start + _BATCH] for start in range(0, len(files), _BATCH)]
-    tally = Tally()
+    tally = Tally(styles)
     # Spawned, because MLIR starts threads, which a fork would not survive.
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
-        for outcomes in pool.map(compare_files, batches):
+        for outcomes in pool.map(compare_files, batches, repeat(styles)):
             for found in outcomes:
                 tally.add(found)
     print(f"{len(files)} files")
