@@ -15,7 +15,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -24,7 +24,7 @@ Arrays = Iterable[Any]
 MISSING, REFUSED = 3, 77
 
 
-def _refuse(message: str) -> None:
+def _refuse(message: str) -> NoReturn:
     print(message, file=sys.stderr)
     raise SystemExit(REFUSED)
 
@@ -51,7 +51,6 @@ def _iree(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arra
         ended = re.search(r"Error code: (-?\d+)", text)
         if ended is None or int(ended[1]) == 1:
             _refuse(f"IREE cannot compile the model: {said}")
-        assert ended is not None
         raise SystemExit(f"IREE's compiler ended with the code {ended[1]}: {said}") from None
     config = runtime.Config("local-task")
     context = runtime.SystemContext(config=config)
