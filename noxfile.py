@@ -30,9 +30,10 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Types: mypy, strict; and what mypy and pyright say of the public functions."""
+    """Types: mypy, strict; the builder's stub; what mypy and pyright say of the public functions."""
     session.install(".[dev]")
     session.run("mypy")
+    session.run("python", "schema/generate_stubs.py", "--check")
     required = {"TOSA_CONVERT_REQUIRE_TYPE_CHECKERS": "1"}
     session.run("python", "-m", "pytest", "tests/typing", "-n", "0", env=required)
 

@@ -20,6 +20,8 @@ from tosa_convert.graph.opset import OPERATORS, AttributeSpec, OperandSpec, Oper
 ROOT: Final = Path(__file__).resolve().parent.parent
 STUB: Final = ROOT / "tosa_convert" / "build" / "operators.pyi"
 
+STUB_COMMAND: Final = "schema/generate_stubs.py"
+
 _HEAD: Final = '''"""Signatures of the builder's functions; schema/generate_stubs.py writes this file."""
 
 from collections.abc import Sequence
@@ -90,7 +92,10 @@ def main() -> int:
     """Write or check the file."""
     text = stub()
     if "--check" in sys.argv[1:]:
-        return int(STUB.read_text(encoding="utf-8") != text)
+        if STUB.read_text(encoding="utf-8") == text:
+            return 0
+        print(f"{STUB.name} is stale. To update it: python {STUB_COMMAND}", file=sys.stderr)
+        return 1
     STUB.write_text(text, encoding="utf-8")
     return 0
 

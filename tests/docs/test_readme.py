@@ -25,6 +25,7 @@ else:
 #: Documents whose blocks are run -> the packages that they need.
 RUN = {
     "README.md": ("torch-mlir", "tosa-tools"),
+    "docs/builder.md": ("tosa-tools",),
     "docs/comparison.md": ("torch-mlir", "tosa-tools"),
     "docs/formats.md": ("torch-mlir",),
     "docs/golden.md": ("torch-mlir", "tosa-tools"),

@@ -15,7 +15,7 @@ import pytest
 from golden.conftest import MakeBuilder
 
 import tosa_convert as tc
-from tosa_convert import golden
+from tosa_convert import api, golden
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden import model_process
 from tosa_convert.golden.array_io import Slot, coerce, load_npy, save_npy
@@ -252,6 +252,19 @@ def test_variables_go_in_and_come_out_by_name(builder: MakeBuilder) -> None:
     assert graph.main.tensors["v"].data.numpy().tolist() == [10, 20]
     error = fails("input-mismatch", lambda: golden.run(graph, {"x": x}, variables={"no": x}))
     assert "'state'" in str(error)
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_a_program_with_variables_runs_whatever_its_main_block_is_called(
+    builder: MakeBuilder, tmp_path: Path
+) -> None:
+    graph = _counter(builder)
+    graph.main.name = "another"
+    x = np.array([1, 2], np.int32)
+    assert golden.run(graph, {"x": x}).variables["state"].tolist() == [11, 22]
+    graph.main.operators.pop()  # the variable is only read, and the file is run as it is
+    api.save(graph, tmp_path / "m.tosa")
+    assert golden.run(tmp_path / "m.tosa", {"x": x}).outputs["old"].tolist() == [10, 20]
 
 
 @pytest.mark.usefixtures("refmodel")

@@ -119,7 +119,7 @@ def test_a_mistake_names_the_rule_and_adds_nothing() -> None:
     x = b.input("x", "fp32", (2, 3))
     found = refusal(b.add, x, np.ones((2, 4), np.float32))
     assert found.rule == "add-broadcast"
-    assert found.where == 'region "net" block "net" operator #1 ADD'
+    assert found.where == 'region "net" block "main" operator #1 ADD'
 
     assert b._block.operators == []
 

@@ -307,7 +307,9 @@ def test_a_finding_inside_a_region_names_the_region() -> None:
     b, x = builder()
     with pytest.raises(tc.TosaConvertError) as caught:
         b.cond_if(True, [x], lambda b, x: b.clz(x), lambda b, x: x)
-    assert caught.value.findings[0].where == ('region "net_then" block "net_then" operator #0 CLZ')
+    assert caught.value.findings[0].where == (
+        'region "net_then" block "net_then_bb0" operator #0 CLZ'
+    )
 
 
 def test_a_value_can_be_given_to_a_region_twice() -> None:

@@ -78,9 +78,11 @@ class BlockState:
 
     def __init__(self, name: str) -> None:
         self.location = ""
-        self._block = Block(arguments.text("Builder() argument name", name))
+        # The names of blocks are those that programs read from MLIR have.
+        self._block = Block("main")
         self._table = TypeTable()
-        self._regions = [Region(name, [self._block])]
+        self._regions = [Region(arguments.text("Builder() argument name", name), [self._block])]
+        self._region = name
         self._variables: dict[str, Tensor] = {}
         #: Variable -> the tensor that stands for it in this block.
         self._tensor_of: dict[str, str] = {}
@@ -251,7 +253,7 @@ class BlockState:
                 values.update(same_order)
 
     def _where(self) -> str:
-        return block_path(self._block.name, self._block.name)
+        return block_path(self._region, self._block.name)
 
     def _path(self, draft: Operator) -> str:
         return operator_path(self._where(), len(self._block.operators), draft)

@@ -227,7 +227,7 @@ class Builder(Operators):
         attributes: dict[str, AttributeValue] = {}
         types: list[ValueType] = []
         for key, body in (("then_graph", then_graph), ("else_graph", else_graph)):
-            attributes[key], types = self._region("cond_if", key, body, inputs)
+            attributes[key], types = self._build_region("cond_if", key, body, inputs)
         return self._run_regions(_COND_IF, (condition, *inputs), attributes, types, name)
 
     @all_or_nothing
@@ -266,8 +266,10 @@ class Builder(Operators):
         """
         inputs = arguments.values("while_loop() argument inputs", inputs)
         attributes: dict[str, AttributeValue] = {}
-        attributes["cond_graph"], _ = self._region("while_loop", "cond_graph", cond_graph, inputs)
-        attributes["body_graph"], types = self._region(
+        attributes["cond_graph"], _ = self._build_region(
+            "while_loop", "cond_graph", cond_graph, inputs
+        )
+        attributes["body_graph"], types = self._build_region(
             "while_loop", "body_graph", body_graph, inputs
         )
         return self._run_regions(_WHILE_LOOP, inputs, attributes, types, name)
@@ -342,7 +344,7 @@ class Builder(Operators):
             >>> print(builder.graph())
             Graph(TOSA 1.0.0, 1 region, 1 operator, (x: FP32 [1, 8]) -> (y: FP32 [1, 8]))
             region "net"
-              block "net": (x: FP32 [1, 8]) -> (y: FP32 [1, 8])
+              block "main": (x: FP32 [1, 8]) -> (y: FP32 [1, 8])
                 y = TANH(x) : FP32 [1, 8]
         """
         if not self._block.outputs and not self._variables:
@@ -373,14 +375,15 @@ class Builder(Operators):
 
     # -- regions ---------------------------------------------------------------------------------
 
-    def _region(
+    def _build_region(
         self, method: str, argument: str, body: Body, inputs: Sequence[Value]
     ) -> tuple[str, list[ValueType]]:
         """Build a region; returns its name and the types of its results."""
         kind = argument.partition("_")[0]
-        name = unused_name(f"{self._block.name}_{kind}", {row.name for row in self._regions})
+        name = unused_name(f"{self._region}_{kind}", {row.name for row in self._regions})
         inner = Builder(name)
         inner._variables, inner._table, inner.location = self._variables, self._table, self.location
+        inner._block.name = f"{name}_bb0"
         self._regions.append(inner._regions[0])
         inner._regions = self._regions
         given = []

@@ -24,7 +24,9 @@ from tosa_convert.golden.scratch import full_disk, scratch_folder, write_scratch
 from tosa_convert.golden.variable_states import (
     final_states,
     last_writes,
+    needs_another_name,
     unused_variables,
+    with_name_of_main_block,
     with_variables,
     without_unused_variables,
 )
@@ -110,7 +112,7 @@ def run_program(
     with scratch_folder() as folder:
         for slot in ins:
             save_npy(folder / file_name(ins, slot), slot, inputs[slot.key])
-        unchanged = runnable is graph and not unused_variables(graph)
+        unchanged = runnable is graph and not (unused_variables(graph) or needs_another_name(graph))
         if unchanged and program.flatbuffer is not None:
             link_or_copy(program.flatbuffer, folder / "model.tosa")
         else:
@@ -189,7 +191,7 @@ def with_outputs(graph: Graph, outputs: list[str]) -> Graph:
 
 
 def write_model(graph: Graph, folder: Path) -> None:
-    """Write the graph as `model.tosa`, without variables that its main block does not use.
+    """Write the graph as `model.tosa`, in the form that the reference model runs.
 
     Raises TosaConvertError with what is unsound about the graph.
     """
@@ -197,7 +199,8 @@ def write_model(graph: Graph, folder: Path) -> None:
     findings = verify(graph)
     if findings:
         raise TosaConvertError(findings)
-    write_scratch(folder / "model.tosa", api.encode(without_unused_variables(graph)))
+    runnable = with_name_of_main_block(without_unused_variables(graph))
+    write_scratch(folder / "model.tosa", api.encode(runnable))
 
 
 def link_or_copy(source: Path, target: Path) -> None:

@@ -87,6 +87,20 @@ def without_unused_variables(graph: Graph) -> Graph:
     return replace(graph, regions=[main, *graph.regions[1:]])
 
 
+def needs_another_name(graph: Graph) -> bool:
+    """Whether the reference model crashes because of the main block's name: it has variables."""
+    return graph.main.name != "main" and bool(variables_of(graph))
+
+
+def with_name_of_main_block(graph: Graph) -> Graph:
+    """The graph with a main block that the reference model runs, named "main" if it has variables."""
+    if not needs_another_name(graph):
+        return graph
+    first, *blocks = graph.regions[0].blocks
+    main = Region(graph.regions[0].name, [replace(first, name="main"), *blocks])
+    return replace(graph, regions=[main, *graph.regions[1:]])
+
+
 def unused_variables(graph: Graph) -> set[str]:
     """Variables that the main block declares and does not use."""
     main = graph.main
