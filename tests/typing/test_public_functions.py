@@ -1,4 +1,4 @@
-"""mypy and pyright see the public functions as `public_functions.py` says."""
+"""mypy and pyright see the public functions as `public_functions.py` and `builder_calls.py` say."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import NamedTuple
 import pytest
 
 FILE = Path(__file__).with_name("public_functions.py")
+BUILDER = Path(__file__).with_name("builder_calls.py")
 #: If set, both checkers must be installed; `nox -s types`, which CI runs, sets it.
 REQUIRED = "TOSA_CONVERT_REQUIRE_TYPE_CHECKERS"
 
@@ -141,13 +142,14 @@ def require(checker: str) -> None:
         pytest.skip(reason)
 
 
+@pytest.mark.parametrize("file", [FILE, BUILDER], ids=lambda file: file.stem)
 @pytest.mark.parametrize("checker", CHECKERS)
 def test_the_public_functions_have_the_types_that_users_see(
-    checker: str, root: Path, tmp_path: Path
+    checker: str, file: Path, root: Path, tmp_path: Path
 ) -> None:
     require(checker)
-    problems = disagreements(expectations(FILE), CHECKERS[checker](FILE, root, tmp_path))
-    assert not problems, f"{checker}, {FILE.name}:\n" + "\n".join(problems)
+    problems = disagreements(expectations(file), CHECKERS[checker](file, root, tmp_path))
+    assert not problems, f"{checker}, {file.name}:\n" + "\n".join(problems)
 
 
 @pytest.mark.parametrize("checker", CHECKERS)
