@@ -23,14 +23,16 @@ _AGAINST_OPTIONS = (
         "--against",
         required=True,
         metavar="BACKEND",
-        help="iree, tflite, torch, a folder of .npy files, an .npz file, another model with the "
-        "same tensor names, or a command with {model} {inputs} {outputs}.",
+        help="iree, tflite:MODEL, torch:MODEL, onnxruntime:MODEL, a .py file with a function run, a "
+        "folder of .npy files, an .npz file, another model with the same tensor names, or a command "
+        "with {model} {inputs} {outputs}.",
     ),
     click.option(
         "--original",
         default="",
         metavar="FILE",
-        help="For tflite the .tflite file, for torch FILE.py:NAME or an exported program.",
+        help="The original model, where BACKEND does not name it: a .tflite or .onnx file, or for torch "
+        "FILE.py:NAME or an exported program.",
     ),
     click.option(
         "--python",
@@ -69,6 +71,36 @@ _AGAINST_OPTIONS = (
 @click.argument("model", type=click.Path())
 @input_options
 @against_options
+@click.option(
+    "--reference",
+    metavar="BACKEND",
+    help="Compare with another backend instead of the reference model, within the tolerances.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Check random inputs of N seeds, from that of --random (0 by default) on.",
+)
+@click.option(
+    "--calibration",
+    type=click.Path(),
+    metavar="NPZ",
+    help="Check each sample of a file: arrays by input with a further first dimension.",
+)
+@click.option(
+    "--repeat",
+    type=click.IntRange(1),
+    default=1,
+    metavar="N",
+    help="Run the backend N times on the same inputs; its results must be equal bit for bit.",
+)
+@click.option(
+    "--save",
+    type=click.Path(),
+    metavar="DIR",
+    help="Save the model and, of each run, the inputs, both results and the comparison.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
 def check(model: str, **options: Any) -> int:
     """Run MODEL on the reference model and compare its outputs with a BACKEND's.
@@ -76,24 +108,6 @@ def check(model: str, **options: Any) -> int:
     Exit code 1 if they differ. Integers are compared bit for bit; floating point by TOSA's accuracy
     rules where they apply, else by the error that the reference model itself makes.
     """
-    from tosa_convert import golden
-    from tosa_convert.cli.run_model import (
-        backend_of,
-        program_and_inputs,
-        tolerances_of,
-        variables_of,
-    )
+    from tosa_convert.cli.run_check import run_check
 
-    tolerances = tolerances_of(options)
-    program, arrays = program_and_inputs(model, options)
-    backend = backend_of(program.graph, arrays, options)
-    result = golden.check(
-        program,
-        backend,
-        arrays,
-        variables=variables_of(options),
-        tolerances=tolerances,
-        timeout=options["timeout"],
-    )
-    click.echo(result.to_json() if options["as_json"] else str(result))
-    return 0 if result.ok else 1
+    return run_check(model, options)

@@ -55,7 +55,7 @@ def reduce(model: str, command: str, work: str, output: str | None, **options: A
     if output is not None:
         refuse_same_file(model, output)
     arrays = None
-    if options["inputs"] or options["random"] is not None:
+    if options["inputs"] or options["ranges"] or options["random"] is not None:
         program, arrays = program_and_inputs(model, options)
     elif "{inputs}" in command:
         raise click.UsageError("{inputs} needs -i or --random")

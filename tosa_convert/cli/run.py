@@ -33,6 +33,13 @@ _INPUT_OPTIONS = (
         metavar="SEED",
         help="Random values for the other inputs, in a range for each element type.",
     ),
+    click.option(
+        "--range",
+        "ranges",
+        multiple=True,
+        metavar="NAME=LOW:HIGH",
+        help="Another range for the random values of the inputs whose name matches NAME.",
+    ),
     input_shape_option,
     click.option("--func", metavar="NAME", help="The function to run, if there are several."),
     click.option(

@@ -14,7 +14,7 @@ import numpy as np
 from tosa_convert.cli import supervise
 from tosa_convert.cli.input_shapes import parsed
 from tosa_convert.errors import fail
-from tosa_convert.golden.array_io import Slot
+from tosa_convert.golden.array_io import Slot, match
 from tosa_convert.golden.arrays import Array
 from tosa_convert.golden.backends import Backend, open_backend
 from tosa_convert.golden.intermediates import (
@@ -55,7 +55,33 @@ def program_and_inputs(model: str, options: Mapping[str, Any]) -> tuple[Program,
             "no inputs: give -i NAME=FILE.npy, -i FILE.npz or --random SEED; the inputs are "
             + ", ".join(map(str, slots))
         )
-    return program, input_arrays(program.graph, arrays, options["random"])
+    if options["ranges"] and options["random"] is None:
+        raise click.UsageError("--range needs --random SEED")
+    ranges = parse_ranges(options["ranges"])
+    return program, input_arrays(program.graph, arrays, options["random"], ranges)
+
+
+def parse_ranges(texts: Iterable[str]) -> list[tuple[str, float, float]]:
+    """The ranges that --range gives: NAME=LOW:HIGH."""
+    rows = []
+    for text in texts:
+        name, equals, span = text.rpartition("=")
+        low, colon, high = span.partition(":")
+        try:
+            row = name, float(low), float(high)
+        except ValueError:
+            row = name, 1.0, 0.0
+        if not (equals and colon and row[1] <= row[2]):
+            raise click.UsageError(f"--range {text}: expected NAME=LOW:HIGH, two numbers")
+        rows.append(row)
+    return rows
+
+
+def given_arrays(graph: Graph, options: Mapping[str, Any]) -> dict[str, Array]:
+    """The arrays that the -i options give, each in its input's type and shape."""
+    slots = input_slots(graph)
+    arrays = _arrays_from_files(options["inputs"], slots)
+    return match([slot for slot in slots if slot.key in arrays], arrays)
 
 
 def _arrays_from_files(given: Iterable[str], slots: list[Slot]) -> dict[str, Array]:
@@ -203,10 +229,12 @@ def _print_summary(summary: Mapping[str, Any], as_json: bool) -> None:
             )
 
 
-def backend_of(graph: Graph, arrays: Mapping[str, Array], options: Mapping[str, Any]) -> Backend:
-    """The backend that --against names."""
+def backend_of(
+    graph: Graph, arrays: Mapping[str, Array], options: Mapping[str, Any], text: str | None = None
+) -> Backend:
+    """The backend that --against names, or `text`."""
     return open_backend(
-        options["against"],
+        text or options["against"],
         graph,
         arrays,
         original=options["original"],

@@ -60,10 +60,10 @@ def run_worker(
     refuse_failure(replace(ended, stderr=stderr), software)
     for path in given:
         path.unlink()
-    return _numbered(folder, "out"), _numbered(folder, "step")
+    return numbered(folder, "out"), numbered(folder, "step")
 
 
-def _numbered(folder: Path, prefix: str) -> list[Callable[[], Array]]:
+def numbered(folder: Path, prefix: str) -> list[Callable[[], Array]]:
     """The arrays of the files `<prefix>0.npy`, `<prefix>1.npy`, ... of a folder."""
     readers: list[Callable[[], Array]] = []
     while (path := folder / f"{prefix}{len(readers)}.npy").exists():

@@ -25,6 +25,7 @@ from tosa_convert.golden.array_io import INT48, Slot, coerce, match, slots
 from tosa_convert.golden.arrays import Array, LazyArrays
 from tosa_convert.golden.backend_process import (
     failures_kept,
+    numbered,
     refuse_failure,
     run_backend,
     run_worker,
@@ -34,7 +35,12 @@ from tosa_convert.golden.commands import command_words, with_paths
 from tosa_convert.golden.npz import npy_files, open_npz, unpack_npz, write_npz
 from tosa_convert.golden.programs import Program, as_graph, input_slots, output_slots
 from tosa_convert.golden.reference_model import TIMEOUT, RunOptions, run_in_folder, run_program
-from tosa_convert.golden.scratch import new_scratch_folder, scratch_errors, write_scratch
+from tosa_convert.golden.scratch import (
+    new_scratch_folder,
+    scratch_errors,
+    write_npy,
+    write_scratch,
+)
 from tosa_convert.golden.variable_states import STATE_PREFIX, state_slots, variables_of
 from tosa_convert.graph.extract import extract_from, extract_region
 from tosa_convert.graph.model import Graph, counted
@@ -93,7 +99,7 @@ class Record:
         steps: Sequence[Callable[[], Array]] = (),
         files: Path | None = None,
     ) -> None:
-        self.name, self.arrays, self.steps = name, arrays, steps
+        self.name, self.arrays, self.steps, self.files = name, arrays, steps, files
         if files is not None:
             weakref.finalize(self, shutil.rmtree, files, ignore_errors=True)
 
@@ -377,6 +383,8 @@ class OtherModel:
 class Command:
     """Any command: `{model}`, `{inputs}`, `{outputs}` in its words, or the three appended to them.
 
+    With `{input_dir}` and `{output_dir}` it reads in0.npy, in1.npy, ... and writes out0.npy, ... in the
+    program's order instead.
     original: as for `PythonFile`.
     """
 
@@ -397,25 +405,38 @@ class Command:
         """See Runner."""
         part = part_of(graph, names, cuts)
         _write_program(folder / "model.tosa", part, self.original if part is graph else None)
-        wanted = [slot.key for slot in input_slots(part)]
-        with open(folder / "in.npz", "wb") as file:
-            write_npz(file, ((key, inputs[key]) for key in wanted))
         paths = {
             "{model}": str(folder / "model.tosa"),
             "{inputs}": str(folder / "in.npz"),
             "{outputs}": str(folder / "out.npz"),
         }
-        words = with_paths(self.words, paths, appended=list(paths))
+        folders = {"{input_dir}": str(folder / "in"), "{output_dir}": str(folder / "out")}
+        words = with_paths(self.words, paths | folders, appended=list(paths))
+        with_folders = any(mark in word for word in self.words for mark in folders)
+        slots = input_slots(part)
+        if with_folders:
+            for path in folders.values():
+                os.mkdir(path)
+            for number, slot in enumerate(slots):
+                write_npy(folder / "in" / f"in{number}.npy", inputs[slot.key])
+        else:
+            with open(folder / "in.npz", "wb") as file:
+                write_npz(file, ((slot.key, inputs[slot.key]) for slot in slots))
         with failures_kept(self.name, folder, self.keep):
             ended = run_backend(words, self.timeout, self.name)
             refuse_failure(ended, self.name)
-            if not (folder / "out.npz").exists():
+            if with_folders:
+                answer: Mapping[str, Array] = _by_position(
+                    part, numbered(folder / "out", "out"), self.name
+                )
+            elif (folder / "out.npz").exists():
+                answer = unpack_npz(folder / "out.npz", folder)
+            else:
                 raise fail("backend-failed", self.name, said(ended, " and no outputs"))
-            answer = unpack_npz(folder / "out.npz", folder)
             for name in answer:
                 answer[name]  # a damaged array is found here
         for name in ("in.npz", "out.npz"):
-            (folder / name).unlink()
+            (folder / name).unlink(missing_ok=True)
         return _with_output_types(part, answer)
 
     def inside(self, output: str, attribute: str) -> Runner:

@@ -94,37 +94,59 @@ def check_outputs(
     options: RunOptions,
 ) -> Comparison:
     """Compare the outputs and states of a program as it is; see `check`."""
-    result = run_program(Program(graph), inputs, options)
-    golden = {
-        **result.outputs,
-        **{STATE_PREFIX + name: array for name, array in result.variables.items()},
-    }
+    golden = reference_outputs(graph, inputs, options)
     tolerances.refuse_unmatched(golden)
     with scratch_folder() as folder:
         own, judged = folder / "backend", folder / "judged"
         own.mkdir()
         judged.mkdir()
         actual = backend_outputs(graph, inputs, backend, own)
-        notes = [
-            f"variable {name}: not compared: {reason}"
-            for name in variables_of(graph)
-            if (reason := _why_not_compared(STATE_PREFIX + name, golden, actual))
-        ]
-        expected = {
-            key: array
-            for key, array in golden.items()
-            if key in actual or not key.startswith(STATE_PREFIX)
-        }
-        return judge(
-            graph,
-            inputs,
-            expected,
-            actual,
-            judged,
-            tolerances=tolerances,
-            options=options,
-            notes=tuple(notes),
-        )
+        return compare_with(graph, inputs, golden, actual, judged, tolerances, options)
+
+
+def reference_outputs(
+    graph: Graph, inputs: Mapping[str, Array], options: RunOptions
+) -> dict[str, Array]:
+    """The outputs and states of a program on the reference model."""
+    result = run_program(Program(graph), inputs, options)
+    states = {STATE_PREFIX + name: array for name, array in result.variables.items()}
+    return {**result.outputs, **states}
+
+
+def compare_with(
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    golden: Mapping[str, Array],
+    actual: Mapping[str, Array],
+    folder: Path,
+    tolerances: Tolerances,
+    options: RunOptions,
+) -> Comparison:
+    """Compare what a backend gives with the outputs and states of the reference model.
+
+    folder: an empty folder for the reference model's further runs.
+    """
+    tolerances.refuse_unmatched(golden)
+    notes = [
+        f"variable {name}: not compared: {reason}"
+        for name in variables_of(graph)
+        if (reason := _why_not_compared(STATE_PREFIX + name, golden, actual))
+    ]
+    expected = {
+        key: array
+        for key, array in golden.items()
+        if key in actual or not key.startswith(STATE_PREFIX)
+    }
+    return judge(
+        graph,
+        inputs,
+        expected,
+        actual,
+        folder,
+        tolerances=tolerances,
+        options=options,
+        notes=tuple(notes),
+    )
 
 
 def _why_not_compared(key: str, golden: Mapping[str, Array], actual: Mapping[str, Array]) -> str:

@@ -13,7 +13,7 @@ from tosa_convert.applicable_options import refuse_inapplicable
 from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.golden.array_io import Slot, match, slots
 from tosa_convert.golden.arrays import Array
-from tosa_convert.golden.random_inputs import random_inputs
+from tosa_convert.golden.random_inputs import Ranges, random_inputs
 from tosa_convert.graph.model import Block, Graph
 from tosa_convert.options import ReadOptions, given_options
 from tosa_convert.reading import AroundMlir, open_input, weights_folder
@@ -114,7 +114,10 @@ def _slots_of(block: Block, names: Iterable[str], role: str) -> list[Slot]:
 
 
 def input_arrays(
-    graph: Graph, inputs: Mapping[str, Any] | None, random: int | None = None
+    graph: Graph,
+    inputs: Mapping[str, Any] | None,
+    random: int | None = None,
+    ranges: Ranges = (),
 ) -> dict[str, Array]:
     """An array for each input, in its type and shape.
 
@@ -122,6 +125,7 @@ def input_arrays(
         graph: the program.
         inputs: arrays by the inputs' names.
         random: a seed, 0 or more, for the inputs that are not given; None to refuse those.
+        ranges: (pattern of names, lowest, highest) for random inputs.
 
     Returns:
         The arrays by the names of inputs, in the order of the graph.
@@ -140,5 +144,5 @@ def input_arrays(
     wanted = input_slots(graph)
     given = dict(inputs or {})
     if random is not None:
-        given = {**random_inputs(graph, wanted, random), **given}
+        given = {**random_inputs(graph, wanted, random, ranges), **given}
     return match(wanted, given)

@@ -5,17 +5,23 @@ An input's values depend on the seed and its name only, so another input does no
 
 from __future__ import annotations
 
+import fnmatch
+import math
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+import ml_dtypes
 import numpy as np
 
-from tosa_convert.errors import fail
+from tosa_convert.errors import Findings, fail
 from tosa_convert.golden.array_io import SCALE_SUFFIX, Slot
 from tosa_convert.golden.arrays import Array
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Graph
+
+#: Ranges of inputs: (pattern of the name, lowest, highest).
+Ranges = Sequence[tuple[str, float, float]]
 
 #: Lowest and highest value by element type. INT32 and wider stay small enough for sums of products.
 RANGES: Final[dict[str, tuple[int, int]]] = {
@@ -26,19 +32,63 @@ RANGES: Final[dict[str, tuple[int, int]]] = {
     "INT48": (-(2**30), 2**30),
     "INT64": (-(2**30), 2**30),
 }
+#: Element types whose random values always have the same range.
+_ONE_RANGE: Final = ("BOOL", "MXINT8", "FP8UE8M0")
 #: Lowest code of a scale, and the code after the highest: 2**-3 to 2**2 of FP8UE8M0.
 _SCALE_CODES: Final = (124, 130)
 
 
-def random_inputs(graph: Graph, wanted: Iterable[Slot], seed: int) -> dict[str, Array]:
+def random_inputs(
+    graph: Graph, wanted: Iterable[Slot], seed: int, ranges: Ranges = ()
+) -> dict[str, Array]:
     """An array for each slot; the same seed gives the same arrays.
 
-    Raises TosaConvertError("option-conflict") for a negative seed.
+    ranges: (pattern of names, lowest, highest) instead of the usual range; the last match counts.
+
+    Raises TosaConvertError("option-conflict") for a negative seed, and for a range that matches no
+    input, or that an integer input cannot hold.
     """
     if seed < 0:
         raise fail("option-conflict", "random", f"found the seed {seed}, expected 0 or more")
-    limits = _limits(graph.main)
-    return {slot.key: random_array(slot, seed, limits.get(slot.key)) for slot in wanted}
+    slots = list(wanted)
+    limits: dict[str, tuple[float, float]] = _limits(graph.main) | _ranges(slots, ranges)
+    return {slot.key: random_array(slot, seed, limits.get(slot.key)) for slot in slots}
+
+
+def _ranges(slots: list[Slot], ranges: Ranges) -> dict[str, tuple[float, float]]:
+    """The requested range of each input that has one."""
+    found: dict[str, tuple[float, float]] = {}
+    findings = Findings()
+    for pattern, low, high in ranges:
+        where = f"range {pattern}={low:g}:{high:g}"
+        matched = [slot for slot in slots if fnmatch.fnmatchcase(slot.key, pattern)]
+        if not matched:
+            names = ", ".join(slot.key for slot in slots)
+            findings.add("option-conflict", where, f"no input matches it; they are {names}")
+        for slot in matched:
+            least, most = _whole_range(slot.dtype)
+            if not least <= low <= high <= most:
+                message = f"{slot} holds {least:g} to {most:g}"
+                findings.add("option-conflict", where, message, "LOW:HIGH inside of it")
+            elif slot.dtype.name in RANGES and (low % 1 or high % 1):
+                findings.add("option-conflict", where, f"{slot} holds integers")
+            found[slot.key] = (low, high)
+    findings.raise_if_any()
+    return found
+
+
+def _whole_range(dtype: DType) -> tuple[float, float]:
+    """The lowest and the highest value of an element type."""
+    if dtype.name == "INT4":
+        return -7.0, 7.0
+    if dtype.name in RANGES:
+        bits = min(dtype.bits - 1, 53)  # the range is given in FP64
+        return -(2.0**bits), 2.0**bits - 1
+    if dtype.name in _ONE_RANGE:
+        return -math.inf, math.inf
+    info: Any = ml_dtypes.finfo
+    largest = float(info(dtype.numpy).max)
+    return -largest, largest
 
 
 def random_array(slot: Slot, seed: int, limit: tuple[float, float] | None = None) -> Array:

@@ -1,0 +1,145 @@
+"""`check` on several sets of inputs, several times on each, and against another backend."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from golden.official_cases import X, unary
+
+import tosa_convert as tc
+from tosa_convert.cli import main
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden.npz import load_npz, save_npz
+from tosa_convert.golden.programs import input_arrays, input_slots
+from tosa_convert.golden.random_inputs import random_inputs
+from tosa_convert.golden.suite import run_case
+
+pytestmark = pytest.mark.usefixtures("refmodel")
+
+RIGHT = "return {'y': np.abs(inputs['x'])}"
+#: Wrong for negative numbers only.
+COPY = "return {'y': inputs['x']}"
+#: Another result in each run.
+UNSTEADY = "import time; return {'y': np.abs(inputs['x']) + np.int32(time.time_ns() & 0xFFFF)}"
+
+Check = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Check:
+    """Runs `check` on y = ABS(x) against a Python file with this body."""
+    tc.save(unary("ABS"), tmp_path / "m.tosa")
+
+    def run(body: str, *arguments: str) -> tuple[int, str]:
+        path = tmp_path / "backend.py"
+        path.write_text(f"import numpy as np\n\n\ndef run(model, inputs):\n    {body}\n")
+        words = [str(tmp_path / "m.tosa"), "--against", str(path), *arguments]
+        code = main.run(main.verb("check"), words)
+        said = capsys.readouterr()
+        return code, said.out + said.err
+
+    return run
+
+
+def test_each_seed_is_a_run_of_its_own(check: Check) -> None:
+    code, said = check(RIGHT, "--seeds", "3", "--random", "5")
+    assert code == 0
+    assert "3 of 3 runs agree" in said
+    assert [line for line in said.splitlines() if line.startswith("seed-")] == [
+        "seed-5:",
+        "seed-6:",
+        "seed-7:",
+    ]
+    code, said = check(COPY, "--seeds", "2", "--range", "x=0:9")
+    assert (code, "2 of 2 runs agree" in said) == (0, True)
+    code, said = check(COPY, "--seeds", "2", "--range", "x=-9:-1", "--json")
+    assert code == 1
+    answer = json.loads(said)
+    assert (answer["ok"], [row["run"] for row in answer["runs"]]) == (False, ["seed-0", "seed-1"])
+
+
+def test_samples_of_a_calibration_file_are_checked(check: Check, tmp_path: Path) -> None:
+    samples = np.array([[1, 2, 3, 4], [1, -2, 3, 4], [5, 6, 7, 8]], np.int32)
+    save_npz(tmp_path / "c.npz", {"x": samples})
+    code, said = check(COPY, "--calibration", str(tmp_path / "c.npz"))
+    assert (code, "2 of 3 runs agree" in said) == (1, True)
+    for wrong, message in (
+        ({"x": samples[:, :3]}, "expected [samples, 4]"),
+        ({"z": samples}, "the inputs are x"),
+        ({"x": samples[:0]}, "it has no samples"),
+        ({}, "it has no samples"),
+    ):
+        save_npz(tmp_path / "c.npz", wrong)
+        code, said = check(COPY, "--calibration", str(tmp_path / "c.npz"))
+        assert (code, message in said) == (2, True), said
+
+
+def test_a_backend_that_changes_its_results_is_nondeterministic(
+    check: Check, tmp_path: Path
+) -> None:
+    code, said = check(RIGHT, "--random", "1", "--repeat", "2")
+    assert code == 0, said
+    code, said = check(UNSTEADY, "--random", "1", "--repeat", "2")
+    assert code == 1
+    assert "nondeterministic: run 2 on the same inputs gives other values in 4 of 4" in said
+    save_npz(tmp_path / "r.npz", {"y": X["x"]})
+    words = [str(tmp_path / "m.tosa"), "--against", str(tmp_path / "r.npz"), "--random", "1"]
+    assert main.run(main.verb("check"), [*words, "--repeat", "2"]) == 2
+
+
+def test_what_is_saved_is_a_case_of_suite(check: Check, tmp_path: Path) -> None:
+    saved = tmp_path / "saved"
+    code, _ = check(COPY, "--seeds", "2", "--save", str(saved))
+    assert code == 1
+    assert sorted(path.name for path in saved.iterdir()) == ["seed-0", "seed-1"]
+    folder = saved / "seed-1"
+    x = load_npz(folder / "inputs.npz")["x"]
+    assert np.array_equal(load_npz(folder / "expected.npz")["y"], np.abs(x))
+    assert np.array_equal(load_npz(folder / "found.npz")["y"], x)
+    assert json.loads((folder / "comparison.json").read_text())["ok"] is False
+    assert run_case(str(saved), "seed-1").status == "pass"
+
+
+def test_two_backends_are_compared_with_each_other(check: Check, tmp_path: Path) -> None:
+    other = tmp_path / "other.py"
+    other.write_text("def run(model, inputs):\n    return {'y': inputs['x']}\n")
+    assert check(COPY, "--random", "1", "--reference", str(other))[0] == 0
+    code, said = check(RIGHT, "--random", "1", "--reference", str(other))
+    assert (code, "[exact]" in said) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--seeds", "2", "--calibration", "c.npz"],
+        ["--random", "1", "--calibration", "c.npz"],
+        ["--calibration", "c.npz", "--range", "x=0:1"],
+        ["-i", "x.npz", "--range", "x=0:1"],
+        ["--random", "1", "--range", "x=1:0"],
+        ["--random", "1", "--range", "x"],
+        ["--random", "1", "--range", "x=a:b"],
+        ["--random", "1", "--range", "x=0.5:2"],
+        ["--random", "1", "--range", "x=0:1e10"],
+        ["--random", "1", "--range", "z=0:1"],
+    ],
+)
+def test_options_that_do_not_fit_together_are_refused(
+    arguments: list[str], check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    save_npz(tmp_path / "x.npz", X)
+    code, said = check(RIGHT, *arguments)
+    assert code == 2, said
+
+
+def test_a_range_limits_the_inputs_that_its_pattern_names() -> None:
+    graph = unary("ABS")
+    for low, high in ((-5.0, 5.0), (2.0**31 - 2, 2.0**31 - 1), (7.0, 7.0)):
+        array = random_inputs(graph, input_slots(graph), 3, [("*", -1, 1), ("x", low, high)])["x"]
+        assert low <= array.min() <= array.max() <= high
+    with pytest.raises(TosaConvertError, match="no input matches it; they are x"):
+        input_arrays(graph, {}, 1, [("z", 0, 1)])

@@ -1,0 +1,111 @@
+"""The work of `check`: one or several sets of inputs, and the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tosa_convert.cli import supervise
+from tosa_convert.cli.run_model import (
+    backend_of,
+    given_arrays,
+    parse_ranges,
+    program_and_inputs,
+    read_options,
+    tolerances_of,
+    variables_of,
+)
+from tosa_convert.golden.arrays import Array
+from tosa_convert.golden.backends import Backend
+from tosa_convert.golden.check_runs import (
+    CheckPlan,
+    OpenBackend,
+    calibration_inputs,
+    check_inputs,
+    runs_as_json,
+    seeded_inputs,
+)
+from tosa_convert.golden.checking import with_initial_states
+from tosa_convert.golden.comparison import Comparison
+from tosa_convert.golden.programs import load_program
+from tosa_convert.golden.reference_model import RunOptions
+from tosa_convert.golden.variable_states import with_variables
+from tosa_convert.graph.model import Graph, counted
+
+#: A name for each set of inputs, and its arrays.
+NamedInputs = Iterator[tuple[str, dict[str, Array]]]
+
+
+def run_check(model: str, options: Mapping[str, Any]) -> int:
+    """Check a model as the options say; returns the exit code."""
+    tolerances = tolerances_of(options)
+    program_graph, sets = _inputs(model, options)
+    states = variables_of(options)
+    graph = with_variables(program_graph, states)
+    reference = options["reference"]
+    plan = CheckPlan(
+        tolerances=tolerances,
+        options=RunOptions(timeout=options["timeout"]),
+        repeat=options["repeat"],
+        save=Path(options["save"]) if options["save"] else None,
+        reference=None if reference is None else _opener(graph, states, options, reference),
+    )
+    opener = _opener(graph, states, options, options["against"])
+    is_single = not (options["seeds"] or options["calibration"])
+    results: dict[str, Comparison] = {}
+    for name, arrays in sets:
+        results[name] = check_inputs(graph, arrays, name, opener, plan)
+        if not options["as_json"]:
+            _print(name, results[name], is_single=is_single)
+    ok = all(result.ok for result in results.values())
+    if options["as_json"]:
+        (text,) = (
+            [result.to_json() for result in results.values()]
+            if is_single
+            else [runs_as_json(results)]
+        )
+        click.echo(text)
+    elif not is_single:
+        right = sum(result.ok for result in results.values())
+        click.echo(f"{right} of {counted(len(results), 'run')} agree")
+    return 0 if ok else 1
+
+
+def _inputs(model: str, options: Mapping[str, Any]) -> tuple[Graph, NamedInputs]:
+    """The program, and the sets of inputs that the options ask for."""
+    if options["seeds"] and options["calibration"]:
+        raise click.UsageError("--seeds and --calibration exclude each other")
+    if options["calibration"] and options["random"] is not None:
+        raise click.UsageError("--random and --calibration exclude each other")
+    if not options["seeds"] and not options["calibration"]:
+        program, arrays = program_and_inputs(model, options)
+        name = "given" if options["random"] is None else f"seed-{options['random']}"
+        return program.graph, iter([(name, arrays)])
+    graph = load_program(model, read_options(options), supervise.reading).graph
+    given = given_arrays(graph, options)
+    if options["calibration"]:
+        if options["ranges"]:
+            raise click.UsageError("--range needs --random SEED or --seeds N")
+        return graph, calibration_inputs(graph, Path(options["calibration"]), given)
+    ranges = parse_ranges(options["ranges"])
+    return graph, seeded_inputs(graph, given, options["random"] or 0, options["seeds"], ranges)
+
+
+def _opener(
+    graph: Graph, states: Mapping[str, Any], options: Mapping[str, Any], text: str
+) -> OpenBackend:
+    """Opens the backend of this name for a set of inputs."""
+
+    def opener(arrays: Mapping[str, Array]) -> Backend:
+        return with_initial_states(graph, backend_of(graph, arrays, options, text), states)[1]
+
+    return opener
+
+
+def _print(name: str, result: Comparison, *, is_single: bool) -> None:
+    if not is_single:
+        click.echo(f"{name}:")
+    click.echo(str(result))
