@@ -322,3 +322,47 @@ def test_a_program_without_results_is_refused() -> None:
     b, _ = builder()
     with pytest.raises(tc.TosaConvertError, match="the program returns nothing"):
         b.graph()
+
+
+def test_an_array_that_changes_later_does_not_change_the_program() -> None:
+    b, x = builder()
+    numbers = np.ones((2, 3), np.float32)
+    b.output(b.add(x, numbers), name="y")
+    state = b.variable("state", "fp32", (2, 3), initial=numbers)
+    b.write(state, numbers)
+    before = tc.dumps(b.graph())
+    numbers[:] = 7
+    assert tc.dumps(b.graph()) == before
+
+
+def test_a_read_only_array_is_not_copied() -> None:
+    numbers = np.ones((200, 300), np.float32)
+    numbers.setflags(write=False)
+    b = Builder()
+    tensor = b._block.tensors[b.const(numbers).name]
+    assert tensor.data is not None
+    assert np.may_share_memory(np.asarray(tensor.data.buffer), numbers)
+
+
+def test_a_value_that_was_removed_is_refused() -> None:
+    b, x = builder()
+    before = b.checkpoint()
+    y = b.abs(x)
+    b.rollback(before)
+    with pytest.raises(tc.TosaConvertError, match="removed it"):
+        b.exp(y)
+
+
+def test_the_builder_of_a_region_is_used_only_inside_of_its_function() -> None:
+    b, x = builder()
+    kept: list[tuple[Builder, Value]] = []
+
+    def region(b: Builder, x: Value) -> Value:
+        kept.append((b, x))
+        return x
+
+    b.output(*b.cond_if(True, [x], region, region))
+    inner, argument = kept[0]
+    with pytest.raises(tc.TosaConvertError, match="the region is finished"):
+        inner.abs(argument)
+    assert tc.verify(b.graph()) == []

@@ -102,7 +102,7 @@ class BlockBuilder(BlockState):
 
         Args:
             data: Its elements, in its shape; codes from -128 to 127 for MXINT8. Floating-point numbers
-                are rounded.
+                are rounded. A read-only array is not copied.
             dtype: Its element type; by default that of the array.
             scales: The scales of a block-scaled tensor: one for 32 elements of the last dimension.
             name: Its name; by default a name that is not taken.
@@ -121,6 +121,8 @@ class BlockBuilder(BlockState):
         """
         array = arguments.array("const() argument data", data)
         element = dtype_of(dtype) if dtype is not None else self._own_type(data, array)
+        if array is data and array.flags.writeable and array.dtype == element.numpy:
+            array = array.copy()
         tensor = Tensor("", element, array.shape, self._constant(array, element))
         if scales is not None:
             numbers = arguments.array("const() argument scales", scales)

@@ -83,6 +83,8 @@ class BlockState:
         self._table = TypeTable()
         self._regions = [Region(arguments.text("Builder() argument name", name), [self._block])]
         self._region = name
+        #: Whether the function that builds this region has returned.
+        self._is_finished = False
         self._variables: dict[str, Tensor] = {}
         #: Variable -> the tensor that stands for it in this block.
         self._tensor_of: dict[str, str] = {}
@@ -98,6 +100,13 @@ class BlockState:
 
     def _append(self, operator: Operator) -> None:
         """Add an operator whose results are declared."""
+        if self._is_finished:
+            raise fail(
+                "malformed-structure",
+                self._where(),
+                "the region is finished: its function has returned",
+                "use the builder of a region only inside of the function that gets it",
+            )
         operator.location = self.location
         self._block.operators.append(operator)
 
@@ -259,14 +268,23 @@ class BlockState:
         return operator_path(self._where(), len(self._block.operators), draft)
 
     def _refuse_foreign(self, value: Value) -> None:
-        if value.block is not self._block:
+        block = self._block
+        if value.block is block:
+            if value.name in block.tensors or value.name in block.shapes:
+                return
             raise fail(
-                "captured-value",
+                "undefined-name",
                 self._where(),
-                f"{value} belongs to another block",
-                "a region uses only its arguments and values of its own builder: pass the value "
-                "as an operand",
+                f"{value} is not in the program: rollback() or an error has removed it",
+                "make it again",
             )
+        raise fail(
+            "captured-value",
+            self._where(),
+            f"{value} belongs to another block",
+            "a region uses only its arguments and values of its own builder: pass the value "
+            "as an operand",
+        )
 
     def _refuse(self, draft: Operator, violations: Sequence[Violation]) -> NoReturn:
         path = self._path(draft)

@@ -169,7 +169,7 @@ class Builder(Operators):
                 f"{argument} has the shape {list(array.shape)}, expected {list(shape)}",
                 "pass all elements, or one number for all of them",
             )
-        return np.broadcast_to(array, shape)
+        return np.broadcast_to(array, shape).copy()
 
     def _of_variable(self, variable: Variable) -> str:
         """The name of the tensor that stands for a variable in this block."""
@@ -396,6 +396,7 @@ class Builder(Operators):
         results = (returned,) if isinstance(returned, Value) else returned
         label = f"{method}(): the result of {argument}"
         inner.output(*arguments.values(label, results))
+        inner._is_finished = True
         return name, [inner._type_of(output) for output in inner._block.outputs]
 
     def _type_of(self, name: str) -> ValueType:

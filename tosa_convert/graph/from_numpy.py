@@ -83,6 +83,8 @@ def _rounded(flat: npt.NDArray[Any], element: DType) -> npt.NDArray[Any]:
 
 
 def _refuse_values_beyond(flat: npt.NDArray[Any], element: DType) -> None:
+    if flat.dtype.kind == "i" and 8 * flat.dtype.itemsize <= element.bits:
+        return
     high = (1 << element.bits - 1) - 1
     low = -high - 1
     is_integer = np.issubdtype(flat.dtype, np.integer) or flat.dtype == object
