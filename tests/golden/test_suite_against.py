@@ -69,6 +69,15 @@ def test_each_end_of_a_backend_is_a_status_of_its_own(body: str, tmp_path: Path)
         assert (kept / "found.npz").exists()
 
 
+def test_the_kept_inputs_are_reduced_to_those_that_show_the_error(tmp_path: Path) -> None:
+    write_case(tmp_path / "case", unary("ABS"), X)
+    against = backend(tmp_path, "return {'y': np.abs(inputs['x']) + (inputs['x'] == 7)}")
+    answer = one(tmp_path, against, keep=tmp_path / "kept", reduce=True)
+    assert answer.status == "wrong"
+    assert "reduced: 1 of 4 input elements are not zero" in answer.message
+    assert load_npz(tmp_path / "kept/case/inputs.npz")["x"].tolist() == [0, 0, 0, 7]
+
+
 def test_a_command_gets_the_file_as_it_is_and_refuses_with_exit_code_77(tmp_path: Path) -> None:
     write_case(tmp_path / "case", unary("ABS"), X)
     path = tmp_path / "case" / "test.tosa"
@@ -275,6 +284,8 @@ def test_the_junit_report_has_failures_and_skips(two_wrong: tuple[Path, list[str
     [
         ["--keep", "k"],
         ["--html", "h"],
+        ["--reduce", "--keep", "k"],
+        ["--against", "false", "--reduce"],
         ["--profile", "PRO-INT"],
         ["--against", "false", "--via", "mlir"],
         ["--against", "false", "--extensions", "EXT-INT16"],

@@ -100,7 +100,7 @@ def settings_of(options: Mapping[str, Any]) -> Qualification | None:
     Raises click.UsageError for options that need or exclude --against.
     """
     if options["against"] is None:
-        for name in ("python", "profile", "extensions", "level", "keep", "html"):
+        for name in ("python", "profile", "extensions", "level", "keep", "html", "reduce"):
             if options[name]:
                 raise click.UsageError(f"--{name} needs --against BACKEND")
         return None
@@ -108,6 +108,8 @@ def settings_of(options: Mapping[str, Any]) -> Qualification | None:
         raise click.UsageError("--via and --against exclude each other")
     if options["extensions"] and not options["profile"]:
         raise click.UsageError("--extensions needs --profile")
+    if options["reduce"] and not options["keep"]:
+        raise click.UsageError("--reduce needs --keep DIR, which gets the reduced inputs")
     claimed = ",".join(filter(None, (options["profile"], options["extensions"])))
     keep = options["keep"]
     return Qualification(
@@ -117,6 +119,7 @@ def settings_of(options: Mapping[str, Any]) -> Qualification | None:
         level=options["level"] or "8k",
         timeout=options["timeout"],
         keep=Path(keep).resolve() if keep else None,
+        reduce=options["reduce"],
     )
 
 

@@ -51,6 +51,12 @@ from tosa_convert.cli.command import Verb
     help="Keep the program, inputs, results and messages of each case that does not pass.",
 )
 @click.option(
+    "--reduce",
+    is_flag=True,
+    help="Keep the smallest inputs on which a result is still wrong; needs up to 60 further runs of "
+    "such a case.",
+)
+@click.option(
     "--xfail",
     type=click.Path(),
     metavar="FILE",

@@ -24,10 +24,12 @@ from tosa_convert.golden.backends import (
     OtherModel,
     PythonFile,
     Record,
+    Runner,
     open_backend,
     open_folder,
     with_slot_types,
 )
+from tosa_convert.golden.data_reduction import nonzero_elements, reduce_data
 from tosa_convert.golden.npz import npz_pieces
 from tosa_convert.golden.official_case import (
     OfficialCase,
@@ -58,6 +60,7 @@ class Qualification:
     level: "8k" or "none"; what exceeds it is not run.
     timeout: seconds for one run of either side.
     keep: a folder that gets a folder for each case that does not pass.
+    reduce: reduce the inputs of a wrong case, for what is kept.
     """
 
     against: str
@@ -66,6 +69,7 @@ class Qualification:
     level: str = "8k"
     timeout: float = 60.0
     keep: Path | None = None
+    reduce: bool = False
 
     def require_backend(self) -> None:
         """Raise TosaConvertError if no case can run on the backend, before the first one is run."""
@@ -145,8 +149,40 @@ def _status(case: OfficialCase, name: str, settings: Qualification) -> tuple[Sta
         if not wrong:
             return "pass", "", len(reference.arrays)
         message = "\n".join(f"{key}: {text}" for key, text in wrong.items())
-        _keep_failure(case, name, inputs, keep, settings, message, reference, found)
+        if settings.reduce and keep is not None and not isinstance(backend, Record):
+            inputs, text = _reduced(case, backend, inputs, settings)
+            message += text
+            _keep_failure(case, name, inputs, keep, settings, message)
+        else:
+            _keep_failure(case, name, inputs, keep, settings, message, reference, found)
         return "wrong", message, len(reference.arrays)
+
+
+def _reduced(
+    case: OfficialCase,
+    backend: Runner,
+    inputs: dict[str, Array],
+    settings: Qualification,
+) -> tuple[dict[str, Array], str]:
+    """The inputs of a wrong case with as many zeros as possible, and what is wrong on them."""
+
+    def wrong_on(arrays: dict[str, Array]) -> dict[str, str]:
+        with scratch_folder() as folder:
+            for part in ("reference", "backend"):
+                (folder / part).mkdir()
+            try:
+                reference = run_reference(
+                    case, arrays, folder / "reference", settings.level, settings.timeout
+                )
+                return problems(case, reference, _found(case, backend, arrays, folder / "backend"))
+            except TosaConvertError:
+                return {}  # not the failure that is reduced
+
+    smallest = reduce_data(inputs, lambda arrays: bool(wrong_on(arrays)))
+    count, total = nonzero_elements(smallest)
+    lines = [f"\nreduced: {count} of {total} input elements are not zero"]
+    lines += [f"  {key}: {text}" for key, text in wrong_on(smallest).items()]
+    return smallest, "\n".join(lines)
 
 
 def _failed(error: TosaConvertError) -> Status:
