@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 from golden.official_cases import X, make_suite, unary, write_case
 
+import tosa_convert as tc
 from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.npz import load_npz
+from tosa_convert.golden.npz import load_npz, save_npz
 from tosa_convert.golden.qualification import Qualification, qualify_case
 from tosa_convert.golden.suite import Answer
 from tosa_convert.golden.suite_report import Expected, changes, read_expected, verdict
@@ -27,7 +28,11 @@ ABS = {"y": np.array([3, 4, 0, 7], np.int32)}
 #: What `run` does -> the status of the case, and a part of its message.
 BEHAVIOURS = {
     "return {'y': np.abs(inputs['x'])}": ("pass", ""),
-    "return {'y': np.abs(inputs['x']) + (inputs['x'] == 7)}": ("wrong", "y: 1 of 4 elements"),
+    "return {'y': np.abs(inputs['x']) + (inputs['x'] == 7)}": (
+        "wrong",
+        "y: 1 of 4 elements are refused, the first at [3]: expected 7, found 8; the largest finite "
+        "error is 1 at [3] [EXACT]",
+    ),
     "return {'y': np.abs(inputs['x']).astype(np.int64)}": ("wrong", "expected int32, found int64"),
     "return {'z': inputs['x']}": ("crashed", "run() returned no y"),
     "raise NotImplementedError('no ABS')": ("refused", "no ABS"),
@@ -76,6 +81,19 @@ def test_the_kept_inputs_are_reduced_to_those_that_show_the_error(tmp_path: Path
     assert answer.status == "wrong"
     assert "reduced: 1 of 4 input elements are not zero" in answer.message
     assert load_npz(tmp_path / "kept/case/inputs.npz")["x"].tolist() == [0, 0, 0, 7]
+
+
+@pytest.mark.parametrize(("sign", "status"), [("", "pass"), ("-", "wrong")])
+def test_a_saved_case_is_judged_as_by_check(sign: str, status: str, tmp_path: Path) -> None:
+    (tmp_path / "case").mkdir()
+    tc.save(unary("ABS"), tmp_path / "case" / "model.tosa")
+    save_npz(tmp_path / "case" / "inputs.npz", X)
+    against = backend(tmp_path, f"return {{'y': {sign}np.abs(inputs['x'])}}")
+    answer = one(tmp_path, against)
+    assert (answer.status, answer.operator) == (status, "network")
+    assert ("3 of 4 elements differ" in answer.message) == (status == "wrong")
+    assert one(tmp_path, against, claims=frozenset({"PRO-FP"})).status == "not-run"
+    assert one(tmp_path, backend(tmp_path, "raise NotImplementedError")).status == "refused"
 
 
 def test_a_command_gets_the_file_as_it_is_and_refuses_with_exit_code_77(tmp_path: Path) -> None:

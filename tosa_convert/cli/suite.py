@@ -20,7 +20,8 @@ from tosa_convert.cli.command import Verb
 @click.option(
     "--against",
     metavar="BACKEND",
-    help="Run the official cases on a backend instead, each with its own inputs and its own rule: "
+    help="Run the cases on a backend instead, each with its own inputs and, if it is an official one, "
+    "its own rule: "
     "iree, a .py file with a function run, a command with {model} {inputs} {outputs}, or a folder with "
     "a folder of results for each case.",
 )
@@ -101,9 +102,9 @@ def suite(folder: str, **options: Any) -> int:
     """Convert, run and check every case below FOLDER.
 
     For a converted file the reference model must give the outputs that it gives for the original, bit
-    for bit. With --against, the cases are those of the official test suite, and the outputs of a backend
-    are judged by the rule of each case. The exit code is 1 if a case fails that was not expected to, or
-    passes although it was.
+    for bit. With --against, the outputs of a backend are judged: of a case of the official test suite by
+    the rules in its descriptor, of any other case as by check. The exit code is 1 if a case fails that
+    was not expected to, or passes although it was.
     """
     from tosa_convert.cli.run_suite import run_suite
 

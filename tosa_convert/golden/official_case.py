@@ -216,11 +216,26 @@ def problems(
                 reference.arrays[slot.key], bounds, found[slot.key]
             )
             if text:
-                result[slot.key] = f"{text} [{row['mode']}]"
+                far = _largest_difference(reference.arrays[slot.key], found[slot.key])
+                result[slot.key] = f"{text}{far} [{row['mode']}]"
     for name, slots in by_verifier.items():
         if text := _verified(case, reference, found, name, slots):
             result[name] = text
     return result
+
+
+def _largest_difference(wanted: Array, given: Array) -> str:
+    """How far an array of the same shape is from the reference."""
+    if wanted.shape != given.shape or not wanted.size or wanted.dtype == np.bool_:
+        return ""
+    with np.errstate(all="ignore"):
+        error = np.abs(given.astype(np.float64) - wanted.astype(np.float64))
+    error = np.where(np.isfinite(error), error, -1.0)
+    index = np.unravel_index(int(error.argmax()), error.shape)
+    place = [int(i) for i in index]
+    return (
+        f"; the largest finite error is {error[index]:.6g} at {place}" if error[index] > 0 else ""
+    )
 
 
 def _has_scale(row: Mapping[str, Any]) -> bool:

@@ -9,7 +9,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -29,8 +29,9 @@ from tosa_convert.golden.backends import (
     open_folder,
     with_slot_types,
 )
+from tosa_convert.golden.checking import check
 from tosa_convert.golden.data_reduction import nonzero_elements, reduce_data
-from tosa_convert.golden.npz import npz_pieces
+from tosa_convert.golden.npz import load_npz, npz_pieces
 from tosa_convert.golden.official_case import (
     OfficialCase,
     Reference,
@@ -40,9 +41,9 @@ from tosa_convert.golden.official_case import (
     read_case,
     run_reference,
 )
-from tosa_convert.golden.programs import input_slots, output_slots
+from tosa_convert.golden.programs import input_arrays, input_slots, load_program, output_slots
 from tosa_convert.golden.scratch import OutputFolder, scratch_folder
-from tosa_convert.golden.suite import Answer, Status
+from tosa_convert.golden.suite import MODELS, Answer, Status
 from tosa_convert.graph.model import Block, Graph, Region
 from tosa_convert.graph.versions import V1_0
 from tosa_convert.spec.profiles import complete
@@ -105,9 +106,13 @@ def qualify_case(root: str, name: str, *, settings: Qualification) -> Answer:
     folder = Path(os.path.normpath(Path(root, name).absolute()))
     operator = types = ""
     try:
-        case = read_case(folder)
-        operator, types = operator_and_type(case)
-        status, message, outputs = _status(case, name, settings)
+        if (folder / "desc.json").exists():
+            case = read_case(folder)
+            operator, types = operator_and_type(case)
+            status, message, outputs = _status(case, name, settings)
+        else:
+            operator = "network"
+            status, message, outputs = _saved_case(folder, name, settings)
     except TosaConvertError as error:
         status, message, outputs = "not-run", str(error), 0
     except (KeyboardInterrupt, SystemExit):
@@ -117,6 +122,35 @@ def qualify_case(root: str, name: str, *, settings: Qualification) -> Answer:
         status, message, outputs = "error", traceback.format_exc(), 0
     seconds = round(time.monotonic() - start, 4)
     return Answer(name, status, message, seconds, outputs, operator, types)
+
+
+def _saved_case(folder: Path, name: str, settings: Qualification) -> tuple[Status, str, int]:
+    """A case with a program and `inputs.npz`, as `check --save` writes it: judged as by `check`."""
+    path = next(folder / model for model in MODELS if (folder / model).exists())
+    program = load_program(path)
+    if reason := _why_not_allowed(program.graph, settings):
+        return "not-run", reason, 0
+    inputs = input_arrays(program.graph, load_npz(folder / "inputs.npz"))
+    keep = None if settings.keep is None else settings.keep / name
+    against = settings.against
+    if os.path.isdir(against):
+        against = str(Path(against, name))
+        if not os.path.isdir(against):
+            return "not-run", f"{settings.against} has no results of it", 0
+    backend = open_backend(
+        against,
+        program.graph,
+        inputs,
+        python=settings.python,
+        timeout=settings.timeout,
+        keep=keep,
+    )
+    try:
+        result = check(program, backend, inputs, timeout=settings.timeout)
+    except TosaConvertError as error:
+        return _failed(error), str(error), 0
+    message = "" if result.ok else "\n".join(map(str, result.failures)) or str(result)
+    return ("pass" if result.ok else "wrong"), message, len(result.tensors)
 
 
 def _status(case: OfficialCase, name: str, settings: Qualification) -> tuple[Status, str, int]:
@@ -199,27 +233,31 @@ def _why_not_selected(case: OfficialCase, settings: Qualification) -> str:
     Profiles and extensions are those that the descriptor states; without them, those that the rules
     of TOSA ask for.
     """
-    claims = settings.claims
-    if claims is not None:
-        needs = case.description.get("test_requirements")
-        if needs is None:
-            findings = validate(case.graph, profile=claims)
-            misfits = [f for f in findings if f.code == "outside-profile"]
-            if misfits:
-                return misfits[0].message
-        else:
-            has = complete(claims)
-            profiles = [_capability(text) for text in needs.get("profiles_supported", ())]
-            if profiles and not has & set(profiles):
-                return f"it needs {' or '.join(profiles)}"
-            missing = {_capability(text) for text in needs.get("extensions_required", ())} - has
-            if missing:
-                return f"it needs {' and '.join(sorted(missing))}"
-    if settings.level == "8k" and not case.is_expected_to_fail:
-        findings = validate(case.graph, level="8k")
-        beyond = [f for f in findings if f.code == "outside-level"]
-        if beyond:
-            return f"outside level 8K: {beyond[0].message}"
+    needs = case.description.get("test_requirements")
+    if needs is None or settings.claims is None:
+        return "" if case.is_expected_to_fail else _why_not_allowed(case.graph, settings)
+    has = complete(settings.claims)
+    profiles = [_capability(text) for text in needs.get("profiles_supported", ())]
+    if profiles and not has & set(profiles):
+        return f"it needs {' or '.join(profiles)}"
+    missing = {_capability(text) for text in needs.get("extensions_required", ())} - has
+    if missing:
+        return f"it needs {' and '.join(sorted(missing))}"
+    if case.is_expected_to_fail:
+        return ""
+    return _why_not_allowed(case.graph, replace(settings, claims=None))
+
+
+def _why_not_allowed(graph: Graph, settings: Qualification) -> str:
+    """Why the rules of TOSA say that a backend with these claims need not run a program, or ""."""
+    if settings.claims is not None:
+        for finding in validate(graph, profile=settings.claims):
+            if finding.code == "outside-profile":
+                return finding.message
+    if settings.level == "8k":
+        for finding in validate(graph, level="8k"):
+            if finding.code == "outside-level":
+                return f"outside level 8K: {finding.message}"
     return ""
 
 

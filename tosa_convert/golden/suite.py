@@ -43,7 +43,8 @@ CaseRunner = Callable[[Callable[[str], "Answer"], list[str]], Generator["Answer"
 
 #: How often a case runs if its worker process dies.
 ATTEMPTS: Final = 2
-_MODELS: Final = ("case.tosa", "model.tosa", "test.tosa")
+#: Names of the program in a case that has `inputs.npz`.
+MODELS: Final = ("case.tosa", "model.tosa", "test.tosa")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def find_cases(root: Path) -> list[str]:
     names = [
         os.path.relpath(folder, root)
         for folder, _, files in os.walk(root)
-        if "desc.json" in files or ("inputs.npz" in files and set(files) & set(_MODELS))
+        if "desc.json" in files or ("inputs.npz" in files and set(files) & set(MODELS))
     ]
     if not names:
         raise fail(
@@ -171,7 +172,7 @@ def _compare_files(original: Path, converted: Path) -> tuple[Status, str, int]:
 
 def _ours(folder: Path, via: Via, timeout: float) -> tuple[Status, str, int]:
     """A case with `inputs.npz`: compared with `expected.npz`, or else with the original's outputs."""
-    path = next(folder / name for name in _MODELS if (folder / name).exists())
+    path = next(folder / name for name in MODELS if (folder / name).exists())
     inputs = load_npz(folder / "inputs.npz")
     graph = as_graph(convert_there_and_back(path.read_bytes(), via))
     if (folder / "expected.npz").exists():
