@@ -205,6 +205,8 @@ class Bytecode(Target):
         if again != written:
             raise AssertionError("the written file reads back as another program")
         version = len(data) % (NEWEST_VERSION + 1)
+        # A function of MLIR has a name: one without gets this one.
+        graph.regions[0].name = graph.regions[0].name or "main"
         bytecode = drain(api.render(graph, "mlirbc", bytecode_version=version))
         if compare(graph, api.load(bytecode), names=True) is not None:
             raise AssertionError("the written bytecode reads back as another program")

@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from unit.building import graph, op, shape, tensor
 from unit.test_verify import zoo
 
 import tosa_convert as tc
@@ -21,6 +22,7 @@ from tosa_convert.mlir.bytecode.decode import Bytecode
 from tosa_convert.mlir.bytecode.file_sections import read_sections
 from tosa_convert.mlir.bytecode.format import NEWEST_VERSION
 from tosa_convert.mlir.bytecode.varint import encode_varint
+from tosa_convert.mlir.module_writer import encode_module
 from tosa_convert.mlir.text.attributes import short_text
 
 VERSIONS = range(NEWEST_VERSION + 1)
@@ -282,3 +284,16 @@ def test_files_of_mlir_have_sound_sections(bindings: Bindings, root: Path) -> No
     read_sections(memoryview((root / "examples/digits_cnn.mlirbc").read_bytes()))
     for version in VERSIONS:
         read_sections(memoryview(bytecode(bindings, version)))
+
+
+@pytest.mark.parametrize("version", [1, 6])
+@pytest.mark.parametrize("name", ["CONST", "CONST_SHAPE"])
+def test_constants_of_the_other_kind_of_value_are_refused(name: str, version: int) -> None:
+    """The same constant twice: the second is found by the numbers of its attributes and type."""
+    values = [tensor(one, "INT64", (2,), bytes(16)) for one in "ab"]
+    shapes = [shape(one, 0, 0) for one in "st"]
+    operators = [op(name, "", one) for one in "abst"]
+    made = graph("", "a b", [*values, *shapes], operators)
+    data = b"".join(encode_module(made, version=version).pieces)
+    findings = tc.verify(tc.load(data))
+    assert [finding.code for finding in findings] == ["malformed-operator"] * 2

@@ -181,7 +181,7 @@ def test_names_are_quoted_where_they_are_not_identifiers(name: str, printed: str
     quoted = printed if printed.startswith('"') else f'"{printed}"'
     text = text_of(made, locations=False)
     assert f"func.func @{printed}(" in text
-    assert f"tosa.variable @{printed} = dense<5> : tensor<1xi32>" in text
+    assert f'tosa.variable @{printed} {{tosa.tensor_name = "v"}} = dense<5> : tensor<1xi32>' in text
     assert f"= tosa.variable_read @{printed} " in text
     assert f"tosa.variable_write @{printed}, %1 : tensor<1xi32>" in text
     assert f"dense_resource<{printed}> : tensor<400xi8>}}> {{tosa.tensor_name = {quoted}}}" in text
@@ -356,16 +356,17 @@ def test_regions_that_are_nested_deeply_are_printed() -> None:
 
 def test_a_variable_without_a_value_has_a_type() -> None:
     made = counting()
+    declared = '  tosa.variable @counter {tosa.tensor_name = "v"}'
     for value in made.main.tensors.values():
         value.data = None
         value.shape = (-1, 3)
-    assert "  tosa.variable @counter : tensor<?x3xi32>" in lines_of(made)
+    assert f"{declared} : tensor<?x3xi32>" in lines_of(made)
     made.main.tensors["v"].shape = ()
-    assert "  tosa.variable @counter : tensor<i32>" in lines_of(made)
+    assert f"{declared} : tensor<i32>" in lines_of(made)
     made.main.tensors["v"].shape = (4, 4)
-    assert "  tosa.variable @counter : tensor<4x4xi32>" in lines_of(made)
+    assert f"{declared} : tensor<4x4xi32>" in lines_of(made)
     generic = lines_of(made, generic=True)[1]
-    assert "var_shape = dense<4> : tensor<2xindex>}> : () -> ()" in generic
+    assert "var_shape = dense<4> : tensor<2xindex>}> {tosa.tensor_name" in generic
 
 
 # -- locations --------------------------------------------------------------------------------------

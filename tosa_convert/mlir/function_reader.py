@@ -75,13 +75,14 @@ class FunctionReader:
 
         Raises TosaConvertError with everything that cannot be carried.
         """
+        taken: set[str] = set()
         for variable in variables:
-            number = len(self.reader.variables)
             tensor, findings = read_variable(
-                variable, number, self.narrowing, pad_resources=self.retain
+                variable, len(self.reader.variables), self.narrowing, taken, retain=self.retain
             )
             self.report.findings.extend(findings)
             if tensor is not None:
+                taken.add(tensor.name)
                 self.reader.variables[tensor.variable_name] = tensor
         # Depth first, in the order of the file. Not recursive: modules may nest deeply.
         pending = [self._main()]
@@ -143,10 +144,9 @@ class FunctionReader:
                 block.outputs.append(name)
         # The order of tosa-opt: variables, the last declared first, then everything by name.
         variables = {tensor.name: tensor for tensor in self.reader.variables.values()}
-        ordered = sorted(variables, key=lambda name: -int(name.partition("_")[2]))
         for name in variables:
             tensors.pop(name, None)
-        block.tensors = {name: variables[name] for name in ordered}
+        block.tensors = dict(reversed(variables.items()))
         # Sorting the names in the order in which they were numbered is fast: it has long sorted runs.
         block.tensors.update(sorted(tensors.items(), key=itemgetter(0)))
         block.shapes = {name: scope.shapes[name] for name in sorted(scope.shapes)}
@@ -300,13 +300,15 @@ class FunctionReader:
                     operator.attributes = cached.copy()
                 elif (
                     spec in _CONSTANTS
-                    and type_indices
+                    and len(type_indices) == 1
                     and (
                         data := constant_cache.get((attributes, type_indices[0]))
                         or constants.plain((attributes, type_indices[0]), value_type)
                     )
                 ):
-                    (scope.shapes if spec is CONST_SHAPE else tensors)[outputs[0]].data = data
+                    # By the type of the result: a damaged file may not have that of the operator.
+                    is_tensor = output in tensors
+                    (tensors if is_tensor else scope.shapes)[output].data = data
                 else:
                     reader.read(operator, Operation(*fields), scope)
             append(operator)

@@ -14,9 +14,9 @@ from tosa_convert.graph.versions import lowest_version, version_name
 from tosa_convert.mlir.bytecode.encode import Data, Encoder
 from tosa_convert.mlir.bytecode.format import HAS_REGIONS, VERSION
 from tosa_convert.mlir.function_writer import Body, FunctionWriter
-from tosa_convert.mlir.names import VERSION_ATTRIBUTE
+from tosa_convert.mlir.names import NAME_ATTRIBUTE, VERSION_ATTRIBUTE
 from tosa_convert.mlir.target_env import TARGET_ENV, text_of
-from tosa_convert.mlir.variables import declared_variables
+from tosa_convert.mlir.variables import declared_variables, variable_name
 from tosa_convert.options import DEFAULT_LIMITS, Constants, Limits, Names
 
 log = logging.getLogger("tosa_convert")
@@ -74,7 +74,8 @@ def encode_module(
             limits=limits,
         )
         variables = [
-            _variable(writer, symbol, tensor) for symbol, tensor in declared_variables(graph)
+            _variable(writer, number, symbol, tensor)
+            for number, (symbol, tensor) in enumerate(declared_variables(graph))
         ]
         body = writer.function()
         module = _module(graph, encoder, [*variables, *body.encoding()], len(variables) + 1, retain)
@@ -113,7 +114,7 @@ def _module(
     return [name, bytes((has | HAS_REGIONS,)), encoder.unknown, encoded, regions, *region]
 
 
-def _variable(writer: FunctionWriter, symbol: str, tensor: Tensor) -> bytes:
+def _variable(writer: FunctionWriter, number: int, symbol: str, tensor: Tensor) -> bytes:
     """The operation that declares a variable."""
     encoder = writer.encoder
     sizes = [size if size > 0 else -1 for size in tensor.shape or ()]
@@ -124,5 +125,8 @@ def _variable(writer: FunctionWriter, symbol: str, tensor: Tensor) -> bytes:
     }
     if tensor.data is not None:
         attributes["initial_value"] = writer.constants.dense(tensor)
-    has, encoded = encoder.attributes_of(VARIABLE.mlir, tuple(attributes.items()))
+    names: tuple[tuple[str, bytes], ...] = ()
+    if writer.retain and tensor.name != variable_name(number):
+        names = ((NAME_ATTRIBUTE, encoder.string_attribute(tensor.name)),)
+    has, encoded = encoder.attributes_of(VARIABLE.mlir, tuple(attributes.items()), names)
     return encoder.operation(VARIABLE.mlir) + bytes((has,)) + encoder.unknown + encoded

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Tensor, operator_path
+from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import IDENTITY, VARIABLE
 from tosa_convert.mlir.bytecode.attributes import DenseAttr, TensorType, TypeAttr
 from tosa_convert.mlir.constants import ConstantReader
 from tosa_convert.mlir.locations import LocationReader
-from tosa_convert.mlir.names import text_of
+from tosa_convert.mlir.names import NAME_ATTRIBUTE, text_of
 from tosa_convert.mlir.report import Report
 from tosa_convert.mlir.types import TypeReader
 
@@ -29,9 +30,13 @@ _MAX_RANK: Final = 64
 
 
 def read_variable(
-    bytecode: Bytecode, number: int, narrowing: Narrowing, *, pad_resources: bool
+    bytecode: Bytecode, number: int, narrowing: Narrowing, taken: Container[str], *, retain: bool
 ) -> tuple[Tensor | None, list[Finding]]:
-    """The tensor of a tosa.variable, the module's variable `number`, or None and findings."""
+    """The tensor of a tosa.variable, or None and findings.
+
+    number: which of the module's variables it is. taken: the names of the others.
+    retain: keep the name that the module has for the tensor, and the padding of constants.
+    """
     root = bytecode.root
     attributes = bytecode.dictionary(root.attributes)
     symbol = text_of(bytecode, attributes.get("sym_name")) or ""
@@ -47,14 +52,21 @@ def read_variable(
         message = f"variable @{symbol}: {value_type.problem}"
         report.add(root, value_type.code, message, value_type.hint)
         return None, report.findings.rows
-    tensor = Tensor(f"Variable_{number}", value_type.dtype, shape, None, None, True, symbol)
+    retained = text_of(bytecode, attributes.get(NAME_ATTRIBUTE)) if retain else None
+    name = unused_name(retained or variable_name(number), taken)
+    tensor = Tensor(name, value_type.dtype, shape, None, None, True, symbol)
     if value_type.narrowed:
         narrowing.add(value_type.narrowed, tensor.name)
     if "initial_value" in attributes:
-        constants = ConstantReader(bytecode, types, narrowing, report, pad_resources=pad_resources)
+        constants = ConstantReader(bytecode, types, narrowing, report, pad_resources=retain)
         value = bytecode.attribute(attributes["initial_value"])
         tensor.data = constants.constant(root, "initial_value", value, value_type, set)
     return tensor, report.findings.rows
+
+
+def variable_name(number: int) -> str:
+    """The name that the tensor of a module's variable gets if the module has none for it."""
+    return f"Variable_{number}"
 
 
 def variable_shape(bytecode: Bytecode, index: int | None) -> tuple[int, ...] | None:
