@@ -48,3 +48,13 @@ def test_generated_names_are_not_written() -> None:
     with_names = tc.dumps(counter("state"), "mlirbc").count(attribute)
     assert with_names == tc.dumps(generated, "mlirbc").count(attribute) == 1
     assert b"Variable_0" not in tc.dumps(generated, "mlirbc")
+
+
+@pytest.mark.parametrize("size", [0, -1, 3])
+def test_the_sizes_of_a_variable_are_carried(size: int) -> None:
+    made = counter("state")
+    for tensor in made.main.tensors.values():
+        tensor.shape = (2, size)
+        tensor.data = None
+    again = tc.load(tc.dumps(made, "mlirbc", validate=False))
+    assert tc.compare(made, again, names=True) is None

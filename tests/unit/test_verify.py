@@ -269,6 +269,17 @@ def test_a_bound_can_be_longer_than_the_element_but_not_shorter() -> None:
     assert any("3 bytes" in found.message for found in verify(made))
 
 
+def test_a_bound_has_no_bits_beyond_its_element() -> None:
+    made = zoo()
+    clamp = at("CLAMP")(made)
+    for name, good, bad in (("BOOL", (0, 1), (2, 0xFB)), ("INT4", (0, 15, 0xF8), (0x18, 0x90))):
+        made.main.tensors[clamp.inputs[0]].dtype = dtype(name)
+        for byte in (*good, *bad):
+            clamp.attributes["min_val"] = bytes([byte])
+            wrong = [found for found in verify(made) if f"the byte 0x{byte:02x}" in found.message]
+            assert bool(wrong) == (byte in bad)
+
+
 def test_a_variable_can_be_written_twice_and_read_at_once() -> None:
     made = counting()
     made.main.operators.append(op("VARIABLE_WRITE", "x", "v"))

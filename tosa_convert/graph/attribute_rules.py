@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tosa_convert.graph.dtypes import DType
+from tosa_convert.graph.dtypes import DType, dtype
 from tosa_convert.graph.model import INT32_MAX, MAX_RANK, Operator, Tensor
 from tosa_convert.graph.opset import AttributeSpec
 
@@ -18,6 +18,9 @@ _PYTHON_TYPE: Final = {
     "bytes": bytes,
     "region": str,
 }
+
+_BOOL: Final = dtype("BOOL")
+_BYTE: Final = 8
 
 
 def name_problems(operator: Operator) -> list[str]:
@@ -67,8 +70,17 @@ def _i32_problem(value: object) -> str:
 def element_problem(value: object, operand: Tensor | None) -> str:
     """The problem with the bytes of an element of the first operand's type, or ""."""
     assert isinstance(value, bytes)
-    if operand is None or len(value) >= operand.dtype.element_bytes:
+    if operand is None:
         return ""
-    return (
-        f"{len(value)} bytes, expected {operand.dtype.element_bytes}: an element of {operand.dtype}"
-    )
+    element = operand.dtype
+    if len(value) < element.element_bytes:
+        return f"{len(value)} bytes, expected {element.element_bytes}: an element of {element}"
+    bits = 1 if element is _BOOL else element.bits
+    if bits < _BYTE and value[0] >> bits and not _is_sign_extended(value[0], bits):
+        return f"the byte 0x{value[0]:02x}, expected {bits} bits: an element of {element}"
+    return ""
+
+
+def _is_sign_extended(byte: int, bits: int) -> bool:
+    """Whether the bits above an element of several bits repeat its sign."""
+    return bits > 1 and byte >> bits - 1 == (1 << _BYTE - bits + 1) - 1

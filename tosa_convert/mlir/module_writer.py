@@ -117,7 +117,7 @@ def _module(
 def _variable(writer: FunctionWriter, number: int, symbol: str, tensor: Tensor) -> bytes:
     """The operation that declares a variable."""
     encoder = writer.encoder
-    sizes = [size if size > 0 else -1 for size in tensor.shape or ()]
+    sizes = tensor.shape or ()
     attributes = {
         "sym_name": encoder.string_attribute(symbol),
         "var_shape": writer.constants.sizes(np.array(sizes, "<i8").tobytes()),
