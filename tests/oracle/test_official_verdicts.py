@@ -1,25 +1,20 @@
 """`suite --against` gives the verdict of the official runner, which `tosa_verify` gives it.
 
 The backend is the reference model, whose results are changed in one element of some cases. For all of
-the official tests: `tosa-flatbuffer suite DIR --against results`, with results that the official runner
-judged.
+the official tests:
+ `python tests/oracle/official_suite.py DIR` and `python tests/oracle/compare_verdicts.py DIR`.
 """
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
-import zlib
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from oracle import official_suite
+from oracle.compare_verdicts import both_verdicts, change_element, run_model
 
-from tosa_convert.golden import model_process
 from tosa_convert.golden.data_generation import generate_data
 from tosa_convert.golden.official_case import case_inputs, read_case
 from tosa_convert.golden.programs import input_slots
@@ -47,74 +42,12 @@ def names(suite: Path) -> list[str]:
     return [str(folder.relative_to(suite)) for folder in folders[::step]][:SAMPLE]
 
 
-def run_model(case: Path, folder: Path, *more: str) -> dict[str, Any]:
-    """Run the reference model on a case as the official runner does; returns the descriptor."""
-    folder.mkdir(parents=True)
-    command = [
-        str(model_process.locate()),
-        f"--test_desc={case / 'desc.json'}",
-        f"--output_dir={folder}",
-        "--tosa_level=EIGHTK",
-    ]
-    ended = model_process.run([*command, *more], case, 60.0)
-    assert ended.code == 0, ended.stderr
-    description: dict[str, Any] = json.loads((case / "desc.json").read_text())
-    return description
-
-
-def change_element(path: Path, bits: int) -> None:
-    """Change bits of the element in the middle of an `.npy` file."""
-    data = bytearray(path.read_bytes())
-    start = 10 + int.from_bytes(data[8:10], "little")
-    array = np.load(path)
-    if bits and array.size and array.dtype != np.bool_:
-        data[start + array.size // 2 * array.dtype.itemsize] ^= bits
-        path.write_bytes(bytes(data))
-
-
-def official_verdict(case: Path, results: Path, reference: Path) -> str:
-    """What the official runner says: each output is judged by its program."""
-    description = run_model(case, reference, "--precise_mode=1")
-    rows = description["meta"]["compliance"]["tensors"]
-    group: list[str] = []
-    owner = ""
-    for name, file in zip(description["ofm_name"], description["ofm_file"], strict=True):
-        scale = file.replace(".npy", "_scale.npy")
-        group.append(file)
-        if "scale_tensor_name" in rows[name]:
-            if not (reference / scale).exists():
-                owner = name
-                continue  # the scales are the next output
-            group.append(scale)
-        command = [
-            str(model_process.locate().with_name("tosa_verify")),
-            f"--test_desc={case / 'desc.json'}",
-            f"--ofm_name={owner or name}",
-            "--imp_result_file=" + ",".join(str(results / f) for f in group),
-            "--ref_result_file=" + ",".join(str(reference / f) for f in group),
-        ]
-        bounds = [reference / f"bounds_{f}" for f in group]
-        if description["test_requirements"]["bounds_file_required"]:
-            command.append("--bnd_result_file=" + ",".join(str(f) for f in bounds if f.exists()))
-        if subprocess.run(command, capture_output=True, timeout=60, check=False).returncode:
-            return "wrong"
-        group, owner = [], ""
-    return "pass"
-
-
 def test_a_case_has_the_verdict_of_the_official_runner(
     suite: Path, names: list[str], tmp_path: Path
 ) -> None:
-    settings = Qualification(against=str(tmp_path / "results"))
     verdicts: Counter[str] = Counter()
     for name in names:
-        results = tmp_path / "results" / name
-        description = run_model(suite / name, results)
-        bits = (0, 1, 3, 40)[zlib.crc32(name.encode()) % 4]
-        for file in description["ofm_file"]:
-            change_element(results / file, bits)
-        expected = official_verdict(suite / name, results, tmp_path / "reference" / name)
-        found = qualify_case(str(suite), name, settings=settings)
+        expected, found = both_verdicts(suite, name, tmp_path)
         assert (found.status, found.message) == (expected, found.message), name
         verdicts[expected] += 1
     assert verdicts["pass"] >= 10, verdicts
