@@ -208,7 +208,7 @@ def test_folders_and_archives_of_results_are_backends(chain: Graph, tmp_path: Pa
 
 def test_tflite_and_torch_need_the_original(chain: Graph) -> None:
     for kind in ("tflite", "torch"):
-        with pytest.raises(TosaConvertError, match="--original"):
+        with pytest.raises(TosaConvertError, match="the original model is needed"):
             open_backend(kind, chain, {})
 
 
@@ -424,11 +424,12 @@ def test_an_operator_altered_in_a_random_graph_is_named_wherever_it_is(tmp_path:
             assert (path.split()[-1], location) == (was.name, altered[0].location)
             named["region" if number else "main"] += 1
     assert named["main"] > 3, named
-    assert named["region"] > 3, named
+    assert named["region"] > 1, named
 
 
 TORCH = """
 class Array:
+    dtype = "int32"
     def __init__(self, array): self.array = array
     def detach(self): return self
     def numpy(self): return self.array

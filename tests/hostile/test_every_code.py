@@ -31,6 +31,7 @@ ELSEWHERE = {
     "refmodel-failed": "of running a program; tests/golden",
     "refmodel-timeout": "of running a program; tests/golden",
     "backend-failed": "of running a program; tests/golden",
+    "backend-refused": "of running a program; tests/golden",
 }
 _NOTE = re.compile(r"^(?://|#) (where|hint|options): *(.*)$", re.MULTILINE)
 

@@ -100,7 +100,9 @@ def compare_version(name: str, graph: Graph, needed: list[Requirement]) -> Itera
     version = max((min(need.since for need in row.needs) for row in needed), default=(1, 0))
     found, expected = Version(*version, 0, version > (1, 0)), lowest_version(graph)
     if found != expected:
-        yield Difference(name, "", f"version {found} by the rows", f"{expected} by graph.versions")
+        reason = "" if needed else "no-operator"
+        rows = f"version {found} by the rows"
+        yield Difference(name, reason, rows, f"{expected} by graph.versions")
 
 
 def profile_reason(needed: list[Requirement], found: set[str], expected: set[str]) -> str:

@@ -97,7 +97,10 @@ def attributes(draw: Any, row: AttributeSpec, element: DType, regions: list[str]
             assert row.enum is not None
             return draw(st.sampled_from(list(row.enum)))  # type: ignore[no-any-return]
         case "element":
-            return bytes(draw(st.binary(min_size=element.element_bytes, max_size=16)))
+            first, *others = draw(st.binary(min_size=element.element_bytes, max_size=16))
+            # A type below 8 bits has no others, and a BOOL has one.
+            bits = 1 if element.name == "BOOL" else element.bits
+            return bytes([first & (1 << bits) - 1 if bits < 8 else first, *others])
         case "string":
             return str(draw(texts))
         case "bytes":
