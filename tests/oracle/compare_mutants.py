@@ -66,7 +66,7 @@ class Judgement(NamedTuple):
 
 
 def _tensor(graph: Graph, operator: Operator, choose: random.Random) -> Tensor | None:
-    """An operand or result that is no constant."""
+    """An operand or result that is not a constant."""
     tensors = graph.main.tensors
     names = [name for name in (*operator.inputs, *operator.outputs) if name in tensors]
     found = [tensors[name] for name in names if tensors[name].data is None]

@@ -1,4 +1,4 @@
-"""Judge programs that are valid: there is no finding, and each shape is derived as it is declared.
+"""Judge valid programs: they have no findings, and each shape is derived as it is declared.
 
     python tests/oracle/compare_positives.py DIRS... --graphs 500
 
@@ -113,7 +113,7 @@ def _is_derived(declared: ValueType, shape: ResultShape) -> bool:
 
 
 def files(directory: Path) -> list[Path]:
-    """The programs below a directory, sorted. Descriptors of tests are no programs."""
+    """The programs below a directory, sorted. Descriptors of tests are left out."""
     return sorted(
         path
         for path in directory.rglob("*")

@@ -1,6 +1,6 @@
 """Which of our rules answer the conditions that the official negative tests are named after.
 
-A pattern matches rules, such as `*-rank`; `code:` stands before a code of `errors.CODES`, where a
+A pattern matches rules, such as `*-rank`; `code:` precedes a code of `errors.CODES`, where a
 program is refused as unsound before its operators are judged.
 """
 

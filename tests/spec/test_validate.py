@@ -11,9 +11,10 @@ import tosa_convert as tc
 from tosa_convert.errors import CODES, MAX_FINDINGS
 from tosa_convert.file_consumers import CONSUMERS
 from tosa_convert.graph import Graph, Operator
-from tosa_convert.graph.dtypes import BY_CODE
+from tosa_convert.graph.dtypes import BY_CODE, NanPropagationMode
 from tosa_convert.graph.opset import OPERATORS
 from tosa_convert.graph.target import Target
+from tosa_convert.spec.infer import infer
 from tosa_convert.spec.public import TARGET_CODES, needs
 
 
@@ -30,6 +31,20 @@ def codes(findings: list[tc.Finding]) -> list[str]:
 def test_a_valid_program_has_no_finding() -> None:
     assert tc.validate(sum_of()) == []
     assert tc.validate(branching()) == []
+
+
+def test_attributes_of_equal_values_in_another_order_are_judged_apart() -> None:
+    common: dict[str, Any] = {"pad": (0, 0, 0, 0), "nan_mode": NanPropagationMode.PROPAGATE}
+    values = [tensor("x", "FP32", (1, 6, 6, 1))]
+    values += [tensor(name, "FP32", (1, 5, 5, 1)) for name in "yz"]
+    good = op("MAX_POOL2D", "x", "y", kernel=(2, 2), stride=(1, 1), **common)
+    wrong = op("MAX_POOL2D", "x", "z", stride=(2, 2), kernel=(1, 1), **common)
+    made = graph("x", "y z", values, [good, wrong])
+    assert {found.where for found in tc.validate(made)} == {
+        'region "main" block "main" operator #1 MAX_POOL2D'
+    }
+    with pytest.raises(tc.TosaConvertError, match="operator #1 MAX_POOL2D"):
+        infer(made, {})
 
 
 def test_a_finding_names_the_rule_the_operator_and_the_shapes() -> None:

@@ -112,7 +112,7 @@ class _Inference:
         if operator.spec is _RESHAPE:
             inputs = (inputs[0], self.without_placeholders(inputs[1]))
         outputs = tuple(types[name] for name in operator.outputs)
-        key = (operator.spec, inputs, outputs, *operator.attributes.values())
+        key = (operator.spec, inputs, outputs, *operator.attributes.items())
         verdict = self.verdicts.get(key)
         if verdict is None:
             verdict = self.verdicts[key] = judge(OperatorView(operator, inputs, outputs))

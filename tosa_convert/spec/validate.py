@@ -49,7 +49,7 @@ class Validator:
         for index, operator in zip(positions or count(), block.operators, strict=False):
             inputs = tuple(map(value, operator.inputs))
             outputs = tuple(map(value, operator.outputs))
-            key = (operator.spec, inputs, outputs, *operator.attributes.values())
+            key = (operator.spec, inputs, outputs, *operator.attributes.items())
             verdict = verdicts.get(key)
             if verdict is None:
                 verdict = self.judge(OperatorView(operator, inputs, outputs, self.regions))
