@@ -3,8 +3,8 @@
 Everything public is imported when it is first used, because importing numpy alone takes longer than the
 command-line tool needs to print its help.
 
-`load`, `save`, `dumps`, export and import convert programs; `verify`, `validate`, `compare`, `extract`
-and `rename` work on graphs; `run`, `check`, `bisect`, `reduce` and `generate` are those of
+`load`, `save`, `dumps`, export and import convert programs; `verify`, `validate`, `compare`, `extract`,
+`rename` and `summarize` work on graphs; `run`, `check`, `bisect`, `reduce` and `generate` are those of
 `tosa_convert.golden`, whose `compare` is about arrays.
 
 Example:
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tosa_convert.graph import Graph, compare, verify
     from tosa_convert.graph.extract import extract
     from tosa_convert.graph.rename import rename
+    from tosa_convert.inspection.summary import summarize
     from tosa_convert.options import Limits
     from tosa_convert.spec.public import validate
 
@@ -67,6 +68,7 @@ __all__ = [
     "run",
     "save",
     "strip_weights",
+    "summarize",
     "to_module",
     "validate",
     "verify",
@@ -86,6 +88,7 @@ _PUBLIC = {
     "tosa_convert.graph.model": ("Graph",),
     "tosa_convert.graph.rename": ("rename",),
     "tosa_convert.graph.verify": ("verify",),
+    "tosa_convert.inspection.summary": ("summarize",),
     "tosa_convert.options": ("Limits",),
     "tosa_convert.spec.public": ("validate",),
 }

@@ -49,6 +49,7 @@ ARROWS: dict[str, set[str]] = {
     "graph": {"errors"},
     "spec": _BASE | {"graph", "file_consumers"},
     "build": _BASE | {"graph", "spec"},
+    "inspection": _BASE | {"graph", "spec"},
     "wire": _HUB,
     **dict.fromkeys(ADAPTERS, _HUB),
     "flatbuffer": _HUB | {"wire"},
@@ -67,9 +68,18 @@ ARROWS: dict[str, set[str]] = {
     | {"api", "build", "reading", "spec", "applicable_options"}
     | {"child_process", "process_pool"},
     "cli": _HUB
-    | {"api", "reading", "writing", "golden", "spec", "file_consumers", "applicable_options"}
+    | {
+        "api",
+        "reading",
+        "writing",
+        "golden",
+        "spec",
+        "inspection",
+        "file_consumers",
+        "applicable_options",
+    }
     | {"child_process", "process_pool", "ending_signals"},
-    "__init__": _BASE | {"api", "golden", "graph", "spec"},
+    "__init__": _BASE | {"api", "golden", "graph", "inspection", "spec"},
     "__main__": {"cli"},
 }
 
@@ -87,6 +97,7 @@ OUTSIDE: dict[str, set[str]] = {
     "graph": {"numpy", "ml_dtypes"},
     "spec": {"numpy"},
     "build": {"numpy"},
+    "inspection": {"numpy"},
     "wire": {"numpy"},
     "bindings": {"numpy"},
     **{adapter: {"numpy"} for adapter in ADAPTERS},

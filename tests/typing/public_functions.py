@@ -132,6 +132,12 @@ def validate(graph: tc.Graph) -> None:
     tc.validate("m.tosa")  # error: a graph, not a path
 
 
+def summarize(graph: tc.Graph) -> None:
+    reveal_type(tc.summarize(graph))  # reveals Summary
+    reveal_type(tc.summarize(graph).work)  # reveals Amount
+    tc.summarize("m.tosa")  # error: a graph, not a path
+
+
 def compare(graph: tc.Graph) -> None:
     difference = tc.compare(graph, graph, names=False, locations=True)
     reveal_type(difference)  # reveals Difference | None

@@ -165,9 +165,28 @@ class Constant:
 
     def numpy(self) -> npt.NDArray[Any]:
         """The elements as a one-dimensional, read-only array of `dtype.numpy`; INT48 becomes int64."""
-        raw = self.elements()
+        return self._numbers(self.elements())
+
+    def blocks(self) -> Iterator[npt.NDArray[Any]]:
+        """The elements as `numpy` gives them, in arrays of a bounded size.
+
+        Example:
+            >>> from tosa_convert.graph import dtype
+            >>> [block.tolist() for block in Constant(dtype("INT8"), 3, bytes([1, 2, 255])).blocks()]
+            [[1, 2, -1]]
+        """
+        width = self.dtype.element_bytes
+        return (self._numbers(raw.reshape(-1, width)) for raw in self.raw_blocks())
+
+    def raw_blocks(self) -> Iterator[npt.NDArray[np.uint8]]:
+        """The bytes of the unpacked elements in order, in arrays of a bounded size."""
+        for start in range(0, self.count, BLOCK):
+            yield self._range(start, min(start + BLOCK, self.count))
+
+    def _numbers(self, raw: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
+        """The numbers of unpacked elements, of shape (count, element_bytes)."""
         if self.dtype is _INT48:
-            wide = np.zeros((self.count, 8), np.uint8)
+            wide = np.zeros((len(raw), 8), np.uint8)
             wide[:, :6] = raw
             wide[:, 6:] = np.where(raw[:, 5:6] & 0x80, 0xFF, 0)
             result = wide.view("<i8").reshape(-1)

@@ -1,0 +1,143 @@
+"""Multiply-accumulates, compared with numbers that are computed by hand beside each case."""
+
+from __future__ import annotations
+
+import pytest
+from unit.building import graph, op, tensor
+
+from tosa_convert.graph.opset import OPERATORS
+from tosa_convert.spec.amounts import Amount
+from tosa_convert.spec.multiply_accumulates import COUNTED, NOT_COUNTED, multiply_accumulates
+
+Shape = tuple[int, ...] | None
+
+_WITHOUT = """
+    ARGMAX AVG_POOL2D MAX_POOL2D AVG_POOL2D_ADAPTIVE MAX_POOL2D_ADAPTIVE RESIZE CLAMP ERF
+    SIGMOID TANH ADD ARITHMETIC_RIGHT_SHIFT BITWISE_AND BITWISE_OR BITWISE_XOR INTDIV
+    LOGICAL_AND LOGICAL_LEFT_SHIFT LOGICAL_RIGHT_SHIFT LOGICAL_OR LOGICAL_XOR MAXIMUM MINIMUM
+    MUL POW SUB TABLE ABS BITWISE_NOT CEIL CLZ COS EXP FLOOR LOG LOGICAL_NOT NEGATE RECIPROCAL
+    RSQRT SIN SELECT EQUAL GREATER GREATER_EQUAL REDUCE_ALL REDUCE_ANY REDUCE_MAX REDUCE_MIN
+    REDUCE_PRODUCT REDUCE_SUM CONCAT PAD RESHAPE REVERSE SLICE TILE TRANSPOSE GATHER SCATTER
+    ROW_GATHER CAST RESCALE CONST IDENTITY COND_IF WHILE_LOOP VARIABLE VARIABLE_WRITE
+    VARIABLE_READ CONST_SHAPE DIM CONCAT_SHAPE ADD_SHAPE SUB_SHAPE MUL_SHAPE SLICE_SHAPE
+    EXP2_SHAPE LOG2_CEIL_SHAPE LOG2_FLOOR_SHAPE MAX_SHAPE MIN_SHAPE MOD_SHAPE DIV_CEIL_SHAPE
+    DIV_FLOOR_SHAPE ASSERT_EQUAL_SHAPE CAST_FROM_BLOCK_SCALED CAST_TO_BLOCK_SCALED
+    RESHAPE_BLOCK_SCALED ROW_GATHER_BLOCK_SCALED
+"""
+#: Operators that compute no sums of products. A new operator belongs to one of the three lists.
+WITHOUT = frozenset(_WITHOUT.split())
+
+
+def counted(name: str, operands: str, **shapes: Shape) -> Amount | None:
+    """The number of an operator with operands of these names; `y` is its result."""
+    values = [tensor(operand, shape=shape) for operand, shape in shapes.items()]
+    made = graph("", "", values, [op(name, operands, "y")])
+    return multiply_accumulates(made.main.operators[0], made.main)
+
+
+def test_every_operator_is_counted_or_listed() -> None:
+    names = [row.name for row in OPERATORS]
+    assert sorted(names) == sorted([*COUNTED, *NOT_COUNTED, *WITHOUT])
+
+
+@pytest.mark.parametrize(
+    ("name", "operands", "shapes", "expected"),
+    [
+        # 1x5x6x16 results, each a sum over 3x3 positions of 8 channels
+        (
+            "CONV2D",
+            "x w b",
+            {"x": (1, 5, 6, 8), "w": (16, 3, 3, 8), "b": (16,), "y": (1, 5, 6, 16)},
+            1 * 5 * 6 * 16 * 3 * 3 * 8,
+        ),
+        # 2x4x4x4x6 results, each a sum over 2x3x3 positions of 5 channels
+        (
+            "CONV3D",
+            "x w b",
+            {"x": (2, 5, 6, 6, 5), "w": (6, 2, 3, 3, 5), "y": (2, 4, 4, 4, 6)},
+            2 * 4 * 4 * 4 * 6 * 2 * 3 * 3 * 5,
+        ),
+        # 1x10x10x(4x2) results, each a sum over 3x5 positions of a single channel
+        (
+            "DEPTHWISE_CONV2D",
+            "x w b",
+            {"x": (1, 12, 14, 4), "w": (3, 5, 4, 2), "y": (1, 10, 10, 8)},
+            1 * 10 * 10 * 8 * 3 * 5,
+        ),
+        # each of 1x7x7x3 inputs meets a kernel of 4x4 for each of 9 output channels
+        (
+            "TRANSPOSE_CONV2D",
+            "x w b",
+            {"x": (1, 7, 7, 3), "w": (9, 4, 4, 3), "y": (1, 16, 16, 9)},
+            1 * 7 * 7 * 3 * 4 * 4 * 9,
+        ),
+        # 3 products of 4x5 and 5x6
+        ("MATMUL", "a b", {"a": (3, 4, 5), "b": (3, 5, 6), "y": (3, 4, 6)}, 3 * 4 * 5 * 6),
+        # 3 products of 4x5 and the transposed 6x5, which all share
+        ("MATMUL_T", "a b", {"a": (3, 4, 5), "b": (1, 6, 5), "y": (3, 4, 6)}, 3 * 4 * 5 * 6),
+        (
+            "MATMUL_T_BLOCK_SCALED",
+            "a as b bs",
+            {"a": (2, 4, 64), "as": (2, 4, 2), "b": (2, 7, 64), "bs": (2, 7, 2), "y": (2, 4, 7)},
+            2 * 4 * 64 * 7,
+        ),
+        (
+            "CONV2D_BLOCK_SCALED",
+            "x xs w ws b",
+            {
+                "x": (1, 5, 5, 32),
+                "xs": (1, 5, 5, 1),
+                "w": (6, 3, 3, 32),
+                "ws": (6, 3, 3, 1),
+                "y": (1, 3, 3, 6),
+            },
+            1 * 3 * 3 * 6 * 3 * 3 * 32,
+        ),
+    ],
+)
+def test_the_number_is_the_one_computed_by_hand(
+    name: str, operands: str, shapes: dict[str, Shape], expected: int
+) -> None:
+    assert counted(name, operands, **shapes) == Amount(expected)
+
+
+def test_every_counted_operator_has_a_case() -> None:
+    (mark,) = (
+        row
+        for row in test_the_number_is_the_one_computed_by_hand.pytestmark  # type: ignore[attr-defined]
+        if row.name == "parametrize"
+    )
+    assert {case[0] for case in mark.args[1]} == COUNTED.keys()
+
+
+def test_an_unknown_size_makes_the_number_a_lower_bound() -> None:
+    shapes = {"x": (-1, 5, 6, 8), "w": (16, 3, 3, 8), "y": (-1, 5, 6, 16)}
+    assert counted("CONV2D", "x w", **shapes) == Amount(5 * 6 * 16 * 72, exact=False)
+
+
+def test_a_size_that_any_operand_has_is_known() -> None:
+    shapes = {"x": (2, 5, 6, 8), "w": (-1, 3, 3, -1), "y": (-1, 5, 6, 16)}
+    assert counted("CONV2D", "x w", **shapes) == Amount(2 * 5 * 6 * 16 * 72)
+    assert counted("MATMUL", "a b", a=(3, 4, -1), b=(3, 5, 6), y=(-1, -1, -1)) == Amount(360)
+    assert counted(
+        "DEPTHWISE_CONV2D", "x w", x=(1, 9, 9, 4), w=(3, 3, -1, 2), y=(1, 7, 7, -1)
+    ) == Amount(7 * 7 * 8 * 9)
+
+
+@pytest.mark.parametrize("shape", [None, (1, 5, 6), ()])
+def test_operands_of_wrong_or_unknown_rank_give_a_lower_bound(shape: Shape) -> None:
+    found = counted("CONV2D", "x w", x=shape, w=shape, y=shape)
+    assert found is not None
+    assert not found.exact
+    assert found.value <= 1
+
+
+def test_missing_operands_and_results_are_no_crash() -> None:
+    made = graph("", "", [], [op("MATMUL", "", ""), op("CONV2D", "gone", "away")])
+    found = [multiply_accumulates(operator, made.main) for operator in made.main.operators]
+    assert found == [Amount(1, exact=False)] * 2
+
+
+@pytest.mark.parametrize("name", ["FFT2D", "CUSTOM", "ADD", "AVG_POOL2D"])
+def test_other_operators_have_no_number(name: str) -> None:
+    assert counted(name, "x", x=(1, 8, 8), y=(1, 8, 8)) is None
