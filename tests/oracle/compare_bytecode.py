@@ -2,6 +2,7 @@
 
     python tests/oracle/official_suite.py DIR            # makes the suite
     python tests/oracle/compare_bytecode.py DIR          # compares all of it; --every 50 for a sample
+    python tests/oracle/compare_bytecode.py DIR --state FILE     # the same command resumes it
 
 Each program is written by tosa-opt, torch-mlir and IREE in each version of the format. Our graph of
 the file must equal the graph of the module that MLIR has in memory. Prints a table, then every
@@ -10,21 +11,19 @@ difference. Exit code 1 on any difference, or if nothing was compared.
 
 from __future__ import annotations
 
-import argparse
 import io
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 # Tests import one another by their folders' names; as a script, only its own folder is on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from oracle import official_suite
+from oracle import comparison_main, module_readers
+from oracle.module_readers import PACKAGES, ModuleReader
 from oracle.outside_tools import Refused, TosaOpt
 
 import tosa_convert as tc
@@ -35,9 +34,6 @@ from tosa_convert.mlir.bytecode.format import NEWEST_VERSION
 
 VERSIONS: Final = range(NEWEST_VERSION + 1)
 TOSA_OPT: Final = "tosa-opt"
-PACKAGES: Final = ("torch_mlir", "iree.compiler")
-#: Files in a batch for a worker.
-_BATCH: Final = 20
 
 
 class Outcome(NamedTuple):
@@ -71,27 +67,32 @@ def compare_module(bindings: Bindings, module: Any, name: str) -> Iterator[Outco
         yield outcome(bindings.package, version, name, sink.getvalue(), expected)
 
 
-def compare_file(tosa: Path, opt: TosaOpt, scratch: Path) -> Iterator[Outcome]:
-    """A flatbuffer: tosa-opt makes the module, and it and the bindings write it."""
-    file = scratch / "module.mlirbc"
-    refused = opt.read(tosa, file)
+def compare_file(
+    tosa: Path, opt: TosaOpt, scratch: Path, readers: dict[str, ModuleReader]
+) -> Iterator[Outcome]:
+    """A flatbuffer: tosa-opt makes the module, and it and the bindings write it.
+
+    Where tosa-opt refuses the flatbuffer, it reads the module from our bytecode.
+    """
+    source, file = scratch / "source.mlirbc", scratch / "module.mlirbc"
+    refused = opt.read(tosa, source)
     if refused is not None:
-        return
-    data = file.read_bytes()
+        source.write_bytes(tc.dumps(tc.load(tosa), "mlirbc", validate=False))
     expected: Graph | tuple[str, ...] | None = None
-    for package in PACKAGES:
-        bindings = default_bindings(package)
-        try:
-            module = bindings.ir.Module.parse(data, bindings.new_context())
-        except bindings.ir.MLIRError:
+    for reader in readers.values():
+        module = reader.parse(source.read_bytes())
+        if isinstance(module, Refused):
             continue  # bindings of another version do not read what tosa-opt wrote
         if expected is None:
             expected = graph_of(module)
-        yield from compare_module(bindings, module, str(tosa))
+        yield from compare_module(reader.bindings, module, str(tosa))
     for version in VERSIONS:
-        if expected is None or isinstance(opt.read(tosa, file, version), Refused):
-            continue
-        yield outcome(TOSA_OPT, version, str(tosa), file.read_bytes(), expected)
+        if refused is None:
+            unwritten = opt.read(tosa, file, version)
+        else:
+            unwritten = opt.rewrite(source, file, version)
+        if expected is not None and unwritten is None:
+            yield outcome(TOSA_OPT, version, str(tosa), file.read_bytes(), expected)
 
 
 def graph_of(module: Any) -> Graph | tuple[str, ...]:
@@ -162,32 +163,14 @@ def compare_files(files: Sequence[Path]) -> list[Outcome]:
     """The outcomes of some flatbuffers, in this process."""
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
-        opt = TosaOpt(scratch)
-        return [found for file in files for found in compare_file(file, opt, scratch)]
+        opt, readers = TosaOpt(scratch), module_readers.readers()
+        return [found for file in files for found in compare_file(file, opt, scratch, readers)]
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Compare a suite and print the table."""
-    parser = argparse.ArgumentParser(description="Compare bytecode of every writer and version.")
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--every", type=int, default=1, help="only every N-th file")
-    options = parser.parse_args(arguments)
-    problem = official_suite.missing()
-    if problem:
-        print(f"compare_bytecode: {problem}", file=sys.stderr)
-        return 1
-    files = [case.tosa for case in official_suite.cases(options.directory)][:: options.every]
-    batches = [files[start : start + _BATCH] for start in range(0, len(files), _BATCH)]
-    tally = Tally()
-    # Spawned, because MLIR starts threads, which a fork would not survive.
-    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
-        for outcomes in pool.map(compare_files, batches):
-            for found in outcomes:
-                tally.add(found)
-    print(f"{len(files)} files")
-    print("\n".join(tally.lines()))
-    return 0 if tally.passed else 1
+    parser = comparison_main.parser("Compare bytecode of every writer and version.")
+    return comparison_main.run(parser.parse_args(arguments), compare_files, Tally())
 
 
 if __name__ == "__main__":

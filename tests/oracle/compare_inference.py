@@ -2,6 +2,7 @@
 
     python tests/oracle/official_suite.py DIR            # makes the suite
     python tests/oracle/compare_inference.py DIR         # compares all of it; --every 50 for a sample
+    python tests/oracle/compare_inference.py DIR --state FILE    # the same command resumes it
 
 The sizes of all values but arguments, constants and variables are removed. `spec.infer` derives them
 from the arguments, and so does MLIR's pass tosa-infer-shapes on torch-mlir's module. Prints a table by
@@ -11,20 +12,17 @@ nothing was compared.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 # Tests import one another by their folders' names; as a script, only its own folder is on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from oracle import official_suite
+from oracle import comparison_main
 
 import tosa_convert as tc
 from tosa_convert.bindings.packages import Bindings, default_bindings
@@ -37,7 +35,6 @@ from tosa_convert.spec.infer import infer
 #: Operators whose results have any shape, which only the declaration says.
 UNDERIVED: Final = frozenset({"CUSTOM"})
 _PASS: Final = "builtin.module(func.func(tosa-infer-shapes))"
-_BATCH: Final = 20
 
 
 class Comparison(NamedTuple):
@@ -201,26 +198,8 @@ class Tally:
 
 def main(arguments: list[str] | None = None) -> int:
     """Compare a suite and print the table."""
-    parser = argparse.ArgumentParser(description="Compare inferred shapes with declared ones.")
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--every", type=int, default=1, help="only every N-th file")
-    options = parser.parse_args(arguments)
-    problem = official_suite.missing()
-    if problem:
-        print(f"compare_inference: {problem}", file=sys.stderr)
-        return 1
-    files = [case.tosa for case in official_suite.cases(options.directory)][:: options.every]
-    batches = [files[start : start + _BATCH] for start in range(0, len(files), _BATCH)]
-    tally = Tally()
-    # Spawned, because MLIR starts threads, which a fork would not survive.
-    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
-        for comparisons in pool.map(compare_files, batches):
-            for found in comparisons:
-                tally.add(found)
-    print(f"{len(files)} programs")
-    print("\n".join(tally.lines()))
-    return 0 if tally.passed else 1
+    parser = comparison_main.parser("Compare inferred shapes with declared ones.")
+    return comparison_main.run(parser.parse_args(arguments), compare_files, Tally())
 
 
 if __name__ == "__main__":

@@ -2,48 +2,43 @@
 
     python tests/oracle/official_suite.py DIR            # makes the suite
     python tests/oracle/compare_text.py DIR              # compares all of it; --every 100 for a sample
+    python tests/oracle/compare_text.py DIR --state FILE     # the same command resumes it
 
 Each program is printed in custom and in generic form, with locations and without. tosa-opt prints our
-bytecode of it, and that text must be ours, byte for byte. tosa-opt, torch-mlir and IREE parse our text
-and print it again, which must give the same text; IREE parses custom form only where it agrees with the
-others. The graph of the module that they parsed must be the program's, and what tosa-opt serializes
-must be what it serializes after its own import. Prints a table, then every difference. Exit code 1 on
+bytecode of it in generic form with locations, and that text in the other styles, and each must be our
+text, byte for byte. tosa-opt, torch-mlir and IREE parse our text and print it again, which must give the
+same text; IREE parses custom form only where it agrees with the others. The graph of the module that
+they parsed must be the program's. What tosa-opt serializes must be what it serializes after its own
+import, or the program if it refuses to import it. Prints a table, then every difference. Exit code 1 on
 any difference, or if nothing was compared.
 """
 
 from __future__ import annotations
 
-import argparse
 import io
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from itertools import repeat
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 # Tests import one another by their folders' names; as a script, only its own folder is on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from oracle import official_suite
+from oracle import comparison_main, module_readers
+from oracle.module_readers import IREE, TORCH, ModuleReader
 from oracle.outside_tools import Refused, TosaOpt
 
 import tosa_convert as tc
-from tosa_convert.bindings.packages import Bindings, default_bindings
 from tosa_convert.bindings.read import read
 from tosa_convert.graph import Graph
 
 PRINTED: Final = "tosa-opt prints our bytecode"
 PARSED: Final = "tosa-opt parses our text"
 SERIALIZED: Final = "tosa-opt serializes our text"
-TORCH: Final = "torch_mlir"
-IREE: Final = "iree.compiler"
 ROWS: Final = (PRINTED, PARSED, SERIALIZED, TORCH, IREE)
-#: Files in a batch for a worker.
-_BATCH: Final = 20
 
 
 class Style(NamedTuple):
@@ -66,6 +61,9 @@ class Style(NamedTuple):
 STYLES: Final = tuple(
     Style(generic, locations) for generic in (False, True) for locations in (True, False)
 )
+
+#: The style that prints everything, in the same way for all operations.
+WHOLE: Final = Style(generic=True, locations=True)
 
 
 class Outcome(NamedTuple):
@@ -97,44 +95,65 @@ def with_locations(graph: Graph) -> Graph:
     return graph
 
 
-def compare_graph(
-    graph: Graph, name: str, opt: TosaOpt, scratch: Path, styles: Sequence[Style] = STYLES
+class Program(NamedTuple):
+    """A program with a name for messages."""
+
+    name: str
+    graph: Graph
+
+
+def compare_programs(
+    programs: Sequence[Program], opt: TosaOpt, scratch: Path, styles: Sequence[Style] = STYLES
 ) -> Iterator[Outcome]:
-    """A program in some styles, without its serialization."""
-    bytecode, file = scratch / "ours.mlirbc", scratch / "ours.mlir"
-    tc.save(graph, bytecode, validate=False)
+    """Programs in some styles, without their serialization."""
+    readers = module_readers.readers()
+    whole = [print_bytecode(program, opt, scratch) for program in programs]
+    known = [text for text in whole if not isinstance(text, Refused)]
     for style in styles:
-        text = tc.dumps(
-            graph, "mlir", generic=style.generic, locations=style.locations, validate=False
-        )
-        file.write_bytes(text)
-        for row, source in ((PRINTED, bytecode), (PARSED, file)):
-            found = opt.print(source, style.flags)
-            if isinstance(found, Refused):
-                yield Outcome(row, style, name, False, str(found))
-            else:
-                yield Outcome(row, style, name, True, first_difference(text, found))
-        for package in (TORCH, IREE):
-            yield compare_parsed(default_bindings(package), graph, text, style, name)
+        texts = [text_of(program.graph, style) for program in programs]
+        styled = iter(known if style == WHOLE else opt.print_all(known, style.flags))
+        parsed = opt.print_all(texts, style.flags)
+        for program, text, own, ours in zip(programs, texts, whole, parsed, strict=True):
+            theirs = own if isinstance(own, Refused) else next(styled)
+            yield compare_printed(PRINTED, style, program, text, theirs)
+            yield compare_printed(PARSED, style, program, text, ours)
+            for reader in readers.values():
+                yield compare_parsed(reader, program, text, style)
 
 
-def compare_parsed(
-    bindings: Bindings, graph: Graph, text: bytes, style: Style, name: str
+def print_bytecode(program: Program, opt: TosaOpt, scratch: Path) -> bytes | Refused:
+    """Our bytecode of a program, as tosa-opt prints it."""
+    bytecode = scratch / "ours.mlirbc"
+    bytecode.write_bytes(tc.dumps(program.graph, "mlirbc", validate=False))
+    return opt.print(bytecode, WHOLE.flags)
+
+
+def text_of(graph: Graph, style: Style) -> bytes:
+    """Our text of a program."""
+    return tc.dumps(graph, "mlir", generic=style.generic, locations=style.locations, validate=False)
+
+
+def compare_printed(
+    row: str, style: Style, program: Program, text: bytes, found: bytes | Refused
 ) -> Outcome:
+    """Our text of a program, and what tosa-opt prints."""
+    if isinstance(found, Refused):
+        return Outcome(row, style, program.name, False, str(found))
+    return Outcome(row, style, program.name, True, first_difference(text, found))
+
+
+def compare_parsed(reader: ModuleReader, program: Program, text: bytes, style: Style) -> Outcome:
     """Our text of a program, parsed and printed by a package of bindings."""
-    row = bindings.package
-    try:
-        module = bindings.ir.Module.parse(text, bindings.new_context())
-    except bindings.ir.MLIRError as error:
-        # The custom form of IREE's dialect is another one.
-        foreign = row == IREE and not style.generic
-        return Outcome(row, style, name, False, "" if foreign else str(error))
-    other = (
-        "" if row == IREE and not style.generic else first_difference(text, printed(module, style))
-    )
-    if not other:
-        other = str(tc.compare(graph, read(module), names=True) or "")
-    return Outcome(row, style, name, True, other)
+    # The custom form of IREE's dialect is another one.
+    foreign = reader.package == IREE and not style.generic
+    outcome = Outcome(reader.package, style, program.name, False, "")
+    module = reader.parse(text)
+    if isinstance(module, Refused):
+        return outcome if foreign else outcome._replace(difference=str(module))
+    difference = "" if foreign else first_difference(text, printed(module, style))
+    if not difference:
+        difference = str(tc.compare(program.graph, read(module), names=True) or "")
+    return outcome._replace(accepted=True, difference=difference)
 
 
 def printed(module: Any, style: Style) -> bytes:
@@ -150,21 +169,25 @@ def printed(module: Any, style: Style) -> bytes:
 
 
 def compare_serialized(tosa: Path, opt: TosaOpt, scratch: Path) -> Outcome:
-    """What tosa-opt serializes of our text, and of its own import."""
-    style, file = STYLES[0], scratch / "ours.mlir"
-    tc.save(tc.load(tosa), file, validate=False)
-    results = []
-    for source in (scratch / "own.mlirbc", file):
-        refused = opt.read(tosa, source) if source is not file else None
-        refused = refused or opt.write(source, scratch / "again.tosa")
-        results.append(refused or tc.load((scratch / "again.tosa").read_bytes()))
-    own, ours = results
-    if isinstance(own, Refused):
+    """What tosa-opt serializes of our text, and of its own import; if it has none, the program."""
+    program = tc.load(tosa)
+    file, again = scratch / "ours.mlir", scratch / "again.tosa"
+    style = STYLES[0]
+    file.write_bytes(text_of(program, style))
+    refused = opt.write_again(tosa, again)
+    if refused and any(
+        tensor.scale for _, block in program.blocks() for tensor in block.tensors.values()
+    ):
+        # It writes 8 bytes for an element of 8 bits, so its file cannot be the program.
         return Outcome(SERIALIZED, style, str(tosa), False, "")
-    if isinstance(ours, Refused):
-        return Outcome(SERIALIZED, style, str(tosa), False, str(ours))
-    difference = str(tc.compare(own, ours, names=True, version=True) or "")
-    return Outcome(SERIALIZED, style, str(tosa), True, difference)
+    own = program if refused else tc.load(again.read_bytes())
+    unwritten = opt.write(file, again)
+    if unwritten:
+        return Outcome(SERIALIZED, style, str(tosa), False, str(unwritten))
+    ours = tc.load(again.read_bytes())
+    # tosa-opt writes names and a version of its own.
+    difference = tc.compare(own, ours, names=not refused, version=not refused)
+    return Outcome(SERIALIZED, style, str(tosa), True, str(difference or ""))
 
 
 def first_difference(ours: bytes, theirs: bytes) -> str:
@@ -222,41 +245,20 @@ def compare_files(files: Sequence[Path], styles: Sequence[Style] = STYLES) -> li
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         opt = TosaOpt(scratch)
-        found: list[Outcome] = []
-        for file in files:
-            found += compare_graph(with_locations(tc.load(file)), str(file), opt, scratch, styles)
-            found.append(compare_serialized(file, opt, scratch))
-        return found
+        programs = [Program(str(file), with_locations(tc.load(file))) for file in files]
+        found = list(compare_programs(programs, opt, scratch, styles))
+        return found + [compare_serialized(file, opt, scratch) for file in files]
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Compare a suite and print the table."""
-    parser = argparse.ArgumentParser(
-        description="Compare MLIR text with what MLIR prints and reads."
-    )
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--every", type=int, default=1, help="only every N-th file")
+    parser = comparison_main.parser("Compare MLIR text with what MLIR prints and reads.")
     parser.add_argument(
         "--located", action="store_true", help="only the two forms with locations, in half the time"
     )
     options = parser.parse_args(arguments)
     styles = [style for style in STYLES if style.locations or not options.located]
-    problem = official_suite.missing()
-    if problem:
-        print(f"compare_text: {problem}", file=sys.stderr)
-        return 1
-    files = [case.tosa for case in official_suite.cases(options.directory)][:: options.every]
-    batches = [files[start : start + _BATCH] for start in range(0, len(files), _BATCH)]
-    tally = Tally(styles)
-    # Spawned, because MLIR starts threads, which a fork would not survive.
-    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
-        for outcomes in pool.map(compare_files, batches, repeat(styles)):
-            for found in outcomes:
-                tally.add(found)
-    print(f"{len(files)} files")
-    print("\n".join(tally.lines()))
-    return 0 if tally.passed else 1
+    return comparison_main.run(options, partial(compare_files, styles=styles), Tally(styles))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
     python tests/oracle/official_suite.py DIR              # makes the suite
     python tests/oracle/compare_written_bytecode.py DIR    # compares all of it; --every 50 for a sample
+    python tests/oracle/compare_written_bytecode.py DIR --state FILE     # the same command resumes it
 
 Each program is written by us in each version of the format, and read by tosa-opt, torch-mlir and IREE.
 The module that each then has must be the one that tosa-opt makes of the flatbuffer, as bytecode of
@@ -13,26 +14,24 @@ compared.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from itertools import repeat
-from multiprocessing import get_context
+from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 # Tests import one another by their folders' names; as a script, only its own folder is on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from oracle import official_suite
-from oracle.judge import show, text_difference
+from oracle import comparison_main, module_readers
+from oracle.judge import show, text_difference, verifier_message
+from oracle.module_readers import IREE, PACKAGES, TORCH
 from oracle.outside_tools import Refused, TosaOpt
 
 import tosa_convert as tc
-from tosa_convert.bindings.packages import Bindings, default_bindings
 from tosa_convert.bindings.read import read
 from tosa_convert.graph import Graph
 from tosa_convert.mlir.bytecode.format import HAS_NATIVE_PROPERTIES
@@ -40,29 +39,33 @@ from tosa_convert.mlir.module_writer import encode_module
 from tosa_convert.options import BYTECODE_VERSIONS
 
 TOSA_OPT: Final = "tosa-opt"
-PACKAGES: Final = ("torch_mlir", "iree.compiler")
 READERS: Final = (TOSA_OPT, *PACKAGES)
 #: A version that every reader reads.
 _COMMON: Final = 1
 #: Bindings -> operations whose native properties they define in another way than the others.
-_OTHER_PROPERTIES: Final = {"iree.compiler": ("tosa.variable",)}
-#: Files in a batch for a worker.
-_BATCH: Final = 20
+_OTHER_PROPERTIES: Final = {IREE: ("tosa.variable",)}
+
+
+class Kind(Enum):
+    """What is compared; the heads of the table's columns."""
+
+    IMPORT = "equal to tosa-opt's import"
+    GRAPH = "equal, not imported by tosa-opt"
+    RESOURCES = "equal, with resources"
 
 
 class Outcome(NamedTuple):
     """One program in one version, by one reader.
 
-    resources: the file has constants as resources. difference: "" if the reader has the same program.
-    excused: the reader defines the properties of an operation in another way.
+    difference: "" if the reader has the same program. unread: why it rightly does not read the file.
     """
 
     reader: str
     version: int
     program: str
-    resources: bool = False
+    kind: Kind = Kind.IMPORT
     difference: str = ""
-    excused: bool = False
+    unread: str = ""
 
 
 def written(graph: Graph, version: int, **options: Any) -> bytes:
@@ -78,28 +81,31 @@ class Comparison:
         self.file = scratch / "module.mlirbc"
         self.again = scratch / "again.mlirbc"
         self.opt = TosaOpt(scratch)
-        self.bindings = [default_bindings(package) for package in PACKAGES]
+        self.packages = module_readers.readers()
 
     def compare(self, tosa: Path) -> Iterator[Outcome]:
-        """The outcomes of a flatbuffer; none if tosa-opt refuses it."""
-        if self.opt.read(tosa, self.file, _COMMON) is not None:
-            return
-        theirs = self.file.read_bytes()
+        """The outcomes of a flatbuffer."""
         graph = tc.load(tosa)
-        expected = {}
-        for bindings in self.bindings:
-            expected[bindings.package] = printed(bindings, theirs)
-        expected[TOSA_OPT] = expected["torch_mlir"]
+        refused = self.opt.read(tosa, self.file, _COMMON)
+        theirs = None if refused else self.file.read_bytes()
+        names = "retain" if theirs is None else "generate"
         for version in self.versions:
-            dense = written(graph, version, names="generate", constants="dense")
-            for reader, bindings, data in self.readings(dense, version):
+            dense = written(graph, version, names=names, constants="dense")
+            for reader, module in self.readings(dense, version):
                 outcome = Outcome(reader, version, str(tosa))
-                if isinstance(data, Refused):
-                    yield refusal(outcome, theirs, data)
+                if isinstance(module, Refused):
+                    yield refusal(outcome, graph, refused, module)
+                elif theirs is None:
+                    difference = str(tc.compare(graph, read(module), names=True) or "")
+                    yield outcome._replace(kind=Kind.GRAPH, difference=difference)
                 else:
-                    found = printed(bindings, data)
-                    yield outcome._replace(difference=text_difference(expected[reader], found))
+                    difference = text_difference(self.expected(reader, theirs), show(module))
+                    yield outcome._replace(difference=difference)
             yield from self.with_resources(tosa, graph, version)
+
+    def expected(self, reader: str, theirs: bytes) -> str:
+        """The module of tosa-opt's file, as a reader prints it."""
+        return show(self.packages.get(reader, self.packages[TORCH]).parse(theirs))
 
     def with_resources(self, tosa: Path, graph: Graph, version: int) -> Iterator[Outcome]:
         """The outcomes of the file that has names, and large constants as resources."""
@@ -107,46 +113,41 @@ class Comparison:
         if written(graph, version, constants="dense") == data:
             return
         ours = tc.load(written(graph, _COMMON))
-        for reader, bindings, found in self.readings(data, version):
-            outcome = Outcome(reader, version, str(tosa), resources=True)
-            if isinstance(found, Refused):
-                yield refusal(outcome, data, found)
+        for reader, module in self.readings(data, version):
+            outcome = Outcome(reader, version, str(tosa), Kind.RESOURCES)
+            if isinstance(module, Refused):
+                yield refusal(outcome, graph, None, module)
                 continue
-            module = bindings.ir.Module.parse(found, bindings.new_context())
             difference = tc.compare(ours, read(module), names=True, locations=True)
             yield outcome._replace(difference=str(difference or ""))
 
-    def readings(
-        self, data: bytes, version: int
-    ) -> Iterator[tuple[str, Bindings, bytes | Refused]]:
-        """Each reader, the bindings that parse what it has read, and that: tosa-opt writes it again."""
+    def readings(self, data: bytes, version: int) -> Iterator[tuple[str, Any]]:
+        """Each reader, and the module that it reads or Refused.
+
+        Bindings parse what tosa-opt has read and written again.
+        """
         self.file.write_bytes(data)
         refused = self.opt.rewrite(self.file, self.again, _COMMON)
-        yield TOSA_OPT, self.bindings[0], refused or self.again.read_bytes()
-        for bindings in self.bindings:
-            try:
-                bindings.ir.Module.parse(data, bindings.new_context())
-            except bindings.ir.MLIRError as error:
-                yield bindings.package, bindings, Refused(str(error))
-            else:
-                yield bindings.package, bindings, data
+        yield TOSA_OPT, refused or self.packages[TORCH].parse(self.again.read_bytes())
+        for name, reader in self.packages.items():
+            yield name, reader.parse(data)
 
 
-def printed(bindings: Bindings, data: bytes) -> str:
-    """The module of a file, as these bindings print it."""
-    return show(bindings.ir.Module.parse(data, bindings.new_context()))
+def refusal(outcome: Outcome, graph: Graph, imported: Refused | None, found: Refused) -> Outcome:
+    """The outcome of a file that the reader refuses.
 
-
-def refusal(outcome: Outcome, program: bytes, refused: Refused) -> Outcome:
-    """The outcome of a file that the reader refuses."""
-    others = _OTHER_PROPERTIES.get(outcome.reader, ())
-    graph = tc.load(program)
+    imported: what tosa-opt says of the flatbuffer.
+    """
     used = {operator.spec.mlir for _, block in graph.blocks() for operator in block.operators}
     if any(tensor.variable for _, block in graph.blocks() for tensor in block.tensors.values()):
         used.add("tosa.variable")
-    if outcome.version >= HAS_NATIVE_PROPERTIES and used & set(others):
-        return outcome._replace(excused=True)
-    return outcome._replace(difference=f"refused: {refused}")
+    others = used.intersection(_OTHER_PROPERTIES.get(outcome.reader, ()))
+    if outcome.version >= HAS_NATIVE_PROPERTIES and others:
+        return outcome._replace(unread=f"its properties of {', '.join(others)} are others")
+    message = verifier_message(str(found))
+    if message and imported is not None and message in str(imported):
+        return outcome._replace(unread=f"MLIR's verifier: {message}")
+    return outcome._replace(difference=f"refused: {found}")
 
 
 class Tally:
@@ -154,37 +155,43 @@ class Tally:
 
     def __init__(self, versions: Sequence[int] = BYTECODE_VERSIONS) -> None:
         self.versions = versions
-        self.equal: Counter[tuple[str, int, bool]] = Counter()
-        self.excused: Counter[tuple[str, int]] = Counter()
+        self.equal: Counter[tuple[str, int, Kind]] = Counter()
+        self.unread: Counter[tuple[str, int]] = Counter()
+        self.reasons: Counter[tuple[str, str]] = Counter()
         self.different: list[Outcome] = []
 
     def add(self, found: Outcome) -> None:
         """Count one."""
         if found.difference:
             self.different.append(found)
-        elif found.excused:
-            self.excused[found.reader, found.version] += 1
+        elif found.unread:
+            self.unread[found.reader, found.version] += 1
+            self.reasons[found.reader, found.unread] += 1
         else:
-            self.equal[found.reader, found.version, found.resources] += 1
+            self.equal[found.reader, found.version, found.kind] += 1
 
     @property
     def passed(self) -> bool:
         """Whether every reader read every version, and nothing differed."""
         return not self.different and all(
-            self.equal[reader, version, False] for reader in READERS for version in self.versions
+            self.equal[reader, version, Kind.IMPORT]
+            for reader in READERS
+            for version in self.versions
         )
 
     def lines(self) -> Iterator[str]:
         """The table, to be read."""
-        yield "reader        | version |  equal | equal, with resources | other properties"
+        yield " | ".join(["reader        | version", *(kind.value for kind in Kind), "not read"])
         for reader in READERS:
             for version in self.versions:
-                dense, resources = (self.equal[reader, version, which] for which in (False, True))
-                excused = self.excused[reader, version]
-                yield f"{reader:13} | {version:7} | {dense:6} | {resources:21} | {excused:6}"
+                cells = [f"{reader:13} | {version:7}"]
+                cells += [f"{self.equal[reader, version, kind]:{len(kind.value)}}" for kind in Kind]
+                yield " | ".join([*cells, f"{self.unread[reader, version]:8}"])
+        for (reader, reason), count in sorted(self.reasons.items()):
+            yield f"{count:6} not read by {reader}: {reason}"
         for found in self.different:
-            kind = "resources" if found.resources else "dense"
-            yield f"{found.reader} version {found.version}, {kind}: {found.program}: {found.difference}"
+            where = f"{found.reader} version {found.version}, {found.kind.name.lower()}"
+            yield f"{where}: {found.program}: {found.difference}"
 
 
 def compare_files(
@@ -198,27 +205,11 @@ def compare_files(
 
 def main(arguments: list[str] | None = None) -> int:
     """Compare a suite and print the table."""
-    parser = argparse.ArgumentParser(description="Compare what MLIR reads from our bytecode.")
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--every", type=int, default=1, help="only every N-th file")
+    parser = comparison_main.parser("Compare what MLIR reads from our bytecode.")
     parser.add_argument("--versions", type=int, nargs="+", default=list(BYTECODE_VERSIONS))
     options = parser.parse_args(arguments)
-    problem = official_suite.missing()
-    if problem:
-        print(f"compare_written_bytecode: {problem}", file=sys.stderr)
-        return 1
-    files = [case.tosa for case in official_suite.cases(options.directory)][:: options.every]
-    batches = [files[start : start + _BATCH] for start in range(0, len(files), _BATCH)]
-    tally = Tally(options.versions)
-    # Spawned, because MLIR starts threads, which a fork would not survive.
-    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
-        for outcomes in pool.map(compare_files, batches, repeat(options.versions)):
-            for found in outcomes:
-                tally.add(found)
-    print(f"{len(files)} files")
-    print("\n".join(tally.lines()))
-    return 0 if tally.passed else 1
+    compare = partial(compare_files, versions=options.versions)
+    return comparison_main.run(options, compare, Tally(options.versions))
 
 
 if __name__ == "__main__":

@@ -124,11 +124,11 @@ class Judge:
         self, verdict: Verdict, file: Path, refused: Refused | None, error: tc.TosaConvertError
     ) -> None:
         """We refuse to build a module; that is right if MLIR's verifier refuses it in tosa-opt, too."""
-        match = None if refused is None else _VERIFIER.search(refused.message)
-        if match is None or match["message"] not in str(error):
+        message = verifier_message(str(refused))
+        if not message or message not in str(error):
             verdict.check("import", f"we say {error}; tosa-opt says {refused or 'nothing'}")
             return
-        verdict.reason = f"MLIR's verifier refuses it: {match['message']}"
+        verdict.reason = f"MLIR's verifier refuses it: {message}"
         back = self.scratch / "back.tosa"
         tc.save(tc.load(file), back, validate=False)
         verdict.returned = verdict.check("round trip", graph_difference(file, back))
@@ -208,6 +208,12 @@ class Judge:
         module = self.scratch / "reading.mlirbc"
         refused = self.tosa_opt.read(file, module)
         return str(refused) if refused else show(self.parse(module))
+
+
+def verifier_message(error: str) -> str:
+    """What MLIR's verifier says of a TOSA operation in an error, or ""."""
+    match = _VERIFIER.search(error)
+    return match["message"] if match else ""
 
 
 def show(module: Any) -> str:

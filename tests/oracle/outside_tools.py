@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from oracle import official_suite
 
@@ -19,6 +19,8 @@ Json = Any
 
 #: Seconds after which an outside program counts as hanging.
 PATIENCE = 120
+#: Separates modules in one text.
+_BETWEEN: Final = "\n// ----- the next of several modules -----\n"
 
 
 class ToolError(RuntimeError):
@@ -36,21 +38,20 @@ class Refused:
         return f"{'crash: ' if self.crashed else ''}{self.message}"
 
 
-def _call(command: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
+def _call(command: Sequence[str | Path]) -> subprocess.CompletedProcess[bytes]:
     # The reference model attaches a debugger to its caller if it finds one on the path.
     return subprocess.run(
         list(map(str, command)),
         capture_output=True,
-        text=True,
-        errors="replace",
         check=False,
         timeout=PATIENCE,
         env={**os.environ, "PATH": ""},
     )
 
 
-def _refused(done: subprocess.CompletedProcess[str]) -> Refused:
-    lines = [line for line in done.stderr.splitlines() if line.strip()]
+def _refused(done: subprocess.CompletedProcess[bytes]) -> Refused:
+    text = done.stderr.decode(errors="replace")
+    lines = [line for line in text.splitlines() if line.strip()]
     return Refused(lines[0] if lines else f"exit code {done.returncode}", done.returncode < 0)
 
 
@@ -62,22 +63,23 @@ class TosaOpt:
         self.empty.write_text("module {}\n", encoding="utf-8")
         self.program = official_suite.native("tosa-opt")
 
+    def _run(self, *options: str | Path) -> subprocess.CompletedProcess[bytes]:
+        # Starting threads takes half of the time that a small module takes.
+        return _call([self.program, "--mlir-disable-threading", *options])
+
     def read(self, tosa: Path, module: Path, version: int | None = None) -> Refused | None:
         """Deserialise `tosa` into MLIR bytecode, which unlike text keeps every bit of a NaN.
 
         version: of the bytecode; by default the newest.
         """
         module.unlink(missing_ok=True)
-        done = _call(
-            [
-                self.program,
-                f"--tosa-deserialize=tosa-flatbuffer-filename={tosa}",
-                self.empty,
-                "--emit-bytecode",
-                *([] if version is None else [f"--emit-bytecode-version={version}"]),
-                "-o",
-                module,
-            ]
+        done = self._run(
+            f"--tosa-deserialize=tosa-flatbuffer-filename={tosa}",
+            self.empty,
+            "--emit-bytecode",
+            *([] if version is None else [f"--emit-bytecode-version={version}"]),
+            "-o",
+            module,
         )
         return _refused(done) if done.returncode or not module.exists() else None
 
@@ -85,21 +87,54 @@ class TosaOpt:
         """Read a module, text or bytecode, and write it as bytecode of a version."""
         target.unlink(missing_ok=True)
         options = ["--emit-bytecode", f"--emit-bytecode-version={version}"]
-        done = _call([self.program, module, *options, "-o", target])
+        done = self._run(module, *options, "-o", target)
         return _refused(done) if done.returncode or not target.exists() else None
 
     def print(self, module: Path, flags: Sequence[str]) -> bytes | Refused:
         """A module, text or bytecode, as text."""
         printed = self.empty.with_name("printed.mlir")
-        done = _call([self.program, module, *flags, "-o", printed])
+        done = self._run(module, *flags, "-o", printed)
         return _refused(done) if done.returncode else printed.read_bytes()
+
+    def print_all(self, modules: Sequence[bytes], flags: Sequence[str]) -> list[bytes | Refused]:
+        """Modules in text, each as `print` prints it, by one process.
+
+        A location that a text does not have is a line of the text of all modules.
+        """
+        file = self.empty.with_name("modules.mlir")
+        file.write_bytes(_BETWEEN.encode().join(modules))
+        marker = _BETWEEN.strip()
+        splitting = [f"--split-input-file={marker}", f"--output-split-marker={marker}"]
+        found = self.print(file, [*splitting, *flags])
+        if not isinstance(found, Refused):
+            printed = found.split(f"{marker}\n".encode())
+            if len(printed) == len(modules):
+                return [*printed]
+        # One of them is refused or crashes. Alone, it has its own message.
+        alone = []
+        for module in modules:
+            file.write_bytes(module)
+            alone.append(self.print(file, flags))
+        return alone
 
     def write(self, module: Path, tosa: Path) -> Refused | None:
         """Serialise a module, text or bytecode, into `tosa`."""
         tosa.unlink(missing_ok=True)
         option = f"--tosa-serialize=tosa-flatbuffer-filename={tosa}"
-        done = _call([self.program, option, module, "-o", os.devnull])
+        done = self._run(option, module, "-o", os.devnull)
         return _refused(done) if done.returncode or not tosa.exists() else None
+
+    def write_again(self, tosa: Path, target: Path) -> Refused | None:
+        """Deserialise `tosa` and serialise the module into `target`."""
+        target.unlink(missing_ok=True)
+        done = self._run(
+            f"--tosa-deserialize=tosa-flatbuffer-filename={tosa}",
+            f"--tosa-serialize=tosa-flatbuffer-filename={target}",
+            self.empty,
+            "-o",
+            os.devnull,
+        )
+        return _refused(done) if done.returncode or not target.exists() else None
 
 
 def flatc_json(folder: Path, *files: Path) -> list[Json]:
@@ -110,7 +145,7 @@ def flatc_json(folder: Path, *files: Path) -> list[Json]:
     options: list[str | Path] = ["--json", "--strict-json", "--raw-binary", "-o", folder]
     done = _call([official_suite.native("flatc"), *options, official_suite.schema(), "--", *files])
     if done.returncode:
-        raise ToolError(f"flatc: {done.stderr.strip() or done.stdout.strip()}")
+        raise ToolError(f"flatc: {(done.stderr.strip() or done.stdout.strip()).decode()}")
     targets = [folder / f"{file.stem}.json" for file in files]
     found = [json.loads(target.read_bytes()) for target in targets]
     for target in targets:

@@ -9,7 +9,8 @@ from random import Random
 
 import pytest
 from oracle import compare_bytecode, official_suite, written_cases
-from oracle.compare_bytecode import PACKAGES, TOSA_OPT, VERSIONS, Tally
+from oracle.compare_bytecode import TOSA_OPT, VERSIONS, Tally
+from oracle.module_readers import PACKAGES
 
 import tosa_convert as tc
 from tosa_convert.bindings.packages import Bindings, default_bindings

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from oracle import compare_written_bytecode, official_suite
-from oracle.compare_written_bytecode import READERS, Comparison, Tally
+from oracle.compare_written_bytecode import READERS, Comparison, Kind, Tally
 from unit.building import graph, op, tensor
 
 import tosa_convert as tc
@@ -68,7 +68,7 @@ def test_resources_are_read_by_every_tool_in_every_version(
     assert tally.passed, "\n".join(tally.lines())
     for reader in READERS:
         for version in BYTECODE_VERSIONS:
-            assert tally.equal[reader, version, True] == 1
+            assert tally.equal[reader, version, Kind.RESOURCES] == 1
 
 
 def test_another_program_in_our_file_is_a_difference(
@@ -81,7 +81,7 @@ def test_another_program_in_our_file_is_a_difference(
 
     monkeypatch.setattr(compare_written_bytecode, "written", changed)
     found = list(comparison.compare(weights))
-    dense = [outcome for outcome in found if not outcome.resources]
+    dense = [outcome for outcome in found if outcome.kind is not Kind.RESOURCES]
     assert len(dense) == len(READERS) * len(BYTECODE_VERSIONS)
     assert all(outcome.difference for outcome in dense)
 
@@ -96,5 +96,7 @@ def test_a_file_that_a_tool_refuses_is_a_difference(
         return data[:-1] if options.get("names") else data
 
     monkeypatch.setattr(compare_written_bytecode, "written", cut_off)
-    found = [outcome for outcome in comparison.compare(weights) if not outcome.resources]
+    found = [
+        outcome for outcome in comparison.compare(weights) if outcome.kind is not Kind.RESOURCES
+    ]
     assert all("refused" in outcome.difference for outcome in found)

@@ -1,0 +1,159 @@
+"""What the scripts that compare whole official suites have in common: options, processes, resumption.
+
+A script compares files in worker processes, a batch at a time, and counts the outcomes in a tally. With
+`--state FILE` the tally is saved after each batch, and the same command continues where it was stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import pickle
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
+
+from oracle import official_suite
+
+#: Files in a batch for a worker.
+BATCH: Final = 40
+#: Options that do not change what is compared.
+_HOW: Final = ("jobs", "state")
+#: Seconds between two notes of progress.
+_NOTE_EVERY: Final = 10
+_HERE: Final = Path(__file__).resolve().parent
+_CODE: Final = (_HERE, _HERE.parent.parent / "tosa_convert")
+
+Outcome = TypeVar("Outcome")
+Counted = TypeVar("Counted", contravariant=True)
+
+
+class Tally(Protocol[Counted]):
+    """Counts of many outcomes."""
+
+    def add(self, found: Counted, /) -> None:
+        """Count one."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether something was compared and nothing differed."""
+
+    def lines(self) -> Iterator[str]:
+        """The result, to be read."""
+
+
+class StateError(Exception):
+    """A state file is of another comparison."""
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """A parser of the options that all comparisons have."""
+    made = argparse.ArgumentParser(description=description)
+    made.add_argument("directory", type=Path, help="made by official_suite.py")
+    made.add_argument("--jobs", type=int, default=2, metavar="N", help="worker processes")
+    made.add_argument("--every", type=int, default=1, metavar="N", help="only every N-th file")
+    made.add_argument(
+        "--state", type=Path, metavar="FILE", help="save the counts here, and continue from them"
+    )
+    return made
+
+
+def run(
+    options: argparse.Namespace,
+    compare_files: Callable[[Sequence[Path]], list[Outcome]],
+    tally: Tally[Outcome],
+) -> int:
+    """Compare the files of a suite and print the tally; the exit code.
+
+    compare_files: gets a batch of files, in a worker process. tally: an empty one.
+    """
+    problem = official_suite.missing()
+    if problem:
+        print(problem, file=sys.stderr)
+        return 1
+    files = [case.tosa for case in official_suite.cases(options.directory)][:: options.every]
+    state = _State(options)
+    try:
+        done, tally = state.load(tally)
+    except StateError as error:
+        print(error, file=sys.stderr)
+        return 2
+    batches = [files[start : start + BATCH] for start in range(done, len(files), BATCH)]
+    noted = time.monotonic()
+    with ExitStack() as stack:
+        results = _results(options.jobs, compare_files, batches, stack)
+        for batch in batches:
+            try:
+                outcomes = next(results)
+            except BrokenProcessPool as error:
+                print(f"{error}\nin {batch[0]} or a file after it", file=sys.stderr)
+                return 1
+            for found in outcomes:
+                tally.add(found)
+            done += len(batch)
+            state.save(done, tally)
+            if time.monotonic() - noted > _NOTE_EVERY:
+                noted = time.monotonic()
+                print(f"{done} of {len(files)} files", file=sys.stderr)
+    print(f"{len(files)} files")
+    print("\n".join(tally.lines()))
+    return 0 if tally.passed else 1
+
+
+def _results(
+    jobs: int,
+    compare_files: Callable[[Sequence[Path]], list[Outcome]],
+    batches: Sequence[Sequence[Path]],
+    stack: ExitStack,
+) -> Iterator[list[Outcome]]:
+    """The outcomes of each batch, in order; of one job in this process."""
+    if jobs <= 1:
+        return map(compare_files, batches)
+    # Spawned, because MLIR starts threads, which a fork would not survive.
+    pool = stack.enter_context(ProcessPoolExecutor(jobs, mp_context=get_context("spawn")))
+    return iter(pool.map(compare_files, batches))
+
+
+class _State:
+    """The state file of a comparison, if it has one."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.file: Path | None = options.state
+        self.key = _key(options) if self.file else ""
+
+    def load(self, empty: Tally[Outcome]) -> tuple[int, Tally[Outcome]]:
+        """The number of files that are done, and their tally. Raises StateError."""
+        if self.file is None or not self.file.exists():
+            return 0, empty
+        key, done, tally = pickle.loads(self.file.read_bytes())
+        if key != self.key:
+            raise StateError(
+                f"{self.file} is of other options, another suite or other code; "
+                "remove it to begin again"
+            )
+        return done, tally
+
+    def save(self, done: int, tally: Tally[Any]) -> None:
+        """Replace the file."""
+        if self.file is not None:
+            beside = self.file.with_suffix(".part")
+            beside.write_bytes(pickle.dumps((self.key, done, tally)))
+            beside.replace(self.file)
+
+
+def _key(options: argparse.Namespace) -> str:
+    """A digest of everything that the outcomes depend on: the options, the suite, the code."""
+    asked = {name: str(value) for name, value in vars(options).items() if name not in _HOW}
+    script = Path(sys.argv[0]).name
+    digest = hashlib.sha256(json.dumps([script, asked], sort_keys=True).encode())
+    suite = [options.directory / "suite.json"]
+    for file in suite + [path for folder in _CODE for path in sorted(folder.rglob("*.py"))]:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
