@@ -1,114 +1,124 @@
 """Compare the verdicts of `suite --against` with those of the official runner, case by case.
 
-    python tests/oracle/compare_verdicts.py DIR [--every N]
+    python tests/oracle/compare_verdicts.py DIR [--every N] [--change OPERATOR] [--jobs N]
 
-The backend is the reference model. In three of four cases one element of its results is changed, by one
-bit or by several, so that there are both verdicts. Prints the cases on which the two disagree, and the
-counts; the exit code is 1 if there are any.
+DIR is a folder of official tests. The backend is the reference model, in `suite` as a command and in
+`tosa_verif_run_tests` as a system under test. With --change, one element of the results of a program
+that has the operator is changed ("all": of every program), so that there are both verdicts. Prints the
+cases on which the two disagree, with both reasons, and the counts; the exit code is 1 if there are any.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
-import zlib
+import xml.etree.ElementTree as ET
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from oracle.reference_backend import serve
 
-from tosa_convert.golden import model_process
-from tosa_convert.golden.qualification import Qualification, qualify_case
-from tosa_convert.golden.suite import Answer, find_cases
+from tosa_convert.golden.suite import find_cases
 
+_TESTS = Path(__file__).resolve().parents[1]
+_MODULE = "oracle.changed_model"
+#: What the official runner says -> the statuses that say the same.
+SAME = {"EXPECTED_PASS": {"pass"}, "UNEXPECTED_FAILURE": {"wrong", "refused", "crashed"}}
 
-def run_model(case: Path, folder: Path, *more: str) -> dict[str, Any]:
-    """Run the reference model on a case as the official runner does; returns the descriptor."""
-    folder.mkdir(parents=True)
-    command = [
-        str(model_process.locate()),
-        f"--test_desc={case / 'desc.json'}",
-        f"--output_dir={folder}",
-        "--tosa_level=EIGHTK",
-    ]
-    ended = model_process.run([*command, *more], case, 60.0)
-    assert ended.code == 0, ended.stderr
-    description: dict[str, Any] = json.loads((case / "desc.json").read_text())
-    return description
+#: By case: the verdict, and the reason.
+Verdicts = Mapping[str, tuple[str, str]]
 
 
-def change_element(path: Path, bits: int) -> None:
-    """Change bits of the element in the middle of an `.npy` file."""
-    data = bytearray(path.read_bytes())
-    start = 10 + int.from_bytes(data[8:10], "little")
-    array = np.load(path)
-    if bits and array.size and array.dtype != np.bool_:
-        data[start + array.size // 2 * array.dtype.itemsize] ^= bits
-        path.write_bytes(bytes(data))
+def copy_cases(suite: Path, names: Iterable[str], target: Path) -> None:
+    """Copy cases, as links if possible: the official runner writes into their folders."""
+    for name in names:
+        (target / name).mkdir(parents=True)
+        for path in (suite / name).iterdir():
+            try:
+                os.link(path, target / name / path.name)
+            except OSError:  # another disk
+                shutil.copy(path, target / name / path.name)
 
 
-def official_verdict(case: Path, results: Path, reference: Path) -> str:
-    """What the official runner says: each output is judged by its program."""
-    description = run_model(case, reference, "--precise_mode=1")
-    rows = description["meta"]["compliance"]["tensors"]
-    group: list[str] = []
-    owner = ""
-    for name, file in zip(description["ofm_name"], description["ofm_file"], strict=True):
-        scale = file.replace(".npy", "_scale.npy")
-        group.append(file)
-        if "scale_tensor_name" in rows[name]:
-            if not (reference / scale).exists():
-                owner = name
-                continue  # the scales are the next output
-            group.append(scale)
-        command = [
-            str(model_process.locate().with_name("tosa_verify")),
-            f"--test_desc={case / 'desc.json'}",
-            f"--ofm_name={owner or name}",
-            "--imp_result_file=" + ",".join(str(results / f) for f in group),
-            "--ref_result_file=" + ",".join(str(reference / f) for f in group),
-        ]
-        bounds = [reference / f"bounds_{f}" for f in group]
-        if description["test_requirements"]["bounds_file_required"]:
-            command.append("--bnd_result_file=" + ",".join(str(f) for f in bounds if f.exists()))
-        if subprocess.run(command, capture_output=True, timeout=60, check=False).returncode:
-            return "wrong"
-        group, owner = [], ""
-    return "pass"
+def verdicts_of_suite(cases: Path, operator: str, jobs: int) -> Verdicts:
+    """What `suite --against` says about all cases of a folder."""
+    with serve(operator) as backend, tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "report.json")
+        command = [sys.executable, "-m", "tosa_convert", "suite", str(cases), "--against", backend]
+        command += ["--jobs", str(jobs), "--json", str(report)]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        if not report.exists():
+            raise RuntimeError(ended.stderr)
+        content = json.loads(report.read_text())
+    print(f"suite: {content['cases_per_second']} cases/s")
+    return {row["case"]: (row["status"], row["message"]) for row in content["answers"]}
 
 
-def both_verdicts(suite: Path, name: str, work: Path) -> tuple[str, Answer]:
-    """The official verdict on a case, and ours. work: gets the results."""
-    results = work / "results" / name
-    description = run_model(suite / name, results)
-    bits = (0, 1, 3, 40)[zlib.crc32(name.encode()) % 4]
-    for file in description["ofm_file"]:
-        change_element(results / file, bits)
-    expected = official_verdict(suite / name, results, work / "reference" / name)
-    settings = Qualification(against=str(work / "results"))
-    return expected, qualify_case(str(suite), name, settings=settings)
+def verdicts_of_runner(cases: Path, operator: str, jobs: int) -> Verdicts:
+    """What the official runner says about them."""
+    command = [sys.executable, "-m", "runner.tosa_verif_run_tests", "--recursive"]
+    command += ["--test", str(cases), "--jobs", str(jobs), "--profile", "all", "--extension", "all"]
+    command += ["--sut-module", _MODULE, "--sut-module-args", f"{_MODULE}:{operator}"]
+    paths = [str(_TESTS.parent), str(_TESTS), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "report.xml")
+        command += ["--xunit-file", str(report)]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        if not report.exists():
+            raise RuntimeError(ended.stderr)
+        rows = ET.parse(report).getroot().iterfind(f"testsuite[@name='{_MODULE}']/testcase")
+        return dict(_official_row(cases, row) for row in rows)
+
+
+def _official_row(cases: Path, row: Any) -> tuple[str, tuple[str, str]]:
+    name = os.path.relpath(row.get("name"), cases)
+    failure = row.find("failure")
+    if row.find("skipped") is not None:
+        return name, ("SKIPPED", "")
+    if failure is None:
+        return name, ("EXPECTED_PASS", "")
+    message = failure.get("message") or failure.text or ""
+    return name, (message.partition(":")[0].strip(), message)
+
+
+def disagreements(official: Verdicts, ours: Verdicts) -> list[str]:
+    """The cases on which the two disagree, and those that only one of them has."""
+    found = []
+    for name in sorted({*official, *ours}):
+        theirs, our = official.get(name, ("none", "")), ours.get(name, ("none", ""))
+        if our[0] not in SAME.get(theirs[0], set()):
+            found.append(f"{name}: official {theirs[0]} ({theirs[1]}), suite {our[0]} ({our[1]})")
+    return found
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("suite", type=Path)
     parser.add_argument("--every", type=int, default=1, help="compare every N-th case only")
+    parser.add_argument("--change", default="", metavar="OPERATOR")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
     suite: Path = arguments.suite.resolve()
-    verdicts: Counter[tuple[str, str]] = Counter()
-    for name in find_cases(suite)[:: arguments.every]:
-        with tempfile.TemporaryDirectory() as work:
-            expected, found = both_verdicts(suite, name, Path(work))
-        verdicts[expected, found.status] += 1
-        if expected != found.status:
-            print(f"{name}: official {expected}, ours {found.status}: {found.message}")
-    for (expected, status), count in sorted(verdicts.items()):
-        print(f"official {expected}, ours {status}: {count}")
-    return int(any(expected != status for expected, status in verdicts))
+    with tempfile.TemporaryDirectory() as work:
+        copy_cases(suite, find_cases(suite)[:: arguments.every], Path(work))
+        ours = verdicts_of_suite(Path(work), arguments.change, arguments.jobs)
+        official = verdicts_of_runner(Path(work), arguments.change, arguments.jobs)
+    different = disagreements(official, ours)
+    for line in different:
+        print(line)
+    pairs = Counter((official[name][0], ours[name][0]) for name in official if name in ours)
+    for (theirs, status), count in sorted(pairs.items()):
+        print(f"official {theirs}, suite {status}: {count}")
+    print(f"{len(ours)} cases: {len(ours) - len(different)} agree, {len(different)} differ")
+    return int(bool(different) or not ours)
 
 
 if __name__ == "__main__":
