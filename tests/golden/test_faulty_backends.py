@@ -25,6 +25,8 @@ from golden.faulty_backends import (
     with_state,
 )
 from golden.numpy_backend import NumpyBackend
+from golden.operator_faults import UNITS, accepts_what_the_rule_allows, judged
+from golden.operator_programs import OPERATORS_WITH_FAULTS, WITHOUT_FAULTS
 
 from tosa_convert.golden.array_io import Slot
 from tosa_convert.golden.arrays import Array
@@ -35,7 +37,7 @@ from tosa_convert.golden.npz import save_npz
 from tosa_convert.golden.running import run
 from tosa_convert.graph import Graph, Operator, dtype
 from tosa_convert.graph.from_numpy import constant_of
-from tosa_convert.graph.opset import VARIABLE_WRITE
+from tosa_convert.graph.opset import OPERATORS, VARIABLE_WRITE
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 X = inputs("TANH")
@@ -120,6 +122,29 @@ def test_a_fault_that_no_output_shows_is_named(kind: str) -> None:
 def test_faults_of_every_kind_are_named_when_fused_and_when_masked(kind: str) -> None:
     fused(kind)
     masked(kind)
+
+
+@pytest.mark.parametrize("kind", ["SCATTER"])
+def test_every_fault_of_an_operator_is_named(kind: str) -> None:
+    assert not any(judged(kind).values())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", OPERATORS_WITH_FAULTS)
+def test_every_fault_of_every_operator_is_named(kind: str) -> None:
+    assert not any(judged(kind).values())
+    assert accepts_what_the_rule_allows(kind)
+
+
+def test_every_operator_has_faults_or_a_reason() -> None:
+    assert {row.name for row in OPERATORS} == {*OPERATORS_WITH_FAULTS, *WITHOUT_FAULTS}
+    assert set(UNITS) <= set(OPERATORS_WITH_FAULTS)
+
+
+def test_a_fault_that_is_not_made_is_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Faulty, "operator", NumpyBackend.operator)
+    said = judged("ABS")
+    assert all(said.values()), said
 
 
 def test_all_faults_are_named_if_asked_for() -> None:

@@ -71,7 +71,9 @@ def verdicts_of_runner(cases: Path, operator: str, jobs: int) -> Verdicts:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.xml")
         command += ["--xunit-file", str(report)]
-        ended = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        ended = subprocess.run(
+            command, capture_output=True, text=True, check=False, env=environment
+        )
         if not report.exists():
             raise RuntimeError(ended.stderr)
         rows = ET.parse(report).getroot().iterfind(f"testsuite[@name='{_MODULE}']/testcase")
