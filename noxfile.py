@@ -1,4 +1,4 @@
-"""The one door for commands: `nox -s lint types tests long docs suite conformance fuzz bench`.
+"""The one door for commands: `nox -s lint types tests long docs site suite conformance fuzz bench`.
 
 `nox` alone runs lint, types and tests. Each session makes an environment of its own; in one that
 already has `pip install '.[dev]'`, `nox --no-venv --no-install -s NAME` uses that.
@@ -60,6 +60,14 @@ def docs(session: nox.Session) -> None:
         session.run("python", "tests/docs/regenerate.py")
     else:
         session.run("python", "-m", "pytest", "tests/docs", *session.posargs)
+
+
+@nox.session
+def site(session: nox.Session) -> None:
+    """Build the site of the documentation into build/site, strictly, and check the result."""
+    session.install(".[docs]")
+    session.run("python", "-m", "mkdocs", "build", env={"NO_MKDOCS_2_WARNING": "1"})
+    session.run("python", "manual/check_site.py", "build/site")
 
 
 @nox.session

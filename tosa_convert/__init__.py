@@ -37,9 +37,11 @@ if TYPE_CHECKING:
     )
     from tosa_convert.errors import Finding, TosaConvertError
     from tosa_convert.golden import bisect, check, generate, reduce, run
-    from tosa_convert.graph import Graph, compare, verify
+    from tosa_convert.graph.compare import compare
     from tosa_convert.graph.extract import extract
+    from tosa_convert.graph.model import Graph
     from tosa_convert.graph.rename import rename
+    from tosa_convert.graph.verify import verify
     from tosa_convert.inspection.summary import summarize
     from tosa_convert.options import Limits
     from tosa_convert.spec.public import validate

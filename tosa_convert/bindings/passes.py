@@ -30,6 +30,8 @@ from typing import Any
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.files import PathLike
 
+__all__ = ["add_tosa_serialize", "add_tosa_serialize_json"]
+
 
 def add_tosa_serialize(pass_manager: Any, path: PathLike, **options: Any) -> None:
     """Add the pass `tosa-serialize`, which writes the module as a flatbuffer and does not change it.
