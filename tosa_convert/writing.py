@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -20,6 +20,7 @@ from tosa_convert.reading import Input, read, weights_folder, with_weights
 from tosa_convert.version import __version__
 
 if TYPE_CHECKING:
+    from tosa_convert.graph.columns import BlockColumns
     from tosa_convert.graph.model import Graph, SoftwareVersion
 
 AnyPath: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
@@ -110,17 +111,19 @@ def render(
             "the weights would be stored in a folder beside the file, and there is no file",
             "give the output a name, or use weights='embedded'",
         )
-    refuse_unsound(graph)
-    _refuse_invalid(graph, file_format, options)
+    columns = refuse_unsound(graph)
+    _refuse_invalid(graph, file_format, options, columns)
     return _render_sound(graph, file_format, options)
 
 
-def _refuse_invalid(graph: Graph, written_as: Form, options: WriteOptions) -> None:
+def _refuse_invalid(
+    graph: Graph, written_as: Form, options: WriteOptions, columns: Mapping[str, BlockColumns]
+) -> None:
     """Refuse a sound graph that TOSA does not allow, unless the output is only to be looked at."""
     if options.validate and written_as != "json" and options.elide is None:
         from tosa_convert.spec.public import refuse_invalid
 
-        refuse_invalid(graph)
+        refuse_invalid(graph, columns)
 
 
 def _render_sound(graph: Graph, file_format: Format, options: WriteOptions) -> Iterable[Any]:
@@ -174,8 +177,8 @@ def to_module(graph: Graph, context: Any, options: WriteOptions = _WRITE_OPTIONS
     """
     from tosa_convert.graph.verify import refuse_unsound
 
-    refuse_unsound(graph)
-    _refuse_invalid(graph, "module", options)
+    columns = refuse_unsound(graph)
+    _refuse_invalid(graph, "module", options, columns)
     return _module(graph, context, options)
 
 
@@ -224,8 +227,8 @@ def save(
     size_beside = _size_beside(graph, file_format, options.weights)
     _refuse_special_file(target, file_format, options, beside=size_beside is not None)
     _refuse_unverifiable(target, file_format, options)
-    refuse_unsound(graph)
-    _refuse_invalid(graph, file_format, options)
+    columns = refuse_unsound(graph)
+    _refuse_invalid(graph, file_format, options, columns)
     written = graph
     if size_beside is not None:
         from tosa_convert.weights.write import without

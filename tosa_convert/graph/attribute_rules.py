@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from tosa_convert.graph.dtypes import DType, dtype
@@ -36,6 +37,24 @@ def name_problems(operator: Operator) -> list[str]:
         ),
         *(f'attribute "{row.name}" is missing' for row in rows if row.name not in values),
     ]
+
+
+def attribute_problems(
+    operator: Operator, operand: Tensor | None
+) -> Iterator[tuple[AttributeSpec, str]]:
+    """Each attribute whose value is wrong, and what is wrong; see `name_problems` for their names.
+
+    operand: the operator's first operand; None if it has none, or a shape.
+    """
+    for row in operator.spec.attributes:
+        if row.name not in operator.attributes:
+            continue
+        value = operator.attributes[row.name]
+        problem = attribute_problem(row, value)
+        if not problem and row.kind == "element":
+            problem = element_problem(value, operand)
+        if problem:
+            yield row, problem
 
 
 def attribute_problem(row: AttributeSpec, value: object) -> str:

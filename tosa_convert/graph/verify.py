@@ -7,10 +7,10 @@ and attribute_rules.
 from __future__ import annotations
 
 import contextlib
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import Finding, Findings, TosaConvertError
-from tosa_convert.graph.attribute_rules import attribute_problem, element_problem, name_problems
+from tosa_convert.graph.attribute_rules import attribute_problems, name_problems
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import (
     Block,
@@ -31,6 +31,12 @@ from tosa_convert.graph.opset import (
     VARIABLE_WRITE,
 )
 from tosa_convert.graph.value_rules import check_shape_value, check_tensor
+
+if TYPE_CHECKING:
+    from tosa_convert.graph.columns import BlockColumns
+
+#: Blocks of fewer operators are not worth array operations.
+_MIN_COLUMNS: Final = 200
 
 
 def verify(graph: Graph) -> list[Finding]:
@@ -53,18 +59,28 @@ def verify(graph: Graph) -> list[Finding]:
         >>> print(tc.verify(graph)[0])
         region "digits_cnn" block "main": error: block output "missing" is never defined [undefined-name]
     """
-    findings = Findings()
-    # Raised when there are as many findings as one error has.
-    with contextlib.suppress(TosaConvertError):
-        _GraphRules(graph, findings).check()
-    return findings.rows
+    return _check(graph)[0]
 
 
-def refuse_unsound(graph: Graph) -> None:
-    """Raise TosaConvertError with the findings of `verify`, if it has any."""
-    findings = verify(graph)
+def refuse_unsound(graph: Graph) -> dict[str, BlockColumns]:
+    """Raise TosaConvertError with the findings of `verify`, if it has any.
+
+    Returns:
+        The columns of large blocks, by the names of their regions, for the next steps.
+    """
+    findings, columns = _check(graph)
     if findings:
         raise TosaConvertError(findings)
+    return columns
+
+
+def _check(graph: Graph) -> tuple[list[Finding], dict[str, BlockColumns]]:
+    findings = Findings()
+    rules = _GraphRules(graph, findings)
+    # Raised when there are as many findings as one error has.
+    with contextlib.suppress(TosaConvertError):
+        rules.check()
+    return findings.rows, rules.columns
 
 
 class _GraphRules:
@@ -78,6 +94,8 @@ class _GraphRules:
         self.calls: dict[str, list[str]] = {region.name: [] for region in graph.regions}
         #: Types of tensors without data that break no rule. Most tensors share a few types.
         self.sound_types: set[tuple[DType, tuple[int, ...] | None, bool]] = set()
+        #: The columns of blocks that were checked in columns, by region.
+        self.columns: dict[str, BlockColumns] = {}
 
     def check(self) -> None:
         if not self.graph.regions:
@@ -95,9 +113,22 @@ class _GraphRules:
                     f"it has {len(region.blocks)} blocks; a TOSA region has exactly one",
                 )
             for block in region.blocks:
-                _BlockRules(self, region.name, block).check()
+                if not self.keeps_rules(region.name, block):
+                    _BlockRules(self, region.name, block).check()
         self.cycles()
         self.calls_of_main()
+
+    def keeps_rules(self, region: str, block: Block) -> bool:
+        """Whether a large block is known to keep all rules. Notes its columns if it does."""
+        if len(block.operators) < _MIN_COLUMNS:
+            return False
+        from tosa_convert.graph.columns import columns_of, keeps_rules
+
+        columns = columns_of(block)
+        if columns is None or not keeps_rules(block, columns):
+            return False
+        self.columns[region] = columns
+        return True
 
     def duplicate_regions(self) -> None:
         seen: set[str] = set()
@@ -325,23 +356,16 @@ class _BlockRules:
 
     def attributes(self, index: int, operator: Operator) -> None:
         rows, values = operator.spec.attributes, operator.attributes
-        complete = len(values) == len(rows)
-        for row in rows:
-            if row.name not in values:
-                complete = False
-                continue
-            value = values[row.name]
-            problem = attribute_problem(row, value)
-            if not problem and row.kind == "element" and operator.inputs:
-                problem = element_problem(value, self.block.tensors.get(operator.inputs[0]))
-            if problem:
-                self.findings.add(
-                    "malformed-operator",
-                    self.path(index, operator),
-                    f'attribute "{row.name}": {problem}',
-                )
-            elif row.kind == "region":
-                self.region_attribute(index, operator, row.name, str(value))
+        operand = self.block.tensors.get(operator.inputs[0]) if operator.inputs else None
+        wrong = set()
+        for row, problem in attribute_problems(operator, operand):
+            wrong.add(row.name)
+            message = f'attribute "{row.name}": {problem}'
+            self.findings.add("malformed-operator", self.path(index, operator), message)
+        for row in operator.spec.regions:
+            if row.name in values and row.name not in wrong:
+                self.region_attribute(index, operator, row.name, str(values[row.name]))
+        complete = len(values) == len(rows) and all(row.name in values for row in rows)
         if not complete:
             for message in name_problems(operator):
                 self.findings.add("malformed-operator", self.path(index, operator), message)

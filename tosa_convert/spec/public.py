@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -14,6 +14,7 @@ from tosa_convert.spec.validate import Validator, finding
 from tosa_convert.spec.verdict import Verdict, judge
 
 if TYPE_CHECKING:
+    from tosa_convert.graph.columns import BlockColumns
     from tosa_convert.graph.model import Graph
     from tosa_convert.graph.target import Target
     from tosa_convert.spec.levels import Level
@@ -88,9 +89,12 @@ def validate(
     return list(islice(found, MAX_FINDINGS))
 
 
-def refuse_invalid(graph: Graph) -> None:
-    """Raise TosaConvertError with what TOSA forbids in a graph that `verify` accepts."""
-    findings = list(islice(Validator(graph).findings(), MAX_FINDINGS))
+def refuse_invalid(graph: Graph, columns: Mapping[str, BlockColumns] | None = None) -> None:
+    """Raise TosaConvertError with what TOSA forbids in a graph that `verify` accepts.
+
+    columns: those that `refuse_unsound` returned.
+    """
+    findings = list(islice(Validator(graph, columns=columns).findings(), MAX_FINDINGS))
     if findings:
         raise TosaConvertError(replace(finding, hint=_WRITE_IT) for finding in findings)
 

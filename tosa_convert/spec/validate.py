@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING
 
 from tosa_convert.errors import Finding
-from tosa_convert.graph.model import operator_path
+from tosa_convert.graph.model import block_path, operator_path
 from tosa_convert.spec.operator_view import OperatorView
 from tosa_convert.spec.program import program_findings
 from tosa_convert.spec.rules.core import Violation, dashed
@@ -15,6 +15,7 @@ from tosa_convert.spec.values import ShapeType, TypeTable, ValueType
 from tosa_convert.spec.verdict import Verdict, judge
 
 if TYPE_CHECKING:
+    from tosa_convert.graph.columns import BlockColumns
     from tosa_convert.graph.model import Block, Graph, Operator
 
 
@@ -22,20 +23,38 @@ class Validator:
     """Judges the operators of one graph. Operators of equal types and attributes share a verdict.
 
     judge: makes the verdict on an operator.
+    columns: of blocks that `verify` accepts, by the names of their regions.
     """
 
-    def __init__(self, graph: Graph, judge: Callable[[OperatorView], Verdict] = judge) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        judge: Callable[[OperatorView], Verdict] = judge,
+        columns: Mapping[str, BlockColumns] | None = None,
+    ) -> None:
         self.graph = graph
         self.judge = judge
         self.table = TypeTable()
         self.verdicts: dict[object, Verdict] = {}
         self.regions = {region.name: region.blocks[0] for region in graph.regions}
+        self.columns = columns or {}
 
     def findings(self) -> Iterator[Finding]:
         """The findings of the program as a whole, then those of all blocks."""
         yield from program_findings(self.graph)
-        for where, block in self.graph.blocks():
-            yield from self.block(where, block)
+        for region in self.graph.regions:
+            for block in region.blocks:
+                if not self.is_valid(region.name, block):
+                    yield from self.block(block_path(region.name, block.name), block)
+
+    def is_valid(self, region: str, block: Block) -> bool:
+        """Whether a block whose columns are known is known to be valid."""
+        columns = self.columns.get(region)
+        if columns is None:
+            return False
+        from tosa_convert.spec.columns import is_valid
+
+        return is_valid(block, columns, self.table, self.judge)
 
     def block(
         self, where: str, block: Block, positions: Sequence[int] | None = None

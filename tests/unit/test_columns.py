@@ -1,0 +1,200 @@
+"""A block in columns: whatever the columns accept, the rules for single operators accept."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from unit.building import branching, counting, example
+
+from tosa_convert.golden.random_graphs import generate
+from tosa_convert.graph import Block, Graph, ShapeValue, dtype, operator, verify
+from tosa_convert.graph.columns import columns_of, keeps_rules
+from tosa_convert.spec.columns import is_valid
+from tosa_convert.spec.validate import Validator
+from tosa_convert.spec.values import TypeTable
+from tosa_convert.spec.verdict import judge
+
+
+def accepted(graph: Graph) -> bool:
+    """Whether the columns of the main block are accepted."""
+    columns = columns_of(graph.main)
+    return columns is not None and keeps_rules(graph.main, columns)
+
+
+def valid(graph: Graph) -> bool:
+    """Whether TOSA allows the operators of the main block, by its columns."""
+    columns = columns_of(graph.main)
+    assert columns is not None
+    return is_valid(graph.main, columns, TypeTable(), judge)
+
+
+def swapped(block: Block, chance: random.Random) -> None:
+    first, second = chance.sample(range(len(block.operators)), 2)
+    operators = block.operators
+    operators[first], operators[second] = operators[second], operators[first]
+
+
+def renamed(block: Block, chance: random.Random) -> None:
+    chosen = chance.choice([row for row in block.operators if row.inputs])
+    at = chance.randrange(len(chosen.inputs))
+    name = chance.choice([*block.tensors, *block.shapes, "nobody"])
+    chosen.inputs = (*chosen.inputs[:at], name, *chosen.inputs[at + 1 :])
+
+
+def redirected(block: Block, chance: random.Random) -> None:
+    chosen = chance.choice(block.operators)
+    chosen.outputs = (chance.choice([*block.tensors, *block.shapes]),)
+
+
+def shortened(block: Block, chance: random.Random) -> None:
+    chosen = chance.choice(block.operators)
+    if chance.random() < 0.5:
+        chosen.inputs = chosen.inputs[:-1]
+    else:
+        chosen.outputs = ()
+
+
+def lengthened(block: Block, chance: random.Random) -> None:
+    chosen = chance.choice([row for row in block.operators if row.inputs])
+    chosen.inputs = (*chosen.inputs, chosen.inputs[0])
+
+
+def respecified(block: Block, chance: random.Random) -> None:
+    chosen = chance.choice(block.operators)
+    names = ("ABS", "ADD", "CONST", "CONCAT", "RESHAPE", "SELECT", "VARIABLE_READ", "COND_IF")
+    chosen.spec = operator(chance.choice(names))
+
+
+def without_value(block: Block, chance: random.Random) -> None:
+    values: Any = chance.choice([block.tensors, block.shapes or block.tensors])
+    del values[chance.choice(list(values))]
+
+
+def without_data(block: Block, chance: random.Random) -> None:
+    values: list[Any] = [*block.tensors.values(), *block.shapes.values()]
+    chance.choice([value for value in values if value.data is not None]).data = None
+
+
+def reshaped(block: Block, chance: random.Random) -> None:
+    chosen = chance.choice(list(block.tensors.values()))
+    chosen.shape = chance.choice([None, (), (2, 3), (-2,), (2**31,), (1,) * 65, (7, 5, 3)])
+
+
+def retyped(block: Block, chance: random.Random) -> None:
+    chosen = chance.choice(list(block.tensors.values()))
+    chosen.dtype = dtype(chance.choice(("FP32", "INT8", "INT4", "BOOL", "INT32")))
+
+
+def relabelled(block: Block, chance: random.Random) -> None:
+    chosen = chance.choice(list(block.tensors.values()))
+    chosen.variable_name = chance.choice(("v", ""))
+    chosen.variable = chance.random() < 0.5
+    chosen.name = chance.choice((chosen.name, chosen.name, "other"))
+
+
+def ranked(block: Block, chance: random.Random) -> None:
+    name = chance.choice(list(block.tensors))
+    block.shapes[chance.choice((name, "fresh"))] = ShapeValue(name, chance.choice((-1, 2)))
+
+
+def with_wrong_attribute(block: Block, chance: random.Random) -> None:
+    chosen = chance.choice(block.operators)
+    wrong: list[Any] = [True, 1, 1.5, "text", b"\xff", (1, True), (2**31,), [1], None]
+    names = list(chosen.attributes) or ["axis"]
+    chosen.attributes[chance.choice(names)] = chance.choice(wrong)
+
+
+def without_attribute(block: Block, chance: random.Random) -> None:
+    chosen = [row for row in block.operators if row.attributes]
+    if chosen:
+        chance.choice(chosen).attributes.popitem()
+
+
+def with_given(block: Block, chance: random.Random) -> None:
+    names = [*block.tensors, *block.shapes, "nobody"]
+    chance.choice((block.inputs, block.outputs)).append(chance.choice(names))
+
+
+DAMAGES: list[Callable[[Block, random.Random], None]] = [
+    swapped,
+    renamed,
+    redirected,
+    shortened,
+    lengthened,
+    respecified,
+    without_value,
+    without_data,
+    reshaped,
+    retyped,
+    relabelled,
+    ranked,
+    with_wrong_attribute,
+    without_attribute,
+    with_given,
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_blocks_that_keep_the_rules_in_columns_have_no_findings(
+    damage: Callable[[Block, random.Random], None],
+) -> None:
+    refused = sound = 0
+    for seed in range(24):
+        graph = generate(seed, 12)
+        assert not verify(graph)
+        sound += accepted(graph)
+        damage(graph.main, random.Random(seed))
+        findings = verify(graph)
+        refused += bool(findings)
+        if findings:
+            assert not accepted(graph), findings
+    assert refused
+    # Only programs with control flow or variables are not.
+    assert sound > 8
+
+
+@pytest.mark.parametrize("damage", [reshaped, retyped, renamed, with_wrong_attribute, swapped])
+def test_blocks_that_are_valid_in_columns_have_no_findings(
+    damage: Callable[[Block, random.Random], None],
+) -> None:
+    refused = valid_ones = 0
+    for seed in range(60):
+        graph = generate(seed, 12)
+        if not accepted(graph):
+            continue
+        assert not list(Validator(graph).findings())
+        valid_ones += valid(graph)
+        damage(graph.main, random.Random(seed))
+        if accepted(graph) and list(Validator(graph).findings()):
+            refused += 1
+            assert not valid(graph)
+    # Programs that compute shapes are judged one operator after the other.
+    assert valid_ones > 15
+    assert refused or damage is swapped
+
+
+def test_what_the_columns_do_not_decide_is_left_to_the_rules() -> None:
+    for graph in (branching(), counting()):
+        assert not verify(graph)
+        assert not accepted(graph)
+
+
+def test_a_large_block_is_checked_in_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["tosa_convert.graph.verify"]
+    graph = example()
+    assert not module.refuse_unsound(graph)
+    monkeypatch.setattr(module, "_MIN_COLUMNS", 1)
+    columns = module.refuse_unsound(graph)
+    assert columns.keys() == {"main"}
+
+    def judged(*_: object) -> None:
+        raise AssertionError("an operator is judged by itself")
+
+    monkeypatch.setattr(Validator, "block", judged)
+    assert not list(Validator(graph, columns=columns).findings())
+    with pytest.raises(AssertionError, match="judged by itself"):
+        list(Validator(graph).findings())
