@@ -3,9 +3,9 @@
 Everything public is imported when it is first used, because importing numpy alone takes longer than the
 command-line tool needs to print its help.
 
-`load`, `save`, `dumps`, export and import convert programs; `verify`, `validate`, `compare`, `extract`,
-`rename` and `summarize` work on graphs; `run`, `check`, `bisect`, `reduce` and `generate` are those of
-`tosa_convert.golden`, whose `compare` is about arrays.
+`load`, `save`, `dumps`, export and import convert programs; `verify`, `validate`, `compare`, `diff`,
+`extract`, `rename` and `summarize` work on graphs; `run`, `check`, `bisect`, `reduce` and `generate` are
+those of `tosa_convert.golden`, whose `compare` is about arrays.
 
 Example:
     >>> import tosa_convert as tc
@@ -45,8 +45,11 @@ if TYPE_CHECKING:
     from tosa_convert.inspection.summary import summarize
     from tosa_convert.options import Limits
     from tosa_convert.spec.public import validate
+    from tosa_convert.structural_diff.changes import Diff
+    from tosa_convert.structural_diff.public import diff
 
 __all__ = [
+    "Diff",
     "Finding",
     "Graph",
     "Limits",
@@ -55,6 +58,7 @@ __all__ = [
     "bisect",
     "check",
     "compare",
+    "diff",
     "dumps",
     "export_tosa_func_to_flatbuffer",
     "export_weights",
@@ -93,6 +97,8 @@ _PUBLIC = {
     "tosa_convert.inspection.summary": ("summarize",),
     "tosa_convert.options": ("Limits",),
     "tosa_convert.spec.public": ("validate",),
+    "tosa_convert.structural_diff.changes": ("Diff",),
+    "tosa_convert.structural_diff.public": ("diff",),
 }
 _MODULES = {name: module for module, names in _PUBLIC.items() for name in names}
 

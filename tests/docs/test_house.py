@@ -50,6 +50,7 @@ ARROWS: dict[str, set[str]] = {
     "spec": _BASE | {"graph", "file_consumers"},
     "build": _BASE | {"graph", "spec"},
     "inspection": _BASE | {"graph", "spec"},
+    "structural_diff": {"errors", "version", "graph"},
     "wire": _HUB,
     **dict.fromkeys(ADAPTERS, _HUB),
     "flatbuffer": _HUB | {"wire"},
@@ -75,11 +76,12 @@ ARROWS: dict[str, set[str]] = {
         "golden",
         "spec",
         "inspection",
+        "structural_diff",
         "file_consumers",
         "applicable_options",
     }
     | {"child_process", "process_pool", "ending_signals"},
-    "__init__": _BASE | {"api", "golden", "graph", "inspection", "spec"},
+    "__init__": _BASE | {"api", "golden", "graph", "inspection", "spec", "structural_diff"},
     "__main__": {"cli"},
 }
 
@@ -98,6 +100,7 @@ OUTSIDE: dict[str, set[str]] = {
     "spec": {"numpy"},
     "build": {"numpy"},
     "inspection": {"numpy"},
+    "structural_diff": {"numpy"},
     "wire": {"numpy"},
     "bindings": {"numpy"},
     **{adapter: {"numpy"} for adapter in ADAPTERS},

@@ -26,6 +26,7 @@ else:
 RUN = {
     "README.md": ("torch-mlir", "tosa-tools"),
     "docs/builder.md": ("tosa-tools",),
+    "docs/diff.md": (),
     "docs/comparison.md": ("torch-mlir", "tosa-tools"),
     "docs/formats.md": ("torch-mlir",),
     "docs/golden.md": ("torch-mlir", "tosa-tools"),
@@ -117,7 +118,8 @@ def test_the_readme_names_all_verbs_and_no_others(root: Path) -> None:
 
 @pytest.mark.parametrize(
     "document",
-    ["README.md", "docs/formats.md", "docs/errors.md", "docs/golden.md", "docs/validation.md"],
+    ["README.md"]
+    + [f"docs/{name}.md" for name in ("diff", "errors", "formats", "golden", "validation")],
 )
 def test_every_option_that_a_document_mentions_exists(root: Path, document: str) -> None:
     text = (root / document).read_text(encoding="utf-8")
@@ -135,6 +137,7 @@ def test_every_option_that_a_document_mentions_exists(root: Path, document: str)
 #: Options of other programs that the text of the documents mentions.
 OTHERS = {"--tosa-serialize", "--tosa-deserialize", "--json", "--strict-json", "--raw-binary"} | {
     "--mlir-print-op-generic",
+    "--no-ext-diff",
     "--mlir-print-debuginfo",
     "--binary",
 }

@@ -146,6 +146,19 @@ def compare(graph: tc.Graph) -> None:
     tc.compare(graph)  # error: two graphs
 
 
+def diff(graph: tc.Graph) -> None:
+    found = tc.diff(graph, graph, names=True, locations=True, order=False, version=False)
+    reveal_type(found)  # reveals Diff
+    for change in found:
+        reveal_type(
+            change.kind
+        )  # reveals Literal['added', 'removed', 'changed', 'retyped', 'moved']
+        reveal_type(change.left)  # reveals Item | None
+    found.changes = ()  # error: differences do not change
+    tc.diff(graph)  # error: two graphs
+    tc.diff(graph, graph, True)  # error: options are keywords
+
+
 def graphs(graph: tc.Graph) -> None:
     reveal_type(graph.regions)  # reveals list[Region]
     reveal_type(graph.main.operators)  # reveals list[Operator]

@@ -13,6 +13,7 @@ from tosa_convert.writing import save, stamp
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
+    from tosa_convert.reading import Input
 
 _READ_OPTIONS = ReadOptions()
 
@@ -25,10 +26,15 @@ def load_graph(path: str, options: ReadOptions = _READ_OPTIONS) -> Graph:
     Raises:
         TosaConvertError: as `tosa_convert.load` does.
     """
+    return load_input(path, options)[0]
+
+
+def load_input(path: str, options: ReadOptions = _READ_OPTIONS) -> tuple[Graph, Input]:
+    """The program in a file, and the file."""
     opened = open_input(path, options)
     refuse_inapplicable(given_options(options), opened.where, read_from=opened.format)
     graph = read(opened, options, around_mlir=supervise.reading)
-    return stamp(graph) if opened.is_mlir else graph
+    return stamp(graph) if opened.is_mlir else graph, opened
 
 
 def save_any(graph: Graph, path: str) -> None:

@@ -28,6 +28,7 @@ VERBS: Final = {
     "bisect": "tosa_convert.cli.bisect",
     "check": "tosa_convert.cli.check",
     "convert": "tosa_convert.cli.convert",
+    "diff": "tosa_convert.cli.diff",
     "extract": "tosa_convert.cli.extract",
     "generate": "tosa_convert.cli.generate",
     "reduce": "tosa_convert.cli.reduce",
@@ -41,7 +42,7 @@ VERBS: Final = {
 
 #: Verbs that end soon after they made a graph, and never collect garbage. No object of ours is part of a
 #: cycle, and collecting with 100,000 operators takes 4 % of the time of their conversion.
-ONE_SHOT_VERBS: Final = frozenset({"convert", "extract", "repack", "validate"})
+ONE_SHOT_VERBS: Final = frozenset({"convert", "diff", "extract", "repack", "validate"})
 
 
 class _AllVerbs(Verbs):

@@ -250,6 +250,16 @@ class Constant:
             return unpack(raw[start * bits // 8 : (stop * bits + 7) // 8], bits, stop - start)
         return raw[start * width : stop * width]
 
+    def first(self, count: int) -> Constant:
+        """At most the first `count` elements, as a constant that shares this buffer."""
+        count = min(count, self.count)
+        data = self.buffer
+        if not self.splat:
+            data = data[: count if self.unpacked else self.dtype.wire_bytes(count)]
+        return Constant(
+            self.dtype, count, data, unpacked=self.unpacked, splat=self.splat, owner=self.owner
+        )
+
     def holds_int4_minus_8(self) -> bool:
         """Whether an INT4 constant has the value -8, which TOSA does not allow and readers corrupt."""
         if self.dtype is not INT4 or not self.count:

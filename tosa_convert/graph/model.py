@@ -108,14 +108,15 @@ class Tensor:
         return element_count(self.shape)
 
     def __repr__(self) -> str:
-        parts = [_short(self.name), self._type()]
+        parts = [_short(self.name), self.type_text()]
         if self.variable:
             parts.append(f"variable {_short(self.variable_name)}")
         elif self.data is not None:
             parts.append("constant")
         return f"Tensor({', '.join(parts)})"
 
-    def _type(self) -> str:
+    def type_text(self) -> str:
+        """The element type and shape, such as "FP32 [1, 10]"."""
         scales = f" in blocks of {int(self.scale.shape)}" if self.scale is not None else ""
         shape = "unranked" if self.shape is None else f"[{_listed(map(str, self.shape), 8)}]"
         return f"{self.dtype} {shape}{scales}"
@@ -138,9 +139,10 @@ class ShapeValue:
         return None if self.data is None else tuple(self.data.numpy().tolist())
 
     def __repr__(self) -> str:
-        return f"ShapeValue({_short(self.name)}, {self._type()})"
+        return f"ShapeValue({_short(self.name)}, {self.type_text()})"
 
-    def _type(self) -> str:
+    def type_text(self) -> str:
+        """The sizes, or the rank if they are not constant."""
         if self.data is None or self.rank > MAX_RANK:
             return f"shape of rank {self.rank}"
         return f"shape [{_listed(map(str, self.values() or ()), 8)}]"
@@ -176,7 +178,7 @@ class Operator:
         outputs = _listed(map(_plain, self.outputs))
         text = f"{self.spec.name}({_listed(map(_plain, self.inputs), 8)})"
         attributes = ", ".join(
-            f"{_plain(name)} = {_value_text(value, element if name in _element_names(self) else None)}"
+            f"{_plain(name)} = {value_text(value, element if name in _element_names(self) else None)}"
             for name, value in self.attributes.items()
         )
         return (f"{outputs} = " if outputs else "") + text + (attributes and f" {{{attributes}}}")
@@ -208,7 +210,7 @@ class Block:
     def __str__(self) -> str:
         shown = self.operators[:_PRINTED_OPERATORS]
         lines = [f"block {_short(self.name)}: {self._signature()}"]
-        lines += [f"  {self._operator_text(op)}" for op in shown]
+        lines += [f"  {self.operator_text(op)}" for op in shown]
         if hidden := len(self.operators) - len(shown):
             lines.append(f"  ... {counted(hidden, 'more operator')}")
         return "\n".join(lines)
@@ -222,9 +224,10 @@ class Block:
 
     def _type(self, name: str) -> str:
         value = self.tensors.get(name) or self.shapes.get(name)
-        return "undefined" if value is None else value._type()
+        return "undefined" if value is None else value.type_text()
 
-    def _operator_text(self, operator: Operator) -> str:
+    def operator_text(self, operator: Operator) -> str:
+        """An operator of this block in a line, with the types of its results."""
         operand = self.tensors.get(operator.inputs[0]) if operator.inputs else None
         text = operator._text(None if operand is None else operand.dtype)
         results = [self._type(name) for name in operator.outputs[: _PRINTED_ITEMS + 1]]
@@ -416,8 +419,8 @@ def _element_names(operator: Operator) -> frozenset[str]:
     return frozenset(row.name for row in operator.spec.attributes if row.kind == "element")
 
 
-def _value_text(value: object, element: DType | None) -> str:
-    """An attribute's value; element: the type of the element whose bytes it is."""
+def value_text(value: object, element: DType | None) -> str:
+    """An attribute's value in a line; element: the type of the element whose bytes it is."""
     if isinstance(value, bytes):
         if element is not None and len(value) >= element.element_bytes:
             number = element_value(value, element)

@@ -1,0 +1,117 @@
+"""`diff`: how two programs differ, aligned by what they compute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tosa_convert.cli.command import Verb
+
+_COLOURS = {"removed": "red", "added": "green", "changed": "yellow", "place": "cyan"}
+
+
+@click.command(
+    "diff",
+    cls=Verb,
+    epilog="Files of any formats can be compared with one another; - is standard input. Exit code: 0 if "
+    "the programs are equal, 1 if they differ, and another one if a file cannot be read.",
+)
+@click.argument("left", type=click.Path())
+@click.argument("right", type=click.Path())
+@click.option("--names", is_flag=True, help="Also compare the names of regions, blocks and values.")
+@click.option("--locations", is_flag=True, help="Also compare the locations of operators.")
+@click.option(
+    "--ignore-order",
+    is_flag=True,
+    help="Do not report operators that are the same at another place. Reads and writes of a variable "
+    "keep their order.",
+)
+@click.option(
+    "-U",
+    "--context",
+    type=click.IntRange(min=0),
+    default=1,
+    metavar="N",
+    help="How many operators to print around one that differs; 1 by default.",
+)
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="List all results whose types differ because those of operands do, not only the first.",
+)
+@click.option("--stat", is_flag=True, help="Print only how many operators of each name differ.")
+@click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
+@click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    help="When to print in colour; by default (auto) on a terminal, unless $NO_COLOR is set.",
+)
+@click.option("--func", metavar="NAME", help="The function of MLIR modules that have several.")
+def diff(left: str, right: str, **given: Any) -> int:
+    """Report how the program RIGHT differs from LEFT, whatever their values are called."""
+    from tosa_convert.cli.load_graph import load_input
+    from tosa_convert.files import STANDARD
+    from tosa_convert.options import ReadOptions
+    from tosa_convert.structural_diff.public import diff as compute
+    from tosa_convert.structural_diff.text import TextForm
+
+    _refuse_contradictions(given)
+    if left == right == STANDARD:
+        raise click.UsageError("only one of the files can be standard input")
+    loaded = [load_input(path, ReadOptions(func=given["func"])) for path in (left, right)]
+    graphs = [graph for graph, _ in loaded]
+    found = compute(
+        *graphs,
+        names=given["names"],
+        locations=given["locations"],
+        order=not given["ignore_order"],
+        # A module without a target says nothing about the version.
+        version=all(graph.target or not opened.is_mlir for graph, opened in loaded),
+    )
+    form = TextForm((left, right), given["context"], given["everything"], _paint(given["color"]))
+    click.echo(_report(found, graphs[0], form, given), nl=False, color=True)
+    return 1 if found else 0
+
+
+def _refuse_contradictions(given: dict[str, Any]) -> None:
+    if given["as_json"] and given["stat"]:
+        raise click.UsageError("--json and --stat exclude each other")
+    for name, option in (("everything", "--all"), ("color", "--color")):
+        for other, report in (("as_json", "--json"), ("stat", "--stat")):
+            if given[name] and given[other]:
+                raise click.UsageError(f"{option} has no effect with {report}")
+
+
+def _paint(when: str | None) -> Any:
+    """Colours lines if they are wanted."""
+    import os
+    import sys
+
+    from tosa_convert.structural_diff.text import plain
+
+    terminal = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    if when == "never" or (when != "always" and not terminal):
+        return plain
+
+    def paint(role: str, text: str) -> str:
+        if role == "file":
+            return click.style(text, bold=True)
+        return click.style(text, fg=_COLOURS[role])
+
+    return paint
+
+
+def _report(found: Any, left: Any, form: Any, given: dict[str, Any]) -> str:
+    from tosa_convert.structural_diff.text import as_statistics, as_text
+
+    if given["as_json"]:
+        import json
+
+        document = found.as_dict()
+        for side, name in zip(("left", "right"), form.names, strict=True):
+            document[side] = {"file": name, **document[side]}
+        return json.dumps(document, indent=1) + "\n"
+    lines = as_statistics(found, form) if given["stat"] else as_text(found, left, form)
+    return "".join(f"{line}\n" for line in lines)
