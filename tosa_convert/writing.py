@@ -199,7 +199,7 @@ def _module(graph: Graph, context: Any, options: WriteOptions) -> Any:
 
 def dumps(graph: Graph, file_format: Format, options: WriteOptions = _WRITE_OPTIONS) -> bytes:
     """The content of a file as bytes; with `options.verify` it is read back and compared first."""
-    _refuse_unverifiable("", file_format, options)
+    _refuse_unverifiable(graph, "", file_format, options)
     # Joined at once, so that weights are copied once.
     data = b"".join(render(graph, file_format, options))
     if options.verify:
@@ -226,7 +226,7 @@ def save(
     refuse_weights(file_format, options.weights)
     size_beside = _size_beside(graph, file_format, options.weights)
     _refuse_special_file(target, file_format, options, beside=size_beside is not None)
-    _refuse_unverifiable(target, file_format, options)
+    _refuse_unverifiable(graph, target, file_format, options)
     columns = refuse_unsound(graph)
     _refuse_invalid(graph, file_format, options, columns)
     written = graph
@@ -268,9 +268,25 @@ def _compare_with(graph: Graph, written: Input, path: str, options: WriteOptions
         )
 
 
-def _refuse_unverifiable(path: str, file_format: Format, options: WriteOptions) -> None:
-    """Refuse to verify MLIR text where MLIR, which alone parses it, is not installed."""
-    if not options.verify or file_format != "mlir":
+def _refuse_unverifiable(
+    graph: Graph, path: str, file_format: Format, options: WriteOptions
+) -> None:
+    """Refuse to verify regions that MLIR cannot hold, and MLIR text where MLIR is not installed."""
+    if not options.verify or file_format not in ("mlir", "mlirbc"):
+        return
+    from tosa_convert.graph.model import quoted
+    from tosa_convert.graph.unrun_regions import unrun_regions
+
+    unrun = [quoted(region.name) for region in unrun_regions(graph)]
+    if unrun:
+        raise fail(
+            "option-conflict",
+            path,
+            "the option verify does not apply: MLIR cannot hold regions that no operator runs: "
+            + ", ".join(unrun),
+            "remove these regions, or leave out verify, so that they are omitted",
+        )
+    if file_format != "mlir":
         return
     from tosa_convert.bindings.packages import default_bindings
     from tosa_convert.errors import TosaConvertError

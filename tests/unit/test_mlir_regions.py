@@ -7,16 +7,19 @@ from typing import Any
 import pytest
 from unit.building import branching, counting, graph, op, region, tensor
 
+import tosa_convert as tc
 from tosa_convert.bindings.packages import Bindings
 from tosa_convert.bindings.read import read
 from tosa_convert.bindings.write import write
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.flatbuffer.read import read as read_flatbuffer
 from tosa_convert.flatbuffer.write import plan
+from tosa_convert.formats import Format
 from tosa_convert.graph import Graph, compare, dtype, verify
 from tosa_convert.graph.model import SoftwareVersion
 from tosa_convert.mlir import function_writer as writing
 from tosa_convert.mlir.function_writer import MAX_NESTING
+from tosa_convert.options import Names
 
 T = "tensor<2xf32>"
 ARGUMENTS = f"%c: tensor<i1>, %a: {T}"
@@ -258,6 +261,87 @@ def test_shared_regions_cannot_make_an_enormous_module_of_a_small_file(
     assert caught.value.code == "too-large"
     small = nested(5, branches=2)
     assert len(read(write(small, bindings, context, names="generate")).regions) == 63
+
+
+def sharing() -> Graph:
+    """Two COND_IFs that run regions: `outer` runs `then` twice, and the main graph runs both."""
+    made = branching()
+    values = [tensor("c", "BOOL", ()), tensor("a"), tensor("b")]
+    inner = op("COND_IF", "c a", "b", then_graph="then", else_graph="then")
+    made.main.operators[0].attributes.update(then_graph="outer", else_graph="outer")
+    made.main.tensors["z"] = tensor("z")
+    made.main.operators.append(op("COND_IF", "c y", "z", then_graph="outer", else_graph="then_1"))
+    made.main.outputs = ["z"]
+    for region_ in made.regions[1:]:
+        block = region_.blocks[0]
+        block.inputs.insert(0, "c")
+        block.tensors["c"] = values[0]
+    made.regions.insert(1, region("outer", "c a", "b", values, [inner]))
+    # A name that the second copy of `then` would get.
+    made.regions[3].name = "then_1"
+    inner.inputs = ("c", "c", "a")
+    for operator in made.main.operators:
+        operator.inputs = (operator.inputs[0], "c", *operator.inputs[1:])
+    assert verify(made) == []
+    return made
+
+
+def test_a_region_that_several_operators_run_is_one_region_again(
+    bindings: Bindings, context: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = sharing()
+    module = write(made, bindings, context)
+    assert caplog.messages == [
+        "MLIR cannot share a region, so each operator that runs one of these has a copy: "
+        '"outer" (3 copies), "then" (6 copies)'
+    ]
+    again = read(module)
+    assert compare(made, again) is None
+    # Names are not generated for copies that are gone, so a second round trip is the same.
+    assert str(write(again, bindings, context)) == str(module)
+    generated = read(write(made, bindings, context, names="generate"))
+    assert len(generated.regions) == 11
+    assert compare(made, generated, names=False) is None
+
+
+def test_a_copy_that_a_pass_changed_remains(parse: Any, bindings: Bindings, context: Any) -> None:
+    made = sharing()
+    text = str(write(made, bindings, context))
+    changed = parse(text.replace("tosa.exp", "tosa.abs", 1))
+    found = read(changed)
+    assert verify(found) == []
+    assert names(found) == ["main", "outer", "then", "then_2", "outer_1", "then_1"]
+    kinds = {r.name: [o.spec.name for o in r.blocks[0].operators] for r in found.regions}
+    assert kinds["then"] == ["ABS"]
+    assert kinds["then_2"] == ["EXP"]
+    runs = [
+        [o.attributes[row.name] for o in r.blocks[0].operators for row in o.spec.regions]
+        for r in found.regions
+    ]
+    assert runs[0] == ["outer", "outer_1", "outer_1", "then_1"]
+    assert runs[1] == ["then", "then_2"]
+    assert runs[4] == ["then_2", "then_2"]
+
+
+@pytest.mark.parametrize("file_format", ["mlirbc", "mlir"])
+@pytest.mark.parametrize("names", ["retain", "generate"])
+def test_what_shares_regions_can_be_verified(
+    bindings: Bindings, file_format: Format, names: Names
+) -> None:
+    made = sharing()
+    for locations in (True, False) if file_format == "mlir" else (True,):
+        data = tc.dumps(made, file_format, names=names, verify=True, locations=locations)
+        assert compare(made, tc.load(data), names=names == "retain") is None
+
+
+@pytest.mark.parametrize("file_format", ["mlirbc", "mlir"])
+def test_to_verify_a_region_that_no_operator_runs_is_refused(file_format: Format) -> None:
+    made = branching()
+    made.regions.append(region("stray", "a", "a", [tensor("a")], []))
+    with pytest.raises(TosaConvertError, match='that no operator runs: "stray"') as caught:
+        tc.dumps(made, file_format, verify=True)
+    assert caught.value.code == "option-conflict"
+    assert tc.dumps(made, "tosa", verify=True)
 
 
 def test_a_region_that_no_operator_runs_is_omitted_with_a_warning(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -11,6 +12,7 @@ from tosa_convert.graph.model import (
     Block,
     Graph,
     Operator,
+    Region,
     ShapeValue,
     Tensor,
     element_value,
@@ -53,14 +55,15 @@ def compare(
 ) -> Difference | None:
     """The first difference of two programs, or None if they are the same.
 
-    Constants are compared bit for bit, in whatever form their data is. Three things never matter:
+    Constants are compared bit for bit, in whatever form their data is. Four things never matter:
     padding; the data of a tensor that is neither a variable nor a result of CONST, since no run uses
-    it; and whether a constant without elements has data.
+    it; whether a constant without elements has data; and the order of the regions that operators run.
 
     Args:
         left: A graph.
         right: The graph to compare it with.
-        names: Compare the names of regions, blocks and values. Otherwise they need only correspond.
+        names: Compare the names of regions, blocks and values. Otherwise they need only correspond, and
+            a region that several operators run equals a copy for each of them.
         locations: Compare the locations of operators.
         version: Compare the TOSA versions.
 
@@ -98,28 +101,70 @@ def _same(path: str, left: object, right: object) -> None:
 def _compare_graphs(left: Graph, right: Graph, options: _Options) -> None:
     if options.version:
         _same("version", left.version, right.version)
-    _same("number of regions", len(left.regions), len(right.regions))
-    # Regions correspond by position; attributes refer to them by name.
-    pairs = list(zip(left.regions, right.regions, strict=True))
-    region_names = {one.name: other.name for one, other in pairs}
-    for one, other in pairs:
-        path = f'region "{one.name}"'
+    if options.names:
+        _same("number of regions", len(left.regions), len(right.regions))
+    regions = _Regions(left, right)
+    regions.compare(left.regions[:1], right.regions[:1], options)
+    regions.compare(left.regions, right.regions, options)
+
+
+class _Regions:
+    """Which regions of two graphs correspond: those that corresponding operators run."""
+
+    def __init__(self, left: Graph, right: Graph) -> None:
+        self.left = {region.name: region for region in left.regions}
+        self.right = {region.name: region for region in right.regions}
+        #: Pairs that remain to be compared.
+        self.pending: deque[tuple[Region, Region]] = deque()
+        #: Regions, by side and identity, form trees: regions of one tree are equal.
+        self.parents: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def compare(self, left: list[Region], right: list[Region], options: _Options) -> None:
+        """Compare regions that do not correspond to others yet, in their order, and those they run."""
+        left = [region for region in left if (0, id(region)) not in self.parents]
+        right = [region for region in right if (1, id(region)) not in self.parents]
+        _same("number of regions that no operator runs", len(left), len(right))
+        for pair in zip(left, right, strict=True):
+            self.correspond(*pair)
+        while self.pending:
+            _compare_regions(*self.pending.popleft(), options, self)
+
+    def correspond(self, left: Region, right: Region) -> None:
+        """Compare two regions, unless it follows from others that they are equal.
+
+        Without this exception, copies in both graphs would take quadratic time.
+        """
+        one, other = self.root((0, id(left))), self.root((1, id(right)))
+        if one != other:
+            self.parents[one] = other
+            self.pending.append((left, right))
+
+    def root(self, key: tuple[int, int]) -> tuple[int, int]:
+        """The root of a region's tree."""
+        while (parent := self.parents.setdefault(key, key)) != key:
+            self.parents[key] = self.parents[parent]
+            key = parent
+        return key
+
+
+def _compare_regions(left: Region, right: Region, options: _Options, regions: _Regions) -> None:
+    """Compare two regions. Those that their operators run remain to be compared."""
+    path = f'region "{left.name}"'
+    if options.names:
+        _same(f"{path} name", left.name, right.name)
+    _same(f"{path} number of blocks", len(left.blocks), len(right.blocks))
+    for block, other in zip(left.blocks, right.blocks, strict=True):
         if options.names:
-            _same(f"{path} name", one.name, other.name)
-        _same(f"{path} number of blocks", len(one.blocks), len(other.blocks))
-        for block, other_block in zip(one.blocks, other.blocks, strict=True):
-            if options.names:
-                _same(f"{path} block name", block.name, other_block.name)
-            block_path = f'{path} block "{block.name}"'
-            _BlockComparison(options, region_names, block_path, block, other_block).run()
+            _same(f"{path} block name", block.name, other.name)
+        _BlockComparison(options, regions, f'{path} block "{block.name}"', block, other).run()
 
 
 class _BlockComparison:
     def __init__(
-        self, options: _Options, region_names: dict[str, str], path: str, left: Block, right: Block
+        self, options: _Options, regions: _Regions, path: str, left: Block, right: Block
     ) -> None:
         self.options = options
-        self.region_names = region_names
+        self.regions = regions
         self.path = path
         self.left = left
         self.right = right
@@ -165,7 +210,7 @@ class _BlockComparison:
                 self.value(f'{where} "{left}"', left, right)
         for row in one.spec.attributes:
             values = one.attributes.get(row.name), other.attributes.get(row.name)
-            # The names of regions need only correspond.
+            # Regions of one name may differ.
             if values[0] != values[1] or row.kind == "region":
                 self.attribute(f"{where} attribute {row.name}", row, one, other)
         if self.options.locations:
@@ -174,7 +219,11 @@ class _BlockComparison:
     def attribute(self, path: str, row: AttributeSpec, one: Operator, other: Operator) -> None:
         left, right = one.attributes.get(row.name), other.attributes.get(row.name)
         if row.kind == "region":
-            left = self.region_names.get(str(left), str(left))
+            regions = self.regions.left.get(str(left)), self.regions.right.get(str(right))
+            if regions[0] is not None and regions[1] is not None:
+                self.regions.correspond(regions[0], regions[1])
+                if not self.options.names:
+                    return
         elif row.kind == "element" and one.inputs:
             operand = self.left.tensors.get(one.inputs[0])
             if operand is not None and isinstance(left, bytes) and isinstance(right, bytes):

@@ -92,6 +92,10 @@ class FunctionReader:
             self._block(item)
             pending += reversed(self.scope.pending)
         self.report.findings.raise_if_any()
+        if any(name != noted for name, noted in self.reader.noted.items()):
+            from tosa_convert.mlir.shared_regions import merge_copies
+
+            self.regions = merge_copies(self.regions, self.reader.noted)
         return Graph(V1_1_DRAFT, self.regions)
 
     def _main(self) -> PendingRegion:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -16,7 +17,6 @@ from tosa_convert.graph.model import (
     Tensor,
     block_path,
     operator_path,
-    quoted,
 )
 from tosa_convert.graph.opset import (
     CONST,
@@ -218,7 +218,7 @@ class FunctionWriter:
         bodies = [body]
         pending = body.children[::-1]
         operators = len(body.block.operators)
-        unused = {region.name for region in self.graph.regions[1:]}
+        written = Counter([body.region.name])
         limit = OPERATORS_FREE + COPIES * sum(len(b.operators) for _, b in self.graph.blocks())
         while pending:
             inner = pending.pop()
@@ -235,16 +235,14 @@ class FunctionWriter:
                 )
             self.block(inner.block, inner, "tosa.yield")
             pending += inner.children[::-1]
-            unused.discard(inner.region.name)
+            written[inner.region.name] += 1
         # A region's children come after it in the list.
         for inner in reversed(bodies):
             inner.finish(self.encoder)
-        if unused:
-            names = (region.name for region in self.graph.regions if region.name in unused)
-            log.warning(
-                "regions that no operator runs are omitted, because MLIR cannot hold them: %s",
-                ", ".join(map(quoted, names)),
-            )
+        if len(bodies) != len(self.graph.regions) or len(written) != len(bodies):
+            from tosa_convert.mlir.shared_regions import warn_of_regions
+
+            warn_of_regions(self.graph, written)
 
     def value_type(self, block: Block, name: str) -> bytes:
         """The type of a tensor or shape."""

@@ -61,6 +61,8 @@ class OperatorReader:
             bytecode, self.types, narrowing, self.report, pad_resources=retain
         )
         self.namer = Namer()
+        #: The names that an earlier import noted for regions, by the names that they have now.
+        self.noted: dict[str, str] = {}
         #: The module's variables by their symbols.
         self.variables: dict[str, Tensor] = {}
         #: Rows by the numbers of operations' names.
@@ -253,6 +255,8 @@ class OperatorReader:
             given = noted[index] if index < len(noted) else RegionNames()
             name = self.namer.region(stem, f"{role}_region", given.name)
             operator.attributes[row.name] = name
+            if given.name:
+                self.noted[name] = given.name
             if len(blocks) != 1:
                 self.report.add(
                     operation,
