@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from unit.building import PRODUCER, branching, example
+from unit.building import PRODUCER, branching, example, graph, op, tensor
 from unit.surgery import File
 from unit.test_verify import zoo
 
@@ -13,7 +13,7 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.flatbuffer import columns
 from tosa_convert.flatbuffer.read import read
 from tosa_convert.flatbuffer.write import plan
-from tosa_convert.graph import verify
+from tosa_convert.graph import Graph, operator, verify
 from tosa_convert.jsontext.write import write as write_json
 
 BLOCK = "regions 0 blocks 0"
@@ -330,3 +330,44 @@ def test_strings_are_read_alike_together_and_one_by_one(monkeypatch: pytest.Monk
     quick, slow = both_ways(monkeypatch, "all_at_once", fast, slowly, bytes(damaged))
     assert quick == slow
     assert "is not UTF-8" in quick
+
+
+def test_columns_of_one_position_are_read_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(_: object) -> bool:
+        return False
+
+    fast = columns._is_constant
+    for make in (example, branching, zoo):
+        data = bytes(file(make))
+        quick, slow = both_ways(monkeypatch, "_is_constant", fast, never, data)
+        assert quick == slow
+        assert "malformed" not in quick
+
+
+def chain_of_three() -> Graph:
+    """Operators of one operand and one result each, with locations."""
+    values = [tensor(name) for name in "abcd"]
+    rows = [op("ABS", a, b, f'loc("{b}")') for a, b in zip("abc", "bcd", strict=True)]
+    return graph("a", "d", list(values), rows)
+
+
+def test_lists_of_one_name_are_read_as_other_lists() -> None:
+    for count in (1, 2):
+        made = chain_of_three()
+        made.main.operators[-1].inputs = ("c",) * count
+        made.main.operators[-1].spec = operator(("EXP", "ADD")[count - 1])
+        found = read(b"".join(plan(made, PRODUCER).pieces())).main.operators
+        assert [row.inputs for row in found] == [("a",), ("b",), ("c",) * count]
+        assert [row.outputs for row in found] == [("b",), ("c",), ("d",)]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 1, 0), (0, 0, 2)])
+def test_locations_in_order_are_read_as_others(order: tuple[int, ...]) -> None:
+    made = chain_of_three()
+    f = File(b"".join(plan(made, PRODUCER).pieces()))
+    tables = [f.at(f"{BLOCK} operators {index} location").target for index in range(3)]
+    for index, which in enumerate(order):
+        field = f.at(f"{BLOCK} operators {index} location").field
+        f.put("I", field, tables[which] - field)
+    found = read(bytes(f)).main.operators
+    assert [row.location for row in found] == [f'loc("{"bcd"[which]}")' for which in order]

@@ -12,7 +12,8 @@ size of the file.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -253,11 +254,13 @@ class Columns:
         starts, lengths = self.vectors(places, 4, what)
         elements = self.elements(starts, lengths, 4, what)
         texts = self.strings(elements, what)
-        lists = []
-        position = 0
-        for length in lengths.tolist():
-            lists.append(tuple(texts[position : position + length]))
-            position += length
+        left = iter(texts)
+        lists: list[tuple[str, ...]]
+        if (lengths == 1).all():
+            # Fast path of string_lists; equal by test test_lists_of_one_name_are_read_as_other_lists
+            lists = list(zip(left, strict=True))
+        else:
+            lists = [tuple(islice(left, length)) for length in lengths.tolist()]
         self.charge(len(lists) * _TUPLE - len(elements) * (_NUMBER - _ENTRY), what)
         return lists
 
@@ -266,6 +269,8 @@ class Columns:
         if len(places) and int(_least(places)) < 0:
             present = places >= 0
             texts = [""] * len(places)
+            if not present.any():
+                return texts
             for index, text in zip(
                 np.flatnonzero(present).tolist(), self.strings(places[present], what), strict=True
             ):
@@ -274,10 +279,10 @@ class Columns:
         at = self.follow(places, what)
         known = self._strings
         self.charge(2 * _NUMBER * len(at), what)
-        wheres = at.tolist()
-        missing = set(wheres).difference(known)
-        if missing:
-            fresh = np.sort(np.fromiter(missing, np.int64, len(missing)))
+        fresh = at[:1] if _is_constant(at) else np.unique(at)
+        if known:
+            fresh = np.fromiter((place for place in fresh.tolist() if place not in known), np.int64)
+        if len(fresh):
             lengths = self.values("<u4", fresh, f"the length of {what}")
             ends = fresh + 4 + lengths
             if int(_largest(ends)) >= self.size:
@@ -292,7 +297,9 @@ class Columns:
             if not self.all_at_once(fresh, ends, total, what):
                 self.one_by_one(fresh, ends, what)
         self.charge(-2 * _NUMBER * len(at), what)
-        return list(map(known.__getitem__, wheres))
+        if _is_constant(at):
+            return [known[int(at[0])]] * len(at)
+        return list(map(known.__getitem__, at.tolist()))
 
     def one_by_one(self, places: Positions, ends: Positions, what: str) -> None:
         """Read the strings between these positions into the known ones."""
@@ -329,7 +336,7 @@ class Columns:
         self.charge(-2 * len(raw), what)
         return True
 
-    def bytes_of(self, places: Positions, what: str) -> Iterator[memoryview | None]:
+    def bytes_of(self, places: Positions, what: str) -> Iterable[memoryview | None]:
         """Each vector of bytes as a view, made when it is iterated over; None if it is absent.
 
         Views cost little, but reading all of them must not read a byte many times: views that
@@ -337,6 +344,8 @@ class Columns:
         """
         starts, lengths = self.vectors(places, 1, what)
         self.charge(max(0, int(lengths.sum()) - self.size), what)
+        if not lengths.any() and len(places) and int(_least(places)) >= 0:
+            return [self.buffer[:0]] * len(places)
         # -1 and 0 are cached objects, so absent and empty vectors take no memory here.
         marks = np.where(places < 0, -1, np.where(lengths == 0, 0, starts)).tolist()
         buffer = self.buffer
@@ -363,8 +372,11 @@ class Columns:
         """Each vector of int32 as a tuple; shared vectors become one object; () if it is absent."""
         starts, lengths = self.vectors(places, 4, what)
         # The length precedes the elements, so vectors that start at one position are the same.
-        unique, first, inverse = np.unique(starts, return_index=True, return_inverse=True)
-        lengths = lengths[first]
+        if _is_constant(starts):
+            unique, lengths, inverse = starts[:1], lengths[:1], None
+        else:
+            unique, first, inverse = np.unique(starts, return_index=True, return_inverse=True)
+            lengths = lengths[first]
         numbers = self.values("<i4", self.elements(unique, lengths, 4, what), what).tolist()
         lists = []
         position = 0
@@ -372,4 +384,13 @@ class Columns:
             lists.append(tuple(numbers[position : position + length]))
             position += length
         self.charge(len(lists) * _TUPLE - len(numbers) * (_NUMBER - _INTEGER), what)
+        if inverse is None:
+            return lists * len(starts)
         return list(map(lists.__getitem__, inverse.tolist()))
+
+
+def _is_constant(positions: Positions) -> bool:
+    """Whether there are positions, and all are the same."""
+    return bool(
+        len(positions) and positions[0] == positions[-1] and (positions == positions[0]).all()
+    )

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from tosa_convert.errors import Findings
 from tosa_convert.graph.attribute_rules import attribute_problems
 from tosa_convert.graph.dtypes import INT4
-from tosa_convert.graph.model import Block, Operator, ShapeValue, Tensor, element_count
+from tosa_convert.graph.model import MAX_RANK, Block, Operator, ShapeValue, Tensor, element_count
 from tosa_convert.graph.opset import (
     CONST,
     CONST_SHAPE,
@@ -127,6 +127,8 @@ def _attributes(operators: list[Operator]) -> tuple[Numbers, list[Operator | Non
     for index in chosen:
         operator = operators[index]
         values = (*operator.attributes.values(),)
+        if any(type(value) is tuple and len(value) > MAX_RANK for value in values):
+            raise TypeError("no attribute has that many values")
         # True equals 1 and members of an enum equal integers, but the rules tell them apart.
         kinds = [tuple(map(type, v)) if type(v) is tuple else type(v) for v in values]
         keys.append((operator.spec, *operator.attributes, *values, *kinds))

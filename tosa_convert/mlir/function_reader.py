@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from operator import itemgetter
 from typing import Final
+
+import numpy as np
 
 from tosa_convert.errors import fail
 from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor
@@ -15,6 +18,7 @@ from tosa_convert.graph.opset import (
     IDENTITY,
     VARIABLE_READ,
     VARIABLE_WRITE,
+    AttributeValue,
     operator,
 )
 from tosa_convert.graph.versions import V1_1_DRAFT
@@ -32,6 +36,7 @@ from tosa_convert.mlir.names import (
 )
 from tosa_convert.mlir.narrowing import Narrowing
 from tosa_convert.mlir.operator_reader import OperatorReader
+from tosa_convert.mlir.types import ValueType
 from tosa_convert.mlir.variables import read_variable
 from tosa_convert.options import Names
 
@@ -242,19 +247,88 @@ class FunctionReader:
 
     # -- operations ---------------------------------------------------------------------------
 
-    # Long because this is the longest loop over a program: what most operators need is done in line.
     def _operations(self, block: Block) -> None:
         """Read a block's operations except the last."""
+        operations = self._live_operations()
+        locations = self.reader.location([fields[1] for fields in operations])
+        if not self._all_at_once(block, operations, locations):
+            self._one_by_one(block, operations, locations)
+
+    def _all_at_once(self, block: Block, operations: list[Fields], locations: list[str]) -> bool:
+        """Read operations in columns, one field of all at once; False if they are not that ordinary.
+
+        Ordinary operations are of TOSA, have one result each, and use values of their own block.
+        """
+        # Fast path of _one_by_one; equal by test test_operations_read_all_at_once_equal_others
+        scope, reader = self.scope, self.reader
+        body, start, count = scope.body, len(block.inputs), len(operations)
+        if self.narrowing or body.first or not count or count != len(body.operations) - 1:
+            return False
+        names, _, attributes, type_lists, operands, firsts, _ = zip(*operations, strict=True)
+        specs = list(map(reader.specs.__getitem__, names))
+        if None in specs or set(map(len, type_lists)) != {1}:
+            return False
+        types = {number: reader.types(number) for number in set(chain.from_iterable(type_lists))}
+        if any(value_type.problem for value_type in types.values()):
+            return False
+        if any(name.startswith(RESULT_PREFIX) for name in scope.taken):
+            return False
+        if not _are_defined_before(operands, firsts):
+            return False
+        first = self.namer.results
+        results = [f"{RESULT_PREFIX}{number}" for number in range(first, first + count)]
+        for number, name in scope.names.items():
+            if start <= number < start + count:
+                results[number - start] = name
+        values = [*block.inputs, *results]
+        for number in body.operations[-1][4]:
+            if start <= number < start + count:
+                scope.values[number] = values[number]
+        value_types = [types[number] for number in chain.from_iterable(type_lists)]
+        self._add_values(operations, results, value_types)
+        inputs = [
+            (values[row[0]],)
+            if len(row) == 1
+            else (values[row[0]], values[row[1]])
+            if len(row) == 2
+            else tuple([values[number] for number in row])
+            for row in operands
+        ]
+        empty: list[dict[str, AttributeValue]] = [{} for _ in operations]
+        block.operators += map(Operator, specs, inputs, zip(results), empty, locations)  # type: ignore[arg-type]
+        for made, fields, number, value_type in zip(
+            block.operators, operations, attributes, value_types, strict=True
+        ):
+            if number != -1 or made.spec.attributes:
+                self._complete(made, fields, value_type)
+        self.namer.results = first + count
+        return True
+
+    def _add_values(
+        self, operations: list[Fields], results: list[str], value_types: list[ValueType]
+    ) -> None:
+        """Add the only result of each operation to the block's tensors or shapes."""
+        tensors, reader, scope = self.scope.tensors, self.reader, self.scope
+        if all(value_type.is_plain for value_type in value_types):
+            dtypes = [value_type.dtype for value_type in value_types]
+            shapes = [value_type.shape for value_type in value_types]
+            made = map(Tensor, results, dtypes, shapes)  # type: ignore[arg-type]
+            tensors.update(zip(results, made, strict=True))
+            return
+        for name, value_type, fields in zip(results, value_types, operations, strict=True):
+            if value_type.is_plain:
+                tensors[name] = Tensor(name, value_type.dtype, value_type.shape)  # type: ignore[arg-type]
+            else:
+                reader.value(Operation(*fields), "result 0", name, value_type, scope)
+
+    def _one_by_one(self, block: Block, operations: list[Fields], locations: list[str]) -> None:
+        """Read any operations, and report what is wrong with them."""
         scope, reader, specs, types = self.scope, self.reader, self.reader.specs, self.reader.types
         values, tensors, names, taken = scope.values, scope.tensors, scope.names, scope.taken
-        attribute_cache, type_cache = reader.cache, types.cache
-        constants, constant_cache = reader.constants, reader.constants.cache
-        narrowing, names_only = bool(self.narrowing), self.names_only
+        narrowing = bool(self.narrowing)
         append, count = block.operators.append, self.namer.results
         # Whether a generated name might already belong to another value.
         may_clash = any(name.startswith(RESULT_PREFIX) for name in taken)
-        operations = self._live_operations()
-        locations = reader.location([fields[1] for fields in operations])
         for fields, location in zip(operations, locations, strict=True):
             name, _, attributes, type_indices, operands, number, _ = fields
             spec = specs[name]
@@ -263,17 +337,12 @@ class FunctionReader:
                 # Its results count as defined: their users need no finding.
                 values.update((number + index, "") for index in range(len(type_indices)))
                 continue
-            operand_count = len(operands)
             try:
-                if operand_count == 1:
-                    inputs: tuple[str, ...] = (values[operands[0]],)
-                elif operand_count == 2:
-                    inputs = (values[operands[0]], values[operands[1]])
-                else:
-                    inputs = tuple([values[operand] for operand in operands])
+                inputs = tuple([values[operand] for operand in operands])
             except KeyError:
                 inputs = self._captured_inputs(Operation(*fields))
             outputs: tuple[str, ...] = ()
+            value_type = None
             for type_index in type_indices:
                 output = f"{RESULT_PREFIX}{count}"
                 count += 1
@@ -283,9 +352,7 @@ class FunctionReader:
                     output = self._generate(output)
                 values[number] = output
                 number += 1
-                value_type = (
-                    type_cache[type_index] if type_index in type_cache else types(type_index)
-                )
+                value_type = types(type_index)
                 if value_type.is_plain:
                     tensors[output] = Tensor(output, value_type.dtype, value_type.shape)  # type: ignore[arg-type]
                 else:
@@ -296,27 +363,31 @@ class FunctionReader:
             operator = Operator(spec, inputs, outputs, {}, location)
             if spec is _CAST and narrowing and self._is_identity(operator):
                 operator.spec = IDENTITY
-            if attributes in names_only and not spec.attributes and spec not in _WITH_OWN:
-                pass
-            elif attributes != -1 or spec.attributes:
-                cached = attribute_cache.get((name, attributes))
-                if cached is not None:
-                    operator.attributes = cached.copy()
-                elif (
-                    spec in _CONSTANTS
-                    and len(type_indices) == 1
-                    and (
-                        data := constant_cache.get((attributes, type_indices[0]))
-                        or constants.plain((attributes, type_indices[0]), value_type)
-                    )
-                ):
-                    # By the type of the result: a damaged file may not have that of the operator.
-                    is_tensor = output in tensors
-                    (tensors if is_tensor else scope.shapes)[output].data = data
-                else:
-                    reader.read(operator, Operation(*fields), scope)
+            if attributes != -1 or spec.attributes:
+                self._complete(operator, fields, value_type)
             append(operator)
         self.namer.results = count
+
+    def _complete(self, operator: Operator, fields: Fields, value_type: ValueType | None) -> None:
+        """Give an operator what its attributes say. value_type: of its last result."""
+        name, _, attributes, types, _, _, _ = fields
+        spec, scope, constants = operator.spec, self.scope, self.reader.constants
+        if attributes in self.names_only and not spec.attributes and spec not in _WITH_OWN:
+            return
+        cached = self.reader.cache.get((name, attributes))
+        if cached is not None:
+            operator.attributes = cached.copy()
+            return
+        if spec in _CONSTANTS and len(types) == 1 and value_type is not None:
+            key = attributes, types[0]
+            data = constants.cache.get(key) or constants.plain(key, value_type)
+            if data:
+                # By the type of the result: a damaged file may not have that of the operator.
+                (output,) = operator.outputs
+                is_tensor = output in scope.tensors
+                (scope.tensors if is_tensor else scope.shapes)[output].data = data
+                return
+        self.reader.read(operator, Operation(*fields), scope)
 
     def _live_operations(self) -> list[Fields]:
         """The block's operations except the last, without constants that are unused and not tensors.
@@ -353,3 +424,13 @@ class FunctionReader:
             return False
         source, target = tensors.get(operator.inputs[0]), tensors.get(operator.outputs[0])
         return source is not None and target is not None and source.dtype is target.dtype
+
+
+def _are_defined_before(operands: Sequence[list[int]], firsts: Sequence[int]) -> bool:
+    """Whether each operation uses only values before its first result, which has a number."""
+    counts = np.fromiter(map(len, operands), np.int64, len(operands))
+    try:
+        used = np.fromiter(chain.from_iterable(operands), np.int64)
+    except OverflowError:
+        return False
+    return bool((used < np.repeat(np.array(firsts, np.int64), counts)).all())

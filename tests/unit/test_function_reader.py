@@ -1,0 +1,53 @@
+"""Operations that are read all at once are read as one by one."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import tosa_convert as tc
+from tosa_convert.golden.random_graphs import generate
+from tosa_convert.mlir.function_reader import FunctionReader
+from tosa_convert.options import Names
+
+
+def outcome(data: bytes, names: Names) -> str:
+    """The program as JSON, or the findings."""
+    try:
+        return tc.dumps(tc.load(data, names=names), "json").decode()
+    except tc.TosaConvertError as error:
+        return str(error)
+
+
+def damaged(data: bytes, chance: random.Random) -> bytes:
+    """The data with another byte somewhere, near its end in most cases: there are the operations."""
+    changed = bytearray(data)
+    at = chance.randrange(len(data) // 2, len(data))
+    changed[at] = chance.choice((changed[at] ^ 2, changed[at] ^ 4, chance.randrange(256)))
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("names", ["retain", "generate"])
+def test_operations_read_all_at_once_equal_others(
+    names: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(7)
+    cases = []
+    for seed in range(12):
+        data = tc.dumps(generate(seed, 14), "mlirbc", names=names)
+        cases += [data, *(damaged(data, chance) for _ in range(25))]
+    quick = FunctionReader._all_at_once
+    taken: list[bool] = []
+
+    def counted(*args: object) -> bool:
+        taken.append(quick(*args))  # type: ignore[arg-type]
+        return taken[-1]
+
+    monkeypatch.setattr(FunctionReader, "_all_at_once", counted)
+    found = [outcome(data, names) for data in cases]
+    assert {True, False} == set(taken)
+    assert len(set(found)) > len(cases) // 4
+    monkeypatch.setattr(FunctionReader, "_all_at_once", lambda *_: False)
+    for data, expected in zip(cases, found, strict=True):
+        assert outcome(data, names) == expected
