@@ -8,17 +8,23 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, get_args
 
 from tosa_convert.applicable_options import refuse_inapplicable
 from tosa_convert.errors import fail
 from tosa_convert.files import map_file
-from tosa_convert.formats import MLIR_FORMATS, Format, sniff
+from tosa_convert.formats import FORMATS, MLIR_FORMATS, Format, sniff
 from tosa_convert.gc_pause import garbage_collection_paused
 from tosa_convert.options import ReadOptions, given_options
 
 if TYPE_CHECKING:
+    from tosa_convert.flatbuffer.annotate import Annotation as Annotation
+    from tosa_convert.graph.constant import Constant
     from tosa_convert.graph.model import Graph, Tensor
+
+#: Where a constant is stored.
+StoredForm = Literal["embedded", "offset", "npy"]
+STORED_FORMS: Final[tuple[StoredForm, ...]] = get_args(StoredForm)
 
 
 class Buffer(Protocol):
@@ -204,19 +210,90 @@ def read_module(
 def _read_file(opened: Input, options: ReadOptions) -> Graph:
     """The graph of bytecode, or of a flatbuffer or its JSON with the weights of the folder beside it."""
     with garbage_collection_paused():
-        if opened.format == "mlirbc":
-            from tosa_convert.mlir.module_reader import read_file
+        graph = _read_alone(opened, options)
+        return graph if opened.is_mlir else with_weights(graph, opened.path, options)
 
-            return read_file(opened.data, opened.where, options)
-        if opened.format == "tosa":
-            from tosa_convert.flatbuffer.read import read as read_flatbuffer
 
-            graph = read_flatbuffer(opened.data, opened.where, limits=options.limits)
-        else:
-            from tosa_convert.jsontext.read import read as read_json
+def _read_alone(opened: Input, options: ReadOptions) -> Graph:
+    """The graph of a file of any format but MLIR text, without the weights of a folder."""
+    if opened.format == "mlirbc":
+        from tosa_convert.mlir.module_reader import read_file
 
-            graph = read_json(opened.data, opened.where, limits=options.limits)
-        return with_weights(graph, opened.path, options)
+        return read_file(opened.data, opened.where, options)
+    if opened.format == "tosa":
+        from tosa_convert.flatbuffer.read import read as read_flatbuffer
+
+        return read_flatbuffer(opened.data, opened.where, limits=options.limits)
+    from tosa_convert.jsontext.read import read as read_json
+
+    return read_json(opened.data, opened.where, limits=options.limits)
+
+
+class Storage(NamedTuple):
+    """How many constants, and how many bytes of them, are stored in one form.
+
+    form: "embedded" in the file, at an "offset" after the flatbuffer, or in "npy" files beside it.
+    """
+
+    form: StoredForm
+    constants: int
+    nbytes: int
+
+
+def read_with_storage(
+    opened: Input,
+    options: ReadOptions = _READ_OPTIONS,
+    *,
+    context: Any = None,
+    around_mlir: AroundMlir = nullcontext,
+) -> tuple[Graph, tuple[Storage, ...]]:
+    """`read`, and each form in which constants are stored, in the order of `STORED_FORMS`."""
+    if opened.is_mlir:
+        graph = read(opened, options, context=context, around_mlir=around_mlir)
+        return graph, _storage(graph, lambda constant: "embedded")
+    with garbage_collection_paused():
+        alone = _read_alone(opened, options)
+        graph = with_weights(alone, opened.path, options)
+    inside = {id(constant) for _, constant in alone.constants()}
+    after: set[int] = set()
+    if opened.format == "tosa":
+        from tosa_convert.flatbuffer.read import addresses_of_data_after
+
+        after = addresses_of_data_after(opened.data, options.limits)
+
+    def form(constant: Constant) -> StoredForm:
+        if id(constant) not in inside:
+            return "npy"
+        return "offset" if after and constant.address in after else "embedded"
+
+    return _with_shapes(graph, options), _storage(graph, form)
+
+
+def _storage(graph: Graph, form: Callable[[Constant], StoredForm]) -> tuple[Storage, ...]:
+    sizes: dict[StoredForm, list[int]] = {}
+    for _, constant in graph.constants():
+        sizes.setdefault(form(constant), []).append(constant.nbytes)
+    return tuple(
+        Storage(name, len(sizes[name]), sum(sizes[name])) for name in STORED_FORMS if name in sizes
+    )
+
+
+def annotate(opened: Input) -> Annotation:
+    """Each byte of a `.tosa` file with its field; the file may be damaged.
+
+    Raises:
+        TosaConvertError: "option-conflict" for another format.
+    """
+    if opened.format != "tosa":
+        raise fail(
+            "option-conflict",
+            opened.where,
+            f"its bytes cannot be shown: it is {FORMATS[opened.format]}, not a TOSA flatbuffer",
+            "convert it to .tosa first",
+        )
+    from tosa_convert.flatbuffer.annotate import Annotation
+
+    return Annotation(opened.data)
 
 
 def with_weights(graph: Graph, path: str, options: ReadOptions) -> Graph:

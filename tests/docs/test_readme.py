@@ -30,6 +30,7 @@ RUN = {
     "docs/comparison.md": ("torch-mlir", "tosa-tools"),
     "docs/formats.md": ("torch-mlir",),
     "docs/golden.md": ("torch-mlir", "tosa-tools"),
+    "docs/show.md": (),
     "docs/validation.md": ("torch-mlir",),
 }
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import click
+
 from tosa_convert.applicable_options import refuse_inapplicable
 from tosa_convert.cli import supervise
+from tosa_convert.files import STANDARD, read_standard_input, standard_input
 from tosa_convert.formats import of_path
 from tosa_convert.options import ReadOptions, WriteOptions, given_options
-from tosa_convert.reading import open_input, read
+from tosa_convert.reading import Input, open_input, read
 from tosa_convert.writing import save, stamp
 
 if TYPE_CHECKING:
@@ -35,6 +38,15 @@ def load_input(path: str, options: ReadOptions = _READ_OPTIONS) -> tuple[Graph, 
     refuse_inapplicable(given_options(options), opened.where, read_from=opened.format)
     graph = read(opened, options, around_mlir=supervise.reading)
     return stamp(graph) if opened.is_mlir else graph, opened
+
+
+def open_path(path: str, options: ReadOptions) -> Input:
+    """An opened input; "-" is standard input, which must not be a terminal."""
+    if path != STANDARD:
+        return open_input(path, options)
+    if standard_input().isatty():
+        raise click.UsageError("no input: name files, or pipe one in (see --help)")
+    return open_input(read_standard_input(), options, where="<stdin>")
 
 
 def save_any(graph: Graph, path: str) -> None:

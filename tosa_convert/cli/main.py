@@ -34,6 +34,7 @@ VERBS: Final = {
     "reduce": "tosa_convert.cli.reduce",
     "repack": "tosa_convert.cli.repack",
     "run": "tosa_convert.cli.run",
+    "show": "tosa_convert.cli.show",
     "suite": "tosa_convert.cli.suite",
     "validate": "tosa_convert.cli.validate",
     "weights": "tosa_convert.cli.weights",
@@ -42,7 +43,7 @@ VERBS: Final = {
 
 #: Verbs that end soon after they made a graph, and never collect garbage. No object of ours is part of a
 #: cycle, and collecting with 100,000 operators takes 4 % of the time of their conversion.
-ONE_SHOT_VERBS: Final = frozenset({"convert", "diff", "extract", "repack", "validate"})
+ONE_SHOT_VERBS: Final = frozenset({"convert", "diff", "extract", "repack", "show", "validate"})
 
 
 class _AllVerbs(Verbs):

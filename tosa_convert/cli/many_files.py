@@ -12,11 +12,14 @@ from typing import Any, Final, TypeVar
 import click
 
 from tosa_convert import api
+from tosa_convert.applicable_options import refuse_inapplicable
 from tosa_convert.child_process import describe_exit
 from tosa_convert.cli import supervise
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.files import STANDARD, map_file
 from tosa_convert.formats import EXTENSIONS, Format, sniff
+from tosa_convert.options import ReadOptions, given_options
+from tosa_convert.reading import Input
 
 #: Bytes of inputs that may share an MLIR context.
 CONTEXT_BYTES: Final = 64 << 20
@@ -64,8 +67,30 @@ def inputs_below(given: str) -> list[tuple[Path, Path]]:
     root = Path(given)
     if not root.is_dir():
         return [(root, Path(root.name))]
-    files = sorted(path for path in root.rglob("*") if path.suffix in EXTENSIONS and path.is_file())
+    files = sorted(
+        path
+        for path in root.rglob("*")
+        if path.suffix in EXTENSIONS and not _is_manifest(path) and path.is_file()
+    )
     return [(file, file.relative_to(root)) for file in files]
+
+
+def _is_manifest(path: Path) -> bool:
+    """Whether it lists the weights of a program that is beside their folder."""
+    return path.name == "manifest.json" and path.parent.suffix == ".weights"
+
+
+def read_one_of_many(opened: Input, options: ReadOptions, read: Callable[..., Result]) -> Result:
+    """What `reading.read`, or a function like it, makes of an input that may be one of many.
+
+    Options that have no effect on the input's format are refused. MLIR text is parsed in the context of
+    this process, and a crash of MLIR's parser is reported as an error in the file.
+    """
+    refuse_inapplicable(given_options(options), opened.where, read_from=opened.format)
+    context: Any = None
+    if opened.format == "mlir" and not options.isolate:
+        context = shared_context(options.bindings).for_bytes(len(opened.data))
+    return read(opened, options, context=context, around_mlir=supervise.reading)
 
 
 def refuse_no_inputs(paths: Sequence[str], inputs: Sequence[object]) -> None:

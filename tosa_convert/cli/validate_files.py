@@ -8,19 +8,17 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
-from tosa_convert.applicable_options import refuse_inapplicable
-from tosa_convert.cli import supervise
 from tosa_convert.cli.command import EXIT_BUG, report_bug
 from tosa_convert.cli.many_files import (
     crash,
     inputs_below,
     outcomes,
+    read_one_of_many,
     refuse_no_inputs,
-    shared_context,
 )
 from tosa_convert.cli.progress import ProgressDisplay
 from tosa_convert.cli.validation_report import FileReport, Status, as_text, summary
@@ -31,7 +29,7 @@ from tosa_convert.files import (
     standard_input,
     write_standard_output,
 )
-from tosa_convert.options import ReadOptions, given_options
+from tosa_convert.options import ReadOptions
 from tosa_convert.reading import Input, open_input, read
 from tosa_convert.spec.public import TARGET_CODES, needs, validate
 
@@ -108,12 +106,7 @@ def _caught(name: str) -> Iterator[list[FileReport]]:
 
 
 def _checked(name: str, opened: Input, checks: Checks) -> FileReport:
-    options = checks.read
-    refuse_inapplicable(given_options(options), opened.where, read_from=opened.format)
-    context: Any = None
-    if opened.format == "mlir" and not options.isolate:
-        context = shared_context(options.bindings).for_bytes(len(opened.data))
-    graph = read(opened, options, context=context, around_mlir=supervise.reading)
+    graph = read_one_of_many(opened, checks.read, read)
     findings = tuple(
         validate(graph, profile=checks.profile, level=checks.level, for_reader=checks.reader)
     )

@@ -18,6 +18,7 @@ import numpy as np
 
 from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError, fail
 from tosa_convert.flatbuffer.columns import Columns, Positions
+from tosa_convert.graph.constant import address_of
 from tosa_convert.graph.dtypes import BY_CODE as DTYPE_BY_CODE
 from tosa_convert.graph.model import (
     Block,
@@ -79,6 +80,33 @@ def read(buffer: Any, where: str = "", limits: Limits = DEFAULT_LIMITS) -> Graph
         raise TosaConvertError(
             replace(f, where=f"{where}: {f.where}" if f.where else where) for f in error.findings
         ) from None
+
+
+def addresses_of_data_after(buffer: memoryview, limits: Limits = DEFAULT_LIMITS) -> set[int]:
+    """The addresses in memory of the data that tensors have after the flatbuffer.
+
+    Args:
+        buffer: a file that `read` accepts.
+        limits: as for `read`.
+    """
+    reader = _Reader(Columns(buffer, limits))
+    columns = reader.columns
+    (places,) = reader.table(ROOT, columns.root(ROOT), "regions")
+    for name, field in (
+        ("TosaRegion", "blocks"),
+        ("TosaBasicBlock", "tensors"),
+    ):
+        tables, _ = columns.tables(places, name)
+        (places,) = reader.table(name, tables, field)
+    tables, _ = columns.tables(places, "TosaBasicBlock.tensors")
+    start = address_of(buffer)
+    found = reader.table("TosaTensor", tables, "offset", "size", "scale_offset", "scale_size")
+    return {
+        start + offset
+        for offsets, sizes in (found[:2], found[2:])
+        for offset, size in zip(offsets, sizes, strict=True)
+        if offset > lift.NO_OFFSET and size
+    }
 
 
 class _Reader:

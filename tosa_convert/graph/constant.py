@@ -117,6 +117,11 @@ class Constant:
         return self.dtype.wire_bytes(self.count)
 
     @property
+    def address(self) -> int:
+        """Where the buffer starts in memory, which tells apart views of one mapped file."""
+        return address_of(self.buffer)
+
+    @property
     def is_view(self) -> bool:
         """Whether the buffer is as it is in a file, so that nothing has to be converted."""
         return not self.splat and not self.unpacked
@@ -270,6 +275,12 @@ class Constant:
             if (self._range(start, min(start + BLOCK, self.count)) & 0x0F == 8).any():
                 return True
         return False
+
+
+def address_of(buffer: memoryview) -> int:
+    """Where a buffer starts in memory."""
+    address: int = np.frombuffer(buffer, np.uint8).__array_interface__["data"][0]
+    return address
 
 
 def _restored(

@@ -177,11 +177,13 @@ class Operator:
         """The operator in a line; element: the type of values of kind `element`, if it is known."""
         outputs = _listed(map(_plain, self.outputs))
         text = f"{self.spec.name}({_listed(map(_plain, self.inputs), 8)})"
-        attributes = ", ".join(
-            f"{_plain(name)} = {value_text(value, element if name in _element_names(self) else None)}"
-            for name, value in self.attributes.items()
-        )
+        rows = self._attribute_texts(element)
+        attributes = ", ".join(f"{_plain(name)} = {value}" for name, value in rows)
         return (f"{outputs} = " if outputs else "") + text + (attributes and f" {{{attributes}}}")
+
+    def _attribute_texts(self, element: DType | None) -> Iterator[tuple[str, str]]:
+        for name, value in self.attributes.items():
+            yield name, value_text(value, element if name in _element_names(self) else None)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -226,10 +228,30 @@ class Block:
         value = self.tensors.get(name) or self.shapes.get(name)
         return "undefined" if value is None else value.type_text()
 
+    def attribute_texts(self, operator: Operator) -> list[tuple[str, str]]:
+        """The attributes of an operator of the block as people read them, such as ("min_val", "0").
+
+        Long values are shortened.
+        """
+        return list(operator._attribute_texts(self._element(operator)))
+
+    def element_of(self, operator: Operator, attribute: str) -> bool | int | float | None:
+        """The number of an attribute of kind `element`; None for others, or if the type is unknown."""
+        element, value = self._element(operator), operator.attributes.get(attribute)
+        if attribute not in _element_names(operator) or not isinstance(value, bytes):
+            return None
+        if element is None or len(value) < element.element_bytes:
+            return None
+        return element_value(value, element)
+
+    def _element(self, operator: Operator) -> DType | None:
+        """The type of an operator's values of kind `element`: that of its first operand."""
+        operand = self.tensors.get(operator.inputs[0]) if operator.inputs else None
+        return None if operand is None else operand.dtype
+
     def operator_text(self, operator: Operator) -> str:
         """An operator of this block in a line, with the types of its results."""
-        operand = self.tensors.get(operator.inputs[0]) if operator.inputs else None
-        text = operator._text(None if operand is None else operand.dtype)
+        text = operator._text(self._element(operator))
         results = [self._type(name) for name in operator.outputs[: _PRINTED_ITEMS + 1]]
         return text + (f" : {_listed(results, total=len(operator.outputs))}" if results else "")
 

@@ -21,11 +21,12 @@ def tensor_bytes(tensor: Tensor) -> Amount:
     """
     if tensor.shape is None:
         return Amount(0, exact=False)
-    count, exact = product(tensor.shape)
-    size = tensor.dtype.wire_bytes(count)
+    count = product(tensor.shape)
+    size = tensor.dtype.wire_bytes(count.value)
     if tensor.scale is not None:
-        size += tensor.scale.dtype.wire_bytes(-(-count // int(tensor.scale.shape)))
-    return Amount(size, exact)
+        blocks = -(-count.value // int(tensor.scale.shape))
+        size += tensor.scale.dtype.wire_bytes(blocks)
+    return Amount(size, count.exact)
 
 
 def peak_activations(block: Block) -> Amount:
@@ -54,8 +55,9 @@ def peak_activations(block: Block) -> Amount:
     for name in last:
         tensor = block.tensors.get(name)
         if tensor is not None and name not in constants and not tensor.variable:
-            sizes[name], is_known = tensor_bytes(tensor)
-            exact = exact and is_known
+            size = tensor_bytes(tensor)
+            sizes[name] = size.value
+            exact = exact and size.exact
     used = peak = sum(sizes.get(name, 0) for name in dict.fromkeys(block.inputs))
     alive = set(block.inputs)
     for index, operator in enumerate(block.operators):

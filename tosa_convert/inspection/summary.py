@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tosa_convert.errors import Finding
 from tosa_convert.graph.dtypes import BY_CODE as DTYPE_BY_CODE
-from tosa_convert.graph.model import ShapeValue
+from tosa_convert.graph.model import MAX_RANK, ShapeValue
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.inspection.memory import peak_activations
 from tosa_convert.spec.amounts import Amount, total
@@ -25,19 +25,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ValueSummary:
-    """An input, output or variable.
+    """A tensor or shape, such as an input of a program.
 
     type: an element type such as "FP32", or "SHAPE" for a !tosa.shape.
     shape: sizes, -1 where unknown; of a !tosa.shape, the one size (rank,). None if unranked.
     block: how many elements share a scale; 0 unless the tensor is block-scaled.
+    sizes: the values of a !tosa.shape, if they are constant.
     """
 
     name: str
     type: str
     shape: tuple[int, ...] | None
     block: int = 0
+    sizes: tuple[int, ...] | None = None
 
     def __str__(self) -> str:
+        if self.type == "SHAPE":
+            if self.sizes is None:
+                return f"shape of rank {(self.shape or (0,))[0]}"
+            return f"shape {shape_text(self.sizes)}"
         blocks = f" in blocks of {self.block}" if self.block else ""
         return f"{self.type} {shape_text(self.shape)}{blocks}"
 
@@ -170,11 +176,11 @@ def _regions(graph: Graph) -> Iterator[RegionSummary]:
         blocks = region.blocks
         yield RegionSummary(
             region.name,
-            tuple(_value(block, name) for block in blocks[:1] for name in block.inputs),
-            tuple(_value(block, name) for block in blocks[:1] for name in block.outputs),
+            tuple(summary_of(block, name) for block in blocks[:1] for name in block.inputs),
+            tuple(summary_of(block, name) for block in blocks[:1] for name in block.outputs),
             sum(len(block.operators) for block in blocks),
             total(amount for block in blocks for amount in block_work(block)),
-            max(map(peak_activations, blocks), default=Amount(0)),
+            max(map(peak_activations, blocks), key=lambda peak: peak.value, default=Amount(0)),
         )
 
 
@@ -186,7 +192,8 @@ def block_work(block: Block) -> Iterator[Amount]:
             yield amount
 
 
-def _value(block: Block, name: str) -> ValueSummary:
+def summary_of(block: Block, name: str) -> ValueSummary:
+    """The value of a name; a name that nothing defines has the type "undefined"."""
     value = block.tensors.get(name) or block.shapes.get(name)
     if value is None:
         return ValueSummary(name, "undefined", None)
@@ -200,9 +207,12 @@ def value_summary(value: Tensor | ShapeValue) -> ValueSummary:
         >>> from tosa_convert.graph import Tensor, dtype
         >>> print(value_summary(Tensor("x", dtype("INT8"), (1, -1))))
         INT8 [1, ?]
+        >>> print(value_summary(ShapeValue("s", 2)))
+        shape of rank 2
     """
     if isinstance(value, ShapeValue):
-        return ValueSummary(value.name, "SHAPE", (value.rank,))
+        sizes = value.values() if value.rank <= MAX_RANK else None
+        return ValueSummary(value.name, "SHAPE", (value.rank,), sizes=sizes)
     scale = value.scale
     return ValueSummary(
         value.name, value.dtype.name, value.shape, 0 if scale is None else int(scale.shape)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from tosa_convert.spec.rules.core import known
 from tosa_convert.spec.values import Size
 
 
-class Amount(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Amount:
     """A number. If it is not exact, the true number is at least as large.
 
     Example:
@@ -25,9 +26,7 @@ class Amount(NamedTuple):
     def __str__(self) -> str:
         return f"{'' if self.exact else 'at least '}{self.value:,}"
 
-    def __add__(self, other: object) -> Amount:
-        if not isinstance(other, Amount):
-            return NotImplemented
+    def __add__(self, other: Amount) -> Amount:
         return Amount(self.value + other.value, self.exact and other.exact)
 
 

@@ -1,0 +1,105 @@
+"""`show`: what is in a file, on one screen, as listings, as JSON or byte by byte."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tosa_convert.cli.command import Verb
+from tosa_convert.options import LIMIT_NAMES
+
+
+@click.command(
+    cls=Verb,
+    epilog="Files of any format are recognised by their content. Of several files, and of the .tosa, "
+    ".json, .mlir, .mlirbc and .bc files below a directory, a table shows a row each. Without FILES, or "
+    "with -, the input is standard input. Exit code: 0 if all files can be read, whatever the findings; "
+    "another one for a file that cannot be read. `tosa-flatbuffer data` shows arrays.",
+)
+@click.argument("files", nargs=-1, type=click.Path(), metavar="[FILES]...")
+@click.option("--operators", is_flag=True, help="List the operators: a line each.")
+@click.option("--tensors", is_flag=True, help="List the tensors and shapes: a row each.")
+@click.option(
+    "--weights",
+    is_flag=True,
+    help="List the constants with their range, mean, zeros and histogram. Reads all of them.",
+)
+@click.option(
+    "--grep",
+    metavar="REGEX",
+    help="List only what matches: operators, tensors and constants by their names, by the operators "
+    "that compute or read them, or by location; bytes by their field.",
+)
+@click.option(
+    "--hex", "as_hex", is_flag=True, help="Show every byte of a .tosa file and which field it is."
+)
+@click.option(
+    "--all-bytes", is_flag=True, help="With --hex: also show the bytes of large data in full."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; docs/show.md describes it.")
+@click.option("--func", metavar="NAME", help="The function of an MLIR module, if it has several.")
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Number of processes that read several files side by side; by default one for each core if "
+    "there are many small files, else one.",
+)
+@click.option("--isolate", is_flag=True, help="Parse MLIR text in a separate process with limits.")
+@click.option(
+    "--limit",
+    "limits",
+    metavar="NAME=N",
+    multiple=True,
+    help="Set a resource limit: " + ", ".join(LIMIT_NAMES) + ". May be repeated.",
+)
+def show(files: tuple[str, ...], grep: str | None, jobs: int, **given: Any) -> int:
+    """Show what is in a file: operators, inputs and outputs, constants, work, findings."""
+    import os
+    import re
+
+    from tosa_convert.cli.show_files import LISTINGS, View, show_files, show_one
+    from tosa_convert.files import STANDARD
+    from tosa_convert.options import ReadOptions, limits_of, parse_limit
+
+    paths = list(files) or [STANDARD]
+    several = len(paths) > 1 or os.path.isdir(paths[0])
+    listings = tuple(name for name in LISTINGS if given[name])
+    _refuse_conflicts(given, grep, several, bool(listings))
+    try:
+        pattern = None if grep is None else re.compile(grep)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise click.UsageError(f"--grep: not a regular expression: {error}") from None
+    read = ReadOptions(
+        func=given["func"],
+        isolate=given["isolate"],
+        limits=limits_of(dict(map(parse_limit, given["limits"]))),
+    )
+    if given["as_hex"]:
+        from tosa_convert.cli.show_bytes import show_bytes
+
+        return show_bytes(paths[0], read, pattern, in_full=given["all_bytes"])
+    view = View(read=read, listings=listings, pattern=pattern, as_json=given["as_json"])
+    return show_files(paths, view, jobs) if several else show_one(paths[0], view)
+
+
+def _refuse_conflicts(
+    given: dict[str, Any], grep: str | None, several: bool, has_listing: bool
+) -> None:
+    """Refuse options that have no effect, or that exclude each other."""
+    if given["as_hex"]:
+        for option in ("operators", "tensors", "weights", "as_json", "func", "isolate"):
+            if given[option]:
+                name = option.removeprefix("as_")
+                raise click.UsageError(f"--{name} does not apply to --hex, which shows bytes")
+        if several:
+            raise click.UsageError("--hex shows one file")
+    elif given["all_bytes"]:
+        raise click.UsageError("--all-bytes applies to --hex only")
+    elif grep is not None and not has_listing:
+        raise click.UsageError("--grep needs --operators, --tensors, --weights or --hex")
+    if several and has_listing and not given["as_json"]:
+        raise click.UsageError("a listing is of one file; --json lists several")

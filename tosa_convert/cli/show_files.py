@@ -1,0 +1,201 @@
+"""The work of `show`: read each file, and print what is in it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from tosa_convert.cli import show_json, show_text
+from tosa_convert.cli.command import EXIT_BUG, report_bug
+from tosa_convert.cli.load_graph import open_path
+from tosa_convert.cli.many_files import (
+    crash,
+    inputs_below,
+    outcomes,
+    read_one_of_many,
+    refuse_no_inputs,
+)
+from tosa_convert.cli.text_columns import fitted
+from tosa_convert.errors import Finding, TosaConvertError
+from tosa_convert.files import write_standard_output
+from tosa_convert.formats import Format
+from tosa_convert.inspection.summary import Summary, summarize
+from tosa_convert.options import ReadOptions
+from tosa_convert.reading import Input, Storage, open_input, read_with_storage
+
+if TYPE_CHECKING:
+    from tosa_convert.graph.model import Graph
+
+#: What `--operators`, `--tensors` and `--weights` list.
+LISTINGS: Final = {
+    "operators": (show_text.operator_lines, show_json.operators),
+    "tensors": (show_text.tensor_lines, show_json.tensors),
+    "weights": (show_text.constant_lines, show_json.constants),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A file and what is in it. size: its bytes, without weights that are beside it."""
+
+    name: str
+    format: Format
+    size: int
+    storage: tuple[Storage, ...]
+    summary: Summary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """How files are read, and what is shown of them.
+
+    listings: names of `LISTINGS`. pattern: rows of listings must have a text that it matches.
+    """
+
+    read: ReadOptions
+    listings: tuple[str, ...] = ()
+    pattern: re.Pattern[str] | None = None
+    as_json: bool = False
+
+    def wanted(self, texts: Iterator[str]) -> bool:
+        """Whether a row with these texts is shown."""
+        return self.pattern is None or any(map(self.pattern.search, texts))
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What was found of a file.
+
+    shown: None if the file cannot be read, or if only listings are wanted.
+    content: its object in the JSON. findings: why it cannot be read.
+    trace: the traceback if a defect of ours is the reason.
+    """
+
+    name: str
+    shown: Shown | None = None
+    content: dict[str, Any] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+    trace: str = ""
+
+
+def show_one(path: str, view: View) -> int:
+    """Show a file, or standard input; returns the exit code."""
+    opened = open_path(path, view.read)
+    graph, storage = _read(opened, view.read)
+    if view.as_json:
+        shown = _shown(opened, graph, storage)
+        _print([show_json.document([_content(shown, graph, view)])])
+    elif view.listings:
+        _print(_listed(graph, view))
+    else:
+        _print(_as_lines(fitted(show_text.screen(_shown(opened, graph, storage)))))
+    return 0
+
+
+def _read(opened: Input, options: ReadOptions) -> tuple[Graph, tuple[Storage, ...]]:
+    """The program in an opened file, and where its constants are.
+
+    The checksums of weights beside the file are not computed: that would read all of them.
+    """
+
+    def look(
+        opened: Input, options: ReadOptions, **context: Any
+    ) -> tuple[Graph, tuple[Storage, ...]]:
+        unchecked = replace(options, accept_changed_weights=True)
+        return read_with_storage(opened, unchecked, **context)
+
+    return read_one_of_many(opened, options, look)
+
+
+def _shown(opened: Input, graph: Graph, storage: tuple[Storage, ...]) -> Shown:
+    return Shown(opened.where, opened.format, len(opened.data), storage, summarize(graph))
+
+
+def _content(shown: Shown, graph: Graph, view: View) -> dict[str, Any]:
+    """The file's object in the JSON."""
+    content = show_json.file_row(shown)
+    for name in view.listings:
+        content[name] = list(LISTINGS[name][1](graph, view.wanted))
+    return content
+
+
+def _listed(graph: Graph, view: View) -> Iterator[str]:
+    for index, name in enumerate(view.listings):
+        if index:
+            yield "\n"
+        yield from _as_lines(fitted(LISTINGS[name][0](graph, view.wanted)))
+
+
+# -- several files ---------------------------------------------------------------------------------
+
+
+def show_files(paths: Sequence[str], view: View, processes: int) -> int:
+    """Show a row for each file; one that cannot be read does not stop the others.
+
+    Returns the exit code: the highest of all files.
+    """
+    files = [source for given in paths for source, _ in inputs_below(given)]
+    refuse_no_inputs(paths, files)
+    work = functools.partial(_result, view=view)
+    with contextlib.closing(outcomes(work, files, files, processes, _crashed)) as found:
+        results = list(found)
+    if view.as_json:
+        _print([show_json.document([result.content for result in results])])
+    else:
+        _print(_as_lines(fitted(show_text.table([r.shown for r in results if r.shown]))))
+    for result in results:
+        if result.trace:
+            report_bug(result.trace, result.name)
+        elif result.shown is None:
+            click.echo(str(TosaConvertError(result.findings)), err=True)
+    return max(map(_exit_code, results))
+
+
+def _result(path: Path, view: View) -> Result:
+    name = str(path)
+    try:
+        opened = open_input(name, view.read)
+        graph, storage = _read(opened, view.read)
+        shown = _shown(opened, graph, storage)
+        return Result(name, shown, _content(shown, graph, view) if view.as_json else {})
+    except TosaConvertError as error:
+        return _unreadable(name, error.findings)
+    except Exception:  # a bug of ours, which must not stop the other files
+        return _unreadable(name, (), traceback.format_exc())
+
+
+def _unreadable(name: str, findings: tuple[Finding, ...], trace: str = "") -> Result:
+    return Result(name, None, show_json.unreadable(name, findings), findings, trace)
+
+
+def _crashed(path: Path, code: int) -> Result:
+    """The result of a file whose process died."""
+    failure = crash(path, code)
+    if isinstance(failure, TosaConvertError):
+        return _unreadable(str(path), failure.findings)
+    return _unreadable(str(path), (), failure)
+
+
+def _exit_code(result: Result) -> int:
+    if result.trace:
+        return EXIT_BUG
+    return 0 if result.shown is not None else TosaConvertError(result.findings).exit_code
+
+
+# -- output ----------------------------------------------------------------------------------------
+
+
+def _as_lines(lines: Iterable[str]) -> Iterator[str]:
+    return (f"{line}\n" for line in lines)
+
+
+def _print(texts: Iterable[str]) -> None:
+    write_standard_output(text.encode("utf-8", "backslashreplace") for text in texts)

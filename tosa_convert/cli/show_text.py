@@ -1,0 +1,296 @@
+"""What `show` prints for people: the screen of a program, listings, and the table of several files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from tosa_convert.cli.text_columns import (
+    STATISTICS_HEADER,
+    STATISTICS_NUMBERS,
+    aligned,
+    one_line,
+    size_text,
+    statistics_cells,
+)
+from tosa_convert.errors import grouped
+from tosa_convert.formats import FORMATS, MLIR_FORMATS
+from tosa_convert.graph.model import counted
+from tosa_convert.inspection.listing import (
+    ConstantRow,
+    OperatorRow,
+    TensorRow,
+    Wanted,
+    constant_rows,
+    operator_rows_of,
+    tensor_rows,
+)
+from tosa_convert.spec.amounts import Amount
+
+if TYPE_CHECKING:
+    from tosa_convert.cli.show_files import Shown
+    from tosa_convert.graph.model import Graph
+    from tosa_convert.inspection.summary import RegionSummary, Summary, ValueSummary
+
+#: Most rows of each list on the screen of a program.
+_MOST_ROWS: Final = 12
+#: Most lines of findings on the screen.
+_MOST_FINDINGS: Final = 8
+#: The location of an operator that has none.
+_UNKNOWN: Final = "loc(unknown)"
+#: Most levels by which regions are indented.
+_MOST_DEPTH: Final = 16
+_PLACES: Final = {
+    "embedded": "in the file",
+    "offset": "after the flatbuffer",
+    "npy": "in .npy files beside it",
+}
+
+# -- the screen ------------------------------------------------------------------------------------
+
+
+def screen(shown: Shown) -> Iterator[str]:
+    """What a program is, on one screen."""
+    summary = shown.summary
+    yield f"{shown.name}: {FORMATS[shown.format]}, {size_text(shown.size)}"
+    sections: list[tuple[str, Sequence[str]]] = [("version", [f"TOSA {summary.version}"])]
+    if shown.format not in MLIR_FORMATS:
+        sections.append(("producer", [str(summary.producer or "not in the file")]))
+    if summary.target is not None:
+        sections.append(("target", [str(summary.target)]))
+    sections += [
+        ("needs", [_needs(summary)]),
+        ("inputs", _values(summary.inputs)),
+        ("outputs", _values(summary.outputs)),
+    ]
+    if summary.variables:
+        sections.append(("variables", _values(summary.variables)))
+    if len(summary.regions) > 1:
+        sections.append(("regions", _regions(summary.regions)))
+    sections += [
+        ("operators", list(_operators(summary))),
+        ("types", list(_types(summary))),
+        ("constants", list(_constants(shown))),
+        ("work", list(_work(summary))),
+        ("memory", [_peak(summary.peak_activations)]),
+        ("findings", list(_findings(summary))),
+    ]
+    for title, lines in sections:
+        for index, line in enumerate(lines or ["none"]):
+            yield f"  {title if index == 0 else '':<12}{line}"
+
+
+def _needs(summary: Summary) -> str:
+    needs = summary.needs
+    if needs is None:
+        return "no target: TOSA forbids the program" if summary.findings else "no target has it"
+    level = f"level {needs.level}" if needs.level else "no level"
+    return ", ".join((f"TOSA {needs.version}", *needs.profiles, *needs.extensions, level))
+
+
+def _values(values: Sequence[ValueSummary]) -> list[str]:
+    rows = [(one_line(value.name), str(value)) for value in values[:_MOST_ROWS]]
+    return [*aligned(rows), *_hidden(len(values), "value")]
+
+
+def _regions(regions: Sequence[RegionSummary]) -> list[str]:
+    rows = [
+        (one_line(row.name), counted(row.operators, "operator"), _region_work(row.work))
+        for row in regions[:_MOST_ROWS]
+    ]
+    return [*aligned(rows, right=[1, 2]), *_hidden(len(regions), "region")]
+
+
+def _region_work(work: Amount) -> str:
+    return f"{work} MACs" if work.value or not work.exact else ""
+
+
+def _hidden(total: int, noun: str) -> list[str]:
+    hidden = total - _MOST_ROWS
+    return [f"... {counted(hidden, f'more {noun}')}"] if hidden > 0 else []
+
+
+def _operators(summary: Summary) -> Iterator[str]:
+    if not summary.operators:
+        return
+    kinds = summary.operators
+    regions = f", in {len(summary.regions)} regions" if len(summary.regions) > 1 else ""
+    yield f"{summary.operator_count:,} of {counted(len(kinds), 'kind')}{regions}"
+    rows = [
+        (row.name, f"{row.count:,}", "" if row.work is None else f"{row.work} MACs")
+        for row in kinds[:_MOST_ROWS]
+    ]
+    yield from aligned(rows, right=[1, 2])
+    rest = kinds[_MOST_ROWS:]
+    if rest:
+        yield "also " + ", ".join(f"{row.name} {row.count:,}" for row in rest)
+
+
+def _types(summary: Summary) -> Iterator[str]:
+    rows = []
+    for row in summary.types:
+        constants = f"{counted(row.constants, 'constant')}, {size_text(row.constant_bytes)}"
+        rows.append((row.name, counted(row.tensors, "tensor"), constants if row.constants else ""))
+    yield from aligned(rows, right=[1])
+
+
+def _constants(shown: Shown) -> Iterator[str]:
+    summary = shown.summary
+    if summary.constants:
+        yield f"{summary.constants:,}, {size_text(summary.constant_bytes)}" + (
+            f", {_PLACES[shown.storage[0].form]}" if len(shown.storage) == 1 else ""
+        )
+    if len(shown.storage) > 1:
+        for row in shown.storage:
+            yield f"{row.constants:,}, {size_text(row.nbytes)}, {_PLACES[row.form]}"
+    if summary.without_data:
+        yield f"{summary.without_data:,} without data"
+
+
+def _work(summary: Summary) -> Iterator[str]:
+    once = ", each region counted once" if len(summary.regions) > 1 else ""
+    sizes = "" if summary.work.exact else "; some sizes are unknown"
+    yield f"{summary.work} multiply-accumulates (MACs){once}{sizes}"
+    for name, why in summary.not_counted:
+        yield f"not counted: {name}, {why}"
+
+
+def _peak(peak: Amount) -> str:
+    text = f"{'' if peak.exact else 'at least '}{size_text(peak.value)}"
+    return f"{text} of activations in use at a time"
+
+
+def _findings(summary: Summary) -> Iterator[str]:
+    lines = list(grouped(summary.findings))
+    yield from (one_line(line, 400) for line in lines[:_MOST_FINDINGS])
+    if len(lines) > _MOST_FINDINGS:
+        total = counted(len(summary.findings), "finding")
+        yield f"... {total} in all: tosa-flatbuffer validate lists them"
+
+
+# -- several files ---------------------------------------------------------------------------------
+
+
+def table(files: Sequence[Shown]) -> Iterator[str]:
+    """A row for each file."""
+    header = ("file", "format", "size", "TOSA", "operators", "constants", "MACs", "findings")
+    rows = [header]
+    for shown in files:
+        summary = shown.summary
+        rows.append(
+            (
+                shown.name,
+                shown.format,
+                size_text(shown.size),
+                str(summary.version),
+                f"{summary.operator_count:,}",
+                size_text(summary.constant_bytes) if summary.constants else "-",
+                str(summary.work) if summary.work.value else "-",
+                f"{len(summary.findings):,}" if summary.findings else "-",
+            )
+        )
+    yield from aligned(rows, right=[2, 4, 5, 6, 7])
+
+
+# -- listings --------------------------------------------------------------------------------------
+
+
+def operator_lines(graph: Graph, wanted: Wanted) -> Iterator[str]:
+    """A line for each operator; those of a region follow the operator that runs it, indented."""
+    left = dict.fromkeys(range(len(graph.regions)))
+    numbers = {region.name: index for index, region in reversed(list(enumerate(graph.regions)))}
+
+    def lines(number: int, depth: int) -> Iterator[str | tuple[int, int]]:
+        """The lines of a region; in between, the number and depth of each region that it runs."""
+        region = graph.regions[number]
+        margin = "  " * min(depth, _MOST_DEPTH)
+        for block in region.blocks:
+            titled = False
+            for row in operator_rows_of(region, block):
+                if wanted(row.texts()):
+                    if not titled:
+                        yield f"{margin}region {one_line(region.name)}"
+                        titled = True
+                    yield f"{margin}  {_operator_line(row)}"
+                for inner in row.regions:
+                    if inner in numbers:
+                        yield numbers[inner], depth + 2
+
+    # A stack and no recursion: the regions of a damaged program can be nested very deep.
+    while left:
+        opened = [lines(_taken(left, next(iter(left))), 0)]
+        while opened:
+            line = next(opened[-1], None)
+            if line is None:
+                opened.pop()
+            elif isinstance(line, str):
+                yield line
+            elif line[0] in left:
+                opened.append(lines(_taken(left, line[0]), line[1]))
+
+
+def _taken(left: dict[int, None], number: int) -> int:
+    del left[number]
+    return number
+
+
+def _operator_line(row: OperatorRow) -> str:
+    inputs = ", ".join(map(_value, row.inputs))
+    outputs = ", ".join(map(_value, row.outputs))
+    attributes = ", ".join(f"{one_line(name)} = {value}" for name, value in row.attributes)
+    parts = [f"#{row.index:<4} {row.name}", f"({inputs})"]
+    parts += [f"-> {outputs}"] if outputs else []
+    parts += [f"{{{attributes}}}"] if attributes else []
+    parts += [f"{row.work} MACs"] if row.work is not None else []
+    if row.location not in ("", _UNKNOWN):
+        parts.append(one_line(row.location, 160))
+    return " ".join(parts)
+
+
+def _value(value: ValueSummary) -> str:
+    return f"{one_line(value.name)}: {value}"
+
+
+def tensor_lines(graph: Graph, wanted: Wanted) -> Iterator[str]:
+    """A table of all tensors and shapes."""
+    rows: list[tuple[str, ...]] = [("tensor", "type", "bytes", "kind", "computed by", "read by")]
+    several = len(graph.regions) > 1
+    for row in tensor_rows(graph, wanted):
+        rows.append(
+            (
+                _name_of(row, row.value, several),
+                str(row.value),
+                "" if row.size is None else str(row.size),
+                row.kind,
+                f"#{row.producer_index} {row.producer}" if row.producer else "",
+                _users(row.users),
+            )
+        )
+    yield from aligned(rows, right=[2])
+
+
+def _users(users: Sequence[str]) -> str:
+    """The number of readers and which operators they are."""
+    if not users:
+        return "nothing"
+    names = list(dict.fromkeys(users))
+    more = f", ... {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{len(users):,}: {', '.join(names[:3])}{more}"
+
+
+def _name_of(row: TensorRow, value: ValueSummary, several: bool) -> str:
+    name = one_line(value.name)
+    return f"{one_line(row.region)}/{name}" if several else name
+
+
+def constant_lines(graph: Graph, wanted: Wanted) -> Iterator[str]:
+    """A table of the constants' values."""
+    several = len(graph.regions) > 1
+    rows: list[tuple[str, ...]] = [("constant", "type", "bytes", *STATISTICS_HEADER)]
+    rows += [_constant_cells(row, several) for row in constant_rows(graph, wanted)]
+    yield from aligned(rows, right=[2, *(3 + index for index in STATISTICS_NUMBERS)])
+
+
+def _constant_cells(row: ConstantRow, several: bool) -> tuple[str, ...]:
+    name = _name_of(row.tensor, row.value, several)
+    return name, str(row.value), f"{row.nbytes:,}", *statistics_cells(row.statistics)
