@@ -23,11 +23,11 @@ from tosa_convert.cli.many_files import (
     read_one_of_many,
     refuse_no_inputs,
 )
+from tosa_convert.cli.shown import Shown
 from tosa_convert.cli.text_columns import fitted
 from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.files import write_standard_output
-from tosa_convert.formats import Format
-from tosa_convert.inspection.summary import Summary, summarize
+from tosa_convert.inspection.summary import summarize
 from tosa_convert.options import ReadOptions
 from tosa_convert.reading import Input, Storage, open_input, read_with_storage
 
@@ -40,17 +40,6 @@ LISTINGS: Final = {
     "tensors": (show_text.tensor_lines, show_json.tensors),
     "weights": (show_text.constant_lines, show_json.constants),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A file and what is in it. size: its bytes, without weights that are beside it."""
-
-    name: str
-    format: Format
-    size: int
-    storage: tuple[Storage, ...]
-    summary: Summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from tosa_convert.spec.amounts import Amount
 from tosa_convert.version import __version__
 
 if TYPE_CHECKING:
-    from tosa_convert.cli.show_files import Shown
+    from tosa_convert.cli.shown import Shown
     from tosa_convert.graph.model import Graph
     from tosa_convert.inspection.statistics import Statistics
     from tosa_convert.inspection.summary import RegionSummary, Summary, ValueSummary

@@ -28,7 +28,7 @@ from tosa_convert.inspection.listing import (
 from tosa_convert.spec.amounts import Amount
 
 if TYPE_CHECKING:
-    from tosa_convert.cli.show_files import Shown
+    from tosa_convert.cli.shown import Shown
     from tosa_convert.graph.model import Graph
     from tosa_convert.inspection.summary import RegionSummary, Summary, ValueSummary
 

@@ -1,0 +1,20 @@
+"""What `show` found of a file; show_text.py and show_json.py print it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tosa_convert.formats import Format
+from tosa_convert.inspection.summary import Summary
+from tosa_convert.reading import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A file and what is in it. size: its bytes, without weights that are beside it."""
+
+    name: str
+    format: Format
+    size: int
+    storage: tuple[Storage, ...]
+    summary: Summary
