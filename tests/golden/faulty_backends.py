@@ -33,11 +33,19 @@ def moved(factor: float) -> Change:
     return lambda array, run: (array * np.float64(factor)).astype(array.dtype)
 
 
-def offset(step: float) -> Change:
-    """All elements moved."""
-    if step == 1:
-        return lambda array, run: ~array if array.dtype == np.bool_ else array + 1
-    return lambda array, run: (array + array.dtype.type(step)).astype(array.dtype)
+def offset(share: float) -> Change:
+    """All elements moved: floating point by a share of the largest, integers by 1."""
+
+    def change(array: Array, run: int) -> Array:
+        if array.dtype.kind in "biu":
+            return ~array if array.dtype == np.bool_ else array + 1
+        return np.asarray(array + array.dtype.type(share * _size(array)), array.dtype)
+
+    return change
+
+
+def _size(array: Array) -> float:
+    return 1 + float(np.abs(array.astype(np.float64)).max())
 
 
 def one_element(array: Array, run: int) -> Array:
@@ -45,7 +53,11 @@ def one_element(array: Array, run: int) -> Array:
     changed = array.copy()
     flat = changed.reshape(-1)
     index = flat.size // 2
-    flat[index] = ~flat[index] if array.dtype == np.bool_ else flat[index] + flat.dtype.type(1)
+    if array.dtype == np.bool_:
+        flat[index] ^= True
+    else:
+        step = 64 if array.dtype.kind in "iu" else _size(array)
+        flat[index : index + 1] += array.dtype.type(step)
     return changed
 
 
@@ -226,7 +238,7 @@ _FLOATS = ("FP32", "FP16", "BF16")
 #: Fault -> what changes, for floating point and for integers.
 FAULTS: dict[str, tuple[Change | None, Change | None]] = {
     "scaled": (None, None),
-    "offset": (offset(0.125), offset(1)),
+    "offset": (offset(0.125), offset(0.125)),
     "one NaN": (one_nan, None),
     "one element": (one_element, one_element),
     "wrong broadcast": (rolled, rolled),

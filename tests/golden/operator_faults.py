@@ -81,10 +81,6 @@ def _nan(kind: str) -> Change | None:
     return one_nan if _type_of_result(kind) in _FRACTION_BITS else None
 
 
-def _offset(kind: str) -> Change | None:
-    return offset(0.125 if _type_of_result(kind) in _FRACTION_BITS else 1)
-
-
 def _found(graph: Graph, backend: Faulty, expected: str, operators: list[str]) -> str:
     """Run both verbs; "" if they agree and name the operators, else what they say."""
     given = inputs(graph)
@@ -141,7 +137,7 @@ def _in(made: Callable[[str], Graph]) -> Callable[[str], str]:
 #: Fault -> for an operator "" if it is found and named, else what is wrong; None if it cannot have it.
 FAULTS: Final[dict[str, Callable[[str], str | None]]] = {
     "scaled beyond its rule": _by_itself(scaled),
-    "offset": _by_itself(_offset),
+    "offset": _by_itself(lambda kind: offset(0.125)),
     "one NaN": _by_itself(_nan),
     "one element": _by_itself(lambda kind: one_element),
     "wrong broadcast": _by_itself(lambda kind: rolled),

@@ -28,11 +28,14 @@ from golden.numpy_backend import NumpyBackend
 from golden.operator_faults import UNITS, accepts_what_the_rule_allows, judged
 from golden.operator_programs import OPERATORS_WITH_FAULTS, WITHOUT_FAULTS
 
+from tosa_convert.build import Builder as MakeProgram
+from tosa_convert.build import Value
 from tosa_convert.golden.array_io import Slot
 from tosa_convert.golden.arrays import Array
 from tosa_convert.golden.backends import Record
 from tosa_convert.golden.bisection import Bisection, bisect
 from tosa_convert.golden.checking import check
+from tosa_convert.golden.criteria import NETWORK_LABEL
 from tosa_convert.golden.npz import save_npz
 from tosa_convert.golden.running import run
 from tosa_convert.graph import Graph, Operator, dtype
@@ -200,6 +203,69 @@ def test_a_state_that_the_backend_does_not_give_is_reported_as_not_compared() ->
     right = {**again.outputs, "variable:state": again.variables["state"]}
     assert check(graph, Record("left", right), X, variables=states).ok
     assert not check(graph, Record("left", right), X).ok
+
+
+def written_in_a_region(kind: str, *, exact: bool = False) -> Graph:
+    """A variable that a branch or the body of a loop reads and writes."""
+    b = MakeProgram()
+    x, state = b.input("x", "fp32", (2,)), b.variable("state", "fp32", (2,), initial=0.5)
+
+    def body(inner: MakeProgram, *values: Value) -> Value:
+        old = inner.read(state)
+        inner.write(state, inner.maximum(old, values[-1]) if exact else inner.tanh(old))
+        return inner.negate(values[-1])
+
+    if kind == "COND_IF":
+        (y,) = b.cond_if(True, [x], body, lambda inner, x: inner.abs(x))
+    else:
+        _, y = b.while_loop(
+            [b.const([0], "int32"), x],
+            lambda inner, i, x: inner.greater(inner.const([3], "int32"), i),
+            lambda inner, i, x: [inner.add(i, inner.const([1], "int32")), body(inner, x)],
+        )
+    b.output(y)
+    return b.graph()
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("kind", ["COND_IF", "WHILE_LOOP"])
+def test_a_state_that_a_region_writes_is_compared(kind: str, exact: bool) -> None:
+    graph, x = written_in_a_region(kind, exact=exact), {"x": np.array([-3, 2], np.float32)}
+    for honest in (NumpyBackend(), NumpyBackend(wide=True)):
+        found = check(graph, honest, x)
+        assert found.ok, found
+        assert [tensor.name for tensor in found.tensors][1:] == ["variable:state"]
+    result = agreed(graph, Faulty(changes_state=True, places=()), x)
+    assert result.outputs is not None
+    assert [tensor.name for tensor in result.outputs.failures] == ["variable:state"]
+    assert result.first is not None
+    assert result.first.operators[0][1].endswith(kind), result
+
+
+def test_a_state_without_initial_value_in_control_flow_is_reported_as_not_compared() -> None:
+    b = MakeProgram()
+    x, state = b.input("x", "fp32", (2,)), b.variable("state", "fp32", (2,))
+
+    def body(inner: MakeProgram, x: Value) -> Value:
+        inner.write(state, inner.tanh(x))
+        return inner.negate(x)
+
+    b.output(*b.cond_if(True, [x], body, lambda inner, x: inner.abs(x)))
+    (note,) = check(b.graph(), NumpyBackend(), {"x": np.array([-3, 2], np.float32)}).notes
+    assert note.startswith("variable state: not compared: control flow uses variables")
+
+
+def test_a_state_that_is_read_again_has_the_accuracy_of_what_was_written() -> None:
+    b = MakeProgram()
+    state = b.variable("state", "fp32", (1, 64), initial=0.5)
+    x = b.input("x", "fp32", (1, 64))
+    b.write(state, b.mul(b.tanh(x), b.exp(x)))
+    b.output(b.read(state))
+    given = {"x": np.linspace(-2, 2, 64, dtype=np.float32).reshape(1, 64)}
+    for honest in (NumpyBackend(), NumpyBackend(wide=True)):
+        found = check(b.graph(), honest, given)
+        assert found.ok, found
+        assert {tensor.rule for tensor in found.tensors} == {NETWORK_LABEL}
 
 
 def test_a_state_of_a_type_that_numpy_lacks_is_compared(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def run_command(model: str, options: Mapping[str, Any]) -> int:
         raise fail(
             "unsupported-operator",
             model,
-            "variables are written inside control flow; their final state is not available",
+            "control flow uses variables, and one has no initial value: its final state is not known",
         )
     summary: dict[str, Any] = {
         "outputs": described(result.outputs),

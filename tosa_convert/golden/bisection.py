@@ -28,11 +28,11 @@ from tosa_convert.golden.reference_model import TIMEOUT, RunOptions
 from tosa_convert.golden.scratch import scratch_folder
 from tosa_convert.golden.single_operators import Group, Judged, Operators
 from tosa_convert.golden.tolerances import NO_TOLERANCES, Tolerances
-from tosa_convert.golden.variable_states import STATE_PREFIX, last_writes
+from tosa_convert.golden.variable_states import STATE_PREFIX, with_final_states, writes_variables
 from tosa_convert.golden.whole_program import WholeProgram, repeated
 from tosa_convert.graph.extract import extract, needed_operators
 from tosa_convert.graph.model import counted, operator_path
-from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE_WRITE
+from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.options import ReadOptions
 
 
@@ -144,7 +144,7 @@ def bisect(
     graph, backend = with_initial_states(graph, backend, variables or {})
     options = RunOptions(timeout=timeout)
     operators = Operators(graph, arrays, tolerances, options, batch_bytes)
-    states = [STATE_PREFIX + name for name in last_writes(graph)]
+    states = [STATE_PREFIX + name for name in with_final_states(graph)[1]]
     tolerances.refuse_unmatched([*operators.keys(operators.computed), *states])
     search = _Search(operators, find_all)
     known = operators.computed
@@ -338,12 +338,10 @@ class _Search:
 
     def as_a_whole(self, states: list[str], actual: Mapping[str, Array]) -> Divergence:
         """Wrong states whose tensors are right, or outputs that are wrong only all at once."""
-        block = self.graph.main
         writes = [
             index
-            for index, op in enumerate(block.operators)
-            if op.spec is VARIABLE_WRITE
-            and (block.tensors[op.outputs[0]].variable_name or op.outputs[0]) in states
+            for index, op in enumerate(self.graph.main.operators)
+            if writes_variables(self.graph, op, states)
         ]
         case = self.whole_case(actual)
         if states and not self.failing_tensors():

@@ -151,7 +151,7 @@ def compare_with(
 
 def _why_not_compared(key: str, golden: Mapping[str, Array], actual: Mapping[str, Array]) -> str:
     if key not in golden:
-        return "it is written inside control flow, where its state is not known"
+        return "control flow uses variables, and it has no initial value: its state is not known"
     return "" if key in actual else "the backend does not give its state"
 
 

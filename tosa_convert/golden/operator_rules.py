@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tosa_convert.golden.tolerance_rules import EXACT, FLOATS, Rule
+from tosa_convert.golden.variable_states import writes_variables
 from tosa_convert.graph.dtypes import DType, RoundingMode
-from tosa_convert.graph.extract import extract_region
+from tosa_convert.graph.extract import extract_region, reachable, touches_variables
 from tosa_convert.graph.model import Block, Graph, Operator, Tensor
 
 #: An operator's rule for a floating-point result whose operands are exact; None where TOSA gives none.
@@ -336,21 +337,48 @@ def rules(graph: Graph) -> dict[str, Rule]:
     The other tensors inherit errors: no rule of TOSA is about them.
     """
     block = graph.main
-    result: dict[str, Rule] = dict.fromkeys(block.inputs, EXACT)
-    result.update((name, EXACT) for name, tensor in block.tensors.items() if tensor.variable)
+    variables = [name for name, tensor in block.tensors.items() if tensor.variable]
+    result: dict[str, Rule] = dict.fromkeys((*block.inputs, *variables), EXACT)
     for operator in block.operators:
         operands = [result.get(name) for name in operator.inputs if name in block.tensors]
+        uses_states = bool(operator.spec.regions) and touches_variables(graph, operator)
+        if uses_states:
+            operands += map(result.get, variables)
         for name in operator.outputs:
-            if None not in operands and all(rule == EXACT for rule in operands):
-                rule = (
-                    _rule_of_regions(graph, operator, name)
-                    if operator.spec.regions
-                    else rule_of(block, operator, name)
-                )
-                if rule is not None:
-                    result[name] = rule
-            elif operator.spec.name in MOVES and None not in operands:
-                different = {rule for rule in operands if rule is not None and rule != EXACT}
-                if len(different) == 1:
-                    result[name] = different.pop()
+            rule = _result_rule(graph, operator, name, operands)
+            if rule is None:
+                result.pop(name, None)  # of a variable: it had one before it was written
+            else:
+                result[name] = rule
+        if uses_states and not _is_exact_inside(graph, operator, operands):
+            for name in variables:
+                tensor = block.tensors[name]
+                if writes_variables(graph, operator, [tensor.variable_name or name]):
+                    result.pop(name, None)
     return result
+
+
+def _result_rule(
+    graph: Graph, operator: Operator, name: str, operands: list[Rule | None]
+) -> Rule | None:
+    """The rule for an output, from those of the operands."""
+    if None in operands:
+        return None
+    if all(rule == EXACT for rule in operands):
+        if operator.spec.regions:
+            return _rule_of_regions(graph, operator, name)
+        return rule_of(graph.main, operator, name)
+    different = {rule for rule in operands if rule is not None and rule != EXACT}
+    return different.pop() if operator.spec.name in MOVES and len(different) == 1 else None
+
+
+def _is_exact_inside(graph: Graph, operator: Operator, operands: list[Rule | None]) -> bool:
+    """Whether all that an operator's regions compute is exact, so that the states they write are."""
+    return all(rule == EXACT for rule in operands) and all(
+        rule_of(block, op, name) == EXACT
+        for region in reachable(graph, [operator])
+        for block in region.blocks
+        for op in block.operators
+        for name in op.outputs
+        if not op.spec.regions and name in block.tensors
+    )

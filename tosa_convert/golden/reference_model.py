@@ -23,9 +23,9 @@ from tosa_convert.golden.programs import Program, input_slots, output_slots
 from tosa_convert.golden.scratch import full_disk, scratch_folder, write_scratch
 from tosa_convert.golden.variable_states import (
     final_states,
-    last_writes,
     needs_another_name,
     unused_variables,
+    with_final_states,
     with_name_of_main_block,
     with_variables,
     without_unused_variables,
@@ -104,8 +104,8 @@ def run_program(
     Raises TosaConvertError; see `golden.run`.
     """
     graph, given = program.graph, variables or {}
-    runnable = with_variables(graph, given)
-    written = [name for name in last_writes(graph).values() if name not in graph.main.outputs]
+    runnable, states = with_final_states(with_variables(graph, given))
+    written = [name for name in states.values() if name not in graph.main.outputs]
     if written:
         runnable = with_outputs(runnable, [*runnable.main.outputs, *dict.fromkeys(written)])
     ins, outs = input_slots(graph), output_slots(runnable)
@@ -126,7 +126,7 @@ def run_program(
             if options.bounds and slot.key in own:
                 bounds[slot.key] = load_npy(folder / f"bounds_{file}", slot)
         outputs = {key: array for key, array in values.items() if key in own}
-        return Result(outputs, final_states(graph, values, given), bounds, seconds=seconds)
+        return Result(outputs, final_states(graph, states, values, given), bounds, seconds=seconds)
 
 
 def run_graph(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.golden.array_io import Slot, coerce, slots
 from tosa_convert.golden.arrays import Array
+from tosa_convert.graph.extract import reachable
 from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor
+from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import VARIABLE_READ, VARIABLE_WRITE
 
 #: Before the name of a variable: the key of its state after a run among a backend's results.
@@ -112,19 +114,42 @@ def unused_variables(graph: Graph) -> set[str]:
     return unused
 
 
-def last_writes(graph: Graph) -> dict[str, str]:
-    """Variable -> the tensor that the main block writes into it last.
+def with_final_states(graph: Graph) -> tuple[Graph, dict[str, str]]:
+    """A graph that has the final state of each variable as a tensor, and those tensors by variable.
 
-    Empty if a nested region reads or writes variables: which of its writes happen is not known here.
+    It is the tensor that the main block writes last, or else, if regions use variables, that of a read
+    at the end of the main block: the reference model runs operators in order. A variable is left out if
+    nothing writes it, or if regions use variables and it has no initial value to be read.
     """
-    if any(op.spec in (VARIABLE_WRITE, VARIABLE_READ) for op in _nested_operators(graph)):
-        return {}
     tensors = graph.main.tensors
-    return {
-        tensors[op.outputs[0]].variable_name or op.outputs[0]: op.inputs[0]
-        for op in graph.main.operators
-        if op.spec is VARIABLE_WRITE
-    }
+    if not any(op.spec in (VARIABLE_WRITE, VARIABLE_READ) for op in _nested_operators(graph)):
+        return graph, {
+            _name(tensors[op.outputs[0]]): op.inputs[0]
+            for op in graph.main.operators
+            if op.spec is VARIABLE_WRITE
+        }
+    first, *blocks = graph.regions[0].blocks
+    added, operators, states = dict(tensors), list(first.operators), {}
+    for name, variable in variables_of(graph).items():
+        if variable.data is not None:
+            states[name] = unused_name(f"{name}/final", added)
+            added[states[name]] = Tensor(states[name], variable.dtype, variable.shape)
+            operators.append(Operator(VARIABLE_READ, (variable.name,), (states[name],)))
+    main = Region(
+        graph.regions[0].name, [replace(first, operators=operators, tensors=added), *blocks]
+    )
+    return replace(graph, regions=[main, *graph.regions[1:]]), states
+
+
+def writes_variables(graph: Graph, operator: Operator, names: Iterable[str]) -> bool:
+    """Whether an operator of the main block, or a region of it, writes one of some variables."""
+    wanted = set(names)
+    inner = [block for region in reachable(graph, [operator]) for block in region.blocks]
+    return any(
+        op.spec is VARIABLE_WRITE and _name(block.tensors[op.outputs[0]]) in wanted
+        for block, operators in ((graph.main, [operator]), *((b, b.operators) for b in inner))
+        for op in operators
+    )
 
 
 def _nested_operators(graph: Graph) -> list[Operator]:
@@ -132,20 +157,24 @@ def _nested_operators(graph: Graph) -> list[Operator]:
 
 
 def final_states(
-    graph: Graph, values: Mapping[str, Array], initial: Mapping[str, Any]
+    graph: Graph,
+    tensors: Mapping[str, str],
+    values: Mapping[str, Array],
+    initial: Mapping[str, Any],
 ) -> dict[str, Array]:
-    """The states after a run, by variable; empty if a nested region writes variables.
+    """The states after a run, by variable.
 
-    values: arrays of the tensors of `last_writes`. initial: the states that the run was given.
+    tensors: as `with_final_states` returns them. values: their arrays. initial: the states that the
+    run was given.
     """
-    if any(op.spec is VARIABLE_WRITE for op in _nested_operators(graph)):
-        return {}
-    writes = last_writes(graph)
+    uses_regions = any(op.spec is VARIABLE_WRITE for op in _nested_operators(graph))
     states: dict[str, Array] = {}
     for name, tensor in variables_of(graph).items():
         slot = slots(graph.main, tensor.name)[0]
-        if name in writes:
-            states[name] = values[writes[name]]
+        if name in tensors:
+            states[name] = values[tensors[name]]
+        elif uses_regions:
+            continue
         elif name in initial:
             states[name] = coerce(slot, initial[name])
         elif tensor.data is not None:

@@ -23,7 +23,7 @@ from tosa_convert.golden.operator_rules import rules
 from tosa_convert.golden.reference_model import RunOptions, bounds_in_folder, run_in_folder
 from tosa_convert.golden.tolerance_rules import EXACT, Rule
 from tosa_convert.golden.tolerances import Tolerances
-from tosa_convert.golden.variable_states import STATE_PREFIX, last_writes
+from tosa_convert.golden.variable_states import STATE_PREFIX, with_final_states
 from tosa_convert.graph.dtypes import BLOCK_SCALE
 from tosa_convert.graph.extract import extract
 from tosa_convert.graph.model import Graph, operator_path
@@ -132,15 +132,15 @@ def checks_for(
 
     noisy_runs: runs with noise for the error of a network.
     """
+    graph, states = with_final_states(graph)
     all_rules = rules(graph)
     block = graph.main
     makers: dict[str, Callable[[], Check]] = {}
     inexact: dict[str, tuple[str, Rule | None]] = {}
-    writes = last_writes(graph)
     for key in keys:
         if key.startswith(STATE_PREFIX) and key not in block.tensors:
             # A state is the tensor that is written last, or the initial one.
-            name = writes.get(key.removeprefix(STATE_PREFIX), "")
+            name = states.get(key.removeprefix(STATE_PREFIX), "")
             if not name or name in block.inputs:
                 continue
         else:
