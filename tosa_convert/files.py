@@ -13,7 +13,6 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, BinaryIO, Final, TextIO
 
 from tosa_convert.ending_signals import signals_deferred
@@ -212,7 +211,7 @@ def refuse_same_file(source: PathLike, target: PathLike) -> None:
 def replace_file(
     path: PathLike,
     pieces: Pieces,
-    check: Callable[[Path], None] | None = None,
+    check: Callable[[str], None] | None = None,
     progress: Progress | None = None,
 ) -> int:
     """Replace the file at `path`, or create it; on failure nothing changes.
@@ -223,8 +222,8 @@ def replace_file(
     Args:
         path: The file.
         pieces: Its new content.
-        check: Called with the complete temporary file before it is renamed. An exception that it
-            raises cancels the write.
+        check: Called with the path of the complete temporary file before it is renamed. An exception
+            that it raises cancels the write.
         progress: Called with the number of bytes written so far, at least every `WRITE_BYTES`.
 
     Returns:
@@ -240,9 +239,9 @@ def replace_file(
         b'first second'
     """
     refuse_invalid_path(path)
-    target = Path(os.path.realpath(path))
+    target = os.path.realpath(path)
     try:
-        mode: int | None = target.stat().st_mode
+        mode: int | None = os.stat(target).st_mode
     except OSError:
         mode = None
     try:
@@ -255,10 +254,10 @@ def replace_file(
 
 
 def _replace(
-    target: Path,
+    target: str,
     mode: int | None,
     pieces: Pieces,
-    check: Callable[[Path], None] | None,
+    check: Callable[[str], None] | None,
     progress: Progress | None,
 ) -> int:
     temporary = temporary_path(target, "part")
@@ -278,16 +277,18 @@ def _replace(
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
-    sync_folder(target.parent)
+    sync_folder(os.path.dirname(target))
     return total
 
 
-def temporary_path(target: Path, extension: str) -> Path:
+def temporary_path(target: PathLike, extension: str) -> str:
     """A hidden, unused name in the directory of `target`."""
-    return target.with_name(f".{target.name[:_NAME_CHARACTERS]}.{os.urandom(6).hex()}.{extension}")
+    folder, name = os.path.split(target)
+    hidden = f".{name[:_NAME_CHARACTERS]}.{os.urandom(6).hex()}.{extension}"
+    return os.path.join(folder, hidden)
 
 
-def sync_folder(folder: Path) -> None:
+def sync_folder(folder: PathLike) -> None:
     """Flush the directory entries to the disk, where the system supports it."""
     if not hasattr(os, "O_DIRECTORY"):
         return

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, get_args
 
+from tosa_convert import log
 from tosa_convert.applicable_options import refuse_inapplicable
 from tosa_convert.errors import fail
 from tosa_convert.files import map_file
@@ -53,7 +52,6 @@ Source = str | os.PathLike[str] | os.PathLike[bytes] | Buffer | Array | BinaryFi
 AroundMlir = Callable[[str], AbstractContextManager[object]]
 
 _READ_OPTIONS: Final = ReadOptions()
-log = logging.getLogger("tosa_convert")
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +299,7 @@ def with_weights(graph: Graph, path: str, options: ReadOptions) -> Graph:
     if not path:
         return graph
     folder = weights_folder(path)
-    if not folder.is_dir() or not _lacks_data(graph):
+    if not os.path.isdir(folder) or not _lacks_data(graph):
         return graph
     from tosa_convert.weights.read import read as read_weights
 
@@ -314,9 +312,9 @@ def with_weights(graph: Graph, path: str, options: ReadOptions) -> Graph:
     )
 
 
-def weights_folder(path: str | os.PathLike[str]) -> Path:
+def weights_folder(path: str | os.PathLike[str]) -> str:
     """The folder for the weights of a file: `m.weights` beside `m.tosa`."""
-    return Path(path).with_suffix(".weights")
+    return os.path.splitext(path)[0] + ".weights"
 
 
 def _lacks_data(graph: Graph) -> bool:

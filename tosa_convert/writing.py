@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from tosa_convert import log
 from tosa_convert.applicable_options import FORMS, Form, refuse_weights
 from tosa_convert.errors import fail
 from tosa_convert.files import Progress, map_file, replace_file
@@ -34,8 +33,6 @@ SCHEMA_RELEASE: Final = (2026, 8, 0)
 SMALL_BYTES: Final = 1 << 10
 
 _WRITE_OPTIONS: Final = WriteOptions()
-
-log = logging.getLogger("tosa_convert")
 
 
 def producer() -> SoftwareVersion:
@@ -236,7 +233,7 @@ def save(
         written = without(graph, larger_than=size_beside)
     pieces = _render_sound(written, file_format, options)
 
-    def finish(new: Path) -> None:
+    def finish(new: str) -> None:
         # The weights are written when the new file is complete, and right before it is renamed.
         if size_beside is not None:
             export_weights(graph, weights_folder(target), larger_than=size_beside)

@@ -35,6 +35,7 @@ _FOR_FORMATS = {"bindings", "gc_pause", "applicable_options"}
 #: Part of the package -> the parts it may import, besides itself. Modules at the top are parts, too.
 ARROWS: dict[str, set[str]] = {
     "errors": set(),
+    "log": set(),
     "version": set(),
     "options": {"errors"},
     "ending_signals": set(),
@@ -55,13 +56,14 @@ ARROWS: dict[str, set[str]] = {
     **dict.fromkeys(ADAPTERS, _HUB),
     "flatbuffer": _HUB | {"wire"},
     "jsontext": _HUB | {"wire", "source_excerpt"},
+    "mlir": _HUB | {"log"},
     "bindings": _HUB | {"mlir", "source_excerpt", "ending_signals"},
     # Reads the flatbuffer that a child process wrote.
     "isolation": {"errors", "options", "files", "graph", "flatbuffer", "child_process"},
     # The main module of that child process.
     "isolation_child": {"errors", "options", "isolation", "reading", "writing", "child_process"},
-    "reading": _HUB | {"spec"} | set(ADAPTERS) | _FOR_FORMATS | {"isolation"},
-    "writing": _HUB | set(ADAPTERS) | _FOR_FORMATS | {"reading", "spec"},
+    "reading": _HUB | {"log", "spec"} | set(ADAPTERS) | _FOR_FORMATS | {"isolation"},
+    "writing": _HUB | {"log"} | set(ADAPTERS) | _FOR_FORMATS | {"reading", "spec"},
     "module_api": _HUB | {"bindings", "applicable_options", "reading", "writing"},
     "api": _HUB | {"bindings", "weights", "applicable_options", "reading", "writing", "module_api"},
     # Runs programs that the public functions read and write.
@@ -80,7 +82,7 @@ ARROWS: dict[str, set[str]] = {
         "file_consumers",
         "applicable_options",
     }
-    | {"child_process", "process_pool", "ending_signals"},
+    | {"child_process", "process_pool", "ending_signals", "log"},
     "__init__": _BASE | {"api", "golden", "graph", "inspection", "spec", "structural_diff"},
     "__main__": {"cli"},
 }

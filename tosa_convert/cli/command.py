@@ -13,11 +13,24 @@ from tosa_convert.version import __version__
 EXIT_BUG: Final = 70
 _HELP: Final = {"help_option_names": ["-h", "--help"]}
 
+_own_process = False
+
+
+def declare_own_process() -> None:
+    """Declare that this process is the command's own, and not that of a test or another program."""
+    global _own_process
+    _own_process = True
+
+
+def is_own_process() -> bool:
+    """Whether this process is the command's own, and may continue in a child."""
+    return _own_process
+
 
 class Verb(click.Command):
     """A verb. Before its work, but not for its help, the object of the context is called with its name.
 
-    The entry points put there what takes time to import: logging, and what survives a crash of MLIR.
+    The entry points put there what a verb's work needs, and its help does not.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:

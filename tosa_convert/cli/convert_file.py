@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from tosa_convert.applicable_options import refuse_inapplicable, refuse_weights
-from tosa_convert.cli import supervise
+from tosa_convert.cli.around_mlir import around_mlir
 from tosa_convert.cli.progress import WriteProgress
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.file_consumers import weights_for
@@ -112,21 +111,22 @@ def convert_one(source: str, output: str | None, options: ConvertOptions) -> Non
         _convert_to_standard_output(opened, options)
         return
     if os.path.isdir(output) or output.endswith(("/", os.sep)):
-        output = _inside(Path(output), source, options.to or default_format(opened.format))
+        output = _inside(output, source, options.to or default_format(opened.format))
     if opened.path:
         refuse_same_file(opened.path, output)
     convert_opened(opened, output, output_format(output, options), options)
 
 
-def _inside(folder: Path, source: str, file_format: Format) -> str:
+def _inside(folder: str, source: str, file_format: Format) -> str:
     """The file for an input in a directory, which is made if necessary."""
     if source == STANDARD:
         raise click.UsageError(f"-o {folder} is a directory; name a file for standard input")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        os.makedirs(folder, exist_ok=True)
     except OSError as error:
         raise file_error(folder, error, "made") from None
-    return os.fspath(folder / Path(source).with_suffix(f".{file_format}").name)
+    name, _ = os.path.splitext(os.path.basename(source))
+    return os.path.join(folder, f"{name}.{file_format}")
 
 
 def convert_opened(
@@ -178,7 +178,7 @@ def applicable(opened: Input, file_format: Format, options: ConvertOptions) -> W
 
 
 def _read(opened: Input, options: ConvertOptions, context: Any) -> Graph:
-    graph = read(opened, options.read, context=context, around_mlir=supervise.reading)
+    graph = read(opened, options.read, context=context, around_mlir=around_mlir)
     if opened.is_mlir or options.tosa_version:
         graph = stamp(graph, options.tosa_version)
     # Otherwise a flatbuffer keeps its version, whatever it contains.

@@ -16,7 +16,8 @@ from typing import Final, NoReturn
 
 import click
 
-from tosa_convert.cli.command import EXIT_BUG, Verbs, report_bug
+from tosa_convert import log
+from tosa_convert.cli.command import EXIT_BUG, Verbs, declare_own_process, report_bug
 from tosa_convert.ending_signals import EXIT_SIGNAL, RequestToEnd, Terminated
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.version import __version__
@@ -110,20 +111,16 @@ def run(
 
 
 def _before_work(verb_name: str) -> None:
-    """Import and set up what a verb's work needs; `Verb` calls it before the work, but not for help."""
-    import logging
-
-    logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
+    """Set up what a verb's work needs; `Verb` calls it before the work, but not for help."""
+    log.print_for_command_line()
 
 
 def _before_own_work(verb_name: str) -> None:
     """The same for the command's own process, which survives a crash of MLIR."""
     _before_work(verb_name)
+    declare_own_process()
     if verb_name in ONE_SHOT_VERBS:
         gc.disable()
-    from tosa_convert.cli import supervise
-
-    supervise.allow_fork()
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from typing import Final, NoReturn
 import click
 
 from tosa_convert.child_process import describe_exit, end_with_parent, limit_this_process
-from tosa_convert.cli.command import EXIT_BUG
+from tosa_convert.cli.command import EXIT_BUG, is_own_process
 from tosa_convert.ending_signals import ENDING, EXIT_SIGNAL
 from tosa_convert.errors import TosaConvertError, fail
 
@@ -47,16 +47,8 @@ class _SharedName:
         return os.fsdecode(self.memory[_LENGTH.size : _LENGTH.size + size])
 
 
-#: Whether this process is the command's own, and not one of a test or another program that calls us.
-_own_process = False
 #: In a child: the place for the name of the file that MLIR is reading.
 _shared_name: _SharedName | None = None
-
-
-def allow_fork() -> None:
-    """Declare that this process is the command's own and may continue in a child."""
-    global _own_process
-    _own_process = True
 
 
 def may_fork() -> bool:
@@ -65,7 +57,7 @@ def may_fork() -> bool:
     Only on Linux: the system libraries of macOS do not work after a fork, and Windows has none. Only
     without threads: a lock that one of them holds would never be released in the child.
     """
-    return _own_process and sys.platform == "linux" and threading.active_count() == 1
+    return is_own_process() and sys.platform == "linux" and threading.active_count() == 1
 
 
 @contextlib.contextmanager

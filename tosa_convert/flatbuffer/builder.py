@@ -9,16 +9,19 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
 from tosa_convert.errors import lone_surrogate
-from tosa_convert.flatbuffer.interning import Interner, Positions
+from tosa_convert.flatbuffer.interning import Interner
 from tosa_convert.flatbuffer.plan import DATA_ALIGN, TAIL_ALIGN, Plan
 from tosa_convert.graph.constant import Constant
 from tosa_convert.wire.layout import TABLES
 from tosa_convert.wire.tables import TableLayout
+
+if TYPE_CHECKING:
+    from tosa_convert.flatbuffer.interning import Positions
 
 #: An interner and an id of it; None instead of an interner means the objects.
 Reference: TypeAlias = tuple[Interner | None, int]

@@ -14,17 +14,20 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.options import Limits
 from tosa_convert.wire.layout import IDENTIFIER, TABLES
 from tosa_convert.wire.tables import Field
 
-Positions = npt.NDArray[np.int64]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Positions = npt.NDArray[np.int64]
+
 
 #: Memory in bytes: of a number in a column, in temporary arrays ...
 _NUMBER: Final = 72

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate, compress
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
 from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError, fail
-from tosa_convert.flatbuffer.columns import Columns, Positions
+from tosa_convert.flatbuffer.columns import Columns
 from tosa_convert.graph.constant import address_of
 from tosa_convert.graph.dtypes import BY_CODE as DTYPE_BY_CODE
 from tosa_convert.graph.model import (
@@ -36,6 +36,9 @@ from tosa_convert.graph.opset import BY_CODE, AttributeValue, OperatorSpec
 from tosa_convert.options import DEFAULT_LIMITS, Limits
 from tosa_convert.wire import lift
 from tosa_convert.wire.layout import ATTRIBUTES, ROOT, TABLES
+
+if TYPE_CHECKING:
+    from tosa_convert.flatbuffer.columns import Positions
 
 #: Fields of a tensor that most tensors leave empty.
 _RARE: Final = frozenset(

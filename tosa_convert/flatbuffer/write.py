@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from itertools import chain
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from tosa_convert.errors import fail
 from tosa_convert.flatbuffer.builder import Builder, Reference
-from tosa_convert.flatbuffer.interning import Interner, Positions
+from tosa_convert.flatbuffer.interning import Interner
 from tosa_convert.flatbuffer.plan import Plan
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DType
@@ -34,6 +34,9 @@ from tosa_convert.graph.model import (
 from tosa_convert.graph.opset import OPERATORS
 from tosa_convert.graph.versions import MIN_READER, V1_0, features
 from tosa_convert.wire.layout import ATTRIBUTES, ENUMS, IDENTIFIER, TABLES
+
+if TYPE_CHECKING:
+    from tosa_convert.flatbuffer.interning import Positions
 
 #: A flatbuffer addresses its contents with signed 32-bit offsets.
 SIZE_LIMIT: Final = 2**31 - 1

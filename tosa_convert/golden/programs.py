@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -74,7 +75,7 @@ def load_program(
         opened.path
         and opened.format == "tosa"
         and not read.input_shapes
-        and not weights_folder(opened.path).exists()
+        and not os.path.exists(weights_folder(opened.path))
     )
     return Program(graph, Path(opened.path) if is_model else None)
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pickle import PickleBuffer
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
-import numpy.typing as npt
 
 from tosa_convert.graph.dtypes import INT4, DType, dtype
 from tosa_convert.graph.packing import BLOCK, pack_blocks, sign_extend, unpack
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 _BOOL = dtype("BOOL")
 _INT48 = dtype("INT48")

@@ -7,12 +7,15 @@ The least significant bits come first: element 0 of a 4-bit type is the low nibb
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-Bytes = npt.NDArray[np.uint8]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Bytes = npt.NDArray[np.uint8]
+
 
 #: Elements that are converted at a time; a multiple of 4, so that each block ends on a byte.
 BLOCK = 1 << 20

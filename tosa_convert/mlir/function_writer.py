@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
@@ -75,8 +74,6 @@ _WITH_ELEMENT_ATTRIBUTES: Final = frozenset(
 
 #: The count at the beginning of the encoding of one operand, or of one result.
 _ONE: Final = encode_varint(1)
-
-log = logging.getLogger("tosa_convert")
 
 
 class Body:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
+from tosa_convert import log
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph.model import Graph
 from tosa_convert.graph.versions import lowest_version, parse_version
@@ -18,8 +18,6 @@ from tosa_convert.mlir.target_env import TARGET_ENV, TargetEnv, read
 from tosa_convert.options import ReadOptions
 
 _READ_OPTIONS: Final = ReadOptions()
-
-log = logging.getLogger("tosa_convert")
 
 
 def read_file(data: memoryview, where: str = "", options: ReadOptions = _READ_OPTIONS) -> Graph:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 
 import numpy as np
 
+from tosa_convert import log
 from tosa_convert.errors import lone_surrogate
 from tosa_convert.graph.model import Graph, Tensor
 from tosa_convert.graph.opset import VARIABLE
@@ -18,8 +18,6 @@ from tosa_convert.mlir.names import NAME_ATTRIBUTE, VERSION_ATTRIBUTE
 from tosa_convert.mlir.target_env import TARGET_ENV, text_of
 from tosa_convert.mlir.variables import declared_variables, variable_name
 from tosa_convert.options import DEFAULT_LIMITS, Constants, Limits, Names
-
-log = logging.getLogger("tosa_convert")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
+from tosa_convert import log
 from tosa_convert.graph.attribute_rules import attribute_problem
 from tosa_convert.graph.model import Block, BlockScale, Operator, Region, ShapeValue, Tensor
 from tosa_convert.graph.opset import (
@@ -40,8 +40,6 @@ _OWN_ATTRIBUTES: Final = {
 
 #: Attributes of other versions of the dialect that change what an operator computes if they are true.
 _MEANINGFUL_WHEN_TRUE: Final = {("CAST", "input_unsigned")}
-
-log = logging.getLogger("tosa_convert")
 
 
 class OperatorReader:
@@ -217,7 +215,7 @@ class OperatorReader:
                         "express it with other operators, such as a RESCALE",
                     )
                 continue
-            if log.isEnabledFor(logging.DEBUG):
+            if log.shows_debug():
                 where = self.location.full(operation.location)
                 log.debug("%s: '%s' attribute %s is not carried", where, spec.mlir, name)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from tosa_convert import log
 from tosa_convert.graph.compare import compare
 from tosa_convert.graph.model import Graph, Operator, Region, quoted
 from tosa_convert.graph.unrun_regions import unrun_regions
@@ -14,8 +14,6 @@ from tosa_convert.graph.versions import V1_1_DRAFT
 
 #: The most regions that a region is compared with: a module of many different ones takes linear time.
 _COMPARED: Final = 8
-
-log = logging.getLogger("tosa_convert")
 
 
 def warn_of_regions(graph: Graph, written: Counter[str]) -> None:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tosa_convert.graph.opset import OperandSpec, OperatorSpec
 from tosa_convert.spec.values import Shape, ShapeType, Size, TensorType, ValueType
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from tosa_convert.graph.model import Block, Operator
 
 

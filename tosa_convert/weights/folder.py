@@ -156,7 +156,7 @@ def replacing(folder: Path) -> Iterator[Path]:
     try:
         exists = os.path.lexists(target)
         old_files = _own_files(target) if exists else []
-        fresh, old = temporary_path(target, "part"), temporary_path(target, "old")
+        fresh, old = (Path(temporary_path(target, extension)) for extension in ("part", "old"))
         identity = None
         try:
             fresh.mkdir()

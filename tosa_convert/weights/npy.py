@@ -17,16 +17,18 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DTYPES, INT4, DType, dtype
 from tosa_convert.graph.packing import BLOCK, pack
 from tosa_convert.graph.value_rules import INT4_HINT, INT4_MINUS_8
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 _BOOL: Final = dtype("BOOL")
 _INT48: Final = dtype("INT48")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tosa_convert.mlir.bytecode.cursor import Cursor
 from tosa_convert.mlir.bytecode.sections import Section
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 #: Sizes that are decoded together.
 _RUN = 1 << 16

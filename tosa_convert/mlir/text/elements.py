@@ -7,13 +7,15 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate, islice
 from math import prod
 from operator import mul
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from tosa_convert.mlir.bytecode.attributes import bit_width
 from tosa_convert.mlir.text.numbers import float_text, is_float
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 #: A constant of more elements than this is printed as one string in hexadecimal.
 MOST_LISTED: Final = 100

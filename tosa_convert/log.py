@@ -1,0 +1,51 @@
+"""The log of the package: Python's `logging`, under the name "tosa_convert".
+
+`logging` is imported with the first message, because it takes as long to import as a small file takes to
+convert, and most conversions log nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+NAME: Final = "tosa_convert"
+#: How the command line prints a message on stderr.
+_FORMAT: Final = "%(levelname)s: %(message)s"
+
+_for_command_line = False
+
+
+def print_for_command_line() -> None:
+    """Let warnings be printed as the command line does, unless the program has configured logging."""
+    global _for_command_line
+    _for_command_line = True
+
+
+def warning(message: str, *values: object) -> None:
+    """Log a warning. values: for the %-places of the message.
+
+    Example:
+        >>> import logging
+        >>> logging.getLogger(NAME).addFilter(lambda record: print(record.getMessage()))
+        >>> warning("%d tensors are dynamic", 2)
+        2 tensors are dynamic
+    """
+    import logging
+
+    if _for_command_line:
+        logging.basicConfig(format=_FORMAT, level=logging.WARNING)
+    logging.getLogger(NAME).warning(message, *values, stacklevel=2)
+
+
+def shows_debug() -> bool:
+    """Whether messages of `debug` are shown. Nobody has asked for them before logging is imported."""
+    logging = sys.modules.get("logging")
+    return logging is not None and logging.getLogger(NAME).isEnabledFor(logging.DEBUG)
+
+
+def debug(message: str, *values: object) -> None:
+    """Log a message for those who look for the reason of a result."""
+    import logging
+
+    logging.getLogger(NAME).debug(message, *values, stacklevel=2)
