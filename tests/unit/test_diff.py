@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from unit.building import branching, counting, example, graph, op, region, shape, tensor
+from unit.building import branching, counting, example, graph, op, shape, tensor
 from unit.test_compare import renamed
 
 import tosa_convert as tc
@@ -407,7 +407,7 @@ def test_a_huge_splat_takes_no_time() -> None:
     assert not tc.diff(program(1), renamed(program(1)))
 
 
-# -- inputs, outputs, variables, regions -----------------------------------------------------------
+# -- inputs, outputs, variables --------------------------------------------------------------------
 
 
 def binary(inputs: str, outputs: str = "y z", operands: str = "a b") -> Graph:
@@ -444,35 +444,6 @@ def test_variables_are_compared_by_symbol_and_by_initial_value() -> None:
     assert texts(counting(), renamed(other)) == [
         "changed variable counter: initial value: [5] -> [7]"
     ]
-
-
-def test_an_operator_in_a_region_is_named_with_its_region() -> None:
-    other = renamed(branching())
-    other.regions[1].blocks[0].operators[0] = op("TANH", "n.a", "n.b")
-    (change,) = tc.diff(branching(), other)
-    assert change.left is not None
-    assert (change.left.region, change.left.name) == ("then", "EXP")
-
-
-def test_exchanged_regions_are_found_at_the_operator_that_runs_them() -> None:
-    other = branching()
-    other.main.operators[0].attributes = {"then_graph": "else", "else_graph": "then"}
-    assert tc.diff(branching(), renamed(other))
-
-
-def test_regions_in_another_order_have_moved() -> None:
-    other = branching()
-    other.regions[1:] = other.regions[:0:-1]
-    found = tc.diff(branching(), renamed(other))
-    assert {(change.kind, change.subject) for change in found} == {("moved", "region")}
-    assert not tc.diff(branching(), renamed(other), order=False)
-
-
-def test_a_region_that_only_one_program_has_is_named() -> None:
-    other = branching()
-    other.regions.append(region("more", "a", "a", [tensor("a")], []))
-    assert texts(branching(), other) == ["added region more"]
-    assert texts(other, branching()) == ["removed region more"]
 
 
 # -- parts -----------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from tosa_convert.graph.compare import compare
 from tosa_convert.graph.model import Graph, Region, counted, value_text
+from tosa_convert.graph.unrun_regions import unrun_regions
 from tosa_convert.graph.verify import refuse_unsound
-from tosa_convert.structural_diff.alignment import identical
 from tosa_convert.structural_diff.block_changes import BlockChanges, Compared
 from tosa_convert.structural_diff.changes import Change, Detail, Diff, Item, Subject
 from tosa_convert.structural_diff.keys import Keys
@@ -109,9 +109,7 @@ def _program_changes(
     programs = Program(left), Program(right)
     found = RegionPairs(*programs, Keys(left, right))
     if equal:
-        for index, flows in enumerate(zip(programs[0].flows, programs[1].flows, strict=True)):
-            found.pairs[index] = index
-            found.partners[index] = [identical(*pair) for pair in zip(*flows, strict=True)]
+        found.find_equal()
     elif left.regions and right.regions:
         found.find()
     changes = [*_paired_regions(found, compared), *_unpaired_regions(found)]
@@ -127,15 +125,21 @@ def _program_changes(
 def _paired_regions(found: RegionPairs, compared: Compared) -> Iterator[Change]:
     regions = found.left.graph.regions, found.right.graph.regions
     names = {regions[0][one].name: regions[1][other].name for one, other in found.pairs.items()}
+    # Where a region that operators run is in the file does not matter.
+    places = [
+        {id(region): place for place, region in enumerate(unrun_regions(program.graph))}
+        for program in (found.left, found.right)
+    ]
     for one, other in sorted(found.pairs.items()):
         pair = regions[0][one], regions[1][other]
         region_names = pair[0].name, pair[1].name
         items = (_region_item(pair[0]), _region_item(pair[1]))
         if compared.names and region_names[0] != region_names[1]:
             yield Change("changed", "region", *items, (Detail("name", *region_names),))
-        if one != other and compared.order:
-            place = Detail("position", str(one), str(other))
-            yield Change("moved", "region", *items, (place,))
+        place, other_place = places[0].get(id(pair[0])), places[1].get(id(pair[1]))
+        if place != other_place and None not in (place, other_place) and compared.order:
+            detail = Detail("place among those that nothing runs", str(place), str(other_place))
+            yield Change("moved", "region", *items, (detail,))
         for index, partners in enumerate(found.partners[one]):
             flows = found.left.flows[one][index], found.right.flows[other][index]
             reverse = [-1] * len(flows[1])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tosa_convert.graph.model import Graph
-from tosa_convert.structural_diff.alignment import align
+from tosa_convert.structural_diff.alignment import align, identical
 from tosa_convert.structural_diff.dataflow import Flow, variable_accesses
 from tosa_convert.structural_diff.keys import Keys, NodeKeys
 
@@ -93,12 +93,25 @@ class RegionPairs:
                 self._pair_all([(one, other)])
         self._pair_all([(one, one) for one in range(len(self.left.flows))])
 
+    def find_equal(self) -> None:
+        """Pair the regions of programs that `compare` finds equal but for names.
+
+        Operators correspond by position. A region that has several copies is paired with the first.
+        """
+        self._pair_all([(0, 0)], equal=True)
+        rest = [one for one in range(len(self.left.flows)) if one not in self.pairs]
+        others = [other for other in range(len(self.right.flows)) if other not in self._taken]
+        self._pair_all(list(zip(rest, others, strict=False)), equal=True)
+
     def _content(self, program: Program, region: int) -> int:
         name = program.graph.regions[region].name
         return self.keys.region_number(program.graph, name)
 
-    def _pair_all(self, waiting: list[tuple[int, int]]) -> None:
-        """Pair regions, and those that their paired operators run."""
+    def _pair_all(self, waiting: list[tuple[int, int]], *, equal: bool = False) -> None:
+        """Pair regions, and those that their paired operators run.
+
+        equal: operators correspond by position.
+        """
         while waiting:
             one, other = waiting.pop(0)
             if one in self.pairs or other in self._taken or not 0 <= other < len(self.right.flows):
@@ -108,8 +121,11 @@ class RegionPairs:
             self.partners[one] = []
             for block in range(min(len(self.left.flows[one]), len(self.right.flows[other]))):
                 flows = self.left.flows[one][block], self.right.flows[other][block]
-                numbers = self.left.keys[one][block], self.right.keys[other][block]
-                partners = align(self.keys, *flows, numbers)
+                if equal:
+                    partners = identical(*flows)
+                else:
+                    numbers = self.left.keys[one][block], self.right.keys[other][block]
+                    partners = align(self.keys, *flows, numbers)
                 self.partners[one].append(partners)
                 waiting += self._inner(flows, partners)
 
