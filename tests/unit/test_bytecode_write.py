@@ -26,7 +26,7 @@ from tosa_convert.mlir.bytecode.tables import Tables
 from tosa_convert.mlir.function_writer import FunctionWriter
 from tosa_convert.mlir.module_writer import encode_module
 from tosa_convert.mlir.names import NAME_ATTRIBUTE
-from tosa_convert.options import BYTECODE_VERSIONS
+from tosa_convert.options import BYTECODE_VERSIONS, Names
 
 FLOATS = np.arange(300, dtype="<f4").tobytes()
 
@@ -382,3 +382,23 @@ def test_constants_that_are_one_object_are_one_resource() -> None:
     encoded = written(made)
     assert len(resources_of(encoded)) == 1
     assert compare(made, tc.load(encoded), names=True) is None
+
+
+@pytest.mark.parametrize("names", ["retain", "generate"])
+def test_operators_written_all_at_once_equal_others(
+    names: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graphs = [generate(seed, 14) for seed in range(24)]
+    quick = FunctionWriter.all_at_once
+    taken: list[bool] = []
+
+    def noted(*args: Any) -> list[bytes] | None:
+        pieces = quick(*args)
+        taken.append(pieces is not None)
+        return pieces
+
+    monkeypatch.setattr(FunctionWriter, "all_at_once", noted)
+    found = [tc.dumps(graph, "mlirbc", names=names) for graph in graphs]
+    assert {True, False} == set(taken)
+    monkeypatch.setattr(FunctionWriter, "all_at_once", lambda *_: None)
+    assert [tc.dumps(graph, "mlirbc", names=names) for graph in graphs] == found

@@ -16,8 +16,8 @@ from tosa_convert.bindings.packages import Bindings
 from tosa_convert.errors import refuse_unknown
 from tosa_convert.graph.model import Graph, Tensor
 from tosa_convert.mlir.constants import UNNAMED_RESOURCE, resource_alignment
-from tosa_convert.mlir.function_writer import Body
 from tosa_convert.mlir.module_writer import encode_module
+from tosa_convert.mlir.region_body import Body
 from tosa_convert.options import CONSTANTS, DEFAULT_LIMITS, NAMES, Constants, Limits, Names
 
 

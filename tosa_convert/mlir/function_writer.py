@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable
+from itertools import chain, compress, count, islice
+from operator import ne
 from typing import Any, Final
 
 from tosa_convert.errors import fail
-from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import (
     Block,
     Graph,
     Operator,
-    Region,
-    Tensor,
     block_path,
     operator_path,
 )
@@ -39,10 +38,17 @@ from tosa_convert.mlir.bytecode.format import (
     HAS_RESULTS,
     HAS_USE_LIST_ORDERS,
 )
-from tosa_convert.mlir.bytecode.varint import decode_varint, encode_varint
+from tosa_convert.mlir.bytecode.varint import decode_varint
 from tosa_convert.mlir.constants import ConstantWriter
 from tosa_convert.mlir.locations import LocationWriter
-from tosa_convert.mlir.names import NAME_ATTRIBUTE, REGIONS_ATTRIBUTE, result_names
+from tosa_convert.mlir.names import (
+    NAME_ATTRIBUTE,
+    REGIONS_ATTRIBUTE,
+    result_names,
+    written_regions,
+    written_signature,
+)
+from tosa_convert.mlir.region_body import ONE, Body, ResultTypes, terminating
 from tosa_convert.mlir.types import TypeWriter
 from tosa_convert.options import Constants, Limits
 
@@ -72,71 +78,6 @@ _WITH_ELEMENT_ATTRIBUTES: Final = frozenset(
     spec for spec in OPERATORS if any(row.kind == "element" for row in spec.attributes)
 )
 
-#: The count at the beginning of the encoding of one operand, or of one result.
-_ONE: Final = encode_varint(1)
-
-
-class Body:
-    """A region at one place of the module.
-
-    shared: its constants that become resources once MLIR has parsed the module, by their operators.
-    children: the regions that its operators run, in order.
-    needed: whether it or a region inside it shares a constant.
-    parts: its encoding before `finish`: bytes, and the regions of one operator. pieces, size: after it.
-    """
-
-    __slots__ = ("children", "depth", "needed", "parts", "pieces", "region", "shared", "size")
-
-    def __init__(self, region: Region, depth: int = 0) -> None:
-        self.region = region
-        self.depth = depth
-        self.parts: list[bytes | tuple[Body, ...]] = []
-        self.pieces: list[bytes | Body] = []
-        self.size = 0
-        self.shared: dict[Operator, Tensor] = {}
-        self.children: list[Body] = []
-        self.needed = False
-
-    @property
-    def block(self) -> Block:
-        """The region's only block."""
-        return self.region.blocks[0]
-
-    def finish(self, encoder: Encoder) -> None:
-        """Put the parts together, once the regions inside it are finished."""
-        for part in self.parts:
-            if isinstance(part, bytes):
-                self.pieces.append(part)
-                self.size += len(part)
-            else:
-                inside = sum(child.size for child in part)
-                head = encoder.isolated_regions(len(part), inside)
-                self.pieces += head, *part
-                self.size += len(head) + inside
-        self.needed = bool(self.shared) or any(child.needed for child in self.children)
-
-    def encoding(self) -> Iterator[bytes]:
-        """The encoding of the block and of those inside it."""
-        pending: list[Iterator[bytes | Body]] = [iter(self.pieces)]
-        while pending:
-            for piece in pending[-1]:
-                if isinstance(piece, Body):
-                    pending.append(iter(piece.pieces))
-                    break
-                yield piece
-            else:
-                pending.pop()
-
-
-class _ResultTypes(dict[tuple[DType, tuple[int, ...] | None], bytes]):
-    """The encodings of one result, by the dtype and shape of its tensor."""
-
-    def __init__(self, types: TypeWriter) -> None:
-        self.types = types
-
-    def __missing__(self, key: tuple[DType, tuple[int, ...] | None]) -> bytes:
-        encoded = self[key] = _ONE + self.types.tensor(Tensor("", *key))
-        return encoded
 
 
 class FunctionWriter:
@@ -165,7 +106,7 @@ class FunctionWriter:
         self.retain = retain
         self.by_path = by_path
         self.types = TypeWriter(encoder)
-        self.result_types = _ResultTypes(self.types)
+        self.result_types = ResultTypes(self.types)
         self.attributes = AttributeWriter(encoder, self.types)
         self.constants = ConstantWriter(encoder, self.types, constants, embed=embed)
         self.locations = LocationWriter(encoder, limits)
@@ -177,7 +118,7 @@ class FunctionWriter:
         #: The symbols of variables by the names of their tensors.
         self.symbols: dict[str, str] = {}
         #: The results of `row`, by operator.
-        self.rows: dict[OperatorSpec, tuple[bool, list[bytes]]] = {}
+        self.rows: dict[OperatorSpec, list[bytes]] = {}
         #: The beginning of a dictionary that has just the name of a result.
         self.named = b""
         #: The attributes of operators, encoded: most operators share theirs.
@@ -195,7 +136,7 @@ class FunctionWriter:
         }
         for key, names in (("arg_attrs", block.inputs), ("res_attrs", block.outputs)):
             if names:
-                attributes[key] = self.signature(names)
+                attributes[key] = written_signature(encoder, names)
         name = encoder.operation("func.func")
         body = Body(region)
         self.block(block, body, "func.return")
@@ -248,69 +189,137 @@ class FunctionWriter:
             return self.types.tensor(tensor)
         return self.types.shape(block.shapes[name].rank)
 
-    def signature(self, names: list[str]) -> bytes:
-        """The names of arguments or results, in the dialect's form."""
-        string, dictionary = self.encoder.string_attribute, self.encoder.dictionary
-        return self.encoder.array([dictionary([(NAME_ATTRIBUTE, string(name))]) for name in names])
-
-    # Long because this is the longest loop over a graph: what most operators need is done in line, and
-    # everything else in the branch of those that are not plain.
     def block(self, block: Block, body: Body, terminator: str) -> None:
         """Encode a region of one block. The regions that its operators run are noted, still empty."""
-        numbers, result_types, rows = self.numbers, self.result_types, self.rows
-        retain, generated, returned = self.retain, self.generated, set(block.outputs)
-        tensors = block.tensors
+        numbers = self.numbers
         values = {name: numbers[index] for index, name in enumerate(block.inputs)}
-        count = len(values)
         self.enter(block)
-        # The pieces before the next region. The first piece is set when the values are counted.
-        pieces: list[bytes] = []
+        # The first piece is set when the values are counted.
         body.parts.append(b"")
-        for operator, location in zip(block.operators, self.locations_of(block), strict=True):
+        locations = self.locations_of(block)
+        pieces = self.all_at_once(block, body, locations, values)
+        if pieces is None:
+            pieces = self.one_by_one(block, body, locations, values)
+        returned = [values[name] for name in block.outputs]
+        pieces.append(terminating(self.encoder, terminator, returned))
+        body.parts[0] = self.begin(block, len(values))
+        body.parts.append(b"".join(pieces))
+
+    def all_at_once(
+        self, block: Block, body: Body, locations: list[bytes], values: dict[str, bytes]
+    ) -> list[bytes] | None:
+        """Encode operators in columns, one part of all at once; None if they are not that ordinary.
+
+        Ordinary operators have one result each, run no regions, and neither read nor write variables.
+        The results are added to `values`.
+        """
+        # Fast path of one_by_one; equal by test test_operators_written_all_at_once_equal_others
+        operators, rows, numbers = block.operators, self.rows, self.numbers
+        specs = [operator.spec for operator in operators]
+        used = dict(zip(reversed(specs), range(len(specs) - 1, -1, -1), strict=True))
+        outputs = [operator.outputs for operator in operators]
+        if set(map(len, outputs)) != {1} or any(
+            spec.regions or (spec.encoded_as == IDENTITY.name and spec is not IDENTITY)
+            for spec in used
+        ):
+            return None
+        tensors = list(map(block.tensors.get, chain.from_iterable(outputs)))
+        if any(tensor.variable for tensor in block.tensors.values()):
+            return None
+        keys: list[Hashable] = [
+            (tensor.dtype, tensor.shape)
+            if tensor is not None and tensor.scale is None
+            else operator.outputs
+            for tensor, operator in zip(tensors, operators, strict=True)
+        ]
+        firsts = dict(zip(reversed(keys), range(len(keys) - 1, -1, -1), strict=True))
+        named = self.named_results(block, outputs)
+        chosen = [
+            index
+            for index, spec in enumerate(specs)
+            if spec.attributes or spec is CONST or spec is CONST_SHAPE
+        ]
+        flags = [HAS_RESULTS | HAS_OPERANDS if row.inputs else HAS_RESULTS for row in operators]
+        attributes = [b""] * len(operators)
+        results: dict[Hashable, bytes] = {}
+        # What is new is added to the tables in the order of the operators.
+        for index in sorted({*chosen, *named, *used.values(), *firsts.values()}):
+            operator = operators[index]
+            if operator.spec not in rows:
+                self.row(operator.spec)
+            has, attributes[index] = self.encoded_attributes(
+                block, operator, body, spec=operator.spec, is_named=index in named
+            )
+            flags[index] |= has
+            if index == firsts[keys[index]]:
+                results[keys[index]] = self.result(block, operator.outputs[0])
+        start = len(values)
+        encoded = map(numbers.__getitem__, range(start, start + len(operators)))
+        values.update(zip(chain.from_iterable(outputs), encoded, strict=True))
+        operands = [
+            ONE + values[row[0]]
+            if len(row) == 1
+            else numbers[len(row)] + b"".join([values[name] for name in row])
+            if row
+            else b""
+            for row in [operator.inputs for operator in operators]
+        ]
+        heads = [rows[spec][has] for spec, has in zip(specs, flags, strict=True)]
+        types = map(results.__getitem__, keys)
+        return [
+            *chain.from_iterable(zip(heads, locations, attributes, types, operands, strict=True))
+        ]
+
+    def named_results(self, block: Block, outputs: list[tuple[str, ...]]) -> set[int]:
+        """The positions of the operators whose results' names reading would not generate."""
+        if not self.retain:
+            return set()
+        returned = set(block.outputs)
+        differ = map(ne, chain.from_iterable(outputs), islice(self.generated, len(outputs)))
+        return {index for index in compress(count(), differ) if outputs[index][0] not in returned}
+
+    def result(self, block: Block, name: str) -> bytes:
+        """The encoding of the type of the only result, after their number."""
+        tensor = block.tensors.get(name)
+        if tensor is not None and tensor.scale is None:
+            return self.result_types[tensor.dtype, tensor.shape]
+        return ONE + self.value_type(block, name)
+
+    def one_by_one(
+        self, block: Block, body: Body, locations: list[bytes], values: dict[str, bytes]
+    ) -> list[bytes]:
+        """Encode any operators. The results are added to `values`, regions to `body`."""
+        numbers, rows = self.numbers, self.rows
+        retain, generated, returned = self.retain, self.generated, set(block.outputs)
+        # The pieces before the next region.
+        pieces: list[bytes] = []
+        for operator, location in zip(block.operators, locations, strict=True):
             spec, inputs, outputs = operator.spec, operator.inputs, operator.outputs
-            is_plain, heads = rows.get(spec) or self.row(spec)
+            heads = rows.get(spec) or self.row(spec)
             pairs: Pairs = ()
-            has = 0
-            attributes = operands = results = b""
-            if not is_plain:
-                if spec.encoded_as == IDENTITY.name:
-                    spec, inputs, outputs, pairs = self.identity(block, operator)
-                    _, heads = rows.get(spec) or self.row(spec)
-                elif spec is CONST or spec is CONST_SHAPE:
-                    pairs = (("values", self.values(block, operator, body)),)
-                else:
-                    pairs, has, attributes = self.attributes_of(block, operator)
+            if spec.encoded_as == IDENTITY.name:
+                spec, inputs, outputs, pairs = self.identity(block, operator)
+                heads = rows.get(spec) or self.row(spec)
+            is_named = False
             if retain:
                 # Keep names that reading the module would not generate by itself.
-                is_named = False
                 for name in outputs:
                     if name != next(generated) and name not in returned:
                         is_named = True
-                if is_named or spec.regions:
-                    has, attributes = self.with_names(spec, operator, pairs, is_named)
-            if pairs and not has:
-                has, attributes = self.encoder.attributes_of(spec.mlir, pairs)
-            if len(outputs) == 1:
+            has, attributes = self.encoded_attributes(
+                block, operator, body, spec=spec, own=pairs, is_named=is_named
+            )
+            operands = results = b""
+            if outputs:
                 has |= HAS_RESULTS
-                name = outputs[0]
-                tensor = tensors.get(name)
-                if tensor is not None and tensor.scale is None:
-                    results = result_types[tensor.dtype, tensor.shape]
+                if len(outputs) == 1:
+                    results = self.result(block, outputs[0])
                 else:
-                    results = _ONE + self.value_type(block, name)
-                values[name] = numbers[count]
-                count += 1
-            elif outputs:
-                has |= HAS_RESULTS
-                types = [self.value_type(block, name) for name in outputs]
-                results = numbers[len(outputs)] + b"".join(types)
+                    types = [self.value_type(block, name) for name in outputs]
+                    results = numbers[len(outputs)] + b"".join(types)
                 for name in outputs:
-                    values[name] = numbers[count]
-                    count += 1
-            if len(inputs) == 1:
-                has |= HAS_OPERANDS
-                operands = _ONE + values[inputs[0]]
-            elif inputs:
+                    values[name] = numbers[len(values)]
+            if inputs:
                 has |= HAS_OPERANDS
                 operands = numbers[len(inputs)] + b"".join([values[name] for name in inputs])
             if not spec.regions:
@@ -318,9 +327,33 @@ class FunctionWriter:
                 continue
             pieces += heads[has | HAS_REGIONS], location, attributes, results, operands
             self.run_regions(operator, body, pieces)
-        pieces.append(self.terminator(terminator, [values[name] for name in block.outputs]))
-        body.parts[0] = self.begin(block, count)
-        body.parts.append(b"".join(pieces))
+        return pieces
+
+    def encoded_attributes(
+        self,
+        block: Block,
+        operator: Operator,
+        body: Body,
+        *,
+        spec: OperatorSpec,
+        own: Pairs = (),
+        is_named: bool,
+    ) -> tuple[int, bytes]:
+        """An operator's attributes, as HAS_ flags and their numbers.
+
+        spec: the operator in MLIR. own: its attributes, if it is a variable's. is_named: with the
+        names of its results.
+        """
+        has, attributes = 0, b""
+        if spec is CONST or spec is CONST_SHAPE:
+            own = (("values", self.values(block, operator, body)),)
+        elif spec.attributes and not own:
+            own, has, attributes = self.attributes_of(block, operator)
+        if is_named or (self.retain and spec.regions):
+            return self.with_names(spec, operator, own, is_named)
+        if own and not has:
+            return self.encoder.attributes_of(spec.mlir, own)
+        return has, attributes
 
     def run_regions(self, operator: Operator, body: Body, pieces: list[bytes]) -> None:
         """Note the regions that an operator runs, after the pieces before them, which are cleared."""
@@ -354,15 +387,12 @@ class FunctionWriter:
             [operator_path(where, *item) for item in enumerate(block.operators)]
         )
 
-    def row(self, spec: OperatorSpec) -> tuple[bool, list[bytes]]:
-        """Whether an operator has no attributes, and the beginnings of its encoding by HAS_ flags."""
+    def row(self, spec: OperatorSpec) -> list[bytes]:
+        """The beginnings of an operator's encoding, by HAS_ flags."""
         name = self.encoder.operation(spec.mlir)
-        is_plain = not spec.attributes and spec not in (CONST, CONST_SHAPE)
-        is_plain = is_plain and spec.encoded_as != IDENTITY.name
         most = HAS_PROPERTIES if self.encoder.version >= HAS_NATIVE_PROPERTIES else HAS_REGIONS
-        heads = [name + bytes((has,)) for has in range(2 * most)]
-        row = self.rows[spec] = is_plain, heads
-        return row
+        heads = self.rows[spec] = [name + bytes((has,)) for has in range(2 * most)]
+        return heads
 
     def begin(self, block: Block, values: int) -> bytes:
         """The beginning of a region of one block: its size and its arguments."""
@@ -387,13 +417,6 @@ class FunctionWriter:
                 *arguments,
             )
         )
-
-    def terminator(self, name: str, values: list[bytes]) -> bytes:
-        """The operation that ends a block."""
-        head = self.encoder.operation(name) + bytes((HAS_OPERANDS if values else 0,))
-        if not values:
-            return head + self.encoder.unknown
-        return head + self.encoder.unknown + self.numbers[len(values)] + b"".join(values)
 
     # -- attributes ---------------------------------------------------------------------------
 
@@ -466,24 +489,7 @@ class FunctionWriter:
             )
             names = ((NAME_ATTRIBUTE, name),)
         if spec.regions:
-            names = (*names, (REGIONS_ATTRIBUTE, self.region_names(operator)))
+            regions = [str(operator.attributes[row.name]) for row in spec.regions]
+            blocks = [(name, self.regions[name].blocks[0]) for name in regions]
+            names = (*names, (REGIONS_ATTRIBUTE, written_regions(self.encoder, blocks)))
         return self.encoder.attributes_of(spec.mlir, own, names, unique=True)
-
-    def region_names(self, operator: Operator) -> bytes:
-        """The names of an operator's regions and of their blocks, arguments and results."""
-        string, array = self.encoder.string_attribute, self.encoder.array
-        entries = []
-        for row in operator.spec.regions:
-            name = str(operator.attributes[row.name])
-            block = self.regions[name].blocks[0]
-            entries.append(
-                self.encoder.dictionary(
-                    [
-                        ("name", string(name)),
-                        ("block", string(block.name)),
-                        ("inputs", array(list(map(string, block.inputs)))),
-                        ("outputs", array(list(map(string, block.outputs)))),
-                    ]
-                )
-            )
-        return array(entries)

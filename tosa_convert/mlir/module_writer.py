@@ -13,8 +13,9 @@ from tosa_convert.graph.opset import VARIABLE
 from tosa_convert.graph.versions import lowest_version, version_name
 from tosa_convert.mlir.bytecode.encode import Data, Encoder
 from tosa_convert.mlir.bytecode.format import HAS_REGIONS, VERSION
-from tosa_convert.mlir.function_writer import Body, FunctionWriter
+from tosa_convert.mlir.function_writer import FunctionWriter
 from tosa_convert.mlir.names import NAME_ATTRIBUTE, VERSION_ATTRIBUTE
+from tosa_convert.mlir.region_body import Body
 from tosa_convert.mlir.target_env import TARGET_ENV, text_of
 from tosa_convert.mlir.variables import declared_variables, variable_name
 from tosa_convert.options import DEFAULT_LIMITS, Constants, Limits, Names

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain, count
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +21,9 @@ from tosa_convert.graph.names import unused_name
 from tosa_convert.mlir.quoting import STRING, unquote
 
 if TYPE_CHECKING:
+    from tosa_convert.graph.model import Block
     from tosa_convert.mlir.bytecode.decode import Bytecode
+    from tosa_convert.mlir.bytecode.encode import Encoder
 
 
 #: The name of an argument or a result (the dialect's own attribute), or of an operation's results:
@@ -112,6 +114,32 @@ def signature_names(bytecode: Bytecode, key: str, count: int) -> list[str | None
             names[index] = None
         seen.add(name)
     return names
+
+
+# -- names that are written -------------------------------------------------------------------------
+
+
+def written_signature(encoder: Encoder, names: list[str]) -> bytes:
+    """The names of a function's arguments or results, in the dialect's form."""
+    string, dictionary = encoder.string_attribute, encoder.dictionary
+    return encoder.array([dictionary([(NAME_ATTRIBUTE, string(name))]) for name in names])
+
+
+def written_regions(encoder: Encoder, blocks: Iterable[tuple[str, Block]]) -> bytes:
+    """The names of an operator's regions and of their blocks, arguments and results."""
+    string, array = encoder.string_attribute, encoder.array
+    entries = [
+        encoder.dictionary(
+            [
+                ("name", string(name)),
+                ("block", string(block.name)),
+                ("inputs", array(list(map(string, block.inputs)))),
+                ("outputs", array(list(map(string, block.outputs)))),
+            ]
+        )
+        for name, block in blocks
+    ]
+    return array(entries)
 
 
 # -- names that are generated -----------------------------------------------------------------------
