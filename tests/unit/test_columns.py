@@ -103,7 +103,7 @@ def ranked(block: Block, chance: random.Random) -> None:
 
 def with_wrong_attribute(block: Block, chance: random.Random) -> None:
     chosen = chance.choice(block.operators)
-    wrong: list[Any] = [True, 1, 1.5, "text", b"\xff", (1, True), (2**31,), [1], None]
+    wrong: list[Any] = [True, 1, 63, -2, 1.5, "text", b"\xff", (1, True), (2**31,), [1], None]
     names = list(chosen.attributes) or ["axis"]
     chosen.attributes[chance.choice(names)] = chance.choice(wrong)
 

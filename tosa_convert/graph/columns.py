@@ -46,7 +46,7 @@ class BlockColumns:
     inputs, outputs: the values of all operators, one operator after the other.
     input_counts, output_counts: how many of these each operator has.
     types: the number of each tensor's type. examples: the first tensor of each type. Tensors have the
-        same type if they share dtype and shape, and are both variables or both not.
+        same type if they share dtype and shape, both are variables or not, and both are `others` or not.
     others: the positions of tensors that have data, scales or the name of a variable.
     attributes: the number of each operator's attributes, 0 if it has none.
     attribute_examples: an operator with the attributes of each number; None for 0.
@@ -76,8 +76,16 @@ def columns_of(block: Block) -> BlockColumns | None:
     codes = np.array([operator.spec.code for operator in operators], np.int64)
     inputs = [operator.inputs for operator in operators]
     outputs = [operator.outputs for operator in operators]
-    keys = [(tensor.dtype, tensor.shape, tensor.variable) for tensor in tensors]
-    type_numbers: dict[Hashable, int] = defaultdict(count().__next__)
+    keys = [
+        (
+            tensor.dtype,
+            tensor.shape,
+            tensor.variable,
+            tensor.data is None and tensor.scale is None and not tensor.variable_name,
+        )
+        for tensor in tensors
+    ]
+    type_numbers: dict[tuple[Hashable, ...], int] = defaultdict(count().__next__)
     try:
         input_values = _numbers(map(number.__getitem__, chain.from_iterable(inputs)))
         output_values = _numbers(map(number.__getitem__, chain.from_iterable(outputs)))
@@ -86,6 +94,8 @@ def columns_of(block: Block) -> BlockColumns | None:
     except (KeyError, TypeError):
         # A name is unknown, or something is not of the type that it should have.
         return None
+    examples = [tensors[index] for index in _firsts(types, len(type_numbers))]
+    are_plain = np.array([plain for *_, plain in type_numbers], bool)
     return BlockColumns(
         tensors=tensors,
         shapes=list(block.shapes.values()),
@@ -96,12 +106,8 @@ def columns_of(block: Block) -> BlockColumns | None:
         input_counts=_numbers(map(len, inputs)),
         output_counts=_numbers(map(len, outputs)),
         types=types,
-        examples=[tensors[index] for index in _firsts(types, len(type_numbers))],
-        others=[
-            index
-            for index, tensor in enumerate(tensors)
-            if tensor.data is not None or tensor.scale is not None or tensor.variable_name
-        ],
+        examples=examples,
+        others=np.flatnonzero(~are_plain[types]).tolist(),
         attributes=attributes,
         attribute_examples=attribute_examples,
     )
@@ -122,7 +128,8 @@ def _firsts(numbers: Numbers, limit: int) -> list[int]:
 
 def _attributes(operators: list[Operator]) -> tuple[Numbers, list[Operator | None]]:
     """The number of each operator's attributes, and an operator for each number."""
-    chosen = [index for index, operator in enumerate(operators) if operator.attributes]
+    counts = _numbers(map(len, [operator.attributes for operator in operators]))
+    chosen = np.flatnonzero(counts).tolist()
     keys: list[Hashable] = []
     for index in chosen:
         operator = operators[index]
