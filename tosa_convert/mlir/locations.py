@@ -9,7 +9,7 @@ bound.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import TosaConvertError, fail
@@ -51,7 +51,7 @@ _TOKEN: Final = re.compile(
     rf"\s*(?:(?P<string>{STRING})|(?P<number>[0-9]+)|(?P<word>[a-z]+)|(?P<mark>[:(),<>\[\]]))"
 )
 #: The commonest location by far has no escapes and no nesting; this comes before its line.
-_HEAD: Final = re.compile(r'loc\("([^"\\]*)\Z')
+_HEAD: Final = re.compile(r'loc\("([^"\\]*)"\Z')
 #: A line or column of at most this many digits is known to fit.
 _DIGITS: Final = 9
 
@@ -280,10 +280,6 @@ class LocationWriter:
         self.attributes = encoder.attributes
         self.numbers = encoder.numbers
         self.cache = {"": encoder.unknown, "loc(unknown)": encoder.unknown}
-        #: The encodings of what precedes the lines.
-        self.heads: dict[str, bytes] = {}
-        #: The encodings of what follows them.
-        self.columns: dict[str, bytes] = {}
         #: The parts of each fused location.
         self.fused: dict[bytes, tuple[bytes, ...]] = {}
 
@@ -291,27 +287,46 @@ class LocationWriter:
         """The location that is printed as `text`."""
         return self.all((text,))[0]
 
-    def all(self, texts: Iterable[str]) -> list[bytes]:
+    def all(self, texts: Sequence[str]) -> list[bytes]:
         """The locations that are printed as `texts`, in one pass: most operators have different ones."""
-        cache, heads, columns, numbers = self.cache, self.heads, self.columns, self.numbers
-        entries = self.attributes.entries
-        locations = []
-        for text in texts:
-            location = cache.get(text)
-            if location is None:
-                # Fast path of `parse`; equal by test test_plain_locations_equal_parsed_ones
-                head, _, rest = text.partition('":')
-                line, _, column = rest.partition(":")
-                if len(line) <= _DIGITS and line.isdigit() and line.isascii():
-                    start = heads.get(head) or self.head(head)
-                    end = columns.get(column) or self.column(column)
-                    if start and end:
-                        # Distinct texts are distinct locations, so no equal entry exists.
-                        location = numbers[len(entries)]
-                        entries.append(start + numbers[int(line)] + end)
-                cache[text] = location = location or self.parse(text)
-            locations.append(location)
-        return locations
+        cache = self.cache
+        fresh = [text for text in dict.fromkeys(texts) if text not in cache]
+        if not self.add_plain(fresh):
+            for text in fresh:
+                if not self.add_plain([text]):
+                    cache[text] = self.parse(text)
+        return list(map(cache.__getitem__, texts))
+
+    def add_plain(self, texts: list[str]) -> bool:
+        """Add new locations that are all just a file, a line and a column; False if one is not."""
+        # Fast path of `parse`; equal by test test_plain_locations_equal_parsed_ones
+        rows = [text.split(":", 3) for text in texts]
+        if set(map(len, rows)) != {3}:
+            return False
+        starts, lines, ends = zip(*rows, strict=True)
+        digits, lengths = "".join(lines), set(map(len, lines))
+        if not (
+            digits.isdigit() and digits.isascii() and 0 < min(lengths) <= max(lengths) <= _DIGITS
+        ):
+            return False
+        columns = {text: self.column(text) for text in dict.fromkeys(ends)}
+        heads = (
+            {text: self.head(text) for text in dict.fromkeys(starts)}
+            if all(columns.values())
+            else {}
+        )
+        if not heads or not all(heads.values()):
+            return False
+        numbers, entries = self.numbers, self.attributes.entries
+        first = len(entries)
+        # Distinct texts are distinct locations, so no equal entry exists.
+        entries += [
+            heads[start] + numbers[int(line)] + columns[end]
+            for start, line, end in zip(starts, lines, ends, strict=True)
+        ]
+        added = map(numbers.__getitem__, range(first, len(entries)))
+        self.cache.update(zip(texts, added, strict=True))
+        return True
 
     def parse(self, text: str) -> bytes:
         """A location that is not just a file, a line and a column."""
@@ -321,22 +336,16 @@ class LocationWriter:
             return self.name(text, self.encoder.unknown)
 
     def head(self, text: str) -> bytes:
-        """The encoding of `loc("file`, or nothing if the text is something else."""
+        """The encoding of `loc("file"`, or nothing if the text is something else."""
         match = _HEAD.match(text)
-        if match is None:
-            return b""
-        head = self.heads[text] = self.numbers[code.FILE_LOCATION] + self.string(match[1])
-        return head
+        return self.numbers[code.FILE_LOCATION] + self.string(match[1]) if match else b""
 
     def column(self, text: str) -> bytes:
         """The encoding of `column)`, or nothing if the text is something else."""
         digits = text[:-1]
-        if not (text.endswith(")") and len(digits) <= _DIGITS):
+        if not (text.endswith(")") and 0 < len(digits) <= _DIGITS):
             return b""
-        if not (digits.isdigit() and digits.isascii()):
-            return b""
-        column = self.columns[text] = self.numbers[int(digits)]
-        return column
+        return self.numbers[int(digits)] if digits.isdigit() and digits.isascii() else b""
 
     def string(self, text: str) -> bytes:
         """A string attribute."""
