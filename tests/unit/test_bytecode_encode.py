@@ -73,7 +73,7 @@ def test_every_encoded_number_is_decoded_again() -> None:
     assert [number_of(encode_varint(number)) for number in EDGES] == EDGES
 
 
-def test_numbers_encoded_together_equal_those_encoded_one_by_one() -> None:
+def test_varints_encoded_together_equal_others() -> None:
     for limit in (0, 1, 127, 128, 129, 20_000):
         numbers = Varints(limit)
         asked = [*range(0, limit + 300, 7), 2**32, 2**64 - 1, limit * 3]

@@ -12,10 +12,9 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, compress, count
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from tosa_convert.errors import Findings
 from tosa_convert.graph.attribute_rules import attribute_problems
@@ -31,7 +30,10 @@ from tosa_convert.graph.opset import (
 )
 from tosa_convert.graph.value_rules import check_shape_value, check_tensor
 
-Numbers = npt.NDArray[np.int64]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Numbers: TypeAlias = npt.NDArray[np.int64]
 
 #: Positions at which operators can have operands of different kinds; the last one stands for all others.
 _POSITIONS: Final = 9

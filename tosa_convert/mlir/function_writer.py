@@ -79,7 +79,6 @@ _WITH_ELEMENT_ATTRIBUTES: Final = frozenset(
 )
 
 
-
 class FunctionWriter:
     """Encodes one graph's main region as a function.
 

@@ -8,17 +8,19 @@ said by `spec.validate`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tosa_convert.graph.columns import BlockColumns, Numbers
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.model import Block
 from tosa_convert.graph.opset import CONST_SHAPE, OPERATORS
 from tosa_convert.spec.operator_view import OperatorView
 from tosa_convert.spec.values import CONSTANT_POSITIONS, ShapeType, TypeTable, ValueType
 from tosa_convert.spec.verdict import Verdict
+
+if TYPE_CHECKING:
+    from tosa_convert.graph.columns import BlockColumns, Numbers
 
 #: The codes of operators that compute a !tosa.shape: the types of the operators after them follow.
 _COMPUTE_SHAPES: Final = [

@@ -7,8 +7,12 @@ encoded first. Source: https://mlir.llvm.org/docs/BytecodeFormat
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 def decode_varint(data: bytes | memoryview, offset: int) -> tuple[int, int]:
@@ -65,7 +69,7 @@ class Varints(dict[int, bytes]):
         for width in range(1, 5):
             stop, marker = min(count, 1 << 7 * width), 1 << (width - 1)
             if start < stop:
-                # Fast path of encode_varint; equal by test test_cached_varints_are_encoded_like_others
+                # Fast path of encode_varint; equal by test test_varints_encoded_together_equal_others
                 numbers = np.arange(start, stop, dtype="<u4") << width | marker
                 encoded = numbers.astype("<u4").view(np.uint8).reshape(-1, 4)[:, :width]
                 self.update(zip(range(start, stop), _rows(encoded), strict=True))
