@@ -27,6 +27,7 @@ RUN = {
     "README.md": ("torch-mlir", "tosa-tools"),
     "docs/builder.md": ("tosa-tools",),
     "docs/diff.md": (),
+    "docs/doctor.md": (),
     "docs/comparison.md": ("torch-mlir", "tosa-tools"),
     "docs/formats.md": ("torch-mlir",),
     "docs/golden.md": ("torch-mlir", "tosa-tools"),
@@ -120,7 +121,10 @@ def test_the_readme_names_all_verbs_and_no_others(root: Path) -> None:
 @pytest.mark.parametrize(
     "document",
     ["README.md"]
-    + [f"docs/{name}.md" for name in ("diff", "errors", "formats", "golden", "validation")],
+    + [
+        f"docs/{name}.md"
+        for name in ("diff", "doctor", "errors", "formats", "golden", "validation")
+    ],
 )
 def test_every_option_that_a_document_mentions_exists(root: Path, document: str) -> None:
     text = (root / document).read_text(encoding="utf-8")

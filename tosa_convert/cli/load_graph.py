@@ -16,7 +16,6 @@ from tosa_convert.writing import save, stamp
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
-    from tosa_convert.reading import Input
 
 _READ_OPTIONS = ReadOptions()
 

@@ -30,6 +30,7 @@ VERBS: Final = {
     "check": "tosa_convert.cli.check",
     "convert": "tosa_convert.cli.convert",
     "diff": "tosa_convert.cli.diff",
+    "doctor": "tosa_convert.cli.doctor",
     "extract": "tosa_convert.cli.extract",
     "generate": "tosa_convert.cli.generate",
     "reduce": "tosa_convert.cli.reduce",
@@ -44,7 +45,9 @@ VERBS: Final = {
 
 #: Verbs that end soon after they made a graph, and never collect garbage. No object of ours is part of a
 #: cycle, and collecting with 100,000 operators takes 4 % of the time of their conversion.
-ONE_SHOT_VERBS: Final = frozenset({"convert", "diff", "extract", "repack", "show", "validate"})
+ONE_SHOT_VERBS: Final = frozenset(
+    {"convert", "diff", "doctor", "extract", "repack", "show", "validate"}
+)
 
 
 class _AllVerbs(Verbs):

@@ -6,39 +6,58 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tosa_convert.errors import Finding
-from tosa_convert.graph.model import operator_path, quoted
-from tosa_convert.spec.values import CONSTANT_POSITIONS
+from tosa_convert.graph.model import DYNAMIC, operator_path, quoted
 
 if TYPE_CHECKING:
     from tosa_convert.file_consumers import Consumer
-    from tosa_convert.graph.model import Block, Graph, Operator
+    from tosa_convert.graph.model import Block, Graph, Operator, Tensor
 
 _CODE = "unsupported-by-reader"
 
 
 def reader_findings(graph: Graph, reader: Consumer) -> Iterator[Finding]:
-    """The operators, element types and operands of a sound graph that a program does not read."""
+    """The operators, types, shapes and operands of a sound graph that a program does not read."""
     for where, block in graph.blocks():
         for name, tensor in block.tensors.items():
-            for dtype in (tensor.dtype, *(() if tensor.scale is None else (tensor.scale.dtype,))):
-                if dtype.name in reader.types:
-                    place = f"{where} tensor {quoted(name)}"
-                    yield Finding(_CODE, place, f"{reader.name} does not read {dtype} tensors")
+            for message in _tensor_problems(tensor, reader):
+                yield Finding(_CODE, f"{where} tensor {quoted(name)}", message)
         for index, operator in enumerate(block.operators):
             for message in _problems(block, operator, reader):
                 yield Finding(_CODE, operator_path(where, index, operator), message)
+        if reader.computed:
+            results = {name for op in block.operators if op.spec.operands for name in op.outputs}
+            for name in dict.fromkeys(block.outputs):
+                if name not in results:
+                    message = f"{reader.name} does not read an output that no operator computes"
+                    yield Finding(_CODE, f"{where} output {quoted(name)}", message)
+
+
+def _tensor_problems(tensor: Tensor, reader: Consumer) -> Iterator[str]:
+    for dtype in (tensor.dtype, *(() if tensor.scale is None else (tensor.scale.dtype,))):
+        if dtype.name in reader.types:
+            yield f"{reader.name} does not read {dtype} tensors"
+    if tensor.shape is None:
+        if reader.ranked or reader.static:
+            yield f"{reader.name} does not read tensors of unknown rank"
+    elif len(tensor.shape) > reader.max_rank:
+        yield f"{reader.name} does not read tensors of more than {reader.max_rank} dimensions"
+    elif reader.static and DYNAMIC in tensor.shape:
+        yield f"{reader.name} does not read tensors of unknown sizes"
 
 
 def _problems(block: Block, operator: Operator, reader: Consumer) -> Iterator[str]:
     spec = operator.spec
     if spec.name in reader.operators or spec.since > reader.newest:
         yield f"{reader.name} does not read {spec.name}"
-    elif reader.constants:
-        for position in CONSTANT_POSITIONS.get(spec, ()):
-            name = operator.inputs[position]
+        return
+    if not reader.constants:
+        return
+    for position, name in enumerate(operator.inputs):
+        row = spec.operand(position, len(operator.inputs))
+        wanted = row.is_constant and (reader.constants == "all" or row.name.endswith("_zp"))
+        if wanted or f"{spec.name} {row.name}" in reader.further_constants:
             tensor = block.tensors.get(name)
             if tensor is not None and (tensor.data is None or tensor.variable):
-                row = spec.operand(len(operator.inputs) + position, len(operator.inputs))
                 yield (
                     f"{reader.name} reads {spec.name} only with a constant {row.name}, "
                     f"found the tensor {quoted(name)}"

@@ -1,0 +1,204 @@
+"""`tosa-flatbuffer doctor`: its verdicts, and that each command it prints is what helps."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from oracle.compare_doctor import written
+from oracle.small_programs import convolution, no_operator, programs, total, variable
+from unit.building import example
+
+import tosa_convert as tc
+from tosa_convert.cli.doctor import stored_program
+from tosa_convert.cli.main import run, tosa_flatbuffer, verb
+from tosa_convert.doctor import READERS, StoredProgram, diagnose
+from tosa_convert.file_consumers import CONSUMERS, OTHER_CONSUMERS
+from tosa_convert.formats import FORMATS
+from tosa_convert.graph import OPERATORS
+from tosa_convert.graph.dtypes import BY_CODE
+from tosa_convert.reading import open_input, read_with_storage
+
+IN_THE_FILE = StoredProgram("m.tosa", "tosa", frozenset({"embedded"}))
+
+
+@pytest.fixture
+def doctor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Any:
+    """Run `doctor` in a folder of the test: (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = run(verb("doctor"), list(arguments))
+        return (code, *capfd.readouterr())
+
+    return call
+
+
+def reads(graph: tc.Graph, stored: StoredProgram = IN_THE_FILE) -> set[str]:
+    return {row.reader.name for row in diagnose(graph, stored) if row.reads}
+
+
+# -- verdicts --------------------------------------------------------------------------------------
+
+
+def test_readers_of_flatbuffers_read_a_quantised_convolution() -> None:
+    assert reads(convolution()) == {*CONSUMERS, "netron"}
+
+
+def test_readers_of_mlir_read_bytecode() -> None:
+    stored = StoredProgram("m.mlirbc", "mlirbc", bytecode=1)
+    assert reads(convolution(), stored) == {"tosa-opt", "model-converter", "torch-mlir", "iree"}
+
+
+@pytest.mark.parametrize(
+    ("form", "refused"),
+    [
+        ("offset", {"vela", "model-explorer", "flatc"}),
+        ("npy", set(CONSUMERS)),
+    ],
+)
+def test_weights_outside_of_the_flatbuffer_are_for_some(form: Any, refused: set[str]) -> None:
+    stored = StoredProgram("m.tosa", "tosa", frozenset({form}))
+    assert reads(convolution(), stored) == {*CONSUMERS, "netron"} - refused
+
+
+def test_what_only_some_programs_read() -> None:
+    found = {name: reads(graph) for name, graph in programs()}
+    everyone = {*CONSUMERS, "netron"}
+    assert everyone - found["type-fp32"] == {"vela"}
+    assert everyone - found["type-int64"] == {"vela", "netron"}
+    assert everyone - found["unknown-size"] == {"reference-model"}
+    assert everyone - found["unranked"] == {"reference-model", "model-converter", "vela"}
+    assert everyone - found["rank-7"] == {"model-converter", "vela"}
+    assert everyone - found["branch"] == {"model-converter", "vela"}
+    assert everyone - found["new-operator"] == {"model-converter", "vela", "netron"}
+    assert everyone - found["no-operator"] == {"vela"}
+    assert everyone - found["operand-zero-point"] == {"tosa-opt", "model-converter", "vela"}
+    assert everyone - found["operand-padding"] == {"vela"}
+
+
+def test_the_form_of_text_and_the_version_of_bytecode_matter_to_iree() -> None:
+    text = StoredProgram("m.mlir", "mlir")
+    assert "iree" not in reads(convolution(), text)
+    assert "iree" in reads(convolution(), StoredProgram("m.mlir", "mlir", generic=True))
+    assert "iree" in reads(total((1, 8)), text)
+    new, old = (StoredProgram("m.mlirbc", "mlirbc", bytecode=number) for number in (6, 4))
+    assert "iree" not in reads(variable(), new)
+    assert "iree" in reads(variable(), old)
+    assert "iree" in reads(convolution(), new)
+
+
+def test_a_program_that_tosa_forbids_is_only_for_those_that_do_not_check() -> None:
+    made = example()
+    made.main.tensors["y"].shape = (4,)
+    assert reads(made) == {"model-explorer", "flatc", "netron"}
+    (row,) = diagnose(made, IN_THE_FILE, ["tosa-opt"])
+    assert row.findings[0].hint == "tosa-flatbuffer validate m.tosa"
+
+
+def test_weights_that_do_not_fit_a_flatbuffer_have_no_command() -> None:
+    stored = StoredProgram("m.tosa", "tosa", frozenset({"offset"}), 2**31)
+    (row,) = diagnose(convolution(), stored, ["vela"])
+    assert not row.reads
+    assert row.command == ""
+    assert "larger than 2 GiB" in row.findings[-1].message
+
+
+def test_facts_name_formats_types_and_operators_that_exist() -> None:
+    assert not CONSUMERS.keys() & OTHER_CONSUMERS.keys()
+    for reader in READERS.values():
+        assert set(reader.formats) <= FORMATS.keys()
+        assert reader.types <= {kind.name for kind in BY_CODE.values()}
+        assert reader.operators <= {spec.name for spec in OPERATORS}
+        assert reader.release
+        named = {f"{spec.name} {row.name}" for spec in OPERATORS for row in spec.operands}
+        assert reader.further_constants <= named
+
+
+# -- commands --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["convolution", "type-fp32", "variable", "no-input"])
+def test_every_printed_command_writes_a_file_that_the_reader_reads(
+    doctor: Any, tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch_mlir")
+    (tmp_path / "a folder").mkdir()
+    commands = 0
+    for path in written(dict(programs())[name], name, tmp_path / "a folder"):
+        before = path.read_bytes()
+        code, out, _ = doctor("--json", str(path))
+        rows = json.loads(out)["readers"]
+        assert code == (0 if all(row["reads"] for row in rows) else 1)
+        for row in rows:
+            assert bool(row["findings"]) != row["reads"]
+            if row["command"] is None:
+                continue
+            program, *words = shlex.split(row["command"])
+            assert program == "tosa-flatbuffer"
+            assert run(tosa_flatbuffer, words) == 0, row["command"]
+            capfd.readouterr()
+            target = words[words.index("-o") + 1]
+            code, out, _ = doctor("--for", row["name"], target)
+            assert code == 0, out
+            commands += 1
+        assert path.read_bytes() == before
+    assert commands
+
+
+# -- the report ------------------------------------------------------------------------------------
+
+
+def test_the_report_names_readers_reasons_and_commands(doctor: Any) -> None:
+    tc.save(convolution(), "m.tosa", weights="offset")
+    code, out, err = doctor("m.tosa", "--for", "vela", "--for", "tosa-opt", "--for", "iree")
+    assert (code, err) == (1, "")
+    assert out.splitlines() == [
+        "m.tosa: TOSA flatbuffer, TOSA 1.0.0, weights after the flatbuffer",
+        "tosa-opt  yes  tosa-tools 2026.8.0",
+        "vela      no   ethos-u-vela 5.2.0",
+        "    the weights are after the flatbuffer: vela refuses the file: constants are missing",
+        "    $ tosa-flatbuffer repack m.tosa -o m_for_vela.tosa --for vela",
+        "iree      no   iree-base-compiler 3.13.0",
+        "    iree reads MLIR bytecode and MLIR text, not TOSA flatbuffer",
+        "    $ tosa-flatbuffer convert m.tosa -o m_for_iree.mlirbc",
+    ]
+
+
+def test_equal_reasons_are_printed_once(doctor: Any) -> None:
+    tc.save(example(), "m.tosa")
+    out = doctor("m.tosa", "--for", "vela")[1]
+    assert out.count("vela does not read FP32 tensors") == 1
+    assert 'tensor "x" and 4 more' in out
+
+
+def test_facts_from_documentation_are_marked(doctor: Any) -> None:
+    tc.save(no_operator(), "m.tosa")
+    assert doctor("m.tosa", "--for", "netron")[:2] == (
+        0,
+        "m.tosa: TOSA flatbuffer, TOSA 1.0.0\nnetron  yes  netron 9.3.3, by its documentation\n",
+    )
+
+
+def test_files_that_cannot_be_read_have_the_exit_code_of_their_error(
+    doctor: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "broken.tosa").write_bytes(b"\x10\0\0\0TOSA")
+    assert doctor("broken.tosa")[0] == 3
+    assert doctor("missing.tosa")[0] == 2
+    assert doctor("missing.tosa", "--for", "nobody")[0] == 2
+
+
+@pytest.mark.parametrize(("generic", "expected"), [(False, False), (True, True)])
+def test_the_form_of_text_is_recognised(tmp_path: Path, generic: bool, expected: bool) -> None:
+    pytest.importorskip("torch_mlir")
+    path = tmp_path / "m.mlir"
+    tc.save(convolution(), path, generic=generic)
+    opened = open_input(str(path))
+    stored = stored_program(str(path), opened, read_with_storage(opened)[1])
+    assert stored.generic == expected

@@ -1,0 +1,140 @@
+"""`doctor`: which programs read a file, why others do not, and what helps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tosa_convert.cli.command import Verb
+from tosa_convert.file_consumers import CONSUMERS, OTHER_CONSUMERS
+
+if TYPE_CHECKING:
+    from tosa_convert.doctor import Diagnosis, StoredProgram
+    from tosa_convert.graph.model import Graph
+    from tosa_convert.reading import Input, Storage
+
+#: The start of an operation of TOSA in custom form; in generic form its name is in quotes.
+_CUSTOM_FORM = rb"(?m)^\s*(?:%[^=\n]*=\s*)?tosa\."
+
+
+@click.command(
+    "doctor",
+    cls=Verb,
+    epilog="Exit code: 0 if all programs that were asked for read the file, 1 if one does not, and "
+    "another one if the file cannot be read.",
+)
+@click.argument("file", type=click.Path())
+@click.option(
+    "--for",
+    "readers",
+    type=click.Choice([*CONSUMERS, *OTHER_CONSUMERS]),
+    multiple=True,
+    help="A program that is to read the file; may be repeated. By default all.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
+@click.option("--func", metavar="NAME", help="The function of an MLIR module, if it has several.")
+def doctor(file: str, readers: tuple[str, ...], as_json: bool, func: str | None) -> int:
+    """Name the programs that read FILE, why others do not, and the command that helps."""
+    from tosa_convert.cli.load_graph import open_path
+    from tosa_convert.cli.many_files import read_one_of_many
+    from tosa_convert.doctor import READERS, diagnose
+    from tosa_convert.options import ReadOptions
+    from tosa_convert.reading import read_with_storage
+
+    options = ReadOptions(func=func)
+    opened = open_path(file, options)
+    graph, storage = read_one_of_many(opened, options, read_with_storage)
+    stored = stored_program(file, opened, storage)
+    names = [name for name in READERS if not readers or name in readers]
+    found = diagnose(graph, stored, names)
+    click.echo((_as_json if as_json else _as_text)(stored, graph, found), nl=False)
+    return 0 if all(row.reads for row in found) else 1
+
+
+def stored_program(path: str, opened: Input, storage: tuple[Storage, ...]) -> StoredProgram:
+    """How an opened file stores its program."""
+    import re
+
+    from tosa_convert.doctor import StoredProgram
+
+    return StoredProgram(
+        path,
+        opened.format,
+        frozenset(row.form for row in storage),
+        sum(row.nbytes for row in storage),
+        generic=opened.format == "mlir" and not re.search(_CUSTOM_FORM, opened.data),
+        # A varint: all versions that exist are below 128 and take one byte.
+        bytecode=opened.data[4] >> 1 if opened.format == "mlirbc" else 0,
+    )
+
+
+def _as_text(stored: StoredProgram, graph: Graph, found: list[Diagnosis]) -> str:
+    from tosa_convert.cli.text_columns import aligned, one_line
+    from tosa_convert.formats import FORMATS
+
+    places = {"embedded": "in the file", "offset": "after the flatbuffer", "npy": "in .npy files"}
+    weights = " and ".join(places[form] for form in places if form in stored.weights)
+    lines = [
+        f"{one_line(stored.path)}: {FORMATS[stored.format]}, TOSA {graph.version}"
+        + (f", weights {weights}" if weights else "")
+    ]
+    table = [
+        (
+            row.reader.name,
+            "yes" if row.reads else "no",
+            row.reader.release + ("" if row.reader.proved else ", by its documentation"),
+        )
+        for row in found
+    ]
+    for line, row in zip(aligned(table), found, strict=True):
+        lines += [line, *(f"    {text}" for text in _reasons(row))]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _reasons(row: Diagnosis) -> list[str]:
+    """The findings, equal ones once, and what helps."""
+    from tosa_convert.cli.text_columns import one_line
+
+    places: dict[tuple[str, str], list[str]] = {}
+    for finding in row.findings:
+        places.setdefault((finding.message, finding.hint), []).append(finding.where)
+    lines = []
+    for (message, hint), where in places.items():
+        text = message
+        if where[0]:
+            more = f" and {len(where) - 1} more" if len(where) > 1 else ""
+            text += f": {one_line(where[0], 120)}{more}"
+        lines += [text, *([f"    {hint}"] if hint else [])]
+    if row.command:
+        lines.append(f"$ {row.command}")
+    return lines
+
+
+def _as_json(stored: StoredProgram, graph: Graph, found: list[Diagnosis]) -> str:
+    import json
+
+    from tosa_convert.version import __version__
+
+    document = {
+        "tool": f"tosa-convert {__version__}",
+        "file": stored.path,
+        "format": stored.format,
+        "version": str(graph.version),
+        "weights": sorted(stored.weights),
+        "readers": [
+            {
+                "name": row.reader.name,
+                "release": row.reader.release,
+                "proved": row.reader.proved,
+                "reads": row.reads,
+                "findings": [
+                    {"where": finding.where, "message": finding.message, "hint": finding.hint}
+                    for finding in row.findings
+                ],
+                "command": row.command or None,
+            }
+            for row in found
+        ],
+    }
+    return json.dumps(document, indent=1) + "\n"
