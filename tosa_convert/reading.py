@@ -245,13 +245,16 @@ def read_with_storage(
     context: Any = None,
     around_mlir: AroundMlir = nullcontext,
 ) -> tuple[Graph, tuple[Storage, ...]]:
-    """`read`, and each form in which constants are stored, in the order of `STORED_FORMS`."""
+    """`read`, and each form in which constants are stored, in the order of `STORED_FORMS`.
+
+    The graph is only to be looked at: the values of weights beside the file are not checked.
+    """
     if opened.is_mlir:
         graph = read(opened, options, context=context, around_mlir=around_mlir)
         return graph, _storage(graph, lambda constant: "embedded")
     with garbage_collection_paused():
         alone = _read_alone(opened, options)
-        graph = with_weights(alone, opened.path, options)
+        graph = with_weights(alone, opened.path, options, checked=False)
     inside = {id(constant) for _, constant in alone.constants()}
     after: set[int] = set()
     if opened.format == "tosa":
@@ -294,8 +297,11 @@ def annotate(opened: Input) -> Annotation:
     return Annotation(opened.data)
 
 
-def with_weights(graph: Graph, path: str, options: ReadOptions) -> Graph:
-    """The graph with the weights from the folder beside its file; the graph itself if none are there."""
+def with_weights(graph: Graph, path: str, options: ReadOptions, *, checked: bool = True) -> Graph:
+    """The graph with the weights from the folder beside its file; the graph itself if none are there.
+
+    checked: read the values, to check them.
+    """
     if not path:
         return graph
     folder = weights_folder(path)
@@ -307,6 +313,7 @@ def with_weights(graph: Graph, path: str, options: ReadOptions) -> Graph:
         graph,
         folder,
         accept_changed=options.accept_changed_weights,
+        checked=checked,
         copy=options.copy,
         limits=options.limits,
     )

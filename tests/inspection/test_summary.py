@@ -107,4 +107,4 @@ def test_a_graph_without_regions_is_no_crash() -> None:
 
 def test_a_shape_as_an_input_is_shown_with_its_rank() -> None:
     made = graph("s", "s", [shape("s", 1, 2)], [])
-    assert tc.summarize(made).inputs == (ValueSummary("s", "SHAPE", (2,)),)
+    assert tc.summarize(made).inputs == (ValueSummary("s", "SHAPE", (2,), sizes=(1, 2)),)

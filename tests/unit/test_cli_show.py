@@ -428,3 +428,22 @@ def test_numbers_that_json_does_not_have_are_texts(show: Any) -> None:
         "max_val": "Infinity",
         "nan_mode": "IGNORE",
     }
+
+
+def test_large_int4_constants_are_not_read(show: Any) -> None:
+    """Not even to look for -8, which `validate` does; small ones are."""
+    for count, found in ((1 << 22, []), (1 << 10, ["int4-minus-8"])):
+        made = graph("", "w", [tensor("w", "INT4", (count,))], [op("CONST", "", "w")])
+        made.main.tensors["w"].data = Constant(dtype("INT4"), count, b"\x08" * (count // 2))
+        assert [finding.code for finding in tc.summarize(made).findings] == found
+        assert [finding.code for finding in tc.validate(made)] == ["int4-minus-8"]
+
+
+@pytest.mark.parametrize("kind", ["INT4", "FP4E2M1", "BOOL", "INT48"])
+def test_values_of_every_form_have_the_same_statistics(show: Any, kind: str) -> None:
+    data = bytes([0x21, 0x0F, 0x31]) if kind in ("INT4", "FP4E2M1") else bytes([1, 0, 1, 0, 0, 1])
+    data = data * 6 if kind == "INT48" else data
+    made = graph("", "w", [tensor("w", kind, (6,), data)], [op("CONST", "", "w")])
+    tc.save(made, "embedded.tosa", validate=False)
+    tc.save(made, "npy.tosa", weights="npy", validate=False)
+    assert show("embedded.tosa", "--weights")[1] == show("npy.tosa", "--weights")[1]

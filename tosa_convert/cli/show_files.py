@@ -7,7 +7,7 @@ import functools
 import re
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -78,7 +78,7 @@ class Result:
 def show_one(path: str, view: View) -> int:
     """Show a file, or standard input; returns the exit code."""
     opened = open_path(path, view.read)
-    graph, storage = _read(opened, view.read)
+    graph, storage = read_one_of_many(opened, view.read, read_with_storage)
     if view.as_json:
         shown = _shown(opened, graph, storage)
         _print([show_json.document([_content(shown, graph, view)])])
@@ -87,21 +87,6 @@ def show_one(path: str, view: View) -> int:
     else:
         _print(_as_lines(fitted(show_text.screen(_shown(opened, graph, storage)))))
     return 0
-
-
-def _read(opened: Input, options: ReadOptions) -> tuple[Graph, tuple[Storage, ...]]:
-    """The program in an opened file, and where its constants are.
-
-    The checksums of weights beside the file are not computed: that would read all of them.
-    """
-
-    def look(
-        opened: Input, options: ReadOptions, **context: Any
-    ) -> tuple[Graph, tuple[Storage, ...]]:
-        unchecked = replace(options, accept_changed_weights=True)
-        return read_with_storage(opened, unchecked, **context)
-
-    return read_one_of_many(opened, options, look)
 
 
 def _shown(opened: Input, graph: Graph, storage: tuple[Storage, ...]) -> Shown:
@@ -152,7 +137,7 @@ def _result(path: Path, view: View) -> Result:
     name = str(path)
     try:
         opened = open_input(name, view.read)
-        graph, storage = _read(opened, view.read)
+        graph, storage = read_one_of_many(opened, view.read, read_with_storage)
         shown = _shown(opened, graph, storage)
         return Result(name, shown, _content(shown, graph, view) if view.as_json else {})
     except TosaConvertError as error:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import Finding
+from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import BY_CODE as DTYPE_BY_CODE
+from tosa_convert.graph.dtypes import INT4
 from tosa_convert.graph.model import MAX_RANK, ShapeValue
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.inspection.memory import peak_activations
@@ -18,9 +20,11 @@ from tosa_convert.spec.public import TARGET_CODES, Needs, needs, validate
 from tosa_convert.spec.values import shape_text
 
 if TYPE_CHECKING:
-    from tosa_convert.graph.constant import Constant
     from tosa_convert.graph.model import Block, Graph, SoftwareVersion, Tensor, Version
     from tosa_convert.graph.target import Target
+
+#: Bytes of a constant up to which `summarize` lets rules read its elements.
+_READ_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +129,8 @@ class Summary:
 def summarize(graph: Graph) -> Summary:
     """What a program is, in numbers: operators, types, constants, work, memory, least target, findings.
 
-    The values of constants are not read, except where `validate` reads them. The graph may be one that
-    TOSA does not allow; `findings` says what is wrong.
+    The graph may be one that TOSA does not allow; `findings` says what is wrong. Large constants are not
+    read: those of INT4 with more than 1 MiB are not searched for -8, which `validate` does.
 
     Args:
         graph: any graph. It is not changed.
@@ -142,7 +146,7 @@ def summarize(graph: Graph) -> Summary:
         >>> found.needs.profiles, [f"{row.name}: {row}" for row in found.inputs]
         (('PRO-FP',), ['image: FP32 [1, 1, 16, 16]'])
     """
-    findings = tuple(validate(graph))
+    findings = tuple(validate(_without_large_int4(graph)))
     allowed = all(finding.code in TARGET_CODES for finding in findings)
     regions = tuple(_regions(graph))
     operators = _operators(graph)
@@ -169,6 +173,33 @@ def summarize(graph: Graph) -> Summary:
         findings=findings,
         needs=needs(graph) if allowed else None,
     )
+
+
+def _without_large_int4(graph: Graph) -> Graph:
+    """The graph with large INT4 constants as splats, so that nothing reads their elements."""
+
+    def plain(tensor: Tensor) -> Tensor:
+        data = tensor.data
+        if data is None or data.dtype is not INT4 or len(data.buffer) <= _READ_BYTES:
+            return tensor
+        return replace(tensor, data=Constant(INT4, data.count, bytes(1), splat=True))
+
+    if not any(
+        constant.dtype is INT4 and len(constant.buffer) > _READ_BYTES
+        for _, constant in graph.constants()
+    ):
+        return graph
+    regions = [
+        replace(
+            region,
+            blocks=[
+                replace(block, tensors={name: plain(row) for name, row in block.tensors.items()})
+                for block in region.blocks
+            ],
+        )
+        for region in graph.regions
+    ]
+    return replace(graph, regions=regions)
 
 
 def _regions(graph: Graph) -> Iterator[RegionSummary]:

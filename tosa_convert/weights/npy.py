@@ -228,22 +228,27 @@ def _sizes(text: str) -> tuple[int, ...] | None:
     return tuple(sizes)
 
 
-def constant(data: memoryview, where: str, row: DType, count: int, padding: int) -> Constant:
+def constant(
+    data: memoryview, where: str, row: DType, count: int, padding: int, *, checked: bool = True
+) -> Constant:
     """The elements that `array` returned, as a constant.
 
     The constant is a view of the file, except that INT4 and INT48 are packed. The elements are read
     only if their type has invalid values.
 
+    checked: check the elements. If not, INT4 is not packed either, and the constant is only to be looked
+        at: the upper bits of its bytes need not be 0.
+
     Raises:
         TosaConvertError: "value-out-of-range" or "int4-minus-8".
     """
-    if row is INT4 or row is _INT48:
+    if row is _INT48 or (row is INT4 and checked):
         packed = bytearray()
         for values in _values(data, row):
             _check(values, where, row)
             packed += _packed(values, row).data
         return Constant(row, count, memoryview(packed).toreadonly(), padding=padding)
-    if row is _BOOL or row.is_packed:
+    if checked and (row is _BOOL or row.is_packed):
         for values in _values(data, row):
             _check(values, where, row)
     return Constant(row, count, data, unpacked=row.is_packed, padding=padding)

@@ -30,6 +30,7 @@ def read(
     folder: str | os.PathLike[str],
     *,
     accept_changed: bool = False,
+    checked: bool = True,
     copy: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Graph:
@@ -44,6 +45,8 @@ def read(
         folder: A folder that `write` has written.
         accept_changed: Accept arrays whose checksum differs from the one in the manifest. Checksums
             are not computed then. Types, shapes, lengths and ranges are checked nevertheless.
+        checked: Check the values. If not, neither values nor checksums are read, and the graph is only
+            to be looked at.
         copy: Read the files instead of mapping them.
         limits: Bounds the size of the manifest.
 
@@ -56,7 +59,7 @@ def read(
     entries = manifest_of(folder, limits)
     targets = _targets(graph, entries, where)
     _check_complete(graph, targets, where)
-    constants = _Loader(folder, accept_changed, copy).load(entries)
+    constants = _Loader(folder, accept_changed, checked, copy).load(entries)
     changed: dict[int, dict[str, Tensor]] = {}
     for entry, (block, tensor) in targets.items():
         tensors = changed.setdefault(id(block), {})
@@ -144,14 +147,15 @@ def _constants(graph: Graph) -> Iterator[tuple[str, Block, Tensor]]:
 class _Loader:
     """Opens, checks and maps the files of a folder."""
 
-    def __init__(self, folder: Path, accept_changed: bool, copy: bool) -> None:
+    def __init__(self, folder: Path, accept_changed: bool, checked: bool, copy: bool) -> None:
         self.folder = folder
         self.accept_changed = accept_changed
+        self.checked = checked
         self.copy = copy
 
     def load(self, entries: list[Entry]) -> dict[Entry, Constant]:
         arrays = self.arrays(entries)
-        if not self.accept_changed:
+        if self.checked and not self.accept_changed:
             self.check_sums(entries, arrays)
         return self.constants(entries, arrays)
 
@@ -206,7 +210,12 @@ class _Loader:
             row, count = dtype(entry.dtype), math.prod(entry.shape)
             try:
                 constants[entry] = npy.constant(
-                    arrays[entry], self.path(entry), row, count, entry.padding
+                    arrays[entry],
+                    self.path(entry),
+                    row,
+                    count,
+                    entry.padding,
+                    checked=self.checked,
                 )
             except TosaConvertError as error:
                 findings.extend(error.findings)
