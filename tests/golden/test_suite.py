@@ -283,3 +283,29 @@ def test_a_dask_cluster_gives_the_same_answers(cases: Path, tmp_path: Path) -> N
         journal.close()
     assert {a.status for a in journal.answers.values()} == {"pass"}
     assert sorted(journal.answers) == find_cases(cases)
+
+
+@pytest.mark.oracle
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
+def test_a_dask_worker_that_is_killed_costs_no_answer(cases: Path, tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed")
+    answers: list[Answer] = []
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+
+        def kill_a_worker(answer: Answer) -> None:
+            answers.append(answer)
+            if len(answers) == 1:
+                workers = list(client.run(os.getpid).values())
+                os.kill(workers[0], signal.SIGKILL)
+
+        journal = Journal(tmp_path / "a.jsonl", {})
+        on_dask = on_executor(client.get_executor(pure=False), window=4)
+        run_all(cases, find_cases(cases), on_dask, journal, progress=kill_a_worker)
+        journal.close()
+    assert {a.status for a in journal.answers.values()} == {"pass"}
+    assert sorted(answer.case for answer in answers) == find_cases(cases)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,6 +18,7 @@ from golden.official_cases import X, make_suite, unary, write_case
 import tosa_convert as tc
 from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden import model_process
 from tosa_convert.golden.npz import load_npz, save_npz
 from tosa_convert.golden.qualification import Qualification, qualify_case
 from tosa_convert.golden.suite import Answer
@@ -72,6 +74,38 @@ def test_each_end_of_a_backend_is_a_status_of_its_own(body: str, tmp_path: Path)
     if status == "wrong":
         assert np.array_equal(load_npz(kept / "reference.npz")["y"], ABS["y"])
         assert (kept / "found.npz").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
+@pytest.mark.parametrize(("times", "status"), [(1, "pass"), (2, "crashed")])
+def test_a_backend_that_is_killed_runs_again_once(times: int, status: str, tmp_path: Path) -> None:
+    write_case(tmp_path / "case", unary("ABS"), X)
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    body = f"""import os, tempfile
+    if len(os.listdir({str(marks)!r})) < {times}:
+        tempfile.mkstemp(dir={str(marks)!r})
+        os.kill(os.getpid(), 9)
+    return {{'y': np.abs(inputs['x'])}}"""
+    answer = one(tmp_path, backend(tmp_path, body))
+    assert answer.status == status, answer.message
+    assert ("SIGKILL" in answer.message) == (status == "crashed")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
+def test_a_reference_model_that_is_killed_runs_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_case(tmp_path / "case", unary("ABS"), X)
+    program, mark = tmp_path / "model", tmp_path / "mark"
+    program.write_text(
+        f"#!/bin/sh\n[ -e {mark} ] || {{ touch {mark}; kill -9 $$; }}\n"
+        f'exec {model_process.locate()} "$@"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv(model_process.ENVIRONMENT, str(program))
+    answer = one(tmp_path, backend(tmp_path, "return {'y': np.abs(inputs['x'])}"))
+    assert (answer.status, mark.exists()) == ("pass", True), answer.message
 
 
 def test_the_kept_inputs_are_reduced_to_those_that_show_the_error(tmp_path: Path) -> None:
@@ -282,7 +316,10 @@ def test_the_table_needs_nothing_else_and_its_links_lead_somewhere(
             assert (page.parent / target).is_dir(), target
     assert "#ABS-INT32" in links.targets
     assert "tosa-flatbuffer suite" in text
-    assert re.search(r"<th>ABS</th><td[^>]*><a [^>]*>1/2<small>1 w</small>", text)
+    assert re.search(
+        r"<th>ABS</th><td[^>]*>1/2<small>1 w</small></td><td[^>]*><a [^>]*>1/2<small>1 w</small>",
+        text,
+    )
 
 
 def test_the_junit_report_has_failures_and_skips(two_wrong: tuple[Path, list[str]]) -> None:

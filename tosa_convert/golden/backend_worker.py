@@ -51,6 +51,8 @@ def _iree(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arra
         ended = re.search(r"Error code: (-?\d+)", text)
         if ended is None or int(ended[1]) == 1:
             _refuse(f"IREE cannot compile the model: {said}")
+        if int(ended[1]) == -9:
+            os.kill(os.getpid(), 9)  # the compiler was killed, and so is the backend
         raise SystemExit(f"IREE's compiler ended with the code {ended[1]}: {said}") from None
     config = runtime.Config("local-task")
     context = runtime.SystemContext(config=config)
@@ -77,6 +79,7 @@ def _iree_view(runtime: Any, device: Any, array: Any, type_name: str) -> Any:
         "float8_e4m3fn": kinds.FLOAT_8_E4M3_FN,
         "float8_e5m2": kinds.FLOAT_8_E5M2,
         "float8_e8m0fnu": kinds.FLOAT_8_E8M0_FNU,
+        "int4": kinds.SINT_4,
         "int8": kinds.SINT_8,
         "int16": kinds.SINT_16,
         "int32": kinds.SINT_32,
@@ -87,12 +90,18 @@ def _iree_view(runtime: Any, device: Any, array: Any, type_name: str) -> Any:
     if type_name not in elements:
         _refuse(f"IREE takes no inputs of type {type_name}")
     codes = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape)
+    placed = {
+        "memory_type": runtime.MemoryType.DEVICE_LOCAL,
+        "allowed_usage": runtime.BufferUsage.DEFAULT,
+        "device": device,
+    }
+    if type_name == "int4":
+        pairs = np.append(codes.reshape(-1) & 15, np.zeros(codes.size % 2, np.uint8)).reshape(-1, 2)
+        packed = pairs[:, 0] | pairs[:, 1] << 4
+        buffer = device.allocator.allocate_buffer_copy(buffer=packed, **placed)
+        return runtime.HalBufferView(buffer, codes.shape, elements[type_name])
     return device.allocator.allocate_buffer_copy(
-        memory_type=runtime.MemoryType.DEVICE_LOCAL,
-        allowed_usage=runtime.BufferUsage.DEFAULT,
-        device=device,
-        buffer=codes,
-        element_type=elements[type_name],
+        buffer=codes, element_type=elements[type_name], **placed
     )
 
 
@@ -115,6 +124,11 @@ def _from_iree(runtime: Any, view: Any) -> Any:
     }
     shape = tuple(view.shape)
     count = int(np.prod(shape, dtype=np.int64))
+    if int(view.element_type) in (int(kinds.SINT_4), int(kinds.INT_4)):
+        packed = np.array(view.map().asarray(((count + 1) // 2,), np.dtype(np.int8)))
+        # The first element is in the lower half.
+        pairs = np.stack([packed << 4 >> 4, packed >> 4], axis=-1)
+        return pairs.reshape(-1)[:count].reshape(shape)
     width = view.byte_length // count if count else 1
     kind = native.get(int(view.element_type), f"V{width}")
     codes = np.array(view.map().asarray(shape, np.dtype(f"u{width}")))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+import signal
+from collections.abc import Callable, Mapping, Sequence
 
 from tosa_convert.child_process import Ended, run_child
 from tosa_convert.errors import fail
@@ -42,6 +43,17 @@ def with_paths(
     return result
 
 
+def run_again_if_killed(run: Callable[[], Ended]) -> Ended:
+    """Run a child process, and once more if SIGKILL ended it before its time was over.
+
+    No program sends itself this signal: a user did, or the system, which had no memory left. So it says
+    nothing about what was run.
+    """
+    ended = run()
+    is_killed = ended.code == -getattr(signal, "SIGKILL", 0) and ended.code and not ended.timed_out
+    return run() if is_killed else ended
+
+
 def run_command(
     words: list[str],
     *,
@@ -50,7 +62,7 @@ def run_command(
     folder: str | os.PathLike[str] | None = None,
     with_stdout: bool = False,
 ) -> Ended:
-    """Run a command to its end; see `run_child`.
+    """Run a command to its end, again if it was killed; see `run_child`.
 
     name: of the backend, for messages.
     Raises TosaConvertError("missing-backend") if it cannot be started, and ("file-error") if there is
@@ -58,7 +70,9 @@ def run_command(
     """
     with temporary_file_errors():
         try:
-            return run_child(words, timeout=timeout, folder=folder, with_stdout=with_stdout)
+            return run_again_if_killed(
+                lambda: run_child(words, timeout=timeout, folder=folder, with_stdout=with_stdout)
+            )
         except OSError as error:
             if error.filename != words[0]:
                 raise

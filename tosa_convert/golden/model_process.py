@@ -18,6 +18,7 @@ from typing import Final
 
 from tosa_convert.child_process import Ended, run_child
 from tosa_convert.errors import fail
+from tosa_convert.golden.commands import run_again_if_killed
 
 #: The environment variable that names the program, for a reference model that you built.
 ENVIRONMENT: Final = "TOSA_REFERENCE_MODEL"
@@ -70,7 +71,10 @@ def run(command: list[str], folder: Path, timeout: float) -> Ended:
     Raises:
         TosaConvertError: "refmodel-timeout".
     """
-    ended = run_child(command, timeout=timeout, folder=folder, environment=_environment(command[0]))
+    environment = _environment(command[0])
+    ended = run_again_if_killed(
+        lambda: run_child(command, timeout=timeout, folder=folder, environment=environment)
+    )
     if ended.timed_out:
         raise fail(
             "refmodel-timeout",

@@ -33,22 +33,30 @@ _ORDER: Final = (
 _MESSAGE_CHARACTERS: Final = 600
 _STYLE: Final = """
 :root { color-scheme: light }
-body { font: 14px/1.45 system-ui, sans-serif; margin: 1.5rem auto; max-width: 96rem; padding: 0 1rem;
-  color: #1b1f24; background: #fff }
+body { font: 14px/1.45 system-ui, sans-serif; margin: 1.5rem; color: #1b1f24; background: #fff }
 h1 { font-size: 1.4rem; margin: 0 0 .2rem }
 h2 { font-size: 1.1rem; margin: 2rem 0 .5rem }
-.scroll { overflow-x: auto }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums }
-th, td { border: 1px solid #d5dae1; padding: .2rem .5rem; text-align: right; white-space: nowrap }
+p, details { max-width: 96rem }
+table { border-collapse: separate; border-spacing: 0; font-variant-numeric: tabular-nums;
+  border: solid #d5dae1; border-width: 1px 0 0 1px }
+th, td { border: solid #d5dae1; border-width: 0 1px 1px 0; padding: .15rem .4rem; text-align: right;
+  white-space: nowrap }
 th { background: #f3f5f8; font-weight: 600 } tbody th, .left { text-align: left }
-thead th { position: sticky; top: 0 }
+.matrix { font-size: 13px } .matrix td { min-width: 2.4rem }
+.matrix thead th { position: sticky; top: 0; z-index: 1; white-space: normal; font-size: 11.5px;
+  vertical-align: bottom }
+.matrix tbody th, .matrix thead th:first-child { position: sticky; left: 0 }
+.matrix thead th:first-child { z-index: 2 }
+.matrix .all { border-right: 2px solid #9aa4b2 }
+.matrix tbody tr:last-child > * { border-top: 2px solid #9aa4b2 }
 td a { color: inherit; text-decoration: none; display: block } td a:hover { text-decoration: underline }
 td small { display: block; color: #3b4350; font-size: .72rem; line-height: 1.15 }
 td.none { background: #fafbfc } td.skip { background: #f3f5f8; color: #5c6672 }
 .legend span { display: inline-block; padding: 0 .5rem; margin-right: .4rem; border: 1px solid #d5dae1 }
 details { border: 1px solid #d5dae1; border-radius: 4px; margin: .4rem 0; padding: .3rem .7rem }
-details:target { border-color: #0b62d6 } summary { cursor: pointer; font-weight: 600 }
-.case { border-top: 1px solid #e6e9ee; padding: .4rem 0 } .case code { overflow-wrap: anywhere }
+summary { cursor: pointer; font-weight: 600 }
+.case { border-top: 1px solid #e6e9ee; padding: .4rem 0; scroll-margin-top: 4rem }
+.case code { overflow-wrap: anywhere }
 pre { background: #f6f8fa; margin: .3rem 0; padding: .4rem .6rem; white-space: pre-wrap;
   overflow-wrap: anywhere; font-size: 12px }
 .wrong { color: #b3261e } .crashed { color: #7a1fa2 } .refused { color: #8a5a00 }
@@ -71,19 +79,20 @@ def html_report(run: Verdict, root: Path, settings: Qualification, target: Path)
     operators = sorted({operator for operator, _ in cells})
     types = sorted({kind for _, kind in cells}, key=_type_order)
     yield _head(run, settings)
-    yield b'<div class="scroll"><table><thead><tr><th class="left">operator</th>'
+    yield b'<table class="matrix"><thead><tr><th class="left">operator</th><th class="all">all</th>'
     yield "".join(f"<th>{escape(kind)}</th>" for kind in types).encode()
-    yield b"<th>all</th></tr></thead><tbody>\n"
+    yield b"</tr></thead><tbody>\n"
     for operator in operators:
         row = [cells.get((operator, kind), []) for kind in types]
-        text = f"<tr><th>{escape(operator)}</th>"
-        text += "".join(
-            _cell(found, _anchor(operator, kind)) for found, kind in zip(row, types, strict=True)
+        text = f"<tr><th>{escape(operator)}</th>" + _cell(
+            [a for found in row for a in found], "all"
         )
-        yield (text + _cell([a for found in row for a in found], "") + "</tr>\n").encode()
+        for found, kind in zip(row, types, strict=True):
+            text += _cell(found, anchor=_anchor(operator, kind))
+        yield (text + "</tr>\n").encode()
     columns = [[a for op in operators for a in cells.get((op, kind), [])] for kind in types]
-    text = "<tr><th>all</th>" + "".join(_cell(found, "") for found in columns)
-    yield (text + _cell(list(run.answers), "") + "</tr>\n</tbody></table></div>\n").encode()
+    text = "<tr><th>all</th>" + _cell(list(run.answers), "all") + "".join(map(_cell, columns))
+    yield (text + "</tr>\n</tbody></table>\n").encode()
     yield b"<h2>Cases that did not pass</h2>\n"
     for operator in operators:
         for kind in types:
@@ -143,7 +152,7 @@ def _colour(share: float) -> str:
     return f"hsl({round(120 * share)} 65% {86 if share < 1 else 82}%)"
 
 
-def _cell(found: list[Answer], anchor: str) -> str:
+def _cell(found: list[Answer], kind: str = "", anchor: str = "") -> str:
     if not found:
         return '<td class="none"></td>'
     counts = Counter[str](answer.status for answer in found)
@@ -158,7 +167,8 @@ def _cell(found: list[Answer], anchor: str) -> str:
     text = f"{counts['pass']}/{ran}" + (f"<small>{' '.join(parts)}</small>" if parts else "")
     if parts and anchor:
         text = f'<a href="#{anchor}">{text}</a>'
-    return f'<td style="background:{_colour(counts["pass"] / ran)}">{text}</td>'
+    kind = kind and f' class="{kind}"'
+    return f'<td{kind} style="background:{_colour(counts["pass"] / ran)}">{text}</td>'
 
 
 def _section(
@@ -172,10 +182,9 @@ def _section(
 ) -> Iterator[bytes]:
     counts = Counter[str](answer.status for answer in failed)
     listed = ", ".join(f"{count} {escape(status)}" for status, count in sorted(counts.items()))
-    yield (
-        f'<details id="{_anchor(operator, kind)}"><summary>{escape(operator)} {escape(kind)}: '
-        f"{listed}</summary>\n"
-    ).encode()
+    yield (f"<details><summary>{escape(operator)} {escape(kind)}: {listed}</summary>\n").encode()
+    # Inside of the element: browsers then open it for a link to it.
+    anchor = f' id="{_anchor(operator, kind)}"'
     for answer in sorted(failed, key=lambda answer: answer.case):
         folder = root if answer.case == "." else root / answer.case
         links = [_link("case", folder, target)]
@@ -187,10 +196,11 @@ def _section(
         if len(message) > _MESSAGE_CHARACTERS:
             message = message[:_MESSAGE_CHARACTERS] + " ..."
         yield (
-            f'<div class="case"><b class="{answer.status}">{answer.status}</b>{expected} '
+            f'<div class="case"{anchor}><b class="{answer.status}">{answer.status}</b>{expected} '
             f"<code>{escape(answer.case)}</code> {' '.join(links)}"
             f"<pre>{escape(message)}</pre><code>{escape(command_for(folder, settings))}</code></div>\n"
         ).encode()
+        anchor = ""
     yield b"</details>\n"
 
 
