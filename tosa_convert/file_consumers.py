@@ -24,12 +24,12 @@ class Consumer(NamedTuple):
     otherwise: what it does with a file of another form.
     types: element types that it does not read. operators: operators that it does not read.
     newest: the TOSA version of the newest operators that it reads.
-    constants: operands that must be constants unless a target has EXT-DYNAMIC must be constants: "all"
-        of them, or only "zero points".
+    constants: of the operands that must be constants unless a target has EXT-DYNAMIC, those that must be
+        constants in a `.tosa` file: "all" of them, only "zero points", or none.
     further_constants: operands that must be constants, too, such as "PAD pad_const".
     static: it reads only tensors of known rank and sizes. ranked: only tensors of known rank.
     max_rank: the most dimensions of a tensor that it reads.
-    computed: outputs must be results of operators, neither inputs nor constants.
+    computed: an output must not be an input.
     lenient: it reads programs that TOSA forbids, too.
     generic_text: it reads MLIR text with attributes only in generic form.
     old_variables: it reads bytecode with variables only up to version 4.
@@ -71,6 +71,7 @@ CONSUMERS: Final = {
             "tosa-tools 2026.8.0",
             formats=("tosa", "json"),
             static=True,
+            max_rank=6,
         ),
         Consumer(
             "tosa-opt",

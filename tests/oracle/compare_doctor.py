@@ -36,6 +36,8 @@ from tosa_convert.reading import open_input, read_with_storage
 
 #: Differences that are known, by program and by a part of the reason, and why they stay.
 KNOWN: Final = {
+    ("flatc", "in .npy files"): "it prints what is in the file, constants without data",
+    ("iree", "only in generic form"): "it reads the custom form of some operators",
     ("model-converter", "only with a constant"): "it reads some operators without that constant",
     ("vela", ""): "it refuses operators, types and sizes that its facts do not list",
     ("model-converter", ""): "it refuses operators that its facts do not list",
@@ -84,7 +86,12 @@ def feeds_of(graph: Graph, folder: Path) -> Feeds | None:
         np.save(path, np.zeros(tensor.shape, tensor.dtype.numpy))
         inputs[name] = path
     names = [*inputs, *graph.main.outputs]
-    if not graph.main.outputs or any("," in name or not name.isprintable() for name in names):
+    # Without inputs the reference model needs another kind of command line.
+    if (
+        not inputs
+        or not graph.main.outputs
+        or any("," in name or not name.isprintable() for name in names)
+    ):
         return None
     return Feeds(inputs, list(dict.fromkeys(graph.main.outputs)))
 

@@ -74,7 +74,8 @@ def test_what_only_some_programs_read() -> None:
     assert everyone - found["type-int64"] == {"vela", "netron"}
     assert everyone - found["unknown-size"] == {"reference-model"}
     assert everyone - found["unranked"] == {"reference-model", "model-converter", "vela"}
-    assert everyone - found["rank-7"] == {"model-converter", "vela"}
+    assert everyone - found["rank-7"] == {"reference-model", "model-converter", "vela"}
+    assert found["no-input"] == everyone
     assert everyone - found["branch"] == {"model-converter", "vela"}
     assert everyone - found["new-operator"] == {"model-converter", "vela", "netron"}
     assert everyone - found["no-operator"] == {"vela"}
@@ -91,6 +92,12 @@ def test_the_form_of_text_and_the_version_of_bytecode_matter_to_iree() -> None:
     assert "iree" not in reads(variable(), new)
     assert "iree" in reads(variable(), old)
     assert "iree" in reads(convolution(), new)
+
+
+def test_operands_must_be_constants_in_flatbuffers_only() -> None:
+    found = dict(programs())["operand-zero-point"]
+    assert "tosa-opt" not in reads(found)
+    assert {"tosa-opt", "model-converter"} <= reads(found, StoredProgram("m.mlir", "mlir"))
 
 
 def test_a_program_that_tosa_forbids_is_only_for_those_that_do_not_check() -> None:

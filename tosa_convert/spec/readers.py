@@ -25,10 +25,9 @@ def reader_findings(graph: Graph, reader: Consumer) -> Iterator[Finding]:
             for message in _problems(block, operator, reader):
                 yield Finding(_CODE, operator_path(where, index, operator), message)
         if reader.computed:
-            results = {name for op in block.operators if op.spec.operands for name in op.outputs}
             for name in dict.fromkeys(block.outputs):
-                if name not in results:
-                    message = f"{reader.name} does not read an output that no operator computes"
+                if name in block.inputs:
+                    message = f"{reader.name} does not read an output that is an input"
                     yield Finding(_CODE, f"{where} output {quoted(name)}", message)
 
 
