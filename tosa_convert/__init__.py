@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from tosa_convert.graph.verify import verify
     from tosa_convert.inspection.summary import summarize
     from tosa_convert.options import Limits
+    from tosa_convert.pictures.public import report
     from tosa_convert.spec.public import validate
     from tosa_convert.structural_diff.changes import Diff
     from tosa_convert.structural_diff.public import diff
@@ -71,6 +72,7 @@ __all__ = [
     "load",
     "reduce",
     "rename",
+    "report",
     "run",
     "save",
     "strip_weights",
@@ -96,6 +98,7 @@ _PUBLIC = {
     "tosa_convert.graph.verify": ("verify",),
     "tosa_convert.inspection.summary": ("summarize",),
     "tosa_convert.options": ("Limits",),
+    "tosa_convert.pictures.public": ("report",),
     "tosa_convert.spec.public": ("validate",),
     "tosa_convert.structural_diff.changes": ("Diff",),
     "tosa_convert.structural_diff.public": ("diff",),

@@ -38,6 +38,7 @@ CODES: Final[dict[str, tuple[Category, str]]] = {
     "would-overwrite-input": (_USAGE, "the output is the same file as the input"),
     "option-conflict": (_USAGE, "an option has an invalid value, or options contradict each other"),
     "missing-bindings": (_USAGE, "MLIR is needed, and its Python bindings are not installed"),
+    "missing-layout": (_USAGE, "the library that lays out pictures is not installed"),
     "not-an-mlir-object": (_USAGE, "the given object does not belong to any known MLIR bindings"),
     "verification-failed": (_BAD, "the written file reads back differently from the program"),
     "file-error": (_USAGE, "a file cannot be opened, read or written"),

@@ -115,6 +115,12 @@ def _() -> object:
     return module("module {}", bindings="vendor_mlir")
 
 
+@raises("missing-layout")
+def _() -> object:
+    with mock.patch.dict("sys.modules", {"fast_sugiyama": None}):
+        return tc.report(example())
+
+
 @raises("not-an-mlir-object")
 def _() -> object:
     return tc.export_tosa_func_to_flatbuffer("m.mlir")

@@ -53,6 +53,7 @@ ARROWS: dict[str, set[str]] = {
     "inspection": _BASE | {"graph", "spec"},
     "structural_diff": {"errors", "version", "graph"},
     "doctor": {"errors", "formats", "graph", "spec", "file_consumers"},
+    "pictures": _HUB | {"spec", "inspection"},
     "wire": _HUB,
     **dict.fromkeys(ADAPTERS, _HUB),
     "flatbuffer": _HUB | {"wire"},
@@ -81,11 +82,13 @@ ARROWS: dict[str, set[str]] = {
         "inspection",
         "structural_diff",
         "doctor",
+        "pictures",
         "file_consumers",
         "applicable_options",
     }
     | {"child_process", "process_pool", "ending_signals", "log"},
-    "__init__": _BASE | {"api", "golden", "graph", "inspection", "spec", "structural_diff"},
+    "__init__": _BASE
+    | {"api", "golden", "graph", "inspection", "pictures", "spec", "structural_diff"},
     "__main__": {"cli"},
 }
 
@@ -105,6 +108,7 @@ OUTSIDE: dict[str, set[str]] = {
     "build": {"numpy"},
     "inspection": {"numpy"},
     "structural_diff": {"numpy"},
+    "pictures": {"fast_sugiyama"},
     "wire": {"numpy"},
     "bindings": {"numpy"},
     **{adapter: {"numpy"} for adapter in ADAPTERS},

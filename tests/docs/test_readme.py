@@ -31,6 +31,7 @@ RUN = {
     "docs/comparison.md": ("torch-mlir", "tosa-tools"),
     "docs/formats.md": ("torch-mlir",),
     "docs/golden.md": ("torch-mlir", "tosa-tools"),
+    "docs/report.md": ("tosa-tools", "fast-sugiyama"),
     "docs/show.md": (),
     "docs/validation.md": ("torch-mlir",),
 }

@@ -35,6 +35,7 @@ VERBS: Final = {
     "generate": "tosa_convert.cli.generate",
     "reduce": "tosa_convert.cli.reduce",
     "repack": "tosa_convert.cli.repack",
+    "report": "tosa_convert.cli.report",
     "run": "tosa_convert.cli.run",
     "show": "tosa_convert.cli.show",
     "suite": "tosa_convert.cli.suite",
@@ -46,7 +47,7 @@ VERBS: Final = {
 #: Verbs that end soon after they made a graph, and never collect garbage. No object of ours is part of a
 #: cycle, and collecting with 100,000 operators takes 4 % of the time of their conversion.
 ONE_SHOT_VERBS: Final = frozenset(
-    {"convert", "diff", "doctor", "extract", "repack", "show", "validate"}
+    {"convert", "diff", "doctor", "extract", "repack", "report", "show", "validate"}
 )
 
 

@@ -1,0 +1,102 @@
+"""The layout of groups: no overlaps, lines that go down, bounded work for hostile graphs."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from pictures.programs import network
+from unit.building import branching, graph, op, tensor
+
+from tosa_convert.graph import Graph
+from tosa_convert.pictures.build_diagram import build_diagram
+from tosa_convert.pictures.layers import Rows, lay_out
+from tosa_convert.pictures.placement import place
+
+pytestmark = pytest.mark.usefixtures("_layout")
+
+
+def random_graph(seed: int, operators: int) -> Graph:
+    """Operators with up to three operands anywhere before them, some in scopes that use each other."""
+    generator = random.Random(seed)
+    names, rows = ["x"], []
+    for number in range(operators):
+        scope = generator.choice(["", "a/", "b/", "b/c/"])
+        name = f"{scope}op_{number}"
+        inputs = generator.choices(names, k=generator.randint(1, 3))
+        rows.append(op("CONCAT", " ".join(inputs), name, axis=0))
+        names.append(name)
+    return graph("x", names[-1], [tensor(name, shape=None) for name in names], rows)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_boxes_do_not_overlap_and_lines_connect_them(seed: int) -> None:
+    diagram = build_diagram(random_graph(seed, 40), "names")
+    for group in diagram.groups:
+        group.is_open = True
+    rows = lay_out(diagram)
+    placed = place(diagram, rows)
+    assert len(placed.boxes) == len(diagram.nodes) + len(diagram.groups)
+    for number, group in enumerate(diagram.groups):
+        outer = placed.boxes[~number]
+        boxes = [placed.boxes[item] for item in group.items]
+        for index, box in enumerate(boxes):
+            assert outer.x <= box.x
+            assert outer.y < box.y
+            assert box.x + box.width <= outer.x + outer.width + 0.01
+            assert box.y + box.height <= outer.y + outer.height + 0.01
+            for other in boxes[:index]:
+                beside = box.x >= other.x + other.width or other.x >= box.x + box.width
+                below = box.y >= other.y + other.height or other.y >= box.y + box.height
+                assert beside or below
+    for _, _, points in placed.lines:
+        assert len(points) >= 2
+
+
+def test_each_value_between_two_items_has_a_line() -> None:
+    diagram = build_diagram(network(100), "none")
+    (rows,) = lay_out(diagram)
+    ends = {
+        (rows.places[route.path[0]].item, rows.places[route.path[-1]].item) for route in rows.routes
+    }
+    users = {(v.producer, user) for v in diagram.values for user in v.users}
+    assert ends == users
+
+
+def test_the_longest_chain_is_straight() -> None:
+    diagram = build_diagram(network(400), "none")
+    placed = place(diagram, lay_out(diagram))
+    middles = {box.x + box.width / 2 for item, box in placed.boxes.items() if item >= 0}
+    assert max(middles) - min(middles) < 2
+
+
+def test_the_layout_is_the_same_each_time() -> None:
+    def layout() -> list[Rows]:
+        return lay_out(build_diagram(random_graph(1, 60), "names"))
+
+    assert layout() == layout()
+
+
+def test_a_value_that_every_operator_uses_is_not_a_million_bends() -> None:
+    names, rows = ["x"], []
+    for number in range(2000):
+        rows.append(op("ADD", f"{names[-1]} x", f"t{number}"))
+        names.append(f"t{number}")
+    made = graph("x", names[-1], [tensor(name) for name in names], rows)
+    (found,) = lay_out(build_diagram(made, "none"))
+    assert len(found.places) < 20_000
+    assert any(route.is_cut for route in found.routes)
+    assert not all(route.is_cut for route in found.routes)
+
+
+def test_many_unconnected_parts_are_laid_out() -> None:
+    names = [f"t{number}" for number in range(3000)]
+    made = graph(" ".join(names), " ".join(names), [tensor(name) for name in names], [])
+    (found,) = lay_out(build_diagram(made, "none"))
+    assert len(found.places) == 6000
+
+
+def test_control_flow_and_a_program_without_operators_are_laid_out() -> None:
+    for made in (branching(), graph("x", "x", [tensor("x")], []), graph("", "", [], [])):
+        diagram = build_diagram(made, "auto")
+        assert place(diagram, lay_out(diagram)).boxes

@@ -1,0 +1,103 @@
+"""Errors along the graph: results of check, bisect and suite, and texts that are none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from unit.building import example
+
+import tosa_convert as tc
+from tosa_convert import golden
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden.suite import Answer
+from tosa_convert.pictures.build_diagram import build_diagram
+from tosa_convert.pictures.errors_overlay import Overlay, overlay
+
+
+def of_example(result: Any) -> Overlay:
+    return overlay(build_diagram(example(), "auto"), result, "r.json")
+
+
+def rows(found: Overlay) -> list[tuple[str, bool]]:
+    diagram = build_diagram(example(), "auto")
+    return [(diagram.nodes[row.node].title, row.ok) for row in found.rows]
+
+
+def compared(**found: float) -> golden.Comparison:
+    """Tensors of one element that should be 1."""
+    return golden.compare(
+        {name: np.array([1], np.float32) for name in found},
+        {name: np.array([value], np.float32) for name, value in found.items()},
+    )
+
+
+def test_a_comparison_colours_the_operators_that_compute_its_tensors() -> None:
+    found = of_example(compared(y=1, s=1.5, m=1.000001).to_dict())
+    assert rows(found) == [("ADD", False), ("REDUCE_SUM", True), ("RESHAPE", True)]
+    sizes = [row.size for row in found.rows]
+    assert sizes[0] > 1 > sizes[1] > sizes[2] == 0 or sizes[1] == sizes[2] == 0
+    assert "1 of 1 elements differ" in found.rows[0].text
+
+
+def test_of_several_runs_the_worst_counts() -> None:
+    runs = [{"run": "a", **compared(y=1).to_dict()}, {"run": "b", **compared(y=2).to_dict()}]
+    assert rows(of_example({"ok": False, "runs": runs})) == [("RESHAPE", False)]
+
+
+def test_a_bisection_colours_the_operators_that_it_names() -> None:
+    first = {
+        "kind": "by-itself",
+        "operators": [
+            {"index": 2, "operator": "operator #2 REDUCE_SUM", "location": "", "signature": ""}
+        ],
+        "comparison": compared(m=2).to_dict(),
+    }
+    result = {"ok": False, "outputs": compared(y=2).to_dict(), "first": first, "others": []}
+    found = of_example(result)
+    assert sorted(rows(found)) == [("REDUCE_SUM", False), ("RESHAPE", False)]
+    assert any("by-itself" in row.text for row in found.rows)
+
+
+def test_a_suite_colours_all_operators_of_a_kind() -> None:
+    answers = [
+        Answer("add/1", "wrong", operator="ADD"),
+        Answer("add/2", "pass", operator="ADD"),
+        Answer("reshape/1", "pass", operator="RESHAPE"),
+        Answer("tanh/1", "pass", operator="TANH"),
+    ]
+    result = {"answers": [{name: getattr(a, name) for name in Answer.__slots__} for a in answers]}
+    found = of_example(result)
+    assert rows(found) == [("ADD", False), ("RESHAPE", True)]
+    assert "1 of 2 cases wrong, such as add/1: wrong" in found.rows[0].text
+    assert found.unmatched == ["TANH"]
+
+
+def test_a_result_of_another_program_is_refused() -> None:
+    with pytest.raises(TosaConvertError, match="about nothing in the program; it has other"):
+        of_example(compared(other=1).to_dict())
+
+
+@pytest.mark.parametrize(
+    "result",
+    [None, 3, [], {}, {"tensors": 1}, {"tensors": [{}]}, {"tensors": [3]}, {"answers": [{}]}],
+)
+def test_what_is_not_a_result_is_refused(result: Any) -> None:
+    with pytest.raises(
+        TosaConvertError, match="not a result that check, bisect or suite wrote"
+    ) as info:
+        of_example(result)
+    assert info.value.findings[0].code == "file-error"
+
+
+def test_a_file_that_is_not_json_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    for text in ("{", "[" * 100_000, "\udcff"):
+        path.write_text(text, encoding="utf-8", errors="surrogateescape")
+        with pytest.raises(TosaConvertError, match="not JSON"):
+            tc.report(example(), to="dot", errors=path)
+    path.write_text(json.dumps(compared(y=2).to_dict()))
+    assert "fillcolor" in tc.report(example(), to="dot", errors=path)

@@ -1,0 +1,226 @@
+"""The report in headless Chromium: it opens, is searched and clicked, and requests nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pictures.browser import Browser, browser
+from pictures.programs import hostile, network
+from unit.building import branching, example, graph, op, tensor
+
+import tosa_convert as tc
+from tosa_convert.graph import Graph
+from tosa_convert.pictures.build_diagram import build_diagram
+from tosa_convert.pictures.layers import lay_out
+from tosa_convert.pictures.placement import place
+
+pytestmark = pytest.mark.usefixtures("_layout")
+
+
+def opened(
+    page: Browser, tmp_path: Path, program: Graph, address: str = "", **options: Any
+) -> Browser:
+    target = tmp_path / "report.html"
+    tc.report(program, target, **options)
+    page.open(target, address)
+    return page
+
+
+def clean(page: Browser) -> bool:
+    """Whether nothing was logged, and nothing but the page itself was requested."""
+    assert page.errors() == []
+    others = [url for url in page.requests() if not url.startswith(("file:", "data:,"))]
+    assert others == []
+    return True
+
+
+def test_the_report_opens_without_a_request_and_without_an_error(
+    page: Browser, tmp_path: Path
+) -> None:
+    opened(page, tmp_path, example(), title="an example")
+    assert page.text("#title") == "an example"
+    assert "TOSA version" in page.text("#panel")
+    assert page.pixels() > 10, "the graph is drawn"
+    assert clean(page)
+
+
+def test_a_request_of_a_script_would_be_refused_and_logged(page: Browser, tmp_path: Path) -> None:
+    opened(page, tmp_path, example())
+    page.run("new Image().src = 'https://example.invalid/x.png'")
+    page.run("fetch('https://example.invalid/y').catch(() => {})")
+    page.run(
+        "const script = document.createElement('script'); script.textContent = 'window.harmed = 1';"
+        "document.body.append(script)"
+    )
+    assert page.run("return window.harmed") is None
+    assert sum("Content Security Policy" in message for message in page.errors()) >= 3
+
+
+def test_search_finds_operators_tensors_types_and_locations(page: Browser, tmp_path: Path) -> None:
+    opened(page, tmp_path, network(64, scoped=True))
+    for query, found in (
+        ("op_17", "op_17"),
+        ("ADD block_2", "op_23"),
+        ('net.py":40:', "op_40"),
+        ("FP32 tanh op_10", "op_10"),
+    ):
+        page.run("document.getElementById('search').value = ''")
+        page.type("#search", query)
+        assert found in page.text("#results li")
+    page.type("#search", "\ue007")  # Enter
+    assert "op_10" in page.text("#panel")
+    assert page.run("return location.hash").startswith("#n")
+    page.type("#search", "\ue003" * 20 + "absent")
+    assert page.text("#results") == "nothing found"
+    assert clean(page)
+
+
+def test_a_click_on_an_operator_shows_its_attributes_values_and_location(
+    page: Browser, tmp_path: Path
+) -> None:
+    opened(page, tmp_path, example(), "#tensor=s")
+    panel = page.text("#panel")
+    assert "ADD" in panel
+    assert 'loc("f.mlir":2:8)' in panel
+    assert "0 1 2 3 4 5" in panel, "the elements of the constant"
+    assert "FP32 [2, 3]" in panel
+    # The selected operator is in the middle; a click beside it selects nothing.
+    page.click_at(3, 3)
+    assert "TOSA version" in page.text("#panel")
+    width, height = page.size()
+    page.click_at(width // 2, height // 2)
+    assert page.text("#panel h2") == "ADD"
+    page.click("#panel button.link")
+    assert page.text("#panel h2") != "ADD"
+    assert clean(page)
+
+
+def test_large_constants_have_statistics_and_a_histogram(page: Browser, tmp_path: Path) -> None:
+    data = np.linspace(-1, 3, 1000, dtype="<f4").tobytes()
+    values = [tensor("w", "FP32", (1000,), data), *(tensor(n, "FP32", (1000,)) for n in "xy")]
+    made = graph("x", "y", values, [op("CONST", "", "w"), op("ADD", "x w", "y")])
+    opened(page, tmp_path, made, "#tensor=y")
+    assert "-1 to 3, mean 1" in page.text("#panel")
+    assert page.run("return document.querySelectorAll('#panel svg rect').length") == 32
+    assert clean(page)
+
+
+def test_groups_open_and_close(page: Browser, tmp_path: Path) -> None:
+    opened(page, tmp_path, network(128, scoped=True))
+    page.click("#collapse")
+    closed = page.pixels()
+    page.type("#search", "stage_1\ue007")
+    assert "128" not in page.text("#panel")
+    assert "Open the group" in page.text("#panel")
+    page.press("\ue007")  # Enter opens the selected group
+    assert "Close the group" in page.text("#panel")
+    page.click("#expand")
+    page.click("#fit")
+    assert page.pixels() != closed or closed > 0
+    page.type("#search", "\ue003" * 20 + "op_100\ue007")
+    assert "op_100" in page.text("#panel"), "an operator in a closed group is shown"
+    assert clean(page)
+
+
+def test_keys_follow_tensors(page: Browser, tmp_path: Path) -> None:
+    opened(page, tmp_path, example(), "#tensor=s")
+    page.run("document.getElementById('graph').focus()")
+    page.press("\ue015")  # down
+    assert page.text("#panel h2") == "REDUCE_SUM"
+    page.press("\ue013")  # up
+    assert page.text("#panel h2") == "ADD"
+    page.press("\ue00c")  # Escape
+    assert "TOSA version" in page.text("#panel")
+    assert clean(page)
+
+
+def test_regions_of_control_flow_are_groups_in_their_operator(
+    page: Browser, tmp_path: Path
+) -> None:
+    opened(page, tmp_path, branching(), "#tensor=y")
+    assert page.text("#panel h2") == "COND_IF"
+    page.type("#search", "EXP\ue007")
+    assert "COND_IF / then" in page.text("#panel")
+    assert clean(page)
+
+
+def test_errors_have_colours_a_legend_and_a_list(page: Browser, tmp_path: Path) -> None:
+    comparison = tc.golden.compare(
+        {"y": np.array([1, 2], np.float32)}, {"y": np.array([1, 9], np.float32)}
+    )
+    result = json.loads(comparison.to_json())
+    opened(page, tmp_path, example(), errors=result)
+    assert "RESHAPE y" in page.text(".worst")
+    assert "1 of 2 elements differ" in page.text(".worst")
+    assert "wrong" in page.text("#legend")
+    page.click("#colors")
+    assert "layout" in page.text("#legend")
+    page.click(".worst button")
+    assert page.text("#panel h2") == "RESHAPE"
+    assert clean(page)
+
+
+def test_hostile_names_do_no_harm(page: Browser, tmp_path: Path) -> None:
+    opened(page, tmp_path, hostile(), title="</title><script>window.harmed = 1</script>")
+    page.click("#expand")
+    for query in ("script", "__proto__", "constructor", "window.harmed"):
+        page.run("document.getElementById('search').value = ''")
+        page.type("#search", query + "\ue007")
+        assert page.text("#panel h2")
+    assert page.run("return window.harmed") is None
+    assert page.run("return document.scripts.length") == 2
+    assert page.run("return document.images.length") == 0
+    assert clean(page)
+
+
+def test_the_viewer_and_the_svg_place_boxes_alike(page: Browser, tmp_path: Path) -> None:
+    program = network(200, scoped=True)
+    diagram = build_diagram(program, "auto")
+    boxes = place(diagram, lay_out(diagram)).boxes
+    assert len(boxes) > 200
+    target = tmp_path / "report.html"
+    # A test reads what the viewer's scripts keep to themselves; its checksum in the policy changes too.
+    from tosa_convert.pictures import html_page
+
+    wrapped = html_page.asset
+
+    def with_a_window(name: str) -> str:
+        text = wrapped(name)
+        return text + "window.boxOf = boxOf;\n" if name == "main.js" else text
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(html_page, "asset", with_a_window)
+        tc.report(program, target)
+    page.open(target)
+    found = page.run(
+        "return arguments[0].map(boxOf).map((b) => [b.x, b.y, b.width, b.height])",
+        list(boxes),
+    )
+    for box, there in zip(boxes.values(), found, strict=True):
+        assert there == pytest.approx(list(box), abs=0.01)
+
+
+def test_dark_colours_are_used_where_they_are_preferred(tmp_path: Path, page: Browser) -> None:
+    target = tmp_path / "report.html"
+    tc.report(example(), target)
+    color = "return getComputedStyle(document.body).backgroundColor"
+    page.open(target)
+    light = page.run(color)
+    with browser(tmp_path / "profile", dark=True) as dark:
+        dark.open(target)
+        assert dark.run(color) != light
+        assert dark.errors() == []
+
+
+@pytest.mark.long
+def test_ten_thousand_operators_are_usable(page: Browser, tmp_path: Path) -> None:
+    opened(page, tmp_path, network(10_000))
+    page.type("#search", "op_7777\ue007")
+    assert "op_7777" in page.text("#panel")
+    page.click("#fit")
+    assert page.pixels() > 3
+    assert clean(page)

@@ -1,0 +1,71 @@
+"""`report`: a program as a picture."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from tosa_convert.cli.command import Verb
+
+if TYPE_CHECKING:
+    from tosa_convert.pictures.public import ReportFormat
+    from tosa_convert.pictures.scopes import Scopes
+
+
+@click.command(
+    "report",
+    cls=Verb,
+    epilog="Layout needs fast-sugiyama: pip install 'tosa-convert[report]'. DOT and node data do not.",
+)
+@click.argument("model", default="-", type=click.Path())
+@click.option(
+    "-o", "--output", type=click.Path(), help="The file to write; by default standard output."
+)
+@click.option("--svg", "to", flag_value="svg", help="Write an SVG picture instead.")
+@click.option("--dot", "to", flag_value="dot", help="Write a graph for Graphviz instead.")
+@click.option(
+    "--model-explorer",
+    "to",
+    flag_value="model-explorer",
+    help="Write node data for Model Explorer instead: the errors, or the multiply-accumulates.",
+)
+@click.option(
+    "--errors",
+    type=click.Path(),
+    metavar="JSON",
+    help="Show a result as colour: what check, bisect or suite wrote with --json.",
+)
+@click.option(
+    "--scopes",
+    type=click.Choice(["auto", "names", "locations", "none"]),
+    default="auto",
+    help="Where groups of operators come from: folders in the names of tensors, or in the names of "
+    "locations. By default whichever has more.",
+)
+@click.option("--func", metavar="NAME", help="The function of an MLIR module, if it has several.")
+def report(
+    model: str,
+    output: str | None,
+    to: ReportFormat | None,
+    errors: str | None,
+    scopes: Scopes,
+    func: str | None,
+) -> int:
+    """Draw MODEL as one HTML file to zoom into and search, which needs no network."""
+    from tosa_convert.cli.load_graph import load_graph
+    from tosa_convert.files import STANDARD, refuse_same_file
+    from tosa_convert.options import ReadOptions
+    from tosa_convert.pictures.public import report as draw
+
+    graph = load_graph(model, ReadOptions(func=func))
+    title = "" if model == STANDARD else os.path.basename(model)
+    target = None if output == STANDARD else output
+    if target is None:
+        text = draw(graph, to=to or "html", errors=errors, scopes=scopes, title=title)
+        click.echo(text, nl=False)
+    else:
+        refuse_same_file(model, target)
+        draw(graph, target, to=to or "html", errors=errors, scopes=scopes, title=title)
+    return 0

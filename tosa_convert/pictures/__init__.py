@@ -1,0 +1,1 @@
+"""Pictures of programs: the report in HTML, SVG, DOT, and node data for Model Explorer."""

@@ -1,0 +1,61 @@
+// Errors of a result of check, bisect or suite, as colours.
+
+const errors = data.errors;
+let showErrors = errors !== null;
+/** Node -> its row in errors.rows. */
+const errorOf = new Map((errors?.rows ?? []).map((row) => [row.node, row]));
+/** Group -> the worst row inside. Rows are sorted, the worst first. */
+const worstInside = new Map();
+for (const row of errors?.rows ?? []) {
+  for (const group of [...groupsAround(row.node), nodes[row.node].ownGroup]) {
+    if (group !== undefined && !worstInside.has(group)) worstInside.set(group, row);
+  }
+}
+
+function rowOf(item) {
+  return item >= 0 ? errorOf.get(item) : worstInside.get(~item);
+}
+
+/** The colour of an error: right, within what is allowed, or wrong, and the more the worse. */
+function errorColor(row) {
+  if (row === undefined) return palette["no-data"];
+  if (row.ok && row.size === 0) return palette.right;
+  if (row.ok) return mixed(palette.right, palette.within, Math.min(1, row.size));
+  return mixed(palette.wrong, palette.worst, Math.min(1, Math.log10(row.size) / 3));
+}
+
+function mixed(one, other, share) {
+  const parts = (color) => [1, 3, 5].map((start) => parseInt(color.slice(start, start + 2), 16));
+  const [a, b] = [parts(one), parts(other)];
+  return `rgb(${a.map((part, i) => Math.round(part + (b[i] - part) * share)).join(" ")})`;
+}
+
+function showLegend() {
+  const legend = document.getElementById("legend");
+  legend.replaceChildren();
+  const entry = (color, text) => {
+    const mark = element("i");
+    mark.style.background = color;
+    legend.append(element("span", {}, mark, text));
+  };
+  if (showErrors) {
+    const isSuite = errors.source === "suite";
+    entry(palette.right, isSuite ? "all cases right" : "no difference");
+    if (!isSuite) entry(palette.within, "near the bound");
+    entry(palette.wrong, isSuite ? "some cases wrong" : "wrong");
+    entry(palette.worst, isSuite ? "all cases wrong" : "1000 times the bound, or no bound");
+    entry(palette["no-data"], `not in the result of ${errors.source}`);
+  } else {
+    for (const family of [...new Set(nodes.map((node) => node.family))].sort()) entry(palette[family], family);
+  }
+}
+
+function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, text] of Object.entries(attributes)) {
+    if (name === "onclick") made.addEventListener("click", text);
+    else made.setAttribute(name, text);
+  }
+  made.append(...children);
+  return made;
+}
