@@ -1,4 +1,4 @@
-"""The one door for commands: `nox -s lint types tests long docs site suite conformance fuzz bench`.
+"""The one door for commands, here and in CI; CONTRIBUTING.md lists the sessions.
 
 `nox` alone runs lint, types and tests. Each session makes an environment of its own; in one that
 already has `pip install '.[dev]'`, `nox --no-venv --no-install -s NAME` uses that.
@@ -68,6 +68,24 @@ def site(session: nox.Session) -> None:
     session.install(".[docs]")
     session.run("python", "-m", "mkdocs", "build", env={"NO_MKDOCS_2_WARNING": "1"})
     session.run("python", "manual/check_site.py", "build/site")
+
+
+@nox.session
+def man(session: nox.Session) -> None:
+    """Write the man pages into build/man."""
+    session.install(".")
+    session.run("python", "-m", "manual.man_pages", "build/man")
+
+
+@nox.session
+def package(session: nox.Session) -> None:
+    """Build the archives of a release into dist and check them; `-- PYTHONS` to try the wheel with."""
+    session.install("build>=1.2", "twine>=6")
+    for old in (ROOT / "dist").glob("tosa_convert-*"):
+        old.unlink()
+    session.run("python", "-m", "build")
+    session.run("python", "-m", "twine", "check", "--strict", *map(str, (ROOT / "dist").glob("*")))
+    session.run("python", "release/check_archives.py", "dist", *session.posargs)
 
 
 @nox.session

@@ -8,6 +8,10 @@
 | `sh` | a script for bash; it must succeed |
 | `console` | each `$ command` is run; the lines after it are its output; `...` matches any text |
 
+A `sh` block of lines that begin with `pip install` says what to install; a test checks that the extras
+exist, and it is not run. After a line `<!-- needs: PACKAGE ... -->` blocks run only where these packages
+are installed, until the next heading.
+
 Other blocks, and code outside of blocks, are errors: a document stays true only if it is run.
 """
 
@@ -31,6 +35,8 @@ RUN = {"sh", "console", "python"}
 #: Diagrams.
 DRAWN = {"mermaid"}
 
+#: Packages that the blocks up to the next heading need.
+_NEEDS = re.compile(r"<!-- needs: (?P<packages>[\w. -]+) -->")
 #: The first line of Python that is a file.
 _PYTHON_FILE = re.compile(r"# (\w+\.py)\n")
 _FENCE = re.compile(r"^(?P<mark>`{3,}|~{3,})(?P<rest>.*)$")
@@ -40,11 +46,22 @@ _OTHER_CODE = re.compile(r"^(?: {4,}|\t)(?! *[-*0-9|])\S|<(?:pre|code)\b", re.IG
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its language, the line of its opening fence, and its content."""
+    """A fenced block: its language, the line of its opening fence, and its content.
+
+    needs: packages without which it does not run.
+    """
 
     language: str
     line: int
     text: str
+    needs: tuple[str, ...] = ()
+
+    @property
+    def installs(self) -> bool:
+        """Whether it only says what to install."""
+        return self.language == "sh" and all(
+            line.startswith("pip install ") for line in self.text.splitlines()
+        )
 
 
 def blocks(text: str) -> list[Block]:
@@ -52,7 +69,12 @@ def blocks(text: str) -> list[Block]:
     result: list[Block] = []
     lines = text.splitlines()
     number = 0
+    needs: tuple[str, ...] = ()
     while number < len(lines):
+        if mark := _NEEDS.fullmatch(lines[number]):
+            needs = tuple(mark["packages"].split())
+        elif lines[number].startswith("#"):
+            needs = ()
         fence = _FENCE.match(lines[number].lstrip())
         if fence is None:
             if _OTHER_CODE.search(lines[number]):
@@ -68,7 +90,8 @@ def blocks(text: str) -> list[Block]:
             end = lines.index("```", number + 1)
         except ValueError:
             raise ValueError(f"line {number + 1}: the block does not end") from None
-        result.append(Block(language, number + 1, "\n".join(lines[number + 1 : end]) + "\n"))
+        text = "\n".join(lines[number + 1 : end]) + "\n"
+        result.append(Block(language, number + 1, text, needs))
         number = end + 1
     return result
 
@@ -81,7 +104,7 @@ def environment() -> dict[str, str]:
 
 def run_block(block: Block, folder: Path) -> str:
     """Run a block in a folder; the problem, or ""."""
-    if block.language in DRAWN:
+    if block.language in DRAWN or block.installs:
         return ""
     if block.language in FILES:
         first, _, rest = block.text.partition("\n")

@@ -39,7 +39,7 @@ def broken(document: Path, text: str) -> Iterator[str]:
     """The links and files of a document that do not exist."""
     for path, anchor in _LINK.findall(text):
         target = (document.parent / path) if path else document
-        if target == ROOT / "docs" / pages.COMMANDS:
+        if target.resolve() == ROOT / "docs" / pages.COMMANDS:
             continue  # a page that the build of the site makes
         if not target.exists():
             yield f"link to {path}"

@@ -34,6 +34,16 @@ RUN = {
     "docs/report.md": ("tosa-tools", "fast-sugiyama"),
     "docs/show.md": (),
     "docs/validation.md": ("torch-mlir",),
+    "docs/tutorial.md": ("torch-mlir", "tosa-tools"),
+    "docs/guides/iree.md": ("tosa-tools",),
+    "docs/guides/large-programs.md": ("torch-mlir",),
+    "docs/guides/mismatch.md": ("tosa-tools",),
+    "docs/guides/qualify-a-backend.md": ("tosa-tools",),
+    "docs/guides/report-a-bug.md": (),
+    "docs/guides/shell.md": (),
+    "docs/guides/torch.md": ("torch-mlir", "tosa-tools"),
+    "docs/guides/vela.md": ("tosa-tools",),
+    "docs/guides/weights.md": (),
 }
 
 #: A line of the README's first block.
@@ -42,6 +52,11 @@ INSTALLS = re.compile(r"pip install (\.|'\.\[\w+\]') && (?P<command>.+)")
 
 def blocks_of(root: Path, document: str) -> list[Block]:
     return blocks((root / document).read_text(encoding="utf-8"))
+
+
+def test_the_blocks_of_every_guide_are_run(root: Path) -> None:
+    guides = {path.relative_to(root).as_posix() for path in root.glob("docs/guides/*.md")}
+    assert guides | {"docs/tutorial.md"} <= set(RUN)
 
 
 def first_block(root: Path) -> list[re.Match[str]]:
@@ -66,8 +81,22 @@ def test_the_first_block_of_the_readme_installs_and_converts_then_installs_and_t
 @pytest.mark.skipif(tomllib is None, reason="tomllib is new in Python 3.11")
 def test_the_extras_that_the_readme_installs_exist(root: Path) -> None:
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = set(re.findall(r"pip install '\.\[(\w+)\]'", (root / "README.md").read_text()))
+    extras = extras_in((root / "README.md").read_text(encoding="utf-8"))
     assert {"mlir", "test"} <= extras <= set(project["optional-dependencies"])
+
+
+@pytest.mark.skipif(tomllib is None, reason="tomllib is new in Python 3.11")
+def test_the_extras_that_the_documents_install_exist(root: Path) -> None:
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for path in root.glob("docs/**/*.md"):
+        extras = extras_in(path.read_text(encoding="utf-8"))
+        assert extras <= set(project["optional-dependencies"]), path.name
+
+
+def extras_in(text: str) -> set[str]:
+    """The extras that a document installs: `pip install '.[mlir,refmodel]'`."""
+    lists = re.findall(r"'(?:\.|tosa-convert)\[([\w,]+)\]'", text)
+    return {name for names in lists for name in names.split(",")}
 
 
 @pytest.mark.parametrize("document", RUN)
@@ -88,9 +117,24 @@ def test_every_block_of_a_document_runs(root: Path, document: str, tmp_path: Pat
         # Without the installation, which .ci/run tests.
         document_blocks[0] = Block("sh", document_blocks[0].line, convert["command"])
     shutil.copytree(root / "examples", tmp_path / "examples", ignore=ignored)
+    left_out: dict[str, list[int]] = {}
     for block in document_blocks:
+        if missing := [package for package in block.needs if not is_installed(package)]:
+            left_out.setdefault(", ".join(missing), []).append(block.line)
+            continue
         problem = run_block(block, tmp_path)
         assert not problem, f"{document}:{block.line}: {problem}"
+    if left_out:
+        reasons = [f"lines {lines} need {missing}" for missing, lines in left_out.items()]
+        pytest.skip(f"{document}: {'; '.join(reasons)}, not installed; all other blocks ran")
+
+
+def is_installed(package: str) -> bool:
+    try:
+        metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def ignored(folder: str, names: list[str]) -> set[str]:
@@ -209,6 +253,19 @@ def test_a_block_that_fails_is_reported(
     problem = run_block(Block(language, 1, text), tmp_path)
     assert expected in problem
     assert bool(expected) == bool(problem)
+
+
+def test_a_block_that_says_what_to_install_is_not_run(tmp_path: Path) -> None:
+    (block,) = blocks("```sh\npip install no_such_package_anywhere\n```\n")
+    assert block.installs
+    assert not run_block(block, tmp_path)
+    (block,) = blocks("```sh\npip install x\nfalse\n```\n")
+    assert not block.installs
+
+
+def test_blocks_need_packages_until_the_next_heading() -> None:
+    text = "```sh\nls\n```\n<!-- needs: torch x -->\n```sh\nls\n```\n## Next\n```sh\nls\n```\n"
+    assert [block.needs for block in blocks(text)] == [(), ("torch", "x"), ()]
 
 
 def test_output_is_compared_line_by_line() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.command import Verb
+from tosa_convert.cli.command import Verb, complete_file_name
 from tosa_convert.cli.run import input_options
 
 
@@ -23,6 +23,7 @@ _AGAINST_OPTIONS = (
         "--against",
         required=True,
         metavar="BACKEND",
+        shell_complete=complete_file_name,
         help="iree, tflite:MODEL, torch:MODEL, onnxruntime:MODEL, a .py file with a function run, a "
         "folder of .npy files, an .npz file, another model with the same tensor names, or a command "
         "with {model} {inputs} {outputs}.",
@@ -31,6 +32,7 @@ _AGAINST_OPTIONS = (
         "--original",
         default="",
         metavar="FILE",
+        shell_complete=complete_file_name,
         help="The original model, where BACKEND does not name it: a .tflite or .onnx file, or for torch "
         "FILE.py:NAME or an exported program.",
     ),
@@ -38,6 +40,7 @@ _AGAINST_OPTIONS = (
         "--python",
         default="",
         metavar="PROGRAM",
+        shell_complete=complete_file_name,
         help="The Python that has the backend's packages; by default this one.",
     ),
     click.option(
@@ -74,6 +77,7 @@ _AGAINST_OPTIONS = (
 @click.option(
     "--reference",
     metavar="BACKEND",
+    shell_complete=complete_file_name,
     help="Compare with another backend instead of the reference model, within the tolerances.",
 )
 @click.option(

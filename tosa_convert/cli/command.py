@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from tosa_convert.version import __version__
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 #: The exit code after an exception that is not an expected failure.
 EXIT_BUG: Final = 70
@@ -59,6 +62,15 @@ class Verbs(click.Group):
     def get_short_help_str(self, limit: int = 45) -> str:
         """The whole first sentence, as for a verb."""
         return super().get_short_help_str(sys.maxsize)
+
+
+def complete_file_name(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """For options whose value is more than a path, such as NAME=FILE: the shell completes file names."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
 
 
 #: For verbs that write programs.

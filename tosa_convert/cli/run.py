@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.command import Verb
+from tosa_convert.cli.command import Verb, complete_file_name
 from tosa_convert.cli.input_shapes import input_shape_option
 
 
@@ -25,6 +25,7 @@ _INPUT_OPTIONS = (
         "inputs",
         multiple=True,
         metavar="[NAME=]FILE",
+        shell_complete=complete_file_name,
         help="An .npz file with an array for each name, or NAME=FILE.npy; may be repeated.",
     ),
     click.option(

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.command import Verb
+from tosa_convert.cli.command import Verb, complete_file_name
 
 
 @click.command("suite", cls=Verb)
@@ -20,6 +20,7 @@ from tosa_convert.cli.command import Verb
 @click.option(
     "--against",
     metavar="BACKEND",
+    shell_complete=complete_file_name,
     help="Run the cases on a backend instead, each with its own inputs and, if it is an official one, "
     "its own rule: "
     "iree, a .py file with a function run, a command with {model} {inputs} {outputs}, or a folder with "
@@ -29,6 +30,7 @@ from tosa_convert.cli.command import Verb
     "--python",
     default="",
     metavar="PROGRAM",
+    shell_complete=complete_file_name,
     help="The Python that has the backend's packages; by default this one.",
 )
 @click.option(

@@ -1,0 +1,68 @@
+"""The commands that click runs, for the reference in the site and for the man pages."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import click
+
+from tosa_convert.cli.main import tosa_flatbuffer
+
+
+class Documented(NamedTuple):
+    """A command: its name after `tosa-flatbuffer`, how many groups it is in, and its context."""
+
+    name: str
+    depth: int
+    context: click.Context
+
+    @property
+    def command(self) -> click.Command:
+        return self.context.command
+
+    def usage(self) -> str:
+        """The usage in one line."""
+        return " ".join(self.command.get_usage(self.context).removeprefix("Usage: ").split())
+
+    def paragraphs(self) -> list[str]:
+        """The help and the text after the options."""
+        texts = filter(None, [self.command.help, self.command.epilog])
+        return [re.sub(r"[\b\f]\n?", "", inspect.cleandoc(text)) for text in texts]
+
+    def options(self) -> Iterator[tuple[str, str]]:
+        """What has a help text, besides `--help`: its names with the value, and the text."""
+        for parameter in self.command.get_params(self.context):
+            record = parameter.get_help_record(self.context)
+            if record is not None and record[1] and "--help" not in parameter.opts:
+                yield record[0], record[1]
+
+
+def verbs() -> Iterator[Documented]:
+    """All verbs, each before its own verbs; hidden ones are left out."""
+    yield from _verbs(click.Context(tosa_flatbuffer, info_name="tosa-flatbuffer"), 0, "")
+
+
+def _verbs(parent: click.Context, depth: int, before: str) -> Iterator[Documented]:
+    group = parent.command
+    assert isinstance(group, click.Group)
+    for name in group.list_commands(parent):
+        command = group.get_command(parent, name)
+        if command is None or command.hidden:
+            continue
+        context = click.Context(command, info_name=name, parent=parent)
+        yield Documented(f"{before}{name}", depth, context)
+        if isinstance(command, click.Group):
+            yield from _verbs(context, depth + 1, f"{before}{name} ")
+
+
+def programs() -> Iterator[Documented]:
+    """The installed programs: `tosa-flatbuffer`, and `tosa-flatbuffer-convert`, its verb `convert`."""
+    yield Documented(
+        "tosa-flatbuffer", 0, click.Context(tosa_flatbuffer, info_name="tosa-flatbuffer")
+    )
+    (convert,) = (verb.command for verb in verbs() if verb.name == "convert")
+    name = "tosa-flatbuffer-convert"
+    yield Documented(name, 0, click.Context(convert, info_name=name))

@@ -1,0 +1,122 @@
+"""Check the archives of a release: what they contain, and that the wheel works in a bare environment.
+
+    python release/check_archives.py dist [PYTHON ...]
+
+For each interpreter (by default the one that runs this), the wheel is installed into a new environment,
+`pip check` runs, and the first command of the README converts the example network.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+#: Names that are not part of the sources: what git ignores, and what commands of the README write.
+_MADE: Final = ("*.egg-info", "dist", "__pycache__", "*.pyc", ".git", ".nox")
+_MADE_AT_TOP: Final = (".venv", ".*_cache", ".hypothesis", "*.tosa", "build")
+#: Files of the wheel that are not Python, below the package or the metadata.
+_WHEEL: Final = ("tosa_convert/py.typed", "tosa_convert/build/*.pyi", "*.dist-info/*")
+
+
+def source_files(root: Path = ROOT) -> set[str]:
+    """The files of a checkout that git would list, without asking git, which CI's copy does not have."""
+    found = set()
+    for path in root.rglob("*"):
+        parts = path.relative_to(root).parts
+        at_top = any(fnmatch(parts[0], pattern) for pattern in _MADE_AT_TOP)
+        made = (parts[0:1] != ("tosa_convert",) and _is_made(parts)) or "__pycache__" in parts
+        if path.is_file() and not at_top and not made:
+            found.add("/".join(parts))
+    return found
+
+
+def _is_made(parts: tuple[str, ...]) -> bool:
+    return any(fnmatch(part, pattern) for part in parts for pattern in _MADE)
+
+
+def sdist_problems(names: set[str], files: set[str]) -> Iterator[str]:
+    """What is wrong with the source archive: it lacks a file, or has one that is not a source."""
+    written = {"PKG-INFO", "setup.cfg"}
+    for name in sorted(files - names):
+        yield f"the sdist lacks {name}"
+    for name in sorted(names - files - written):
+        if ".egg-info/" not in name:
+            yield f"the sdist has {name}, which is not a file of the repository"
+
+
+def wheel_problems(names: set[str], files: set[str]) -> Iterator[str]:
+    """What is wrong with the wheel: it lacks a module, or has more than the package."""
+    modules = {name for name in files if name.startswith("tosa_convert/")}
+    for name in sorted(modules - names):
+        yield f"the wheel lacks {name}"
+    for name in sorted(names - modules):
+        if not any(fnmatch(name, pattern) for pattern in _WHEEL):
+            yield f"the wheel has {name}"
+
+
+def archive_names(dist: Path) -> tuple[set[str], set[str], Path]:
+    """The files in the source archive and in the wheel, and the wheel."""
+    (sdist,), (wheel,) = sorted(dist.glob("*.tar.gz")), sorted(dist.glob("*.whl"))
+    with tarfile.open(sdist) as archive:
+        inside = [member.name for member in archive.getmembers() if member.isfile()]
+    with zipfile.ZipFile(wheel) as zipped:
+        return {name.partition("/")[2] for name in inside}, set(zipped.namelist()), wheel
+
+
+def try_wheel(wheel: Path, python: str, readme: str) -> str:
+    """Install a wheel into a bare environment of an interpreter and convert; what pip installed."""
+    command = re.search(r"^pip install \. && tosa-flatbuffer-convert (.+)$", readme, re.MULTILINE)
+    assert command is not None, "the README's first block has changed"
+    with tempfile.TemporaryDirectory() as folder:
+        run(python, "-m", "venv", folder)
+        programs = Path(folder, "Scripts" if sys.platform == "win32" else "bin")
+        run(programs / "python", "-m", "pip", "install", "--quiet", wheel.resolve())
+        run(programs / "python", "-m", "pip", "check")
+        source, _, target = command[1].split()
+        target = str(Path(folder, target))
+        run(programs / "tosa-flatbuffer-convert", ROOT / source, "-o", target, cwd=folder)
+        run(programs / "tosa-flatbuffer", "validate", target, cwd=folder)
+        return run(programs / "python", "-m", "pip", "list", "--format", "freeze")
+
+
+def run(*words: str | Path, cwd: str | None = None) -> str:
+    """Run a program, without the packages that $PYTHONPATH adds; its standard output."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        list(map(str, words)),
+        cwd=cwd,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def main(folder: str, *pythons: str) -> int:
+    """Check the archives in a folder; the exit code."""
+    in_sdist, in_wheel, wheel = archive_names(Path(folder))
+    files = source_files()
+    problems = [*sdist_problems(in_sdist, files), *wheel_problems(in_wheel, files)]
+    print(
+        "\n".join(problems) or f"{len(in_sdist)} files in the sdist, {len(in_wheel)} in the wheel"
+    )
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for python in pythons or (sys.executable,):
+        version = run(python, "--version").strip()
+        print(f"{version}: {', '.join(try_wheel(wheel, python, readme).split())}")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
