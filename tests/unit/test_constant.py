@@ -71,7 +71,7 @@ def test_a_splat_is_its_element_repeated(row: DType, count: int) -> None:
     assert splat.same_bits(full)
     assert full.same_bits(splat)
     assert splat.elements().tobytes() == element * count
-    assert bytes(splat.uniform() or b"") == element
+    assert bytes(splat.uniform() or b"") == (element if count else b"")
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -92,6 +92,7 @@ def test_one_changed_element_anywhere_is_noticed(row: DType, place: int) -> None
 
 def test_a_constant_without_elements_has_no_uniform_element() -> None:
     assert Constant(dtype("FP32"), 0, b"").uniform() is None
+    assert Constant(dtype("FP32"), 0, bytes(4), splat=True).uniform() is None
 
 
 def test_minus_zero_is_not_zero_and_nan_payloads_count() -> None:

@@ -208,11 +208,11 @@ class Constant:
         return result
 
     def uniform(self) -> memoryview | None:
-        """The unpacked element that all elements equal bit for bit, or None if they differ."""
-        if self.splat:
-            return self.buffer
+        """The unpacked element that all elements equal bit for bit; None if there is no such element."""
         if self.count == 0:
             return None
+        if self.splat:
+            return self.buffer
         width = self.dtype.element_bytes
         packed = self.dtype.is_packed and not self.unpacked
         # Fast path of the loops below; equal by test test_one_changed_element_anywhere_is_noticed

@@ -52,27 +52,27 @@ def merge_copies(regions: list[Region], noted: Mapping[str, str]) -> list[Region
         The regions that remain, under the names noted for them unless another has the name.
     """
     originals: dict[str, list[Region]] = {}
-    names: dict[str, str] = {}
+    merged: dict[str, str] = {}
     # The regions that a region runs are merged before it.
     for region in _innermost_first(regions):
+        _rename(region, merged)
         if region.name not in noted:
             continue
-        _rename(region, names)
         same_name = originals.setdefault(noted[region.name], [])
         equal = (original for original in same_name if _equal(original, region))
         original = next(equal, None)
         if original is not None:
-            names[region.name] = original.name
+            merged[region.name] = original.name
         elif len(same_name) < _COMPARED:
             same_name.append(region)
-    remaining = [region for region in regions if region.name not in names]
+    remaining = [region for region in regions if region.name not in merged]
     taken = {region.name for region in remaining}
+    names: dict[str, str] = {}
     for region in remaining:
         given = noted.get(region.name, region.name)
         if given not in taken:
             names[region.name] = given
             taken.add(given)
-    names = {name: names.get(other, other) for name, other in names.items()}
     for region in remaining:
         _rename(region, names)
         region.name = names.get(region.name, region.name)
