@@ -300,6 +300,23 @@ def test_a_region_that_writes_a_variable_keeps_its_place_among_reads() -> None:
     assert tc.diff(program(True), renamed(program(False)), order=False)
 
 
+def test_a_region_that_reads_a_variable_keeps_its_place_among_writes() -> None:
+    def program(first: bool) -> Graph:
+        made = branching()
+        variable = tensor("v", data=bytes(24))
+        variable.variable, variable.variable_name = True, "state"
+        inner = made.regions[1].blocks[0]
+        inner.tensors["v"] = copy.deepcopy(variable)
+        inner.operators = [op("VARIABLE_READ", "v", "b")]
+        made.main.tensors["v"] = variable
+        made.main.operators.insert(0 if first else 1, op("VARIABLE_WRITE", "x", "v"))
+        return made
+
+    assert not tc.diff(program(True), renamed(program(True)), order=False)
+    (change,) = tc.diff(program(True), renamed(program(False)), order=False)
+    assert "state of a variable" in str(change)
+
+
 # -- constants -------------------------------------------------------------------------------------
 
 
