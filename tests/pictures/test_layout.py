@@ -96,6 +96,15 @@ def test_many_unconnected_parts_are_laid_out() -> None:
     assert len(found.places) == 6000
 
 
+def test_the_regions_of_an_operator_are_in_their_order() -> None:
+    diagram = build_diagram(branching(), "auto")
+    boxes = place(diagram, lay_out(diagram)).boxes
+    then, other = diagram.groups[1].items
+    assert diagram.groups[~then].label == "then: then"
+    assert boxes[then].x < boxes[other].x
+    assert boxes[then].y == boxes[other].y
+
+
 def test_control_flow_and_a_program_without_operators_are_laid_out() -> None:
     for made in (branching(), graph("x", "x", [tensor("x")], []), graph("", "", [], [])):
         diagram = build_diagram(made, "auto")

@@ -105,5 +105,11 @@ def box_size(lines: Sequence[str]) -> tuple[int, int]:
     return max(_NARROWEST, longest * CHARACTER + 2 * _SIDE), len(lines) * LINE + 2 * _TOP
 
 
+def group_size(group: Group) -> tuple[int, int]:
+    """The width and height of a closed group, with room for the sign that opens it."""
+    width, height = box_size(group_lines(group))
+    return width + 2 * CHARACTER, height
+
+
 def _columns(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1

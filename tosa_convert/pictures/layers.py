@@ -23,6 +23,8 @@ _SMALL: Final = 3000
 #: Bends for each item, and at least so many: lines that would need more are not routed. A graph in
 #: which every item is used at the end would otherwise need a bend for each pair of rows and items.
 _BENDS_PER_ITEM, _BENDS = 4, 4000
+#: Up to so many items without lines are in their order, such as the regions of an operator.
+_IN_ORDER: Final = 8
 #: Ends of a path instead of positions.
 FROM_OUTSIDE: Final = -1
 TO_OUTSIDE: Final = -2
@@ -95,6 +97,8 @@ class _GroupLayout:
         self.first_bend = len(items) + 1 + any(end == EXIT for _, end in lines)
 
     def rows(self) -> Rows:
+        if not self.lines and len(self.items) <= _IN_ORDER:
+            return Rows([Place(item, 0, float(number)) for number, item in enumerate(self.items)])
         # A line against the order, which only groups that use each other have, is laid out reversed.
         pairs = {
             ends: (min(pair), max(pair))

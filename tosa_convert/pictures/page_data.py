@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.graph.dtypes import dtype
 from tosa_convert.inspection.statistics import statistics
-from tosa_convert.pictures.box_text import box_size, group_lines
+from tosa_convert.pictures.box_text import box_size, group_lines, group_size
 from tosa_convert.pictures.families import family_of
 from tosa_convert.pictures.placement import METRICS
 from tosa_convert.spec.amounts import Amount
@@ -176,7 +176,7 @@ def _number_text(number: Any) -> str:
 def _group(diagram: Diagram, number: int, rows: Rows) -> Json:
     group = diagram.groups[number]
     lines = group_lines(group)
-    width, height = box_size(lines)
+    width, height = group_size(group)
     data: Json = {
         "kind": group.kind,
         "label": _short(group.label),

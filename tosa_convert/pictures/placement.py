@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tosa_convert.pictures.box_text import box_size, group_lines
+from tosa_convert.pictures.box_text import box_size, group_size
 from tosa_convert.pictures.layers import FROM_OUTSIDE, TO_OUTSIDE, links
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _arrange(
     for height in heights:
         tops.append(tops[-1] + height + METRICS["rowGap"])
     width = max((c + w / 2 for c, (w, _) in zip(centers, sizes, strict=True)), default=0.0)
-    title, _ = box_size(group_lines(diagram.groups[number]))
+    title, _ = group_size(diagram.groups[number])
     shift = METRICS["padding"] + max(0.0, (title - width - 2 * METRICS["padding"]) / 2)
     return _Arranged(
         max(title, width + 2 * METRICS["padding"]),
@@ -135,7 +135,7 @@ def _size(diagram: Diagram, place_: Place, arranged: dict[int, _Arranged]) -> tu
     if item < 0:
         if ~item in arranged:
             return arranged[~item].width, arranged[~item].height
-        return box_size(group_lines(diagram.groups[~item]))
+        return group_size(diagram.groups[~item])
     node = diagram.nodes[item]
     return box_size([node.title, *node.lines])
 
