@@ -144,7 +144,7 @@ def work(options: argparse.Namespace) -> None:
     # Modules that are imported on first use must not count as memory of an input.
     target.run(target.sound())
     with contextlib.suppress(TosaConvertError):
-        api.load(b"module {}", bindings=target.bindings)
+        api.load(b"module {}")
     base = memory_kib()
     worst = 0
     started = time.monotonic()

@@ -137,7 +137,7 @@ class Import(Flatbuffer):
         graph = api.load(data)
         drain(api.render(graph, "mlirbc"))
         text = drain(api.render(graph, "mlir", generic=bool(len(data) % 2)))
-        found = api.load(text, bindings=self.bindings)
+        found = api.load(text)
         drain(api.render(found, "tosa", weights="embedded"))
 
 
@@ -162,7 +162,7 @@ class Json(Target):
 
 
 class Text(Target):
-    """Parse with MLIR, read, and write as a flatbuffer."""
+    """Parse text, and write it as a flatbuffer."""
 
     def seed_of(self, data: bytes) -> bytes:
         return drain(api.render(api.load(data), "mlir"))
@@ -174,7 +174,7 @@ class Text(Target):
         return mutate_text(prepared, random, mlir=True)
 
     def use(self, data: bytes) -> None:
-        graph = api.load(data, bindings=self.bindings)
+        graph = api.load(data)
         if fits_in_memory(graph):
             drain(api.render(graph, "tosa", weights="embedded"))
 

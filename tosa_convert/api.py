@@ -48,7 +48,6 @@ __all__ = [
     "import_tosa_func_from_flatbuffer",
     "import_weights",
     "load",
-    "new_context",
     "producer",
     "refuse_same_file",
     "render",
@@ -65,13 +64,10 @@ def load(
     *,
     func: str | None = None,
     names: Names = "retain",
-    bindings: str = "",
     full_paths: bool = False,
     narrow: str | Iterable[str] = (),
     input_shapes: Shapes | None = None,
     accept_changed_weights: bool = False,
-    context: Any = None,
-    isolate: bool = False,
     copy: bool = False,
     limits: LimitsLike = None,
 ) -> Graph:
@@ -87,8 +83,6 @@ def load(
         func: MLIR: the function to read, needed where a module has several with a body.
         names: MLIR: "retain" keeps the names that the module carries and generates the others;
             "generate" generates all, as tosa-opt does.
-        bindings: MLIR text: the package of MLIR bindings that parses it; by default the first that is
-            installed of torch_mlir, mlir and iree.compiler. Bytecode is read without bindings.
         full_paths: MLIR: keep the folders of file names in locations, instead of the last component.
         narrow: MLIR: element types to convert, "i64" to i32 and "f64" to f32: a collection, or one text
             with commas. Every tensor that is narrowed is logged.
@@ -99,11 +93,6 @@ def load(
             stays dynamic is logged with the reason.
         accept_changed_weights: `.tosa` and JSON: accept `.npy` weights whose checksum is not the one in
             their manifest.
-        context: MLIR text: the ir.Context to parse in. By default a new one is made, which takes longer
-            than to read a small file. A context keeps the attributes of everything parsed in it.
-        isolate: MLIR: parse text in a separate process with limits on time and memory, because MLIR's
-            parser can crash on damaged text. This costs the start of a process. Bytecode is not parsed
-            by MLIR, and needs none.
         copy: read files instead of mapping them, and copy buffers. A mapped file must not be changed in
             place while the graph is used; replacing it by a rename, as `save` does, is safe.
         limits: bounds on the resources that the input may use: a `Limits`, or a mapping such as
@@ -130,16 +119,14 @@ def load(
     options = ReadOptions(
         func=func,
         names=names,
-        bindings=bindings,
         full_paths=full_paths,
         narrow=narrow_types(narrow),
         input_shapes=shapes_of(input_shapes),
         accept_changed_weights=accept_changed_weights,
-        isolate=isolate,
         copy=copy,
         limits=limits_of(limits),
     )
-    return load_with(source, options, context=context)
+    return load_with(source, options)
 
 
 def save(
@@ -149,7 +136,6 @@ def save(
     to: Format | None = None,
     weights: Weights = "auto",
     names: Names = "retain",
-    bindings: str = "",
     bytecode_version: int = BYTECODE_VERSION,
     generic: bool = False,
     locations: bool = True,
@@ -171,8 +157,6 @@ def save(
             beside it if they have more than 1 MiB.
         names: MLIR: "retain" keeps names that reading would not generate, as discardable attributes;
             "generate" keeps those of arguments and results only.
-        bindings: MLIR text with `verify`: the package of MLIR bindings that parses it; by default the
-            first installed. Nothing is written with bindings.
         bytecode_version: MLIR bytecode: the version of the format, 0 to 6. Every MLIR that reads
             bytecode reads version 1. In versions 5 and 6 attributes have no names, so an MLIR whose
             operators have other attributes cannot read them.
@@ -207,7 +191,6 @@ def save(
     options = WriteOptions(
         weights=weights,
         names=names,
-        bindings=bindings,
         bytecode_version=bytecode_version,
         generic=generic,
         locations=locations,
@@ -226,7 +209,6 @@ def dumps(
     *,
     weights: Weights = "auto",
     names: Names = "retain",
-    bindings: str = "",
     bytecode_version: int = BYTECODE_VERSION,
     generic: bool = False,
     locations: bool = True,
@@ -242,7 +224,6 @@ def dumps(
         format: "tosa", "json", "mlir" or "mlirbc".
         weights: "embedded", or "offset" to store constants after a flatbuffer; "auto" as for `save`.
         names: MLIR: as for `save`.
-        bindings: MLIR text: as for `save`.
         bytecode_version: MLIR bytecode: as for `save`.
         generic: MLIR text: as for `save`; so are locations and elide.
         locations: MLIR text: as for `save`.
@@ -270,7 +251,6 @@ def dumps(
     options = WriteOptions(
         weights=weights,
         names=names,
-        bindings=bindings,
         bytecode_version=bytecode_version,
         generic=generic,
         locations=locations,
@@ -393,13 +373,6 @@ def strip_weights(graph: Graph, *, keep_parameters: bool = True) -> Graph:
     from tosa_convert.weights.strip import strip
 
     return strip(graph, keep_parameters=keep_parameters)
-
-
-def new_context(bindings: str = "") -> Any:
-    """An MLIR context of the bindings called `bindings`, or of the first installed."""
-    from tosa_convert.bindings.packages import default_bindings
-
-    return default_bindings(bindings).new_context()
 
 
 def _format_of(to: Format | None) -> Format | None:

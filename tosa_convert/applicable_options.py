@@ -24,8 +24,7 @@ FORMS: Final[Mapping[Form, str]] = {
 
 _FILES: Final = frozenset[Form](FORMATS)
 _MLIR_TEXT: Final = frozenset[Form](("mlir",))
-_MLIR_FILES: Final = frozenset[Form](("mlir", "mlirbc"))
-_MLIR: Final = frozenset[Form]((*_MLIR_FILES, "module"))
+_MLIR: Final = frozenset[Form](("mlir", "mlirbc", "module"))
 _ALL: Final = frozenset[Form](FORMS)
 _PROGRAMS: Final = frozenset[Form](("mlir", "mlirbc", "tosa", "module"))
 _NOT_GRAPH: Final = frozenset[Form]((*FORMATS, "module"))
@@ -35,8 +34,7 @@ _NONE: Final = frozenset[Form]()
 class OptionRow(NamedTuple):
     """One option: the forms on which it has an effect.
 
-    It applies if the input's form is in `inputs`, or the output's form is in `outputs`, or if the
-    output is verified and its form is in `verified`.
+    It applies if the input's form is in `inputs`, or the output's form is in `outputs`.
     """
 
     name: str
@@ -44,7 +42,6 @@ class OptionRow(NamedTuple):
     inputs: frozenset[Form]
     outputs: frozenset[Form]
     effect: str
-    verified: frozenset[Form] = _NONE
 
 
 #: Keyword of the Python functions -> row.
@@ -54,19 +51,11 @@ OPTIONS: Final = {
         OptionRow("func", "--func", _MLIR, _NONE, "selects a function of an MLIR module"),
         OptionRow("names", "--names", _MLIR, _MLIR, "concerns names in MLIR, read or written"),
         OptionRow(
-            "bindings",
-            "--bindings",
-            _MLIR_TEXT,
-            _NONE,
-            "selects the package that parses MLIR text",
-            verified=_MLIR_TEXT,
-        ),
-        OptionRow(
             "context",
             "",
-            _MLIR_TEXT,
+            _NONE,
             frozenset({"module"}),
-            "is the context in which MLIR text is parsed or a module is built",
+            "is the context in which a module is built",
         ),
         OptionRow("full_paths", "--full-paths", _MLIR, _NONE, "concerns locations of MLIR"),
         OptionRow("narrow", "--narrow", _MLIR, _NONE, "converts element types while MLIR is read"),
@@ -78,7 +67,6 @@ OPTIONS: Final = {
             _NONE,
             "concerns .npy weights beside a .tosa or .json file",
         ),
-        OptionRow("isolate", "--isolate", _MLIR_FILES, _NONE, "concerns MLIR's own parser"),
         OptionRow("copy", "", _FILES, _NONE, "concerns files and buffers"),
         OptionRow("constants", "", _NONE, frozenset({"module"}), "concerns constants of a module"),
         OptionRow(
@@ -155,10 +143,7 @@ def refuse_inapplicable(
             f"it {row.effect}; leave it out",
         )
         for row in OPTIONS.values()
-        if row.name in given
-        and read_from not in row.inputs
-        and written_as not in row.outputs
-        and not ("verify" in given and written_as in row.verified)
+        if row.name in given and read_from not in row.inputs and written_as not in row.outputs
     ]
     if findings:
         raise TosaConvertError(findings)

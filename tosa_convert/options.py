@@ -60,10 +60,8 @@ class Limits:
     json_depth: int = _limit(64, "nesting of lists and objects in JSON")
     # The functions that write locations are recursive.
     location_depth: int = _limit(64, "nesting of locations that are written as MLIR", most=200)
-    text_depth: int = _limit(1024, "nesting of brackets and signs in MLIR text")
+    text_depth: int = _limit(100, "nesting of brackets in MLIR text", most=200)
     manifest_bytes: int = _limit(64 << 20, "size of the manifest of a weights folder, in bytes")
-    isolated_seconds: int = _limit(4, "processor time of an isolated parser, in seconds")
-    isolated_memory: int = _limit(4 << 30, "address space of an isolated parser, in bytes")
 
     def __post_init__(self) -> None:
         findings = []
@@ -153,12 +151,10 @@ class ReadOptions:
 
     func: str | None = None
     names: Names = "retain"
-    bindings: str = ""
     full_paths: bool = False
     narrow: tuple[Narrow, ...] = ()
     input_shapes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
     accept_changed_weights: bool = False
-    isolate: bool = False
     copy: bool = False
     limits: Limits = DEFAULT_LIMITS
 
@@ -191,7 +187,6 @@ class WriteOptions:
 
     weights: Weights = "auto"
     names: Names = "retain"
-    bindings: str = ""
     constants: Constants = "auto"
     bytecode_version: int = BYTECODE_VERSION
     generic: bool = False

@@ -37,7 +37,6 @@ def run_jobs(
     processes: int,
     on_death: Callable[[Job, int], Result],
     fork: bool = False,
-    initialize: Callable[[], None] | None = None,
 ) -> Generator[tuple[int, Result], None, None]:
     """Yield the index and the result of each job as it is done.
 
@@ -51,7 +50,6 @@ def run_jobs(
             (minus the number of a signal). A new worker goes on with the other jobs.
         fork: start workers by forking this process, which takes a millisecond; only for a process that
             has no threads. Otherwise they are started anew.
-        initialize: called once in each worker.
 
     Raises:
         RuntimeError: a job raised an exception (the text has its traceback), or a worker cannot start.
@@ -65,7 +63,7 @@ def run_jobs(
     workers: dict[Connection, _Worker[Job]] = {}
 
     def start() -> None:
-        worker = _Worker(context, function, initialize, workers)
+        worker = _Worker(context, function, workers)
         worker.give(jobs, waiting)
 
     try:
@@ -101,13 +99,12 @@ class _Worker(Generic[Job]):
         self,
         context: Any,
         function: Callable[[Any], Any],
-        initialize: Callable[[], None] | None,
         workers: dict[Connection, _Worker[Job]],
     ) -> None:
         self.given: deque[int] = deque()
         self.has_started = False
         self.connection, theirs = context.Pipe()
-        arguments = (theirs, function, initialize, os.getpid())
+        arguments = (theirs, function, os.getpid())
         self.process = context.Process(target=_work, args=arguments, daemon=True)
         # A signal must not arrive before the worker has its handlers and is in our list.
         with _signals_blocked():
@@ -183,7 +180,6 @@ def _signals_blocked() -> Iterator[None]:
 def _work(
     connection: Connection,
     function: Callable[[Any], Any],
-    initialize: Callable[[], None] | None,
     parent: int,
 ) -> NoReturn:
     """Do jobs until there are none; the process then ends without taking its objects apart."""
@@ -195,8 +191,6 @@ def _work(
         limit_this_process()
         if sys.platform != "win32":
             signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
-        if initialize is not None:
-            initialize()
         connection.send(("", None))  # it has started
         while jobs := connection.recv():
             for job in jobs:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, get_args
 
@@ -47,9 +46,6 @@ class BinaryFile(Protocol):
 
 #: The types of sources from which a program can be read.
 Source = str | os.PathLike[str] | os.PathLike[bytes] | Buffer | Array | BinaryFile
-
-#: A context manager, made from the input's name, around everything that runs MLIR's parser.
-AroundMlir = Callable[[str], AbstractContextManager[object]]
 
 _READ_OPTIONS: Final = ReadOptions()
 
@@ -131,89 +127,49 @@ def _bytes_of(source: Any) -> memoryview:
     return view.cast("B")
 
 
-def load(
-    source: Source,
-    options: ReadOptions = _READ_OPTIONS,
-    *,
-    context: Any = None,
-    around_mlir: AroundMlir = nullcontext,
-) -> Graph:
+def load(source: Source, options: ReadOptions = _READ_OPTIONS) -> Graph:
     """`api.load` with the options as one value."""
     opened = open_input(source, options)
-    given = given_options(options) | ({"context"} if context is not None else set())
-    refuse_inapplicable(given, opened.where, read_from=opened.format)
-    return read(opened, options, context=context, around_mlir=around_mlir)
+    refuse_inapplicable(given_options(options), opened.where, read_from=opened.format)
+    return read(opened, options)
 
 
-def read(
-    opened: Input,
-    options: ReadOptions = _READ_OPTIONS,
-    *,
-    context: Any = None,
-    around_mlir: AroundMlir = nullcontext,
-) -> Graph:
+def read(opened: Input, options: ReadOptions = _READ_OPTIONS) -> Graph:
     """The graph of an opened input. Options that do not apply to its format must have been refused.
 
     Args:
         opened: the input.
         options: how to read it.
-        context: the ir.Context in which MLIR is parsed; by default a new one.
-        around_mlir: entered with the input's name before MLIR is loaded, and left after MLIR has read.
     """
-    if opened.format != "mlir":
-        return _with_shapes(_read_file(opened, options), options)
-    if options.isolate:
-        if context is not None:
-            raise fail(
-                "option-conflict",
-                "context",
-                "context= has no effect with isolate=True: another process parses",
-                "leave one of them out",
-            )
-        from tosa_convert.isolation import load as load_isolated
-
-        return load_isolated(opened.data, opened.path, options)
-    with around_mlir(opened.where):
-        from tosa_convert.bindings.packages import bindings_of
-        from tosa_convert.bindings.parse import parse
-        from tosa_convert.bindings.source_text import quoting
-
-        context = _context(context, options.bindings)
-        module = parse(
-            bindings_of(context), context, opened.data, opened.path, limits=options.limits
-        )
-        with quoting(opened.data, opened.path):
-            return read_module(module, options, verified=True)
+    return _with_shapes(_read_file(opened, options), options)
 
 
-def read_module(
-    module_or_func: Any,
-    options: ReadOptions = _READ_OPTIONS,
-    *,
-    verified: bool = False,
-) -> Graph:
+def read_module(module_or_func: Any, options: ReadOptions = _READ_OPTIONS) -> Graph:
     """The graph of a function of an MLIR module.
 
     Args:
         module_or_func: a module, a func.func, or the operation of either, of any bindings.
         options: how to read it.
-        verified: the module comes straight from MLIR's parser, which runs MLIR's verifier.
     """
     from tosa_convert.bindings.read import read as read_function
 
     with garbage_collection_paused():
-        return _with_shapes(read_function(module_or_func, options, verified=verified), options)
+        return _with_shapes(read_function(module_or_func, options), options)
 
 
 def _read_file(opened: Input, options: ReadOptions) -> Graph:
-    """The graph of bytecode, or of a flatbuffer or its JSON with the weights of the folder beside it."""
+    """The graph of a file, with the weights of the folder beside a flatbuffer or its JSON."""
     with garbage_collection_paused():
         graph = _read_alone(opened, options)
         return graph if opened.is_mlir else with_weights(graph, opened.path, options)
 
 
 def _read_alone(opened: Input, options: ReadOptions) -> Graph:
-    """The graph of a file of any format but MLIR text, without the weights of a folder."""
+    """The graph of a file, without the weights of a folder."""
+    if opened.format == "mlir":
+        from tosa_convert.mlir.module_reader import read_text
+
+        return read_text(opened.data, opened.path, options)
     if opened.format == "mlirbc":
         from tosa_convert.mlir.module_reader import read_file
 
@@ -239,18 +195,14 @@ class Storage(NamedTuple):
 
 
 def read_with_storage(
-    opened: Input,
-    options: ReadOptions = _READ_OPTIONS,
-    *,
-    context: Any = None,
-    around_mlir: AroundMlir = nullcontext,
+    opened: Input, options: ReadOptions = _READ_OPTIONS
 ) -> tuple[Graph, tuple[Storage, ...]]:
     """`read`, and each form in which constants are stored, in the order of `STORED_FORMS`.
 
     The graph is only to be looked at: the values of weights beside the file are not checked.
     """
     if opened.is_mlir:
-        graph = read(opened, options, context=context, around_mlir=around_mlir)
+        graph = read(opened, options)
         return graph, _storage(graph, lambda constant: "embedded")
     with garbage_collection_paused():
         alone = _read_alone(opened, options)
@@ -338,23 +290,6 @@ def _lacks_data(graph: Graph) -> bool:
 
 def _lacks_scales(tensor: Tensor) -> bool:
     return tensor.scale is not None and tensor.scale.data is None
-
-
-def _context(context: Any, bindings: str) -> Any:
-    """The context to use. Raises TosaConvertError if it does not belong to the requested bindings."""
-    from tosa_convert.bindings.packages import bindings_of, default_bindings
-
-    if context is None:
-        return default_bindings(bindings).new_context()
-    package = bindings_of(context).package
-    if bindings not in ("", package):
-        raise fail(
-            "option-conflict",
-            "bindings",
-            f"bindings={bindings!r} and a context of {package}",
-            "leave one of them out",
-        )
-    return context
 
 
 def _with_shapes(graph: Graph, options: ReadOptions) -> Graph:

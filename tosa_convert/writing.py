@@ -249,11 +249,7 @@ def _compare_with(graph: Graph, written: Input, path: str, options: WriteOptions
     from tosa_convert.graph.compare import compare
 
     names = options.names if written.is_mlir else "retain"
-    reading = ReadOptions(
-        names=names,
-        bindings=options.bindings,
-        limits=options.limits,
-    )
+    reading = ReadOptions(names=names, limits=options.limits)
     found = with_weights(read(written, reading), path, reading)
     difference = compare(graph, found, names=names == "retain")
     if difference is not None:
@@ -268,7 +264,7 @@ def _compare_with(graph: Graph, written: Input, path: str, options: WriteOptions
 def _refuse_unverifiable(
     graph: Graph, path: str, file_format: Format, options: WriteOptions
 ) -> None:
-    """Refuse to verify regions that MLIR cannot hold, and MLIR text where MLIR is not installed."""
+    """Refuse to verify regions that MLIR cannot hold."""
     if not options.verify or file_format not in ("mlir", "mlirbc"):
         return
     from tosa_convert.graph.model import quoted
@@ -283,17 +279,6 @@ def _refuse_unverifiable(
             + ", ".join(unrun),
             "remove these regions, or leave out verify, so that they are omitted",
         )
-    if file_format != "mlir":
-        return
-    from tosa_convert.bindings.packages import default_bindings
-    from tosa_convert.errors import TosaConvertError
-
-    try:
-        default_bindings(options.bindings)
-    except TosaConvertError as error:
-        (finding,) = error.findings
-        message = f"verify parses the text that was written: {finding.message}"
-        raise fail(finding.code, path, message, f"{finding.hint}; or leave out verify") from None
 
 
 def _refuse_special_file(

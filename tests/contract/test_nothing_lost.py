@@ -169,17 +169,15 @@ def test_a_location_survives_the_round_trip(location: str, bindings: Bindings) -
     assert tc.export_tosa_func_to_flatbuffer(module) == first
 
 
-def test_no_path_of_the_machine_is_in_the_bytes_unless_asked_for(
-    bindings: Bindings, tmp_path: Path
-) -> None:
+def test_no_path_of_the_machine_is_in_the_bytes_unless_asked_for(tmp_path: Path) -> None:
     source = tmp_path / "model.mlir"
     source.write_text(NESTED.replace('loc("model.py":3:4)', ""), encoding="utf-8")
     for form in ("tosa", "json"):
         target = tmp_path / f"out.{form}"
-        tc.save(tc.load(source, bindings=bindings.package), target)
+        tc.save(tc.load(source), target)
         assert str(tmp_path).encode() not in target.read_bytes()
         assert b"model.mlir" in target.read_bytes()
-        tc.save(tc.load(source, bindings=bindings.package, full_paths=True), target)
+        tc.save(tc.load(source, full_paths=True), target)
         assert str(tmp_path).encode() in target.read_bytes()
 
 
@@ -187,7 +185,7 @@ def test_no_path_of_the_machine_is_in_the_bytes_unless_asked_for(
 
 
 def test_two_exports_of_one_module_from_two_folders_are_equal(
-    bindings: Bindings, example: Path, tmp_path: Path
+    example: Path, tmp_path: Path
 ) -> None:
     files: dict[str, set[bytes]] = {}
     for folder in (tmp_path / "one", tmp_path / "another" / "deeper"):
@@ -195,8 +193,7 @@ def test_two_exports_of_one_module_from_two_folders_are_equal(
         shutil.copy(example, folder / "net.mlirbc")
         (folder / "nested.mlir").write_text(NESTED, encoding="utf-8")
         for source in ("net.mlirbc", "nested.mlir"):
-            reader = bindings.package if source.endswith(".mlir") else ""
-            graph = tc.load(folder / source, bindings=reader)
+            graph = tc.load(folder / source)
             out = folder / f"{source}.out"
             out.mkdir()
             for target, weights in (

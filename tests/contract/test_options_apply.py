@@ -27,19 +27,16 @@ ALL: Final = {*FORMATS}
 LOAD: Final[dict[str, tuple[Any, set[str]]]] = {
     "func": ("main", MLIR),
     "names": ("generate", MLIR),
-    "bindings": ("torch_mlir", TEXT),
     "full_paths": (True, MLIR),
     "narrow": (["i64"], MLIR),
     "input_shapes": ({"arg0": (2,)}, ALL),
     "accept_changed_weights": (True, FLATBUFFERS),
-    "isolate": (True, MLIR),
     "copy": (True, ALL),
     "limits": ({"json-depth": 65}, ALL),
 }
 #: Option of `save` and `dumps` -> the same.
 SAVE: Final[dict[str, tuple[Any, set[str]]]] = {
     "names": ("generate", MLIR),
-    "bindings": ("torch_mlir", set()),
     "bytecode_version": (6, {"mlirbc"}),
     "generic": (True, TEXT),
     "locations": (False, TEXT),
@@ -53,7 +50,6 @@ SAVE: Final[dict[str, tuple[Any, set[str]]]] = {
 CONVERT: Final[dict[str, tuple[str | None, set[str], set[str]]]] = {
     "--func": ("main", MLIR, set()),
     "--names": ("generate", MLIR, MLIR),
-    "--bindings": ("torch_mlir", TEXT, set()),
     "--bytecode-version": ("6", set(), {"mlirbc"}),
     "--generic": (None, set(), TEXT),
     "--no-locations": (None, set(), TEXT),
@@ -62,7 +58,6 @@ CONVERT: Final[dict[str, tuple[str | None, set[str], set[str]]]] = {
     "--narrow": ("i64", MLIR, set()),
     "--input-shape": ("arg0=2", ALL, set()),
     "--accept-changed-weights": (None, FLATBUFFERS, set()),
-    "--isolate": (None, MLIR, set()),
     "--limit": ("json-depth=65", ALL, ALL),
     "--verify": (None, ALL, ALL),
     "--no-validate": (None, set(), ALL - {"json"}),
@@ -158,13 +153,10 @@ def test_defaults_are_never_refused(folder: Path, tmp_path: Path, name: str) -> 
         folder / f"m.{name}",
         func=None,
         names="retain",
-        bindings="",
         full_paths=False,
         narrow=(),
         input_shapes={},
         accept_changed_weights=False,
-        context=None,
-        isolate=False,
         copy=False,
         limits=None,
     )
@@ -174,7 +166,6 @@ def test_defaults_are_never_refused(folder: Path, tmp_path: Path, name: str) -> 
         to=None,
         weights="auto",
         names="retain",
-        bindings="",
         bytecode_version=1,
         generic=False,
         locations=True,
@@ -190,8 +181,6 @@ def test_defaults_are_never_refused(folder: Path, tmp_path: Path, name: str) -> 
         "--weights",
         "auto",
         "--narrow",
-        "",
-        "--bindings",
         "",
         "--bytecode-version",
         "1",
@@ -210,23 +199,13 @@ def test_all_options_that_do_not_apply_are_listed_at_once(
         tc.load(folder / "m.tosa", func="f", narrow="i64", names="generate", full_paths=True)
     assert len(caught.value.findings) == 4
     flags = ["--func", "f", "--narrow", "i64", "--names", "generate", "--full-paths"]
-    flags += ["--bindings", "x", "--isolate", "--for", "vela"]
+    flags += ["--for", "vela"]
     source, target = str(folder / "m.tosa"), str(tmp_path / "n.json")
     assert run(verb("convert"), [source, "-o", target, *flags]) == 2
     message = capsys.readouterr().err
     for flag in flags:
         assert not flag.startswith("--") or flag in message
-    assert message.count("[option-conflict]") == 7
-
-
-def test_bindings_apply_where_they_verify_mlir_text(folder: Path, tmp_path: Path) -> None:
-    for name in FORMATS:
-        save: Any = partial(tc.save, program(), tmp_path / f"v.{name}", verify=True)
-        error = refusal(partial(save, bindings="torch_mlir"))
-        assert_refused(error, "bindings", name not in TEXT)
-        arguments = [str(folder / "m.tosa"), "-o", str(tmp_path / f"w.{name}"), "--verify"]
-        code = run(verb("convert"), [*arguments, "--bindings", "torch_mlir"])
-        assert code == (0 if name in TEXT else 2)
+    assert message.count("[option-conflict]") == 5
 
 
 @pytest.mark.parametrize("elide", [-1, True, "3"])
@@ -254,26 +233,6 @@ def test_options_of_import_apply_or_are_refused(folder: Path) -> None:
         assert load(path, names="generate", constants="dense", copy=True) is not None
         error = refusal(partial(load, path, accept_changed_weights=True))
         assert_refused(error, "accept_changed_weights", name in MLIR)
-
-
-def test_a_context_applies_where_mlir_parses(folder: Path, torch_mlir: Any) -> None:
-    context = torch_mlir.new_context()
-    for name in FORMATS:
-        error = refusal(partial(tc.load, folder / f"m.{name}", context=context))
-        assert_refused(error, "context", name not in TEXT)
-
-
-def test_a_context_of_other_bindings_or_for_another_process_is_refused(
-    folder: Path, torch_mlir: Any
-) -> None:
-    context = torch_mlir.new_context()
-    for options, message in (
-        ({"bindings": "iree.compiler"}, "a context of torch_mlir"),
-        ({"isolate": True}, "another process parses"),
-    ):
-        with pytest.raises(tc.TosaConvertError, match=message) as caught:
-            tc.load(folder / "m.mlir", context=context, **options)
-        assert caught.value.code == "option-conflict"
 
 
 def test_progress_without_a_path_is_refused(folder: Path) -> None:

@@ -17,6 +17,7 @@ from unit.building import block, example, graph, op, tensor
 
 import tosa_convert as tc
 from tosa_convert import api
+from tosa_convert.bindings.packages import default_bindings
 from tosa_convert.cli.convert import convert
 from tosa_convert.golden import RunOptions, run
 from tosa_convert.golden.backends import Record, open_backend
@@ -112,7 +113,7 @@ def _() -> object:
 
 @raises("missing-bindings")
 def _() -> object:
-    return module("module {}", bindings="vendor_mlir")
+    return default_bindings("vendor_mlir")
 
 
 @raises("missing-layout")

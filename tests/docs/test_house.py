@@ -58,13 +58,9 @@ ARROWS: dict[str, set[str]] = {
     **dict.fromkeys(ADAPTERS, _HUB),
     "flatbuffer": _HUB | {"wire"},
     "jsontext": _HUB | {"wire", "source_excerpt"},
-    "mlir": _HUB | {"log"},
-    "bindings": _HUB | {"mlir", "source_excerpt", "ending_signals"},
-    # Reads the flatbuffer that a child process wrote.
-    "isolation": {"errors", "options", "files", "graph", "flatbuffer", "child_process"},
-    # The main module of that child process.
-    "isolation_child": {"errors", "options", "isolation", "reading", "writing", "child_process"},
-    "reading": _HUB | {"log", "spec"} | set(ADAPTERS) | _FOR_FORMATS | {"isolation"},
+    "mlir": _HUB | {"log", "source_excerpt"},
+    "bindings": _HUB | {"mlir", "ending_signals"},
+    "reading": _HUB | {"log", "spec"} | set(ADAPTERS) | _FOR_FORMATS,
     "writing": _HUB | {"log"} | set(ADAPTERS) | _FOR_FORMATS | {"reading", "spec"},
     "module_api": _HUB | {"bindings", "applicable_options", "reading", "writing"},
     "api": _HUB | {"bindings", "weights", "applicable_options", "reading", "writing", "module_api"},

@@ -30,10 +30,10 @@ def text(**filled: str) -> str:
     return TEXT.format(**(dict.fromkeys(PLACES, "") | {"place": "a.py"} | filled))
 
 
-def code_of(source: bytes, package: str = "") -> str:
+def code_of(source: bytes) -> str:
     """The code with which reading or writing a module is refused, or "accepted"."""
     try:
-        for piece in api.encode(tc.load(source, bindings=package)):
+        for piece in api.encode(tc.load(source)):
             assert len(piece)
     except tc.TosaConvertError as error:
         str(error).encode("utf-8", "backslashreplace")
@@ -44,15 +44,15 @@ def code_of(source: bytes, package: str = "") -> str:
 @pytest.mark.parametrize("value", ["loc(unknown)", 'loc("a":1:2)'])
 @pytest.mark.parametrize("place", PLACES)
 def test_a_location_as_the_value_of_an_attribute_is_not_a_name_or_a_version(
-    bindings: Bindings, place: str, value: str
+    place: str, value: str
 ) -> None:
     source = text(**{place: f"{PLACES[place]} = {value}"}).encode()
-    assert code_of(source, bindings.package) == "accepted"
+    assert code_of(source) == "accepted"
 
 
-def test_a_location_in_an_unused_attribute_is_accepted(bindings: Bindings) -> None:
+def test_a_location_in_an_unused_attribute_is_accepted() -> None:
     source = text(operator="x.y = loc(unknown)").encode()
-    assert code_of(source, bindings.package) == "accepted"
+    assert code_of(source) == "accepted"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,6 @@ def test_text_that_is_not_utf8_does_not_end_the_process(
 
 
 @pytest.mark.parametrize("name", ["\\FF", "a\\C3", "\\ED\\A0\\80.py"])
-def test_a_file_name_that_is_not_utf8_is_preserved(bindings: Bindings, name: str) -> None:
-    """The bindings end the process if they are asked for such a name."""
-    found = tc.load(text(place=name).encode(), bindings=bindings.package)
+def test_a_file_name_that_is_not_utf8_is_preserved(name: str) -> None:
+    found = tc.load(text(place=name).encode())
     assert found.main.operators[0].location == f'loc("{name}":1:2)'

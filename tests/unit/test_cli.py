@@ -163,7 +163,6 @@ def test_weights_are_stored_where_requested(convert: Any, tmp_path: Path) -> Non
         (["m.tosa", "--export-to-flatbuffer", "--import-from-flatbuffer"], "exclude each other"),
         (["m.tosa", "--export-to-flatbuffer", "--to", "mlir"], "does not write MLIR text"),
         (["m.tosa", "--import-from-flatbuffer", "--to", "json"], "does not write TOSA flatbuffer as"),
-        (["m.tosa", "--bindings", "no.such", "--verify", "-o", "x.mlir"], "bindings called"),
         (["m.tosa", "--input-shape", "x", "-o", "out.json"], "expected NAME=SIZE"),
         (["m.tosa", "--weights", "npy"], "MLIR stores its constants inside"),
         (["m.tosa", "--weights", "npy", "--to", "tosa"], "there is no file"),

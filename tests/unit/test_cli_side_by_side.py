@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 from unit.building import branching, example
-from unit.test_cli import TEXT, convert, save
-
-from tosa_convert.cli import many_files
+from unit.test_cli import convert, save
 
 __all__ = ["convert"]  # the fixture
 
@@ -48,28 +46,3 @@ def test_a_missing_file_is_reported_by_a_worker_process_too(convert: Any) -> Non
     code, _, err = convert("no.mlir", "none.mlir", "--to", "tosa", "-o", "out", "-j", "2")
     assert code == 2
     assert err.count("[file-error]") == 2
-
-
-@pytest.mark.parametrize("limit", [1, 1 << 20])
-def test_files_that_share_a_context_do_not_change_one_another(
-    convert: Any, tmp_path: Path, torch_mlir: Any, monkeypatch: pytest.MonkeyPatch, limit: int
-) -> None:
-    monkeypatch.setattr(many_files, "CONTEXT_BYTES", limit)
-    made: list[Any] = []
-    new_context = type(torch_mlir).new_context
-
-    def counted(self: Any) -> Any:
-        made.append(self)
-        return new_context(self)
-
-    monkeypatch.setattr(type(torch_mlir), "new_context", counted)
-    many_files.shared_context.cache_clear()
-    (tmp_path / "in").mkdir()
-    for name, operator in zip("abc", ("exp", "tanh", "exp"), strict=True):
-        (tmp_path / "in" / f"{name}.mlir").write_text(TEXT.replace("exp", operator))
-    assert convert("in", "-o", "out")[0] == 0
-    assert len(made) == (3 if limit == 1 else 1)
-    many_files.shared_context.cache_clear()
-    for name in "abc":
-        assert convert(f"in/{name}.mlir", "-o", "alone.tosa")[0] == 0
-        assert (tmp_path / "alone.tosa").read_bytes() == contents(tmp_path / "out")[f"{name}.tosa"]

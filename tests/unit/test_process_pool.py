@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from unit.pool_jobs import Job, Outcome, died, end_at_once, work
+from unit.pool_jobs import Job, Outcome, died, work
 from unit.test_child_process import ends, wait_for
 
 from tosa_convert import process_pool
@@ -66,11 +66,6 @@ def test_several_workers_share_the_jobs(fork: bool) -> None:
 def test_an_exception_in_a_job_is_a_bug_and_shows_its_traceback(fork: bool) -> None:
     with pytest.raises(RuntimeError, match=r"in work(.|\n)*LookupError: what was looked for"):
         list(run_jobs(work, ["raise"], processes=1, on_death=died, fork=fork))
-
-
-def test_a_worker_that_cannot_start_is_not_the_fault_of_a_job() -> None:
-    with pytest.raises(RuntimeError, match="a worker process could not start: exit code 3"):
-        list(run_jobs(work, [1], processes=1, on_death=died, initialize=end_at_once))
 
 
 @posix

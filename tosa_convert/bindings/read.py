@@ -20,16 +20,13 @@ _READ_OPTIONS: Final = ReadOptions()
 
 
 @refused_by_bindings()
-def read(
-    module_or_func: Any, options: ReadOptions = _READ_OPTIONS, *, verified: bool = False
-) -> Graph:
+def read(module_or_func: Any, options: ReadOptions = _READ_OPTIONS) -> Graph:
     """Read the graph of one function of a module, through the bytecode that MLIR writes of it.
 
     Args:
         module_or_func: a module, a func.func, or the operation of either, of any MLIR bindings. With a
             function, its module is read for variables and for the TOSA version.
         options: as for `mlir.module_reader.read_module`.
-        verified: MLIR's verifier has passed the module already, as it does at the end of parsing.
 
     Returns:
         The graph. Its constants are views of memory that the module's context owns.
@@ -45,11 +42,10 @@ def read(
             plain_location(str(operation.location)),
             f"found the operation '{operation.name}', expected a {MODULE} or a {FUNCTION}",
         )
-    if not verified:
-        try:
-            operation.verify()
-        except bindings.ir.MLIRError as error:
-            raise diagnostics(bindings, error, "module") from None
+    try:
+        operation.verify()
+    except bindings.ir.MLIRError as error:
+        raise diagnostics(bindings, error, "module") from None
     if operation.name == FUNCTION:
         module = enclosing_module(operation)
         if module is not None:

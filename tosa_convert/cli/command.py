@@ -26,7 +26,7 @@ def declare_own_process() -> None:
 
 
 def is_own_process() -> bool:
-    """Whether this process is the command's own, and may continue in a child."""
+    """Whether this process is the command's own, and may fork."""
     return _own_process
 
 

@@ -131,20 +131,11 @@ if TYPE_CHECKING:
 )
 @click.option("--full-paths", is_flag=True, help="Keep the folders of file names in locations.")
 @click.option(
-    "--isolate",
-    is_flag=True,
-    help="Parse MLIR text in a separate process with limits: MLIR's parser can crash on damaged text. "
-    "MLIR does not parse bytecode.",
-)
-@click.option(
     "--limit",
     "limits",
     metavar="NAME=N",
     multiple=True,
     help="Set a resource limit: " + ", ".join(LIMIT_NAMES) + ". May be repeated.",
-)
-@click.option(
-    "--bindings", metavar="PACKAGE", default="", help="MLIR bindings that parse MLIR text."
 )
 @click.version_option(package_name="tosa-convert")
 def convert(inputs: tuple[str, ...], output: str | None, jobs: int, **given: Any) -> int:
@@ -177,23 +168,20 @@ def _options(given: dict[str, Any]) -> ConvertOptions:
 
     limits = limits_of(dict(map(parse_limit, given["limits"])))
     direction = _direction(given)
-    names, bindings = given["names"], given["bindings"]
+    names = given["names"]
     return ConvertOptions(
         read=ReadOptions(
             func=given["func"],
             names=names,
-            bindings=bindings,
             full_paths=given["full_paths"],
             narrow=narrow_types(given["narrow"]),
             input_shapes=parsed(given["input_shapes"]),
             accept_changed_weights=given["accept_changed_weights"],
-            isolate=given["isolate"],
             limits=limits,
         ),
         write=WriteOptions(
             weights=given["weights"],
             names=names,
-            bindings=bindings,
             bytecode_version=int(given["bytecode_version"]),
             generic=given["generic"],
             locations=not given["no_locations"],

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from tosa_convert.applicable_options import refuse_inapplicable, refuse_weights
-from tosa_convert.cli.around_mlir import around_mlir
 from tosa_convert.cli.progress import WriteProgress
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.file_consumers import weights_for
@@ -178,7 +177,7 @@ def applicable(opened: Input, file_format: Format, options: ConvertOptions) -> W
 
 
 def _read(opened: Input, options: ConvertOptions, context: Any) -> Graph:
-    graph = read(opened, options.read, context=context, around_mlir=around_mlir)
+    graph = read(opened, options.read)
     if opened.is_mlir or options.tosa_version:
         graph = stamp(graph, options.tosa_version)
     # Otherwise a flatbuffer keeps its version, whatever it contains.

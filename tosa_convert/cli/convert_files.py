@@ -21,7 +21,6 @@ from tosa_convert.cli.many_files import (
     inputs_below,
     outcomes,
     refuse_no_inputs,
-    shared_context,
 )
 from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.files import STANDARD, file_error
@@ -78,10 +77,7 @@ def _convert_job(job: Job, options: ConvertOptions) -> Failure:
         except OSError as error:
             raise file_error(target.parent, error, "made") from None
         opened = open_source(str(source), options)
-        context = None
-        if opened.format == "mlir" and not options.read.isolate:
-            context = shared_context(options.read.bindings).for_bytes(len(opened.data))
-        convert_opened(opened, str(target), of_path(target), options, context)
+        convert_opened(opened, str(target), of_path(target), options)
     except TosaConvertError as error:
         return error
     except Exception:  # a bug of ours, which must not stop the other files

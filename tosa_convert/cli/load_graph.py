@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import click
 
 from tosa_convert.applicable_options import refuse_inapplicable
-from tosa_convert.cli.around_mlir import around_mlir
 from tosa_convert.files import STANDARD, read_standard_input, standard_input
 from tosa_convert.formats import of_path
 from tosa_convert.options import ReadOptions, WriteOptions, given_options
@@ -23,8 +22,6 @@ _READ_OPTIONS = ReadOptions()
 def load_graph(path: str, options: ReadOptions = _READ_OPTIONS) -> Graph:
     """The program in a file. MLIR gets the lowest TOSA version that expresses it, or the one it is for.
 
-    A crash of MLIR's parser is reported as an error in the file.
-
     Raises:
         TosaConvertError: as `tosa_convert.load` does.
     """
@@ -35,7 +32,7 @@ def load_input(path: str, options: ReadOptions = _READ_OPTIONS) -> tuple[Graph, 
     """The program in a file, and the file."""
     opened = open_input(path, options)
     refuse_inapplicable(given_options(options), opened.where, read_from=opened.format)
-    graph = read(opened, options, around_mlir=around_mlir)
+    graph = read(opened, options)
     return stamp(graph) if opened.is_mlir else graph, opened
 
 

@@ -120,7 +120,7 @@ def _before_work(verb_name: str) -> None:
 
 
 def _before_own_work(verb_name: str) -> None:
-    """The same for the command's own process, which survives a crash of MLIR."""
+    """The same for the command's own process, which may fork workers."""
     _before_work(verb_name)
     declare_own_process()
     if verb_name in ONE_SHOT_VERBS:

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import click
 
-from tosa_convert import api
 from tosa_convert.applicable_options import refuse_inapplicable
 from tosa_convert.child_process import describe_exit
-from tosa_convert.cli import supervise
+from tosa_convert.cli.own_process import may_fork
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.files import STANDARD, map_file
 from tosa_convert.formats import EXTENSIONS, Format, sniff
 from tosa_convert.options import ReadOptions, given_options
 from tosa_convert.reading import Input
 
-#: Bytes of inputs that may share an MLIR context.
-CONTEXT_BYTES: Final = 64 << 20
 #: The number of files above which another process saves time.
 FILES_PER_PROCESS: Final = 64
 #: Inputs of more bytes than this, taken together, are not read side by side unless asked for: each
@@ -34,30 +30,6 @@ Result = TypeVar("Result")
 
 #: The reason why a file was not done: an expected failure, or the text of an unexpected one.
 FileFailure = TosaConvertError | str
-
-
-class _SharedContext:
-    """An MLIR context for many small files: making one takes longer than reading a file.
-
-    A context keeps every attribute that was parsed in it, so a new one follows after CONTEXT_BYTES.
-    """
-
-    def __init__(self, bindings: str) -> None:
-        self.bindings = bindings
-        self.context: Any = None
-        self.given = 0
-
-    def for_bytes(self, count: int) -> Any:
-        """A context to parse a file of `count` bytes in."""
-        if self.context is None or self.given + count > CONTEXT_BYTES:
-            self.context = api.new_context(self.bindings)
-            self.given = 0
-        self.given += count
-        return self.context
-
-
-#: The context of this process for the bindings of a name.
-shared_context = functools.cache(_SharedContext)
 
 
 def inputs_below(given: str) -> list[tuple[Path, Path]]:
@@ -83,14 +55,10 @@ def _is_manifest(path: Path) -> bool:
 def read_one_of_many(opened: Input, options: ReadOptions, read: Callable[..., Result]) -> Result:
     """What `reading.read`, or a function like it, makes of an input that may be one of many.
 
-    Options that have no effect on the input's format are refused. MLIR text is parsed in the context of
-    this process, and a crash of MLIR's parser is reported as an error in the file.
+    Options that have no effect on the input's format are refused.
     """
     refuse_inapplicable(given_options(options), opened.where, read_from=opened.format)
-    context: Any = None
-    if opened.format == "mlir" and not options.isolate:
-        context = shared_context(options.bindings).for_bytes(len(opened.data))
-    return read(opened, options, context=context, around_mlir=supervise.reading)
+    return read(opened, options)
 
 
 def refuse_no_inputs(paths: Sequence[str], inputs: Sequence[object]) -> None:
@@ -120,7 +88,7 @@ def outcomes(
         on_death: makes the result of a job whose process died, from the job and the exit code.
     """
     processes = processes or _default_processes(sources)
-    if processes == 1 and not supervise.may_fork():
+    if processes == 1:
         yield from map(work, jobs)
         return
     from tosa_convert.process_pool import run_jobs
@@ -132,8 +100,7 @@ def outcomes(
         jobs,
         processes=processes,
         on_death=on_death,
-        fork=supervise.may_fork(),
-        initialize=supervise.start_worker,
+        fork=may_fork(),
     )
     with contextlib.closing(results):
         for index, result in results:
@@ -160,8 +127,6 @@ def _size(source: Path) -> int:
 
 def crash(source: Path, code: int) -> FileFailure:
     """The failure of a file whose process died."""
-    if format_of(source) == "mlir":
-        return supervise.crash(str(source), code)
     return f"the process that read the file ended with {describe_exit(code)}\n"
 
 

@@ -44,7 +44,6 @@ def reduce(model: str, command: str, work: str, output: str | None, **options: A
     from pathlib import Path
 
     from tosa_convert import golden
-    from tosa_convert.cli import supervise
     from tosa_convert.cli.load_graph import save_any
     from tosa_convert.cli.run_model import program_and_inputs, read_options
     from tosa_convert.files import refuse_same_file
@@ -60,7 +59,7 @@ def reduce(model: str, command: str, work: str, output: str | None, **options: A
     elif "{inputs}" in command:
         raise click.UsageError("{inputs} needs -i or --random")
     else:
-        program = load_program(model, read_options(options), supervise.reading)
+        program = load_program(model, read_options(options))
     is_terminal = sys.stderr.isatty()
     result = golden.reduce(
         program,

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.around_mlir import around_mlir
 from tosa_convert.cli.run_model import (
     backend_of,
     given_arrays,
@@ -84,7 +83,7 @@ def _inputs(model: str, options: Mapping[str, Any]) -> tuple[Graph, NamedInputs]
         program, arrays = program_and_inputs(model, options)
         name = "given" if options["random"] is None else f"seed-{options['random']}"
         return program.graph, iter([(name, arrays)])
-    graph = load_program(model, read_options(options), around_mlir).graph
+    graph = load_program(model, read_options(options)).graph
     given = given_arrays(graph, options)
     if options["calibration"]:
         if options["ranges"]:

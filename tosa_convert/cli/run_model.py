@@ -11,7 +11,6 @@ from typing import Any
 import click
 import numpy as np
 
-from tosa_convert.cli.around_mlir import around_mlir
 from tosa_convert.cli.input_shapes import parsed
 from tosa_convert.errors import fail
 from tosa_convert.golden.array_io import Slot, match
@@ -47,7 +46,7 @@ def program_and_inputs(model: str, options: Mapping[str, Any]) -> tuple[Program,
 
     Raises TosaConvertError.
     """
-    program = load_program(model, read_options(options), around_mlir)
+    program = load_program(model, read_options(options))
     slots = input_slots(program.graph)
     arrays = _arrays_from_files(options["inputs"], slots)
     if options["random"] is None and not arrays and slots:

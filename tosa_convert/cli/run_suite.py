@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli import supervise
+from tosa_convert.cli.own_process import may_fork
 from tosa_convert.cli.progress import ProgressDisplay
 from tosa_convert.errors import fail
 from tosa_convert.files import file_error, replace_file
@@ -221,7 +221,7 @@ def _print_changes(changed: Changes) -> None:
 def _case_runner(scheduler: str | None, processes: int) -> CaseRunner:
     """The runner of the cases: local processes, or the Dask cluster of a scheduler."""
     if scheduler is None:
-        return on_local_processes(processes, fork=supervise.may_fork())
+        return on_local_processes(processes, fork=may_fork())
     try:
         distributed: Any = importlib.import_module("distributed")
     except ImportError:

@@ -48,7 +48,6 @@ from tosa_convert.options import LIMIT_NAMES
     help="Number of processes that read several files side by side; by default one for each core if "
     "there are many small files, else one.",
 )
-@click.option("--isolate", is_flag=True, help="Parse MLIR text in a separate process with limits.")
 @click.option(
     "--limit",
     "limits",
@@ -75,7 +74,6 @@ def show(files: tuple[str, ...], grep: str | None, jobs: int, **given: Any) -> i
         raise click.UsageError(f"--grep: not a regular expression: {error}") from None
     read = ReadOptions(
         func=given["func"],
-        isolate=given["isolate"],
         limits=limits_of(dict(map(parse_limit, given["limits"]))),
     )
     if given["as_hex"]:
@@ -91,7 +89,7 @@ def _refuse_conflicts(
 ) -> None:
     """Refuse options that have no effect, or that exclude each other."""
     if given["as_hex"]:
-        for option in ("operators", "tensors", "weights", "as_json", "func", "isolate"):
+        for option in ("operators", "tensors", "weights", "as_json", "func"):
             if given[option]:
                 name = option.removeprefix("as_")
                 raise click.UsageError(f"--{name} does not apply to --hex, which shows bytes")

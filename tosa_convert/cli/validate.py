@@ -60,7 +60,6 @@ from tosa_convert.options import LIMIT_NAMES
     help="Number of processes that read several files side by side; by default one for each core if "
     "there are many small files, else one.",
 )
-@click.option("--isolate", is_flag=True, help="Parse MLIR text in a separate process with limits.")
 @click.option(
     "--limit",
     "limits",
@@ -82,7 +81,6 @@ def validate(files: tuple[str, ...], jobs: int, output: str | None, **given: Any
         raise click.UsageError("--least does not apply to --sarif")
     read = ReadOptions(
         func=given["func"],
-        isolate=given["isolate"],
         limits=limits_of(dict(map(parse_limit, given["limits"]))),
     )
     checks = Checks(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from tosa_convert.golden.arrays import Array
 from tosa_convert.golden.random_inputs import Ranges, random_inputs
 from tosa_convert.graph.model import Block, Graph
 from tosa_convert.options import ReadOptions, given_options
-from tosa_convert.reading import AroundMlir, open_input, weights_folder
+from tosa_convert.reading import open_input, weights_folder
 from tosa_convert.reading import read as read_graph
 
 #: Read with no options.
@@ -35,16 +34,13 @@ class Program:
     flatbuffer: Path | None = None
 
 
-def load_program(
-    source: Any, read: ReadOptions = AS_IT_IS, around_mlir: AroundMlir = nullcontext
-) -> Program:
+def load_program(source: Any, read: ReadOptions = AS_IT_IS) -> Program:
     """A program from anything that can be read.
 
     Args:
         source: a Graph, a Program, a path, bytes, or a module of any MLIR bindings. MLIR gets the
             lowest TOSA version that expresses it.
         read: how to read files and modules.
-        around_mlir: entered with the name of a file before MLIR is loaded to read it.
 
     Raises:
         TosaConvertError: what is wrong with the source.
@@ -66,7 +62,7 @@ def load_program(
         )
         return Program(graph)
     refuse_inapplicable(given_options(read), opened.where, read_from=opened.format)
-    graph = read_graph(opened, read, around_mlir=around_mlir)
+    graph = read_graph(opened, read)
     if opened.is_mlir:
         return Program(api.stamp(graph))
     # With shapes given, the program that runs differs from the file, and with weights in a folder beside

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 #: Lists are array<i64> in MLIR, except these, which are array<i32>.
-_I32_ARRAYS: Final = {("TRANSPOSE", "perms")}
+I32_ARRAYS: Final = {("TRANSPOSE", "perms")}
 #: Enum class of the graph -> mnemonic of MLIR's attribute.
-_MNEMONICS: Final = {
+MNEMONICS: Final = {
     "NanPropagationMode": "nan_mode",
     "RoundingMode": "rounding_mode",
     "ResizeMode": "resize_mode",
@@ -175,7 +175,7 @@ class AttributeWriter:
             return self.integer(value, 32)
         if row.kind == "i32s":
             assert isinstance(value, tuple)
-            return self.list(value, 32 if (spec.name, row.name) in _I32_ARRAYS else 64)
+            return self.list(value, 32 if (spec.name, row.name) in I32_ARRAYS else 64)
         if row.kind == "bool":
             return self.integer(bool(value), 1)
         if row.kind == "dtype":
@@ -184,7 +184,7 @@ class AttributeWriter:
         if isinstance(value, IntEnum):
             enum = type(value).__name__
             member = _MLIR_MEMBERS.get((enum, value.name), value.name)
-            return self.encoder.attributes.text(f"#tosa.{_MNEMONICS[enum]}<{member}>")
+            return self.encoder.attributes.text(f"#tosa.{MNEMONICS[enum]}<{member}>")
         if row.kind == "element":
             assert isinstance(value, bytes)
             assert element is not None
@@ -198,7 +198,7 @@ class AttributeWriter:
 
     def integer(self, value: int, bits: int) -> bytes:
         """A signless integer."""
-        return self._bits(INTEGER, self.types.builtin(f"i{bits}"), value, bits)
+        return self.bits(INTEGER, self.types.builtin(f"i{bits}"), value, bits)
 
     def list(self, values: tuple[int, ...], bits: int) -> bytes:
         """Integers as an array<i32: ...> or array<i64: ...>."""
@@ -218,9 +218,9 @@ class AttributeWriter:
     def _number(self, value: bytes, element: DType) -> bytes:
         number = int.from_bytes(value[: element.element_bytes], "little")
         code = INTEGER if element.mlir[0] == "i" else FLOAT
-        return self._bits(code, self.types.element(element), number, int_bits(element))
+        return self.bits(code, self.types.element(element), number, int_bits(element))
 
-    def _bits(self, code: int, type_: bytes, number: int, bits: int) -> bytes:
+    def bits(self, code: int, type_: bytes, number: int, bits: int) -> bytes:
         """A number by its bits. More than 8 bits are encoded as if there were 64, the sign included."""
         number &= (1 << bits) - 1
         body = bytes((number,)) if bits <= 8 else encode_varint(to_zigzag(number))

@@ -9,7 +9,7 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph.model import Graph
 from tosa_convert.graph.versions import lowest_version, parse_version
 from tosa_convert.mlir.bytecode.decode import Bytecode
-from tosa_convert.mlir.bytecode.file_sections import read_sections
+from tosa_convert.mlir.bytecode.file_sections import read_sections, sections_in_pieces
 from tosa_convert.mlir.function_reader import FunctionReader
 from tosa_convert.mlir.names import VERSION_ATTRIBUTE, text_of
 from tosa_convert.mlir.narrowing import Narrowing
@@ -35,6 +35,25 @@ def read_file(data: memoryview, where: str = "", options: ReadOptions = _READ_OP
         TosaConvertError: "malformed-mlir" with a byte offset, and the codes of `read_module`.
     """
     return read_module(Bytecode(read_sections(data, where)), options)
+
+
+def read_text(data: memoryview, path: str = "", options: ReadOptions = _READ_OPTIONS) -> Graph:
+    """The graph of MLIR text of any release; see `read_module`.
+
+    Args:
+        data: the text. It may be hostile.
+        path: the file that it is the content of, or "".
+        options: as for `read_module`; `limits` bounds the nesting of brackets.
+
+    Raises:
+        TosaConvertError: "malformed-mlir" with line, column and the line itself, and the codes of
+            `read_module`.
+    """
+    from tosa_convert.mlir.text.parse_module import parse
+    from tosa_convert.mlir.text.source_text import quoting
+
+    with quoting(data, path):
+        return read_module(Bytecode(sections_in_pieces(parse(data, path, options.limits))), options)
 
 
 def read_module(bytecode: Bytecode, options: ReadOptions = _READ_OPTIONS) -> Graph:

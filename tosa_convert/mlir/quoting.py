@@ -16,11 +16,16 @@ _PLAIN: Final = re.compile(rb"[ !#-\[\]-~]*\Z")
 
 def unescape(text: str) -> bytes:
     """The bytes of a string literal."""
+    return unescape_bytes(text[1:-1].encode("utf-8", "replace"))
+
+
+def unescape_bytes(raw: bytes) -> bytes:
+    """The bytes of a string literal, from what is between its quotation marks."""
 
     def replace(match: re.Match[bytes]) -> bytes:
         return bytes([int(match[1], 16)]) if match[1] else _ESCAPES[match[2]]
 
-    return _ESCAPE.sub(replace, text[1:-1].encode("utf-8", "replace"))
+    return _ESCAPE.sub(replace, raw)
 
 
 def unquote(text: str) -> str:

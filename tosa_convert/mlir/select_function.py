@@ -14,6 +14,8 @@ from tosa_convert.mlir.names import text_of
 
 MODULE: Final = "builtin.module"
 FUNCTION: Final = "func.func"
+#: Dialects whose operations may be at the top of a TOSA module.
+_AROUND_TOSA: Final = ("builtin", "func", "ml_program", "tosa")
 
 
 class Function(NamedTuple):
@@ -58,7 +60,7 @@ def select(bytecode: Bytecode, func: str | None) -> Selection:
     if func is not None:
         return Selection([_called(func, with_body)], variables, [])
     if not with_body:
-        raise _no_function(bytecode, functions)
+        raise _no_function(bytecode, functions, operations)
     candidates = [item for item in with_body if item.is_public] or with_body
     findings = [] if len(candidates) == 1 else _ambiguous(candidates)
     return Selection(candidates, variables, findings)
@@ -112,7 +114,22 @@ def _called(func: str, functions: list[Function]) -> Function:
     )
 
 
-def _no_function(bytecode: Bytecode, functions: list[Function]) -> TosaConvertError:
+def _no_function(
+    bytecode: Bytecode, functions: list[Function], operations: list[Operation]
+) -> TosaConvertError:
+    """The error for a module without a function: it names the operations that it has instead."""
+    foreign = [
+        Finding(
+            "foreign-operator",
+            plain_location(LocationReader(bytecode).full(operation.location)) or f"'{name}'",
+            f"'{name}' is not a TOSA operator",
+            lowering_hint(name),
+        )
+        for operation in operations
+        if (name := bytecode.names[operation.name]).partition(".")[0] not in _AROUND_TOSA
+    ]
+    if foreign:
+        return TosaConvertError(foreign)
     found = f"only declarations: {_listing(functions)}" if functions else f"no {FUNCTION}"
     return fail(
         "no-function",

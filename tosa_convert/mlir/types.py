@@ -52,6 +52,16 @@ def int_bits(dtype: DType) -> int:
     return 1 if dtype.name == "BOOL" else dtype.bits
 
 
+def _hint_of(text: str) -> str:
+    """What to do about a type that is not TOSA's."""
+    dialect = text[1:].partition(".")[0] if text.startswith("!") else ""
+    if dialect not in ("", "tosa"):
+        from tosa_convert.mlir.lowering_hints import lowering_hint
+
+        return lowering_hint(dialect)
+    return "TOSA functions take and return tensors only"
+
+
 # -- MLIR -> graph ----------------------------------------------------------------------------------
 
 
@@ -111,7 +121,7 @@ class TypeReader:
         return ValueType(
             code="unsupported-type",
             problem=f"{type_} is not a tensor or a !tosa.shape",
-            hint="TOSA functions take and return tensors only",
+            hint=_hint_of(text),
         )
 
     def tensor(self, type_: TensorType) -> ValueType:

@@ -1,6 +1,5 @@
 // A function without its closing brace.
-// where: :6:27
-// hint: reported by
+// where: :6:1
 func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
   return %x : tensor<2xf32>
 // <- the brace is missing

@@ -248,7 +248,9 @@ class Encoder:
         """The number of an attribute of this type whose elements are those of a resource."""
         return self.attributes(self.numbers[DENSE_RESOURCE] + type_ + number)
 
-    def add_resource(self, name: str, data: Data | None = None, alignment: int = 1) -> bytes:
+    def add_resource(
+        self, name: str | bytes, data: Data | None = None, alignment: int = 1
+    ) -> bytes:
         """A new resource; returns its number.
 
         Args:

@@ -1,0 +1,421 @@
+"""MLIR text is read without MLIR: every form that released tools print, and errors at their places."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tosa_convert as tc
+from tosa_convert.mlir.bytecode.decode import Bytecode
+from tosa_convert.mlir.bytecode.file_sections import sections_in_pieces
+from tosa_convert.mlir.locations import LocationReader
+from tosa_convert.mlir.text.parse_module import parse
+from tosa_convert.mlir.text.printer import module_text
+
+
+def bytecode(text: str) -> Bytecode:
+    return Bytecode(sections_in_pieces(parse(memoryview(text.encode()))))
+
+
+def printed(text: str) -> str:
+    """The module of a text as tosa-opt prints it in generic form, without locations."""
+    return b"".join(module_text(bytecode(text), generic=True, locations=False)).decode()
+
+
+def function(line: str, result: str = "tensor<2xf32>", argument: str = "tensor<2xf32>") -> str:
+    return f"func.func @f(%a: {argument}) -> {result} {{\n  {line}\n  return %0 : {result}\n}}"
+
+
+def constant(attribute: str, type_: str) -> str:
+    return function(f'%0 = "tosa.const"() {{values = {attribute}}} : () -> {type_}', type_)
+
+
+def data_of(attribute: str, type_: str) -> bytes:
+    graph = tc.load(constant(attribute, type_).encode())
+    data = graph.main.tensors[graph.main.outputs[0]].data
+    assert data is not None
+    return bytes(data.packed())
+
+
+def refusal(text: str) -> tc.Finding:
+    with pytest.raises(tc.TosaConvertError) as caught:
+        bytecode(text)
+    (finding,) = caught.value.findings
+    return finding
+
+
+# -- constants ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("attribute", "type_", "expected"),
+    [
+        ("dense<[1, -1]> : tensor<2xi8>", "tensor<2xi8>", b"\x01\xff"),
+        ("dense<255> : tensor<2xi8>", "tensor<2xi8>", b"\xff\xff"),
+        ('dense<"0x01FF"> : tensor<2xi8>', "tensor<2xi8>", b"\x01\xff"),
+        ('dense<"0x7F"> : tensor<2xi8>', "tensor<2xi8>", b"\x7f\x7f"),
+        ("dense<[0x10, 16]> : tensor<2xi8>", "tensor<2xi8>", b"\x10\x10"),
+        ("dense<> : tensor<0xi8>", "tensor<0xi8>", b""),
+        ("dense<[[1, 2], [3, 4]]> : tensor<2x2xi8>", "tensor<2x2xi8>", b"\x01\x02\x03\x04"),
+        ("dense<1.5> : tensor<1xf32>", "tensor<1xf32>", np.float32(1.5).tobytes()),
+        ("dense<0x7FC00000> : tensor<1xf32>", "tensor<1xf32>", b"\0\0\xc0\x7f"),
+        ("dense<0xFFF0> : tensor<1xbf16>", "tensor<1xbf16>", b"\xf0\xff"),
+        ("dense<[true, false]> : tensor<2xi1>", "tensor<2xi1>", b"\1\0"),
+        ("dense<true> : tensor<3xi1>", "tensor<3xi1>", b"\1\1\1"),
+        ("dense<[1, -1]> : tensor<2xi48>", "tensor<2xi48>", b"\1\0\0\0\0\0" + b"\xff" * 6),
+        ("dense<[-8, 7]> : tensor<2xi4>", "tensor<2xi4>", b"\x78"),
+        ("sparse<[[0], [2]], [5, 6]> : tensor<4xi8>", "tensor<4xi8>", b"\x05\0\x06\0"),
+        ("sparse<> : tensor<2xi8>", "tensor<2xi8>", b"\0\0"),
+    ],
+)
+def test_a_constant_in_every_form(attribute: str, type_: str, expected: bytes) -> None:
+    found = data_of(attribute, type_)
+    assert found[: len(expected)] == expected
+    assert not found[len(expected) :].strip(b"\0")  # a file pads constants to 8 bytes
+
+
+@pytest.mark.parametrize(
+    ("digits", "expected"),
+    [
+        ("01000100000000000001", b"\1\0\1\0\0\0\0\0\0\1"),  # a byte for each, from March 2026
+        ("0502", b"\1\0\1\0\0\0\0\0\0\1"),  # packed, until January 2026
+        ("05020000000000000000", b"\1\0\1\0\0\0\0\0\0\1"),  # packed and padded, until April 2022
+    ],
+)
+def test_booleans_in_hexadecimal_of_every_release(digits: str, expected: bytes) -> None:
+    found = data_of(f'dense<"0x{digits}"> : tensor<10xi1>', "tensor<10xi1>")
+    assert found[:10] == expected
+
+
+@pytest.mark.parametrize("element", ["f32", "f16", "bf16", "f8E4M3FN", "f8E5M2"])
+def test_a_decimal_number_is_rounded_once(element: str) -> None:
+    """A number between two neighbours, nearer to the upper one by less than float32 can tell."""
+    width = {"f32": 23, "f16": 10, "bf16": 7, "f8E4M3FN": 3, "f8E5M2": 2}[element]
+    step = 2.0**-width
+    above = 1 + step / 2 + 2.0**-40
+    raw = data_of(f"dense<{above!r}> : tensor<1x{element}>", f"tensor<1x{element}>")
+    exact = data_of(f"dense<{1 + step!r}> : tensor<1x{element}>", f"tensor<1x{element}>")
+    assert raw == exact
+
+
+def test_a_long_list_is_read_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tosa_convert.mlir.text import parse_elements
+
+    monkeypatch.setattr(parse_elements, "_CHUNK", 7)
+    values = list(range(-100, 100))
+    found = data_of(f"dense<{values}> : tensor<200xi16>", "tensor<200xi16>")
+    assert found == np.array(values, "<i2").tobytes()
+
+
+def test_a_resource_is_read_with_its_alignment() -> None:
+    text = constant("dense_resource<w> : tensor<2xi8>", "tensor<2xi8>")
+    text += '\n{-#\n  dialect_resources: {\n    builtin: {\n      w: "0x080000000102"\n    }\n  }\n#-}\n'
+    graph = tc.load(text.encode())
+    data = graph.main.tensors[graph.main.outputs[0]].data
+    assert data is not None
+    assert bytes(data.packed())[:2] == b"\1\2"
+
+
+@pytest.mark.parametrize(
+    ("attribute", "type_", "message"),
+    [
+        ("dense<[1, 2, 3]> : tensor<2xi8>", "tensor<2xi8>", "not in lists of the sizes"),
+        ("dense<[1, 2]> : tensor<1x2xi8>", "tensor<1x2xi8>", "not in lists of the sizes"),
+        ("dense<256> : tensor<1xi8>", "tensor<1xi8>", "'256' does not fit i8"),
+        ("dense<-129> : tensor<1xi8>", "tensor<1xi8>", "'-129' does not fit i8"),
+        ("dense<1.5> : tensor<1xi8>", "tensor<1xi8>", "'1.5' is not an integer"),
+        ('dense<"0x012"> : tensor<1xi8>', "tensor<1xi8>", "odd number"),
+        ('dense<"0x0102"> : tensor<3xi8>', "tensor<3xi8>", "found 2 bytes, expected 3"),
+        ('dense<"0x01ZZ"> : tensor<2xi8>', "tensor<2xi8>", "no hexadecimal digit"),
+        ("dense<1> : tensor<?xi8>", "tensor<?xi8>", "expected sizes that are known"),
+        ("dense<1> : i8", "tensor<1xi8>", "expected a tensor"),
+        ("sparse<[[9]], [1]> : tensor<4xi8>", "tensor<4xi8>", "do not fit"),
+    ],
+)
+def test_a_constant_that_its_type_contradicts_is_refused(
+    attribute: str, type_: str, message: str
+) -> None:
+    assert message in refusal(constant(attribute, type_)).message
+
+
+# -- operations ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%0 = tosa.argmax %a {axis = 0 : i32, nan_mode = IGNORE} : (tensor<2xf32>) -> tensor<i32>",
+        "%0 = tosa.argmax %a axis(0) nan_mode<IGNORE> : (tensor<2xf32>) -> tensor<i32>",
+        '%0 = "tosa.argmax"(%a) <{axis = 0 : i32, nan_mode = #tosa.nan_mode<IGNORE>}>'
+        " : (tensor<2xf32>) -> tensor<i32>",
+        '%0 = "tosa.argmax"(%a) {axis = 0 : i32, nan_mode = #tosa<nan_mode IGNORE>}'
+        " : (tensor<2xf32>) -> tensor<i32>",
+        '%0 = "tosa.argmax"(%a) <{axis = 0 : i32}> {nan_mode = #tosa.nan_mode<IGNORE>}\n'
+        "    // the types\n    : (tensor<2xf32>)\n    -> (tensor<i32>)",
+    ],
+)
+def test_the_forms_of_an_operation_are_the_same(line: str) -> None:
+    text = function(line, "tensor<i32>")
+    assert '"tosa.argmax"(%arg0) <{axis = 0 : i32, nan_mode = #tosa.nan_mode<IGNORE>}>' in printed(
+        text
+    )
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        'module {{ func.func @f(%a: tensor<2xf32> {{tosa.tensor_name = "x"}})'
+        " -> tensor<2xf32> {{ {} }} }}",
+        'module  {{ func @f(%a: tensor<2xf32> {{tosa.tensor_name = "x"}})'
+        " -> tensor<2xf32> {{ {} }} }}",
+        'builtin.func @f(%a: tensor<2xf32> {{tosa.tensor_name = "x"}}) -> (tensor<2xf32>) {{ {} }}',
+        '"builtin.module"() ( {{ "builtin.func"() ( {{'
+        " ^bb0(%a: tensor<2xf32>):  // no predecessors\n {} }})"
+        ' {{sym_name = "f", type = (tensor<2xf32>) -> tensor<2xf32>,'
+        ' arg_attrs = [{{tosa.tensor_name = "x"}}]}} : () -> () }}) : () -> ()',
+    ],
+)
+@pytest.mark.parametrize(
+    "end",
+    [
+        "return %0 : tensor<2xf32>",
+        "std.return %0 : tensor<2xf32>",
+        '"func.return"(%0) : (tensor<2xf32>) -> ()',
+        '"std.return"(%0) : (tensor<2xf32>) -> ()',
+    ],
+)
+def test_functions_of_every_release_are_read(head: str, end: str) -> None:
+    body = f'%0 = "tosa.exp"(%a) : (tensor<2xf32>) -> tensor<2xf32>\n {end}\n'
+    graph = tc.load(head.format(body).encode())
+    assert graph.main.inputs == ["x"]
+    assert [op.spec.name for op in graph.main.operators] == ["EXP"]
+
+
+def test_regions_are_read_in_both_forms() -> None:
+    custom = """func.func @f(%c: tensor<i1>, %a: tensor<2xf32>, %i: tensor<i32>)
+    -> (tensor<2xf32>, tensor<i32>) {
+  %0 = tosa.cond_if %c (%x = %a) : tensor<i1> (tensor<2xf32>) -> tensor<2xf32> {
+  ^bb0(%x: tensor<2xf32>):
+    tosa.yield %x : tensor<2xf32>
+  } else {
+  ^bb0(%y: tensor<2xf32>):
+    %5 = tosa.exp %y : (tensor<2xf32>) -> tensor<2xf32>
+    tosa.yield %5 : tensor<2xf32>
+  }
+  %1 = tosa.while_loop (%n = %i) : (tensor<i32>) -> tensor<i32> {
+    %2 = tosa.greater %n, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    tosa.yield %2 : tensor<i1>
+  } do {
+  ^bb0(%m: tensor<i32>):
+    tosa.yield %m : tensor<i32>
+  }
+  return %0, %1 : tensor<2xf32>, tensor<i32>
+}"""
+    graph = tc.load(custom.encode())
+    assert len(graph.regions) == 5
+    assert printed(printed(custom)) == printed(custom)
+    assert printed(custom).count("tosa.yield") == 4
+
+
+def test_a_region_without_a_label_takes_the_names_of_its_operation() -> None:
+    text = """func.func @f(%c: tensor<i1>, %a: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = tosa.cond_if %c (%x = %a) : tensor<i1> (tensor<2xf32>) -> tensor<2xf32> {
+    tosa.yield %x : tensor<2xf32>
+  } else {
+    tosa.yield %x : tensor<2xf32>
+  }
+  return %0 : tensor<2xf32>
+}"""
+    assert len(tc.load(text.encode()).regions) == 3
+
+
+def test_several_results_are_used_by_number() -> None:
+    text = function(
+        "%r:2 = tosa.fft2d %a, %a {inverse = false, local_bound = false} :"
+        " (tensor<1x2x2xf32>, tensor<1x2x2xf32>) -> (tensor<1x2x2xf32>, tensor<1x2x2xf32>)\n"
+        "  %0 = tosa.add %r#0, %r#1 : (tensor<1x2x2xf32>, tensor<1x2x2xf32>) -> tensor<1x2x2xf32>",
+        "tensor<1x2x2xf32>",
+        "tensor<1x2x2xf32>",
+    )
+    fft, add = tc.load(text.encode()).main.operators
+    assert add.inputs == fft.outputs
+
+
+@pytest.mark.parametrize("read", ["tosa.variable_read", "tosa.variable.read"])
+def test_a_variable_is_read(read: str) -> None:
+    text = "tosa.variable @v = dense<[1, 2]> : tensor<2xi8>\n" + function(
+        "%0 = tosa.variable_read @v : tensor<2xi8>\n  tosa.variable_write @v, %0 : tensor<2xi8>",
+        "tensor<2xi8>",
+    )
+    graph = tc.load(text.encode())
+    (variable,) = (tensor for tensor in graph.main.tensors.values() if tensor.variable)
+    assert variable.shape == (2,)
+    assert read  # both names are parsed; the second is of releases before 2025-04
+    parse(memoryview(text.replace("tosa.variable_read", read).encode()))
+
+
+def test_all_operations_of_other_dialects_are_listed_at_once() -> None:
+    text = """func.func @f(%a: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+      ins(%a : tensor<2xf32>) outs(%a : tensor<2xf32>) {
+    ^bb0(%x: f32, %y: f32):
+      linalg.yield %x : f32
+  } -> tensor<2xf32>
+  %1 = torch.aten.relu %0 : !torch.vtensor<[2],f32> -> !torch.vtensor<[2],f32>
+  return %a : tensor<2xf32>
+}"""
+    with pytest.raises(tc.TosaConvertError) as caught:
+        tc.load(text.encode())
+    assert [(finding.code, finding.where) for finding in caught.value.findings] == [
+        ("foreign-operator", "-:2:8"),
+        ("foreign-operator", "-:7:8"),
+    ]
+
+
+# -- aliases and locations ----------------------------------------------------------------------
+
+
+def test_aliases_may_come_before_and_after_their_use() -> None:
+    text = "!t = tensor<2xf32>\n#mode = #tosa.nan_mode<IGNORE>\n" + function(
+        "%0 = tosa.reduce_max %a {axis = 0 : i32, nan_mode = #mode} : (!t) -> tensor<1xf32> loc(#loc2)",
+        "tensor<1xf32>",
+        "!t",
+    )
+    text += '\n#loc1 = loc("m.py":3:4)\n#loc2 = loc("name"(#loc1))\n'
+    graph = tc.load(text.encode())
+    assert graph.main.operators[0].location == 'loc("name"("m.py":3:4))'
+
+
+def test_an_alias_of_2022_has_the_word_type() -> None:
+    text = "!t = type tensor<2xf32>\n" + function("%0 = tosa.exp %a : (!t) -> !t", "!t", "!t")
+    assert tc.load(text.encode()).main.operators[0].spec.name == "EXP"
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "unknown",
+        '"m.py":1:2',
+        '"m.py":1:2 to :5',
+        '"m.py":1:2 to 3:4',
+        '"n"("m.py":1:2)',
+        'callsite("a" at "m.py":5:6)',
+        'fused["a", "m.py":3:4]',
+        'fused<"pass">["a", "m.py":3:4]',
+        '"a\\22b"',
+    ],
+)
+def test_every_kind_of_location_is_read(location: str) -> None:
+    module = bytecode(
+        function(f"%0 = tosa.exp %a : (tensor<2xf32>) -> tensor<2xf32> loc({location})")
+    )
+    block = module.root.regions[0].blocks[0]
+    operations = block.operations[0][6][0].blocks[0].operations
+    assert LocationReader(module, full_paths=True).full(operations[0][1]) == f"loc({location})"
+
+
+def test_an_operation_without_a_location_is_where_its_text_is() -> None:
+    graph = tc.load(
+        b"\n" + function("%0 = tosa.exp %a : (tensor<2xf32>) -> tensor<2xf32>").encode()
+    )
+    assert graph.main.operators[0].location == 'loc("-":3:8)'
+
+
+# -- errors -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "message"),
+    [
+        ("func.func", "-:1:10", "found the end of the text, expected a symbol"),
+        ("module {", "-:1:9", "'}' is missing"),
+        (function("%0 = tosa.exp %b : (tensor<2xf32>) -> tensor<2xf32>"), "-:2:17", "%b is used here"),
+        (function("%0 = tosa.exp %a : (tensor<3xf32>) -> tensor<2xf32>"), "-:2:22", "another type"),
+        (function("%0 = tosa.exp %a : () -> tensor<2xf32>"), "-:2:22", "0 types of operands for 1"),
+        (function("%0:2 = tosa.exp %a : (tensor<2xf32>) -> tensor<2xf32>"), "-:2:3", "2 results"),
+        (function("%a = tosa.exp %a : (tensor<2xf32>) -> tensor<2xf32>"), "-:2:3", "defined twice"),
+        (function("%0 = tosa.exp %a {x = #y} : (tensor<2xf32>) -> tensor<2xf32>"), "-:2:25", "#y"),
+        (function("%0 = tosa.exp %a {x = 1, x = 2} : () -> tensor<2xf32>"), "-:2:28", "twice"),
+        (function("%0 = tosa.exp %a : (tensor<2xf32) -> tensor<2xf32>"), "-:2:35", "expected '>'"),
+        ("#a = #b\n#b = #a\nmodule {}", "-:2:6", "refers to itself"),
+        ("module attributes {a.b = [1, }", "-:1:30", "expected an attribute"),
+        ('module attributes {a.b = "x}', "-:1:26", "not closed"),
+        ("%0 = 7", "-:1:6", "expected an operation"),
+        ("module {} }", "-:1:11", "expected an operation"),
+    ],
+)  # fmt: skip
+def test_an_error_is_at_its_line_and_column(text: str, where: str, message: str) -> None:
+    finding = refusal(text)
+    assert (finding.code, finding.where) == ("malformed-mlir", where)
+    assert message in finding.message
+    assert finding.excerpt.endswith("^")
+
+
+def test_an_operand_that_old_releases_do_not_print_is_explained() -> None:
+    text = """func.func @f(%c: tensor<i1>, %a: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = tosa.cond_if %c -> (tensor<2xf32>) {
+    tosa.yield %arg3 : tensor<2xf32>
+  } else {
+    tosa.yield %arg3 : tensor<2xf32>
+  }
+  return %0 : tensor<2xf32>
+}"""
+    finding = refusal(text)
+    assert "%arg3" in finding.message
+    assert "generic form" in finding.hint
+
+
+def test_regions_may_nest_deeply_and_not_without_bound() -> None:
+    def nested(depth: int) -> str:
+        return "module {" * depth + "}" * depth
+
+    assert bytecode(nested(900)).root.regions
+    assert refusal(nested(1100)).code == "too-large"
+
+
+# -- fast paths ---------------------------------------------------------------------------------
+
+LINES = (
+    "%1 = tosa.argmax %a {axis = 0 : i32} : (tensor<2xf32>) -> tensor<i32>",
+    "%2 = tosa.argmax %a {axis = 0 : i32} : (tensor<2xf32>) -> tensor<i32>",
+    '%0 = tosa.add %a, %a {tosa.tensor_name = "n"} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>',
+)
+
+
+def spread(line: str) -> str:
+    """The same operation over many lines."""
+    for mark in ("{", "}", "(", ")", ",", " : ", "="):
+        line = line.replace(mark, f"\n {mark} // comment\n ")
+    return line
+
+
+def both(lines: tuple[str, ...] = LINES) -> None:
+    plain, other = ("\n".join(map(change, lines)) for change in (str, spread))
+    assert printed(function(plain)) == printed(function(other))
+
+
+def test_types_parsed_in_place_equal_others() -> None:
+    both()
+
+
+def test_dictionaries_seen_before_equal_parsed_ones() -> None:
+    both()
+
+
+def test_signatures_seen_before_equal_parsed_ones() -> None:
+    both()
+
+
+def test_operands_in_a_row_equal_single_ones() -> None:
+    both()
+
+
+def test_plain_locations_of_text_equal_others() -> None:
+    one, other = (
+        bytecode(function(f"%0 = tosa.exp %a : (tensor<2xf32>) -> tensor<2xf32> loc({text})"))
+        for text in ('"m.py":3:4', '"m.py" : 3 : 4')
+    )
+    texts = [b"".join(module_text(module)) for module in (one, other)]
+    assert texts[0].replace(b"3:4", b"") == texts[1].replace(b"3:4", b"")
+    assert b'loc("m.py":3:4)' in texts[0]
+    assert b'loc("m.py":3:4)' in texts[1]

@@ -1,0 +1,239 @@
+"""A module of MLIR text as bytecode, without MLIR.
+
+The operations of a text are parsed one after the other. An operation of another dialect whose form is
+not known is skipped up to the next operation, so that all of them are reported at once.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from tosa_convert.mlir.bytecode.encode import Data, Encoder
+from tosa_convert.mlir.text.aliases import Aliases
+from tosa_convert.mlir.text.operation_tree import (
+    ParsedOperation,
+    ParsedRegion,
+    encoded,
+)
+from tosa_convert.mlir.text.parse_attributes import AttributeParser
+from tosa_convert.mlir.text.parse_cursor import TextCursor
+from tosa_convert.mlir.text.parse_custom_forms import CustomForms
+from tosa_convert.mlir.text.parse_operations import OperationParser, ResultNames, Steps
+from tosa_convert.mlir.text.parse_types import TypeParser
+from tosa_convert.mlir.text.resources import Resources
+from tosa_convert.options import DEFAULT_LIMITS, Limits
+
+#: Regions within one another.
+_MAX_REGIONS: Final = 1000
+#: Names of operations in other releases or in a shorter form -> today's.
+_RENAMED: Final = {
+    "module": "builtin.module",
+    "func": "func.func",
+    "builtin.func": "func.func",
+    "return": "func.return",
+    "std.return": "func.return",
+    "call": "func.call",
+    "std.call": "func.call",
+    "constant": "arith.constant",
+    "std.constant": "arith.constant",
+    "yield": "tosa.yield",
+}
+#: Up to April 2022 a function had the attribute `type`.
+_FUNCTION_TYPE: Final = ("type", "function_type")
+
+_LINE_OR_BRACKET: Final = re.compile(
+    rb'\n|(?<![\w.$%#@-])loc\(|"[^"\\\n]*(?:\\.[^"\\\n]*)*"|//[^\n]*|->|[()\[\]{}<>]'
+)
+_OPERATION_START: Final = re.compile(
+    rb'(?:%[\w$.-]+[ \t]*[=,:]|"[\w.$-]+"[ \t]*\(|[a-z_]\w*\.[a-z_]|return\b|\}|\^|\{-#'
+    rb"|[#!][\w$.-]+[ \t]*=|\Z)"
+)
+_CLOSING: Final = {b"loc(": b")", b"(": b")", b"[": b"]", b"{": b"}", b"<": b">"}
+
+
+def parse(data: memoryview, path: str = "", limits: Limits = DEFAULT_LIMITS) -> list[Data]:
+    """The bytecode of a text, in pieces; large constants are pieces of their own.
+
+    Args:
+        data: the text. It may be hostile.
+        path: the file that it is the content of, or "".
+        limits: `text_depth` bounds the nesting of brackets.
+
+    Raises:
+        TosaConvertError: "malformed-mlir" with the line and column of the first error, "too-large" for
+            what is nested too deeply.
+    """
+    cursor = TextCursor(data, path, limits.text_depth)
+    encoder = Encoder()
+    resources = Resources(cursor, encoder)
+    aliases = Aliases(cursor)
+    types = TypeParser(cursor, encoder, aliases)
+    attributes = AttributeParser(cursor, encoder, aliases, types, resources)
+    module = _ModuleParser(OperationParser(cursor, attributes), resources).module()
+    return encoder.finish(list(encoded(module, encoder)))
+
+
+class _Open(NamedTuple):
+    """An operation whose regions are being parsed.
+
+    names: of its results. outer: the region that it is in. start: where it begins.
+    """
+
+    steps: Steps
+    operation: ParsedOperation
+    names: ResultNames
+    outer: ParsedRegion
+    start: int
+
+
+class _ModuleParser:
+    """Parses the operations of one text. Not recursive, because modules may nest deeply."""
+
+    def __init__(self, operations: OperationParser, resources: Resources) -> None:
+        self.operations = operations
+        self.cursor = operations.cursor
+        self.attributes = operations.attributes
+        self.forms = CustomForms(operations)
+        self.end = resources.begin
+        #: Operations whose regions are being parsed, each with the region around it.
+        self.stack: list[_Open] = []
+
+    def module(self) -> ParsedOperation:
+        """The only module at the top, or one around all operations at the top."""
+        top = self.operations.region
+        while self._more():
+            self._operation()
+        unknown = self.operations.encoder.unknown
+        found = top.blocks[0].operations
+        if len(found) == 1 and found[0].name == "builtin.module":
+            return found[0]
+        return ParsedOperation("builtin.module", unknown, {}, [], [], [top])
+
+    def _more(self) -> bool:
+        """Whether an operation is next. Takes what is between operations."""
+        cursor, operations = self.cursor, self.operations
+        while True:
+            cursor.skip()
+            if self.stack:
+                if cursor.accept(b"}"):
+                    self._resume()
+                    continue
+                if operations.label(operations.region):
+                    continue
+                if not operations.region.blocks:
+                    operations.begin_block(operations.region)
+                if cursor.at >= self.end:
+                    cursor.refuse("the text ends inside a region: '}' is missing")
+                return True
+            if cursor.at >= self.end:
+                return False
+            name = self.attributes.aliases.next_definition()
+            if not name:
+                return True
+            self._alias(name)
+
+    def _alias(self, name: str) -> None:
+        """Take the definition of an alias."""
+        aliases, cursor = self.attributes.aliases, self.cursor
+        if name.startswith("!"):
+            aliases.resolve(name, cursor.at, self.attributes.types.alias)
+        else:
+            aliases.resolve(name, cursor.at, self.attributes)
+        cursor.at = aliases.end(name)
+
+    # -- operations ---------------------------------------------------------------------------
+
+    def _operation(self) -> None:
+        """Parse an operation, up to its first region if it has one."""
+        cursor, operations = self.cursor, self.operations
+        cursor.skip()
+        start = cursor.at
+        names = operations.result_names()
+        cursor.skip()
+        at = cursor.at
+        quoted = cursor.string()
+        word = quoted if quoted is not None else cursor.word()
+        if not word:
+            raise cursor.unexpected("an operation")
+        name = word.decode("utf-8", "replace")
+        name = _RENAMED.get(name, name)
+        location = operations.attributes.locations.here(at)
+        operation = ParsedOperation(name, location, {}, [], [])
+        steps: Steps | None = None
+        if quoted is not None:
+            steps = operations.generic(operation, at)
+        else:
+            form = self.forms.form(name)
+            if form is None:
+                self._foreign(operation, sum(count for _, count in names), at)
+            else:
+                steps = form(self.forms, operation)
+        if steps is None:
+            self._finish(operation, names, start)
+        else:
+            self._advance(_Open(steps, operation, names, operations.region, start))
+
+    def _advance(self, opened: _Open) -> None:
+        """Go on with an operation that may have regions."""
+        operations = self.operations
+        region = next(opened.steps, None)
+        if region is None:
+            operations.region = opened.outer
+            self._finish(opened.operation, opened.names, opened.start)
+            return
+        if len(self.stack) >= _MAX_REGIONS:
+            message = f"regions are nested more than {_MAX_REGIONS} deep"
+            raise self.cursor.coded("too-large", message)
+        self.stack.append(opened)
+        operations.region = region
+
+    def _resume(self) -> None:
+        """Go on with the operation whose region has ended."""
+        opened = self.stack.pop()
+        self.operations.region = opened.outer
+        self._advance(opened)
+
+    def _finish(self, operation: ParsedOperation, names: ResultNames, start: int) -> None:
+        """Take the location of an operation, and add it to its block."""
+        operations = self.operations
+        location = operations.attributes.locations.optional()
+        if location is not None:
+            operation.location = location
+        if operation.name == "func.func" and _FUNCTION_TYPE[0] in operation.attributes:
+            operation.attributes[_FUNCTION_TYPE[1]] = operation.attributes.pop(_FUNCTION_TYPE[0])
+        operations.define(names, operation.types, start)
+        operations.region.blocks[-1].operations.append(operation)
+
+    def _foreign(self, operation: ParsedOperation, results: int, at: int) -> None:
+        """Skip an operation whose form is not known, which is reported when it is read."""
+        cursor = self.cursor
+        if "." not in operation.name:
+            cursor.at = at
+            raise cursor.unexpected("an operation")
+        operation.types = [self.operations.unknown_type] * results
+        closing: list[bytes] = []
+        location = -1
+        while True:
+            found = _LINE_OR_BRACKET.search(cursor.data, cursor.at)
+            if found is None or found.start() >= self.end:
+                cursor.at = self.end
+                break
+            token = found[0]
+            cursor.at = found.end()
+            if not closing and token == b"\n":
+                cursor.skip()
+                if _OPERATION_START.match(cursor.data, cursor.at):
+                    break
+                continue
+            if not closing and token == b"}":
+                cursor.at = found.start()
+                break
+            if token == b"loc(" and not closing:
+                location = found.start()
+            if token in _CLOSING:
+                closing.append(_CLOSING[token])
+            elif closing and token == closing[-1]:
+                closing.pop()
+        if location >= 0:
+            cursor.at = location
