@@ -42,8 +42,9 @@ def test_graphviz_reads_the_dot_file(made: tc.Graph) -> None:
     assert done.stderr == b""
 
 
-def test_dot_escapes_quotes_and_backslashes() -> None:
-    text = tc.report(hostile(), to="dot")
+@pytest.mark.parametrize("title", HOSTILE)
+def test_dot_escapes_quotes_and_backslashes(title: str) -> None:
+    text = tc.report(hostile(), to="dot", title=title)
     # Without escapes and quoted strings, only the syntax of DOT is left.
     bare = re.sub(r'"(?:[^"\\]|\\.)*"', '""', text)
     assert "evil" not in bare
