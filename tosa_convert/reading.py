@@ -18,6 +18,7 @@ from tosa_convert.options import ReadOptions, given_options
 if TYPE_CHECKING:
     from tosa_convert.flatbuffer.annotate import Annotation as Annotation
     from tosa_convert.graph.constant import Constant
+    from tosa_convert.graph.dtypes import DType
     from tosa_convert.graph.model import Graph, Tensor
 
 #: Where a constant is stored.
@@ -269,6 +270,24 @@ def with_weights(graph: Graph, path: str, options: ReadOptions, *, checked: bool
         copy=options.copy,
         limits=options.limits,
     )
+
+
+def types_of_weights(folder: str | os.PathLike[str]) -> dict[str, DType]:
+    """The element type of each file in a folder of weights; {} if the folder has no manifest.
+
+    Raises:
+        TosaConvertError: "malformed-weights", "unsafe-path" or "file-error".
+    """
+    import pathlib
+
+    from tosa_convert.graph.dtypes import dtype
+    from tosa_convert.weights.folder import manifest_of
+    from tosa_convert.weights.manifest import NAME
+
+    if not os.path.isfile(os.path.join(folder, NAME)):
+        return {}
+    entries = manifest_of(pathlib.Path(folder), _READ_OPTIONS.limits)
+    return {entry.file: dtype(entry.dtype) for entry in entries}
 
 
 def weights_folder(path: str | os.PathLike[str]) -> str:

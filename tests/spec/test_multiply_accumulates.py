@@ -119,6 +119,10 @@ def test_a_size_that_any_operand_has_is_known() -> None:
     shapes = {"x": (2, 5, 6, 8), "w": (-1, 3, 3, -1), "y": (-1, 5, 6, 16)}
     assert counted("CONV2D", "x w", **shapes) == Amount(2 * 5 * 6 * 16 * 72)
     assert counted("MATMUL", "a b", a=(3, 4, -1), b=(3, 5, 6), y=(-1, -1, -1)) == Amount(360)
+    for name in ("MATMUL_T", "MATMUL_T_BLOCK_SCALED"):
+        names = "a b" if name == "MATMUL_T" else "a as b bs"
+        found = counted(name, names, a=(3, 4, -1), b=(1, 6, 5), y=(-1, -1, -1))
+        assert found == Amount(3 * 4 * 5 * 6)
     assert counted(
         "DEPTHWISE_CONV2D", "x w", x=(1, 9, 9, 4), w=(3, 3, -1, 2), y=(1, 7, 7, -1)
     ) == Amount(7 * 7 * 8 * 9)

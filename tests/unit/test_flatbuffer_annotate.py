@@ -81,6 +81,12 @@ def test_offsets_point_to_the_rows_that_they_name() -> None:
     assert starts.issuperset(targets)
 
 
+def test_padding_within_a_table_belongs_to_the_table() -> None:
+    rows, _ = rows_of(encode(example()))
+    # Three numbers of 4 bytes and a bool of 1, in a table of 20 bytes with the offset of its vtable.
+    assert row(rows, "version", "padding").end - row(rows, "version._draft").end == 3
+
+
 def test_data_after_the_flatbuffer_belongs_to_its_tensor() -> None:
     rows, _ = rows_of(encode(example(), out_of_line=True))
     (found,) = (one for one in rows if one.what == "data after the flatbuffer")

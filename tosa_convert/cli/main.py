@@ -29,6 +29,7 @@ VERBS: Final = {
     "bisect": "tosa_convert.cli.bisect",
     "check": "tosa_convert.cli.check",
     "convert": "tosa_convert.cli.convert",
+    "data": "tosa_convert.cli.data",
     "diff": "tosa_convert.cli.diff",
     "doctor": "tosa_convert.cli.doctor",
     "extract": "tosa_convert.cli.extract",

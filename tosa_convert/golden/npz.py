@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import shutil
+import tokenize
 import weakref
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,6 +29,19 @@ def read_npy(path: str | os.PathLike[str]) -> Array:
             raise fail("file-error", os.fspath(path), message)
         file.seek(0)
         return _read_array(file)
+
+
+def open_array(path: str | os.PathLike[str]) -> Array:
+    """The array of an `.npy` file, mapped if possible; raises TosaConvertError("file-error")."""
+    lib: Any = np.lib.format
+    with _reading(path), open(path, "rb") as file:
+        is_array = file.read(6) == lib.MAGIC_PREFIX
+    if is_array:
+        # Empty arrays cannot be mapped, and damaged files have a better error from the reader.
+        with contextlib.suppress(OSError, TypeError, ValueError, tokenize.TokenError):
+            array: Array = lib.open_memmap(path, mode="r")
+            return array
+    return read_npy(path)
 
 
 def _read_array(file: Any) -> Array:
@@ -90,7 +104,7 @@ def _reading(path: str | os.PathLike[str]) -> Iterator[None]:
         yield
     except OSError as error:
         raise file_error(path, error, "read") from None
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+    except (ValueError, EOFError, zipfile.BadZipFile, tokenize.TokenError) as error:
         extension = Path(path).suffix or ".npy"
         raise fail(
             "file-error", os.fspath(path), f"not a valid {extension} file: {error}"
