@@ -135,11 +135,12 @@ def test_software_with_models_of_its_own_needs_the_original(software: str) -> No
 
 
 @pytest.mark.usefixtures("refmodel")
-def test_iree_takes_bf16_and_fp8_and_gives_int48_with_its_sign(tmp_path: Path) -> None:
+def test_iree_takes_int4_bf16_and_fp8_and_gives_int48_with_its_sign(tmp_path: Path) -> None:
     pytest.importorskip("iree.compiler", reason="IREE is not installed")
     pytest.importorskip("iree.runtime", reason="IREE's runtime is not installed")
     names = (
         "BOOL",
+        "INT4",
         "INT8",
         "INT16",
         "INT32",
@@ -159,7 +160,7 @@ def test_iree_takes_bf16_and_fp8_and_gives_int48_with_its_sign(tmp_path: Path) -
 def test_a_program_whose_inputs_iree_does_not_take_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("iree.compiler", reason="IREE is not installed")
     pytest.importorskip("iree.runtime", reason="IREE's runtime is not installed")
-    graph, given = copies([row for row in DTYPES if row.name == "INT4"])
+    graph, given = copies([row for row in DTYPES if row.name == "FP6E2M3"])
     write_case(tmp_path / "case", graph, given)
     settings = Qualification(against="iree", python=sys.executable)
     assert qualify_case(str(tmp_path), "case", settings=settings).status == "refused"
