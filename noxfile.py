@@ -101,6 +101,22 @@ def suite(session: nox.Session) -> None:
 
 
 @nox.session
+def mlir(session: nox.Session) -> None:
+    """Compare our bytecode and text of the official suite with what tosa-opt, torch-mlir and IREE have.
+
+    `-- DIR` for a folder that has the suite, or where it should be made. Each comparison continues where
+    it was stopped. Half an hour on two processors.
+    """
+    session.install(".[test]")
+    folder = Path(session.posargs[0]) if session.posargs else SUITE
+    session.run("python", "tests/oracle/official_suite.py", str(folder), "--subset", "full")
+    for name in ("bytecode", "written_bytecode", "text"):
+        state = folder.with_name(f"{folder.name}.{name}")
+        script = f"tests/oracle/compare_{name}.py"
+        session.run("python", script, str(folder), "--state", str(state))
+
+
+@nox.session
 def conformance(session: nox.Session) -> None:
     """Judge official tests: 8,000 negative ones, 10,850 positive ones, changed ones; random programs.
 
