@@ -121,8 +121,10 @@ def test_a_size_that_any_operand_has_is_known() -> None:
     assert counted("MATMUL", "a b", a=(3, 4, -1), b=(3, 5, 6), y=(-1, -1, -1)) == Amount(360)
     for name in ("MATMUL_T", "MATMUL_T_BLOCK_SCALED"):
         names = "a b" if name == "MATMUL_T" else "a as b bs"
-        found = counted(name, names, a=(3, 4, -1), b=(1, 6, 5), y=(-1, -1, -1))
-        assert found == Amount(3 * 4 * 5 * 6)
+        # One size follows from b at a time: exchanging both dimensions of b keeps their product.
+        for a, y in (((3, 4, -1), (3, 4, 6)), ((3, 4, 5), (-1, -1, -1))):
+            found = counted(name, names, a=a, b=(1, 6, 5), y=y)
+            assert found == Amount(3 * 4 * 5 * 6)
     assert counted(
         "DEPTHWISE_CONV2D", "x w", x=(1, 9, 9, 4), w=(3, 3, -1, 2), y=(1, 7, 7, -1)
     ) == Amount(7 * 7 * 8 * 9)
