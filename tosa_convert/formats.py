@@ -34,7 +34,7 @@ MLIR_FORMATS: Final = frozenset({"mlir", "mlirbc"})
 _BYTECODE: Final = b"ML\xefR"
 _BOM: Final = b"\xef\xbb\xbf"
 #: Text that can precede the first word: white space, and comments of MLIR and of our JSON.
-_COMMENTS: Final = re.compile(rb"\A(?:\s+|//[^\n]*\n?|/\*.*?\*/)*", re.DOTALL)
+_COMMENTS: Final = rb"(?s)\A(?:\s+|//[^\n]*\n?|/\*.*?\*/)*"
 #: Bytes at the start of an input that decide its format.
 _SNIFF_BYTES: Final = 4096
 #: Bytes at the end of a ZIP archive that are searched for the names of its members.
@@ -115,7 +115,7 @@ def sniff(data: memoryview, where: str) -> Format:
     if head[4:8] == b"TOSA":
         return "tosa"
     if head.translate(None, _CONTROLS) == head:
-        text = _COMMENTS.sub(b"", head.removeprefix(_BOM), count=1)
+        text = re.sub(_COMMENTS, b"", head.removeprefix(_BOM), count=1)
         # A JSON object starts with a brace, and so does `{-#`, the resource section of MLIR.
         if text.startswith(b"{") and not text.startswith(b"{-#"):
             return "json"

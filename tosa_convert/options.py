@@ -141,7 +141,7 @@ def _refuse_unknown_rows(rows: Iterable[tuple[str, object, Collection[object]]])
         raise TosaConvertError(findings)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ReadOptions:
     """Options for reading a program; `tosa_convert.load` documents each of them.
 
@@ -177,7 +177,7 @@ class ReadOptions:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class WriteOptions:
     """Options for writing a program; `tosa_convert.save` documents each of them.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, get_args
 
 from tosa_convert import log
@@ -51,8 +50,7 @@ Source = str | os.PathLike[str] | os.PathLike[bytes] | Buffer | Array | BinaryFi
 _READ_OPTIONS: Final = ReadOptions()
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(NamedTuple):
     """An opened input.
 
     path: "" unless the bytes are those of a regular file. where: how messages name the input.

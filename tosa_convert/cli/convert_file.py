@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class ConvertOptions:
     """The options of `convert`, for any number of files.
 

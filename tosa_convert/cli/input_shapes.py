@@ -11,7 +11,7 @@ import click
 #: The largest size of a dimension in a file.
 _MAX_SIZE: Final = 2**31 - 1
 #: A number, "?", or a symbol: "x" separates sizes, so that it is not a letter of symbols.
-_SIZE: Final = re.compile("[0-9]{1,10}|[?]|[A-Za-wyz_][A-Za-wyz_0-9]{0,63}")
+_SIZE: Final = "[0-9]{1,10}|[?]|[A-Za-wyz_][A-Za-wyz_0-9]{0,63}"
 
 
 def input_shape_option(command: Any) -> Any:
@@ -42,7 +42,7 @@ def parsed(given: Iterable[str]) -> dict[str, tuple[int | str, ...]]:
         # A name may contain any character, so the last = separates.
         name, _, sizes = text.rpartition("=")
         parts = sizes.split("x") if sizes else []
-        if not name or not all(map(_SIZE.fullmatch, parts)):
+        if not name or not all(re.fullmatch(_SIZE, part) for part in parts):
             raise click.UsageError(
                 f"--input-shape {text[:200]}: expected NAME=SIZExSIZE..., each size a number from 0, "
                 "a symbol without the letter x, or ?"

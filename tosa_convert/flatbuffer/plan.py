@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from tosa_convert.graph.constant import Constant
@@ -19,17 +18,21 @@ _ZEROS: Final = memoryview(bytes(2 * DATA_ALIGN))
 _GAPS: Final = [bytes(size) for size in range(DATA_ALIGN)]
 
 
-@dataclass(slots=True)
 class Plan:
     """A file's tables, and the position of each constant's data.
 
     size: bytes of the whole file. out_of_line: the data lies after the flatbuffer.
     """
 
-    head: bytearray
-    data: list[tuple[int, Constant]]
-    size: int
-    out_of_line: bool
+    __slots__ = ("data", "head", "out_of_line", "size")
+
+    def __init__(
+        self, head: bytearray, data: list[tuple[int, Constant]], size: int, out_of_line: bool
+    ) -> None:
+        self.head = head
+        self.data = data
+        self.size = size
+        self.out_of_line = out_of_line
 
     def pieces(self) -> Iterator[bytes | bytearray | memoryview]:
         """The file's bytes in order; constants come as views of their own buffers."""

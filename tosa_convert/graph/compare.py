@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.model import (
@@ -21,8 +21,7 @@ from tosa_convert.graph.model import (
 from tosa_convert.graph.opset import AttributeSpec, AttributeValue
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(NamedTuple):
     """The first difference of two graphs.
 
     path: its place in the left graph.
@@ -86,8 +85,7 @@ def compare(
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Options:
+class _Options(NamedTuple):
     names: bool
     locations: bool
     version: bool

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import BlockShape, DType
@@ -31,8 +31,7 @@ _NAME_CHARACTERS: Final = 200
 _PRINTED_CHARACTERS, _PRINTED_ITEMS, _PRINTED_OPERATORS = 40, 4, 40
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Version:
+class Version(NamedTuple):
     """A version of the TOSA specification.
 
     Example:
@@ -49,8 +48,7 @@ class Version:
         return f"{self.major}.{self.minor}.{self.patch}{' draft' if self.draft else ''}"
 
 
-@dataclass(frozen=True, slots=True)
-class SoftwareVersion:
+class SoftwareVersion(NamedTuple):
     """The name and release of the program that wrote a file."""
 
     major: int

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import product
 from typing import Final
 
@@ -26,7 +25,7 @@ BY_NAME: Final = {"1.0": V1_0, "1.1": V1_1_DRAFT}
 #: Versions that are read, of any patch. A final 1.1 is not: it can differ from the draft.
 READABLE: Final = (V1_0, Version(1, 0, 0, draft=True), V1_1_DRAFT)
 
-_FULL_VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})\.(\d{1,9})( draft)?")
+_FULL_VERSION: Final = r"(\d{1,4})\.(\d{1,4})\.(\d{1,9})( draft)?"
 
 #: The first release of the schema that has everything of TOSA 1.1.
 MIN_READER: Final = SoftwareVersion(2026, 8, 0)
@@ -105,11 +104,11 @@ def parse_version(text: str) -> Version | None:
     """
     if text in BY_NAME:
         return BY_NAME[text]
-    match = _FULL_VERSION.fullmatch(text)
+    match = re.fullmatch(_FULL_VERSION, text)
     if match is None:
         return None
     version = Version(int(match[1]), int(match[2]), int(match[3]), bool(match[4]))
-    return version if replace(version, patch=0) in READABLE else None
+    return version if version._replace(patch=0) in READABLE else None
 
 
 def lowest_version(graph: Graph) -> Version:

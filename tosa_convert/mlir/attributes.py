@@ -17,13 +17,13 @@ import numpy as np
 from tosa_convert.graph.dtypes import BY_MLIR, DType
 from tosa_convert.graph.opset import AttributeSpec, AttributeValue, OperatorSpec
 from tosa_convert.mlir.bytecode.attributes import DenseArrayAttr, ScalarAttr, TypeAttr
-from tosa_convert.mlir.bytecode.encode import Encoder
 from tosa_convert.mlir.bytecode.format import DENSE_ARRAY, FLOAT, INTEGER, TYPE
 from tosa_convert.mlir.bytecode.varint import encode_varint, to_zigzag
 from tosa_convert.mlir.types import TypeWriter, int_bits
 
 if TYPE_CHECKING:
     from tosa_convert.mlir.bytecode.decode import Bytecode
+    from tosa_convert.mlir.bytecode.encode import Encoder
     from tosa_convert.mlir.narrowing import Narrowing
 
 

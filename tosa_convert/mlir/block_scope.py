@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from tosa_convert.graph.model import Region, ShapeValue, Tensor
 from tosa_convert.mlir.bytecode import operations
 from tosa_convert.mlir.bytecode.operations import Operation
 
 
-@dataclass(slots=True)
 class RegionNames:
     """Names that an import noted for a region; None for those it did not note."""
 
-    name: str | None = None
-    block: str | None = None
-    inputs: list[str | None] = field(default_factory=list)
-    outputs: list[str | None] = field(default_factory=list)
+    __slots__ = ("block", "inputs", "name", "outputs")
+
+    def __init__(self) -> None:
+        self.name: str | None = None
+        self.block: str | None = None
+        self.inputs: list[str | None] = []
+        self.outputs: list[str | None] = []
 
 
-@dataclass(slots=True)
 class PendingRegion:
     """A region that is named, but whose block is not read yet.
 
@@ -27,15 +26,25 @@ class PendingRegion:
     in_function: its values are numbered after those of the function, not from 0.
     """
 
-    region: Region
-    body: operations.Block
-    owner: Operation
-    inputs: list[str | None] = field(default_factory=list)
-    outputs: list[str | None] = field(default_factory=list)
-    in_function: bool = True
+    __slots__ = ("body", "in_function", "inputs", "outputs", "owner", "region")
+
+    def __init__(
+        self,
+        region: Region,
+        body: operations.Block,
+        owner: Operation,
+        inputs: list[str | None] | None = None,
+        outputs: list[str | None] | None = None,
+        in_function: bool = True,
+    ) -> None:
+        self.region = region
+        self.body = body
+        self.owner = owner
+        self.inputs = [] if inputs is None else inputs
+        self.outputs = [] if outputs is None else outputs
+        self.in_function = in_function
 
 
-@dataclass(slots=True)
 class Scope:
     """The state of the block that is being read.
 
@@ -44,18 +53,40 @@ class Scope:
     taken: names that must not be generated. claimed: names that the module carries.
     """
 
-    owner: Operation
-    body: operations.Block
-    tensors: dict[str, Tensor]
-    taken: set[str]
-    in_function: bool
-    shapes: dict[str, ShapeValue] = field(default_factory=dict)
-    values: dict[int, str] = field(default_factory=dict)
-    names: dict[int, str] = field(default_factory=dict)
-    claimed: set[str] = field(default_factory=set)
-    pending: list[PendingRegion] = field(default_factory=list)
-    #: The names of the operations that use each value, made on the first call of `users`.
-    uses: dict[int, set[str]] | None = None
+    __slots__ = (
+        "body",
+        "claimed",
+        "in_function",
+        "names",
+        "owner",
+        "pending",
+        "shapes",
+        "taken",
+        "tensors",
+        "uses",
+        "values",
+    )
+
+    def __init__(
+        self,
+        owner: Operation,
+        body: operations.Block,
+        tensors: dict[str, Tensor],
+        taken: set[str],
+        in_function: bool,
+    ) -> None:
+        self.owner = owner
+        self.body = body
+        self.tensors = tensors
+        self.taken = taken
+        self.in_function = in_function
+        self.shapes: dict[str, ShapeValue] = {}
+        self.values: dict[int, str] = {}
+        self.names: dict[int, str] = {}
+        self.claimed: set[str] = set()
+        self.pending: list[PendingRegion] = []
+        #: The names of the operations that use each value, made on the first call of `users`.
+        self.uses: dict[int, set[str]] | None = None
 
     def users(self, value: int, names: list[str]) -> set[str]:
         """The names of the operations that use a value of this block.

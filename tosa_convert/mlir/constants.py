@@ -25,15 +25,14 @@ from tosa_convert.mlir.bytecode.attributes import (
     ResourceAttr,
     TensorType,
 )
-from tosa_convert.mlir.bytecode.encode import Encoder
 from tosa_convert.mlir.bytecode.format import DENSE_STRINGS
-from tosa_convert.mlir.text.numbers import float_text
 from tosa_convert.mlir.types import TypeReader, TypeWriter, ValueType
 from tosa_convert.options import Constants
 
 if TYPE_CHECKING:
     from tosa_convert.mlir.block_scope import Scope
     from tosa_convert.mlir.bytecode.decode import Bytecode
+    from tosa_convert.mlir.bytecode.encode import Encoder
     from tosa_convert.mlir.bytecode.operations import Operation
     from tosa_convert.mlir.narrowing import Narrowing
     from tosa_convert.mlir.report import Report
@@ -60,8 +59,8 @@ UNNAMED_RESOURCE: Final = "constant"
 #: The name of a resource without data, which stays in MLIR's context.
 _PLACEHOLDER: Final = "tosa_convert"
 
-_STRING_ELEMENT: Final = re.compile(rb"0x([0-9A-Fa-f]+)\Z")
-_SCALES: Final = re.compile(r"!tosa\.block_scaled<[^,>]*, \{([^}]*)\}>")
+_STRING_ELEMENT: Final = rb"0x([0-9A-Fa-f]+)\Z"
+_SCALES: Final = r"!tosa\.block_scaled<[^,>]*, \{([^}]*)\}>"
 _E8M0: Final = dtype("FP8UE8M0")
 #: NaN among the scales: MLIR takes hexadecimal digits for the bits of a double, although it prints 0xFF.
 _NAN_TEXT: Final = "0x7FF8000000000000"
@@ -94,7 +93,7 @@ def read_block_scaled(
     if not isinstance(attribute, (DenseAttr, DenseStringsAttr)):
         raise Unreadable("it is not dense")
     type_ = attribute.type
-    match = _SCALES.match(type_.element) if isinstance(type_, TensorType) else None
+    match = re.match(_SCALES, type_.element) if isinstance(type_, TensorType) else None
     if match is None:
         raise Unreadable("its type has no scales")
     scales = bytes(map(_e8m0_from_text, match[1].split(",")))
@@ -147,7 +146,7 @@ def _read_strings(attribute: DenseStringsAttr, dtype: DType, count: int) -> Cons
     # Only one string for all elements is long: a file could repeat a long one at no cost.
     only = len(attribute.strings) == 1
     matches = [
-        _STRING_ELEMENT.match(text) if only or len(text) <= 4 else None
+        re.match(_STRING_ELEMENT, text) if only or len(text) <= 4 else None
         for text in attribute.strings
     ]
     digits = [match[1].decode() if match is not None else "" for match in matches]
@@ -487,4 +486,6 @@ def _bits(data: Constant) -> bytes | memoryview:
 
 def _e8m0_to_text(code: int) -> str:
     """A scale as MLIR prints it, a power of two; NaN as MLIR parses it."""
+    from tosa_convert.mlir.text.numbers import float_text  # few constants have scales
+
     return _NAN_TEXT if code == 0xFF else float_text(code, _E8M0.mlir)

@@ -37,7 +37,6 @@ from tosa_convert.mlir.names import (
 from tosa_convert.mlir.narrowing import Narrowing
 from tosa_convert.mlir.operator_reader import OperatorReader
 from tosa_convert.mlir.types import ValueType
-from tosa_convert.mlir.variables import read_variable
 from tosa_convert.options import Names
 
 _YIELD: Final = "tosa.yield"
@@ -82,6 +81,8 @@ class FunctionReader:
         """
         taken: set[str] = set()
         for variable in variables:
+            from tosa_convert.mlir.variables import read_variable
+
             tensor, findings = read_variable(
                 variable, len(self.reader.variables), self.narrowing, taken, retain=self.retain
             )

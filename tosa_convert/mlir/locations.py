@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.mlir.bytecode import format as code
-from tosa_convert.mlir.bytecode.encode import Encoder
 from tosa_convert.mlir.bytecode.varint import decode_varint
 from tosa_convert.mlir.quoting import STRING, quote, unescape, unquote
 from tosa_convert.options import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     from tosa_convert.mlir.bytecode.decode import Bytecode
+    from tosa_convert.mlir.bytecode.encode import Encoder
 
 
 #: A printed location takes at most this many characters: parts may be shared, many times over.
@@ -44,8 +44,8 @@ _NUMBERS: Final = {
 }
 
 _QUOTED: Final = re.compile(rf"({STRING})(:\d+:\d+)?")
-_PLAIN_FILE: Final = re.compile(rf"loc\(({STRING}):(\d+):(\d+)( to [\d:]+)?\)\Z")
-_PLAIN_NAME: Final = re.compile(rf"loc\(({STRING})\)\Z")
+_PLAIN_FILE: Final = rf"loc\(({STRING}):(\d+):(\d+)( to [\d:]+)?\)\Z"
+_PLAIN_NAME: Final = rf"loc\(({STRING})\)\Z"
 
 _TOKEN: Final = re.compile(
     rf"\s*(?:(?P<string>{STRING})|(?P<number>[0-9]+)|(?P<word>[a-z]+)|(?P<mark>[:(),<>\[\]]))"
@@ -65,12 +65,12 @@ def _printed(bytecode: Bytecode, index: int) -> str:
 
 def plain_location(text: str) -> str:
     """`file:line:col` or a name if the location is just that, "" for unknown, else the text itself."""
-    match = _PLAIN_FILE.match(text)
+    match = re.match(_PLAIN_FILE, text)
     if match is not None:
         name = unquote(match[1])
         # A location in bytecode has line and column 0.
         return name if match[2] == match[3] == "0" else f"{name}:{match[2]}:{match[3]}"
-    match = _PLAIN_NAME.match(text)
+    match = re.match(_PLAIN_NAME, text)
     if match is not None:
         return unquote(match[1])
     return "" if text == "loc(unknown)" else text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,7 @@ from tosa_convert.mlir.variables import declared_variables, variable_name
 from tosa_convert.options import DEFAULT_LIMITS, Constants, Limits, Names
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedModule:
+class EncodedModule(NamedTuple):
     """A module as bytecode.
 
     pieces: the bytes of the file, in order; large data is a view of the graph's memory.

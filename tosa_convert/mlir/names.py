@@ -50,7 +50,7 @@ _ARGUMENT_ATTRIBUTES: Final = (
 #: A generated name for a result begins with this; a number follows.
 RESULT_PREFIX: Final = "layer_"
 
-_FILE: Final = re.compile(rf"loc\(({STRING}):(\d+):")
+_FILE: Final = rf"loc\(({STRING}):(\d+):"
 
 
 # -- names that a module carries --------------------------------------------------------------------
@@ -186,7 +186,7 @@ class Namer:
         location: as MLIR prints it, with the folders of files.
         """
         self.control_flow += 1
-        match = _FILE.match(location)
+        match = re.match(_FILE, location)
         if match is None:
             return f"{self.control_flow - 1}_{mlir_name}"
         name = os.path.basename(unquote(match[1]))

@@ -22,12 +22,9 @@ from tosa_convert.mlir.bytecode.decode import Bytecode
 from tosa_convert.mlir.bytecode.operations import Operation
 from tosa_convert.mlir.constants import ARITH_CONSTANT, ConstantReader
 from tosa_convert.mlir.locations import LocationReader
-from tosa_convert.mlir.lowering_hints import lowering_hint
 from tosa_convert.mlir.names import NAME_ATTRIBUTE, REGIONS_ATTRIBUTE, Namer, names_of, text_of
 from tosa_convert.mlir.narrowing import WIDTH_MATTERS, Narrowing
 from tosa_convert.mlir.report import Report
-from tosa_convert.mlir.text.attributes import short_text
-from tosa_convert.mlir.text.value_names import Counters, ValueNamer
 from tosa_convert.mlir.types import TypeReader, ValueType
 
 #: Attributes of an operation besides those of its row.
@@ -133,6 +130,8 @@ class OperatorReader:
                 "lower or decompose it before exporting",
             )
         else:
+            from tosa_convert.mlir.lowering_hints import lowering_hint
+
             self.report.add(
                 operation,
                 "foreign-operator",
@@ -152,6 +151,8 @@ class OperatorReader:
     def _printed(self, value: int, scope: Scope) -> str:
         """The name that MLIR prints for a value of the function's own block."""
         if self.value_names is None:
+            from tosa_convert.mlir.text.value_names import Counters, ValueNamer
+
             block = self.bytecode.root.regions[0].blocks[0]
             namer = ValueNamer(self.bytecode, generic=False)
             self.value_names = namer(block, Counters(), []).values
@@ -206,6 +207,8 @@ class OperatorReader:
             if name in expected:
                 continue
             if (spec.name, name) in _MEANINGFUL_WHEN_TRUE:
+                from tosa_convert.mlir.text.attributes import short_text
+
                 text = short_text(self.bytecode, index)
                 if text != "false":
                     self.report.add(

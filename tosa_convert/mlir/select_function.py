@@ -9,7 +9,6 @@ from tosa_convert.graph.opset import VARIABLE
 from tosa_convert.mlir.bytecode.decode import Bytecode
 from tosa_convert.mlir.bytecode.operations import Operation
 from tosa_convert.mlir.locations import LocationReader, plain_location
-from tosa_convert.mlir.lowering_hints import lowering_hint
 from tosa_convert.mlir.names import text_of
 
 MODULE: Final = "builtin.module"
@@ -79,6 +78,8 @@ def _top_level(bytecode: Bytecode) -> list[Operation]:
             for block in region.blocks
             for fields in block.operations
         ]
+    from tosa_convert.mlir.lowering_hints import lowering_hint
+
     raise fail(
         "foreign-operator",
         plain_location(LocationReader(bytecode).full(root.location)),

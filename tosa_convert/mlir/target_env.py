@@ -16,8 +16,8 @@ from tosa_convert.graph.versions import BY_NAME
 #: The name of the attribute.
 TARGET_ENV: Final = "tosa.target_env"
 
-_VERSION: Final = re.compile(r'specification_version = "?(\d+\.\d+)')
-_FORM: Final = re.compile(
+_VERSION: Final = r'specification_version = "?(\d+\.\d+)'
+_FORM: Final = (
     r'#tosa\.target_env<(?:specification_version = "?[\w.]{1,20}"?, )?level = "?(\w{1,20})"?, '
     r"profiles = \[([\w, ]{0,1000})\], extensions = \[([\w, ]{0,1000})\]>"
 )
@@ -42,7 +42,7 @@ def read(text: str) -> TargetEnv:
         >>> print(found.version, found.target)
         1.0.0 PRO-INT,EXT-INT16,EXT-MX-COMMON at level 8K
     """
-    version, form = _VERSION.search(text), _FORM.fullmatch(text)
+    version, form = re.search(_VERSION, text), re.fullmatch(_FORM, text)
     target = None
     if form is not None:
         profiles, extensions = map(_names, (form[2], form[3]))

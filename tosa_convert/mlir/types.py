@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 from tosa_convert.graph.dtypes import BY_MLIR, BlockShape, DType
 from tosa_convert.graph.model import DYNAMIC, INT32_MAX, BlockScale, Tensor, element_count
 from tosa_convert.mlir.bytecode.attributes import TensorType
-from tosa_convert.mlir.bytecode.encode import Encoder
 from tosa_convert.mlir.bytecode.format import (
     BF16_TYPE,
     F16_TYPE,
@@ -25,11 +24,12 @@ from tosa_convert.mlir.bytecode.varint import encode_varint, to_zigzag
 
 if TYPE_CHECKING:
     from tosa_convert.mlir.bytecode.decode import Bytecode
+    from tosa_convert.mlir.bytecode.encode import Encoder
     from tosa_convert.mlir.narrowing import Narrowing
 
 
 _SHAPE: Final = re.compile(r"!tosa\.shape<([0-9]{1,9})>$")
-_BLOCK_SCALED: Final = re.compile(r"!tosa\.block_scaled<(\w+):([\w!.]+):([\w!.]+)>$")
+_BLOCK_SCALED: Final = r"!tosa\.block_scaled<(\w+):([\w!.]+):([\w!.]+)>$"
 
 #: Prefixes of element types that programs have but TOSA does not, with hints.
 _ADVICE: Final = {
@@ -65,7 +65,7 @@ def _hint_of(text: str) -> str:
 # -- MLIR -> graph ----------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ValueType:
     """The type of an MLIR value.
 
@@ -140,7 +140,7 @@ class TypeReader:
         dtype = BY_MLIR.get(element)
         if dtype is not None:
             return ValueType(dtype, shape, is_plain=True, count=count)
-        scaled = _BLOCK_SCALED.match(element)
+        scaled = re.match(_BLOCK_SCALED, element)
         if scaled is not None:
             block, scale, value = scaled.groups()
             if value in BY_MLIR and scale in BY_MLIR and block in BlockShape.__members__:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from tosa_convert.graph.model import Block, Operator
 
 
-@dataclass(slots=True, eq=False)
 class OperatorView:
     """An operator of a graph that `verify` accepts: it has the operands and attributes of its row.
 
@@ -27,10 +25,19 @@ class OperatorView:
         they are not known.
     """
 
-    operator: Operator
-    inputs: tuple[ValueType, ...]
-    outputs: tuple[ValueType, ...]
-    regions: Mapping[str, Block] | None = None
+    __slots__ = ("inputs", "operator", "outputs", "regions")
+
+    def __init__(
+        self,
+        operator: Operator,
+        inputs: tuple[ValueType, ...],
+        outputs: tuple[ValueType, ...],
+        regions: Mapping[str, Block] | None = None,
+    ) -> None:
+        self.operator = operator
+        self.inputs = inputs
+        self.outputs = outputs
+        self.regions = regions
 
     @property
     def spec(self) -> OperatorSpec:

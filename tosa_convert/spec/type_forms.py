@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import product
 from typing import Final, NamedTuple
@@ -40,7 +39,6 @@ class Need(NamedTuple):
     since: tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class TypeRow:
     """Element types that an operator takes together.
 
@@ -51,10 +49,19 @@ class TypeRow:
     needs: the alternatives, of which a target must have one.
     """
 
-    operands: tuple[Element, ...]
-    results: tuple[Element, ...]
-    attribute: tuple[str, str] | None
-    needs: tuple[Need, ...]
+    __slots__ = ("attribute", "needs", "operands", "results")
+
+    def __init__(
+        self,
+        operands: tuple[Element, ...],
+        results: tuple[Element, ...],
+        attribute: tuple[str, str] | None,
+        needs: tuple[Need, ...],
+    ) -> None:
+        self.operands = operands
+        self.results = results
+        self.attribute = attribute
+        self.needs = needs
 
     @property
     def since(self) -> tuple[int, int]:

@@ -6,7 +6,6 @@ of 100,000 operators has few types.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from tosa_convert.graph.constant import Constant
@@ -23,7 +22,6 @@ Size = int | None
 Shape = tuple[int, ...] | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class TensorType:
     """The type of a tensor.
 
@@ -32,10 +30,19 @@ class TensorType:
     data: the elements, if an operator needs them as a compile-time constant.
     """
 
-    dtype: DType
-    shape: tuple[int, ...] | None
-    scale: tuple[DType, BlockShape] | None = None
-    data: Constant | None = None
+    __slots__ = ("data", "dtype", "scale", "shape")
+
+    def __init__(
+        self,
+        dtype: DType,
+        shape: tuple[int, ...] | None,
+        scale: tuple[DType, BlockShape] | None = None,
+        data: Constant | None = None,
+    ) -> None:
+        self.dtype = dtype
+        self.shape = shape
+        self.scale = scale
+        self.data = data
 
     @property
     def rank(self) -> int | None:
@@ -47,12 +54,14 @@ class TensorType:
         return f"{self.dtype} {shape_text(self.shape)}{blocks}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class ShapeType:
     """The type of a !tosa.shape. sizes: its values, as far as they are known."""
 
-    rank: int
-    sizes: tuple[Size, ...]
+    __slots__ = ("rank", "sizes")
+
+    def __init__(self, rank: int, sizes: tuple[Size, ...]) -> None:
+        self.rank = rank
+        self.sizes = sizes
 
     def __str__(self) -> str:
         return f"shape {shape_text(self.sizes)}"

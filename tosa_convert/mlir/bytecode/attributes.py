@@ -60,7 +60,7 @@ class TypeAttr(NamedTuple):
     type: Type
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class DenseArrayAttr:
     """array<i64: ...>: the element type, the number of elements, and their bytes."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from tosa_convert.errors import TosaConvertError, fail
@@ -28,18 +27,22 @@ def malformed(where: str, offset: int, message: str) -> TosaConvertError:
     return fail("malformed-mlir", place, message, _HINT)
 
 
-@dataclass(slots=True)
 class Cursor:
     """A position in `data` that never leaves the range it was given.
 
     at, end: offsets in `data`, in bytes. base: the offset of `data` in the file. where: the file.
     """
 
-    data: bytes | memoryview
-    at: int
-    end: int
-    base: int = 0
-    where: str = ""
+    __slots__ = ("at", "base", "data", "end", "where")
+
+    def __init__(
+        self, data: bytes | memoryview, at: int, end: int, base: int = 0, where: str = ""
+    ) -> None:
+        self.data = data
+        self.at = at
+        self.end = end
+        self.base = base
+        self.where = where
 
     def refuse(self, message: str, at: int | None = None) -> NoReturn:
         """Raise the error for the byte at the cursor, or at another offset."""

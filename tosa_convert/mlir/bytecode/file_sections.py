@@ -9,8 +9,7 @@ The format: https://mlir.llvm.org/docs/BytecodeFormat
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from tosa_convert.errors import fail
 from tosa_convert.mlir.bytecode import format as code
@@ -26,8 +25,7 @@ _OPTIONAL: Final = (code.RESOURCES, code.RESOURCE_OFFSETS, code.PROPERTIES)
 _PRODUCER_BYTES: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class BytecodeFile:
+class BytecodeFile(NamedTuple):
     """A bytecode file. sections: by their ids. where: the file, for messages."""
 
     version: int

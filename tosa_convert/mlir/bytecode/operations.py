@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -48,24 +47,27 @@ class Operation(NamedTuple):
 Fields = tuple[int, int, int, list[int], list[int], int, "list[Region]"]
 
 
-@dataclass(slots=True)
 class Block:
     """arguments: the numbers of their types. The values' own numbers begin with `first`."""
 
-    arguments: list[int] = field(default_factory=list)
-    first: int = 0
-    operations: list[Fields] = field(default_factory=list)
+    __slots__ = ("arguments", "first", "operations")
+
+    def __init__(self, first: int = 0) -> None:
+        self.arguments: list[int] = []
+        self.first = first
+        self.operations: list[Fields] = []
 
 
-@dataclass(slots=True)
 class Region:
     """is_isolated: it uses no value from outside, and numbers its own from 0."""
 
-    is_isolated: bool
-    blocks: list[Block] = field(default_factory=list)
+    __slots__ = ("blocks", "is_isolated")
+
+    def __init__(self, is_isolated: bool) -> None:
+        self.is_isolated = is_isolated
+        self.blocks: list[Block] = []
 
 
-@dataclass(slots=True)
 class _Frame:
     """An operation whose regions are being decoded.
 
@@ -76,15 +78,39 @@ class _Frame:
     end: the offset at which the regions end, if they are a section; else -1.
     """
 
-    regions: list[Region]
-    regions_left: int
-    first_value: int
-    append: Callable[[Fields], None]
-    left: int
-    value: int
-    blocks_left: int = 0
-    values_end: int = 0
-    end: int = -1
+    __slots__ = (
+        "append",
+        "blocks_left",
+        "end",
+        "first_value",
+        "left",
+        "regions",
+        "regions_left",
+        "value",
+        "values_end",
+    )
+
+    def __init__(
+        self,
+        regions: list[Region],
+        regions_left: int,
+        first_value: int,
+        append: Callable[[Fields], None],
+        left: int,
+        value: int,
+        blocks_left: int = 0,
+        values_end: int = 0,
+        end: int = -1,
+    ) -> None:
+        self.regions = regions
+        self.regions_left = regions_left
+        self.first_value = first_value
+        self.append = append
+        self.left = left
+        self.value = value
+        self.blocks_left = blocks_left
+        self.values_end = values_end
+        self.end = end
 
 
 #: Where decoding goes on: how to add an operation, how many are left, the next value, and the offset.

@@ -25,7 +25,7 @@ COPIED_BYTES: Final = 1 << 12
 _WITH_DATA: Final = frozenset({ATTRIBUTES_AND_TYPES, RESOURCES})
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Section:
     """A section's bytes without the data that is larger than COPIED_BYTES.
 

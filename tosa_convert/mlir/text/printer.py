@@ -42,7 +42,7 @@ def module_text(
     return _Printer(bytecode, generic=generic, locations=locations, elide=elide).pieces()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Frame:
     """A block that is being printed.
 
