@@ -11,8 +11,6 @@ from typing import Final, TypeVar
 import click
 
 from tosa_convert.applicable_options import refuse_inapplicable
-from tosa_convert.child_process import describe_exit
-from tosa_convert.cli.own_process import may_fork
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.files import STANDARD, map_file
 from tosa_convert.formats import EXTENSIONS, Format, sniff
@@ -91,6 +89,7 @@ def outcomes(
     if processes == 1:
         yield from map(work, jobs)
         return
+    from tosa_convert.cli.own_process import may_fork
     from tosa_convert.process_pool import run_jobs
 
     done: dict[int, Result] = {}
@@ -127,6 +126,8 @@ def _size(source: Path) -> int:
 
 def crash(source: Path, code: int) -> FileFailure:
     """The failure of a file whose process died."""
+    from tosa_convert.child_process import describe_exit
+
     return f"the process that read the file ended with {describe_exit(code)}\n"
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import PurePath
+from functools import cache
 from typing import Any, Final
-from urllib.parse import quote
 
 from tosa_convert.errors import CODES, Finding, grouped
 from tosa_convert.graph.opset import OPERATORS
@@ -20,9 +18,7 @@ from tosa_convert.version import __version__
 
 SARIF_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 #: The start of a finding's place: its region and block, and perhaps an operator.
-_PLACE: Final = re.compile(r'(region ".*" block ".*?")( operator #\d+ \w+)?', re.DOTALL)
-#: The name in rules -> the operator, the longest names first.
-_OPERATORS: Final = sorted(((dashed(spec.name), spec.name) for spec in OPERATORS), reverse=True)
+_PLACE: Final = r'(?s)(region ".*" block ".*?")( operator #\d+ \w+)?'
 
 
 class Status(Enum):
@@ -95,6 +91,8 @@ def _text_lines(report: FileReport) -> Iterator[str]:
 
 def as_json(reports: Sequence[FileReport]) -> str:
     """One object with a list of the files."""
+    import json
+
     files = [
         {
             "file": report.name,
@@ -122,6 +120,8 @@ def as_json(reports: Sequence[FileReport]) -> str:
 
 def as_sarif(reports: Sequence[FileReport]) -> str:
     """A SARIF log with one run."""
+    import json
+
     rules: dict[str, dict[str, Any]] = {}
     results = []
     for report in reports:
@@ -170,6 +170,12 @@ def _sarif_rule(finding: Finding) -> dict[str, Any]:
     }
 
 
+@cache
+def _operators() -> list[tuple[str, str]]:
+    """The name in rules and that of the operator, the longest names first."""
+    return sorted(((dashed(spec.name), spec.name) for spec in OPERATORS), reverse=True)
+
+
 def rule_title(rule: str) -> str:
     """A rule's name as words.
 
@@ -177,13 +183,16 @@ def rule_title(rule: str) -> str:
         >>> rule_title("max-pool2d-output-height")
         'MAX_POOL2D: output height'
     """
-    for prefix, operator in _OPERATORS:
+    for prefix, operator in _operators():
         if rule.startswith(f"{prefix}-"):
             return f"{operator}: {rule[len(prefix) + 1 :].replace('-', ' ')}"
     return rule.replace("-", " ")
 
 
 def _sarif_location(file: str, finding: Finding) -> dict[str, Any]:
+    from pathlib import PurePath
+    from urllib.parse import quote
+
     # Services that show SARIF, such as GitHub, need a line even if the file has none.
     region = {"startLine": 1}
     position = re.search(re.escape(PurePath(file).name) + r'"?:(\d{1,9}):(\d{1,9})', finding.where)
@@ -201,7 +210,7 @@ def _sarif_location(file: str, finding: Finding) -> dict[str, Any]:
 
 def _logical_locations(where: str) -> Iterator[dict[str, str]]:
     """The operator and the block of a finding, the inner one first."""
-    found = _PLACE.match(where)
+    found = re.match(_PLACE, where)
     if found is None:
         return
     block, operator = found.groups()

@@ -119,6 +119,8 @@ def _no_function(
     bytecode: Bytecode, functions: list[Function], operations: list[Operation]
 ) -> TosaConvertError:
     """The error for a module without a function: it names the operations that it has instead."""
+    from tosa_convert.mlir.lowering_hints import lowering_hint
+
     foreign = [
         Finding(
             "foreign-operator",

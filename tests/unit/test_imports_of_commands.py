@@ -1,0 +1,160 @@
+"""A command imports what its work needs and nothing else: small files are converted at once.
+
+A module that a command newly imports is added here if the command needs it. Otherwise it is imported
+where it is used.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+#: Modules that every command imports.
+ALWAYS = "cli cli.command cli.main ending_signals errors log version"
+#: Those of the options of `convert`.
+OPTIONS = "cli.convert cli.input_shapes file_consumers formats options"
+GRAPH = (
+    "attribute_rules compare constant dtypes model names opset packing target value_rules verify "
+    "versions"
+)
+#: Those of the rules of TOSA that the operators of the example need.
+SPEC = (
+    "operator_view program public rules type_forms type_rows types validate values verdict "
+    "rules.blocks rules.convolution rules.core rules.data_layout rules.elementwise rules.matmul "
+    "rules.pooling rules.shapes rules.values rules.window rules.zero_points"
+)
+#: Those of MLIR that reading and writing have in common.
+MLIR = "attributes bytecode constants locations names quoting report target_env types"
+BYTECODE = "attributes format varint"
+
+#: Modules of others that a conversion may import, besides those of numpy and click. click compares the
+#: names of short options with those of long ones by difflib, and translates texts by gettext, which
+#: imports locale.
+OUTSIDE = {
+    *("bisect", "copy", "dataclasses", "difflib", "gc", "heapq", "locale", "mmap", "signal"),
+    *("traceback", "msvcrt"),
+}
+
+_LIST = """
+import sys
+for name in ("pathlib", "urllib", "urllib.parse", "ipaddress", "fnmatch", "ntpath", "logging"):
+    sys.modules.pop(name, None)  # those that the start of an editable environment has imported
+{}
+print("modules:", *sys.modules)
+"""
+_COMMAND = """
+from tosa_convert.cli.main import run, tosa_flatbuffer
+assert run(tosa_flatbuffer, sys.argv[1:], own_process=True) == 0
+"""
+
+
+def below(part: str, names: str) -> set[str]:
+    """A part and the modules in it."""
+    return {part, *(f"{part}.{name}" for name in names.split())}
+
+
+def listed(code: str, *words: str) -> set[str]:
+    """The modules that a new interpreter has imported after the code; words: its arguments."""
+    command = [sys.executable, "-c", _LIST.format(code), *words]
+    out = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    return set(out.rpartition("modules:")[2].split())
+
+
+def imported(*words: str) -> tuple[set[str], set[str]]:
+    """Our modules that a command imports, and others that numpy and click do not import."""
+    modules = listed(_COMMAND, *words)
+    prefix = "tosa_convert."
+    ours = {name.removeprefix(prefix) for name in modules if name.startswith(prefix)}
+    others = {
+        name
+        for name in modules - listed("import numpy, click")
+        if not name.startswith(("_", "tosa_convert", "click.", "encodings."))
+    }
+    return ours, others
+
+
+@pytest.fixture(scope="module")
+def example(root: Path) -> Path:
+    return root / "examples" / "digits_cnn.mlirbc"
+
+
+@pytest.fixture(scope="module")
+def flatbuffer(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    import tosa_convert as tc
+
+    path = tmp_path_factory.mktemp("imports") / "digits_cnn.tosa"
+    tc.save(tc.load(example), path)
+    return path
+
+
+CONVERSION = (
+    set(f"{ALWAYS} {OPTIONS} applicable_options files gc_pause reading writing".split())
+    | below("cli", "convert_file progress")
+    | below("graph", GRAPH)
+    | below("spec", SPEC)
+    | below("mlir", MLIR)
+    | below("mlir.bytecode", BYTECODE)
+    | below("wire", "layout tables")
+)
+
+
+def test_an_export_imports_what_reads_bytecode_and_writes_flatbuffers(
+    example: Path, tmp_path: Path
+) -> None:
+    ours, others = imported("convert", str(example), "-o", str(tmp_path / "m.tosa"))
+    assert ours == (
+        CONVERSION
+        | below("flatbuffer", "builder interning plan write")
+        | below("mlir", "block_scope function_reader module_reader narrowing operator_reader")
+        | below("mlir", "select_function")
+        | below("mlir.bytecode", "cursor decode entries file_sections operations properties")
+        | below("mlir.bytecode", "resources sections tables")
+    )
+    assert others <= OUTSIDE
+
+
+def test_an_import_imports_what_reads_flatbuffers_and_writes_bytecode(
+    flatbuffer: Path, tmp_path: Path
+) -> None:
+    ours, others = imported("convert", str(flatbuffer), "-o", str(tmp_path / "m.mlirbc"))
+    assert ours == (
+        CONVERSION
+        | below("flatbuffer", "columns read")
+        | below("graph", "static_shapes")
+        | below("mlir", "function_writer module_writer region_body variables")
+        | below("mlir.bytecode", "encode")
+        | below("wire", "lift")
+    )
+    assert others <= OUTSIDE
+
+
+def test_validate_imports_what_reads_the_file_and_the_rules(flatbuffer: Path) -> None:
+    ours, others = imported("validate", str(flatbuffer))
+    assert ours == (
+        set(f"{ALWAYS} applicable_options file_consumers files formats gc_pause options".split())
+        | {"reading"}
+        | below("cli", "many_files progress validate validate_files validation_report")
+        | below("flatbuffer", "columns read")
+        | below("graph", f"{GRAPH} static_shapes")
+        | below("spec", f"{SPEC} profiles")
+        | below("wire", "layout lift tables")
+    )
+    # Files below directories are found with pathlib, which imports the rest.
+    below_directories = {"pathlib", "fnmatch", "ntpath", "urllib", "urllib.parse", "ipaddress"}
+    assert others <= OUTSIDE | below_directories
+
+
+def test_help_of_convert_imports_its_options() -> None:
+    ours, others = imported("convert", "--help")
+    assert ours == set(f"{ALWAYS} {OPTIONS}".split())
+    # click finds the width of the terminal with shutil.
+    assert others <= OUTSIDE | {"shutil", "bz2", "lzma", "zlib", "compression", "fnmatch"}
+    assert "numpy" not in listed(_COMMAND, "convert", "--help")
+
+
+def test_help_of_all_verbs_imports_neither_numpy_nor_the_graph() -> None:
+    modules = listed(_COMMAND, "--help")
+    assert not {"numpy", "ml_dtypes", "logging", "tosa_convert.graph"} & modules
