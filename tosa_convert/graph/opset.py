@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
 from typing import Final, NamedTuple
 
 from tosa_convert.graph.dtypes import (
@@ -142,6 +143,7 @@ def _at(rows: tuple[OperandSpec, ...], index: int, count: int) -> OperandSpec:
     return present[index]
 
 
+@cache
 def _operands(text: str) -> tuple[OperandSpec, ...]:
     """The operands of a text such as "input1 scale? shape:shape zp:const"."""
     rows = []
