@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 from oracle import compare_text, official_suite, written_cases
 from oracle.compare_text import (
@@ -21,6 +22,7 @@ from oracle.compare_text import (
 )
 from oracle.module_readers import TORCH
 from oracle.outside_tools import Refused, TosaOpt
+from unit.building import graph, op, tensor
 
 import tosa_convert as tc
 from tosa_convert.bindings.packages import Bindings
@@ -105,6 +107,21 @@ def test_a_sample_of_the_official_tests_is_printed_and_read(
     for found in compare_text.compare_files(Random(5).sample(files, 10)):
         tally.add(found)
     assert tally.passed, "\n".join(tally.lines())
+
+
+@pytest.mark.parametrize("written", [0x7E01, 0x7E02])
+def test_what_tosa_opt_serializes_is_the_program(
+    written: int, opt: TosaOpt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def program(nan: int) -> tc.Graph:
+        elements = np.array([nan, *range(199)], "<u2")
+        values = tensor("w", "FP16", (200,), elements.tobytes())
+        return graph("", "w", [values], [op("CONST", "", "w")])
+
+    tc.save(program(0x7E01), tmp_path / "m.tosa")
+    monkeypatch.setattr(compare_text, "text_of", lambda *_: tc.dumps(program(written), "mlir"))
+    found = compare_text.compare_serialized(tmp_path / "m.tosa", opt, tmp_path)
+    assert bool(found.difference) == (written != 0x7E01)
 
 
 def test_a_difference_is_found(
