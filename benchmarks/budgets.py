@@ -117,7 +117,7 @@ def _command_verdicts(rows: dict[str, Row]) -> list[Verdict]:
             ],
         ),
         *_faster(rows, "many small files in one call", many, 4, COMMAND),
-        *_at_most("one small file, command line, against pip's tosa-opt", 1.3, "x", slower),
+        *_at_most("one small file, command line, against pip's tosa-opt", 2, "x", slower),
     ]
 
 

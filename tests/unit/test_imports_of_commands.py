@@ -158,3 +158,25 @@ def test_help_of_convert_imports_its_options() -> None:
 def test_help_of_all_verbs_imports_neither_numpy_nor_the_graph() -> None:
     modules = listed(_COMMAND, "--help")
     assert not {"numpy", "ml_dtypes", "logging", "tosa_convert.graph"} & modules
+
+
+_DEPTH = """
+import sys
+
+def note(event, arguments):
+    if event == "import" and arguments[0] == "numpy":
+        frame, count = sys._getframe(), 0
+        while frame := frame.f_back:
+            count += 1
+        print("depth:", count)
+
+sys.addaudithook(note)
+"""
+
+
+def test_numpy_is_imported_while_few_functions_are_running(flatbuffer: Path) -> None:
+    """Where many run, Python maps and unmaps memory for their frames thousands of times."""
+    code = f"{_DEPTH}{_COMMAND}"
+    command = [sys.executable, "-c", code, "validate", str(flatbuffer)]
+    out = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert int(out.partition("depth:")[2].split()[0]) < 20

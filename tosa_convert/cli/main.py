@@ -126,6 +126,10 @@ def _before_own_work(verb_name: str) -> None:
     declare_own_process()
     if verb_name in ONE_SHOT_VERBS:
         gc.disable()
+    # Here, where few functions are running: Python 3.11 and later map memory for their frames in pieces
+    # of 16 KiB, and a call that needs a new piece maps it and unmaps it again. Deep inside our own
+    # imports, numpy's would do so a thousand times, which takes longer than the conversion.
+    import numpy  # noqa: F401
 
 
 def main() -> None:
