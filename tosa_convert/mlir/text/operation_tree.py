@@ -18,10 +18,10 @@ from tosa_convert.mlir.bytecode.format import (
 class Value(NamedTuple):
     """An argument of a block or a result of an operation: number `number` of those of its region.
 
-    type: the encoded number of its type.
+    region: the region's key; the region itself would refer to it. type: the encoded number of its type.
     """
 
-    region: ParsedRegion
+    region: int
     number: int
     type: bytes
 
@@ -61,14 +61,6 @@ class ParsedRegion:
     count: int = 0
     hint: str = ""
 
-    def first(self) -> int:
-        """The number of its first value, once the regions around it are complete."""
-        number, region = 0, self.parent
-        while region is not None:
-            number += region.count
-            region = region.parent
-        return number
-
     def find(self, name: bytes) -> Value | None:
         """The value of a name, here or in the regions around."""
         region: ParsedRegion | None = self
@@ -81,7 +73,7 @@ class ParsedRegion:
 
     def add(self, type_: bytes) -> Value:
         """A new value, which has no name yet."""
-        value = Value(self, self.count, type_)
+        value = Value(id(self), self.count, type_)
         self.count += 1
         return value
 
@@ -95,7 +87,9 @@ def encoded(root: ParsedOperation, encoder: Encoder) -> Iterator[bytes]:
     while pending:
         for item in pending[-1]:
             if isinstance(item, ParsedRegion):
-                firsts[id(item)] = item.first()
+                outer = item.parent
+                firsts[id(item)] = 0 if outer is None else firsts[id(outer)] + outer.count
+                item.parent = None  # a region and what is in it refer to one another no longer
                 yield numbers[len(item.blocks)]
                 if item.blocks:
                     yield numbers[item.count]
@@ -129,7 +123,7 @@ def _head(operation: ParsedOperation, encoder: Encoder, firsts: dict[int, int]) 
     if operation.operands:
         has |= HAS_OPERANDS
         parts.append(numbers[len(operation.operands)])
-        parts += [numbers[firsts[id(region)] + index] for region, index, _ in operation.operands]
+        parts += [numbers[firsts[region] + index] for region, index, _ in operation.operands]
     if operation.regions:
         has |= HAS_REGIONS
         is_isolated = operation.regions[0].parent is None

@@ -6,6 +6,7 @@ import re
 import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
+from weakref import proxy
 
 from tosa_convert.mlir.attributes import AttributeWriter
 from tosa_convert.mlir.bytecode.attributes import TensorType, bit_width
@@ -61,7 +62,8 @@ class AttributeParser:
         self.resources = resources
         self.writer = AttributeWriter(encoder, types.writer)
         self.elements = ElementParser(cursor, encoder, types)
-        self.locations = LocationParser(cursor, encoder, aliases, self)
+        # A proxy, so that the two do not refer to one another.
+        self.locations = LocationParser(cursor, encoder, aliases, proxy(self))
         self._dictionaries: dict[tuple[str, bytes], Dictionary] = {}
 
     def __call__(self, name: str = "", bare: BareValue | None = None) -> bytes:
