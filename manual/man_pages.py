@@ -90,7 +90,8 @@ def _split(paragraphs: list[str]) -> list[str]:
 
 def _item(term: str, text: str) -> Iterator[str]:
     yield ".TP"
-    yield f".B {_roff(term)}"
+    # A long list of choices may be broken after each of them.
+    yield f".B {_roff(term)}".replace("|", "|\\:")
     yield _roff(" ".join(text.split()))
 
 

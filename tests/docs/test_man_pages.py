@@ -15,7 +15,7 @@ from manual.man_pages import exit_codes, pages, release_date
 
 def plain(text: str) -> str:
     """The text of a page without the escapes."""
-    return text.replace("\\-", "-").replace("\\e", "\\").replace("\\&", "")
+    return text.replace("\\-", "-").replace("\\e", "\\").replace("\\&", "").replace("\\:", "")
 
 
 def test_every_program_and_every_verb_has_a_page() -> None:

@@ -111,10 +111,10 @@ def operator_rows(graph: Graph, wanted: Wanted = everything) -> Iterator[Operato
         >>> for row in operator_rows(tc.load("digits_cnn.tosa")):
         ...     if row.work is not None:
         ...         print(row.index, row.name, row.outputs[0], row.work)
-        7 CONV2D FP32 [1, 16, 16, 16] 36,864
-        11 CONV2D FP32 [1, 8, 8, 16] 147,456
-        14 CONV2D FP32 [1, 8, 8, 24] 221,184
-        21 MATMUL FP32 [1, 1, 10] 3,840
+        13 CONV2D FP32 [1, 16, 16, 16] 36,864
+        16 CONV2D FP32 [1, 8, 8, 16] 147,456
+        19 CONV2D FP32 [1, 8, 8, 24] 221,184
+        24 MATMUL FP32 [1, 1, 10] 3,840
     """
     for region, block in _blocks(graph):
         for row in operator_rows_of(region, block):

@@ -45,7 +45,7 @@ func.func @constants(%a: tensor<2x32x!tosa.block_scaled<BLOCK_SHAPE_32:f8E8M0FNU
 
 // The same value throughout, and the extreme scales: the least, the greatest, NaN.
 func.func @splat() -> (tensor<3x32x!tosa.block_scaled<BLOCK_SHAPE_32:f8E8M0FNU:f4E2M1FN>>, tensor<1x64x!tosa.block_scaled<BLOCK_SHAPE_32:f8E8M0FNU:f8E5M2>>) {
-  %0 = "tosa.const"() <{values = dense<tensor<3x32x!tosa.block_scaled<BLOCK_SHAPE_32:f8E8M0FNU:f4E2M1FN, {0x00, 0xFE, 0xFF}>> : -6.0 : f4E2M1FN>}> : () -> tensor<3x32x!tosa.block_scaled<BLOCK_SHAPE_32:f8E8M0FNU:f4E2M1FN>>
+  %0 = "tosa.const"() <{values = dense<tensor<3x32x!tosa.block_scaled<BLOCK_SHAPE_32:f8E8M0FNU:f4E2M1FN, {0x00, 0xFE, 0x01}>> : -6.0 : f4E2M1FN>}> : () -> tensor<3x32x!tosa.block_scaled<BLOCK_SHAPE_32:f8E8M0FNU:f4E2M1FN>>
   %1 = "tosa.const"() <{values = dense<tensor<1x64x!tosa.block_scaled<BLOCK_SHAPE_32:f8E8M0FNU:f8E5M2, {2.0, 2.0}>> : 0.5 : f8E5M2>}> : () -> tensor<1x64x!tosa.block_scaled<BLOCK_SHAPE_32:f8E8M0FNU:f8E5M2>>
   return %0, %1 : tensor<3x32x!tosa.block_scaled<BLOCK_SHAPE_32:f8E8M0FNU:f4E2M1FN>>, tensor<1x64x!tosa.block_scaled<BLOCK_SHAPE_32:f8E8M0FNU:f8E5M2>>
 }

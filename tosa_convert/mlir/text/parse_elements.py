@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tosa_convert.mlir.bytecode.attributes import TensorType
 from tosa_convert.mlir.bytecode.encode import Encoder
+from tosa_convert.mlir.bytecode.format import DENSE_STRINGS
 from tosa_convert.mlir.text.elements import element_bytes, stored_bytes
 from tosa_convert.mlir.text.parse_cursor import TextCursor
 from tosa_convert.mlir.text.parse_numbers import BadNumber, bits_of, is_number
@@ -99,9 +100,9 @@ class ElementParser:
         cursor.expect(b">")
         type_ = self._type()
         shape, element = self._shape(type_, start)
-        data = hex_bytes(cursor, span[0] + len("0x"), span[1])
         if not is_number(element):
-            return self._as_text(start, type_)
+            return self._strings([bytes(cursor.data[slice(*span)])], type_, splat=True), type_
+        data = hex_bytes(cursor, span[0] + len("0x"), span[1])
         count = prod(shape)
         if element == "i1":
             data = self._bools(data, count, start)
@@ -156,6 +157,11 @@ class ElementParser:
         cursor.skip()
         cursor.at += 1
         content = cursor.at
+        strings = self._listed_strings()
+        if strings and cursor.accept(b">"):
+            own = self._type()
+            return self._strings(strings, own, splat=False), own
+        cursor.at = content
         type_ = self.types.optional()
         if type_ is not None and cursor.accept(b":"):
             number = self._typed(type_, cursor.at, start)
@@ -181,6 +187,25 @@ class ElementParser:
             return self.encoder.dense(type_.number, b"")
         self._check_nesting(text, shape, type_, start)
         return self._encode(type_, value, self._tokens(text, value, start))
+
+    def _listed_strings(self) -> list[bytes]:
+        """Strings in lists; nothing if there is something else."""
+        cursor = self.cursor
+        strings: list[bytes] = []
+        while True:
+            while cursor.accept(b"[") or cursor.accept(b"]") or cursor.accept(b","):
+                pass
+            text = cursor.string()
+            if text is None:
+                return strings
+            strings.append(text)
+
+    def _strings(self, strings: list[bytes], type_: Parsed, *, splat: bool) -> bytes:
+        """The number of a constant of strings, as `!tosa.mxint8` has them."""
+        numbers = self.encoder.numbers
+        parts = [self.encoder.string(text) for text in strings]
+        head = numbers[DENSE_STRINGS] + type_.number + numbers[int(splat)]
+        return self.encoder.attributes(head + b"".join(parts))
 
     # -- parts --------------------------------------------------------------------------------
 
