@@ -138,9 +138,14 @@ def summarize(graph: tc.Graph) -> None:
     tc.summarize("m.tosa")  # error: a graph, not a path
 
 
+def report(graph: tc.Graph) -> None:
+    reveal_type(tc.report(graph, to="svg"))  # reveals str
+    tc.report(graph, to="png")  # error: no such form
+
+
 def compare(graph: tc.Graph) -> None:
     difference = tc.compare(graph, graph, names=False, locations=True)
-    reveal_type(difference)  # reveals Difference | None
+    reveal_type(difference is None)  # reveals bool
     if difference is not None:
         reveal_type(difference.path)  # reveals str
     tc.compare(graph)  # error: two graphs

@@ -72,7 +72,7 @@ def test_a_file_may_come_from_standard_input_into_a_file(tmp_path: Path) -> None
     [
         (b"", b"<stdin>: error: the input is empty"),
         (b"\x89PNG\r\n\x1a\n\0", b"<stdin>: error: the input starts with"),
-        (b"func.func @f(", b"-:1:13: error:"),
+        (b"func.func @f(", b"-:1:14: error:"),
         (b"module {}\n" + b" " * 5000 + b"\xff", b"[malformed-mlir]"),
     ],
 )
