@@ -46,8 +46,9 @@ def value(text: str) -> ValueType:
     kind = dtype(name)
     data = None
     if match["data"]:
-        elements = np.array([float(match["data"])]).astype(kind.numpy)
-        data = Constant(kind, 1, elements.tobytes()[: kind.wire_bytes(1)])
+        elements = np.array([float(number) for number in match["data"].split()]).astype(kind.numpy)
+        count = len(elements)
+        data = Constant(kind, count, elements.tobytes()[: kind.wire_bytes(count)])
     return TensorType(kind, shape, scale, data)
 
 

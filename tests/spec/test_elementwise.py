@@ -6,9 +6,14 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from spec.operator_examples import broken_rules, inferred, less_known
+from spec.operator_examples import broken_rules, inferred, less_known, view
 
-from tosa_convert.graph.dtypes import NanPropagationMode, dtype
+from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.dtypes import INT32, NanPropagationMode, dtype
+from tosa_convert.graph.model import Block, Operator, Tensor
+from tosa_convert.graph.opset import operator
+from tosa_convert.spec.values import TensorType, TypeTable
+from tosa_convert.spec.verdict import judge_shapes
 
 UNARY: Final = (
     "ABS BITWISE_NOT CEIL CLZ COS ERF EXP FLOOR LOG LOGICAL_NOT RECIPROCAL RSQRT SIGMOID SIN TANH"
@@ -37,6 +42,18 @@ def clamp(kind: str, low: float, high: float) -> dict[str, Any]:
         "output": f"{kind}[2,3]",
         "nan_mode": NanPropagationMode.PROPAGATE,
         **values,
+    }
+
+
+SHIFTS: Final = ("ARITHMETIC_RIGHT_SHIFT", "LOGICAL_LEFT_SHIFT", "LOGICAL_RIGHT_SHIFT")
+
+
+def shifted(kind: str, amount: int) -> dict[str, Any]:
+    """A value that is shifted by two constant amounts; the first one is allowed."""
+    return {
+        "input1": f"{kind}[2,1]",
+        "input2": f"{kind}[1,2]=0 {amount}",
+        "output": f"{kind}[2,2]",
     }
 
 
@@ -69,6 +86,11 @@ BROKEN: Final[list[tuple[str, dict[str, Any], set[str]]]] = [
     ("SELECT", {"input1": "BOOL[1,2,1]"}, {"broadcast"}),
     ("ABS", {"output": "FP32[3,2]"}, {"output-shape"}),
     ("TANH", {"output": "FP32[2,3,1]"}, {"output-rank"}),
+    *((name, shifted("INT8", 8), {"shift"}) for name in SHIFTS),
+    *((name, shifted("INT16", 16), {"shift"}) for name in SHIFTS),
+    *((name, shifted("INT32", 32), {"shift"}) for name in SHIFTS),
+    *((name, shifted("INT64", 64), {"shift"}) for name in SHIFTS),
+    *((name, shifted("INT32", -1), {"shift"}) for name in SHIFTS),
     ("CLAMP", clamp("INT8", 3, -3), {"range"}),
     ("CLAMP", clamp("BF16", 3, -3), {"range"}),
     ("CLAMP", clamp("FP16", float("nan"), 3), {"min-val"}),
@@ -90,6 +112,11 @@ BROKEN: Final[list[tuple[str, dict[str, Any], set[str]]]] = [
 ]
 
 HELD: Final[list[tuple[str, dict[str, Any]]]] = [
+    *(
+        (name, shifted(kind, most))
+        for name in SHIFTS
+        for kind, most in (("INT8", 7), ("INT16", 15), ("INT32", 31), ("INT64", 63))
+    ),
     ("CLAMP", clamp("FP32", 3, 3)),
     ("CLAMP", clamp("FP32", float("-inf"), float("inf"))),
     ("CLAMP", clamp("INT16", -32768, 32767)),
@@ -143,3 +170,22 @@ def test_sizes_that_are_not_known_are_broadcast(
     one: str, other: str, expected: tuple[int, ...] | None
 ) -> None:
     assert inferred("ADD", {"input1": one, "input2": other}) == (expected,)
+
+
+def test_a_wrong_shift_is_named_by_its_place() -> None:
+    (violation,) = judge_shapes(view(SHIFTS[0], shifted("INT8", 9))).violations
+    assert violation == ("shift", "input2 [0, 1] is 9", "0 to 7, since input1 is of INT8")
+
+
+def test_constants_of_other_operators_are_not_read() -> None:
+    """ADD may have any constant, and large weights are not looked at."""
+    types = TypeTable()
+    data = Constant(INT32, 2, bytes(8))
+    tensors = {name: Tensor(name, INT32, (2,)) for name in "xy"}
+    tensors["c"] = Tensor("c", INT32, (2,), data)
+    for name, read in (("ADD", False), *((name, True) for name in SHIFTS)):
+        made = Operator(operator(name), ("x", "c"), ("y",), {})
+        block = Block("main", ["x"], ["y"], [made], tensors)
+        type_ = types.of_block(block)["c"]
+        assert isinstance(type_, TensorType)
+        assert (type_.data is data) == read

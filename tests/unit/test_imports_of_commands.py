@@ -23,8 +23,8 @@ GRAPH = (
 #: Those of the rules of TOSA that the operators of the example need.
 SPEC = (
     "operator_view program public rules type_forms type_rows types validate values verdict "
-    "rules.blocks rules.convolution rules.core rules.data_layout rules.elementwise rules.matmul "
-    "rules.pooling rules.shapes rules.values rules.window rules.zero_points"
+    "rules.blocks rules.convolution rules.core rules.data_layout rules.elements rules.elementwise "
+    "rules.matmul rules.pooling rules.shapes rules.values rules.window rules.zero_points"
 )
 #: Those of MLIR that reading and writing have in common.
 MLIR = "attributes bytecode constants locations names quoting report target_env types"

@@ -27,7 +27,7 @@ from tosa_convert.graph.opset import (
 )
 from tosa_convert.spec.operator_view import OperatorView
 from tosa_convert.spec.types import Element
-from tosa_convert.spec.values import CONSTANT_POSITIONS, ShapeType, ValueType
+from tosa_convert.spec.values import READ_POSITIONS, ShapeType, ValueType
 from tosa_convert.spec.verdict import element_of, judge
 
 _SHAPE_32: Final = BlockShape.BLOCK_SHAPE_32
@@ -263,7 +263,7 @@ class BlockBuilder(BlockState):
         """See `apply`. The operands and attributes are those of the row."""
         for value in operands:
             self._refuse_foreign(value)
-        needed = CONSTANT_POSITIONS.get(spec, ())
+        needed = READ_POSITIONS.get(spec, ())
         count = len(operands)
         inputs = tuple(
             self._without_data(value.type) if index - count not in needed else value.type

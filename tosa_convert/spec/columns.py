@@ -16,7 +16,7 @@ from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.model import Block
 from tosa_convert.graph.opset import CONST_SHAPE, OPERATORS
 from tosa_convert.spec.operator_view import OperatorView
-from tosa_convert.spec.values import CONSTANT_POSITIONS, ShapeType, TypeTable, ValueType
+from tosa_convert.spec.values import READ_POSITIONS, ShapeType, TypeTable, ValueType
 from tosa_convert.spec.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _types(columns: BlockColumns, table: TypeTable) -> tuple[list[ValueType], Nu
             types.append(type_)
         return known[type_]
 
-    needed = _compile_time(columns)
+    needed = _read_by_rules(columns)
     for index in columns.others:
         tensor = tensors[index]
         if tensor.scale is not None or index in needed:
@@ -93,11 +93,11 @@ def _content(data: Constant | None) -> object:
     return None if data is None else (data.splat, data.count, bytes(data.buffer))
 
 
-def _compile_time(columns: BlockColumns) -> set[int]:
-    """The values that an operator needs as compile-time constants."""
+def _read_by_rules(columns: BlockColumns) -> set[int]:
+    """The values whose elements the rules of an operator read."""
     ends = np.cumsum(columns.input_counts)
     needed: set[int] = set()
-    for spec, positions in CONSTANT_POSITIONS.items():
+    for spec, positions in READ_POSITIONS.items():
         chosen = ends[columns.codes == spec.code]
         for position in positions if len(chosen) else ():
             needed.update(columns.inputs[chosen + position].tolist())

@@ -92,7 +92,7 @@ class OperatorView:
         return value.sizes
 
     def constant(self, name: str) -> npt.NDArray[Any] | None:
-        """The elements of a compile-time constant operand, flat; None if they are not known."""
+        """The elements of a constant operand, flat; None if they are not known."""
         data = self.tensor(name).data
         return None if data is None else data.numpy()
 

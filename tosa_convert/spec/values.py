@@ -27,7 +27,7 @@ class TensorType:
 
     shape: sizes, DYNAMIC where unknown; None if the rank is unknown.
     scale: of a block-scaled tensor, the element type of its scales and their block.
-    data: the elements, if an operator needs them as a compile-time constant.
+    data: the elements of a constant, if the rules of an operator read them.
     """
 
     __slots__ = ("data", "dtype", "scale", "shape")
@@ -85,13 +85,25 @@ def shape_text(sizes: tuple[Size, ...] | None) -> str:
     return f"[{', '.join(shown)}]"
 
 
-#: The positions at which an operator has operands that are compile-time constants, from the end.
-CONSTANT_POSITIONS: Final[dict[OperatorSpec, tuple[int, ...]]] = {
+#: Operands that need not be constants. TOSA restricts their elements (REQUIRE in the pseudocode of the
+#: operator: any other element leaves the result unpredictable), so those of a constant are judged.
+_RESTRICTED: Final = {
+    **dict.fromkeys(("GATHER", "ROW_GATHER", "ROW_GATHER_BLOCK_SCALED", "SCATTER"), "indices"),
+    **dict.fromkeys(
+        ("ARITHMETIC_RIGHT_SHIFT", "LOGICAL_LEFT_SHIFT", "LOGICAL_RIGHT_SHIFT"), "input2"
+    ),
+}
+
+#: The positions at which an operator has operands whose elements its rules read, from the end:
+#: compile-time constants and restricted operands.
+READ_POSITIONS: Final[dict[OperatorSpec, tuple[int, ...]]] = {
     spec: positions
     for spec in OPERATORS
     if (
         positions := tuple(
-            index - len(spec.operands) for index, row in enumerate(spec.operands) if row.is_constant
+            index - len(spec.operands)
+            for index, row in enumerate(spec.operands)
+            if row.is_constant or row.name == _RESTRICTED.get(spec.name)
         )
     )
 }
@@ -149,8 +161,8 @@ class TypeTable:
         needed = {
             operator.inputs[position]
             for operator in block.operators
-            if operator.spec in CONSTANT_POSITIONS
-            for position in CONSTANT_POSITIONS[operator.spec]
+            if operator.spec in READ_POSITIONS
+            for position in READ_POSITIONS[operator.spec]
         }
         types: dict[str, ValueType] = {
             name: self.of_shape(shape) for name, shape in block.shapes.items()

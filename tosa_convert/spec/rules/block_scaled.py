@@ -29,7 +29,7 @@ from tosa_convert.spec.rules.core import (
     rank_between,
     single,
 )
-from tosa_convert.spec.rules.gather import row_count
+from tosa_convert.spec.rules.gather import indices_are_rows, row_count
 from tosa_convert.spec.rules.window import sizes_of
 from tosa_convert.spec.values import Shape, shape_text
 
@@ -208,6 +208,7 @@ RULES: Final[Rules] = {
             single("row_count"),
             row_count,
             same_batch,
+            indices_are_rows,
         ),
         ("batch", "rows", "channels"),
     ),

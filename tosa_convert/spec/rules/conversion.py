@@ -19,6 +19,7 @@ from tosa_convert.spec.rules.core import (
     rank,
     single,
 )
+from tosa_convert.spec.rules.elements import outside_text
 
 _INT16: Final = dtype("INT16")
 _INT48: Final = dtype("INT48")
@@ -119,13 +120,8 @@ def factors(view: OperatorView) -> Iterator[Violation]:
         ("shift", _LEAST_SHIFT, _MOST_SHIFT, f"{_LEAST_SHIFT} to {_MOST_SHIFT}"),
     )
     for name, least, most, expected in limits:
-        values = view.constant(name)
-        if values is None:
-            continue
-        wrong = values < least if most is None else (values < least) | (values > most)
-        if wrong.any():
-            index = int(wrong.argmax())
-            yield Violation(name, f"{name} {index} is {values[index]}", expected)
+        if text := outside_text(view, name, least, most):
+            yield Violation(name, text, expected)
 
 
 RULES: Final[Rules] = {

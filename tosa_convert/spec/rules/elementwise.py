@@ -25,6 +25,7 @@ from tosa_convert.spec.rules.core import (
     same_rules,
     single,
 )
+from tosa_convert.spec.rules.elements import outside_text
 from tosa_convert.spec.rules.zero_points import zero_point
 from tosa_convert.spec.values import Shape, TensorType
 
@@ -136,6 +137,13 @@ def mul_shift(view: OperatorView) -> Iterator[Violation]:
         yield Violation("shift", f"shift is {shift}", f"0 to {_MAX_SHIFT}")
 
 
+def shift_amounts(view: OperatorView) -> Iterator[Violation]:
+    """A value is shifted by less than the number of its bits, and not by a negative number."""
+    dtype = view.tensor("input1").dtype
+    if text := outside_text(view, "input2", 0, dtype.bits - 1):
+        yield Violation("shift", text, f"0 to {dtype.bits - 1}, since input1 is of {dtype}")
+
+
 def table_size(view: OperatorView) -> Iterator[Violation]:
     """A table has an entry for each value of INT8, or 513 for INT16."""
     table, dtype = view.tensor("table"), view.tensor("input1").dtype
@@ -169,10 +177,13 @@ RULES: Final[Rules] = {
     "NEGATE": _unary(zero_point("input1_zp"), zero_point("output_zp")),
     "TABLE": OperatorRules(first_shape, (rank("table", 1),), (table_size,)),
     **same_rules(
-        "ADD ARITHMETIC_RIGHT_SHIFT BITWISE_AND BITWISE_OR BITWISE_XOR EQUAL GREATER GREATER_EQUAL "
-        "INTDIV LOGICAL_AND LOGICAL_LEFT_SHIFT LOGICAL_OR LOGICAL_RIGHT_SHIFT LOGICAL_XOR MAXIMUM "
+        "ADD BITWISE_AND BITWISE_OR BITWISE_XOR EQUAL GREATER GREATER_EQUAL "
+        "INTDIV LOGICAL_AND LOGICAL_OR LOGICAL_XOR MAXIMUM "
         "MINIMUM POW SELECT SUB",
         _broadcast(),
+    ),
+    **same_rules(
+        "ARITHMETIC_RIGHT_SHIFT LOGICAL_LEFT_SHIFT LOGICAL_RIGHT_SHIFT", _broadcast(shift_amounts)
     ),
     "MUL": _broadcast(single("shift"), mul_shift),
 }

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+import numpy as np
+
 from tosa_convert.graph.model import DYNAMIC
+from tosa_convert.graph.packing import BLOCK
 from tosa_convert.spec.operator_view import OperatorView
 from tosa_convert.spec.rules.core import (
     Check,
@@ -20,6 +23,7 @@ from tosa_convert.spec.rules.core import (
     rank,
     single,
 )
+from tosa_convert.spec.rules.elements import outside_text
 
 #: The names of the dimensions of each operand. Sizes of one name are equal.
 _GATHER: Final = {"values": "NKC", "indices": "NW"}
@@ -68,6 +72,49 @@ def rows_for_indices(view: OperatorView) -> Iterator[Violation]:
         )
 
 
+def indices_are_rows(view: OperatorView) -> Iterator[Violation]:
+    """Every index is that of a row, and so are the further rows that ROW_GATHER copies."""
+    name = view.spec.operands[0].name
+    shape = view.shape(name)
+    rows = DYNAMIC if shape is None else shape[1]
+    copied = (
+        view.splat("row_count") if any(row.name == "row_count" for row, _ in view.operands()) else 1
+    )
+    most = rows - int(copied or 1) if known(rows) else None
+    if most is not None and most < 0:
+        return  # another rule says so
+    if text := outside_text(view, "indices", 0, most):
+        expected = "at least 0" if most is None else f"0 to {most}, since {name} has {rows} rows"
+        yield Violation("indices-range", text, expected)
+
+
+def indices_occur_once(view: OperatorView) -> Iterator[Violation]:
+    """SCATTER writes each row once: an index occurs at most once in a batch."""
+    indices = view.tensor("indices")
+    if indices.data is None or indices.shape is None or min(indices.shape) < 1:
+        return
+    batches, count = indices.shape
+    # Of a splat, two indices say it all.
+    if indices.data.splat:
+        batches, count = 1, min(count, 2)
+        numbers = np.repeat(next(indices.data.blocks())[:1], count)
+    else:
+        numbers = indices.data.numpy()
+    rows = numbers.reshape(batches, count)
+    step = max(1, BLOCK // count)
+    for first in range(0, batches, step):
+        ordered = np.sort(rows[first : first + step], axis=1)
+        again = ordered[:, 1:] == ordered[:, :-1]
+        if again.any():
+            row, column = np.unravel_index(int(again.argmax()), again.shape)
+            yield Violation(
+                "indices-once",
+                f"indices has {ordered[row, column]} more than once in batch {first + row}",
+                "different indices, since each row is written at most once",
+            )
+            return
+
+
 def row_count(view: OperatorView) -> Iterator[Violation]:
     """ROW_GATHER copies at least one row for each index, and not more than values has."""
     count, rows = view.splat("row_count"), _size(view, _GATHER, "K")
@@ -97,18 +144,21 @@ _GATHER_RANKS: Final = (rank("values", 3), rank("indices", 2))
 
 RULES: Final[Rules] = {
     "GATHER": OperatorRules(
-        _gathered, _GATHER_RANKS, (_sizes_agree(_GATHER),), ("batch", "indices", "channels")
+        _gathered,
+        _GATHER_RANKS,
+        (_sizes_agree(_GATHER), indices_are_rows),
+        ("batch", "indices", "channels"),
     ),
     "ROW_GATHER": OperatorRules(
         _gathered_rows,
         _GATHER_RANKS,
-        (_sizes_agree(_GATHER), single("row_count"), row_count),
+        (_sizes_agree(_GATHER), single("row_count"), row_count, indices_are_rows),
         ("batch", "rows", "channels"),
     ),
     "SCATTER": OperatorRules(
         _scattered,
         (rank("values_in", 3), rank("indices", 2), rank("input", 3)),
-        (_sizes_agree(_SCATTER), rows_for_indices),
+        (_sizes_agree(_SCATTER), rows_for_indices, indices_are_rows, indices_occur_once),
         ("batch", "rows", "channels"),
     ),
 }
