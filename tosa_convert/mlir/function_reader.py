@@ -42,6 +42,7 @@ from tosa_convert.options import Names
 _YIELD: Final = "tosa.yield"
 _RETURN: Final = "func.return"
 _CAST: Final = operator("CAST")
+_CLAMP: Final = operator("CLAMP")
 _CONSTANTS: Final = (CONST, CONST_SHAPE)
 #: Operators whose operations have attributes besides those of their rows.
 _WITH_OWN: Final = frozenset({CONST, CONST_SHAPE, VARIABLE_READ, VARIABLE_WRITE})
@@ -366,6 +367,9 @@ class FunctionReader:
                 operator.spec = IDENTITY
             if attributes != -1 or spec.attributes:
                 self._complete(operator, fields, value_type)
+            if spec is _CLAMP and value_type is not None and value_type.narrowed == "i64":
+                block.operators += self._without_clamp(operator)
+                continue
             append(operator)
         self.namer.results = count
 
@@ -389,6 +393,18 @@ class FunctionReader:
                 (scope.tensors if is_tensor else scope.shapes)[output].data = data
                 return
         self.reader.read(operator, Operation(*fields), scope)
+
+    def _without_clamp(self, clamp: Operator) -> list[Operator]:
+        """What replaces a CLAMP of INT64, which was narrowed to a type that TOSA has no CLAMP of."""
+        from tosa_convert.mlir.narrowed_clamp import as_maximum_and_minimum
+
+        complete = len(clamp.attributes) == len(clamp.spec.attributes)
+        if not complete or len(clamp.inputs) != 1 or len(clamp.outputs) != 1:
+            return [clamp]  # it has or gets a finding
+        if self.scope.tensors[clamp.outputs[0]].shape is None:
+            return [clamp]  # operands of MAXIMUM have one rank, and that of the bounds is not known
+        self.narrowing.replaced_clamps += 1
+        return as_maximum_and_minimum(clamp, self.scope)
 
     def _live_operations(self) -> list[Fields]:
         """The block's operations except the last, without constants that are unused and not tensors.

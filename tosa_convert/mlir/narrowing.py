@@ -42,6 +42,7 @@ class Narrowing:
         self.rounded = 0
         self.rounded_bounds = 0
         self.saturated = 0
+        self.replaced_clamps = 0
 
     def __bool__(self) -> bool:
         return bool(self.elements)
@@ -123,6 +124,9 @@ class Narrowing:
             if names:
                 target = TARGETS[element][1].mlir
                 yield f"narrowed {element} to {target} in {_count(names, 'tensor')}: {', '.join(names)}"
+        if self.replaced_clamps:
+            what = _count(self.replaced_clamps, "CLAMP")
+            yield f"narrowing i64 to i32 replaced {what} by MAXIMUM and MINIMUM"
         if self.rounded:
             yield f"narrowing f64 to f32 rounded {_count(self.rounded, 'constant element')}"
         if self.rounded_bounds:
