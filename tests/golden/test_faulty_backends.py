@@ -132,9 +132,13 @@ def test_every_fault_of_an_operator_is_named(kind: str) -> None:
     assert not any(judged(kind).values())
 
 
+#: Of the operators, a few; `python tests/golden/operator_faults.py` judges all of them.
+FULLY_JUDGED = ("ARGMAX", "CONV2D", "MATMUL", "CLAMP", "TANH", "ADD", "MUL", "TABLE")
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("kind", OPERATORS_WITH_FAULTS)
-def test_every_fault_of_every_operator_is_named(kind: str) -> None:
+@pytest.mark.parametrize("kind", FULLY_JUDGED)
+def test_every_fault_of_an_operator_of_each_family_is_named(kind: str) -> None:
     assert not any(judged(kind).values())
     assert accepts_what_the_rule_allows(kind)
 
