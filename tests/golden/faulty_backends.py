@@ -89,11 +89,15 @@ class Faulty(NumpyBackend):
 
     change: of the results of operators at `places`. fused_with: the fault shows only in runs that
         compute the operator at this location, too, and do not return the result.
+    beside: the fault shows only in runs that return results of the operator at this location, too.
+    at_first: the fault shows only in this many runs.
     """
 
     change: Change = one_element
     places: tuple[str, ...] = (TARGET,)
     fused_with: str = ""
+    beside: str = ""
+    at_first: int = 0
     changes_state: bool = False
     runs: int = 0
     active: set[str] = field(default_factory=set)
@@ -128,6 +132,12 @@ class Faulty(NumpyBackend):
             others = [other.location for other in graph.main.operators]
             if self.fused_with not in others or self.active & set(op.outputs):
                 return results
+        if self.beside:
+            beside = [other for other in graph.main.operators if other.location == self.beside]
+            if not any(self.active & set(other.outputs) for other in beside):
+                return results
+        if self.at_first and self.runs > self.at_first:
+            return results
         # Of two results the first: the scales of block-scaled data are no numbers to add to.
         first = op.outputs[0]
         return {**results, first: self.change(results[first], self.runs)}

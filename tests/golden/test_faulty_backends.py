@@ -106,6 +106,43 @@ def test_operators_that_are_wrong_only_when_fused_are_named_together(kind: str) 
     fused(kind)
 
 
+@pytest.mark.parametrize("kind", ["TANH", "INT32 ADD"])
+def test_operators_that_are_wrong_only_beside_another_are_named_together(kind: str) -> None:
+    """Operators that do not depend on one another run together, and the fault needs one of them."""
+    change = change_of(kind, "one element")
+    assert change is not None
+    backend = Faulty(change=change, beside='loc("last")')
+    result = agreed(program(kind), backend, inputs(kind))
+    assert named(result) == ("in-context", [TARGET, 'loc("last")']), result
+    assert result.first is not None
+    case = result.first.case
+    assert not case.comparison.ok
+    assert case.found.keys() == case.expected.keys() == {"target", "last"}
+    again = Faulty(change=change, beside='loc("last")')
+    assert not check(case.graph, again, case.inputs).ok
+
+
+def test_the_smallest_group_that_is_wrong_is_named() -> None:
+    b = Builder()
+    b.input("x", "FP32", X["x"].shape)
+    names = [f"a{number}" for number in range(11)]
+    for name in (*names[:7], "target", *names[7:]):
+        b.op("TANH", ["x"], name, "FP32", X["x"].shape)
+    graph = b.graph("target", *names)
+    for other in (names[0], names[6], names[-1]):
+        result = bisect(graph, Faulty(change=one_element, beside=f'loc("{other}")'), X)
+        kind, places = named(result)
+        assert kind == "in-context"
+        assert sorted(places) == sorted([TARGET, f'loc("{other}")'])
+
+
+def test_operators_that_are_wrong_only_in_some_runs_are_nondeterministic() -> None:
+    """The operator is wrong beside others once, and then right, alone and beside them."""
+    backend = Faulty(change=one_element, beside='loc("last")', at_first=4)
+    result = bisect(program("TANH"), backend, X)
+    assert named(result) == ("nondeterministic", [TARGET]), result
+
+
 def masked(kind: str) -> None:
     backend = Faulty(change=one_element)
     result = agreed(program(kind, masked=True), backend, inputs(kind))

@@ -30,6 +30,7 @@ from tosa_convert.golden.single_operators import Group, Judged, Operators
 from tosa_convert.golden.tolerances import NO_TOLERANCES, Tolerances
 from tosa_convert.golden.variable_states import STATE_PREFIX, with_final_states, writes_variables
 from tosa_convert.golden.whole_program import WholeProgram, repeated
+from tosa_convert.golden.wrong_in_groups import smallest_group
 from tosa_convert.graph.extract import extract, needed_operators
 from tosa_convert.graph.model import counted, operator_path
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
@@ -197,7 +198,7 @@ class _Search:
                     self.result.compared += len(judged.comparison.tensors)
                     wrong |= self.wrong_operators(judged)
                 for index in sorted(wrong):
-                    self.add(self.named(backend, index, batch, folder))
+                    self.add(self.named(backend, index, batch, folder, wrong[index].group))
                     if not self.find_all:
                         return
 
@@ -219,8 +220,13 @@ class _Search:
         else:
             self.result.others.append(divergence)
 
-    def named(self, backend: Runner, index: int, batch: Batch, folder: Path) -> Divergence:
-        """The divergence of an operator that was wrong in a group: it runs alone, more than once."""
+    def named(
+        self, backend: Runner, index: int, batch: Batch, folder: Path, wrong_in: Group | None
+    ) -> Divergence:
+        """The divergence of an operator: it runs alone, more than once.
+
+        wrong_in: the group in which it was wrong; None if its results changed from run to run there.
+        """
         operator = self.graph.main.operators[index]
         names = [n for n in operator.outputs if n in self.graph.main.tensors]
         cuts, indices = self.operators.operands(index, self.operators.computed)
@@ -231,14 +237,41 @@ class _Search:
         given = {**self.operators.inputs, **needed}
         comparison = self.operators.run_group(backend, group, batch.golden, folder).comparison
         actual, changing = repeated(backend, self.graph, names, given, cuts)
-        kind: Kind = "nondeterministic" if changing or comparison.ok else "by-itself"
         expected = {key: batch.golden[key] for key in self.operators.keys(names)}
-        if kind == "by-itself" and operator.spec.regions:
-            inner = self.search_regions(backend, index, batch)
-            if inner is not None:
-                return inner
         case = Case(part, needed, expected, actual, comparison)
-        return self.divergence([index], case, kind)
+        if not changing and not comparison.ok:
+            inner = self.search_regions(backend, index, batch) if operator.spec.regions else None
+            return inner or self.divergence([index], case, "by-itself")
+        found = None
+        if not changing and wrong_in is not None:
+            found = self.beside_others(backend, index, batch, folder, wrong_in)
+        return found or self.divergence([index], case, "nondeterministic")
+
+    def beside_others(
+        self, backend: Runner, index: int, batch: Batch, folder: Path, group: Group
+    ) -> Divergence | None:
+        """The divergence of an operator that is wrong only beside others; None if its results change."""
+
+        def judged(group: Group) -> Judged:
+            return self.operators.run_group(backend, group, batch.golden, folder)
+
+        def is_wrong(group: Group) -> bool:
+            return index in self.wrong_operators(judged(group))
+
+        if not is_wrong(group):
+            return None
+        group = smallest_group(self.operators, index, group, is_wrong)
+        names, cuts = group.names, list(group.cuts)
+        part = extract(self.graph, names, cuts)
+        needed = {slot.key: batch.golden[slot.key] for slot in input_slots(part)}
+        given = {**self.operators.inputs, **needed}
+        actual, changing = repeated(backend, self.graph, names, given, cuts)
+        indices = {i for between in group.indices.values() for i in between}
+        if changing or len(indices) < 2:
+            return None
+        expected = {key: batch.golden[key] for key in self.operators.keys(names)}
+        case = Case(part, needed, expected, actual, judged(group).comparison)
+        return self.divergence(sorted(indices), case, "in-context")
 
     def search_regions(self, backend: Runner, index: int, batch: Batch) -> Divergence | None:
         """The wrong operator inside an operator with regions, each region given golden values."""
@@ -326,7 +359,7 @@ class _Search:
                 indices = {self.operators.producers[self.operators.tensor(key)] for key in changed}
                 if indices:
                     with scratch_folder() as folder:
-                        return self.named(backend, min(indices), batch, folder)
+                        return self.named(backend, min(indices), batch, folder, None)
         outputs = [self.operators.producers[name] for name in self.failing_tensors()]
         return self.divergence(sorted(set(outputs)), self.whole_case(actual), "nondeterministic")
 
