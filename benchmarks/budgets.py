@@ -31,7 +31,12 @@ class Verdict:
 
 def judge(rows: dict[str, Row]) -> list[Verdict]:
     """A verdict for each budget whose rows have run. Of several rows, the worst counts."""
-    return [*_export_verdicts(rows), *_import_verdicts(rows), *_command_verdicts(rows)]
+    return [
+        *_export_verdicts(rows),
+        *_import_verdicts(rows),
+        *_command_verdicts(rows),
+        *_look_verdicts(rows),
+    ]
 
 
 def _faster(
@@ -119,6 +124,25 @@ def _command_verdicts(rows: dict[str, Row]) -> list[Verdict]:
         *_faster(rows, "many small files in one call", many, 4, COMMAND),
         *_at_most("one small file, command line, against pip's tosa-opt", 2, "x", slower),
     ]
+
+
+#: Seconds that verbs which convert nothing may take, by the beginning of their rows.
+_LOOK_SECONDS = {"show/sparse/3072": 0.5, "diff/branch/10000": 3, "report/branch/10000": 5}
+#: MiB that showing a file of 3 GiB may take.
+_SHOW_MIB = 100
+
+
+def _look_verdicts(rows: dict[str, Row]) -> list[Verdict]:
+    found: list[Verdict] = []
+    for name, limit in _LOOK_SECONDS.items():
+        result = rows[name].results.get(COMMAND) if name in rows else None
+        if result is None or not result.runs:
+            continue
+        found += _at_most(rows[name].title, limit, "s", [result.wall])
+        if name.startswith("show"):
+            title = f"{rows[name].title}, peak memory"
+            found += _at_most(title, _SHOW_MIB, "MiB", [result.peak / (1 << 20)])
+    return found
 
 
 def _number(row: Row, *keys: str) -> float:

@@ -5,6 +5,7 @@
     python benchmarks/inputs.py small COUNT FOLDER
     python benchmarks/inputs.py tosa IN.mlirbc OUT.tosa
     python benchmarks/inputs.py sparse GIB OUT.tosa
+    python benchmarks/inputs.py renamed IN.tosa OUT.tosa
 
 The same parameters make the same bytes.
 """
@@ -187,6 +188,31 @@ def sparse(gib: int, out: Path) -> None:
         file.truncate(file.tell())
 
 
+def renamed(source: str, out: Path) -> None:
+    """The same program, in which every value has another name and one CLAMP another bound."""
+    graph = tc.load(source)
+    block = graph.main
+    names = {name: f"value_{n}" for n, name in enumerate((*block.tensors, *block.shapes))}
+    for operator in block.operators:
+        operator.inputs = tuple(names[name] for name in operator.inputs)
+        operator.outputs = tuple(names[name] for name in operator.outputs)
+    block.inputs = [names[name] for name in block.inputs]
+    block.outputs = [names[name] for name in block.outputs]
+    for tensor in block.tensors.values():
+        tensor.name = names[tensor.name]
+    for shape in block.shapes.values():
+        shape.name = names[shape.name]
+    block.tensors = {tensor.name: tensor for tensor in block.tensors.values()}
+    block.shapes = {shape.name: shape for shape in block.shapes.values()}
+    clamps = [operator for operator in block.operators if operator.spec.name == "CLAMP"]
+    changed = clamps[len(clamps) // 2].attributes
+    bound = changed["max_val"]
+    assert isinstance(bound, bytes)
+    # The bytes of one element, and what follows them in the field.
+    changed["max_val"] = np.float32(5).tobytes() + bound[4:]
+    tc.save(graph, out)
+
+
 def _bytecode(module: Any, out: Path) -> None:
     with open(out, "wb") as file:
         module.operation.write_bytecode(file)
@@ -206,6 +232,8 @@ def main(kind: str, *rest: str) -> None:
             small(int(rest[0]), out)
         case "sparse":
             sparse(int(rest[0]), out)
+        case "renamed":
+            renamed(rest[0], out)
         case "tosa":
             module = default_bindings().ir.Module.parseFile(
                 rest[0], default_bindings().new_context()

@@ -88,11 +88,12 @@ def run(
     sample: bool = False,
     listen: str = "stdout",
     environment: Mapping[str, str] | None = None,
+    expected: int = 0,
 ) -> Run:
     """Run a command to its end; the stream `listen` becomes `output`.
 
     The environment is that of this process unless another is given.
-    Raises Failed with the end of stderr.
+    Raises Failed with the end of stderr if the exit code is not the expected one.
     """
     words = list(map(str, command))
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -116,7 +117,7 @@ def run(
         heard = out if listen == "stdout" else err
         heard.seek(0)
         output = heard.read(1 << 20).decode(errors="replace")
-        if code:
+        if code != expected:
             err.seek(0)
             tail = err.read()[-2000:].decode(errors="replace").strip()
             raise Failed(f"exit code {code}: {' '.join(words)[:300]}\n{tail}")

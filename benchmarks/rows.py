@@ -46,13 +46,22 @@ class Sizes:
     files: int
     builder: tuple[int, ...]
     sparse_gib: int
+    shown_gib: int = 3
+    looked_at: int = 10_000
 
 
 _KINDS = (("f32", "dense"), ("i8", "dense"), ("bf16", "dense"), ("f32", "resource"))
-QUICK = Sizes((200, 1000), (1, 4), (("f32", "dense"), ("i8", "resource")), 12, (1000,), 1)
+QUICK = Sizes((200, 1000), (1, 4), (("f32", "dense"), ("i8", "resource")), 12, (1000,), 1, 1, 1000)
 NORMAL = Sizes((1000, 10_000, 100_000), (64, 512), _KINDS, 2400, (1000, 10_000, 100_000), 8)
 FULL = Sizes(
-    (1000, 10_000, 100_000, 1_000_000), (64, 512, 4096), _KINDS, 2400, (1000, 10_000, 100_000), 8
+    (1000, 10_000, 100_000, 1_000_000),
+    (64, 512, 4096),
+    _KINDS,
+    2400,
+    (1000, 10_000, 100_000),
+    8,
+    3,
+    10_000,
 )
 
 Subject = Callable[[bool], Run]
@@ -135,9 +144,13 @@ class Rows:
         """A job of ours through the Python functions, in a process of its own."""
         return self.command(sys.executable, places.HERE / "jobs.py", *words)
 
-    def command(self, *words: object) -> Subject:
+    def command(self, *words: object, expected: int = 0) -> Subject:
         text = [str(word) for word in words]
-        return lambda sample: run(text, sample=sample)
+        return lambda sample: run(text, sample=sample, expected=expected)
+
+    def verb(self, *words: object, expected: int = 0) -> Subject:
+        """A verb of our command. expected: its exit code."""
+        return self.command(sys.executable, "-m", "tosa_convert", *words, expected=expected)
 
     def peer_flags(self, sort: str, export: bool, sample: Path) -> list[str]:
         """The fastest of PEER_FLAGS for a sort of input, measured on a small input of that sort."""
@@ -211,6 +224,10 @@ class Rows:
         yield f"progress/{mib}", partial(self.progress, mib)
         gib = self.sizes.sparse_gib
         yield f"import/sparse/{gib << 10}", lambda: self.sparse(gib)
+        yield f"show/sparse/{self.sizes.shown_gib << 10}", self.show
+        count = self.sizes.looked_at
+        for verb in ("show", "doctor", "diff", "report"):
+            yield f"{verb}/branch/{count}", partial(self.look, verb, count)
 
     def one(self, export: bool) -> Row:
         source = self.folder / "digits_cnn.mlirbc"
@@ -400,3 +417,25 @@ class Rows:
         row.subjects["ours (Python)"] = self.job("import", source)
         row.extra = lambda: {"memory": self.measured("import-memory", source)}
         return row
+
+    def show(self) -> Row:
+        """Show a file whose weights are a hole."""
+        gib = self.sizes.shown_gib
+        source = self.make(f"sparse-{gib}.tosa", "sparse", gib)
+        name = f"show/sparse/{gib << 10}"
+        subjects = {"ours (command)": self.verb("show", source)}
+        return Row(name, f"show a file of {gib} GiB (sparse)", "bytes", gib << 30, subjects)
+
+    def look(self, verb: str, count: int) -> Row:
+        """A verb that says something about a program and converts nothing."""
+        source = self.tosa(self.graph("branch", count))
+        title, words = f"{verb} of {count:,} operators", [verb, source]
+        if verb == "diff":
+            title = f"diff of two files of {count:,} operators, with other names and one change"
+            words.append(self.make(f"renamed-{count}.tosa", "renamed", source))
+        elif verb == "report":
+            words += ["-o", self.folder / "report.html"]
+        # diff finds a difference, and doctor programs that do not read the file.
+        expected = int(verb in ("diff", "doctor"))
+        subjects = {"ours (command)": self.verb(*words, expected=expected)}
+        return Row(f"{verb}/branch/{count}", title, "operators", count, subjects)

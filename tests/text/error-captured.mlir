@@ -3,7 +3,7 @@
 // CHECK:      error-captured.mlir:11:10: error: 'tosa.add' uses %arg0 from outside its region [captured-value]
 // CHECK-NEXT: {{^        }}%1 = tosa.add %t, %x : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
 // CHECK-NEXT: {{^             \^$}}
-// CHECK-NEXT:     pass it in as an operand of the control-flow operator; a TOSA region sees only its inputs
+// CHECK-NEXT:     pass it in as an operand of the control-flow operator, as --pass-captured (pass_captured=True) does; a TOSA region sees only its inputs
 // CHECK-NOT:  error:
 func.func @f(%x: tensor<2xf32>, %c: tensor<i1>) -> tensor<2xf32> {
   %0 = "tosa.cond_if"(%c, %x) ({

@@ -15,7 +15,7 @@ from flatbuffers.table import Table
 
 from tosa_convert.graph.opset import BY_CODE
 
-_I32, _U32, _U64, _BOOL, _U8 = "i32", "u32", "u64", "bool", "u8"
+_I32, _U32, _U64, _BOOL, _U8, _I16 = "i32", "u32", "u64", "bool", "u8", "i16"
 
 #: Table -> its slots in order: name:type. A type in brackets is a vector, a capital one a table.
 SCHEMA = {
@@ -55,12 +55,29 @@ SCHEMA = {
     "TransposeAttribute": "perms:[i32]",
     "VariableReadAttribute": "",
     "VariableWriteAttribute": "",
+    # Those of TOSA 0.80.
+    "PoolOf080": "pad:[i32] kernel:[i32] stride:[i32] input_zp:i32 output_zp:i32 accum_dtype:u32",
+    "ConvOf080": "pad:[i32] stride:[i32] dilation:[i32] input_zp:i32 weight_zp:i32 local_bound:bool",
+    "TransposeConvOf080": "out_pad:[i32] stride:[i32] output_shape:[i32] input_zp:i32 weight_zp:i32 "
+    "local_bound:bool",
+    "PadOf080": "padding:[i32] pad_const_int:i32 pad_const_fp:[u8]",
+    "AxisOf080": "axis:i32",
+    "ReshapeOf080": "new_shape:[i32]",
+    "ResizeOf080": "scale:[i16] offset:[i16] border:[i16] mode:u32",
+    "ClampOf080": "min_int:i32 max_int:i32 min_fp:[u8] max_fp:[u8]",
+    "RescaleOf080": "input_zp:i32 output_zp:i32 multiplier:[i32] shift:[i32] scale32:bool "
+    "double_round:bool per_channel:bool input_unsigned:bool output_unsigned:bool",
+    "MulOf080": "shift:i32",
+    "TableOf080": "table:[i16]",
+    "MatMulOf080": "a_zp:i32 b_zp:i32",
+    "FullyConnectedOf080": "input_zp:i32 weight_zp:i32",
+    "CustomOf080": "operator_name:string domain_name:string implementation_attrs:[u8]",
 }
 _FLAGS = {
     _I32: numbers.Int32Flags, _U32: numbers.Uint32Flags, _U64: numbers.Uint64Flags,
     _BOOL: numbers.BoolFlags, _U8: numbers.Uint8Flags,
 }  # fmt: skip
-_PACK = {_I32: "<i", _U32: "<I", _U64: "<Q", _BOOL: "<?", _U8: "<B"}
+_PACK = {_I16: "<h", _I32: "<i", _U32: "<I", _U64: "<Q", _BOOL: "<?", _U8: "<B"}
 
 
 def _slots(table: str) -> list[tuple[str, str]]:
@@ -99,13 +116,14 @@ def _value(table: Table, at: int, kind: str) -> Any:
     return [_value(table, start + 4 * index, element) for index in range(length)]
 
 
-def write(graph: dict[str, Any]) -> bytes:
-    """A file with this root table."""
-    return _Builder().file(graph)
+def write(graph: dict[str, Any], attributes: dict[int, str] | None = None) -> bytes:
+    """A file with this root table. attributes: the tables of the union, if they are not today's."""
+    return _Builder(attributes).file(graph)
 
 
 class _Builder:
-    def __init__(self) -> None:
+    def __init__(self, attributes: dict[int, str] | None = None) -> None:
+        self.attributes = attributes
         self.builder = flatbuffers.Builder(1024)
         #: The positions of stored objects, by identity; the references prevent the reuse of ids.
         self.known: dict[tuple[int, str], tuple[int, Any]] = {}
@@ -126,6 +144,13 @@ class _Builder:
         if kind[0] == "[":
             return self._vector(value, kind[1:-1])
         return self._table(value, kind)
+
+    def _attribute(self, code: int) -> str:
+        """The table of the union's member with this number."""
+        if self.attributes is not None:
+            return self.attributes[code]
+        row = BY_CODE.get(code)
+        return f"{row.table}Attribute" if row else "IdentityAttribute"
 
     def _vector(self, values: Any, element: str) -> int:
         if element in _PACK:
@@ -151,8 +176,7 @@ class _Builder:
                 continue
             value = fields[field]
             if kind == "union":
-                row = BY_CODE.get(fields.get("attribute_type", 0))
-                kind = f"{row.table}Attribute" if row else "IdentityAttribute"
+                kind = self._attribute(fields.get("attribute_type", 0))
             placed.append((slot, kind, value if kind in _PACK else self.offset(value, kind)))
         self.builder.StartObject(len(slots))
         for slot, kind, value in placed:

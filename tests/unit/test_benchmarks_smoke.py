@@ -71,6 +71,23 @@ def test_the_drawing_is_one_file_with_the_measured_points(outcome: tuple[str, di
     assert "prefers-color-scheme: dark" in outcome[2]
 
 
+def test_verbs_that_convert_nothing_are_measured(root: Path, tmp_path: Path) -> None:
+    words = ["--quick", "--repeat", "1", "--json", f"{tmp_path}/found.json"]
+    words += ["--only", "[sdr][hieo]*/*"]
+    done = benchmark(root, "run.py", *words)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads((tmp_path / "found.json").read_text())["rows"]
+    assert [row["id"].partition("/")[0] for row in rows] == [
+        "show",
+        "show",
+        "doctor",
+        "diff",
+        "report",
+    ]
+    for row in rows:
+        assert row["subjects"]["ours (command)"]["wall"] > 0
+
+
 def test_a_subject_that_fails_makes_the_benchmark_fail(root: Path, tmp_path: Path) -> None:
     # A folder for bytecode that cannot be made breaks nothing; a broken package does.
     broken = tmp_path / "tosa_convert"

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tosa_convert.bindings.packages import Bindings
 from tosa_convert.graph.dtypes import DTYPES, dtype
@@ -18,9 +20,17 @@ from tosa_convert.mlir.bytecode.cursor import Cursor
 from tosa_convert.mlir.bytecode.encode import Encoder
 from tosa_convert.mlir.bytecode.file_sections import read_sections
 from tosa_convert.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_REGIONS, INTEGER
-from tosa_convert.mlir.bytecode.varint import Varints, encode_varint, to_zigzag
+from tosa_convert.mlir.bytecode.varint import (
+    Varints,
+    encode_together,
+    encode_varint,
+    integers_of,
+    join_together,
+    to_zigzag,
+)
 from tosa_convert.mlir.locations import LocationWriter
 from tosa_convert.mlir.names import Namer, result_names
+from tosa_convert.mlir.plain_locations import encode_plain
 from tosa_convert.mlir.types import TypeWriter
 
 Make = Callable[[Encoder], bytes]
@@ -81,6 +91,16 @@ def test_varints_encoded_together_equal_others() -> None:
         assert all(found == encode_varint(number) for number, found in numbers.items())
         # However large the numbers are that are asked for, no more than these are made at once.
         assert len(numbers) <= limit + len(asked)
+
+
+@given(st.lists(st.integers(0, 2**49 - 1) | st.integers(0, 300), max_size=9))
+def test_numbers_joined_together_equal_others(numbers: list[int]) -> None:
+    pieces = [encode_varint(number) for number in numbers]
+    encoded, widths = encode_together(np.array(numbers, np.int64))
+    assert join_together(encoded, widths) == b"".join(pieces)
+    again = integers_of(pieces)
+    assert (again[0] == encoded).all()
+    assert (again[1] == widths).all()
 
 
 def test_zigzag_keeps_small_numbers_of_both_signs_small() -> None:
@@ -332,6 +352,41 @@ def test_locations_survive(bindings: Bindings, context: Any, text: str, printed:
     )
     module = bindings.ir.Module.parse(data, context)
     assert str(module.operation.location) == (printed or text)
+
+
+LINES = st.integers(0, 10**9 - 1).map(str) | st.sampled_from(["007", "\u0661", "", "1" * 10, "x"])
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(
+                ['loc("f"', 'loc("f"', 'loc("f"', 'loc("g"', "x", 'loc("f\n"', 'loc("f:"']
+            ),
+            LINES,
+            LINES,
+            st.sampled_from([")", ")", ")", "", ":", "\n", ":1)"]),
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+    st.integers(0, 3),
+)
+def test_locations_in_one_file_equal_others(
+    parts: list[tuple[str, str, str, str]], odd: int
+) -> None:
+    """All of the first kind but the last ones."""
+    texts = [f"{a}:{b}:{c}{d}" for a, b, c, d in parts[len(parts) - odd :]]
+    texts = [f'loc("f":{n}:{n * n})' for n in range(100, 103 + odd)] + texts
+    texts = list(dict.fromkeys(texts))
+    encoder, other = Encoder(), Encoder()
+    quick = encode_plain(texts, LocationWriter(encoder).head)
+    found = LocationWriter(other).all(texts)
+    if quick is not None:
+        assert encoder.attributes.entries + quick == other.attributes.entries
+        assert len(set(found)) == len(texts)
+    if not odd:
+        assert quick is not None
 
 
 def test_locations_written_together_equal_those_written_one_by_one() -> None:

@@ -15,6 +15,7 @@ from unit.test_verify import zoo
 import tosa_convert as tc
 from tosa_convert.bindings.packages import Bindings
 from tosa_convert.bindings.read import read
+from tosa_convert.build import Builder
 from tosa_convert.golden.random_graphs import RULES, generate
 from tosa_convert.graph import Constant, Graph, Operator, compare
 from tosa_convert.graph.versions import lowest_version
@@ -383,19 +384,36 @@ def test_constants_that_are_one_object_are_one_resource() -> None:
     assert compare(made, tc.load(encoded), names=True) is None
 
 
+def repeated() -> Graph:
+    """Operators of equal attributes, of which some have names and some other types."""
+    b = Builder("repeated")
+    x, y = b.input("x", "fp32", (4,)), b.input("y", "fp16", (4,))
+    for number in range(40):
+        x, y = b.clamp(x, min_val=0, max_val=6), b.clamp(y, min_val=number % 2, max_val=6)
+        x = b.add(x, np.full(4, number % 3, np.float32))
+    b.output(x, name="x_out")
+    b.output(y, name="y_out")
+    generated = tc.load(tc.dumps(b.graph(), "mlirbc"), names="generate")
+    text = tc.dumps(generated, "json")
+    for number in range(7, 90, 3):
+        text = text.replace(b'"layer_%d"' % number, b'"given_%d"' % number)
+    return tc.load(text)
+
+
 @pytest.mark.parametrize("names", ["retain", "generate"])
 def test_operators_written_all_at_once_equal_others(
     names: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graphs = [generate(seed, 14) for seed in range(24)]
+    graphs = [*(generate(seed, 14) for seed in range(24)), generate(1, 150), repeated()]
     quick = FunctionWriter.all_at_once
     taken: list[bool] = []
 
-    def noted(*args: Any) -> list[bytes] | None:
-        pieces = quick(*args)
-        taken.append(pieces is not None)
-        return pieces
+    def noted(*args: Any) -> bytes | None:
+        encoded = quick(*args)
+        taken.append(encoded is not None)
+        return encoded
 
+    monkeypatch.setattr(sys.modules["tosa_convert.graph.verify"], "_MIN_COLUMNS", 1)
     monkeypatch.setattr(FunctionWriter, "all_at_once", noted)
     found = [tc.dumps(graph, "mlirbc", names=names) for graph in graphs]
     assert {True, False} == set(taken)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Sequence
 
 import pytest
@@ -17,7 +18,10 @@ from tosa_convert.flatbuffer.builder import Builder
 from tosa_convert.flatbuffer.interning import Interner
 from tosa_convert.flatbuffer.read import read
 from tosa_convert.flatbuffer.write import plan
-from tosa_convert.graph import Graph, Tensor, compare
+from tosa_convert.golden.random_graphs import generate
+from tosa_convert.graph import Graph, Tensor, compare, dtype
+from tosa_convert.graph.columns import BlockColumns
+from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.jsontext.write import write as write_json
 from tosa_convert.wire.layout import TABLES
 
@@ -95,6 +99,32 @@ def test_plain_tensors_are_packed_as_each_of_them_alone(
     assert compare(expected, found, locations=True, version=True) is None
     texts = [b"".join(write_json(one, PRODUCER)) for one in (expected, found)]
     assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("out_of_line", [None, True])
+def test_blocks_are_laid_out_alike_from_their_columns(
+    out_of_line: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["tosa_convert.graph.verify"], "_MIN_COLUMNS", 1)
+    taken: list[bool] = []
+    quick = writing._Writer.tensors_in_columns
+
+    def noted(self: writing._Writer, members: range, columns: BlockColumns) -> bool:
+        taken.append(quick(self, members, columns))
+        return taken[-1]
+
+    monkeypatch.setattr(writing._Writer, "tensors_in_columns", noted)
+    for seed in range(24):
+        made = generate(seed, 40)
+        # One that no operator refers to, and that may be unranked.
+        shape = (seed,) if seed % 3 else None
+        for _, block in made.blocks():
+            block.tensors["unused"] = Tensor("unused", dtype("INT8"), shape)
+        columns = refuse_unsound(made)
+        plans = [plan(made, PRODUCER, out_of_line=out_of_line, columns=c) for c in (columns, {})]
+        first, second = (b"".join(found.pieces()) for found in plans)
+        assert first == second
+    assert set(taken) == ({False} if out_of_line else {True, False})
 
 
 def test_a_lone_surrogate_in_a_name_is_refused_alike_in_both_encodings() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 import tosa_convert as tc
 from tosa_convert.golden.random_graphs import generate
+from tosa_convert.mlir.bytecode import operations
 from tosa_convert.mlir.function_reader import FunctionReader
 from tosa_convert.options import Names
 
@@ -44,6 +45,7 @@ def test_operations_read_all_at_once_equal_others(
         taken.append(quick(*args))  # type: ignore[arg-type]
         return taken[-1]
 
+    monkeypatch.setattr(operations, "_MIN_COLUMNS", 2)
     monkeypatch.setattr(FunctionReader, "_all_at_once", counted)
     found = [outcome(data, names) for data in cases]
     assert {True, False} == set(taken)

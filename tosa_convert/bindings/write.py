@@ -7,18 +7,23 @@ returned.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tosa_convert.bindings.packages import Bindings
 from tosa_convert.errors import refuse_unknown
 from tosa_convert.graph.model import Graph, Tensor
+from tosa_convert.graph.verify import NO_COLUMNS
 from tosa_convert.mlir.constants import UNNAMED_RESOURCE, resource_alignment
 from tosa_convert.mlir.module_writer import encode_module
 from tosa_convert.mlir.region_body import Body
 from tosa_convert.options import CONSTANTS, DEFAULT_LIMITS, NAMES, Constants, Limits, Names
+
+if TYPE_CHECKING:
+    from tosa_convert.graph.columns import BlockColumns
 
 
 def write(
@@ -29,6 +34,7 @@ def write(
     names: Names = "retain",
     constants: Constants = "auto",
     limits: Limits = DEFAULT_LIMITS,
+    columns: Mapping[str, BlockColumns] = NO_COLUMNS,
 ) -> Any:
     """The graph as a module with one function, @main or the name of the first region.
 
@@ -42,6 +48,7 @@ def write(
         constants: "auto" shares the memory of large constants with the graph's buffers, which then live
             as long as the context. "dense" copies all. "resource" shares all constants that can be.
         limits: `location_depth` is the nesting at which a location becomes a name.
+        columns: see `mlir.module_writer.encode_module`.
 
     Returns:
         The ir.Module.
@@ -54,7 +61,13 @@ def write(
 
     def module(context: Any, *, by_path: bool = False) -> Any:
         encoded = encode_module(
-            graph, names=names, constants=constants, embed=False, by_path=by_path, limits=limits
+            graph,
+            names=names,
+            constants=constants,
+            embed=False,
+            by_path=by_path,
+            limits=limits,
+            columns=columns,
         )
         parsed = bindings.ir.Module.parse(b"".join(encoded.pieces), context)
         if encoded.body.needed:

@@ -12,7 +12,7 @@ size of the file.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +21,7 @@ import numpy as np
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.options import Limits
 from tosa_convert.wire.layout import IDENTIFIER, TABLES
-from tosa_convert.wire.tables import Field
+from tosa_convert.wire.tables import Field, Table
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -54,10 +54,13 @@ _LIMIT_HINT: Final = (
 
 
 class Columns:
-    """The bytes of a file, as columns of fields."""
+    """The bytes of a file, as columns of fields. layouts: the tables that a file may have."""
 
-    def __init__(self, buffer: memoryview, limits: Limits) -> None:
+    def __init__(
+        self, buffer: memoryview, limits: Limits, layouts: Mapping[str, Table] = TABLES
+    ) -> None:
         self.buffer = buffer
+        self.layouts = layouts
         self.size = buffer.nbytes
         # Files of many small operators or constants and no weights take 6 to 9 times their size,
         # all others less.
@@ -169,7 +172,7 @@ class Columns:
         if size < 4 or size % 2 or at + size > self.size or table_size < 4:
             raise self.bad(at, f"{what} has an impossible size")
         found = [table_size]
-        layout = TABLES[table]
+        layout = self.layouts[table]
         for name in names:
             field = layout[name]
             slot = 4 + 2 * field.slot
@@ -192,7 +195,7 @@ class Columns:
         found = np.zeros((len(at), 1 + len(names)), np.int64)
         found[:, 0] = table_sizes
         for index, name in enumerate(names):
-            field = TABLES[table][name]
+            field = self.layouts[table][name]
             present = sizes >= 6 + 2 * field.slot
             slots = at[present] + 4 + 2 * field.slot
             distances = found[:, index + 1]

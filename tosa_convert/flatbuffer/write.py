@@ -10,7 +10,7 @@ Equal attribute tables, locations, shapes and strings are stored once, as the fo
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,11 +32,13 @@ from tosa_convert.graph.model import (
     Version,
 )
 from tosa_convert.graph.opset import OPERATORS
+from tosa_convert.graph.verify import NO_COLUMNS
 from tosa_convert.graph.versions import MIN_READER, V1_0, features
 from tosa_convert.wire.layout import ATTRIBUTES, ENUMS, IDENTIFIER, TABLES
 
 if TYPE_CHECKING:
     from tosa_convert.flatbuffer.interning import Positions
+    from tosa_convert.graph.columns import BlockColumns
 
 #: A flatbuffer addresses its contents with signed 32-bit offsets.
 SIZE_LIMIT: Final = 2**31 - 1
@@ -56,7 +58,13 @@ _NAMES: Final = {
 }
 
 
-def plan(graph: Graph, producer: SoftwareVersion, *, out_of_line: bool | None = None) -> Plan:
+def plan(
+    graph: Graph,
+    producer: SoftwareVersion,
+    *,
+    out_of_line: bool | None = None,
+    columns: Mapping[str, BlockColumns] = NO_COLUMNS,
+) -> Plan:
     """Lay out a graph that `verify` accepts.
 
     Args:
@@ -64,6 +72,7 @@ def plan(graph: Graph, producer: SoftwareVersion, *, out_of_line: bool | None = 
         producer: the software that the file names as its writer.
         out_of_line: store the tensors' data after the flatbuffer, at the `offset` and `size` of each
             tensor; by default only if the file would otherwise reach 2 GiB.
+        columns: those that `graph.verify.refuse_unsound` returned. The graph must not have changed.
 
     Returns:
         The file, to be written piece by piece.
@@ -73,7 +82,7 @@ def plan(graph: Graph, producer: SoftwareVersion, *, out_of_line: bool | None = 
             name that cannot be encoded as UTF-8.
     """
     if not out_of_line:
-        result = _Writer(graph, producer, out_of_line=False).plan()
+        result = _Writer(graph, producer, columns, out_of_line=False).plan()
         if result.size < SIZE_LIMIT:
             return result
         if out_of_line is False:
@@ -83,7 +92,7 @@ def plan(graph: Graph, producer: SoftwareVersion, *, out_of_line: bool | None = 
                 f"the file would have {result.size} bytes, a flatbuffer ends at {SIZE_LIMIT}",
                 "store the weights after it (weights='offset') or beside it (weights='npy')",
             )
-    result = _Writer(graph, producer, out_of_line=True).plan()
+    result = _Writer(graph, producer, columns, out_of_line=True).plan()
     if len(result.head) >= SIZE_LIMIT:
         raise fail(
             "too-large",
@@ -95,10 +104,20 @@ def plan(graph: Graph, producer: SoftwareVersion, *, out_of_line: bool | None = 
 
 
 class _Writer(Builder):
-    def __init__(self, graph: Graph, producer: SoftwareVersion, *, out_of_line: bool) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        producer: SoftwareVersion,
+        columns: Mapping[str, BlockColumns],
+        *,
+        out_of_line: bool,
+    ) -> None:
         super().__init__(out_of_line=out_of_line)
         self.graph = graph
+        self.columns = columns
         self.producer = producer
+        #: The ids of the names of the current block's values, -1 for those that no operator has.
+        self.value_names: Positions = np.zeros(0, np.int64)
         self.locations = Interner()
         self.attributes = Interner()
         #: The first operator that has each of the attribute tables, by their ids.
@@ -154,7 +173,7 @@ class _Writer(Builder):
             blocks = self.new_objects(len(region.blocks))
             self.vector_of(vector, None, blocks)
             for block_object, block in zip(blocks, region.blocks, strict=True):
-                self.block(block_object, block)
+                self.block(block_object, block, self.columns.get(region.name))
 
     def software_version(self, which: int, version: SoftwareVersion) -> None:
         self.objects[which] = self.table(
@@ -163,7 +182,7 @@ class _Writer(Builder):
             {"_modifier": (self.strings, self.strings.intern(version.modifier))},
         )
 
-    def block(self, which: int, block: Block) -> None:
+    def block(self, which: int, block: Block, columns: BlockColumns | None) -> None:
         operators, tensors, inputs, outputs, shapes = self.new_objects(5)
         self.objects[which] = self.table(
             "TosaBasicBlock",
@@ -181,10 +200,14 @@ class _Writer(Builder):
         self.names(outputs, block.outputs)
         members = self.new_objects(len(block.operators))
         self.vector_of(operators, None, members)
-        self.operators(members, block.operators)
+        if columns is None:
+            self.operators(members, block.operators)
+        else:
+            self.operators_in_columns(members, block, columns)
         members = self.new_objects(len(block.tensors))
         self.vector_of(tensors, None, members)
-        self.tensors(members, list(block.tensors.values()))
+        if columns is None or not self.tensors_in_columns(members, columns):
+            self.tensors(members, list(block.tensors.values()))
         members = self.new_objects(len(block.shapes))
         self.vector_of(shapes, None, members)
         self.shapes(members, list(block.shapes.values()))
@@ -192,34 +215,79 @@ class _Writer(Builder):
     def operators(self, members: range, operators: list[Operator]) -> None:
         """The operators' tables, then the lists of names of them all."""
         # Column by column: a comprehension takes a fraction of a loop's time.
-        codes = [operator.spec.code for operator in operators]
-        keys: list[Hashable] = [
-            (code, *map(operator.attributes.__getitem__, _NAMES[code])) if code in _NAMES else code
-            for code, operator in zip(codes, operators, strict=True)
-        ]
         lists: list[tuple[str, ...]] = [()] * (2 * len(operators))
         lists[0::2] = [operator.inputs for operator in operators]
         lists[1::2] = [operator.outputs for operator in operators]
-        attributes = self.attributes.intern_all(keys)
+        lengths = np.fromiter(map(len, lists), np.int64, len(lists))
+        names = self.strings.intern_array(chain.from_iterable(lists), int(lengths.sum()))
+        attributes = self.attributes.intern_all(map(_attributes_key, operators))
         # In reverse, so that the first operator of each new id is the one that remains.
         firsts = dict(zip(reversed(attributes), reversed(operators), strict=True))
         new = range(len(self.examples), len(self.attributes.ids))
         self.examples.extend(map(firsts.__getitem__, new))
+        codes = np.array([operator.spec.code for operator in operators], np.int64)
+        self.operator_tables(members, operators, codes, attributes, lengths, names)
+
+    def operators_in_columns(self, members: range, block: Block, columns: BlockColumns) -> None:
+        """The same for a large block."""
+        # Fast path of operators; equal by test test_blocks_are_laid_out_alike_from_their_columns
+        lengths = np.stack([columns.input_counts, columns.output_counts], 1).ravel()
+        is_input = np.repeat(np.arange(len(lengths)) % 2 == 0, lengths)
+        values = np.empty(len(is_input), np.int64)
+        values[is_input], values[~is_input] = columns.inputs, columns.outputs
+        # The names get their ids in the order in which they occur first.
+        used, first = np.unique(values, return_index=True)
+        used = used[np.argsort(first)]
+        texts = list(chain(block.tensors, block.shapes))
+        self.value_names = np.full(len(texts), -1)
+        self.value_names[used] = self.strings.intern_array(
+            map(texts.__getitem__, used.tolist()), len(used)
+        )
+        kinds = columns.codes * (int(columns.attributes.max(initial=0)) + 1) + columns.attributes
+        _, first, which = np.unique(kinds, return_index=True, return_inverse=True)
+        ids = np.zeros(len(first), np.int64)
+        for kind in np.argsort(first).tolist():
+            operator = columns.operators[int(first[kind])]
+            ids[kind] = self.attributes.intern(_attributes_key(operator))
+            if ids[kind] == len(self.examples):
+                self.examples.append(operator)
+        self.operator_tables(
+            members,
+            columns.operators,
+            columns.codes,
+            ids[which],
+            lengths,
+            self.value_names[values],
+        )
+
+    def operator_tables(
+        self,
+        members: range,
+        operators: list[Operator],
+        codes: Positions,
+        attributes: Sequence[int] | Positions,
+        lengths: Positions,
+        names: Positions,
+    ) -> None:
+        """Append the operators.
+
+        codes, attributes: for each its code, and the id of its attributes.
+        lengths, names: of the lists of names, for each first the inputs and then the outputs.
+        """
         locations = self.locations.intern_first([operator.location for operator in operators])
-        kinds = np.array(codes, np.int64)
         # The vtable and the alignment come before the tables, so their positions are known only now.
         self.vtable(_OPERATOR.vtable)
         self.align(4)
         starts = len(self.out) + _OPERATOR.size * np.arange(len(operators), dtype=np.int64)
         first = len(self.out) + _OPERATOR.size * len(operators)
-        lengths = np.fromiter(map(len, lists), np.int64, len(lists))
-        # The lists follow one another: of each operator first the inputs, then the outputs.
-        vectors = first + 4 * (np.cumsum(lengths + 1) - lengths - 1)
+        # The lists follow one another.
+        heads = np.cumsum(lengths + 1) - lengths - 1
+        vectors = first + 4 * heads
         self.rows(
             _OPERATOR,
             {
-                "op": _ENCODED[kinds],
-                "attribute_type": kinds,
+                "op": _ENCODED[codes],
+                "attribute_type": codes,
                 "attribute": (self.attributes, attributes),
                 "inputs": vectors[0::2] - starts - _OPERATOR.offsets["inputs"],
                 "outputs": vectors[1::2] - starts - _OPERATOR.offsets["outputs"],
@@ -227,18 +295,11 @@ class _Writer(Builder):
             },
         )
         self.objects[members.start : members.stop] = starts.tolist()
-        self.name_lists(lists, lengths, (vectors - first) >> 2)
-
-    def name_lists(
-        self, lists: list[tuple[str, ...]], lengths: Positions, heads: Positions
-    ) -> None:
-        """Append vectors of names; heads: where each begins, in words from here."""
         words = np.zeros(int((lengths + 1).sum()), np.uint32)
         words[heads] = lengths
         is_name = np.ones(len(words), bool)
         is_name[heads] = False
         fields = len(self.out) + 4 * np.flatnonzero(is_name)
-        names = self.strings.intern_array(chain.from_iterable(lists), len(fields))
         self.open.append((fields, self.strings, names))
         self.out += words.astype("<u4").data.cast("B") if len(words) else b""
 
@@ -260,6 +321,39 @@ class _Writer(Builder):
                 if number:
                     scalars[row.name] = number
         return self.table(ATTRIBUTES[spec.code], scalars, references)
+
+    def tensors_in_columns(self, members: range, columns: BlockColumns) -> bool:
+        """Append the tensors of a large block; False if one of them has rare fields."""
+        # Fast path of tensors; equal by test test_blocks_are_laid_out_alike_from_their_columns
+        tensors, examples = columns.tensors, columns.examples
+        if (
+            self.out_of_line
+            or any(tensor.variable or tensor.shape is None for tensor in examples)
+            or any(tensors[index].scale is not None for index in columns.others)
+        ):
+            return False
+        empty = self.strings.intern("")
+        names = self.value_names[: len(tensors)]
+        unused = np.flatnonzero(names < 0)
+        names[unused] = self.strings.intern_array(
+            [tensors[index].name for index in unused.tolist()], len(unused)
+        )
+        shapes = self.vectors.intern_array([tensor.shape for tensor in examples], len(examples))
+        dtypes = np.array([tensor.dtype.code for tensor in examples], np.int64)
+        nothing = np.full(len(tensors), self.no_data)
+        data = nothing.copy()
+        for index in columns.others:
+            data[index] = self.data_object(tensors[index].data)
+        fields = {
+            "name": (self.strings, names),
+            "shape": (self.vectors, shapes[columns.types]),
+            "type": dtypes[columns.types],
+            "data": (None, data),
+            "variable_name": (self.strings, np.full(len(tensors), empty)),
+            "scale_data": (None, nothing),
+        }
+        self.objects[members.start : members.stop] = self.rows(_TENSOR, fields).tolist()
+        return True
 
     def tensors(self, members: range, tensors: list[Tensor]) -> None:
         """Append the tensors: those without rare fields all at once, the others one by one."""
@@ -354,6 +448,14 @@ class _Writer(Builder):
         which = self.new_object()
         self.constants.append((which, data))
         return which
+
+
+def _attributes_key(operator: Operator) -> Hashable:
+    """Equal for operators whose attributes are one table."""
+    code = operator.spec.code
+    if code not in _NAMES:
+        return code
+    return (code, *map(operator.attributes.__getitem__, _NAMES[code]))
 
 
 def _stored(data: Constant | None) -> Constant | None:

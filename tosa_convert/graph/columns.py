@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, compress, count
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -113,6 +113,23 @@ def columns_of(block: Block) -> BlockColumns | None:
         attributes=attributes,
         attribute_examples=attribute_examples,
     )
+
+
+def tuples_of(items: list[Any], counts: Numbers) -> list[tuple[Any, ...]]:
+    """Consecutive items of a list as tuples of these lengths."""
+    if not counts.any():
+        return [()] * len(counts)
+    if (counts == counts[0]).all():
+        each = iter(items)
+        return list(zip(*[each] * int(counts[0]), strict=True))
+    starts = np.cumsum(counts) - counts
+    tuples: list[tuple[Any, ...]] = [()] * len(counts)
+    for length in range(1, int(counts.max()) + 1):
+        chosen = np.flatnonzero(counts == length)
+        columns = [map(items.__getitem__, (starts[chosen] + i).tolist()) for i in range(length)]
+        for index, made in zip(chosen.tolist(), zip(*columns, strict=True), strict=True):
+            tuples[index] = made
+    return tuples
 
 
 def _numbers(values: Iterable[int]) -> Numbers:

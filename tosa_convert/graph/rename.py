@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.graph.model import Block, Graph, quoted
+from tosa_convert.graph.names import unused_name
 
 
 def rename(
@@ -50,9 +51,45 @@ def rename(
         raise TosaConvertError(findings)
     if not renamed:
         return graph
+    return _with_main(graph, _renamed_block(main, renamed))
+
+
+def rename_in_order(graph: Graph, input_names: Sequence[str], output_names: Sequence[str]) -> Graph:
+    """`rename` for names that need not fit: those of frameworks.
+
+    A value that would get two names keeps the first, two values of one name are told apart by a number,
+    and a value between inputs and outputs that has one of the names gets another one.
+
+    Args:
+        graph: the program, which is not changed.
+        input_names: a name for each argument of the main block, in order; "" keeps the one it has.
+        output_names: a name for each result, in the same way.
+
+    Example:
+        >>> import tosa_convert as tc
+        >>> graph = tc.load("digits_cnn.tosa")
+        >>> rename_in_order(graph, ["x"], ["x"]).main.outputs
+        ['x_1']
+    """
+    main = graph.main
+    renamed: dict[str, str] = {}
+    taken: set[str] = set()
+    wanted = zip((*main.inputs, *main.outputs), (*input_names, *output_names), strict=True)
+    for before, after in wanted:
+        if before not in renamed:
+            renamed[before] = unused_name(after or before, taken)
+            taken.add(renamed[before])
+    taken.update((*main.tensors, *main.shapes))
+    for inner in [name for name in (*main.tensors, *main.shapes) if name not in renamed]:
+        if inner in renamed.values():
+            renamed[inner] = unused_name(inner, taken)
+            taken.add(renamed[inner])
+    return _with_main(graph, _renamed_block(main, renamed))
+
+
+def _with_main(graph: Graph, main: Block) -> Graph:
     first, *others = graph.regions
-    blocks = [_renamed_block(main, renamed), *first.blocks[1:]]
-    return replace(graph, regions=[replace(first, blocks=blocks), *others])
+    return replace(graph, regions=[replace(first, blocks=[main, *first.blocks[1:]]), *others])
 
 
 def _pair(

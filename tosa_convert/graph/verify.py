@@ -7,6 +7,8 @@ and attribute_rules.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import Finding, Findings, TosaConvertError
@@ -35,6 +37,8 @@ from tosa_convert.graph.value_rules import check_shape_value, check_tensor
 if TYPE_CHECKING:
     from tosa_convert.graph.columns import BlockColumns
 
+#: For writers of a graph whose columns are not known.
+NO_COLUMNS: Final[Mapping[str, BlockColumns]] = MappingProxyType({})
 #: Blocks of fewer operators are not worth array operations.
 _MIN_COLUMNS: Final = 200
 

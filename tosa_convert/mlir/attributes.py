@@ -77,6 +77,8 @@ class AttributeReader:
 
     def _i32s(self, row: AttributeSpec, index: int) -> tuple[int, ...]:
         array = self.bytecode.attribute(index)
+        if isinstance(array, list):  # up to 2022
+            return tuple(self._i32(row, item) for item in array)
         if not isinstance(array, DenseArrayAttr) or array.element not in ("i32", "i64"):
             raise self._wrong(index, "an array of integers")
         return struct.unpack(f"<{array.count}{'i' if array.element == 'i32' else 'q'}", array.data)
@@ -99,6 +101,8 @@ class AttributeReader:
     def _enum(self, row: AttributeSpec, index: int) -> IntEnum:
         assert row.enum is not None
         text = self.bytecode.attribute(index)
+        if isinstance(text, bytes):  # up to 2025-07
+            text = text.decode("utf-8", "replace")
         match = _MEMBER.search(text) if isinstance(text, str) else None
         name = match[1] if match else ""
         name = _GRAPH_MEMBERS.get((row.enum.__name__, name), name)

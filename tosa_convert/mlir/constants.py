@@ -212,6 +212,8 @@ class ConstantReader:
         self.pad_resources = pad_resources
         #: Data by the numbers of dictionary and type; programs repeat shapes and zero points.
         self.cache: dict[tuple[int, int], Constant | None] = {}
+        #: Whether a constant of an older release was read.
+        self.found_old = False
 
     def plain(self, key: tuple[int, int], value_type: ValueType) -> Constant | None:
         """The data of a constant whose only attribute is dense; None if it takes `fill` to read it.
@@ -249,8 +251,11 @@ class ConstantReader:
         key = (operation.attributes, operation.types[0])
         names = self.bytecode.names
         label = names[operation.name]
-        attribute_name = "value" if label == ARITH_CONSTANT else "values"
         dictionary = self.bytecode.dictionary(operation.attributes)
+        # Releases before 2025-03 have the attribute that other dialects have, `value`.
+        is_old = "values" not in dictionary and "value" in dictionary
+        attribute_name = "value" if is_old else "values"
+        self.found_old |= is_old and label != ARITH_CONSTANT
         if attribute_name not in dictionary:
             message = f"'{label}' has no attribute {attribute_name}"
             self.report.add(operation, "malformed-operator", message)

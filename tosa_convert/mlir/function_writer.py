@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Mapping
 from itertools import chain, compress, count, islice
 from operator import ne
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.errors import fail
 from tosa_convert.graph.model import (
@@ -52,6 +52,9 @@ from tosa_convert.mlir.region_body import ONE, Body, ResultTypes, terminating
 from tosa_convert.mlir.types import TypeWriter
 from tosa_convert.options import Constants, Limits
 
+if TYPE_CHECKING:
+    from tosa_convert.graph.columns import BlockColumns
+
 #: The maximum nesting depth of regions; TOSA's own limit at level 8K.
 MAX_NESTING: Final = 256
 #: The most operators of a module: OPERATORS_FREE for any graph, plus COPIES for each of its operators.
@@ -86,6 +89,7 @@ class FunctionWriter:
     constants, embed: see `ConstantWriter`.
     by_path: locate operators by their path in the graph instead of their location.
     limits: see `LocationWriter`.
+    columns: of large blocks, by region, from `graph.verify.refuse_unsound`.
     """
 
     def __init__(
@@ -98,8 +102,10 @@ class FunctionWriter:
         embed: bool,
         by_path: bool,
         limits: Limits,
+        columns: Mapping[str, BlockColumns],
     ) -> None:
         self.graph = graph
+        self.columns = columns
         self.encoder = encoder
         self.numbers = encoder.numbers
         self.retain = retain
@@ -196,78 +202,28 @@ class FunctionWriter:
         # The first piece is set when the values are counted.
         body.parts.append(b"")
         locations = self.locations_of(block)
-        pieces = self.all_at_once(block, body, locations, values)
-        if pieces is None:
+        encoded = self.all_at_once(block, body, locations, values) if self.columns else None
+        if encoded is None:
             pieces = self.one_by_one(block, body, locations, values)
+            value_count = len(values)
+        else:
+            pieces = [encoded]
+            value_count = len(block.inputs) + len(block.operators)
         returned = [values[name] for name in block.outputs]
         pieces.append(terminating(self.encoder, terminator, returned))
-        body.parts[0] = self.begin(block, len(values))
+        body.parts[0] = self.begin(block, value_count)
         body.parts.append(b"".join(pieces))
 
     def all_at_once(
         self, block: Block, body: Body, locations: list[bytes], values: dict[str, bytes]
-    ) -> list[bytes] | None:
-        """Encode operators in columns, one part of all at once; None if they are not that ordinary.
+    ) -> bytes | None:
+        """Encode the operators of a large block in columns; None if they are not that ordinary."""
+        from tosa_convert.mlir.column_writer import write_all_at_once
 
-        Ordinary operators have one result each, run no regions, and neither read nor write variables.
-        The results are added to `values`.
-        """
-        # Fast path of one_by_one; equal by test test_operators_written_all_at_once_equal_others
-        operators, rows, numbers = block.operators, self.rows, self.numbers
-        specs = [operator.spec for operator in operators]
-        used = dict(zip(reversed(specs), range(len(specs) - 1, -1, -1), strict=True))
-        outputs = [operator.outputs for operator in operators]
-        if set(map(len, outputs)) != {1} or any(
-            spec.regions or (spec.encoded_as == IDENTITY.name and spec is not IDENTITY)
-            for spec in used
-        ):
+        columns = self.columns.get(body.region.name)
+        if columns is None:
             return None
-        tensors = list(map(block.tensors.get, chain.from_iterable(outputs)))
-        if any(tensor.variable for tensor in block.tensors.values()):
-            return None
-        keys: list[Hashable] = [
-            (tensor.dtype, tensor.shape)
-            if tensor is not None and tensor.scale is None
-            else operator.outputs
-            for tensor, operator in zip(tensors, operators, strict=True)
-        ]
-        firsts = dict(zip(reversed(keys), range(len(keys) - 1, -1, -1), strict=True))
-        named = self.named_results(block, outputs)
-        chosen = [
-            index
-            for index, spec in enumerate(specs)
-            if spec.attributes or spec is CONST or spec is CONST_SHAPE
-        ]
-        flags = [HAS_RESULTS | HAS_OPERANDS if row.inputs else HAS_RESULTS for row in operators]
-        attributes = [b""] * len(operators)
-        results: dict[Hashable, bytes] = {}
-        # What is new is added to the tables in the order of the operators.
-        for index in sorted({*chosen, *named, *used.values(), *firsts.values()}):
-            operator = operators[index]
-            if operator.spec not in rows:
-                self.row(operator.spec)
-            has, attributes[index] = self.encoded_attributes(
-                block, operator, body, spec=operator.spec, is_named=index in named
-            )
-            flags[index] |= has
-            if index == firsts[keys[index]]:
-                results[keys[index]] = self.result(block, operator.outputs[0])
-        start = len(values)
-        encoded = map(numbers.__getitem__, range(start, start + len(operators)))
-        values.update(zip(chain.from_iterable(outputs), encoded, strict=True))
-        operands = [
-            ONE + values[row[0]]
-            if len(row) == 1
-            else numbers[len(row)] + b"".join([values[name] for name in row])
-            if row
-            else b""
-            for row in [operator.inputs for operator in operators]
-        ]
-        heads = [rows[spec][has] for spec, has in zip(specs, flags, strict=True)]
-        types = map(results.__getitem__, keys)
-        return [
-            *chain.from_iterable(zip(heads, locations, attributes, types, operands, strict=True))
-        ]
+        return write_all_at_once(self, block, body, columns, locations, values)
 
     def named_results(self, block: Block, outputs: list[tuple[str, ...]]) -> set[int]:
         """The positions of the operators whose results' names reading would not generate."""

@@ -52,6 +52,8 @@ _TOKEN: Final = re.compile(
 )
 #: The commonest location by far has no escapes and no nesting; this comes before its line.
 _HEAD: Final = re.compile(r'loc\("([^"\\]*)"\Z')
+#: Fewer locations are not worth array operations.
+_MIN_TOGETHER: Final = 64
 #: A line or column of at most this many digits is known to fit.
 _DIGITS: Final = 9
 
@@ -299,6 +301,13 @@ class LocationWriter:
 
     def add_plain(self, texts: list[str]) -> bool:
         """Add new locations that are all just a file, a line and a column; False if one is not."""
+        if len(texts) >= _MIN_TOGETHER:
+            from tosa_convert.mlir.plain_locations import encode_plain
+
+            encoded = encode_plain(texts, self.head)
+            if encoded is not None:
+                self.add_entries(texts, encoded)
+                return True
         # Fast path of `parse`; equal by test test_plain_locations_equal_parsed_ones
         rows = [text.split(":", 3) for text in texts]
         if set(map(len, rows)) != {3}:
@@ -317,16 +326,21 @@ class LocationWriter:
         )
         if not heads or not all(heads.values()):
             return False
-        numbers, entries = self.numbers, self.attributes.entries
-        first = len(entries)
-        # Distinct texts are distinct locations, so no equal entry exists.
-        entries += [
+        numbers = self.numbers
+        encoded = [
             heads[start] + numbers[int(line)] + columns[end]
             for start, line, end in zip(starts, lines, ends, strict=True)
         ]
-        added = map(numbers.__getitem__, range(first, len(entries)))
-        self.cache.update(zip(texts, added, strict=True))
+        self.add_entries(texts, encoded)
         return True
+
+    def add_entries(self, texts: list[str], encoded: list[bytes]) -> None:
+        """Add new locations. Distinct texts are distinct locations, so no equal entry exists."""
+        entries = self.attributes.entries
+        first = len(entries)
+        entries += encoded
+        added = map(self.numbers.__getitem__, range(first, len(entries)))
+        self.cache.update(zip(texts, added, strict=True))
 
     def parse(self, text: str) -> bytes:
         """A location that is not just a file, a line and a column."""

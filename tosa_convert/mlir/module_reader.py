@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tosa_convert import log
 from tosa_convert.errors import TosaConvertError
@@ -17,16 +17,26 @@ from tosa_convert.mlir.select_function import MODULE, select
 from tosa_convert.mlir.target_env import TARGET_ENV, TargetEnv, read
 from tosa_convert.options import ReadOptions
 
+if TYPE_CHECKING:
+    from tosa_convert.mlir.captured_values import CapturedValues
+    from tosa_convert.upgrade.record import Upgrade
+
 _READ_OPTIONS: Final = ReadOptions()
 
 
-def read_file(data: memoryview, where: str = "", options: ReadOptions = _READ_OPTIONS) -> Graph:
+def read_file(
+    data: memoryview,
+    where: str = "",
+    options: ReadOptions = _READ_OPTIONS,
+    upgrade: Upgrade | None = None,
+) -> Graph:
     """The graph of a bytecode file of any version of the format; see `read_module`.
 
     Args:
         data: the content of the file. It may be hostile.
         where: the file, for messages.
         options: as for `read_module`.
+        upgrade: as for `read_module`.
 
     Returns:
         The graph. Its large constants are views of `data`.
@@ -34,16 +44,22 @@ def read_file(data: memoryview, where: str = "", options: ReadOptions = _READ_OP
     Raises:
         TosaConvertError: "malformed-mlir" with a byte offset, and the codes of `read_module`.
     """
-    return read_module(Bytecode(read_sections(data, where)), options)
+    return read_module(Bytecode(read_sections(data, where)), options, upgrade)
 
 
-def read_text(data: memoryview, path: str = "", options: ReadOptions = _READ_OPTIONS) -> Graph:
+def read_text(
+    data: memoryview,
+    path: str = "",
+    options: ReadOptions = _READ_OPTIONS,
+    upgrade: Upgrade | None = None,
+) -> Graph:
     """The graph of MLIR text of any release; see `read_module`.
 
     Args:
         data: the text. It may be hostile.
         path: the file that it is the content of, or "".
         options: as for `read_module`; `limits` bounds the nesting of brackets.
+        upgrade: as for `read_module`.
 
     Raises:
         TosaConvertError: "malformed-mlir" with line, column and the line itself, and the codes of
@@ -53,16 +69,21 @@ def read_text(data: memoryview, path: str = "", options: ReadOptions = _READ_OPT
     from tosa_convert.mlir.text.source_text import quoting
 
     with quoting(data, path):
-        return read_module(Bytecode(sections_in_pieces(parse(data, path, options.limits))), options)
+        bytecode = Bytecode(sections_in_pieces(parse(data, path, options.limits)))
+        return read_module(bytecode, options, upgrade)
 
 
-def read_module(bytecode: Bytecode, options: ReadOptions = _READ_OPTIONS) -> Graph:
+def read_module(
+    bytecode: Bytecode, options: ReadOptions = _READ_OPTIONS, upgrade: Upgrade | None = None
+) -> Graph:
     """The graph of one function of a module.
 
     Args:
         bytecode: a builtin.module, or a func.func on its own.
-        options: `func`, `names`, `full_paths` and `narrow` apply. Every tensor that narrowing changes is
-            logged, and a value that does not fit is a finding.
+        options: `func`, `names`, `full_paths`, `narrow` and `pass_captured` apply. Every tensor that
+            narrowing changes and every value that is passed in is logged; a value that does not fit is a
+            finding.
+        upgrade: what changes in a program of an older release is noted in it; None to log a summary.
 
     Returns:
         The graph. Its version is the one that the module asks for (tosa.target_env), else the lowest
@@ -72,23 +93,36 @@ def read_module(bytecode: Bytecode, options: ReadOptions = _READ_OPTIONS) -> Gra
     Raises:
         TosaConvertError: everything that cannot be carried: operators, types, attributes.
     """
-    functions, variables, findings = select(bytecode, options.func)
+    functions, variables, others, findings = select(bytecode, options.func)
     graph = None
     narrowing = Narrowing(options.narrow)
+    captures: CapturedValues | None = None
     for function in functions:
         # With several functions there is a finding already, and nothing of them is returned.
         narrowing = Narrowing(options.narrow)
+        if options.pass_captured:
+            from tosa_convert.mlir.captured_values import CapturedValues
+
+            captures = CapturedValues()
+        root = bytecode.rooted(function.operation)
         reader = FunctionReader(
-            bytecode.rooted(function.operation), options.names, options.full_paths, narrowing
+            root, options.names, options.full_paths, narrowing, captures, upgrade
         )
         try:
-            graph = reader.graph(map(bytecode.rooted, variables))
+            declared = variables
+            if others:
+                from tosa_convert.mlir.variables import used_globals
+
+                declared = variables + used_globals(root, others)
+            graph = reader.graph(map(bytecode.rooted, declared))
         except TosaConvertError as error:
             findings += error.findings
     if findings or graph is None:
         raise TosaConvertError(findings)
-    for line in narrowing.report():
+    for line in (*narrowing.report(), *(captures.report() if captures is not None else ())):
         log.warning("%s", line)
+    if upgrade is None and reader.upgrade:
+        log.warning("%s", reader.upgrade.summary())
     requested, graph.target = _target(bytecode)
     graph.version = lowest_version(graph) if requested is None else requested
     return graph

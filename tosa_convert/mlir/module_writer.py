@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from tosa_convert import log
 from tosa_convert.errors import lone_surrogate
 from tosa_convert.graph.model import Graph, Tensor
 from tosa_convert.graph.opset import VARIABLE
+from tosa_convert.graph.verify import NO_COLUMNS
 from tosa_convert.graph.versions import lowest_version, version_name
 from tosa_convert.mlir.bytecode.encode import Data, Encoder
 from tosa_convert.mlir.bytecode.format import HAS_REGIONS, VERSION
@@ -19,6 +21,9 @@ from tosa_convert.mlir.region_body import Body
 from tosa_convert.mlir.target_env import TARGET_ENV, text_of
 from tosa_convert.mlir.variables import declared_variables, variable_name
 from tosa_convert.options import DEFAULT_LIMITS, Constants, Limits, Names
+
+if TYPE_CHECKING:
+    from tosa_convert.graph.columns import BlockColumns
 
 
 class EncodedModule(NamedTuple):
@@ -43,6 +48,7 @@ def encode_module(
     by_path: bool = False,
     limits: Limits = DEFAULT_LIMITS,
     version: int = VERSION,
+    columns: Mapping[str, BlockColumns] = NO_COLUMNS,
 ) -> EncodedModule:
     """The graph as a module with one function. It must be sound: `graph.verify` finds nothing.
 
@@ -54,6 +60,7 @@ def encode_module(
         by_path: locate operators by their path in the graph, for messages, instead of their location.
         limits: `location_depth` is used.
         version: of MLIR's bytecode, 0 to 6.
+        columns: those that `graph.verify.refuse_unsound` returned. The graph must not have changed.
 
     Raises:
         TosaConvertError: for what MLIR cannot express.
@@ -70,6 +77,7 @@ def encode_module(
             embed=embed,
             by_path=by_path,
             limits=limits,
+            columns=columns,
         )
         variables = [
             _variable(writer, number, symbol, tensor)

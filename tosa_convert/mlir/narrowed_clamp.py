@@ -10,9 +10,21 @@ from tosa_convert.graph.model import Operator, Tensor
 from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import CONST, operator
 from tosa_convert.mlir.block_scope import Scope
+from tosa_convert.mlir.narrowing import Narrowing
 
 _MAXIMUM: Final = operator("MAXIMUM")
 _MINIMUM: Final = operator("MINIMUM")
+
+
+def without_clamp(clamp: Operator, scope: Scope, narrowing: Narrowing) -> list[Operator]:
+    """What replaces a CLAMP of INT64, which was narrowed to a type that TOSA has no CLAMP of."""
+    complete = len(clamp.attributes) == len(clamp.spec.attributes)
+    if not complete or len(clamp.inputs) != 1 or len(clamp.outputs) != 1:
+        return [clamp]  # it has or gets a finding
+    if scope.tensors[clamp.outputs[0]].shape is None:
+        return [clamp]  # operands of MAXIMUM have one rank, and that of the bounds is not known
+    narrowing.replaced_clamps += 1
+    return as_maximum_and_minimum(clamp, scope)
 
 
 def as_maximum_and_minimum(clamp: Operator, scope: Scope) -> list[Operator]:

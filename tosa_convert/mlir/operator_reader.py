@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from tosa_convert import log
 from tosa_convert.graph.attribute_rules import attribute_problem
@@ -18,8 +19,9 @@ from tosa_convert.graph.opset import (
 )
 from tosa_convert.mlir.attributes import AttributeReader, BadAttribute
 from tosa_convert.mlir.block_scope import PendingRegion, RegionNames, Scope
+from tosa_convert.mlir.bytecode.attributes import SymbolAttr
 from tosa_convert.mlir.bytecode.decode import Bytecode
-from tosa_convert.mlir.bytecode.operations import Operation
+from tosa_convert.mlir.bytecode.operations import Fields, Operation
 from tosa_convert.mlir.constants import ARITH_CONSTANT, ConstantReader
 from tosa_convert.mlir.locations import LocationReader
 from tosa_convert.mlir.names import NAME_ATTRIBUTE, REGIONS_ATTRIBUTE, Namer, names_of, text_of
@@ -27,25 +29,62 @@ from tosa_convert.mlir.narrowing import WIDTH_MATTERS, Narrowing
 from tosa_convert.mlir.report import Report
 from tosa_convert.mlir.types import TypeReader, ValueType
 
+if TYPE_CHECKING:
+    from tosa_convert.mlir.captured_values import CapturedValues
+
 #: Attributes of an operation besides those of its row.
 _OWN_ATTRIBUTES: Final = {
     "CONST": {"values", "value"},
-    "CONST_SHAPE": {"values"},
-    "VARIABLE_READ": {"name"},
-    "VARIABLE_WRITE": {"name"},
+    "CONST_SHAPE": {"values", "value"},
+    "VARIABLE_READ": {"name", "global"},
+    "VARIABLE_WRITE": {"name", "global"},
 }
+
+#: Operators whose operations have attributes besides those of their rows.
+_WITH_OWN: Final = frozenset({CONST, CONST_SHAPE, VARIABLE_READ, VARIABLE_WRITE})
+#: Operations that have another name today.
+RENAMED: Final = {
+    "tosa.reduce_prod": "tosa.reduce_product",
+    "tosa.div": "tosa.intdiv",
+    "tosa.int_div": "tosa.intdiv",
+    "tosa.variable.read": VARIABLE_READ.mlir,
+    "tosa.variable.write": VARIABLE_WRITE.mlir,
+}
+#: Operations of another dialect that read and write variables.
+OF_GLOBALS: Final = {
+    "ml_program.global_load": VARIABLE_READ.mlir,
+    "ml_program.global_store": VARIABLE_WRITE.mlir,
+}
+_NAMES_OF_TODAY: Final = RENAMED | OF_GLOBALS
+#: Operations that the dialect does not have any more, but `upgrade` knows.
+_REMOVED: Final = frozenset({"tosa.fully_connected", "tosa.reluN"})
+#: Operations whose number of operands does not always show the form of an older release -> an
+#: attribute that they have today.
+_SAME_COUNT: Final = {"tosa.clamp": "min_val", "tosa.custom": "operator_name", "tosa.pad": ""}
+ANY_NUMBER: Final = -1
+SAME_NUMBER: Final = -2
 
 #: Attributes of other versions of the dialect that change what an operator computes if they are true.
 _MEANINGFUL_WHEN_TRUE: Final = {("CAST", "input_unsigned")}
 
 
 class OperatorReader:
-    """Reads the operations of one function. retain: keep the names that the module carries."""
+    """Reads the operations of one function.
+
+    captures: passes in what regions capture; else None. retain: keep the names that the module carries.
+    """
 
     def __init__(
-        self, bytecode: Bytecode, narrowing: Narrowing, *, retain: bool, full_paths: bool
+        self,
+        bytecode: Bytecode,
+        narrowing: Narrowing,
+        captures: CapturedValues | None,
+        *,
+        retain: bool,
+        full_paths: bool,
     ) -> None:
         self.bytecode = bytecode
+        self.captures = captures
         self.retain = retain
         self.narrowing = narrowing
         self.types = TypeReader(bytecode, narrowing)
@@ -62,16 +101,56 @@ class OperatorReader:
         self.variables: dict[str, Tensor] = {}
         #: Rows by the numbers of operations' names.
         self.specs = [
-            CONST if name == ARITH_CONSTANT else BY_MLIR.get(name) for name in bytecode.names
+            CONST if name == ARITH_CONSTANT else BY_MLIR.get(_NAMES_OF_TODAY.get(name, name))
+            for name in bytecode.names
         ]
+        #: By the numbers of names: how many operands the operation has today, ANY_NUMBER, or
+        #: SAME_NUMBER if one of an older release may have as many.
+        self.operand_counts = list(map(_operand_count, bytecode.names, self.specs))
+        #: The names of operations that have another name today, one for each operation.
+        self.renamed: list[str] = []
         #: Attributes that were read, by the number of the operation's name and of the dictionary.
         self.cache: dict[tuple[int, int], dict[str, AttributeValue]] = {}
+        #: Dictionaries that have just the name of a result.
+        self.names_only: set[int] = set()
         #: The names of the function's values in text, once a message needs one.
         self.value_names: list[str] | None = None
 
     def name(self, operation: Operation) -> str:
         """The operation's full name."""
         return self.bytecode.names[operation.name]
+
+    def is_completed(
+        self,
+        operator: Operator,
+        name: int,
+        attributes: int,
+        type_index: int,
+        value_type: ValueType | None,
+        scope: Scope,
+    ) -> bool:
+        """Whether an operator was completed from what is known; if not, `read` does it.
+
+        name, attributes, type_index: the numbers of the operation's name, of its dictionary and of the
+        type of its only result, which is value_type.
+        """
+        spec = operator.spec
+        if attributes in self.names_only and not spec.attributes and spec not in _WITH_OWN:
+            return True
+        cached = self.cache.get((name, attributes))
+        if cached is not None:
+            operator.attributes = cached.copy()
+            return True
+        if (spec is CONST or spec is CONST_SHAPE) and value_type is not None:
+            key = attributes, type_index
+            data = self.constants.cache.get(key) or self.constants.plain(key, value_type)
+            if data:
+                # By the type of the result: a damaged file may not have that of the operator.
+                (output,) = operator.outputs
+                is_tensor = output in scope.tensors
+                (scope.tensors if is_tensor else scope.shapes)[output].data = data
+                return True
+        return False
 
     def read(self, operator: Operator, operation: Operation, scope: Scope) -> None:
         """Complete an operator: attributes, data of a constant, regions, variables."""
@@ -90,6 +169,34 @@ class OperatorReader:
             self.cache[operation.name, operation.attributes] = operator.attributes.copy()
         if len(attributes) > used:
             self._other_attributes(spec, operation, attributes)
+
+    def may_have_old(self, name: int, attributes: Iterable[int]) -> bool:
+        """Whether operations of a name may be old, whose number of operands does not tell.
+
+        name: the number of their name, not of a PAD. attributes: the numbers of their dictionaries.
+        """
+        key = _SAME_COUNT.get(self.bytecode.names[name])
+        return not key or any(key not in self.bytecode.dictionary(number) for number in attributes)
+
+    def is_other_form(self, fields: Fields, inputs: Sequence[str], scope: Scope) -> bool:
+        """Whether an operation may be old, whose number of operands is not today's or does not tell.
+
+        inputs: the names of its operands.
+        """
+        name, attributes = fields[0], fields[2]
+        if self.operand_counts[name] != SAME_NUMBER:
+            return True
+        label = self.bytecode.names[name]
+        if label in RENAMED:
+            self.renamed.append(label)
+            return False
+        key = _SAME_COUNT.get(label)
+        if key:
+            return key not in self.bytecode.dictionary(attributes)
+        if key is None or len(inputs) != 3:
+            return True
+        constant = scope.tensors.get(inputs[2])
+        return inputs[1] in scope.tensors or (constant is not None and constant.shape == ())
 
     def value(
         self, operation: Operation, what: str, name: str, value_type: ValueType, scope: Scope
@@ -114,6 +221,8 @@ class OperatorReader:
                         f"'{label}' depends on the upper bits that narrowing i64 removes",
                         "compute it in i32 in the model",
                     )
+            if value_type.unsigned:
+                scope.unsigned.add(name)
             scale = None if value_type.scale is None else BlockScale(*value_type.scale)
             scope.tensors[name] = Tensor(name, value_type.dtype, value_type.shape, None, scale)
 
@@ -139,14 +248,22 @@ class OperatorReader:
                 lowering_hint(name),
             )
 
-    def captured(self, operation: Operation, value: int, scope: Scope) -> None:
-        """Report an operand that is not defined in the operation's block."""
-        self.report.add(
-            operation,
-            "captured-value",
-            f"'{self.name(operation)}' uses {self._printed(value, scope)} from outside its region",
-            "pass it in as an operand of the control-flow operator; a TOSA region sees only its inputs",
-        )
+    def captured(self, operation: Operation, value: int, scope: Scope) -> str:
+        """The name of an operand that is not defined in the operation's block; "" with a finding."""
+        name = None if self.captures is None else self.captures.local(value, scope)
+        if name is not None:
+            return name
+        label, printed = self.name(operation), self._printed(value, scope)
+        if self.captures is None:
+            hint = (
+                "pass it in as an operand of the control-flow operator, as --pass-captured "
+                "(pass_captured=True) does; a TOSA region sees only its inputs"
+            )
+        else:
+            hint = "only tensors and constant shapes can be passed in"
+        message = f"'{label}' uses {printed} from outside its region"
+        self.report.add(operation, "captured-value", message, hint)
+        return ""
 
     def _printed(self, value: int, scope: Scope) -> str:
         """The name that MLIR prints for a value of the function's own block."""
@@ -226,6 +343,9 @@ class OperatorReader:
         """Read or write a variable, which the dialect names instead of taking it as a value."""
         attributes = self.bytecode.dictionary(operation.attributes)
         symbol = text_of(self.bytecode, attributes.get("name"))
+        if self.name(operation) in OF_GLOBALS and "global" in attributes:
+            name = self.bytecode.attribute(attributes["global"])
+            symbol = name.name.decode("utf-8", "replace") if isinstance(name, SymbolAttr) else ""
         variable = self.variables.get(symbol or "")
         if variable is None:
             self.report.add(
@@ -274,6 +394,10 @@ class OperatorReader:
                     given.inputs,
                     given.outputs,
                     scope.in_function and not operation.regions[index].is_isolated,
+                    operator,
+                    scope
+                    if self.captures is not None and not operation.regions[index].is_isolated
+                    else None,
                 )
             )
 
@@ -292,3 +416,12 @@ class OperatorReader:
                 names.outputs = names_of(self.bytecode, entry.get("outputs"))
             regions.append(names)
         return regions
+
+
+def _operand_count(name: str, spec: OperatorSpec | None) -> int:
+    if name in _REMOVED or name in _SAME_COUNT or name in RENAMED:
+        return SAME_NUMBER
+    if spec is None:
+        return ANY_NUMBER
+    fewest, most = spec.operand_range()
+    return fewest if fewest == most else ANY_NUMBER

@@ -13,6 +13,7 @@ from tosa_convert.mlir.names import text_of
 
 MODULE: Final = "builtin.module"
 FUNCTION: Final = "func.func"
+GLOBAL: Final = "ml_program.global"
 #: Dialects whose operations may be at the top of a TOSA module.
 _AROUND_TOSA: Final = ("builtin", "func", "ml_program", "tosa")
 
@@ -31,12 +32,14 @@ class Selection(NamedTuple):
 
     functions: the function to read, or every candidate if there are several.
     variables: the tosa.variable operations of the module.
+    globals: its ml_program.global operations.
     findings: one for each candidate if there are several, else none. They are not raised at once, so
         that other problems of the candidates can be reported together with them.
     """
 
     functions: list[Function]
     variables: list[Operation]
+    globals: list[Operation]
     findings: list[Finding]
 
 
@@ -54,15 +57,16 @@ def select(bytecode: Bytecode, func: str | None) -> Selection:
     """
     operations = _top_level(bytecode)
     variables = [item for item in operations if bytecode.names[item.name] == VARIABLE.mlir]
+    others = [item for item in operations if bytecode.names[item.name] == GLOBAL]
     functions = _functions(bytecode, operations)
     with_body = [item for item in functions if any(r.blocks for r in item.operation.regions)]
     if func is not None:
-        return Selection([_called(func, with_body)], variables, [])
+        return Selection([_called(func, with_body)], variables, others, [])
     if not with_body:
         raise _no_function(bytecode, functions, operations)
     candidates = [item for item in with_body if item.is_public] or with_body
     findings = [] if len(candidates) == 1 else _ambiguous(candidates)
-    return Selection(candidates, variables, findings)
+    return Selection(candidates, variables, others, findings)
 
 
 def _top_level(bytecode: Bytecode) -> list[Operation]:

@@ -73,6 +73,7 @@ class ValueType:
     narrowed: the MLIR element type that was narrowed to `dtype` on request, or "".
     is_plain: a tensor without a scale that is not narrowed, as most are.
     count: elements of a tensor, or None if its shape is not static.
+    unsigned: its elements were unsigned; `dtype` is signless and has the same bits.
     problem: why the type cannot be carried, with `code` and `hint`; the rest is then meaningless.
     """
 
@@ -86,6 +87,7 @@ class ValueType:
     hint: str = ""
     is_plain: bool = False
     count: int | None = None
+    unsigned: bool = False
 
 
 class TypeReader:
@@ -140,6 +142,8 @@ class TypeReader:
         dtype = BY_MLIR.get(element)
         if dtype is not None:
             return ValueType(dtype, shape, is_plain=True, count=count)
+        if element.startswith("ui") and element[1:] in BY_MLIR:
+            return ValueType(BY_MLIR[element[1:]], shape, count=count, unsigned=True)
         scaled = re.match(_BLOCK_SCALED, element)
         if scaled is not None:
             block, scale, value = scaled.groups()

@@ -11,7 +11,7 @@ from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Tensor, operator_path
 from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import IDENTITY, VARIABLE
-from tosa_convert.mlir.bytecode.attributes import DenseAttr, TensorType, TypeAttr
+from tosa_convert.mlir.bytecode.attributes import DenseAttr, SymbolAttr, TensorType, TypeAttr
 from tosa_convert.mlir.constants import ConstantReader
 from tosa_convert.mlir.locations import LocationReader
 from tosa_convert.mlir.names import NAME_ATTRIBUTE, text_of
@@ -20,6 +20,7 @@ from tosa_convert.mlir.types import TypeReader
 
 if TYPE_CHECKING:
     from tosa_convert.mlir.bytecode.decode import Bytecode
+    from tosa_convert.mlir.bytecode.operations import Operation
     from tosa_convert.mlir.narrowing import Narrowing
 
 
@@ -32,17 +33,20 @@ _MAX_RANK: Final = 64
 def read_variable(
     bytecode: Bytecode, number: int, narrowing: Narrowing, taken: Container[str], *, retain: bool
 ) -> tuple[Tensor | None, list[Finding]]:
-    """The tensor of a tosa.variable, or None and findings.
+    """The tensor of a tosa.variable or an ml_program.global, or None and findings.
 
     number: which of the module's variables it is. taken: the names of the others.
     retain: keep the name that the module has for the tensor, and the padding of constants.
     """
     root = bytecode.root
     attributes = bytecode.dictionary(root.attributes)
-    symbol = text_of(bytecode, attributes.get("sym_name")) or ""
+    # Up to 2025-09 the symbol was in `name`, and up to 2025-04 the shape in the type.
+    symbol = text_of(bytecode, attributes.get("sym_name", attributes.get("name"))) or ""
     report = Report(bytecode.names, LocationReader(bytecode))
     shape = variable_shape(bytecode, attributes.get("var_shape"))
     element = bytecode.attribute(attributes["type"]) if "type" in attributes else None
+    if shape is None and isinstance(element, TypeAttr) and isinstance(element.type, TensorType):
+        shape, element = element.type.shape, TypeAttr(element.type.element)
     if shape is None or not isinstance(element, TypeAttr):
         where = report.where(root) or f"'{VARIABLE.mlir}'"
         raise fail("malformed-operator", where, f"variable @{symbol} has no shape or no type")
@@ -57,11 +61,32 @@ def read_variable(
     tensor = Tensor(name, value_type.dtype, shape, None, None, True, symbol)
     if value_type.narrowed:
         narrowing.add(value_type.narrowed, tensor.name)
-    if "initial_value" in attributes:
+    key = "initial_value" if "initial_value" in attributes else "value"  # of ml_program.global
+    if key in attributes:
         constants = ConstantReader(bytecode, types, narrowing, report, pad_resources=retain)
-        value = bytecode.attribute(attributes["initial_value"])
-        tensor.data = constants.constant(root, "initial_value", value, value_type, set)
+        value = bytecode.attribute(attributes[key])
+        tensor.data = constants.constant(root, key, value, value_type, set)
     return tensor, report.findings.rows
+
+
+def used_globals(function: Bytecode, declared: list[Operation]) -> list[Operation]:
+    """Those of ml_program.global that a function reads or writes; frontends declare others, too."""
+    from tosa_convert.mlir.foreign_operations import operations_named
+    from tosa_convert.mlir.operator_reader import OF_GLOBALS
+
+    numbers = {number for number, name in enumerate(function.names) if name in OF_GLOBALS}
+    used = set()
+    for operation in operations_named(function.root, numbers):
+        index = function.dictionary(operation.attributes).get("global")
+        symbol = None if index is None else function.attribute(index)
+        if isinstance(symbol, SymbolAttr):
+            used.add(symbol.name)
+    found = []
+    for operation in declared:
+        index = function.dictionary(operation.attributes).get("sym_name")
+        if index is not None and function.attribute(index) in used:
+            found.append(operation)
+    return found
 
 
 def variable_name(number: int) -> str:

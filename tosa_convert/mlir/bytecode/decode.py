@@ -6,6 +6,7 @@ TosaConvertError("malformed-mlir") with the byte at which the attribute or type 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
 from typing import Final, NoReturn
 
@@ -25,14 +26,17 @@ from tosa_convert.mlir.bytecode.attributes import (
     TypeAttr,
     bit_width,
 )
-from tosa_convert.mlir.bytecode.cursor import malformed
+from tosa_convert.mlir.bytecode.cursor import Cursor, malformed
 from tosa_convert.mlir.bytecode.file_sections import BytecodeFile
 from tosa_convert.mlir.bytecode.operations import Operation, decode_operations, largest_numbers
 from tosa_convert.mlir.bytecode.properties import (
     LAYOUTS,
+    OLD_NAMES,
     VALUES_ONLY,
+    Properties,
     PropertyTable,
-    decode_properties,
+    fitting_properties,
+    misfit,
 )
 from tosa_convert.mlir.bytecode.resources import Resource, decode_resources
 from tosa_convert.mlir.bytecode.tables import Tables
@@ -50,6 +54,13 @@ _STRINGS: Final = (bytes((code.STRING << 1 | 1,)), bytes((code.STRING_WITH_TYPE 
 _NO_PREFIX: Final = b"\xff"
 #: Names that are the only one of many dictionaries.
 _COMMON: Final = ("values", "tosa.tensor_name")
+#: What MLIR stamped in the months in which the attributes of tosa.custom got other names.
+_TWO_STATES: Final = "MLIR18.0.0git"
+#: Operations of which an attribute changed its type in the same months.
+_DATING: Final = {
+    "tosa.mul": "shift",
+    **dict.fromkeys(("tosa.argmax", "tosa.reduce_sum", "tosa.reverse", "tosa.concat"), "axis"),
+}
 _SIGNEDNESS: Final = ("i", "si", "ui", "?")
 
 
@@ -72,7 +83,9 @@ class Bytecode(Tables):
         self._joined_numbers: dict[tuple[int, int, int], int] = {}
         # They are numbered from -2 downwards: no number in the file can mean one of them.
         section = file.sections[code.IR]
-        self.root = decode_operations(section, file.version, self._join, file.where)
+        self.root = decode_operations(
+            section, file.version, len(self.names), self._join, file.where
+        )
         limits = len(self.names), self.attribute_count, self.attribute_count
         for what, number, limit in zip(
             ("name", "location", "dictionary"), largest_numbers(self.root), limits, strict=True
@@ -125,12 +138,37 @@ class Bytecode(Tables):
         pairs = dict(self.dictionary(attributes))
         if not self.is_registered[name]:
             pairs.update(self.dictionary(cursor.index("a dictionary", self.attribute_count)))
-        elif operation in LAYOUTS:
-            pairs.update(
-                decode_properties(operation, cursor, self.attribute_count, self._is_of_kind)
-            )
+        elif operation in LAYOUTS or operation in OLD_NAMES:
+            pairs.update(self._native(operation, cursor))
         # The properties of other operations have layouts that are not known, and need not be.
         return pairs
+
+    def _native(self, operation: str, blob: Cursor) -> Properties:
+        """The attributes in the blob of an operation of a known dialect."""
+        start, layouts = blob.at, LAYOUTS.get(operation, ())
+        fitting = fitting_properties(layouts, blob, self.attribute_count, self._is_of_kind)
+        if not fitting:
+            from tosa_convert.mlir.bytecode.old_layouts import OLD_LAYOUTS
+
+            blob.at, layouts = start, layouts + OLD_LAYOUTS.get(operation, ())
+            fitting = fitting_properties(layouts, blob, self.attribute_count, self._is_of_kind)
+        if len(fitting) != 1:
+            raise misfit(operation, layouts, blob, start, ambiguous=bool(fitting))
+        (found,) = fitting
+        if operation == "tosa.custom" and self.file.producer == _TWO_STATES:
+            from tosa_convert.mlir.bytecode.old_layouts import custom_names
+
+            return custom_names(found, self._dating_attributes(), self.file.where)
+        return found
+
+    def _dating_attributes(self) -> Iterator[tuple[str, Attribute]]:
+        """The attributes of other operations that tell the state of the dialect, with their names."""
+        for name, _, properties in list(self._joined):
+            if self.is_registered[name] and self.names[name] in _DATING:
+                found = self._native(self.names[name], self._properties.cursor(properties))
+                key = _DATING[self.names[name]]
+                if key in found:
+                    yield key, self.attribute(found[key])
 
     def _is_of_kind(self, index: int, kind: str) -> bool:
         """Whether an attribute is of the kind of a property."""
@@ -138,7 +176,7 @@ class Bytecode(Tables):
         if kind in ("i32", "element", "bool"):
             return isinstance(value, ScalarAttr) and (value.type == "i1") == (kind == "bool")
         if kind == "enum":
-            return isinstance(value, str)
+            return isinstance(value, (str, bytes))  # strings up to 2025-07
         expected: dict[str, type | tuple[type, ...]] = {
             "i32s": DenseArrayAttr,
             "dtype": TypeAttr,
@@ -147,6 +185,8 @@ class Bytecode(Tables):
             "bytes": bytes,
             "array": list,
             "unit": type(None),
+            "zero points": str,
+            "symbol": SymbolAttr,
             "elements": (DenseAttr, DenseStringsAttr, ResourceAttr),
         }
         return isinstance(value, expected[kind])

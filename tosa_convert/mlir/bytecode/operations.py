@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tosa_convert.mlir.bytecode import format as code
 from tosa_convert.mlir.bytecode.cursor import Cursor, malformed
@@ -20,9 +20,11 @@ from tosa_convert.mlir.bytecode.format import (
 from tosa_convert.mlir.bytecode.sections import Section
 from tosa_convert.mlir.bytecode.varint import decode_varint
 
-#: Joins an operation's attributes with its native properties: the number of its name, of its dictionary
-#: (-1 for none) and of its properties; returns the number of a dictionary that has both.
-JoinProperties = Callable[[int, int, int], int]
+if TYPE_CHECKING:
+    from tosa_convert.mlir.bytecode.operation_columns import JoinProperties, OperationColumns
+
+#: Blocks of fewer operations are not worth array operations.
+_MIN_COLUMNS: Final = 64
 
 
 class Operation(NamedTuple):
@@ -48,14 +50,35 @@ Fields = tuple[int, int, int, list[int], list[int], int, "list[Region]"]
 
 
 class Block:
-    """arguments: the numbers of their types. The values' own numbers begin with `first`."""
+    """arguments: the numbers of their types. The values' own numbers begin with `first`.
 
-    __slots__ = ("arguments", "first", "operations")
+    columns: all operations of a large block, if they are ordinary.
+    """
+
+    __slots__ = ("_operations", "arguments", "columns", "first")
 
     def __init__(self, first: int = 0) -> None:
         self.arguments: list[int] = []
         self.first = first
-        self.operations: list[Fields] = []
+        self.columns: OperationColumns | None = None
+        self._operations: list[Fields] = []
+
+    @property
+    def operations(self) -> list[Fields]:
+        """The operations; of columns, they are made on the first call."""
+        if self.columns is not None and not self._operations:
+            self._operations = list(operations_of(self.columns))
+        return self._operations
+
+    def append(self, operation: Fields) -> None:
+        """Add an operation to a block without columns."""
+        self._operations.append(operation)
+
+    def last(self) -> Operation | None:
+        """The last operation."""
+        if self.columns is not None:
+            return Operation(*next(operations_of(self.columns.only(len(self.columns.names) - 1))))
+        return Operation(*self._operations[-1]) if self._operations else None
 
 
 class Region:
@@ -120,15 +143,27 @@ _Position = tuple[Callable[[Fields], None], int, int, int]
 class _Regions:
     """The bookkeeping of nested regions: which operation's regions are being decoded.
 
-    base: the offset of the section in the file.
+    base: the offset of the section in the file. names: how many names of operations there are.
+    are_ordinary: whether the operations of all large blocks so far are.
     """
 
-    def __init__(self, data: bytes, version: int, base: int, where: str) -> None:
+    def __init__(
+        self,
+        data: bytes,
+        version: int,
+        names: int,
+        join_properties: JoinProperties,
+        base: int = 0,
+        where: str = "",
+    ) -> None:
         self.data = data
+        self.names = names
         self.version = version
         self.base = base
         self.where = where
+        self.join_properties = join_properties
         self.stack: list[_Frame] = []
+        self.are_ordinary = True
 
     def enter(self, frame: _Frame, offset: int, *, is_isolated: bool) -> int:
         """Begin with the regions of an operation; returns the offset of the first one."""
@@ -168,7 +203,17 @@ class _Regions:
         if head & 1:
             offset = self._arguments(block, offset)
             value += len(block.arguments)
-        return block.operations.append, head >> 1, value, offset
+        left = head >> 1
+        if left >= _MIN_COLUMNS and self.are_ordinary:
+            from tosa_convert.mlir.bytecode.operation_columns import decode_columns
+
+            decoded = decode_columns(data, offset, left, value, self.names, self.join_properties)
+            if decoded is not None:
+                block.columns, offset = decoded
+                return block.append, 0, value + block.columns.result_count(), offset
+            # A file could claim many blocks that are not, and each attempt takes time.
+            self.are_ordinary = False
+        return block.append, left, value, offset
 
     def _arguments(self, block: Block, offset: int) -> int:
         """The arguments of a block, and the orders of their uses, which mean nothing here."""
@@ -206,7 +251,7 @@ def skip_use_list_orders(data: bytes, offset: int, value_count: int) -> int:
 
 # Long because this is the longest loop over a module: the commonest varints, of one to three bytes, are
 # decoded in line instead of by a call.
-def _decode(data: bytes, regions_of: _Regions, join_properties: JoinProperties) -> list[Fields]:
+def _decode(data: bytes, regions_of: _Regions) -> list[Fields]:
     """The operations of the section, with everything inside them.
 
     Not recursive, because modules may nest deeply. Raises IndexError at the end of the data.
@@ -215,7 +260,7 @@ def _decode(data: bytes, regions_of: _Regions, join_properties: JoinProperties) 
     append = top.append
     head, offset = decode_varint(data, 0)
     left, value = head >> 1, 0
-    stack = regions_of.stack
+    stack, join_properties = regions_of.stack, regions_of.join_properties
     while True:
         if not left:
             if not stack:
@@ -324,15 +369,17 @@ def _decode(data: bytes, regions_of: _Regions, join_properties: JoinProperties) 
 
 
 def decode_operations(
-    section: Section, version: int, join_properties: JoinProperties, where: str = ""
+    section: Section, version: int, names: int, join_properties: JoinProperties, where: str = ""
 ) -> Operation:
     """The one operation of the section of operations, with everything inside it.
+
+    names: how many names of operations there are.
 
     Raises TosaConvertError("malformed-mlir").
     """
     data = section.bytes
     try:
-        top = _decode(data, _Regions(data, version, section.offset, where), join_properties)
+        top = _decode(data, _Regions(data, version, names, join_properties, section.offset, where))
     except IndexError:
         end = section.offset + len(data)
         raise malformed(where, end, "the section ends in the middle of an operation") from None
@@ -349,18 +396,34 @@ def blocks_of(operation: Operation) -> Iterator[Block]:
         for region in pending.pop():
             for block in region.blocks:
                 yield block
-                pending += [fields[6] for fields in block.operations if fields[6]]
+                if block.columns is None:
+                    pending += [fields[6] for fields in block.operations if fields[6]]
 
 
 def largest_numbers(operation: Operation) -> tuple[int, int, int]:
     """The largest numbers of a name, of a location and of a dictionary in an operation."""
     largest = [operation.name, operation.location, operation.attributes]
     for block in blocks_of(operation):
-        if block.operations:
+        if block.columns is not None:
+            for field_index, column in enumerate(block.columns.numbers()):
+                largest[field_index] = max(largest[field_index], int(column.max()))
+        elif block.operations:
             for field_index in range(3):
                 found = max(map(itemgetter(field_index), block.operations))
                 largest[field_index] = max(largest[field_index], found)
     return largest[0], largest[1], largest[2]
+
+
+def operations_of(columns: OperationColumns) -> Iterator[Fields]:
+    """The operations in columns."""
+    operands, end = columns.operands.tolist(), 0
+    fields = (*columns.numbers(), columns.types, columns.operand_counts, columns.firsts)
+    for name, location, attributes, type_index, count, first in zip(
+        *(column.tolist() for column in fields), strict=True
+    ):
+        types = [type_index] if type_index >= 0 else _NO_TYPES
+        start, end = end, end + count
+        yield name, location, attributes, types, operands[start:end], first, _NO_REGIONS
 
 
 def _numbers(data: bytes, offset: int) -> tuple[list[int], int]:

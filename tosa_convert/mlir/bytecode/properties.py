@@ -12,9 +12,9 @@ Source: OpDefinitionsGen.cpp of LLVM, checked on files of tosa-opt, torch-mlir a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import chain
 from typing import Final, NamedTuple
 
+from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph.opset import OPERATORS
 from tosa_convert.mlir.bytecode.cursor import Cursor
 from tosa_convert.mlir.bytecode.varint import decode_varint, encode_varint
@@ -87,10 +87,28 @@ LAYOUTS: Final[dict[str, tuple[Layout, ...]]] = {
         tuple(slot for slot in _FUNCTION if slot.name != "no_inline"),  # before 2025
     ),
     "func.return": ((),),
+    "ml_program.global": (
+        _sorted(
+            Slot("is_mutable", "unit", True),
+            Slot("sym_name", "string"),
+            Slot("sym_visibility", "string", True),
+            Slot("type", "type"),
+            Slot("value", "elements", True),
+        ),
+    ),
+    "ml_program.global_load": (_sorted(Slot("global", "symbol")),),
+    "ml_program.global_store": (_sorted(Slot("global", "symbol")),),
     "arith.constant": (_sorted(Slot("value", "elements")),),
 }
 
 
+#: Operations of older releases that have another name today, or none.
+OLD_NAMES: Final = frozenset(
+    (
+        *("tosa.fully_connected", "tosa.reduce_prod", "tosa.div", "tosa.int_div"),
+        *("tosa.variable.read", "tosa.variable.write"),
+    )
+)
 #: Operations whose only property is the attribute `values`.
 VALUES_ONLY: Final = frozenset(
     name for name, layouts in LAYOUTS.items() if layouts == ((Slot("values", "elements"),),)
@@ -147,41 +165,39 @@ def encode_properties(operation: str, attributes: Mapping[str, bytes]) -> bytes:
 IsOfKind = Callable[[int, str], bool]
 
 
-def decode_properties(
-    operation: str, blob: Cursor, attribute_count: int, is_of_kind: IsOfKind
-) -> Properties:
-    """The attributes in the blob of an operation of a known dialect.
+def fitting_properties(
+    layouts: tuple[Layout, ...], blob: Cursor, attribute_count: int, is_of_kind: IsOfKind
+) -> list[Properties]:
+    """The different contents of a blob by the layouts that fit it.
 
     Args:
-        operation: the operation's name, one of LAYOUTS.
+        layouts: those that the blob's operation may have.
         blob: a cursor at the start of the blob, whose end is the blob's.
         attribute_count: how many attributes the file has.
         is_of_kind: tells whether an attribute is of the kind of a slot.
-
-    Raises TosaConvertError("malformed-mlir") if no layout fits the blob, or two fit it differently.
     """
     start = blob.at
     fitting: list[Properties] = []
-    for layout in LAYOUTS[operation]:
+    for layout in layouts:
         blob.at = start
         found = _decode(layout, blob, attribute_count)
-        if found is not None and found not in fitting:
+        if found is None or found in fitting:
+            continue
+        if all(is_of_kind(found[slot.name], slot.kind) for slot in layout if slot.name in found):
             fitting.append(found)
-    if len(fitting) > 1 or len(LAYOUTS[operation]) > 1:
-        kinds = {slot.name: slot.kind for slot in chain.from_iterable(LAYOUTS[operation])}
-        fitting = [
-            found
-            for found in fitting
-            if all(is_of_kind(index, kinds[name]) for name, index in found.items())
-        ]
-    if len(fitting) == 1:
-        return fitting[0]
-    layouts = " or ".join(
+    return fitting
+
+
+def misfit(
+    operation: str, layouts: tuple[Layout, ...], blob: Cursor, start: int, *, ambiguous: bool
+) -> TosaConvertError:
+    """The error for a blob that no layout fits, or that several fit differently."""
+    listing = " or ".join(
         "(" + ", ".join(slot.name + "?" * slot.is_optional for slot in layout) + ")"
-        for layout in LAYOUTS[operation]
+        for layout in layouts
     )
-    problem = "fit none of" if not fitting else "are ambiguous between"
-    raise blob.refusal(f"the properties of '{operation}' {problem} the layouts {layouts}", start)
+    problem = "are ambiguous between" if ambiguous else "fit none of"
+    return blob.refusal(f"the properties of '{operation}' {problem} the layouts {listing}", start)
 
 
 def _decode(layout: Layout, blob: Cursor, attribute_count: int) -> Properties | None:

@@ -33,6 +33,7 @@ from tosa_convert.mlir.text.elements import (
     nested,
     splat,
     stored_bytes,
+    value_type,
 )
 from tosa_convert.mlir.text.numbers import float_text
 
@@ -50,8 +51,6 @@ SMALL_BYTES: Final = 1 << 12
 _ELIDED: Final = "dense_resource<__elided__>"
 _BARE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]*\Z")
 #: The element type of a block-scaled constant; its values are of the type at the end, before the scales.
-_BLOCK_SCALED: Final = re.compile(r"!tosa\.block_scaled<\w+:[\w!.]+:([\w!.]+)[,>]")
-_MXINT8: Final = "!tosa.mxint8"
 
 #: Names of attributes that are remembered as text.
 _CACHED_NAMES: Final = 1 << 8
@@ -151,9 +150,7 @@ class AttributePrinter:
 def _value_type(value: DenseAttr) -> str:
     """The type of the elements' values: of a block-scaled constant, without the scales."""
     element = value.type.element if isinstance(value.type, TensorType) else str(value.type)
-    match = _BLOCK_SCALED.match(element)
-    value_type = element if match is None else match[1]
-    return "i8" if value_type == _MXINT8 else value_type
+    return value_type(element)
 
 
 def _dense_pieces(value: DenseAttr, shape: tuple[int, ...]) -> Iterator[bytes]:

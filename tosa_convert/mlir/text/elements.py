@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from binascii import hexlify
 from collections.abc import Iterable, Iterator
 from itertools import accumulate, islice
@@ -24,8 +25,17 @@ CHUNK_BYTES: Final = 1 << 20
 #: Elements in a list that are converted to text at once.
 CHUNK_ELEMENTS: Final = 1 << 12
 
+_BLOCK_SCALED: Final = re.compile(r"!tosa\.block_scaled<\w+:[\w!.]+:([\w!.]+)[,>]")
+_MXINT8: Final = "!tosa.mxint8"
 _INDEX: Final = "index"
 _BOOL: Final = "i1"
+
+
+def value_type(element: str) -> str:
+    """The type of the numbers in a constant of an element type: if block-scaled, without the scales."""
+    match = _BLOCK_SCALED.match(element)
+    value = element if match is None else match[1]
+    return "i8" if value == _MXINT8 else value
 
 
 def integer_text(raw: bytes | memoryview, element: str) -> str:

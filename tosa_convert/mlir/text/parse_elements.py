@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tosa_convert.mlir.bytecode.attributes import TensorType
 from tosa_convert.mlir.bytecode.encode import Encoder
 from tosa_convert.mlir.bytecode.format import DENSE_STRINGS
-from tosa_convert.mlir.text.elements import element_bytes, stored_bytes
+from tosa_convert.mlir.text.elements import element_bytes, stored_bytes, value_type
 from tosa_convert.mlir.text.parse_cursor import TextCursor
 from tosa_convert.mlir.text.parse_numbers import BadNumber, bits_of, is_number
 from tosa_convert.mlir.text.parse_types import Parsed, TypeParser
@@ -32,7 +32,6 @@ _STRUCTURE: Final = bytes(set(range(256)) - set(b"[],"))
 _NO_BRACKETS: Final = bytes.maketrans(b"[]", b"  ")
 _HEX_STRING: Final = re.compile(rb'"0[xX]')
 _TYPED_ELEMENT: Final = re.compile(rb"\s*:\s*[!\w.]+")
-_BLOCK_SCALED: Final = re.compile(r"!tosa\.block_scaled<\w+:[\w!.]+:([\w!.]+)[,>]")
 
 
 class ElementParser:
@@ -177,9 +176,7 @@ class ElementParser:
         cursor.skip()
         cursor.skip_balanced(b"<", "'<'")
         shape, element = self._shape(type_, start)
-        scaled = _BLOCK_SCALED.match(element)
-        value = scaled[1] if scaled else element
-        value = "i8" if value == "!tosa.mxint8" else value
+        value = value_type(element)
         if not is_number(value):
             return self._as_text(start, type_)[0]
         text = _TYPED_ELEMENT.sub(b"", bytes(cursor.data[content : cursor.at - 1]))

@@ -5,14 +5,19 @@ The mapping from graphs to MLIR exists once, as bytecode; its sections are print
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from tosa_convert.graph.model import Graph
+from tosa_convert.graph.verify import NO_COLUMNS
 from tosa_convert.mlir.bytecode.decode import Bytecode
 from tosa_convert.mlir.bytecode.file_sections import sections_in_pieces
 from tosa_convert.mlir.module_writer import encode_module
 from tosa_convert.mlir.text.printer import module_text
 from tosa_convert.options import DEFAULT_LIMITS, Limits, Names
+
+if TYPE_CHECKING:
+    from tosa_convert.graph.columns import BlockColumns
 
 
 def write(
@@ -23,6 +28,7 @@ def write(
     locations: bool = True,
     elide: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
+    columns: Mapping[str, BlockColumns] = NO_COLUMNS,
 ) -> Iterator[bytes]:
     """The pieces of the text, which do not grow with the constants.
 
@@ -33,10 +39,11 @@ def write(
         locations: whether operations have their locations.
         elide: constants of more elements than this are left out; None for none.
         limits: `location_depth` is used.
+        columns: see `mlir.module_writer.encode_module`.
 
     Raises:
         TosaConvertError: MLIR cannot express the graph.
     """
-    pieces = encode_module(graph, names=names, limits=limits).pieces
+    pieces = encode_module(graph, names=names, limits=limits, columns=columns).pieces
     bytecode = Bytecode(sections_in_pieces(pieces))
     return module_text(bytecode, generic=generic, locations=locations, elide=elide)

@@ -1,0 +1,189 @@
+"""Values that regions of MLIR capture, passed in as operands on request."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+
+import tosa_convert as tc
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.graph import Graph, operator
+from tosa_convert.graph.model import Block, Operator
+
+T = "tensor<2xi32>"
+S = "tensor<i32>"
+LIMIT = f'%limit = "tosa.const"() <{{values = dense<10> : {S}}}> : () -> {S}'
+
+
+def loop(body: str) -> str:
+    """A function with a loop over %i, until that is 10 or more; `body` computes %next."""
+    return f"""
+func.func @f(%x: {S}, %step: {S}, %c: tensor<i1>) -> {S} {{
+  {LIMIT}
+  %r = tosa.while_loop (%i_x = %x) : ({S}) -> {S} {{
+    %more = tosa.greater %limit, %i_x : ({S}, {S}) -> tensor<i1>
+    tosa.yield %more : tensor<i1>
+  }} do {{
+  ^bb0(%i: {S}):
+    {body}
+    tosa.yield %next : {S}
+  }}
+  return %r : {S}
+}}
+"""
+
+
+def load(text: str, **options: bool) -> Graph:
+    return tc.load(text.encode(), pass_captured=True, **options)  # type: ignore[arg-type]
+
+
+def control_flow(graph: Graph) -> Operator:
+    kinds = (operator("WHILE_LOOP"), operator("COND_IF"))
+    (found,) = [op for op in graph.main.operators if op.spec in kinds]
+    return found
+
+
+def region(graph: Graph, op: Operator, name: str) -> Block:
+    (found,) = [r.blocks[0] for r in graph.regions if r.name == op.attributes[name]]
+    return found
+
+
+ADD = f"%next = tosa.add %i, %step : ({S}, {S}) -> {S}"
+
+
+def test_a_loop_passes_a_value_through_and_copies_a_constant() -> None:
+    graph = load(loop(ADD))
+    assert tc.validate(graph) == []
+    op = control_flow(graph)
+    assert len(op.inputs) == len(op.outputs) == 2
+    assert op.inputs[1] == graph.main.inputs[1]
+    assert graph.main.outputs == [op.outputs[0]]
+    condition, body = region(graph, op, "cond_graph"), region(graph, op, "body_graph")
+    assert len(condition.inputs) == len(body.inputs) == len(body.outputs) == 2
+    assert body.outputs[1] == body.inputs[1]
+    (constant,) = [t for t in condition.tensors.values() if t.data is not None]
+    (original,) = [t for t in graph.main.tensors.values() if t.data is not None]
+    assert constant.data is original.data
+    assert condition.operators[0].outputs == (constant.name,)
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_the_loop_computes_what_mlir_means() -> None:
+    graph = load(loop(ADD))
+    names = graph.main.inputs
+    arrays = [np.int32(1), np.int32(4), np.bool_(True)]
+    found = tc.run(graph, {name: np.array(a) for name, a in zip(names, arrays, strict=True)})
+    assert [array.tolist() for array in found.outputs.values()] == [13]
+
+
+NESTED = f"""
+    %next = tosa.cond_if %c (%j = %i) : tensor<i1> ({S}) -> {S} {{
+    ^bb0(%j: {S}):
+      %s = tosa.add %j, %step : ({S}, {S}) -> {S}
+      tosa.yield %s : {S}
+    }} else {{
+    ^bb0(%j: {S}):
+      %d = tosa.add %limit, %i : ({S}, {S}) -> {S}
+      tosa.yield %d : {S}
+    }}"""
+
+
+@pytest.mark.usefixtures("refmodel")
+@pytest.mark.parametrize(("flag", "expected"), [(True, 13), (False, 11)])
+def test_a_value_passes_through_all_regions_around_its_use(flag: bool, expected: int) -> None:
+    graph = load(loop(NESTED))
+    assert tc.validate(graph) == []
+    op = control_flow(graph)
+    body = region(graph, op, "body_graph")
+    # %step and %c go through the loop; %step and %i into the branches, and %limit is copied.
+    assert len(op.inputs) == 3
+    (inner,) = [o for o in body.operators if o.spec is operator("COND_IF")]
+    assert len(inner.inputs) == 4
+    arrays = [np.int32(1), np.int32(4), np.bool_(flag)]
+    names = graph.main.inputs
+    found = tc.run(graph, {name: np.array(a) for name, a in zip(names, arrays, strict=True)})
+    assert [array.tolist() for array in found.outputs.values()] == [expected]
+
+
+def test_a_value_that_only_a_yield_uses_is_passed_in() -> None:
+    text = loop("").replace("tosa.yield %next", "tosa.yield %step")
+    graph = load(text)
+    assert tc.validate(graph) == []
+    body = region(graph, control_flow(graph), "body_graph")
+    assert body.outputs == [body.inputs[1], body.inputs[1]]
+
+
+def test_all_formats_of_mlir_are_read_alike() -> None:
+    from torch_mlir import ir
+
+    text = loop(NESTED)
+    module = ir.Module.parse(text, ir.Context())
+    graph = tc.from_module(module, pass_captured=True)
+    assert tc.compare(graph, load(text), names=True) is None
+    assert tc.export_tosa_func_to_flatbuffer(module, pass_captured=True) == tc.dumps(graph, "tosa")
+
+
+def test_a_name_that_the_module_carries_stays_with_its_value() -> None:
+    carried = ADD.replace(" : ", ' {tosa.tensor_name = "TosaInput_1_captured"} : ', 1)
+    graph = load(loop(carried))
+    assert tc.validate(graph) == []
+    body = region(graph, control_flow(graph), "body_graph")
+    assert body.outputs[0] == "TosaInput_1_captured"
+    assert body.inputs[1] == "TosaInput_1_captured_1"
+
+
+def test_what_is_passed_and_copied_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        load(loop(NESTED))
+    assert [record.getMessage() for record in caplog.records] == [
+        "passed 3 captured values as operands of 2 control-flow operators: "
+        "TosaInput_2, TosaInput_1, TosaInput_4",
+        "copied 1 captured constant into the regions that use them: layer_0",
+    ]
+
+
+def test_without_captured_values_the_option_changes_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    text = f"func.func @f(%x: {T}) -> {T} {{ %r = tosa.abs %x : ({T}) -> {T} return %r : {T} }}"
+    assert tc.dumps(load(text)) == tc.dumps(tc.load(text.encode()))
+    assert not caplog.records
+
+
+def test_they_are_refused_by_default_and_the_hint_names_the_option() -> None:
+    with pytest.raises(TosaConvertError, match="--pass-captured") as caught:
+        tc.load(loop(ADD).encode())
+    assert {finding.code for finding in caught.value.findings} == {"captured-value"}
+
+
+SHAPES = f"""
+func.func @f(%x: {T}, %c: tensor<i1>) -> {T} {{
+  SHAPE
+  %r = tosa.cond_if %c (%j = %x) : tensor<i1> ({T}) -> {T} {{
+  ^bb0(%j: {T}):
+    %s = tosa.reshape %j, %to : ({T}, !tosa.shape<1>) -> {T}
+    tosa.yield %s : {T}
+  }} else {{
+  ^bb0(%j: {T}):
+    tosa.yield %j : {T}
+  }}
+  return %r : {T}
+}}
+"""
+CONSTANT = "%to = tosa.const_shape {values = dense<2> : tensor<1xindex>} : () -> !tosa.shape<1>"
+COMPUTED = f"%to = tosa.dim %x {{axis = 0 : i32}} : ({T}) -> !tosa.shape<1>"
+
+
+def test_a_constant_shape_is_copied() -> None:
+    graph = load(SHAPES.replace("SHAPE", CONSTANT))
+    assert tc.validate(graph) == []
+    then = region(graph, control_flow(graph), "then_graph")
+    assert [op.spec.name for op in then.operators] == ["CONST_SHAPE", "RESHAPE"]
+
+
+def test_a_computed_shape_is_refused() -> None:
+    with pytest.raises(TosaConvertError, match="only tensors and constant shapes") as caught:
+        load(SHAPES.replace("SHAPE", COMPUTED))
+    assert caught.value.code == "captured-value"
