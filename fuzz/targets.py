@@ -28,7 +28,11 @@ from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.graph.compare import compare
 from tosa_convert.graph.model import Graph
 from tosa_convert.mlir.bytecode.format import NEWEST_VERSION
+from tosa_convert.mlir.text.parse_module import parse
+from tosa_convert.options import ReadOptions
+from tosa_convert.reading import open_input, read_upgraded
 
+OLD_PROGRAMS: Final = Path(__file__).parents[1] / "tests" / "old_programs"
 CORPUS: Final = Path(__file__).parent / "corpus"
 ACCEPTED: Final = "accepted"
 #: Larger flatbuffers are not seeds: they make each input slow and find no more.
@@ -212,6 +216,33 @@ class Bytecode(Target):
             raise AssertionError("the written bytecode reads back as another program")
 
 
+class OldPrograms(Target):
+    """Programs of older releases in every format: read as `upgrade` does, and written."""
+
+    def read_seeds(self, folders: list[Path]) -> list[bytes]:
+        seeds = []
+        for path in sorted(OLD_PROGRAMS.glob("*.mlir")):
+            text = path.read_bytes().partition(b"// Today:")[0]
+            bytecode = b"".join(bytes(piece) for piece in parse(memoryview(text)))
+            seeds += [text, bytecode]
+        return seeds + [path.read_bytes() for path in sorted(OLD_PROGRAMS.glob("*.tosa"))]
+
+    def prepare(self, seed: bytes) -> list[bytes] | bytes:
+        return tokens_of(seed) if seed.startswith(b"//") else seed
+
+    def mutant(self, prepared: list[bytes] | bytes, random: Random) -> bytes:
+        if isinstance(prepared, list):
+            return mutate_text(prepared, random, mlir=True)
+        data = bytearray(prepared)
+        mutate_bytes(data, random, random.choice((1, 1, 2, 4)))
+        return bytes(data)
+
+    def use(self, data: bytes) -> None:
+        graph, _ = read_upgraded(open_input(data), ReadOptions())
+        if fits_in_memory(graph):
+            drain(api.render(graph, "tosa", weights="embedded"))
+
+
 def fits_in_memory(graph: Graph) -> bool:
     """Whether a target may hold the program's flatbuffer, which has every element of a splat.
 
@@ -341,6 +372,7 @@ class Row(NamedTuple):
 TARGETS: Final[dict[str, Row]] = {
     "tosa": Row(Flatbuffer, 4.0, 400_000),
     "json": Row(Json, 3.0, 414_000),
+    "old": Row(OldPrograms, 2.0, 100_000),
     "weights": Row(Weights, 2.0, 100_000),
     **{f"import-{short}": Row(Import, 1.5, 20_000) for short in BINDINGS},
     **{f"mlir-{short}": Row(Text, 1.0, 20_000) for short in BINDINGS},

@@ -32,6 +32,8 @@ ELSEWHERE = {
     "refmodel-timeout": "of running a program; tests/golden",
     "backend-failed": "of running a program; tests/golden",
     "backend-refused": "of running a program; tests/golden",
+    "not-lowered": "of a framework's model; tests/frontends",
+    "frontend-failed": "of a framework's model; tests/frontends",
 }
 _NOTE = re.compile(r"^(?://|#) (where|hint|options): *(.*)$", re.MULTILINE)
 

@@ -39,6 +39,10 @@ from tosa_convert.wire.layout import ATTRIBUTES, ROOT, TABLES
 
 if TYPE_CHECKING:
     from tosa_convert.flatbuffer.columns import Positions
+    from tosa_convert.upgrade.record import Upgrade
+
+#: The version before 1.0 whose files are read.
+OLD_VERSION: Final = (0, 80)
 
 #: Fields of a tensor that most tensors leave empty.
 _RARE: Final = frozenset(
@@ -58,13 +62,18 @@ _CONSTANT_MEMORY: Final = 290
 _EMPTY_DICT: Final = sys.getsizeof({})
 
 
-def read(buffer: Any, where: str = "", limits: Limits = DEFAULT_LIMITS) -> Graph:
+def read(
+    buffer: Any, where: str = "", limits: Limits = DEFAULT_LIMITS, upgrade: Upgrade | None = None
+) -> Graph:
     """Read a TOSA flatbuffer. The graph's constants are views of `buffer`.
+
+    A file of TOSA 0.80 is read, too; its operators are expressed as those of 1.0.
 
     Args:
         buffer: the file's bytes: any object with the buffer protocol. A mapped file must not change
             while the graph is used.
         where: the file's name, for messages.
+        upgrade: what changes in a file of TOSA 0.80 is noted in it; None to log a summary.
         limits: `flatbuffer_memory` and `flatbuffer_memory_per_byte` bound the memory of the graph.
 
     Raises:
@@ -76,13 +85,29 @@ def read(buffer: Any, where: str = "", limits: Limits = DEFAULT_LIMITS) -> Graph
     """
     view = memoryview(buffer).cast("B")
     try:
-        return _Reader(Columns(view, limits)).graph()
+        reader = _Reader(Columns(view, limits))
+        if reader.is_old():
+            return _read_old(view, limits, upgrade)
+        return reader.graph()
     except TosaConvertError as error:
         if not where:
             raise
         raise TosaConvertError(
             replace(f, where=f"{where}: {f.where}" if f.where else where) for f in error.findings
         ) from None
+
+
+def _read_old(view: memoryview, limits: Limits, upgrade: Upgrade | None) -> Graph:
+    """The graph of a file of TOSA 0.80."""
+    from tosa_convert import log
+    from tosa_convert.flatbuffer.read_080 import read as read_080
+    from tosa_convert.upgrade.record import Upgrade
+
+    noted = Upgrade() if upgrade is None else upgrade
+    graph = read_080(view, limits, noted)
+    if upgrade is None and noted:
+        log.warning("%s", noted.summary())
+    return graph
 
 
 def addresses_of_data_after(buffer: memoryview, limits: Limits = DEFAULT_LIMITS) -> set[int]:
@@ -176,6 +201,16 @@ class _Reader:
         self.add(f"{members.path(index, what)} {quoted(name)}", *finding)
 
     # -- the graph ----------------------------------------------------------------------------
+
+    def is_old(self) -> bool:
+        """Whether the file is of TOSA 0.80."""
+        columns = self.columns
+        (place,) = columns.fields(ROOT, columns.root(ROOT), ("version",))
+        if place[0] < 0:
+            return False
+        table = columns.follow(place, "TosaGraph.version")
+        major, minor = self.table("Version", table, "_major", "_minor")
+        return (major[0], minor[0]) == OLD_VERSION
 
     def graph(self) -> Graph:
         columns = self.columns

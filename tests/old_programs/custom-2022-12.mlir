@@ -1,0 +1,15 @@
+// identifier, config and implementation_attrs
+module {
+  func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {
+    %0 = "tosa.custom"(%a) {config = "cfg", identifier = "my.op", implementation_attrs = "x=1"} : (tensor<2xf32>) -> tensor<2xf32>
+    return %0 : tensor<2xf32>
+  }
+}
+// Today:
+module attributes {tosa.description = "TOSA FBS Converted", tosa.fbs_version = "1.0.0"} {
+  func.func @main(%arg0: tensor<2xf32> {tosa.tensor_name = "TosaInput_0"}) -> (tensor<2xf32> {tosa.tensor_name = "TosaOutput_0"}) {
+    %0 = tosa.custom %arg0 {domain_name = "cfg", implementation_attrs = "x=1", operator_name = "my.op"} : (tensor<2xf32>) -> tensor<2xf32>
+    return %0 : tensor<2xf32>
+  }
+}
+

@@ -1,0 +1,72 @@
+"""`upgrade`: a program of any release since 2022 in the form of TOSA 1.0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tosa_convert.cli.command import Verb, no_validate_option
+from tosa_convert.formats import FORMATS
+
+
+@click.command(
+    cls=Verb,
+    epilog="Files of older releases are upgraded by all verbs that read them, with a warning. This verb "
+    "takes its input for an old program in any case, so that operands of different rank, strides that "
+    "do not divide and values that regions use from outside mean what they meant. It reports each kind "
+    "of change, and what has no form in TOSA 1.0 is refused.",
+)
+@click.argument("source", type=click.Path(), metavar="IN")
+@click.option("-o", "--output", required=True, type=click.Path(), help="The file to write.")
+@click.option(
+    "--to",
+    type=click.Choice(list(FORMATS)),
+    help="Format of the output; by default what its extension says.",
+)
+@click.option("--func", metavar="NAME", help="The function to upgrade, if there are several.")
+@click.option("--report", type=click.Path(), metavar="FILE", help="Write the changes as JSON, too.")
+@click.option("--verify", is_flag=True, help="Read the result back and compare it bit for bit.")
+@no_validate_option
+def upgrade(source: str, output: str, report: str | None, **given: Any) -> None:
+    """Bring a program of an older TOSA to the form of TOSA 1.0, and report each change."""
+    from tosa_convert.cli.convert_file import (
+        ConvertOptions,
+        applicable,
+        open_source,
+        output_format,
+        save_with_progress,
+    )
+    from tosa_convert.files import refuse_same_file
+    from tosa_convert.options import ReadOptions, WriteOptions
+    from tosa_convert.reading import read_upgraded
+
+    options = ConvertOptions(
+        read=ReadOptions(func=given["func"]),
+        write=WriteOptions(verify=given["verify"], validate=not given["no_validate"]),
+        to=given["to"],
+    )
+    opened = open_source(source, options)
+    file_format = output_format(output, options)
+    refuse_same_file(source, output)
+    if report is not None:
+        refuse_same_file(source, report)
+    write_options = applicable(opened, file_format, options)
+    graph, changes = read_upgraded(opened, options.read)
+    save_with_progress(graph, output, file_format, write_options)
+    for line in changes.lines():
+        click.echo(line, err=True)
+    if not changes:
+        click.echo("nothing to upgrade: the program has the form of TOSA 1.0", err=True)
+    if report is not None:
+        _write(report, source, changes)
+
+
+def _write(path: str, source: str, changes: Any) -> None:
+    import json
+
+    from tosa_convert.files import replace_file
+
+    rows = [change._asdict() for change in changes.changes()]
+    text = json.dumps({"input": source, "changes": rows}, indent=2) + "\n"
+    replace_file(path, [text.encode()])

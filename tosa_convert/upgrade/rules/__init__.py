@@ -1,0 +1,1 @@
+"""How old operations are expressed today, by families."""

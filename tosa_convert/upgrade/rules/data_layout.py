@@ -1,0 +1,90 @@
+"""Operators that move data: their sizes are values of shapes today, and permutations attributes."""
+
+from __future__ import annotations
+
+from tosa_convert.graph.model import DYNAMIC, element_count
+from tosa_convert.upgrade.editor import (
+    Editor,
+    Refused,
+    integers,
+    resolved,
+)
+from tosa_convert.upgrade.old_operation import OldOperation
+from tosa_convert.upgrade.rules.convolution import zero_point_operand
+
+
+def pad(edit: Editor, old: OldOperation) -> None:
+    """The padding becomes a shape, and the value an operand of one element."""
+    edit.result(old)
+    image, stem = edit.operand(old, 0), old.outputs[0]
+    inputs = [old.inputs[0]]
+    if "padding" in old.attributes:  # a file of TOSA 0.80
+        inputs.append(edit.shape(f"{stem}_padding", integers(old, "padding")))
+        constants = old.inputs[1:2]
+    elif len(old.inputs) > 1 and old.inputs[1] in edit.values.shapes:
+        inputs.append(old.inputs[1])
+        constants = old.inputs[2:3]
+    else:
+        tensor = edit.operand(old, 1)
+        # Row by row: before and after the first dimension, before and after the second.
+        sizes = edit.numbers(tensor.name, "the padding")
+        inputs.append(edit.shape(f"{stem}_padding", sizes))
+        constants = old.inputs[2:3]
+    if constants:
+        inputs.append(_one_element(edit, f"{stem}_pad_const", constants[0]))
+    elif "pad_const" in old.attributes:
+        value = old.attributes["pad_const"]
+        assert isinstance(value, (int, float))
+        inputs.append(edit.constant(f"{stem}_pad_const", image.dtype, (value,), (1,)))
+    else:
+        inputs.append(zero_point_operand(edit, old, "input_zp", image))
+    edit.emit("PAD", inputs, old.outputs)
+
+
+def _one_element(edit: Editor, stem: str, name: str) -> str:
+    """A tensor of rank 0 as one of one element."""
+    tensor = edit.tensor(name)
+    if tensor.shape == (1,):
+        return name
+    if tensor.data is not None and tensor.data.count == 1:
+        edit.consumed.add(name)
+        return edit.constant_of(stem, tensor.data.first(1), (1,))
+    return edit.reshape(stem, name, (1,))
+
+
+def transpose(edit: Editor, old: OldOperation) -> None:
+    """The permutation becomes an attribute."""
+    edit.result(old)
+    perms = edit.numbers(edit.operand(old, 1).name, "the permutation")
+    edit.emit("TRANSPOSE", old.inputs[:1], old.outputs, perms=perms)
+
+
+def reshape(edit: Editor, old: OldOperation) -> None:
+    """The new shape becomes an operand. A size that is -1 is that of the result."""
+    result, image = edit.result(old), edit.operand(old, 0)
+    sizes = resolved(integers(old, "new_shape"), result.shape)
+    if sizes.count(DYNAMIC) == 1 and (count := element_count(image.shape)) is not None:
+        others = element_count(tuple(size for size in sizes if size != DYNAMIC)) or 0
+        if others:
+            sizes = tuple(count // others if size == DYNAMIC else size for size in sizes)
+    _with_shapes(edit, old, "RESHAPE", shape=sizes)
+
+
+def slice_(edit: Editor, old: OldOperation) -> None:
+    """Start and size become operands."""
+    result = edit.result(old)
+    size = resolved(integers(old, "size"), result.shape)
+    if DYNAMIC in size:
+        raise Refused("a size is -1, and the result does not say what it is")
+    _with_shapes(edit, old, "SLICE", start=integers(old, "start"), size=size)
+
+
+def tile(edit: Editor, old: OldOperation) -> None:
+    """The multiples become an operand."""
+    edit.result(old)
+    _with_shapes(edit, old, "TILE", multiples=integers(old, "multiples"))
+
+
+def _with_shapes(edit: Editor, old: OldOperation, name: str, **shapes: tuple[int, ...]) -> None:
+    operands = [edit.shape(f"{old.outputs[0]}_{what}", sizes) for what, sizes in shapes.items()]
+    edit.emit(name, [*old.inputs[:1], *operands], old.outputs)
