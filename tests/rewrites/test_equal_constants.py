@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import numpy as np
+from rewrites.programs import program, rewritten
+
+from tosa_convert.build import Builder, Value
+from tosa_convert.graph import Graph
+
+NAME = "equal-constants"
+
+
+def sums(*arrays: np.ndarray) -> Graph:  # type: ignore[type-arg]
+    """A program that adds constants, each of which is one of its own."""
+
+    def build(b: Builder) -> Value:
+        value = b.input("x", arrays[0].dtype, arrays[0].shape)
+        for number, array in enumerate(arrays):
+            value = b.add(value, b.const(array, name=f"c{number}"))
+        return value
+
+    return program(build)
+
+
+def constants(graph: Graph) -> list[str]:
+    return [t.name for t in graph.main.tensors.values() if t.data is not None]
+
+
+def test_equal_small_constants_become_one() -> None:
+    one, other = np.ones(4, np.float32), np.array([1, 1, 1, 2], np.float32)
+    made, report = rewritten(sums(one, other, one.copy(), one.copy()), NAME)
+    assert constants(made) == ["c0", "c1"]
+    assert report.count(NAME) == 2
+
+
+def test_zeros_of_different_signs_and_types_stay() -> None:
+    graph = sums(np.zeros(2, np.float32), np.full(2, -0.0, np.float32))
+    assert rewritten(graph, NAME)[0] is graph
+
+
+def test_large_constants_are_one_only_if_they_share_memory() -> None:
+    weights = np.zeros(10_000, np.float32)
+    graph = sums(weights, weights.copy())
+    assert rewritten(graph, NAME)[0] is graph
+    weights.flags.writeable = False
+    made, _ = rewritten(sums(weights, weights), NAME)
+    assert constants(made) == ["c0"]
+
+
+def test_equal_shapes_become_one() -> None:
+    def build(b: Builder) -> tuple[Value, ...]:
+        x = b.input("x", "fp32", (4,))
+        return tuple(b.reshape(x, b.const_shape((2, 2), name=f"s{n}")) for n in range(3))
+
+    made, _ = rewritten(program(build), NAME)
+    assert list(made.main.shapes) == ["s0"]
+
+
+def test_shapes_beside_an_assertion_stay() -> None:
+    def build(b: Builder) -> Value:
+        x = b.input("x", "fp32", (-1,))
+        b.assert_equal_shape(b.dim(x, axis=0), b.const_shape((4,)))
+        return b.reshape(b.reshape(x, b.const_shape((4,), name="a")), b.const_shape((4,), name="b"))
+
+    graph = program(build)
+    assert rewritten(graph, NAME)[0] is graph
+
+
+def test_constants_that_are_results_keep_their_names() -> None:
+    def build(b: Builder) -> tuple[Value, ...]:
+        return tuple(b.const(np.ones(2, np.float32), name=f"c{n}") for n in range(2))
+
+    graph = program(build)
+    assert rewritten(graph, NAME)[0] is graph

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from rewrites.programs import kinds, rewritten, run, single
+
+import tosa_convert as tc
+from tosa_convert.graph import Graph
+from tosa_convert.graph.dtypes import NanPropagationMode
+
+NAME = "integer-clamps"
+
+
+def clamp(element: str, low: int, high: int, padding: bytes = b"") -> Graph:
+    return single(
+        "CLAMP",
+        [(element, (2, 3))],
+        (element, (2, 3)),
+        min_val=np.array(low, element).tobytes() + padding,
+        max_val=np.array(high, element).tobytes() + padding,
+        nan_mode=NanPropagationMode.PROPAGATE,
+    )
+
+
+@pytest.mark.usefixtures("refmodel")
+@pytest.mark.parametrize(("element", "far"), [("int32", 2**31 - 1), ("int64", 2**40)])
+def test_it_becomes_maximum_and_minimum(element: str, far: int) -> None:
+    graph = clamp(element, -3, 5)
+    assert tc.validate(graph)
+    made, _ = rewritten(graph, NAME)
+    assert kinds(made) == ["MAXIMUM", "MINIMUM"]
+    assert tc.validate(made) == []
+    x = np.array([[-far, -4, -3], [0, 6, far]], element)
+    assert run(made, x0=x)["y"].tolist() == np.clip(x, -3, 5).tolist()
+
+
+def test_bytes_after_a_bound_are_padding() -> None:
+    made, _ = rewritten(clamp("int32", -3, 5, padding=b"\0\0\0\0"), NAME)
+    numbers = [t.data.numpy().tolist() for t in made.main.tensors.values() if t.data is not None]
+    assert numbers == [[-3], [5]]
+
+
+def test_what_tosa_has_stays() -> None:
+    graph = clamp("int8", -3, 5)
+    assert rewritten(graph, NAME)[0] is graph

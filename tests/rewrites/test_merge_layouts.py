@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from rewrites.programs import assert_same_bits, kinds, program, rewritten, run
+
+from tosa_convert.build import Builder, Value
+from tosa_convert.graph import Graph
+
+NAME = "merge-layouts"
+NHWC, NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
+
+
+def layouts(*perms: tuple[int, ...]) -> Graph:
+    """A program of one TRANSPOSE after the other."""
+
+    def build(b: Builder) -> Value:
+        value = b.input("x", "fp32", (2, 3, 4, 5))
+        for row in perms:
+            value = b.transpose(value, perms=row)
+        return value
+
+    return program(build)
+
+
+@pytest.mark.usefixtures("refmodel")
+@pytest.mark.parametrize(
+    "perms", [(NHWC, NHWC), (NCHW, (3, 2, 1, 0)), (NHWC, NCHW), (NHWC, (1, 0, 2, 3), NCHW)]
+)
+def test_transposes_become_one(perms: tuple[tuple[int, ...], ...]) -> None:
+    graph = layouts(*perms)
+    made, _ = rewritten(graph, NAME, "unused-operators")
+    assert kinds(made) == ["TRANSPOSE"]
+    x = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)
+    assert_same_bits(run(made, x=x), run(graph, x=x))
+
+
+def test_a_layout_that_is_changed_back_takes_no_operator() -> None:
+    graph = program(
+        lambda b: b.exp(
+            b.transpose(
+                b.transpose(b.abs(b.input("x", "fp32", (2, 3, 4, 5))), perms=NHWC), perms=NCHW
+            )
+        )
+    )
+    assert kinds(rewritten(graph, "clean-up")[0]) == ["ABS", "EXP"]
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_reshapes_become_one() -> None:
+    graph = program(
+        lambda b: b.reshape(
+            b.reshape(b.reshape(b.input("x", "fp32", (4, 6)), (24,)), (2, 12)), (8, 3)
+        )
+    )
+    made, _ = rewritten(graph, NAME, "unused-operators")
+    assert kinds(made) == ["RESHAPE"]
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+    assert_same_bits(run(made, x=x), run(graph, x=x))
+
+
+def test_the_first_stays_if_it_is_used() -> None:
+    def build(b: Builder) -> tuple[Value, ...]:
+        first = b.reshape(b.input("x", "fp32", (4, 6)), (24,))
+        return b.abs(first), b.reshape(first, (2, 12))
+
+    made, _ = rewritten(program(build), NAME, "unused-operators")
+    assert kinds(made) == ["RESHAPE", "ABS", "RESHAPE"]
+    assert made.main.operators[-1].inputs[0] == "x"
+
+
+def test_others_between_them_keep_them_apart() -> None:
+    graph = program(lambda b: b.reshape(b.abs(b.reshape(b.input("x", "fp32", (4,)), (2, 2))), (4,)))
+    assert rewritten(graph, NAME)[0] is graph
+
+
+@pytest.mark.usefixtures("refmodel")
+@pytest.mark.parametrize("perms", [(0, 3, 1, 2), (1, 0, 2, 3), (3, 0, 1, 2), (1, 3, 0, 2)])
+def test_a_transpose_that_moves_only_dimensions_of_size_1_is_a_reshape(
+    perms: tuple[int, ...],
+) -> None:
+    graph = program(lambda b: b.transpose(b.input("x", "fp32", (1, 4, 5, 1)), perms=perms))
+    made, _ = rewritten(graph, NAME)
+    assert kinds(made) == ["RESHAPE"]
+    x = np.arange(20, dtype=np.float32).reshape(1, 4, 5, 1)
+    assert_same_bits(run(made, x=x), run(graph, x=x))
+
+
+def test_layouts_of_one_channel_need_no_operator() -> None:
+    graph = program(
+        lambda b: b.exp(
+            b.reshape(
+                b.transpose(b.abs(b.input("x", "fp32", (1, 1, 4, 5))), perms=NHWC), (1, 1, 4, 5)
+            )
+        )
+    )
+    assert kinds(rewritten(graph)[0]) == ["ABS", "EXP"]
+
+
+def test_a_transpose_of_an_unknown_size_stays() -> None:
+    graph = program(lambda b: b.transpose(b.input("x", "fp32", (-1, 1, 4)), perms=(1, 0, 2)))
+    assert rewritten(graph, NAME)[0] is graph

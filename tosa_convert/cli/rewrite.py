@@ -1,0 +1,91 @@
+"""`rewrite`: repairs and clean-up of a program, with a report of every change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tosa_convert.cli.command import Verb, no_validate_option
+
+if TYPE_CHECKING:
+    from tosa_convert.graph.model import Graph
+
+
+@click.command("rewrite", cls=Verb)
+@click.argument("model", type=click.Path(), required=False)
+@click.option("-o", "--output", type=click.Path(), help="The file; its extension is its format.")
+@click.option(
+    "--only",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Run only this rewrite, or the group repair or clean-up. May be repeated.",
+)
+@click.option("--list", "list_only", is_flag=True, help="List the rewrites and end.")
+@click.option("--func", metavar="NAME", help="The function, where a module has several.")
+@click.option(
+    "--narrow",
+    metavar="TYPES",
+    default="",
+    help="Element types of MLIR to convert, as for convert: i64, f64.",
+)
+@click.option(
+    "--pass-captured", is_flag=True, help="Pass what regions of MLIR capture, as for convert."
+)
+@no_validate_option
+def rewrite(
+    model: str | None,
+    output: str | None,
+    names: tuple[str, ...],
+    list_only: bool,
+    func: str | None,
+    narrow: str,
+    pass_captured: bool,
+    no_validate: bool,
+) -> int:
+    """Repair what TOSA forbids in MODEL, clean it up, and report every change."""
+    from tosa_convert import rewrites
+
+    if list_only:
+        _print_list(rewrites.names_of(*names))
+        return 0
+    if model is None or output is None:
+        raise click.UsageError("name a program and -o OUTPUT, or pass --list")
+    from tosa_convert import api
+    from tosa_convert.cli.load_graph import load_graph
+    from tosa_convert.graph.model import counted
+    from tosa_convert.graph.verify import refuse_unsound
+    from tosa_convert.options import ReadOptions, narrow_types
+
+    rewrites.names_of(*names)
+    options = ReadOptions(func=func, narrow=narrow_types(narrow), pass_captured=pass_captured)
+    graph = load_graph(model, options)
+    refuse_unsound(graph)
+    api.refuse_same_file(model, output)
+    result, report = rewrites.apply(graph, *names)
+    for change in report.changes:
+        click.echo(str(change), err=True)
+    api.save(result, output, validate=not no_validate)
+    changes = sum(change.count for change in report.changes)
+    click.echo(
+        f"{output}: {counted(changes, 'change')}; "
+        f"{counted(_operators(graph), 'operator')} became {_operators(result)}",
+        err=True,
+    )
+    return 0
+
+
+def _operators(graph: Graph) -> int:
+    """How many operators there are, without constants."""
+    return sum(bool(op.inputs) for _, block in graph.blocks() for op in block.operators)
+
+
+def _print_list(names: tuple[str, ...]) -> None:
+    """The table of rewrites, in the order in which they run."""
+    from tosa_convert.rewrites import REWRITES
+
+    rows = [row for row in REWRITES if row.name in names]
+    width = max(len(row.name) for row in rows)
+    for row in rows:
+        click.echo(f"{row.name:{width}}  {row.group:8}  {row.reason}")

@@ -1,0 +1,60 @@
+"""Operators on shapes whose operands are known become CONST_SHAPE; assertions that hold go.
+
+TOSA's rules for shapes say what each computes. An operator that they forbid stays, for `validate`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from tosa_convert.graph.dtypes import INT64
+from tosa_convert.graph.from_numpy import constant_of
+from tosa_convert.graph.model import Operator
+from tosa_convert.graph.opset import CONST_SHAPE, operator
+from tosa_convert.graph.opset import OPERATORS as ALL_OPERATORS
+from tosa_convert.rewrites.edited_block import EditedBlock, Replacement
+from tosa_convert.spec.operator_view import OperatorView
+from tosa_convert.spec.values import ShapeType, TensorType, ValueType
+from tosa_convert.spec.verdict import judge_shapes
+
+_ASSERT: Final = operator("ASSERT_EQUAL_SHAPE")
+OPERATORS: Final = (
+    _ASSERT,
+    *(
+        spec
+        for spec in ALL_OPERATORS
+        if spec is not CONST_SHAPE and any(row.is_shape for row in spec.results)
+    ),
+)
+
+
+def rewrite(op: Operator, block: EditedBlock) -> Replacement | None:
+    """The constant that an operator on shapes computes."""
+    inputs = []
+    for name in op.inputs:
+        known = _known(name, block)
+        if known is None:
+            return None
+        inputs.append(known)
+    verdict = judge_shapes(OperatorView(op, tuple(inputs), ()))
+    if verdict.results is None:
+        return None  # it breaks a rule
+    if op.spec is _ASSERT:
+        return Replacement(f"{op.spec} holds")
+    (sizes,) = verdict.results
+    rank = block.shapes[op.outputs[0]].rank
+    if sizes is None or len(sizes) != rank or any(size is None for size in sizes):
+        return None
+    data = constant_of(np.array(sizes, np.int64), INT64)
+    return Replacement(f"{op.spec} became a constant", [block.as_constant(op, data)])
+
+
+def _known(name: str, block: EditedBlock) -> ValueType | None:
+    """The type of an operand with its values; None if it is a shape that is not known."""
+    if name in block.shapes:
+        sizes = block.sizes(name)
+        return None if sizes is None else ShapeType(len(sizes), sizes)
+    tensor = block.tensors[name]
+    return TensorType(tensor.dtype, tensor.shape, None, block.constant(name))

@@ -1,0 +1,83 @@
+"""POW by a small constant becomes products, reciprocals and roots.
+
+TOSA leaves POW unpredictable for a base that is negative or not finite, and for a base of 0 with an
+exponent that is not positive. Frameworks define these, and square with POW. What replaces POW is defined
+for every base and gives what frameworks give: a square for a negative number, NaN for its root, and
+infinity for the reciprocal of 0.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from tosa_convert.graph.model import DYNAMIC, Operator
+from tosa_convert.graph.opset import operator
+from tosa_convert.rewrites.edited_block import EditedBlock, Replacement
+
+OPERATORS: Final = (operator("POW"),)
+
+
+class _Power(NamedTuple):
+    """How a power is computed.
+
+    text: for the report.
+    steps: operators and the values that each takes: 0 is the base, 1 the result of the first operator.
+    """
+
+    text: str
+    steps: tuple[tuple[str, tuple[int, ...]], ...]
+
+
+_SQUARE: Final = ("MUL", (0, 0))
+_POWERS: Final[dict[float, _Power]] = {
+    1: _Power("x", ()),
+    2: _Power("x * x", (_SQUARE,)),
+    3: _Power("x * x * x", (_SQUARE, ("MUL", (1, 0)))),
+    4: _Power("the square of x * x", (_SQUARE, ("MUL", (1, 1)))),
+    0.5: _Power("RECIPROCAL(RSQRT(x))", (("RSQRT", (0,)), ("RECIPROCAL", (1,)))),
+    -0.5: _Power("RSQRT(x)", (("RSQRT", (0,)),)),
+    -1: _Power("RECIPROCAL(x)", (("RECIPROCAL", (0,)),)),
+    -2: _Power("the square of RECIPROCAL(x)", (("RECIPROCAL", (0,)), ("MUL", (1, 1)))),
+}
+
+
+def rewrite(op: Operator, block: EditedBlock) -> Replacement | None:
+    """What replaces POW by a constant of `_POWERS`."""
+    base, exponent = op.inputs
+    (result,) = op.outputs
+    number = block.uniform(exponent)
+    power = None if number is None else _POWERS.get(number)
+    if power is None:
+        return None
+    times = _multiples(block.tensors[base].shape, block.tensors[result].shape)
+    if times is None:
+        return None
+    # The base of a broadcast is narrower than the result.
+    is_narrow = any(count != 1 for count in times)
+    replacement = Replacement(f"POW by {number:g} became {power.text}")
+    values = [base]
+    for position, (kind, operands) in enumerate(power.steps, 1):
+        inputs = tuple(values[number] for number in operands)
+        if kind == "MUL":
+            inputs += (block.zero_shift(),)
+        is_last = position == len(power.steps) and not is_narrow
+        made = block.made(op, kind, inputs, result if is_last else "")
+        replacement.operators.append(made)
+        values += made.outputs
+    if is_narrow:
+        multiples = block.new_shape(f"{result}_multiples", times, op.location)
+        replacement.operators.append(block.made(op, "TILE", (values[-1], multiples), result))
+    elif not power.steps:
+        replacement.same[result] = base
+    return replacement
+
+
+def _multiples(
+    shape: tuple[int, ...] | None, wide: tuple[int, ...] | None
+) -> tuple[int, ...] | None:
+    """How often a base repeats in the result of a broadcast; None if that is not known."""
+    if shape == wide:
+        return ()
+    if shape is None or wide is None or DYNAMIC in (*shape, *wide) or 0 in shape:
+        return None
+    return tuple(new // old for new, old in zip(wide, shape, strict=True))

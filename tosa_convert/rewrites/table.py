@@ -1,0 +1,132 @@
+"""The rewrites, one row for each, in the order in which they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from tosa_convert.graph.model import Graph
+from tosa_convert.rewrites import (
+    boolean_arithmetic,
+    casts,
+    equal_constants,
+    fold_constants,
+    fold_shapes,
+    high_ranks,
+    integer_clamps,
+    merge_layouts,
+    narrow_integers,
+    no_operations,
+    pow_by_constant,
+    unused_operators,
+)
+from tosa_convert.rewrites.operator_pass import OperatorRewrite
+from tosa_convert.rewrites.report import Recorder
+
+#: The groups of rewrites. A repair changes what TOSA forbids or leaves unpredictable, and whose meaning
+#: is clear. Clean-up makes programs that TOSA allows smaller; they compute the same.
+REPAIR: Final = "repair"
+CLEAN_UP: Final = "clean-up"
+GROUPS: Final = (REPAIR, CLEAN_UP)
+
+
+class GraphRewrite(NamedTuple):
+    """A rewrite that looks at a graph as a whole.
+
+    name: its name for users. group: one of GROUPS. reason: why it is made, in one line.
+    function: the rewritten graph, or the same object if nothing changes. It records its changes.
+    """
+
+    name: str
+    group: str
+    reason: str
+    function: Callable[[Graph, Recorder], Graph]
+
+
+Rewrite = OperatorRewrite | GraphRewrite
+
+#: All rewrites, in the order in which they run.
+REWRITES: Final[tuple[Rewrite, ...]] = (
+    GraphRewrite(
+        high_ranks.NAME,
+        REPAIR,
+        "level 8K has tensors of at most six dimensions",
+        high_ranks.rewrite,
+    ),
+    OperatorRewrite(
+        "pow-by-constant",
+        REPAIR,
+        "TOSA leaves POW of a negative base unpredictable, and frameworks square with it",
+        pow_by_constant.rewrite,
+        pow_by_constant.OPERATORS,
+    ),
+    OperatorRewrite(
+        "narrow-integers",
+        REPAIR,
+        "TOSA has this arithmetic only for INT32, frameworks also for INT8 and INT16",
+        narrow_integers.rewrite,
+        narrow_integers.OPERATORS,
+    ),
+    OperatorRewrite(
+        "boolean-arithmetic",
+        REPAIR,
+        "TOSA has no arithmetic on BOOL, and frameworks add, multiply and compare it",
+        boolean_arithmetic.rewrite,
+        boolean_arithmetic.OPERATORS,
+    ),
+    OperatorRewrite(
+        "integer-clamps",
+        REPAIR,
+        "TOSA has no CLAMP of INT32 and INT64",
+        integer_clamps.rewrite,
+        integer_clamps.OPERATORS,
+    ),
+    OperatorRewrite(
+        "casts",
+        REPAIR,
+        "TOSA has no CAST between FP16, BF16 and BOOL, nor to the same type",
+        casts.rewrite,
+        casts.OPERATORS,
+    ),
+    OperatorRewrite(
+        "fold-shapes",
+        CLEAN_UP,
+        "frontends compute shapes that are known, and TOSA 1.0 has no such operators",
+        fold_shapes.rewrite,
+        fold_shapes.OPERATORS,
+    ),
+    OperatorRewrite(
+        "fold-constants",
+        CLEAN_UP,
+        "frontends leave computations of constants, which need not run each time",
+        fold_constants.rewrite,
+        fold_constants.OPERATORS,
+    ),
+    OperatorRewrite(
+        "no-operations",
+        CLEAN_UP,
+        "frontends leave operators that return an operand unchanged",
+        no_operations.rewrite,
+        no_operations.OPERATORS,
+    ),
+    OperatorRewrite(
+        "merge-layouts",
+        CLEAN_UP,
+        "frontends change the layout before and after each operator",
+        merge_layouts.rewrite,
+        merge_layouts.OPERATORS,
+    ),
+    OperatorRewrite(
+        "equal-constants",
+        CLEAN_UP,
+        "frontends make a constant for each use",
+        equal_constants.rewrite,
+        equal_constants.OPERATORS,
+    ),
+    GraphRewrite(
+        unused_operators.NAME,
+        CLEAN_UP,
+        "frontends leave operators behind that no result depends on",
+        unused_operators.rewrite,
+    ),
+)
