@@ -16,6 +16,22 @@ nox.options.reuse_existing_virtualenvs = True
 ROOT = Path(__file__).parent
 #: Where the official suite is kept between runs.
 SUITE = ROOT / ".nox" / "suite"
+#: Group of frameworks -> the extras of its packages, further packages, and patterns of its tests.
+FRONTENDS = {
+    "tflite": (
+        "tflite",
+        ("ai-edge-litert",),
+        ("test_run_converter.py", "test_frontends_verb.py", "test_tflite*.py", "test_check.py"),
+    ),
+    "keras": ("keras", ("ai-edge-litert",), ("test_keras.py",)),
+    "jax": ("jax", ("flax",), ("test_jax_*.py",)),
+    "torch": (
+        "torch,onnx",
+        ("onnxscript",),
+        ("test_torch.py", "test_onnx.py", "test_runtimes.py"),
+    ),
+}
+FRONTEND_TESTS = ROOT / "tests" / "frontends"
 #: Where the official negative tests are kept between runs.
 NEGATIVES = ROOT / ".nox" / "negatives"
 
@@ -50,6 +66,26 @@ def long(session: nox.Session) -> None:
     """The tests that are marked `long`; `-- ARGS` go to pytest."""
     session.install(".[test]")
     session.run("python", "-m", "pytest", "-m", "long", *session.posargs)
+
+
+@nox.session
+@nox.parametrize("group", list(FRONTENDS), ids=list(FRONTENDS))
+def frontends(session: nox.Session, group: str) -> None:
+    """Models of frameworks, each group of packages in an environment of its own, at the tested releases.
+
+    `nox -s "frontends(tflite)"` runs one group; `-- --newest` tries the newest release of each package.
+    """
+    extras, further, tests = FRONTENDS[group]
+    arguments = list(session.posargs)
+    constraints = ["-c", f"third_party/frontends/{group}.txt"]
+    if "--newest" in arguments:
+        arguments.remove("--newest")
+        constraints = ["--upgrade"]
+    needed = ("pytest>=8", "pytest-xdist>=3.7", "hypothesis>=6.100", "flatbuffers>=24", *further)
+    session.install(f".[{extras},refmodel]", *needed, *constraints)
+    session.run("python", "-m", "pip", "list")
+    files = [str(path) for name in tests for path in sorted(FRONTEND_TESTS.glob(name))]
+    session.run("python", "-m", "pytest", "-n", "auto", *files, *arguments)
 
 
 @nox.session

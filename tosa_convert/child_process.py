@@ -1,7 +1,6 @@
 """Run one child process under limits and report how it ended.
 
-Three callers share this module: `isolation` parses untrusted MLIR in a child, `golden` runs the
-reference model and other backends in one, and the command line continues in one before it loads MLIR.
+`golden` runs the reference model and other backends in one, `frontends` the converters of frameworks.
 """
 
 from __future__ import annotations
@@ -22,6 +21,9 @@ if TYPE_CHECKING:
 
 #: Bytes of a child's stderr that are returned; the end of it, where the reason usually is.
 STDERR_BYTES: Final = 1 << 16
+#: Lines of a child's stderr that a message repeats, and characters of each.
+_LAST_LINES: Final = 20
+_LINE_CHARACTERS: Final = 90
 #: Exit codes from here on are Windows exception codes (NTSTATUS), which are known in hexadecimal.
 _WINDOWS_EXCEPTION: Final = 0x8000_0000
 #: `prctl` option of Linux: the signal that this process gets when its parent ends.
@@ -175,6 +177,25 @@ def describe_exit(code: int) -> str:
         return signal.Signals(-code).name
     except ValueError:
         return f"signal {-code}"
+
+
+def last_words(ended: Ended, problem: str = "") -> str:
+    """How a child ended, and the last lines that it wrote to stderr, for messages.
+
+    problem: what else is wrong, after how it ended.
+
+    Example:
+        >>> print(last_words(Ended(-11, "no such layer")))
+        it ended with SIGSEGV; the end of its stderr:
+            no such layer
+    """
+    lines = [line.rstrip() for line in ended.stderr.splitlines() if line.strip()][-_LAST_LINES:]
+    head = f"it ended with {describe_exit(ended.code)}{problem}"
+    if not lines:
+        return f"{head}, and wrote nothing to stderr"
+    return "\n    ".join(
+        (f"{head}; the end of its stderr:", *(line[:_LINE_CHARACTERS] for line in lines))
+    )
 
 
 # -- for use in the child process ----------------------------------------------------------------

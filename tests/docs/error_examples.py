@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import tosa_convert as tc
 from tosa_convert import api
 from tosa_convert.bindings.packages import default_bindings
 from tosa_convert.cli.convert import convert
+from tosa_convert.frontends.interface import Interface, NotLowered
 from tosa_convert.golden import RunOptions, run
 from tosa_convert.golden.backends import Record, open_backend
 from tosa_convert.graph import Constant, Graph, Version, dtype
@@ -75,6 +77,22 @@ def written(made: Graph, name: str = "m.tosa", **options: Any) -> str:
     return name
 
 
+def tflite_model(path: str) -> None:
+    """A TFLite model that nothing reads but what recognises it."""
+    Path(path).write_bytes(b"\x1c\0\0\0TFL3".ljust(64, b"\0"))
+
+
+def converter(path: str, operator: str, count: int) -> None:
+    """A program in place of a converter's Python: it says that an operator does not lower."""
+    found = NotLowered(
+        operator=operator, where="operator 7", count=count, hint="write it otherwise"
+    )
+    script = Path(path)
+    text = Interface(not_lowered=[found]).to_json()
+    script.write_text(f"#!{sys.executable}\nopen('interface.json', 'w').write({text!r})\n")
+    script.chmod(0o755)
+
+
 # -- requests --------------------------------------------------------------------------------------
 
 TWO = "func.func @one() { return }\nfunc.func @two() { return }\n"
@@ -120,6 +138,12 @@ def _() -> object:
 def _() -> object:
     with mock.patch.dict("sys.modules", {"fast_sugiyama": None}):
         return tc.report(example())
+
+
+@raises("frontend-missing")
+def _() -> object:
+    tflite_model("m.tflite")
+    return tc.frontends.from_tflite("m.tflite", python="no-such-python")
 
 
 @raises("not-an-mlir-object")
@@ -270,7 +294,7 @@ def _() -> object:
 @raises("unsupported-version")
 def _() -> object:
     made = example()
-    made.version = Version(0, 80)
+    made.version = Version(0, 60)
     return tc.load(b"".join(api.encode(made)), names="retain")
 
 
@@ -278,6 +302,16 @@ def _() -> object:
 def _() -> object:
     values = [tensor("x", "INT64"), tensor("y", "INT64")]
     return api.stamp(graph("x", "y", list(values), [op("IDENTITY", "x", "y")]), "1.0")
+
+
+@raises("cannot-upgrade", "mlir")
+def _() -> object:
+    text = function(
+        '%0 = "tosa.transpose"(%x, %p) : (tensor<2x3xf32>, tensor<2xi32>) -> tensor<3x2xf32>',
+        "tensor<3x2xf32>",
+        "tensor<2x3xf32>, %p: tensor<2xi32>",
+    )
+    return module(text)
 
 
 @raises("foreign-operator", "mlir")
@@ -308,7 +342,7 @@ def _() -> object:
 
 @raises("unsupported-dtype", "mlir")
 def _() -> object:
-    return module("func.func @main(%x: tensor<2xui8>) { return }\n")
+    return module("func.func @main(%x: tensor<2xsi8>) { return }\n")
 
 
 @raises("unsupported-type", "mlir")
@@ -387,6 +421,19 @@ def model(program: str) -> Any:
 
 def x() -> dict[str, Any]:
     return {"x": np.ones((2, 3), np.float32)}
+
+
+@raises("not-lowered")
+def _() -> object:
+    converter("program.py", "CUMSUM", 3)
+    tflite_model("m.tflite")
+    return tc.frontends.from_tflite("m.tflite", python="./program.py")
+
+
+@raises("frontend-failed")
+def _() -> object:
+    tflite_model("m.tflite")
+    return tc.frontends.from_tflite("m.tflite", python="false")
 
 
 @raises("missing-refmodel")

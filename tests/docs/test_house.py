@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from docs import offenders
+from docs.converter_imports import CONVERTERS
 from docs.source_rules import (
     MAX_FILE_LINES,
     MAX_FUNCTION_LINES,
@@ -52,15 +53,17 @@ ARROWS: dict[str, set[str]] = {
     "build": _BASE | {"graph", "spec"},
     "inspection": _BASE | {"graph", "spec"},
     "structural_diff": {"errors", "version", "graph"},
+    "rewrites": {"errors", "graph", "spec"},
     "doctor": {"errors", "formats", "graph", "spec", "file_consumers"},
     "pictures": _HUB | {"spec", "inspection"},
     "wire": _HUB,
     **dict.fromkeys(ADAPTERS, _HUB),
-    "flatbuffer": _HUB | {"wire"},
+    "flatbuffer": _HUB | {"log", "upgrade", "wire"},
     "jsontext": _HUB | {"wire", "source_excerpt"},
-    "mlir": _HUB | {"log", "source_excerpt"},
+    "upgrade": {"errors", "graph"},
+    "mlir": _HUB | {"log", "source_excerpt", "upgrade"},
     "bindings": _HUB | {"mlir", "ending_signals"},
-    "reading": _HUB | {"log", "spec"} | set(ADAPTERS) | _FOR_FORMATS,
+    "reading": _HUB | {"log", "spec", "upgrade"} | set(ADAPTERS) | _FOR_FORMATS,
     "writing": _HUB | {"log"} | set(ADAPTERS) | _FOR_FORMATS | {"reading", "spec"},
     "module_api": _HUB | {"bindings", "applicable_options", "reading", "writing"},
     "api": _HUB | {"bindings", "weights", "applicable_options", "reading", "writing", "module_api"},
@@ -68,9 +71,12 @@ ARROWS: dict[str, set[str]] = {
     "golden": _HUB
     | {"api", "build", "reading", "spec", "applicable_options"}
     | {"child_process", "process_pool"},
+    # Runs converters of frameworks, and reads what they write.
+    "frontends": _HUB | {"build", "reading", "rewrites", "child_process", "log"},
     "cli": _HUB
     | {
         "api",
+        "frontends",
         "reading",
         "writing",
         "golden",
@@ -79,12 +85,14 @@ ARROWS: dict[str, set[str]] = {
         "structural_diff",
         "doctor",
         "pictures",
+        "rewrites",
         "file_consumers",
         "applicable_options",
     }
     | {"child_process", "process_pool", "ending_signals", "log"},
     "__init__": _BASE
-    | {"api", "golden", "graph", "inspection", "pictures", "spec", "structural_diff"},
+    | {"api", "frontends", "golden", "graph", "inspection", "pictures", "rewrites", "spec"}
+    | {"structural_diff"},
     "__main__": {"cli"},
 }
 
@@ -95,6 +103,8 @@ EXCEPTIONS: dict[str, tuple[set[str], str]] = {
         "an entry point, like the command line, inside an MLIR pass manager",
     ),
     "mlir.passes": ({"bindings"}, "the import path of the passes in 0.1.0"),
+    "frontends.converters.jax.convert": ({"writing"}, "writes the program for the parent process"),
+    "frontends.converters.jax.source": ({"mlir"}, "quotes locations as MLIR does"),
 }
 
 #: Part -> third-party packages that it may import.
@@ -104,22 +114,42 @@ OUTSIDE: dict[str, set[str]] = {
     "build": {"numpy"},
     "inspection": {"numpy"},
     "structural_diff": {"numpy"},
+    "rewrites": {"numpy"},
     "pictures": {"fast_sugiyama"},
     "wire": {"numpy"},
+    "upgrade": {"numpy", "ml_dtypes"},
     "bindings": {"numpy"},
     **{adapter: {"numpy"} for adapter in ADAPTERS},
     "golden": {"numpy", "ml_dtypes"},
+    "frontends": {"numpy"},
     "cli": {"numpy", "click"},
 }
 
 #: Single modules that may import more packages, and why.
 OUTSIDE_EXCEPTIONS: dict[str, tuple[set[str], str]] = {
     "golden.backend_worker": ({"iree", "torch"}, "a script that another interpreter runs"),
+    "frontends.converters.jax.arrays": ({"ml_dtypes"}, "JAX has bfloat16 from there"),
+    **{
+        f"frontends.converters.jax.{name}": ({"jax"}, "runs where JAX is installed")
+        for name in ("lowering", "modules", "user_functions", "walk")
+    },
+    "frontends.converters.keras": ({"keras", "tensorflow"}, "runs in the child process only"),
+    "frontends.converters.tflite": (
+        {"tosa_converter_for_tflite"},
+        "runs in the child process only",
+    ),
+    **{
+        f"frontends.converters.{name}": (packages, "runs in the child process only")
+        for name, packages in CONVERTERS.items()
+    },
 }
 
 #: Files that may reach modules of ours by name, and why.
 BY_STRING: dict[str, str] = {
     "tosa_convert/__init__.py": "public names are imported when they are first used",
+    "tosa_convert/frontends/table.py": "the table of frontends: the child imports one converter",
+    "tosa_convert/frontends/child.py": "imports the converter that it was asked for",
+    "tosa_convert/frontends/run_converter.py": "the child's start, which finds this package",
     "tosa_convert/cli/main.py": "the table of verbs: only the verb that was asked for is imported",
     "tosa_convert/bindings/packages.py": "imports MLIR's packages, whose names it finds",
 }
@@ -130,6 +160,11 @@ TYPING_CIRCLES: dict[tuple[str, ...], str] = {}
 #: Files that may import MLIR's packages besides those of bindings/, and why.
 IMPORTS_MLIR: dict[str, str] = {
     "tosa_convert/golden/backend_worker.py": "a script that another interpreter runs, one with IREE",
+    **{
+        f"tosa_convert/frontends/converters/{name}.py": "runs torch-mlir in the child process"
+        for name, packages in CONVERTERS.items()
+        if "torch_mlir" in packages
+    },
 }
 
 #: Files that may be longer than others, and why.

@@ -30,12 +30,15 @@ RUN = {
     "docs/doctor.md": (),
     "docs/comparison.md": ("torch-mlir", "tosa-tools"),
     "docs/formats.md": ("torch-mlir",),
+    "docs/frontends.md": (),
     "docs/golden.md": ("torch-mlir", "tosa-tools"),
     "docs/report.md": ("tosa-tools", "fast-sugiyama"),
+    "docs/rewrites.md": (),
     "docs/show.md": (),
     "docs/validation.md": ("torch-mlir",),
     "docs/tutorial.md": ("torch-mlir", "tosa-tools"),
     "docs/guides/iree.md": ("tosa-tools",),
+    "docs/guides/jax.md": ("jax", "flax", "tosa-tools"),
     "docs/guides/large-programs.md": ("torch-mlir",),
     "docs/guides/mismatch.md": ("tosa-tools",),
     "docs/guides/qualify-a-backend.md": ("tosa-tools",),
@@ -168,7 +171,7 @@ def test_the_readme_names_all_verbs_and_no_others(root: Path) -> None:
     ["README.md"]
     + [
         f"docs/{name}.md"
-        for name in ("diff", "doctor", "errors", "formats", "golden", "validation")
+        for name in ("diff", "doctor", "errors", "formats", "frontends", "golden", "validation")
     ],
 )
 def test_every_option_that_a_document_mentions_exists(root: Path, document: str) -> None:

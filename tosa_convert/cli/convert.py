@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from tosa_convert.cli.command import Verb, no_validate_option
+from tosa_convert.cli.command import Verb, complete_file_name, no_validate_option
 from tosa_convert.cli.input_shapes import input_shape_option, parsed
+from tosa_convert.errors import TosaConvertError
 from tosa_convert.file_consumers import CONSUMERS
-from tosa_convert.formats import FORMATS, MLIR_FORMATS
+from tosa_convert.formats import FORMATS, MLIR_FORMATS, is_saved_model
 from tosa_convert.options import (
     BYTECODE_VERSION,
     BYTECODE_VERSIONS,
@@ -100,6 +101,12 @@ if TYPE_CHECKING:
     help="Element types to convert, separated by commas: i64 to i32, f64 to f32. Each tensor that is "
     "narrowed is reported.",
 )
+@click.option(
+    "--pass-captured",
+    is_flag=True,
+    help="Pass values that a region of MLIR uses from outside as operands of its control-flow "
+    "operator, and copy constants into the region. Both are reported.",
+)
 @input_shape_option
 @click.option(
     "--input-names",
@@ -121,6 +128,42 @@ if TYPE_CHECKING:
     help="Accept .npy weights whose checksum is not the one in their manifest.",
 )
 @click.option(
+    "--python",
+    default="",
+    metavar="PROGRAM",
+    shell_complete=complete_file_name,
+    help="For a framework's model: the Python that has the framework's packages; by default this one.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="For a framework's model: the time that one run of its converter may take; half an hour by "
+    "default.",
+)
+@click.option(
+    "--check",
+    is_flag=True,
+    help="For a framework's model: run it in the framework, run the program on the reference model, and "
+    "compare the outputs. Exit code 1 if they differ.",
+)
+@click.option(
+    "-i",
+    "--input",
+    "arrays",
+    multiple=True,
+    metavar="[NAME=]FILE",
+    shell_complete=complete_file_name,
+    help="Inputs of --check: an .npz file with an array for each name, or NAME=FILE.npy. May be "
+    "repeated.",
+)
+@click.option(
+    "--random",
+    type=click.IntRange(0),
+    metavar="SEED",
+    help="The seed of the other inputs of --check; 0 by default.",
+)
+@click.option(
     "-j",
     "--jobs",
     type=click.IntRange(min=0),
@@ -139,19 +182,32 @@ if TYPE_CHECKING:
 )
 @click.version_option(package_name="tosa-convert")
 def convert(inputs: tuple[str, ...], output: str | None, jobs: int, **given: Any) -> int:
-    """Convert TOSA programs between MLIR text, MLIR bytecode, flatbuffers and JSON."""
+    """Convert TOSA programs between MLIR text, MLIR bytecode, flatbuffers and JSON, and models to TOSA.
+
+    IN may also be a model of TFLite, Keras, TensorFlow, torch, ONNX or JAX.
+    """
     # Imported here so that --help does not wait for what reads and writes.
     from tosa_convert.files import STANDARD
 
     options = _options(given)
     paths = list(inputs) or [STANDARD]
-    if len(paths) > 1 or os.path.isdir(paths[0]):
+    if len(paths) > 1 or (os.path.isdir(paths[0]) and not is_saved_model(paths[0])):
         from tosa_convert.cli.convert_files import convert_many
 
-        return convert_many(paths, output, options, jobs)
-    from tosa_convert.cli.convert_file import convert_one
+        if options.check:
+            raise click.UsageError("--check compares one model; several inputs are given")
 
-    convert_one(paths[0], output, options)
+        return convert_many(paths, output, options, jobs)
+    from tosa_convert.cli.convert_file import convert_one, open_source
+
+    try:
+        opened = open_source(paths[0], options)
+    except TosaConvertError as error:
+        from tosa_convert.cli.convert_model import convert_model_or_raise
+
+        return convert_model_or_raise(error, paths[0], output, options)
+    else:
+        convert_one(opened, paths[0], output, options)
     return 0
 
 
@@ -175,6 +231,7 @@ def _options(given: dict[str, Any]) -> ConvertOptions:
             names=names,
             full_paths=given["full_paths"],
             narrow=narrow_types(given["narrow"]),
+            pass_captured=given["pass_captured"],
             input_shapes=parsed(given["input_shapes"]),
             accept_changed_weights=given["accept_changed_weights"],
             limits=limits,
@@ -196,6 +253,11 @@ def _options(given: dict[str, Any]) -> ConvertOptions:
         consumer=given["consumer"],
         input_names=_names(given["input_names"]),
         output_names=_names(given["output_names"]),
+        python=given["python"],
+        timeout=given["timeout"],
+        check=given["check"],
+        arrays=given["arrays"],
+        random=given["random"],
     )
 
 

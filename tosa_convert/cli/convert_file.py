@@ -27,6 +27,7 @@ from tosa_convert.reading import Input, open_input, read
 from tosa_convert.writing import dumps, render, save, stamp
 
 if TYPE_CHECKING:
+    from tosa_convert.applicable_options import Form
     from tosa_convert.graph.model import Graph
 
 
@@ -46,11 +47,18 @@ class ConvertOptions:
     consumer: str | None = None
     input_names: tuple[str, ...] | None = None
     output_names: tuple[str, ...] | None = None
+    python: str = ""
+    timeout: float | None = None
+    check: bool = False
+    arrays: tuple[str, ...] = ()
+    random: int | None = None
 
     def given(self) -> set[str]:
         """The names of the options that have another value than their default."""
-        others = ("tosa_version", "consumer", "input_names", "output_names")
-        given = {name for name in others if getattr(self, name)}
+        others = ("tosa_version", "consumer", "input_names", "output_names", "python", "timeout")
+        given = {name for name in (*others, "check", "arrays") if getattr(self, name)}
+        if self.random is not None:
+            given.add("random")
         return given | given_options(self.read) | given_options(self.write)
 
 
@@ -103,20 +111,19 @@ def output_format(output: str, options: ConvertOptions) -> Format:
     return file_format
 
 
-def convert_one(source: str, output: str | None, options: ConvertOptions) -> None:
+def convert_one(opened: Input, source: str, output: str | None, options: ConvertOptions) -> None:
     """Convert the only input. A directory as output gets a file of the input's name, as with `cp`."""
-    opened = open_source(source, options)
     if output is None or output == STANDARD:
         _convert_to_standard_output(opened, options)
         return
     if os.path.isdir(output) or output.endswith(("/", os.sep)):
-        output = _inside(output, source, options.to or default_format(opened.format))
+        output = inside(output, source, options.to or default_format(opened.format))
     if opened.path:
         refuse_same_file(opened.path, output)
     convert_opened(opened, output, output_format(output, options), options)
 
 
-def _inside(folder: str, source: str, file_format: Format) -> str:
+def inside(folder: str, source: str, file_format: Format) -> str:
     """The file for an input in a directory, which is made if necessary."""
     if source == STANDARD:
         raise click.UsageError(f"-o {folder} is a directory; name a file for standard input")
@@ -141,7 +148,13 @@ def convert_opened(
         context: an ir.Context to parse MLIR in; by default a new one.
     """
     write_options = applicable(opened, file_format, options)
-    graph = _read(opened, options, context)
+    save_with_progress(_read(opened, options, context), output, file_format, write_options)
+
+
+def save_with_progress(
+    graph: Graph, output: str, file_format: Format, write_options: WriteOptions
+) -> None:
+    """Write a file, with a bar on a terminal if it takes long."""
     # Most conversions end before a total is shown.
     with WriteProgress(
         output, lambda: sum(data.nbytes for _, data in graph.constants())
@@ -151,24 +164,40 @@ def convert_opened(
 
 def _convert_to_standard_output(opened: Input, options: ConvertOptions) -> None:
     file_format = options.to or default_format(opened.format)
-    if file_format in ("tosa", "mlirbc") and standard_output().isatty():
-        raise click.UsageError(
-            f"{FORMATS[file_format]} does not go to a terminal; use -o FILE or a pipe"
-        )
+    refuse_terminal(file_format)
     write_options = applicable(opened, file_format, options)
-    graph = _read(opened, options, None)
+    write_to_standard_output(_read(opened, options, None), file_format, write_options)
+
+
+def write_to_standard_output(
+    graph: Graph, file_format: Format, write_options: WriteOptions
+) -> None:
+    """Write a program to standard output; all of it or nothing if it is verified."""
     if write_options.verify:
         write_standard_output([dumps(graph, file_format, write_options)])
     else:
         write_standard_output(render(graph, file_format, write_options))
 
 
+def refuse_terminal(file_format: Format) -> None:
+    """Raise click.UsageError if standard output is a terminal, and the format is not text."""
+    if file_format in ("tosa", "mlirbc") and standard_output().isatty():
+        raise click.UsageError(
+            f"{FORMATS[file_format]} does not go to a terminal; use -o FILE or a pipe"
+        )
+
+
 def applicable(opened: Input, file_format: Format, options: ConvertOptions) -> WriteOptions:
     """The options for writing; refuses all options together that do not apply to input and output."""
+    return applicable_to(opened.format, opened.where, file_format, options)
+
+
+def applicable_to(
+    read_from: Form, where: str, file_format: Format, options: ConvertOptions
+) -> WriteOptions:
+    """`applicable` for an input of any form."""
     write_options = options.write
-    refuse_inapplicable(
-        options.given(), opened.where, read_from=opened.format, written_as=file_format
-    )
+    refuse_inapplicable(options.given(), where, read_from=read_from, written_as=file_format)
     refuse_weights(file_format, write_options.weights)
     if options.consumer is not None:
         weights = weights_for(options.consumer, write_options.weights)
@@ -181,6 +210,11 @@ def _read(opened: Input, options: ConvertOptions, context: Any) -> Graph:
     if opened.is_mlir or options.tosa_version:
         graph = stamp(graph, options.tosa_version)
     # Otherwise a flatbuffer keeps its version, whatever it contains.
+    return renamed(graph, options)
+
+
+def renamed(graph: Graph, options: ConvertOptions) -> Graph:
+    """The graph with the names that the options give to arguments and results."""
     if options.input_names or options.output_names:
         from tosa_convert.graph.rename import rename
 

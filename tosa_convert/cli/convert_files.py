@@ -13,12 +13,17 @@ import click
 
 from tosa_convert import api
 from tosa_convert.cli.command import EXIT_BUG, report_bug
-from tosa_convert.cli.convert_file import ConvertOptions, convert_opened, open_source
+from tosa_convert.cli.convert_file import (
+    ConvertOptions,
+    convert_opened,
+    open_source,
+)
 from tosa_convert.cli.many_files import (
     FileFailure,
     crash,
     format_of,
     inputs_below,
+    is_model,
     outcomes,
     refuse_no_inputs,
 )
@@ -76,8 +81,14 @@ def _convert_job(job: Job, options: ConvertOptions) -> Failure:
             target.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise file_error(target.parent, error, "made") from None
-        opened = open_source(str(source), options)
-        convert_opened(opened, str(target), of_path(target), options)
+        try:
+            opened = open_source(str(source), options)
+        except TosaConvertError as error:
+            from tosa_convert.cli.convert_model import convert_model_or_raise
+
+            convert_model_or_raise(error, str(source), str(target), options)
+        else:
+            convert_opened(opened, str(target), of_path(target), options)
     except TosaConvertError as error:
         return error
     except Exception:  # a bug of ours, which must not stop the other files
@@ -133,5 +144,5 @@ def _clashes(jobs: list[Job]) -> Iterator[Finding]:
 
 
 def _other_side(source: Path) -> Format:
-    """MLIR becomes a flatbuffer, everything else MLIR text."""
-    return "tosa" if format_of(source) in MLIR_FORMATS else "mlir"
+    """MLIR and models become a flatbuffer, everything else MLIR text."""
+    return "tosa" if is_model(source) or format_of(source) in MLIR_FORMATS else "mlir"

@@ -83,7 +83,7 @@ def _as_text(stored: StoredProgram, graph: Graph, found: list[Diagnosis]) -> str
         (
             row.reader.name,
             "yes" if row.reads else "no",
-            row.reader.release + ("" if row.reader.proved else ", by its documentation"),
+            row.reader.release,
         )
         for row in found
     ]
@@ -126,7 +126,6 @@ def _as_json(stored: StoredProgram, graph: Graph, found: list[Diagnosis]) -> str
             {
                 "name": row.reader.name,
                 "release": row.reader.release,
-                "proved": row.reader.proved,
                 "reads": row.reads,
                 "findings": [
                     {"where": finding.where, "message": finding.message, "hint": finding.hint}

@@ -33,13 +33,16 @@ VERBS: Final = {
     "diff": "tosa_convert.cli.diff",
     "doctor": "tosa_convert.cli.doctor",
     "extract": "tosa_convert.cli.extract",
+    "frontends": "tosa_convert.cli.frontends",
     "generate": "tosa_convert.cli.generate",
     "reduce": "tosa_convert.cli.reduce",
     "repack": "tosa_convert.cli.repack",
     "report": "tosa_convert.cli.report",
+    "rewrite": "tosa_convert.cli.rewrite",
     "run": "tosa_convert.cli.run",
     "show": "tosa_convert.cli.show",
     "suite": "tosa_convert.cli.suite",
+    "upgrade": "tosa_convert.cli.upgrade",
     "validate": "tosa_convert.cli.validate",
     "weights": "tosa_convert.cli.weights",
 }
@@ -48,7 +51,10 @@ VERBS: Final = {
 #: Verbs that end soon after they made a graph, and never collect garbage. No object of ours is part of a
 #: cycle, and collecting with 100,000 operators takes 4 % of the time of their conversion.
 ONE_SHOT_VERBS: Final = frozenset(
-    {"convert", "diff", "doctor", "extract", "repack", "report", "show", "validate"}
+    {
+        *("convert", "diff", "doctor", "extract", "repack", "report", "rewrite", "show", "upgrade"),
+        "validate",
+    }
 )
 
 

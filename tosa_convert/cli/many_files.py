@@ -13,7 +13,7 @@ import click
 from tosa_convert.applicable_options import refuse_inapplicable
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.files import STANDARD, map_file
-from tosa_convert.formats import EXTENSIONS, Format, sniff
+from tosa_convert.formats import EXTENSIONS, Format, is_saved_model, model_kind, sniff
 from tosa_convert.options import ReadOptions, given_options
 from tosa_convert.reading import Input
 
@@ -35,7 +35,7 @@ def inputs_below(given: str) -> list[tuple[Path, Path]]:
     if given == STANDARD:
         raise click.UsageError("standard input cannot be one of several inputs")
     root = Path(given)
-    if not root.is_dir():
+    if not root.is_dir() or is_saved_model(root):
         return [(root, Path(root.name))]
     files = sorted(
         path
@@ -129,6 +129,13 @@ def crash(source: Path, code: int) -> FileFailure:
     from tosa_convert.child_process import describe_exit
 
     return f"the process that read the file ended with {describe_exit(code)}\n"
+
+
+def is_model(source: Path) -> bool:
+    """Whether an input is a model of a framework: a file, a folder, or FILE.py:NAME."""
+    if not source.is_file():
+        return is_saved_model(source) or source.name.rpartition(":")[0].endswith(".py")
+    return source.suffix.lower() not in EXTENSIONS and bool(model_kind(map_file(source)))
 
 
 def format_of(source: Path) -> Format:

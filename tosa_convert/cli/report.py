@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 )
 @click.argument("model", default="-", type=click.Path())
 @click.option(
-    "-o", "--output", type=click.Path(), help="The file to write; by default standard output."
+    "-o",
+    "--output",
+    type=click.Path(),
+    help="The file to write; by default standard output. A file called .svg, .dot or .gv has that form.",
 )
 @click.option("--svg", "to", flag_value="svg", help="Write an SVG picture instead.")
 @click.option("--dot", "to", flag_value="dot", help="Write a graph for Graphviz instead.")
@@ -63,9 +66,9 @@ def report(
     title = "" if model == STANDARD else os.path.basename(model)
     target = None if output == STANDARD else output
     if target is None:
-        text = draw(graph, to=to or "html", errors=errors, scopes=scopes, title=title)
+        text = draw(graph, to=to, errors=errors, scopes=scopes, title=title)
         click.echo(text, nl=False)
     else:
         refuse_same_file(model, target)
-        draw(graph, target, to=to or "html", errors=errors, scopes=scopes, title=title)
+        draw(graph, target, to=to, errors=errors, scopes=scopes, title=title)
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from tosa_convert.cli.input_shapes import parsed
 from tosa_convert.errors import fail
-from tosa_convert.golden.array_io import Slot, match
+from tosa_convert.golden.array_io import match
 from tosa_convert.golden.arrays import Array
 from tosa_convert.golden.backends import Backend, open_backend
 from tosa_convert.golden.intermediates import (
@@ -48,7 +48,7 @@ def program_and_inputs(model: str, options: Mapping[str, Any]) -> tuple[Program,
     """
     program = load_program(model, read_options(options))
     slots = input_slots(program.graph)
-    arrays = _arrays_from_files(options["inputs"], slots)
+    arrays = arrays_from_files(options["inputs"], [slot.key for slot in slots])
     if options["random"] is None and not arrays and slots:
         raise click.UsageError(
             "no inputs: give -i NAME=FILE.npy, -i FILE.npz or --random SEED; the inputs are "
@@ -79,13 +79,12 @@ def parse_ranges(texts: Iterable[str]) -> list[tuple[str, float, float]]:
 def given_arrays(graph: Graph, options: Mapping[str, Any]) -> dict[str, Array]:
     """The arrays that the -i options give, each in its input's type and shape."""
     slots = input_slots(graph)
-    arrays = _arrays_from_files(options["inputs"], slots)
+    arrays = arrays_from_files(options["inputs"], [slot.key for slot in slots])
     return match([slot for slot in slots if slot.key in arrays], arrays)
 
 
-def _arrays_from_files(given: Iterable[str], slots: list[Slot]) -> dict[str, Array]:
-    """The arrays that the -i options name."""
-    names = [slot.key for slot in slots]
+def arrays_from_files(given: Iterable[str], names: Sequence[str]) -> dict[str, Array]:
+    """The arrays that the -i options name. names: of the program's inputs."""
     arrays: dict[str, Array] = {}
     for text in given:
         name, equals, path = text.partition("=")

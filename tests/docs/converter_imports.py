@@ -1,0 +1,26 @@
+"""The frameworks that modules of converters import, in the child process only."""
+
+from __future__ import annotations
+
+_TORCH, _ONNX = {"torch"}, {"onnx"}
+#: Modules of converters -> the frameworks that they import, in the child process only.
+CONVERTERS: dict[str, set[str]] = {
+    "torch_decompositions": _TORCH | {"torch_mlir"},
+    "torch_dialect": {"torch_mlir"},
+    "torch_elementwise": _TORCH,
+    "torch_export": _TORCH,
+    "torch_import": _TORCH | {"torch_mlir"},
+    "torch_indexing": _TORCH,
+    "torch_program": _TORCH,
+    "torch_signature": _TORCH,
+    "torch_unsigned": _TORCH,
+    "torch_windows": _TORCH,
+    "onnx_expand": _ONNX,
+    "onnx_fold": _ONNX | {"onnxruntime"},
+    "onnx_functions": _ONNX,
+    "onnx_model": _ONNX | {"torch_mlir"},
+    "onnx_expansions.expansion": _ONNX,
+    "onnx_expansions.grid_sample": _ONNX,
+    "onnx_expansions.quantized": _ONNX,
+    "onnx_expansions.regions": _ONNX,
+}

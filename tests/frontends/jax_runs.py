@@ -1,0 +1,62 @@
+"""Lowers functions of JAX, runs the programs on the reference model, and compares with JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tosa_convert as tc
+
+jax = pytest.importorskip("jax", reason="jax is not installed")
+
+SIGNED = {"uint8": np.int8, "uint16": np.int16, "uint32": np.int32}
+
+
+def lowered(function: Callable[..., Any], *args: Any, **options: Any) -> tc.Graph:
+    """The program of a function, which TOSA allows."""
+    graph = tc.frontends.from_jax(function, args, **options)
+    assert tc.validate(graph) == []
+    return graph
+
+
+def agree(function: Callable[..., Any], *args: Any, tolerance: float = 1e-5) -> tc.Graph:
+    """Assert that the program of a function returns what JAX returns; returns the program.
+
+    tolerance: the absolute difference that floating-point results may have, and a tenth of the relative
+        one. Integers are equal.
+    """
+    graph = lowered(function, *args)
+    expected = [np.asarray(value) for value in jax.tree.leaves(jax.jit(function)(*args))]
+    found = outputs(graph, *args)
+    assert len(found) == len(expected)
+    for name, want in zip(graph.main.outputs, expected, strict=True):
+        compare(name, found[name], want, tolerance)
+    return graph
+
+
+def outputs(graph: tc.Graph, *args: Any) -> Mapping[str, Any]:
+    """The results of a program for the arguments of its function."""
+    flat = [np.asarray(value) for value in jax.tree.leaves(args)]
+    feed = {
+        name: value.view(SIGNED.get(str(value.dtype), value.dtype))
+        for name, value in zip(graph.main.inputs, flat, strict=True)
+    }
+    return tc.run(graph, feed).outputs
+
+
+def compare(name: str, found: Any, want: Any, tolerance: float) -> None:
+    assert found.shape == want.shape, name
+    if want.dtype.kind in "iub":
+        np.testing.assert_array_equal(found.view(want.dtype), want, err_msg=name)
+        return
+    assert found.dtype == want.dtype, name
+    np.testing.assert_allclose(
+        found.astype(np.float64),
+        want.astype(np.float64),
+        rtol=10 * tolerance,
+        atol=tolerance,
+        err_msg=name,
+    )

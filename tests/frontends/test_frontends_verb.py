@@ -1,0 +1,94 @@
+"""`tosa-flatbuffer frontends`, and the table behind it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
+
+import pytest
+
+from tosa_convert.cli.main import run, verb
+from tosa_convert.frontends.table import FRONTENDS
+
+if sys.version_info >= (3, 11):
+    import tomllib
+
+
+class Listing(NamedTuple):
+    code: int
+    out: str
+
+
+def listed(capsys: pytest.CaptureFixture[str], *words: str) -> Listing:
+    code = run(verb("frontends"), list(words))
+    return Listing(code, capsys.readouterr().out)
+
+
+def test_every_frontend_is_listed_with_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    with mock.patch.object(importlib.util, "find_spec", return_value=None):
+        code, out = listed(capsys)
+    assert code == 1
+    for row in FRONTENDS.values():
+        assert row.name in out
+        assert row.reads in out
+        assert row.install in out
+
+
+def test_what_is_installed_has_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("tosa_converter_for_tflite")
+    code, out = listed(capsys, "tflite", "--json")
+    assert code == 0
+    (row,) = json.loads(out)
+    assert row["missing"] == []
+    assert row["versions"]["tosa-converter-for-tflite"]
+
+
+def test_an_unknown_frontend_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(verb("frontends"), ["caffe"]) == 2
+    assert "expected one of tflite" in capsys.readouterr().err
+
+
+def test_another_python_says_what_it_has(
+    program: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """-S leaves out site-packages, as an interpreter does that has nothing installed."""
+    code = f"import os, sys\nos.execv({sys.executable!r}, ['python', '-S', '-E', *sys.argv[1:]])"
+    found = listed(capsys, "tflite", "--json", "--python", program(code))
+    assert found.code == 1
+    assert json.loads(found.out)[0]["missing"] == ["tosa-converter-for-tflite"]
+
+
+def test_a_python_that_fails_is_an_error(
+    program: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(verb("frontends"), ["--python", program("raise SystemExit('broken')")]) == 4
+    assert "broken" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib is part of Python 3.11")
+def test_every_extra_exists_and_installs_the_packages(root: Path) -> None:
+    with open(root / "pyproject.toml", "rb") as file:
+        extras = tomllib.load(file)["project"]["optional-dependencies"]
+    for row in FRONTENDS.values():
+        installs = " ".join(extras[row.extra])
+        for distribution in row.packages.values():
+            assert distribution in installs, f"{row.extra} does not install {distribution}"
+
+
+def test_the_child_starts_without_numpy() -> None:
+    """Until the converter is imported any Python can run it."""
+    code = (
+        "import sys\n"
+        "import tosa_convert.frontends.child\n"
+        "print(*sorted({name.partition('.')[0] for name in sys.modules} - sys.stdlib_module_names))"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+    assert not {"numpy", "ml_dtypes", "click"} & set(out.split())

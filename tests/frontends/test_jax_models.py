@@ -1,0 +1,251 @@
+"""Networks, of plain functions and of flax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from frontends.jax_runs import agree, jax, lowered, outputs
+
+import tosa_convert as tc
+
+jnp, lax = jax.numpy, jax.lax
+pytestmark = pytest.mark.usefixtures("refmodel")
+RANDOM = np.random.default_rng(0)
+
+
+def normal(*shape: int, scale: float = 1.0) -> Any:
+    return (RANDOM.standard_normal(shape) * scale).astype(np.float32)
+
+
+IMAGE, TOKENS = normal(2, 28, 28, 1), normal(2, 8, 32)
+SHAPES = {
+    "w1": (16, 32),
+    "b1": (32,),
+    "w2": (32, 8),
+    "b2": (8,),
+    "q": (32, 32),
+    "k": (32, 32),
+    "v": (32, 32),
+    "o": (32, 32),
+    "g": (32,),
+    "b": (32,),
+    "wx": (8, 16),
+    "wh": (16, 16),
+    "c1": (3, 3, 1, 8),
+    "c2": (3, 3, 8, 16),
+    "d": (16 * 49, 10),
+}
+P = {name: normal(*shape, scale=0.3) for name, shape in SHAPES.items()}
+
+
+def mlp(x: Any) -> Any:
+    return jax.nn.softmax(jax.nn.gelu(x @ P["w1"] + P["b1"]) @ P["w2"] + P["b2"])
+
+
+def convolutions(image: Any) -> Any:
+    dims = ("NHWC", "HWIO", "NHWC")
+    x = jax.nn.relu(
+        lax.conv_general_dilated(image, P["c1"], (1, 1), "SAME", dimension_numbers=dims)
+    )
+    x = lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+    x = jax.nn.relu(lax.conv_general_dilated(x, P["c2"], (2, 2), "SAME", dimension_numbers=dims))
+    return x.reshape(x.shape[0], -1) @ P["d"]
+
+
+def attention(x: Any) -> Any:
+    q, k, v = (jnp.einsum("bsd,de->bse", x, P[name]).reshape(2, 8, 4, 8) for name in "qkv")
+    y = jax.nn.dot_product_attention(q, k, v, is_causal=True)
+    return y.reshape(2, 8, 32) @ P["o"]
+
+
+def layer_norm(x: Any) -> Any:
+    mean = x.mean(-1, keepdims=True)
+    variance = ((x - mean) ** 2).mean(-1, keepdims=True)
+    return (x - mean) * lax.rsqrt(variance + 1e-5) * P["g"] + P["b"]
+
+
+def recurrent(xs: Any) -> Any:
+    def step(state: Any, x: Any) -> Any:
+        state = jnp.tanh(x @ P["wx"] + state @ P["wh"])
+        return state, state.sum(-1)
+
+    return lax.scan(step, jnp.zeros((2, 16)), xs)
+
+
+def rotary_attention(x: Any) -> Any:
+    angles = jnp.arange(8)[:, None] / 10000 ** (jnp.arange(0, 32, 2) / 32)
+    sine, cosine = jnp.sin(angles), jnp.cos(angles)
+    even, odd = jnp.split(x, 2, -1)
+    q = jnp.concatenate([even * cosine - odd * sine, even * sine + odd * cosine], -1)
+    heads = q.reshape(2, 8, 4, 8)
+    return jax.nn.dot_product_attention(heads, heads, x.reshape(2, 8, 4, 8), is_causal=True)
+
+
+FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "mlp": (mlp, (normal(4, 16),)),
+    "convolutions": (convolutions, (IMAGE[:1],)),
+    "attention": (attention, (TOKENS,)),
+    "layer_norm": (layer_norm, (TOKENS,)),
+    "scan": (recurrent, (normal(6, 2, 8),)),
+    "long scan": (recurrent, (normal(300, 2, 8),)),
+    "rotary attention": (rotary_attention, (TOKENS,)),
+    "gather": (
+        lambda table, index: (jnp.take(table, index, axis=0) * 2.0, jnp.cumsum(table, axis=0)),
+        (normal(6, 5), np.array([5, 0, 3, 3], np.int32)),
+    ),
+    "resize": (
+        lambda x: [jax.image.resize(x, (2, 9, 11, 1), kind) for kind in ("nearest", "bilinear")],
+        (IMAGE[:, :7, :6],),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_agrees(name: str) -> None:
+    function, args = FUNCTIONS[name]
+    agree(function, *args, tolerance=1e-4)
+
+
+def linen_modules() -> dict[str, tuple[Any, Any]]:
+    nn = pytest.importorskip("flax.linen", reason="flax is not installed")
+
+    class Network(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
+        @nn.compact  # type: ignore[untyped-decorator, unused-ignore]
+        def __call__(self, x: Any) -> Any:
+            x = nn.relu(nn.BatchNorm(use_running_average=True)(nn.Conv(8, (3, 3))(x)))
+            x = nn.Conv(16, (3, 3), strides=2)(nn.avg_pool(x, (2, 2), strides=(2, 2)))
+            x = nn.max_pool(nn.GroupNorm(4)(x), (3, 3), strides=(2, 2), padding="SAME")
+            x = nn.Dropout(0.5, deterministic=True)(nn.Dense(32)(x.reshape(x.shape[0], -1)))
+            return nn.log_softmax(nn.Dense(10)(x))
+
+    class Block(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
+        @nn.compact  # type: ignore[untyped-decorator, unused-ignore]
+        def __call__(self, x: Any) -> Any:
+            y = nn.LayerNorm()(x)
+            mask = nn.make_causal_mask(jnp.ones((2, 8)))
+            x = x + nn.MultiHeadDotProductAttention(num_heads=4)(y, y, mask=mask)
+            return x + nn.Dense(32)(nn.gelu(nn.Dense(64)(nn.LayerNorm()(x))))
+
+    return {
+        "network": (Network(), IMAGE),
+        "transformer block": (Block(), TOKENS),
+        "lstm": (nn.RNN(nn.LSTMCell(16)), TOKENS),
+        "gru": (nn.RNN(nn.GRUCell(16), reverse=True, keep_order=True), TOKENS),
+        "embedding": (nn.Embed(50, 16), np.array([[1, 0, 49], [7, 7, 2]], np.int32)),
+    }
+
+
+@pytest.mark.parametrize("name", ["network", "transformer block", "lstm", "gru", "embedding"])
+def test_a_linen_module_agrees(name: str) -> None:
+    module, data = linen_modules()[name]
+    variables = module.init(jax.random.key(0), data)
+    agree(lambda x: module.apply(variables, x), data, tolerance=1e-4)
+
+
+def test_weights_as_arguments_have_their_paths_as_names() -> None:
+    module, data = linen_modules()["network"]
+    variables = module.init(jax.random.key(0), data)
+    graph = agree(lambda variables, image: module.apply(variables, image), variables, data)
+    assert "variables.params.Conv_0.kernel" in graph.main.inputs
+    assert graph.main.inputs[-1] == "image"
+
+
+def test_the_gradient_of_a_linen_module_agrees() -> None:
+    module, data = linen_modules()["network"]
+    variables = module.init(jax.random.key(0), data)
+
+    def loss(params: Any, x: Any) -> Any:
+        return module.apply({**variables, "params": params}, x)[:, 0].mean()
+
+    agree(jax.grad(loss), variables["params"], data, tolerance=1e-4)
+
+
+def nnx_modules() -> dict[str, tuple[Any, Any]]:
+    nnx = pytest.importorskip("flax.nnx", reason="flax is not installed")
+    rngs = nnx.Rngs(0)
+
+    class Network(nnx.Module):  # type: ignore[misc, name-defined, unused-ignore]
+        def __init__(self) -> None:
+            self.conv = nnx.Conv(1, 8, (3, 3), rngs=rngs)
+            self.norm = nnx.BatchNorm(8, use_running_average=True, rngs=rngs)
+            self.dense = nnx.Linear(8 * 49, 10, rngs=rngs)
+
+        def __call__(self, image: Any) -> Any:
+            x = nnx.avg_pool(nnx.relu(self.norm(self.conv(image))), (4, 4), strides=(4, 4))
+            return self.dense(x.reshape(x.shape[0], -1))
+
+    sizes = {"num_heads": 4, "in_features": 32, "qkv_features": 32}
+    return {
+        "network": (Network(), IMAGE),
+        "attention": (nnx.MultiHeadAttention(**sizes, decode=False, rngs=rngs), TOKENS),
+        "transposed convolution": (nnx.ConvTranspose(1, 4, (3, 3), strides=2, rngs=rngs), IMAGE),
+        "sequence": (
+            nnx.Sequential(
+                nnx.Linear(32, 16, rngs=rngs),
+                nnx.gelu,
+                nnx.LayerNorm(16, rngs=rngs),
+                nnx.RMSNorm(16, rngs=rngs),
+            ),
+            TOKENS,
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", ["network", "attention", "transposed convolution", "sequence"])
+def test_an_nnx_module_agrees(name: str) -> None:
+    module, data = nnx_modules()[name]
+    agree(module, data, tolerance=1e-4)
+
+
+def test_what_a_call_of_an_nnx_module_changes_is_a_variable() -> None:
+    """Batch norm in training: three calls in a row, and the state after them."""
+    nnx = pytest.importorskip("flax.nnx", reason="flax is not installed")
+    module = nnx.BatchNorm(8, momentum=0.5, rngs=nnx.Rngs(0))
+    data = normal(3, 5, 8)
+    graph = lowered(module, data[0])
+    variables: dict[str, Any] = {}
+    for row in data:
+        run = tc.run(graph, {"x": row}, variables=variables)
+        variables = dict(run.variables)
+        want = np.asarray(module(row))
+        np.testing.assert_allclose(run.outputs["output"], want, rtol=1e-4, atol=1e-4)
+    assert variables.keys() == {"mean", "var"}
+    np.testing.assert_allclose(variables["mean"], np.asarray(module.mean[...]), atol=1e-5)
+    np.testing.assert_allclose(variables["var"], np.asarray(module.var[...]), atol=1e-5)
+
+
+def test_the_cache_of_a_decoder_is_a_variable() -> None:
+    nnx = pytest.importorskip("flax.nnx", reason="flax is not installed")
+    sizes = {"num_heads": 2, "in_features": 8, "qkv_features": 8}
+    module = nnx.MultiHeadAttention(**sizes, decode=True, rngs=nnx.Rngs(0))
+    module.init_cache((1, 5, 8))
+    tokens = normal(4, 1, 1, 8)
+    graph = lowered(module, tokens[0])
+    variables: dict[str, Any] = {}
+    for token in tokens:
+        run = tc.run(graph, dict.fromkeys(graph.main.inputs, token), variables=variables)
+        variables = dict(run.variables)
+        (found,) = run.outputs.values()
+        np.testing.assert_allclose(found, np.asarray(module(token)), rtol=1e-4, atol=1e-4)
+    assert variables.keys() == {"cache_index", "cached_key", "cached_value"}
+    assert variables["cache_index"] == 4
+
+
+def test_a_counter_of_random_draws_is_not_a_variable() -> None:
+    nnx = pytest.importorskip("flax.nnx", reason="flax is not installed")
+    recurrent = nnx.RNN(nnx.LSTMCell(32, 16, rngs=nnx.Rngs(0)))
+    agree_once(recurrent, TOKENS)
+    dropout = nnx.Dropout(0.5, deterministic=False, rngs=nnx.Rngs(0))
+    with pytest.raises(tc.TosaConvertError, match="random") as caught:
+        lowered(dropout, TOKENS)
+    assert caught.value.code == "not-lowered"
+
+
+def agree_once(module: Any, data: Any) -> None:
+    """A module that a trace cannot change is called, not traced."""
+    graph = lowered(module, data)
+    (found,) = outputs(graph, data).values()
+    np.testing.assert_allclose(found, np.asarray(module(data)), rtol=1e-4, atol=1e-4)

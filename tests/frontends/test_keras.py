@@ -1,0 +1,94 @@
+"""Keras models and SavedModels, where Keras and TensorFlow are installed (`nox -s frontends`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tosa_convert as tc
+from tosa_convert.cli.main import run, verb
+
+pytest.importorskip(
+    "tosa_converter_for_tflite", reason="tosa-converter-for-tflite is not installed"
+)
+pytest.importorskip("tensorflow", reason="tensorflow is not installed")
+keras: Any = pytest.importorskip("keras", reason="keras is not installed")
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+def network() -> Any:
+    image = keras.Input((8, 8, 1), name="image")
+    hidden = keras.layers.Conv2D(4, 3, activation="gelu")(image)
+    return keras.Model(image, keras.layers.GlobalAveragePooling2D()(hidden), name="network")
+
+
+def signature(graph: tc.Graph) -> list[tuple[str, tuple[int, ...] | None]]:
+    main = graph.main
+    return [(name, main.tensors[name].shape) for name in (*main.inputs, *main.outputs)]
+
+
+EXPECTED = [("image", (1, 8, 8, 1)), ("output_0", (1, 4))]
+
+
+def test_a_model_a_file_and_a_saved_model_give_one_program(tmp_path: Path) -> None:
+    model = network()
+    model.save(tmp_path / "m.keras")
+    model.export(tmp_path / "saved", verbose=False)
+    shapes = {"image": (1, 8, 8, 1)}
+    for source in (tmp_path / "m.keras", tmp_path / "saved"):
+        assert signature(tc.frontends.from_file(source, input_shapes=shapes)) == EXPECTED
+    assert signature(tc.frontends.from_keras(model, input_shapes=shapes)) == EXPECTED
+
+
+def test_the_program_gives_what_the_model_gives(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    network().save(tmp_path / "m.keras")
+    words = [str(tmp_path / "m.keras"), "-o", str(tmp_path / "m.tosa"), "--check"]
+    assert run(verb("convert"), words) == 0
+    assert capsys.readouterr().out.startswith("ok   output_0")
+
+
+@pytest.mark.parametrize("layer", ["LSTM", "GRU", "SimpleRNN"])
+def test_a_loop_gives_what_the_model_gives(tmp_path: Path, layer: str) -> None:
+    words = keras.Input(batch_shape=(1, 6, 4), name="words")
+    keras.Model(words, getattr(keras.layers, layer)(5)(words)).save(tmp_path / "m.keras")
+    command = [str(tmp_path / "m.keras"), "-o", str(tmp_path / "m.tosa"), "--check"]
+    assert run(verb("convert"), command) == 0
+
+
+def test_operators_that_tflite_does_not_have_are_listed(tmp_path: Path) -> None:
+    x = keras.Input(batch_shape=(1, 4), name="x")
+    keras.Model(x, keras.ops.erf(keras.ops.tan(x))).save(tmp_path / "m.keras")
+    with pytest.raises(tc.TosaConvertError) as caught:
+        tc.frontends.from_file(tmp_path / "m.keras")
+    assert caught.value.code == "not-lowered"
+    assert {"Erf", "Tan"} == {
+        row.message.split()[0].removeprefix("Flex") for row in caught.value.findings
+    }
+
+
+def test_operators_that_do_not_lower_are_listed(tmp_path: Path) -> None:
+    x = keras.Input(batch_shape=(1, 4), name="x")
+    keras.Model(x, keras.ops.cumsum(x, axis=1)).save(tmp_path / "m.keras")
+    with pytest.raises(tc.TosaConvertError, match="CUMSUM has no lowering to TOSA"):
+        tc.frontends.from_file(tmp_path / "m.keras")
+
+
+def test_a_layer_that_the_child_does_not_know_is_an_error_in_a_file_and_not_in_python(
+    tmp_path: Path,
+) -> None:
+    class Twice(keras.layers.Layer):
+        def call(self, x: Any) -> Any:
+            return x * 2
+
+    x = keras.Input(batch_shape=(1, 4), name="x")
+    model = keras.Model(x, Twice()(x))
+    model.save(tmp_path / "m.keras")
+    with pytest.raises(tc.TosaConvertError) as caught:
+        tc.frontends.from_keras(tmp_path / "m.keras")
+    assert caught.value.code == "frontend-failed"
+    assert tc.frontends.from_keras(model).main.inputs == ["x"]

@@ -1,0 +1,184 @@
+"""ONNX models: names, sizes, external weights, expansions, and what does not lower."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tosa_convert as tc
+
+pytestmark = pytest.mark.skipif(
+    any(importlib.util.find_spec(n) is None for n in ("onnx", "onnxruntime", "torch_mlir")),
+    reason="onnx, onnxruntime or torch-mlir is not installed",
+)
+
+
+def saved(
+    path: Path,
+    nodes: list[Any],
+    inputs: dict[str, tuple[Any, list[int | str]]],
+    outputs: list[str],
+    weights: dict[str, Any] | None = None,
+    **options: Any,
+) -> Path:
+    """Write a model; inputs: name -> numpy's type and sizes."""
+    import onnx
+    from onnx import helper, numpy_helper
+
+    given = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(kind)), sizes)
+        for name, (kind, sizes) in inputs.items()
+    ]
+    tensors = [numpy_helper.from_array(array, name) for name, array in (weights or {}).items()]
+    results = [helper.make_empty_tensor_value_info(name) for name in outputs]
+    graph = helper.make_graph(nodes, "graph", given, results, tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    model = onnx.shape_inference.infer_shapes(model)
+    onnx.save(model, path, **options)
+    return path
+
+
+def node(kind: str, inputs: list[str], outputs: list[str], **attributes: Any) -> Any:
+    from onnx import helper
+
+    return helper.make_node(kind, inputs, outputs, name=attributes.pop("name", kind), **attributes)
+
+
+def test_names_of_inputs_outputs_and_nodes_are_those_of_the_model(tmp_path: Path) -> None:
+    nodes = [
+        node("MatMul", ["x", "w"], ["y"], name="first"),
+        node("Relu", ["y"], ["z.out"], name="second"),
+    ]
+    weights = {"w": np.ones((3, 2), np.float32)}
+    path = saved(tmp_path / "m.bin", nodes, {"x": (np.float32, [4, 3])}, ["z.out"], weights)
+    graph = tc.frontends.from_file(path)
+    assert graph.main.inputs == ["x"]
+    assert graph.main.outputs == ["z.out"]
+    assert any("second" in operator.location for operator in graph.main.operators)
+    found = tc.run(graph, {"x": np.ones((4, 3), np.float32)}).outputs["z.out"]
+    assert found.tolist() == [[3, 3]] * 4
+
+
+def test_external_weights_are_read_from_the_folder_of_the_model(tmp_path: Path) -> None:
+    weight = np.random.default_rng(0).random((32, 32)).astype(np.float32)
+    path = saved(
+        tmp_path / "m.onnx",
+        [node("MatMul", ["x", "w"], ["y"])],
+        {"x": (np.float32, [2, 32])},
+        ["y"],
+        {"w": weight},
+        save_as_external_data=True,
+        size_threshold=0,
+        location="m.data",
+    )
+    assert (tmp_path / "m.data").exists()
+    x = np.ones((2, 32), np.float32)
+    found = tc.run(tc.frontends.from_onnx(path), {"x": x}).outputs["y"]
+    np.testing.assert_allclose(found, x @ weight, rtol=1e-5)
+
+
+def test_a_dimension_of_one_name_gets_one_size_everywhere(tmp_path: Path) -> None:
+    nodes = [node("Add", ["x", "y"], ["z"])]
+    inputs: dict[str, tuple[Any, list[int | str]]] = {
+        "x": (np.float32, ["n", 2]),
+        "y": (np.float32, ["n", 2]),
+    }
+    path = saved(tmp_path / "m.onnx", nodes, inputs, ["z"])
+    graph = tc.frontends.from_onnx(path, input_shapes={"x": (3, 2)})
+    assert graph.main.tensors["y"].shape == (3, 2)
+    for shapes, code in (
+        ({"w": (3, 2)}, "unknown-argument"),
+        ({"x": (3,)}, "option-conflict"),
+        ({"x": (3, 4)}, "option-conflict"),
+        ({"x": (3, 2), "y": (4, 2)}, "option-conflict"),
+    ):
+        with pytest.raises(tc.TosaConvertError) as caught:
+            tc.frontends.from_onnx(path, input_shapes=shapes)
+        assert caught.value.findings[0].code == code
+
+
+def test_every_operator_that_does_not_lower_is_named_with_its_node(tmp_path: Path) -> None:
+    nodes = [
+        node("NonZero", ["x"], ["a"], name="where"),
+        node("Det", ["x"], ["b"], name="determinant"),
+    ]
+    path = saved(tmp_path / "m.onnx", nodes, {"x": (np.float32, [2, 2])}, ["a", "b"])
+    with pytest.raises(tc.TosaConvertError) as caught:
+        tc.frontends.from_onnx(path)
+    found = {finding.code for finding in caught.value.findings}
+    assert found == {"not-lowered"}
+    text = str(caught.value)
+    assert "NonZero" in text
+    assert "Det" in text
+
+
+def one(tmp_path: Path, kind: str, x: Any, *constants: Any, **attributes: Any) -> Any:
+    """What one operator gives on the reference model, for an input and constants."""
+    weights = {f"c{index}": array for index, array in enumerate(constants) if array is not None}
+    names = [f"c{index}" if array is not None else "" for index, array in enumerate(constants)]
+    nodes = [node(kind, ["x", *names], ["y"], **attributes)]
+    path = saved(tmp_path / "m.onnx", nodes, {"x": (x.dtype, list(x.shape))}, ["y"], weights)
+    graph = tc.frontends.from_onnx(path, narrow=["i64", "f64"])
+    wanted = graph.main.tensors["x"].dtype.numpy
+    given = x.view(wanted) if x.dtype.itemsize == wanted.itemsize else x.astype(wanted)
+    return tc.run(graph, {"x": given}).outputs["y"]
+
+
+def test_uint8_is_not_taken_for_signed(tmp_path: Path) -> None:
+    x = np.array([0, 1, 127, 128, 200, 255], np.uint8)
+    scale, zero = np.array(0.5, np.float32), np.array(10, np.uint8)
+    found = one(tmp_path, "DequantizeLinear", x, scale, zero)
+    assert found.tolist() == [-5, -4.5, 58.5, 59, 95, 122.5]
+    reals = np.array([-100, -5, 0, 95, 1000], np.float32)
+    found = one(tmp_path, "QuantizeLinear", reals, scale, zero)
+    assert found.view(np.uint8).tolist() == [0, 0, 10, 200, 255]
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"), [((1, 0), [True, False]), ((0, 1), [False, True]), ((0, 0), [False] * 2)]
+)
+def test_is_inf_keeps_its_flags(
+    tmp_path: Path, flags: tuple[int, int], expected: list[bool]
+) -> None:
+    x = np.array([np.inf, -np.inf, 3, np.nan], np.float32)
+    found = one(tmp_path, "IsInf", x, detect_positive=flags[0], detect_negative=flags[1])
+    assert found.tolist() == [*expected, False, False]
+
+
+def test_nearest_resize_rounds_down_where_it_is_asked_to(tmp_path: Path) -> None:
+    x = np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2)
+    found = one(
+        tmp_path,
+        "Resize",
+        x,
+        None,
+        np.array([1, 1, 2, 3], np.float32),
+        mode="nearest",
+        nearest_mode="floor",
+        coordinate_transformation_mode="asymmetric",
+    )
+    assert found.reshape(4, 6).tolist() == np.kron(x[0, 0], np.ones((2, 3))).tolist()
+
+
+def test_normalising_zeros_gives_zeros(tmp_path: Path) -> None:
+    x = np.array([[0, 0], [3, 4]], np.float32)
+    found = one(tmp_path, "LpNormalization", x, axis=1, p=2)
+    np.testing.assert_allclose(found, [[0.0, 0.0], [0.6, 0.8]], rtol=1e-6)
+
+
+def test_an_lstm_is_unrolled(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    x = random.random((3, 2, 4)).astype(np.float32)
+    weights = [random.random((2, 20, n)).astype(np.float32) - 0.5 for n in (4, 5)]
+    bias = random.random((2, 40)).astype(np.float32)
+    attributes = {"hidden_size": 5, "direction": "bidirectional"}
+    found = one(tmp_path, "LSTM", x, *weights, bias, **attributes)
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    expected: Any = session.run(None, {"x": x})[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)

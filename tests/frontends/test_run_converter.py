@@ -1,0 +1,129 @@
+"""Whatever happens to a converter, there is an error that says it, and no file."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import tosa_convert as tc
+from tosa_convert.cli.main import run, verb
+from tosa_convert.frontends.interface import Interface, NotLowered
+
+Program = Callable[[str], str]
+
+
+def error_of(model: Path, python: str, timeout: float = 60) -> tc.TosaConvertError:
+    with pytest.raises(tc.TosaConvertError) as caught:
+        tc.frontends.from_tflite(model, python=python, timeout=timeout)
+    assert "Traceback" not in str(caught.value)
+    return caught.value
+
+
+@pytest.mark.parametrize("signal", ["SIGSEGV", "SIGABRT"])
+def test_a_crash_is_an_error_with_the_last_lines(
+    program: Program, empty_model: Path, signal: str
+) -> None:
+    python = program(
+        "import os, signal, sys\n"
+        "print('error: no such layer', file=sys.stderr, flush=True)\n"
+        f"os.kill(os.getpid(), signal.{signal})"
+    )
+    error = error_of(empty_model, python)
+    assert error.code == "frontend-failed"
+    assert f"the converter ended with {signal}" in str(error)
+    assert "error: no such layer" in str(error)
+
+
+def test_what_is_printed_on_stdout_is_repeated_too(program: Program, empty_model: Path) -> None:
+    error = error_of(empty_model, program("print('cannot read the model'); raise SystemExit(1)"))
+    assert "cannot read the model" in str(error)
+
+
+def test_a_converter_that_hangs_is_ended(program: Program, empty_model: Path) -> None:
+    python = program("import time\nprint('pass 3 of 7', flush=True)\ntime.sleep(600)")
+    error = error_of(empty_model, python, timeout=1)
+    assert error.code == "frontend-failed"
+    assert "did not end within 1 s" in str(error)
+    assert "pass 3 of 7" in str(error)
+
+
+def test_a_converter_that_writes_nothing_failed(program: Program, empty_model: Path) -> None:
+    error = error_of(empty_model, program("pass"))
+    assert (error.code, error.exit_code) == ("frontend-failed", 4)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"inputs": 1}'])
+def test_a_damaged_interface_is_an_error(program: Program, empty_model: Path, text: str) -> None:
+    python = program(f"open('interface.json', 'w').write({text!r})")
+    error = error_of(empty_model, python)
+    assert error.code == "frontend-failed"
+    assert "interface.json" in str(error)
+
+
+def test_an_interface_without_a_program_is_an_error(program: Program, empty_model: Path) -> None:
+    text = Interface().to_json()
+    error = error_of(empty_model, program(f"open('interface.json', 'w').write({text!r})"))
+    assert error.code == "frontend-failed"
+
+
+def test_a_python_that_does_not_exist_is_missing(empty_model: Path) -> None:
+    error = error_of(empty_model, "no-such-python")
+    assert (error.code, error.exit_code) == ("frontend-missing", 2)
+
+
+def test_a_package_that_is_missing_is_named_with_its_command(empty_model: Path) -> None:
+    """-S leaves out site-packages, as an interpreter does that has nothing installed."""
+    if sys.platform == "win32":
+        pytest.skip("Windows does not start a script by its first line")
+    python = empty_model.with_name("bare")
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S -E "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+    error = error_of(empty_model, str(python))
+    (finding,) = error.findings
+    assert finding.code == "frontend-missing"
+    assert "tosa-converter-for-tflite" in finding.message
+    assert "pip install 'tosa-convert[tflite]'" in finding.hint
+
+
+def test_all_operators_that_stayed_are_listed(program: Program, empty_model: Path) -> None:
+    rows = [
+        NotLowered(operator="CUMSUM", where="operator 3", hint="multiply"),
+        NotLowered(operator="TOPK_V2", where="operator 5"),
+        NotLowered(operator="CUMSUM", where="operator 9", hint="multiply"),
+    ]
+    text = Interface(not_lowered=rows).to_json()
+    error = error_of(empty_model, program(f"open('interface.json', 'w').write({text!r})"))
+    assert [finding.code for finding in error.findings] == ["not-lowered"] * 3
+    lines = str(error).splitlines()
+    assert lines[0].endswith(
+        "operator 3: error: CUMSUM has no lowering to TOSA, 2 times [not-lowered]"
+    )
+    assert "operator 9" in lines[1]
+    assert "TOPK_V2 has no lowering" in str(error)
+
+
+def test_nothing_is_left_after_a_failure(
+    program: Program,
+    empty_model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    target = tmp_path / "m.tosa"
+    target.write_bytes(b"before")
+    python = program("open('program.mlirbc', 'w').write('half'); raise SystemExit(9)")
+    words = [str(empty_model), "-o", str(target), "--python", python]
+    assert run(verb("convert"), words) == 4
+    assert "exit code 9" in capfd.readouterr().err
+    assert target.read_bytes() == b"before"
+    assert list(scratch.iterdir()) == []
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *("m.tflite", "m.tosa", "program0.py", "scratch")
+    }

@@ -1,0 +1,76 @@
+"""Frameworks as backends: arguments by keyword, 64-bit types, results in dictionaries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tosa_convert as tc
+from tosa_convert.build import Builder
+from tosa_convert.golden import open_backend
+from tosa_convert.golden.backends import Record
+
+INPUTS = {
+    "ids": np.arange(6, dtype=np.int32).reshape(2, 3),
+    "scale": np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3),
+}
+
+
+def program() -> tc.Graph:
+    b = Builder()
+    ids, scale = b.input("ids", "int32", (2, 3)), b.input("scale", "fp32", (2, 3))
+    b.output(b.add(ids, 1), name="next")
+    b.output(b.mul(scale, 2.0), name="twice")
+    return b.graph()
+
+
+def judged(backend: Any) -> None:
+    assert isinstance(backend, Record)
+    assert tc.check(program(), backend, INPUTS).ok
+
+
+def test_an_exported_program_gets_arguments_by_keyword_and_in_64_bits(tmp_path: Path) -> None:
+    torch: Any = pytest.importorskip("torch", reason="torch is not installed")
+    pytest.importorskip("tosa_reference_model", reason="tosa-tools is not installed")
+
+    class Model(torch.nn.Module):
+        def forward(self, *, ids: Any, scale: Any) -> dict[str, Any]:
+            return {"next": ids + 1, "twice": scale * 2}
+
+    example = {"ids": torch.zeros(2, 3, dtype=torch.int64), "scale": torch.zeros(2, 3)}
+    path = tmp_path / "m.pt2"
+    torch.export.save(torch.export.export(Model(), (), kwargs=example), path)
+    judged(open_backend(f"torch:{path}", program(), INPUTS))
+
+
+def test_an_onnx_model_gets_its_inputs_in_64_bits(tmp_path: Path) -> None:
+    onnx: Any = pytest.importorskip("onnx", reason="onnx is not installed")
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    pytest.importorskip("tosa_reference_model", reason="tosa-tools is not installed")
+    helper, kinds = onnx.helper, onnx.TensorProto
+    values = {
+        name: helper.make_tensor_value_info(name, kind, [2, 3])
+        for name, kind in (
+            *(("ids", kinds.INT64), ("next", kinds.INT64)),
+            *(("scale", kinds.FLOAT), ("twice", kinds.FLOAT)),
+        )
+    }
+    one = helper.make_tensor("one", kinds.INT64, [], [1])
+    two = helper.make_tensor("two", kinds.FLOAT, [], [2.0])
+    graph = helper.make_graph(
+        [
+            helper.make_node("Add", ["ids", "one"], ["next"]),
+            helper.make_node("Mul", ["scale", "two"], ["twice"]),
+        ],
+        "main",
+        [values["ids"], values["scale"]],
+        [values["next"], values["twice"]],
+        [one, two],
+    )
+    path = tmp_path / "m.onnx"
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    onnx.save(model, path)
+    judged(open_backend(f"onnxruntime:{path}", program(), INPUTS))

@@ -1,0 +1,127 @@
+"""What the converter lowers wrongly, or not at all, is made again or named."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from frontends.tflite_models import CUMSUM, FLOOR_MOD, GELU, OperatorRow, TensorRow, model
+
+import tosa_convert as tc
+
+Array = npt.NDArray[Any]
+
+pytestmark = [
+    pytest.mark.skipif(
+        importlib.util.find_spec(name) is None, reason=f"{distribution} is not installed"
+    )
+    for name, distribution in (
+        ("tosa_converter_for_tflite", "tosa-converter-for-tflite"),
+        ("tosa_reference_model", "tosa-tools"),
+    )
+]
+X, Y = TensorRow("x", "float32", (2, 5)), TensorRow("y", "float32", (2, 5))
+
+
+def lowered(tmp_path: Path, *parts: Any, **options: Any) -> tc.Graph:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(model(*parts, **options))
+    graph = tc.frontends.from_tflite(path)
+    assert tc.validate(graph) == []
+    return graph
+
+
+def result(graph: tc.Graph, *inputs: Array) -> Array:
+    outputs = tc.run(graph, dict(zip(graph.main.inputs, inputs, strict=True))).outputs
+    (array,) = outputs.values()
+    return np.asarray(array)
+
+
+def values(seed: int = 1) -> Array:
+    return np.random.default_rng(seed).uniform(-9, 9, (2, 5)).astype(np.float32)
+
+
+@pytest.mark.parametrize("approximate", [False, True])
+def test_gelu_is_the_one_that_the_model_asks_for(tmp_path: Path, approximate: bool) -> None:
+    graph = lowered(tmp_path, [X, Y], [OperatorRow(GELU, (0,), (1,), (approximate,))], [0], [1])
+    x = values().astype(np.float64)
+    exact = 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
+    by_tanh = 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    expected, other = (by_tanh, exact) if approximate else (exact, by_tanh)
+    found = result(graph, values())
+    assert np.abs(found - expected).max() < 1e-6
+    assert np.abs(found - other).max() > 1e-5
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@pytest.mark.parametrize("divisor", [3, -3, 7, None])
+def test_floor_mod_has_the_sign_of_the_divisor(
+    tmp_path: Path, dtype: str, divisor: int | None
+) -> None:
+    data = None if divisor is None else np.array([divisor], dtype)
+    rows = [
+        TensorRow("x", dtype, (2, 5)),
+        TensorRow("c", dtype, (2, 5) if data is None else (1,), data),
+        TensorRow("y", dtype, (2, 5)),
+    ]
+    inputs = [0, 1] if data is None else [0]
+    graph = lowered(tmp_path, rows, [OperatorRow(FLOOR_MOD, (0, 1), (2,))], inputs, [2])
+    x = np.array([[-9, -7, -3, -1, 0], [1, 2, 3, 7, 100]], dtype)
+    given = [x] if data is not None else [x, np.array([[2, -2, 5, -5, 3]] * 2, dtype)]
+    expected = np.mod(x, data if data is not None else given[1])
+    np.testing.assert_allclose(result(graph, *given), expected, atol=1e-5)
+
+
+def test_operators_that_stay_are_listed_with_their_index_and_advice(tmp_path: Path) -> None:
+    axis = TensorRow("axis", "int32", (), np.array(1, np.int32))
+    middle = TensorRow("middle", "float32", (2, 5))
+    rows = [
+        OperatorRow(GELU, (0,), (2,), (True,)),
+        OperatorRow(CUMSUM, (2, 1), (3,)),
+        OperatorRow(CUMSUM, (3, 1), (4,)),
+    ]
+    tensors = [X, axis, TensorRow("a", "float32", (2, 5)), middle, Y]
+    with pytest.raises(tc.TosaConvertError) as caught:
+        lowered(tmp_path, tensors, rows, [0], [4])
+    found = [(row.code, row.where.partition(": ")[2]) for row in caught.value.findings]
+    assert found == [
+        ("not-lowered", 'operator 1, which makes "middle"'),
+        ("not-lowered", 'operator 2, which makes "y"'),
+    ]
+    assert "CUMSUM has no lowering to TOSA, 2 times" in str(caught.value)
+    assert "triangular matrix" in str(caught.value)
+
+
+def test_constants_that_should_stay_stablehlo_are_lowered(tmp_path: Path) -> None:
+    """litert-torch and litert-converter ask for that in the model's metadata."""
+    divisor = TensorRow("c", "float32", (1,), np.array([4], np.float32))
+    graph = lowered(
+        tmp_path,
+        [X, divisor, Y],
+        [OperatorRow(FLOOR_MOD, (0, 1), (2,))],
+        [0],
+        [2],
+        metadata="keep_stablehlo_constant",
+    )
+    np.testing.assert_allclose(result(graph, values()), np.mod(values(), 4), atol=1e-5)
+    assert any('"m.tflite"' in operator.location for operator in graph.main.operators)
+
+
+def test_names_come_from_the_signature(tmp_path: Path) -> None:
+    gelu = [OperatorRow(GELU, (0,), (1,), (True,))]
+    graph = lowered(tmp_path, [X, Y], gelu, [0], [1], signature=(["layer_3"], ["score"]))
+    assert (graph.main.inputs, graph.main.outputs) == (["layer_3"], ["score"])
+
+
+@pytest.mark.parametrize("names", [(["a"], ["a"])])
+def test_an_input_and_an_output_of_one_name_are_told_apart(
+    tmp_path: Path, names: tuple[list[str], list[str]]
+) -> None:
+    gelu = [OperatorRow(GELU, (0,), (1,), (True,))]
+    graph = lowered(tmp_path, [X, Y], gelu, [0], [1], signature=names)
+    assert (graph.main.inputs, graph.main.outputs) == (["a"], ["a_1"])

@@ -1,0 +1,185 @@
+"""Torch programs: names, states, sizes, and what does not lower."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tosa_convert as tc
+
+pytestmark = [
+    pytest.mark.skipif(
+        any(importlib.util.find_spec(name) is None for name in ("torch", "torch_mlir")),
+        reason="torch or torch-mlir is not installed",
+    ),
+    pytest.mark.filterwarnings("ignore"),
+]
+
+SOURCE = '''
+import torch
+
+class Counter(torch.nn.Module):
+    """Counts its calls, and adds what it was given to a sum."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 3)
+        self.register_buffer("calls", torch.zeros(3))
+        self.register_buffer("total", torch.ones(2, 3), persistent=False)
+
+    def forward(self, batch, scale=2.0, *, mask=None):
+        y = self.linear(batch["a"][0]) * scale + self.total
+        self.calls.add_(1)
+        self.total.add_(y)
+        return {"logits": y, "others": [self.calls + 1, (mask, y * mask)]}
+
+def counter():
+    torch.manual_seed(0)
+    return Counter(), ({"a": [torch.ones(2, 4)]},), {"mask": torch.arange(3.0)}
+
+class Softmax(torch.nn.Module):
+    def forward(self, x, y):
+        return torch.softmax(x.reshape(x.shape[0], -1), 1) + y
+
+def dynamic():
+    rows = torch.export.Dim("rows")
+    shapes = ({0: rows}, {0: rows})
+    given = torch.ones(3, 4), torch.ones(3, 4)
+    return torch.export.export(Softmax(), given, dynamic_shapes=shapes)
+
+class Unlowered(torch.nn.Module):
+    def forward(self, x):
+        x = torch.linalg.det(x)
+        return torch.linalg.det(x.expand(4, 4)) + torch.nn.functional.dropout(x)
+
+def unlowered():
+    return Unlowered(), (torch.ones(4, 3, 3),)
+
+class Bits(torch.nn.Module):
+    def forward(self, x):
+        return x.float() / 2, x.max()
+
+def unsigned():
+    return Bits(), (torch.ones(4, dtype=torch.uint8),)
+
+class Writes(torch.nn.Module):
+    def forward(self, x):
+        x.mul_(2)
+        return x + 1
+
+def writes():
+    return Writes(), (torch.ones(4),)
+
+number = 3
+'''
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "models.py"
+    path.write_text(SOURCE, encoding="utf-8")
+    return path
+
+
+def lowered(source: Path, member: str, **options: Any) -> tc.Graph:
+    return tc.frontends.from_file(f"{source}:{member}", **options)
+
+
+def loaded(source: Path, member: str) -> Any:
+    """The factory's module and arguments, in this process."""
+    spec = importlib.util.spec_from_file_location("models", source)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, member)()
+
+
+def test_three_calls_give_what_torch_gives_with_its_states(source: Path) -> None:
+    graph = lowered(source, "counter")
+    assert graph.main.inputs == ["batch['a'][0]", "mask"]
+    assert graph.main.outputs == ["logits", "others[0]", "mask", "others[1][1]"]
+    module, args, kwargs = loaded(source, "counter")
+    states: dict[str, Any] = {}
+    feed = {"batch['a'][0]": args[0]["a"][0].numpy(), "mask": kwargs["mask"].numpy()}
+    for _ in range(3):
+        expected = module(*args, **kwargs)
+        result = tc.run(graph, feed, variables=states)
+        states = result.variables
+        first, (second, (third, fourth)) = expected.values()
+        for want, got in zip((first, second, third, fourth), result.outputs.values(), strict=True):
+            np.testing.assert_allclose(got, want.detach().numpy(), rtol=1e-5)
+    assert states.keys() == {"calls", "total"}
+    np.testing.assert_allclose(states["total"], module.total.detach().numpy(), rtol=1e-5)
+
+
+def test_sizes_are_frozen_on_request_and_shared_ones_follow(source: Path) -> None:
+    graph = lowered(source, "dynamic", input_shapes={"x": (5, 4)})
+    assert graph.main.tensors["y"].shape == (5, 4)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "code"),
+    [
+        ({"z": (5, 4)}, "unknown-argument"),
+        ({"x": (5, 5)}, "option-conflict"),
+        ({"x": (5,)}, "option-conflict"),
+        ({"x": (5, 4), "y": (6, 4)}, "option-conflict"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(
+    source: Path, shapes: dict[str, tuple[int, ...]], code: str
+) -> None:
+    with pytest.raises(tc.TosaConvertError) as caught:
+        lowered(source, "dynamic", input_shapes=shapes)
+    assert caught.value.findings[0].code == code
+
+
+def test_all_operators_that_do_not_lower_are_named_with_their_lines(source: Path) -> None:
+    with pytest.raises(tc.TosaConvertError) as caught:
+        lowered(source, "unlowered")
+    text = str(caught.value)
+    assert "models.py:" in text
+    assert "it draws random numbers" in text
+    assert "aten.linalg_det has no lowering to TOSA, 2 times" in text
+
+
+def test_unsigned_numbers_are_converted_and_not_taken_for_signed_ones(source: Path) -> None:
+    with pytest.raises(tc.TosaConvertError, match="takes uint8 for signed numbers"):
+        lowered(source, "unsigned")
+
+
+def test_an_input_that_is_written_to_becomes_an_output(source: Path) -> None:
+    graph = lowered(source, "writes")
+    assert graph.main.outputs == ["add", "x_changed"]
+    found = tc.run(graph, {"x": np.arange(4, dtype=np.float32)}).outputs
+    assert found["x_changed"].tolist() == [0, 2, 4, 6]
+    assert found["add"].tolist() == [1, 3, 5, 7]
+
+
+@pytest.mark.parametrize("member", ["number", "absent"])
+def test_a_member_that_is_not_a_factory_is_refused(source: Path, member: str) -> None:
+    with pytest.raises(tc.TosaConvertError, match="has no function") as caught:
+        lowered(source, member)
+    assert caught.value.findings[0].code == "frontend-failed"
+
+
+def test_a_module_in_memory_is_lowered_with_the_names_of_its_arguments() -> None:
+    torch = importlib.import_module("torch")
+    module = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU()).eval()
+    graph = tc.frontends.from_torch(module, (torch.zeros(2, 4),))
+    assert graph.main.inputs == ["input"]
+    assert graph.main.outputs == ["relu"]
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    found = tc.run(graph, {"input": x}).outputs["relu"]
+    np.testing.assert_allclose(found, module(torch.from_numpy(x)).detach().numpy(), rtol=1e-5)
+    assert any("linear.py" in operator.location for operator in graph.main.operators)
+
+
+def test_what_is_not_a_module_is_refused() -> None:
+    with pytest.raises(tc.TosaConvertError, match="expected a torch"):
+        tc.frontends.from_torch(3)

@@ -1,0 +1,99 @@
+"""`convert` of a framework's model."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from tosa_convert.cli.convert_file import (
+    ConvertOptions,
+    applicable_to,
+    inside,
+    output_format,
+    refuse_terminal,
+    renamed,
+    save_with_progress,
+    write_to_standard_output,
+)
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.files import STANDARD, refuse_same_file
+from tosa_convert.frontends.public import FrontendOptions, lowered
+from tosa_convert.frontends.recognize import Recognised, recognize
+from tosa_convert.frontends.run_converter import TIMEOUT
+from tosa_convert.writing import stamp
+
+if TYPE_CHECKING:
+    from tosa_convert.formats import Format
+
+
+def convert_model_or_raise(
+    error: TosaConvertError, source: str, output: str | None, options: ConvertOptions
+) -> int:
+    """Convert an input that is not a program: a framework's model, or else what `error` says it is.
+
+    error: raised by `open_source`. A SavedModel is a folder, and FILE.py:NAME is not a path.
+    Returns the exit code.
+    """
+    unread = error.code in ("unrecognised-input", "file-error")
+    model = recognize(source) if unread and source != STANDARD else None
+    if model is None:
+        raise error
+    return convert_model(model, source, output, options)
+
+
+def convert_model(
+    model: Recognised, source: str, output: str | None, options: ConvertOptions
+) -> int:
+    """Convert a model into a file; a directory as output gets a file of the model's name.
+
+    source: the model as the user named it.
+    Returns 1 if --check found a difference; the file is written nevertheless.
+    """
+    _refuse_direction(model, source, options)
+    if not options.check and (options.arrays or options.random is not None):
+        raise click.UsageError("-i and --random are inputs of --check")
+    if options.check and model.member:
+        message = "a model that a Python file makes is not checked here"
+        hint = "export it to a file (.pt2, .onnx) and convert that, or use the verb check"
+        raise fail("option-conflict", "--check", message, hint)
+    if output == STANDARD:
+        output = None
+    if output is None:
+        file_format: Format = options.to or "tosa"
+        refuse_terminal(file_format)
+    else:
+        if os.path.isdir(output) or output.endswith(("/", os.sep)):
+            output = inside(output, os.path.normpath(model.path), options.to or "tosa")
+        refuse_same_file(model.path, output)
+        file_format = output_format(output, options)
+    write_options = applicable_to("model", source, file_format, options)
+    wanted = FrontendOptions(
+        python=options.python,
+        timeout=TIMEOUT if options.timeout is None else options.timeout,
+        read=options.read,
+    )
+    with lowered(model, wanted) as found:
+        graph = renamed(stamp(found.graph, options.tosa_version), options)
+        is_equal = True
+        if options.check:
+            from tosa_convert.cli.check_model import check_model
+
+            result = check_model(graph, model.frontend, found.model, options)
+            is_equal = result.ok
+            # Standard output may be the program.
+            click.echo(str(result), err=output is None)
+        if output is None:
+            write_to_standard_output(graph, file_format, write_options)
+        else:
+            save_with_progress(graph, output, file_format, write_options)
+    return 0 if is_equal else 1
+
+
+def _refuse_direction(model: Recognised, source: str, options: ConvertOptions) -> None:
+    if options.direction:
+        flag = {"export": "--export-to-flatbuffer", "import": "--import-from-flatbuffer"}
+        message = f"{flag[options.direction]} reads programs, found a model for {model.frontend}"
+        hint = "leave the option out to convert between any two formats"
+        raise fail("unrecognised-input", source, message, hint)

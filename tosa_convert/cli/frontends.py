@@ -1,0 +1,76 @@
+"""`frontends`: which models can be converted, and what is missing for the others."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from tosa_convert.cli.command import Verb, complete_file_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tosa_convert.frontends.installed import Installed
+
+
+@click.command(
+    "frontends",
+    cls=Verb,
+    epilog="Exit code: 0 if all that were asked for are installed, else 1.",
+)
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option(
+    "--python",
+    default="",
+    metavar="PROGRAM",
+    shell_complete=complete_file_name,
+    help="Look into another Python, as `convert --python` uses it.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
+def frontends(names: tuple[str, ...], python: str, as_json: bool) -> int:
+    """List the frameworks whose models can be converted, and what has to be installed for the others.
+
+    NAME is a frontend; by default all.
+    """
+    from tosa_convert.frontends.run_converter import packages_of
+    from tosa_convert.frontends.table import FRONTENDS, frontend
+
+    wanted = [frontend(name).name for name in names] or list(FRONTENDS)
+    found = [row for row in packages_of(python) if row.frontend in wanted]
+    text = _as_json(found) if as_json else "\n".join(_as_text(found))
+    click.echo(text)
+    return 1 if any(row.missing for row in found) else 0
+
+
+def _as_text(found: Sequence[Installed]) -> Iterator[str]:
+    from tosa_convert.frontends.table import FRONTENDS
+
+    for row in found:
+        have = [
+            f"{name} {version}".strip()
+            for name, version in row.versions.items()
+            if version is not None
+        ]
+        state = f"missing {', '.join(row.missing)}" if row.missing else "installed"
+        yield f"{row.frontend:12}{FRONTENDS[row.frontend].reads}"
+        yield f"            {state}" + (f"; has {', '.join(have)}" if have else "")
+        if row.missing:
+            yield f"            {FRONTENDS[row.frontend].install}"
+
+
+def _as_json(found: Sequence[Installed]) -> str:
+    from tosa_convert.frontends.table import FRONTENDS
+
+    rows = [
+        {
+            "frontend": row.frontend,
+            "reads": FRONTENDS[row.frontend].reads,
+            "versions": row.versions,
+            "missing": row.missing,
+            "install": FRONTENDS[row.frontend].install,
+        }
+        for row in found
+    ]
+    return json.dumps(rows, indent=1)

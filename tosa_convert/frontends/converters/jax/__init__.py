@@ -1,0 +1,1 @@
+"""JAX to TOSA: a lowering from the jaxpr of a function."""

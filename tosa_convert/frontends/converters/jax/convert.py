@@ -1,0 +1,94 @@
+"""The JAX converter: a function that a Python file makes, in the child process, or a function here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from tosa_convert import rewrites
+from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.frontends import leftovers
+from tosa_convert.frontends.converters.jax.lowering import (
+    Arguments,
+    Lowered,
+    Port,
+    lower_function,
+    use_cpu,
+)
+from tosa_convert.frontends.converters.jax.walk import Problem
+from tosa_convert.frontends.converters.python_file import call_factory, failure
+from tosa_convert.frontends.interface import PROGRAM_FILE, Interface, NotLowered, Value
+from tosa_convert.frontends.request import Request
+from tosa_convert.graph.model import Graph
+from tosa_convert.writing import save
+
+#: The places of a primitive that a message lists.
+_MOST_PLACES: Final = 4
+
+
+def lower(request: Request, folder: Path) -> Interface:
+    """Lower the function that a factory in a Python file returns, with its example arguments."""
+    path = Path(request.source)
+    use_cpu()
+    made = call_factory(path, request.member)
+    if not isinstance(made, tuple) or len(made) not in (2, 3) or not callable(made[0]):
+        message = f"{request.member}() returns {type(made).__name__}"
+        hint = "return (function, args) or (function, args, kwargs)"
+        raise fail("frontend-failed", str(path), message, hint)
+    arguments = Arguments(tuple(made[1]), made[2] if len(made) == 3 else {})
+    try:
+        found = lower_function(made[0], arguments, shapes=request.input_shapes, has_full_paths=True)
+    except TosaConvertError:
+        raise
+    except Exception as error:
+        raise failure(error, path) from None
+    if found.graph is not None:
+        save(found.graph, folder / PROGRAM_FILE, "mlirbc")
+    return Interface(
+        inputs=list(map(_value, found.inputs)),
+        outputs=list(map(_value, found.outputs)),
+        not_lowered=list(_rows(found.problems)),
+    )
+
+
+def graph_of(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None,
+    names: Sequence[str] | None,
+    has_full_paths: bool,
+) -> Graph:
+    """The program of a function of this process; see `tosa_convert.frontends.from_jax`."""
+    if names is not None and len(names) != len(args):
+        message = f"found {len(names)} names for {len(args)} arguments"
+        raise fail("option-conflict", "names", message, "give a name for each argument")
+    arguments = Arguments(tuple(args), kwargs or {})
+    found: Lowered = lower_function(function, arguments, names, has_full_paths=has_full_paths)
+    if found.graph is None:
+        name = getattr(function, "__name__", type(function).__name__)
+        findings: list[Finding] = list(leftovers.findings(list(_rows(found.problems)), name))
+        raise TosaConvertError(findings)
+    return rewrites.apply(found.graph).graph
+
+
+def _value(port: Port) -> Value:
+    return Value(name=port.name, dtype=port.dtype, shape=port.shape)
+
+
+def _rows(problems: Sequence[Problem]) -> list[NotLowered]:
+    """A row for each primitive and reason."""
+    rows = []
+    for problem in problems:
+        places = list(dict.fromkeys(filter(None, problem.lines)))
+        more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
+        rows.append(
+            NotLowered(
+                operator=problem.primitive,
+                where=", ".join(places[:_MOST_PLACES]) + more,
+                count=len(problem.lines),
+                reason=problem.reason,
+                hint=problem.advice,
+            )
+        )
+    return rows

@@ -1,0 +1,63 @@
+"""Normalisations."""
+
+from __future__ import annotations
+
+from tosa_convert.frontends.converters.onnx_expansions.expansion import Expansion, NotExpandedError
+
+
+def local_response(e: Expansion) -> None:
+    """LRN: squares summed over neighbouring channels, as slices."""
+    shape, x = e.shape(0), e.inputs[0]
+    size = int(e.attribute("size"))
+    before = (size - 1) // 2
+    squares = e.op("Mul", x, x)
+    pads = [0] * (2 * len(shape))
+    pads[1], pads[1 + len(shape)] = before, size - 1 - before
+    if e.opset < 11:
+        padded = e.op("Pad", squares, pads=pads)
+    else:
+        padded = e.op("Pad", squares, e.ints(*pads), e.like(0))
+    total = e.slice(padded, 1, 0, shape[1])
+    for offset in range(1, size):
+        total = e.op("Add", total, e.slice(padded, 1, offset, offset + shape[1]))
+    scaled = e.op("Mul", total, e.like(e.attribute("alpha", 1e-4) / size))
+    base = e.op("Add", scaled, e.like(e.attribute("bias", 1.0)))
+    e.result(e.op("Div", x, e.op("Pow", base, e.like(e.attribute("beta", 0.75)))))
+
+
+def lp_normalization(e: Expansion) -> None:
+    """Zeros stay zeros, as onnx computes it; torch-mlir gives NaN."""
+    axis, p = int(e.attribute("axis", -1)), int(e.attribute("p", 2))
+    x = e.inputs[0]
+    axis %= len(e.shape(0))
+    # By sums: torch-mlir does not lower the norms of these shapes.
+    terms = e.op("Abs", x) if p == 1 else e.op("Mul", x, x)
+    total = e.reduce("ReduceSum", terms, [axis])
+    norm = total if p == 1 else e.op("Sqrt", total)
+    zero = e.op("Equal", norm, e.like(0))
+    e.result(e.op("Div", x, e.op("Add", norm, e.cast(zero, e.type(0)))))
+
+
+def of_nothing(e: Expansion) -> None:
+    """A reduction over no elements is a constant: 0 for sums, 1 for products."""
+    import numpy as np
+
+    neutral: dict[str, float] = {
+        "ReduceSum": 0.0,
+        "ReduceSumSquare": 0.0,
+        "ReduceL1": 0.0,
+        "ReduceL2": 0.0,
+        "ReduceLogSum": -np.inf,
+        "ReduceLogSumExp": -np.inf,
+        "ReduceProd": 1.0,
+        "ReduceMax": -np.inf,
+        "ReduceMin": np.inf,
+    }
+    if 0 not in e.shape(0):
+        raise NotExpandedError("it has elements")
+    kind = e.numpy_type()
+    value = neutral[e.node.op_type]
+    if np.isinf(value) and not np.issubdtype(kind, np.floating):
+        limits = np.iinfo(kind) if np.issubdtype(kind, np.integer) else None
+        value = (limits.min if value < 0 else limits.max) if limits else value < 0
+    e.result(e.constant(np.full(e.output_shape(), value, kind)))

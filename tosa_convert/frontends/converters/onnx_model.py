@@ -1,0 +1,175 @@
+"""Lowers an ONNX model to TOSA: folded, expanded, imported by torch-mlir. It needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import onnx
+from onnx import helper
+from torch_mlir.extras import onnx_importer
+
+from tosa_convert.errors import fail
+from tosa_convert.frontends.converters.onnx_expand import expand, infer, opset_of
+from tosa_convert.frontends.converters.onnx_fold import fold_with_onnxruntime
+from tosa_convert.frontends.converters.torch_dialect import (
+    TO_TOSA,
+    NotLoweredError,
+    Unlowered,
+    lower_or_list,
+    new_context,
+)
+from tosa_convert.frontends.converters.unlowered_report import report
+from tosa_convert.frontends.interface import PROGRAM_FILE, Interface, Value
+from tosa_convert.frontends.request import Request
+
+_TO_BACKEND: Final = "builtin.module(torch-onnx-to-torch-backend-pipeline)"
+#: The version of ONNX's operators that torch-mlir's conversions expect at least.
+_OPSET: Final = 17
+
+
+def lower(request: Request, folder: Path) -> Interface:
+    """Lower the model of an `.onnx` file; see `Interface`."""
+    source = Path(request.source)
+    model = onnx.load(source, load_external_data=False)
+    inputs, outputs = signature(model)
+    try:
+        module = lower_model(model, source.parent, folder, request.input_shapes)
+    except NotLoweredError as error:
+        return Interface(not_lowered=report(error.found))
+    with open(folder / PROGRAM_FILE, "wb") as file:
+        module.operation.write_bytecode(file)
+    return Interface(inputs=inputs, outputs=outputs)
+
+
+def signature(model: Any) -> tuple[list[Value], list[Value]]:
+    """The inputs and outputs of a model in its own words; initializers are not inputs."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    inputs = [_value(info) for info in model.graph.input if info.name not in constants]
+    return inputs, [_value(info) for info in model.graph.output]
+
+
+def _value(info: Any) -> Value:
+    kind = info.type.tensor_type
+    try:
+        dtype = str(helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    except (KeyError, TypeError):
+        dtype = ""
+    sizes = tuple(d.dim_value if d.HasField("dim_value") else -1 for d in kind.shape.dim)
+    return Value(name=info.name, dtype=dtype, shape=sizes if kind.HasField("shape") else None)
+
+
+def lower_model(
+    model: Any, weights: Path, scratch: Path, shapes: Mapping[str, tuple[int, ...]] | None = None
+) -> Any:
+    """A module of TOSA with the function `main`.
+
+    Args:
+        model: without the data of external weights, so that one over 2 GiB can be copied.
+        weights: the folder of external weights.
+        scratch: a folder for files that the module may refer to.
+        shapes: sizes for inputs with dimensions that are not fixed.
+
+    Raises:
+        NotLoweredError: with every operator that does not lower.
+    """
+    if shapes:
+        set_shapes(model, shapes)
+    if model.functions:
+        model = onnx.inliner.inline_local_functions(model)
+    try:
+        return _lower(model, weights, scratch)
+    except NotLoweredError as error:
+        if opset_of(model) >= _OPSET:
+            raise
+        try:
+            newer = onnx.version_converter.convert_version(model, _OPSET)
+        except Exception:  # onnx converts some operators only.
+            raise error from None
+        return _lower(newer, weights, scratch)
+
+
+def _lower(model: Any, weights: Path, scratch: Path) -> Any:
+    inputs = list(model.graph.input)
+    external = any(t.data_location == onnx.TensorProto.EXTERNAL for t in model.graph.initializer)
+    folded = fold_with_onnxruntime(infer(model), scratch, weights if external else None)
+    if folded is not None and [info.name for info in folded.graph.input] == [
+        info.name for info in inputs
+    ]:
+        model, weights = folded, scratch
+    model, refused = expand(model)
+    if refused:
+        raise NotLoweredError(refused)
+    if external:
+        onnx.external_data_helper.load_external_data_for_model(model, str(weights))
+    return _import(model)
+
+
+def _import(model: Any) -> Any:
+    model.graph.name = "main"
+    config = onnx_importer.Config()
+    config.function_expansion_allowlists_by_domain = None
+    info = onnx_importer.ModelInfo(model, config=config)
+    module = info.create_module(context=new_context())
+    try:
+        onnx_importer.NodeImporter.define_function(info.main_graph, module.operation).import_all()
+    except onnx_importer.OnnxImportError as error:
+        raise NotLoweredError({Unlowered("the model", "", str(error)): 1}) from None
+    kinds = {node.name: node.op_type for node in model.graph.node}
+    for pipeline in (_TO_BACKEND, TO_TOSA):
+        try:
+            lower_or_list(module, pipeline)
+        except NotLoweredError as error:
+            raise NotLoweredError(_as_onnx(error.found, kinds)) from None
+    return module
+
+
+def _as_onnx(found: Mapping[Unlowered, int], kinds: Mapping[str, str]) -> dict[Unlowered, int]:
+    """The operators with the ONNX operator that each came from."""
+    rows: dict[Unlowered, int] = {}
+    for row, count in found.items():
+        kind = kinds.get(row.location.partition('"')[2].partition('"')[0], "")
+        name = row.operator
+        if kind and name != f"onnx.{kind}":
+            name = f"onnx.{kind} ({name})"
+        new = Unlowered(name, row.location, row.reason)
+        rows[new] = rows.get(new, 0) + count
+    return rows
+
+
+def set_shapes(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Fix the sizes of inputs in place; a dimension that has a name gets one size everywhere.
+
+    Raises:
+        TosaConvertError: "unknown-argument" for a name that no input has, "option-conflict" for sizes
+            that contradict the model.
+    """
+    constants = {tensor.name for tensor in model.graph.initializer}
+    inputs = {info.name: info for info in model.graph.input if info.name not in constants}
+    for name in shapes:
+        if name not in inputs:
+            message = f"no input is called {name}"
+            raise fail("unknown-argument", "--input-shape", message, f"inputs: {', '.join(inputs)}")
+    sizes: dict[str, int] = {}
+    for name, shape in shapes.items():
+        dims = inputs[name].type.tensor_type.shape.dim
+        if len(dims) != len(shape):
+            message = f"the input has {len(dims)} dimensions, found {len(shape)} sizes"
+            raise fail("option-conflict", f"--input-shape {name}", message)
+        for dim, size in zip(dims, shape, strict=True):
+            known = dim.dim_value if dim.HasField("dim_value") else sizes.get(dim.dim_param, size)
+            if known != size:
+                message = f"a size of the input is {known} and cannot be {size}"
+                raise fail("option-conflict", f"--input-shape {name}", message)
+            if dim.dim_param:
+                sizes[dim.dim_param] = size
+            dim.dim_value = size
+    for info in (*model.graph.input, *model.graph.output):
+        for dim in info.type.tensor_type.shape.dim:
+            if dim.dim_param in sizes:
+                dim.dim_value = sizes[dim.dim_param]
+    del model.graph.value_info[:]
+    for info in model.graph.output:  # Inferred again.
+        if any(not dim.HasField("dim_value") for dim in info.type.tensor_type.shape.dim):
+            info.type.tensor_type.ClearField("shape")

@@ -1,0 +1,60 @@
+"""Calls a function of a user's Python file, such as the factory of a model."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from tosa_convert.errors import TosaConvertError, fail
+
+#: Lines of an exception's text that a message repeats.
+_MOST_LINES = 12
+
+
+def call_factory(path: Path, member: str) -> Any:
+    """What a function of a Python file returns.
+
+    The file can import what is beside it.
+
+    Raises:
+        TosaConvertError: "frontend-failed" if the file has no such function, or raises.
+    """
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    # The file's dataclasses find it by name.
+    sys.modules.setdefault(path.stem, loaded)
+    sys.path.insert(0, str(path.parent))
+    try:
+        spec.loader.exec_module(loaded)
+    except Exception as error:
+        raise failure(error, path) from None
+    factory = getattr(loaded, member, None)
+    if not callable(factory):
+        own = [
+            name
+            for name, value in vars(loaded).items()
+            if callable(value) and getattr(value, "__module__", "") == path.stem
+        ]
+        message = f"the file has no function {member!r}; it has {', '.join(own) or 'none'}"
+        raise fail("frontend-failed", str(path), message)
+    try:
+        return factory()
+    except Exception as error:
+        raise failure(error, path) from None
+
+
+def failure(error: Exception, path: Path) -> TosaConvertError:
+    """The error for an exception of the user's code, with the file's last line in its traceback."""
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if Path(frame.filename) == path
+    ]
+    where = f"{path}:{lines[-1]}" if lines else str(path)
+    text = "\n".join(str(error).splitlines()[:_MOST_LINES])
+    return fail("frontend-failed", where, f"{type(error).__name__}: {text}")

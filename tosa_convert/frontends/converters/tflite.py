@@ -1,0 +1,154 @@
+"""TFLite models, by tosa-converter-for-tflite."""
+
+from __future__ import annotations
+
+import io
+import math
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import tosa_converter_for_tflite as converter
+
+from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.frontends.converters.tflite_file import (
+    FLOOR_MOD,
+    FULLY_CONNECTED,
+    GELU,
+    Operator,
+    TfliteFile,
+    read_tflite,
+)
+from tosa_convert.frontends.interface import PROGRAM_FILE, Interface, Replacement, Value
+from tosa_convert.frontends.request import Request
+
+#: A key of the model's metadata with which litert-torch and litert-converter ask that constants stay
+#: operators of StableHLO, which nothing lowers; and a key of the same length that means nothing.
+_KEEP_CONSTANTS: Final = b"keep_stablehlo_constant"
+_IGNORED_KEY: Final = b"keep_no_other_constants"
+#: Elements of a constant that are handed over to be lowered again.
+_MOST_ELEMENTS: Final = 4096
+
+
+def lower(request: Request, folder: Path) -> Interface:
+    """Lower a TFLite model."""
+    return lower_file(Path(request.source), request, folder)
+
+
+def lower_file(path: Path, request: Request, folder: Path) -> Interface:
+    """Lower the TFLite model in a file, which may be made from the request's source."""
+    data = path.read_bytes()
+    try:
+        model = read_tflite(data)
+    except ValueError as error:
+        raise fail("unrecognised-input", request.shown or str(path), str(error)) from None
+    remarks = []
+    if _KEEP_CONSTANTS in data:
+        # Locations have the file's name.
+        path = folder / "renamed" / path.name
+        path.parent.mkdir()
+        path.write_bytes(data.replace(_KEEP_CONSTANTS, _IGNORED_KEY))
+        remarks.append(f"the metadata {_KEEP_CONSTANTS.decode()} was ignored")
+    (folder / PROGRAM_FILE).write_bytes(_bytecode(path, _by_tensor(model, request.input_shapes)))
+    return Interface(
+        inputs=[_value(model, tensor, model.input_name(tensor)) for tensor in model.inputs],
+        outputs=[_value(model, tensor, model.output_name(tensor)) for tensor in model.outputs],
+        replacements=list(_replacements(model)),
+        remarks=remarks,
+    )
+
+
+def _bytecode(path: Path, shapes: dict[str, list[int]]) -> bytes:
+    sink = io.BytesIO()
+    form: Any = converter.TosaConverterOutputFormat.Bytecode
+    debug: Any = converter.TosaConverterDebugInfo.Enable
+    if shapes:
+        # Not public, and the only way to give a size to what is dynamic in the model.
+        converter._tflite_flatbuffer_to_tosa_mlir(str(path), sink, form, debug, shapes)
+    else:
+        converter.tflite_flatbuffer_to_tosa_mlir(str(path), sink, form, debug)
+    return sink.getvalue()
+
+
+def _value(model: TfliteFile, number: int, name: str) -> Value:
+    tensor = model.tensors[number]
+    return Value(name=name, dtype=tensor.dtype, shape=tensor.shape)
+
+
+def _by_tensor(model: TfliteFile, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, list[int]]:
+    """The given shapes by the names of tensors, as the converter takes them.
+
+    Raises TosaConvertError("unknown-argument") or ("option-conflict"), with every finding: the converter
+    would ignore them.
+    """
+    known = {}
+    for position, number in enumerate(model.inputs):
+        for name in (f"arg{position}", model.tensors[number].name, model.input_name(number)):
+            known[name] = model.tensors[number]
+    findings = list(_shape_findings(model, known, shapes))
+    if findings:
+        raise TosaConvertError(findings)
+    return {known[name].name: list(sizes) for name, sizes in shapes.items()}
+
+
+def _shape_findings(
+    model: TfliteFile, known: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]
+) -> Iterator[Finding]:
+    inputs = ", ".join(
+        f"{model.input_name(number)} {list(model.tensors[number].shape)}" for number in model.inputs
+    )
+    for name, sizes in shapes.items():
+        if name not in known:
+            message = f"the model has no input of this name; it has {inputs}"
+            yield Finding("unknown-argument", f"--input-shape {name}", message)
+            continue
+        found = known[name].shape
+        if len(found) != len(sizes) or any(
+            size not in (-1, given) for size, given in zip(found, sizes, strict=True)
+        ):
+            message = f"found the shape {list(sizes)}, the model has {list(found)} (-1 is dynamic)"
+            yield Finding("option-conflict", f"--input-shape {name}", message)
+
+
+def _replacements(model: TfliteFile) -> Iterator[Replacement]:
+    """Operators for which the converter writes another function."""
+    for operator in model.operators:
+        if not operator.outputs:
+            continue
+        name = model.tensors[operator.outputs[0]].name
+        if operator.code == FLOOR_MOD:
+            yield Replacement(kind="floor-mod", name=name, divisor=_elements(model, operator, 1))
+        elif operator.code == FULLY_CONNECTED:
+            if model.tensors[operator.outputs[0]].dtype == "int8":
+                yield Replacement(kind="round-once", name=name)
+        elif operator.code == GELU and not operator.approximate:
+            table = _gelu_table(model, operator)
+            kind = "exact-gelu-table" if table else "exact-gelu"
+            yield Replacement(kind=kind, name=name, table=table)
+
+
+def _gelu_table(model: TfliteFile, operator: Operator) -> list[int]:
+    """The values of GELU for the elements -128 to 127 of int8, as TFLite's kernel rounds them."""
+    tensors = [model.tensors[number] for number in (*operator.inputs, *operator.outputs)]
+    if any(tensor.dtype != "int8" or not tensor.scale for tensor in tensors):
+        return []
+    given, result = tensors
+    values = []
+    for element in range(-128, 128):
+        x = given.scale * (element - given.zero_point)
+        scaled = x * 0.5 * (1 + math.erf(x * math.sqrt(0.5))) / result.scale
+        rounded = math.copysign(math.floor(abs(scaled) + 0.5), scaled)  # halves away from zero
+        values.append(max(-128, min(127, int(rounded) + result.zero_point)))
+    return values
+
+
+def _elements(model: TfliteFile, operator: Operator, position: int) -> list[float]:
+    """The elements of a constant operand; [] if it is not one, or has another type or many elements."""
+    if len(operator.inputs) <= position:
+        return []
+    tensor = model.tensors[operator.inputs[position]]
+    form = {"float32": "f", "int32": "i"}.get(tensor.dtype)
+    if form is None or len(tensor.data) > 4 * _MOST_ELEMENTS:
+        return []
+    return [float(value) for value in struct.unpack(f"<{len(tensor.data) // 4}{form}", tensor.data)]

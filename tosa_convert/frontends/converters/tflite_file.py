@@ -1,0 +1,207 @@
+"""Facts of a TFLite file that its converter does not keep: signatures, operators by tensor, metadata.
+
+The fields are those of TensorFlow's schema (tensorflow/compiler/mlir/lite/schema/schema.fbs), by their
+position in their table.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+#: Codes of built-in operators.
+FULLY_CONNECTED: Final = 9
+FLOOR_MOD: Final = 95
+GELU: Final = 150
+#: Element types by their code.
+_DTYPES: Final = (
+    *("float32", "float16", "int32", "uint8", "int64", "string", "bool", "int16", "complex64"),
+    *("int8", "float64", "complex128", "uint64", "resource", "variant", "uint32", "uint16", "int4"),
+    "bfloat16",
+)
+#: The number of a tensor that an operator leaves out.
+_NO_TENSOR: Final = -1
+
+
+@dataclass(slots=True)
+class Tensor:
+    """shape: its sizes, -1 where they are dynamic. data: of a constant; else empty.
+
+    scale, zero_point: of a quantised tensor; 0.0 if it is not, or has several scales.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    data: memoryview
+    scale: float = 0.0
+    zero_point: int = 0
+
+
+@dataclass(slots=True)
+class Operator:
+    """code: of the built-in operator. index: its position. approximate: of GELU."""
+
+    code: int
+    index: int
+    inputs: list[int]
+    outputs: list[int]
+    approximate: bool = False
+
+
+@dataclass(slots=True)
+class TfliteFile:
+    """The main subgraph of a model. signature: tensor -> its name in the only signature."""
+
+    tensors: list[Tensor]
+    inputs: list[int]
+    outputs: list[int]
+    operators: list[Operator]
+    input_signature: dict[int, str] = field(default_factory=dict)
+    output_signature: dict[int, str] = field(default_factory=dict)
+
+    def input_name(self, tensor: int) -> str:
+        """What the author calls an input: its name in the signature, else that of the tensor."""
+        return self.input_signature.get(tensor) or self.tensors[tensor].name
+
+    def output_name(self, tensor: int) -> str:
+        """What the author calls an output."""
+        return self.output_signature.get(tensor) or self.tensors[tensor].name
+
+    def operator_making(self) -> dict[str, int]:
+        """Name of a tensor -> the position of the operator that makes it."""
+        return {
+            self.tensors[tensor].name: operator.index
+            for operator in self.operators
+            for tensor in operator.outputs
+        }
+
+
+def read_tflite(data: bytes | memoryview) -> TfliteFile:
+    """The facts of a model.
+
+    Raises:
+        ValueError: an offset leads out of the file, or a number does not name anything.
+    """
+    try:
+        return _model(_Table(memoryview(data), *struct.unpack_from("<I", data, 0)))
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise ValueError("the TFLite file is damaged: an offset leads out of it") from error
+
+
+class _Table:
+    """A table of a flatbuffer; its fields go by their position in the schema."""
+
+    __slots__ = ("_data", "_fields", "_offset")
+
+    def __init__(self, data: memoryview, offset: int) -> None:
+        self._data, self._offset = data, offset
+        (back,) = struct.unpack_from("<i", data, offset)
+        start = offset - back
+        if start < 0:
+            raise IndexError(f"a table at {offset} has no fields")
+        (size,) = struct.unpack_from("<H", data, start)
+        self._fields = struct.unpack_from(f"<{max(0, size // 2 - 2)}H", data, start + 4)
+
+    def _at(self, position: int) -> int:
+        """Where a field is; 0 if it has its default."""
+        offset = self._fields[position] if position < len(self._fields) else 0
+        return self._offset + offset if offset else 0
+
+    def number(self, position: int, form: str, default: int = 0) -> int:
+        at = self._at(position)
+        return int(struct.unpack_from(f"<{form}", self._data, at)[0]) if at else default
+
+    def _target(self, at: int) -> int:
+        return at + int(struct.unpack_from("<I", self._data, at)[0])
+
+    def table(self, position: int) -> _Table | None:
+        at = self._at(position)
+        return _Table(self._data, self._target(at)) if at else None
+
+    def text(self, position: int) -> str:
+        at = self._at(position)
+        if not at:
+            return ""
+        start = self._target(at)
+        (length,) = struct.unpack_from("<I", self._data, start)
+        return bytes(self._data[start + 4 : start + 4 + length]).decode()
+
+    def _vector(self, position: int) -> tuple[int, int]:
+        """Where the elements of a vector begin, and how many there are."""
+        at = self._at(position)
+        if not at:
+            return 0, 0
+        start = self._target(at)
+        (length,) = struct.unpack_from("<I", self._data, start)
+        if length > len(self._data):
+            raise IndexError(f"a list at {start} has {length} elements")
+        return start + 4, int(length)
+
+    def integers(self, position: int) -> list[int]:
+        return list(map(int, self.numbers(position, "i")))
+
+    def numbers(self, position: int, form: str) -> list[float]:
+        start, length = self._vector(position)
+        return list(struct.unpack_from(f"<{length}{form}", self._data, start)) if length else []
+
+    def octets(self, position: int) -> memoryview:
+        start, length = self._vector(position)
+        return self._data[start : start + length]
+
+    def tables(self, position: int) -> Iterator[_Table]:
+        start, length = self._vector(position)
+        for index in range(length):
+            yield _Table(self._data, self._target(start + 4 * index))
+
+
+def _model(model: _Table) -> TfliteFile:
+    # Old files have the code in a field of one byte; in new ones it is at most 127 there.
+    codes = [max(row.number(0, "b"), row.number(3, "i")) for row in model.tables(1)]
+    main = next(model.tables(2), None)
+    if main is None:
+        raise ValueError("the TFLite file has no subgraph")
+    buffers = [row.octets(0) for row in model.tables(4)]
+    tensors = [_tensor(row, buffers) for row in main.tables(0)]
+    operators = [_operator(index, row, codes) for index, row in enumerate(main.tables(3))]
+    found = TfliteFile(tensors, main.integers(1), main.integers(2), operators)
+    used = (found.inputs, found.outputs, *(operator.outputs for operator in operators))
+    if any(not 0 <= tensor < len(tensors) for row in used for tensor in row):
+        raise ValueError("the TFLite file names a tensor that it does not have")
+    signatures = [row for row in model.tables(7) if row.number(4, "I") == 0]
+    if len(signatures) == 1:
+        found.input_signature = _signature(signatures[0].tables(0), found.inputs)
+        found.output_signature = _signature(signatures[0].tables(1), found.outputs)
+    return found
+
+
+def _tensor(row: _Table, buffers: Sequence[memoryview]) -> Tensor:
+    code = row.number(1, "b")
+    dtype = _DTYPES[code] if 0 <= code < len(_DTYPES) else ""
+    # `shape_signature` has -1 where `shape` has a size to begin with.
+    data = buffers[row.number(2, "I")] if buffers else memoryview(b"")
+    tensor = Tensor(row.text(3), dtype, tuple(row.integers(7) or row.integers(0)), data)
+    quantization = row.table(4)
+    if quantization is not None:
+        scales, zero_points = quantization.numbers(2, "f"), quantization.numbers(3, "q")
+        if len(scales) == len(zero_points) == 1:
+            tensor.scale, tensor.zero_point = scales[0], int(zero_points[0])
+    return tensor
+
+
+def _operator(index: int, row: _Table, codes: Sequence[int]) -> Operator:
+    code = codes[row.number(0, "I")]
+    options = row.table(4) if code == GELU else None
+    outputs = [tensor for tensor in row.integers(2) if tensor != _NO_TENSOR]
+    approximate = options is not None and bool(options.number(0, "b"))
+    return Operator(code, index, row.integers(1), outputs, approximate)
+
+
+def _signature(rows: Iterator[_Table], tensors: Sequence[int]) -> dict[int, str]:
+    """Tensor -> its name; {} unless each tensor has exactly one name."""
+    pairs = [(row.number(1, "I"), row.text(0)) for row in rows]
+    names = dict(pairs)
+    unique = len(names) == len(pairs) == len({name for _, name in pairs})
+    return names if unique and names.keys() == set(tensors) else {}

@@ -1,0 +1,254 @@
+"""Lowers a module of torch-mlir's `torch` dialect to TOSA, and lists every operator that does not lower.
+
+torch-mlir stops at the first operator that it cannot convert, and says so on the C stderr only. So each
+operator is then tried alone, in a function of its own, with the constants and lists that it uses; equal
+ones are tried once. This needs torch-mlir, not torch.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from torch_mlir import ir
+from torch_mlir.dialects import func as func_dialect
+from torch_mlir.dialects import torch as torch_dialect
+from torch_mlir.passmanager import PassManager
+
+#: torch-mlir's pipeline from the backend form of its dialect to TOSA.
+TO_TOSA: Final = "builtin.module(torch-backend-to-tosa-backend-pipeline)"
+#: Operators that hold constants and build lists. They have no form of their own in TOSA.
+_PARTS: Final = ("torch.constant.", "torch.vtensor.literal", "torch.prim.ListConstruct", "torch_c.")
+_TENSOR: Final = "!torch.vtensor"
+
+
+@dataclass(frozen=True)
+class Unlowered:
+    """An operator that does not lower.
+
+    operator: its name, as the framework has it where that is known.
+    location: MLIR's text of where it is.
+    reason: what torch-mlir said.
+    """
+
+    operator: str
+    location: str
+    reason: str
+
+
+_CRASH: Final = Unlowered("the model", "", "torch-mlir crashes on it")
+
+
+class NotLoweredError(Exception):
+    """Operators do not lower: `found` has each with the number of its uses at one location."""
+
+    def __init__(self, found: dict[Unlowered, int]) -> None:
+        super().__init__("; ".join(f"{row.operator}: {row.reason}" for row in found))
+        self.found = found
+
+
+def run_passes(module: Any, pipeline: str) -> None:
+    """Run a pipeline on a module in place. Raises ir.MLIRError with the diagnostics."""
+    with module.context:
+        PassManager.parse(pipeline).run(module.operation)
+
+
+def new_context() -> Any:
+    """A context without threads, which a fork would lose."""
+    context = ir.Context()
+    context.enable_multithreading(False)
+    torch_dialect.register_dialect(context)
+    return context
+
+
+def lower_or_list(module: Any, pipeline: str) -> None:
+    """Run a pipeline that converts operators.
+
+    A failed conversion leaves the module as it was before the pass, so that its operators can be tried.
+
+    Raises:
+        NotLoweredError: with every operator that it does not convert.
+    """
+    if _crashes():
+        raise NotLoweredError(list_unlowered(module, pipeline) or {_CRASH: 1})
+    try:
+        run_passes(module, pipeline)
+    except ir.MLIRError as error:
+        found = list_unlowered(module, pipeline)
+        if not found:
+            found = {_first_diagnostic(error): 1}
+        raise NotLoweredError(found) from None
+
+
+def _crashes() -> bool:
+    """Go on in a fork, where this is False; if a signal ends the fork, it is True in the original.
+
+    If the fork ends in another way, the original does, too. Without forks (Windows) this is False.
+    """
+    if not hasattr(os, "fork"):
+        return False
+    child = os.fork()
+    if not child:
+        return False
+    status = os.waitpid(child, 0)[1]
+    if os.WIFSIGNALED(status):
+        return True
+    os._exit(os.waitstatus_to_exitcode(status))
+
+
+def _first_diagnostic(error: Any) -> Unlowered:
+    """What a failure says if every operator lowers alone."""
+    for diagnostic in error.error_diagnostics:
+        quoted = str(diagnostic.message).split("'")
+        name = quoted[1] if len(quoted) > 2 else "the module"
+        return Unlowered(_short(name), str(diagnostic.location), _reason(diagnostic.message))
+    return Unlowered("the module", "", str(error).strip() or "torch-mlir gave no reason")
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("torch.")
+
+
+def operator_name(operation: Any) -> str:
+    """The framework's name of an operation of the torch dialect: `aten.add.Tensor`, `onnx.Conv`."""
+    if operation.name == "torch.operator":
+        return _short(str(ir.StringAttr(operation.attributes["name"]).value))
+    return _short(operation.name)
+
+
+def _reason(message: str) -> str:
+    text = str(message).split(": %", 1)[0].strip()
+    if text.startswith("failed to legalize operation"):
+        return "torch-mlir does not convert it to TOSA"
+    return text
+
+
+def _is_part(operation: Any) -> bool:
+    if operation.name == "torch.operator":
+        return operator_name(operation) == "onnx.Constant"
+    return str(operation.name).startswith(_PARTS)
+
+
+def list_unlowered(module: Any, pipeline: str) -> dict[Unlowered, int]:
+    """Every operator of the module that the pipeline does not lower, with the number of its uses."""
+    pairs = [
+        (function.operation, operation)
+        for function in module.body.operations
+        for operation in _operations(function.operation)
+    ]
+    found: dict[Unlowered, int] = {}
+    for (_, operation), reason in zip(pairs, _reasons(pairs, pipeline), strict=True):
+        if reason:
+            row = Unlowered(operator_name(operation), str(operation.location), reason)
+            found[row] = found.get(row, 0) + 1
+    return found
+
+
+def _reasons(pairs: list[tuple[Any, Any]], pipeline: str) -> list[str]:
+    """Why each operator does not lower, or "". Some end the process: they are tried in a fork."""
+    if not hasattr(os, "fork"):
+        tried: dict[str, str] = {}
+        return [_why_not(*pair, pipeline, tried) for pair in pairs]
+    reasons: list[str] = []
+    while len(reasons) < len(pairs):
+        ended, lines = _in_fork(pairs[len(reasons) :], pipeline)
+        reasons += lines
+        if not ended and len(reasons) < len(pairs):
+            reasons.append(_CRASH.reason)
+    return reasons
+
+
+def _in_fork(pairs: list[tuple[Any, Any]], pipeline: str) -> tuple[bool, list[str]]:
+    """Whether a fork tried every operator, and the reasons that it gave until it ended."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            tried: dict[str, str] = {}
+            for pair in pairs:
+                line = _why_not(*pair, pipeline, tried).replace("\n", " ")
+                os.write(writer, line.encode() + b"\n")
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(writer)
+    with open(reader, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    return os.waitpid(child, 0)[1] == 0, lines
+
+
+def _operations(function: Any) -> Iterator[Any]:
+    for region in function.regions:
+        for block in region.blocks:
+            for view in block.operations:
+                operation = view.operation
+                if operation.name.startswith("torch.") and not _is_part(operation):
+                    yield operation
+
+
+def _why_not(function: Any, operation: Any, pipeline: str, tried: dict[str, str]) -> str:
+    """Why an operator does not lower, or ""."""
+    if len(operation.regions):
+        return "torch-mlir does not lower control flow to TOSA"
+    arguments = _computed_operands(operation)
+    if any(not str(value.type).startswith(_TENSOR) for value in arguments):
+        # Some of these end the process: a slice whose end is not a constant.
+        return "it takes a number that is computed at run time"
+    alone = _in_a_function(function, operation, arguments)
+    key = alone.operation.get_asm(large_elements_limit=8, large_resource_limit=8)
+    if key not in tried:
+        try:
+            run_passes(alone, pipeline)
+            tried[key] = ""
+        except ir.MLIRError as error:
+            tried[key] = _first_diagnostic(error).reason
+    return tried[key]
+
+
+def _computed_operands(operation: Any) -> list[Any]:
+    """What the operator takes besides constants, directly or in lists; each once, in order."""
+    found: list[Any] = []
+    pending = list(reversed(list(operation.operands)))
+    while pending:
+        value = pending.pop()
+        if isinstance(value.owner, ir.Block) or not _is_part(value.owner.operation):
+            if value not in found:
+                found.append(value)
+        else:
+            pending += reversed(list(value.owner.operation.operands))
+    return found
+
+
+def _in_a_function(function: Any, operation: Any, arguments: list[Any]) -> Any:
+    """A module of one function that takes the computed operands and returns the operator's results."""
+    with operation.context, operation.location:
+        alone = ir.Module.create()
+        results = [result.type for result in operation.results]
+        kind = ir.FunctionType.get([value.type for value in arguments], results)
+        with ir.InsertionPoint(alone.body):
+            target = func_dialect.FuncOp("alone", kind)
+        for attribute in function.attributes:  # The versions of ONNX's operator sets.
+            name = getattr(attribute, "name", attribute)
+            if name.startswith("torch."):
+                target.operation.attributes[name] = function.attributes[name]
+        block = target.add_entry_block()
+        clones = dict(zip(arguments, block.arguments, strict=True))
+        made = _clone(operation, block, clones)
+        with ir.InsertionPoint(block):
+            func_dialect.ReturnOp(list(made.results))
+    return alone
+
+
+def _clone(operation: Any, block: Any, clones: dict[Any, Any]) -> Any:
+    """A copy of the operator at the end of the block, after copies of the constants that it takes."""
+    for value in operation.operands:
+        if value not in clones:
+            made = _clone(value.owner.operation, block, clones)
+            clones.update(zip(value.owner.operation.results, made.results, strict=True))
+    made = operation.clone(ir.InsertionPoint(block))
+    for index, value in enumerate(operation.operands):
+        made.operands[index] = clones[value]
+    return made

@@ -1,0 +1,177 @@
+"""Elementwise torch operators and reductions by operators that lower to TOSA."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+def power(x: Any, exponent: Any) -> Any:
+    """Small whole powers as products: TOSA's POW is undefined for negative numbers."""
+    if isinstance(exponent, float) and not x.is_floating_point():
+        return NotImplemented  # The result has another type.
+    products: dict[float, Callable[[], Any]] = {
+        1: x.clone,
+        2: lambda: x * x,
+        3: lambda: x * x * x,
+        4: lambda: (x * x) * (x * x),
+    }
+    if exponent in products:
+        return products[exponent]()
+    if x.is_floating_point() and -exponent in products:
+        return products[-exponent]().reciprocal()
+    return NotImplemented
+
+
+def variance_and_mean(
+    x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False
+) -> tuple[Any, Any]:
+    """The variance in the tensor's own type; torch-mlir computes it in f64."""
+    dims = list(range(x.dim())) if not dim else [axis % x.dim() for axis in dim]
+    count = math.prod(x.shape[axis] for axis in dims)
+    mean = x.mean(dims, keepdim=True)
+    centred = x - mean
+    divisor = max(count - (1 if correction is None else correction), 0)
+    variance = (centred * centred).sum(dims, keepdim=True) / divisor
+    if not keepdim:
+        variance, mean = torch.squeeze(variance, dims), torch.squeeze(mean, dims)
+    return variance, mean
+
+
+def variance(x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    """The variance alone, by `variance_and_mean`."""
+    return variance_and_mean(x, dim, correction=correction, keepdim=keepdim)[0]
+
+
+def asinh(x: Any) -> Any:
+    """By the logarithm of the magnitude, so that large negative numbers do not cancel."""
+    size = x.abs()
+    return torch.sign(x) * torch.log(size + torch.sqrt(size * size + 1))
+
+
+def acosh(x: Any) -> Any:
+    """By the logarithm; NaN below 1."""
+    return torch.log(x + torch.sqrt(x * x - 1))
+
+
+def atanh(x: Any) -> Any:
+    """By the logarithm of a quotient."""
+    return torch.log((1 + x) / (1 - x)) * 0.5
+
+
+def sinh(x: Any) -> Any:
+    """By exponentials."""
+    return (torch.exp(x) - torch.exp(-x)) * 0.5
+
+
+def cosh(x: Any) -> Any:
+    """By exponentials."""
+    return (torch.exp(x) + torch.exp(-x)) * 0.5
+
+
+def asin(x: Any) -> Any:
+    """By the arc tangent of the half angle, which has no pole at 1."""
+    return torch.atan(x / (1 + torch.sqrt(1 - x * x))) * 2
+
+
+def acos(x: Any) -> Any:
+    """The complement of the arc sine."""
+    return math.pi / 2 - asin(x)
+
+
+def atan2(y: Any, x: Any) -> Any:
+    """The arc tangent of the quotient, moved into the quadrant of (x, y)."""
+    on_axis = x == 0
+    angle = torch.atan(y / torch.where(on_axis, torch.ones_like(x), x))
+    half_turn = torch.where(y < 0, -math.pi, math.pi)
+    angle = torch.where(x < 0, angle + half_turn, angle)
+    return torch.where(on_axis, torch.sign(y) * (math.pi / 2), angle)
+
+
+def erfc(x: Any) -> Any:
+    """The complement of ERF."""
+    return 1 - torch.erf(x)
+
+
+def hypot(x: Any, y: Any) -> Any:
+    """The root of the sum of squares."""
+    return torch.sqrt(x * x + y * y)
+
+
+def isfinite(x: Any) -> Any:
+    """Not NaN and not infinite."""
+    if not x.is_floating_point():
+        return torch.ones_like(x, dtype=torch.bool)
+    return x.abs() < math.inf
+
+
+def signbit(x: Any) -> Any:
+    """Negative, also negative zero, whose reciprocal is negative infinity."""
+    if not x.is_floating_point():
+        return x < 0
+    return (x < 0) | ((x == 0) & (torch.reciprocal(x) < 0))
+
+
+def copysign(x: Any, y: Any) -> Any:
+    """The magnitude of one with the sign of the other."""
+    size = x.abs()
+    return torch.where(signbit(y), -size, size)
+
+
+def _shifted(x: Any, dim: int, count: int, fill: Any) -> Any:
+    """The tensor moved towards higher indices along an axis, with `fill` in front."""
+    front = torch.full_like(x.narrow(dim, 0, count), fill)
+    return torch.cat([front, x.narrow(dim, 0, x.shape[dim] - count)], dim)
+
+
+def cumulative_product(x: Any, dim: int, *, dtype: Any = None) -> Any:
+    """Products of neighbours at distances of 1, 2, 4, ...: as many steps as the size has bits."""
+    x = x.to(dtype or (x.dtype if x.is_floating_point() else torch.int64))
+    if x.dim() == 0:
+        return x.clone()
+    step = 1
+    while step < x.shape[dim]:
+        x = x * _shifted(x, dim, step, 1)
+        step *= 2
+    return x
+
+
+def _cumulative_extreme(x: Any, dim: int, later: Callable[[Any, Any], Any], fill: float) -> Any:
+    """Values and their indices; of equal values the last, as torch has it."""
+    if x.dim() == 0 or not x.is_floating_point():
+        return NotImplemented
+    shape = [1] * x.dim()
+    shape[dim] = x.shape[dim]
+    index = torch.arange(x.shape[dim], device=x.device).reshape(shape).expand(x.shape)
+    step = 1
+    while step < x.shape[dim]:
+        before, place = _shifted(x, dim, step, fill), _shifted(index, dim, step, 0)
+        better = later(before, x)
+        x, index = torch.where(better, before, x), torch.where(better, place, index)
+        step *= 2
+    return x, index
+
+
+def cumulative_maximum(x: Any, dim: int) -> Any:
+    """The largest so far, and where it is."""
+    return _cumulative_extreme(x, dim, torch.gt, -math.inf)
+
+
+def cumulative_minimum(x: Any, dim: int) -> Any:
+    """The smallest so far, and where it is."""
+    return _cumulative_extreme(x, dim, torch.lt, math.inf)
+
+
+def distances(x: Any, y: Any, p: float, compute_mode: int | None = None) -> Any:
+    """The distance of every row of one to every row of the other."""
+    difference = (x.unsqueeze(-2) - y.unsqueeze(-3)).abs()
+    if p == 1:
+        return difference.sum(-1)
+    if p == 2:
+        return torch.sqrt((difference * difference).sum(-1))
+    if p == math.inf:
+        return difference.amax(-1)
+    return NotImplemented

@@ -1,0 +1,171 @@
+"""Gets an exported torch program: from a `.pt2` file, a factory in a Python file, or a module."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export.graph_signature import InputKind, TensorArgument
+from torch.utils import _pytree as pytree
+
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.frontends.converters.torch_signature import input_names
+
+
+def export_module(
+    module: Any, arguments: Sequence[Any], keywords: Mapping[str, Any] | None = None
+) -> Any:
+    """The exported program of a module with example arguments; an exported program as it is."""
+    if isinstance(module, torch.export.ExportedProgram):
+        return module
+    if not isinstance(module, torch.nn.Module):
+        message = (
+            f"expected a torch.nn.Module or an exported program, found {type(module).__name__}"
+        )
+        raise fail("frontend-failed", "torch", message)
+    with torch.no_grad():
+        return torch.export.export(module, tuple(arguments), dict(keywords or {}))
+
+
+def save_program(
+    module: Any, arguments: Sequence[Any], keywords: Mapping[str, Any] | None, path: Path
+) -> None:
+    """Export a module and write the program as a `.pt2` file."""
+    torch.export.save(export_module(module, arguments, keywords), path)
+
+
+def load_program(source: Path, member: str = "") -> Any:
+    """The program of a `.pt2` file, or of a factory in a Python file.
+
+    The factory returns (module, args) or (module, args, kwargs), or an exported program.
+    """
+    if not member:
+        return torch.export.load(source)
+    made = _call(source, member)
+    if isinstance(made, torch.export.ExportedProgram):
+        return made
+    if not isinstance(made, tuple) or len(made) not in (2, 3):
+        message = (
+            f"{member}() must return (module, args) or (module, args, kwargs), found"
+            f" {type(made).__name__}"
+        )
+        raise fail("frontend-failed", str(source), message)
+    return export_module(*made)
+
+
+def _call(source: Path, member: str) -> Any:
+    spec = importlib.util.spec_from_file_location(source.stem, source)
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    # The file's dataclasses find it by name, and its imports the files beside it.
+    sys.modules.setdefault(source.stem, loaded)
+    sys.path.insert(0, str(source.parent))
+    spec.loader.exec_module(loaded)
+    factory = getattr(loaded, member, None)
+    if not callable(factory):
+        own = [
+            name
+            for name, value in vars(loaded).items()
+            if callable(value) and getattr(value, "__module__", "") == source.stem
+        ]
+        message = f"the file has no function {member!r}; it has {', '.join(own) or 'none'}"
+        raise fail("frontend-failed", str(source), message)
+    return factory()
+
+
+def open_dimensions(program: Any) -> dict[str, list[str]]:
+    """The inputs with sizes that are not fixed, with all their sizes: {'ids': ['s0', '128']}."""
+    return {
+        name: [str(size) for size in value.shape]
+        for name, value in placeholder_values(program).items()
+        if any(not isinstance(size, int) for size in value.shape)
+    }
+
+
+def placeholder_values(program: Any) -> dict[str, Any]:
+    """Name of an input -> the tensor without data that stands for it: its type and shape."""
+    by_node = {node.name: node.meta.get("val") for node in program.graph.nodes}
+    user = [
+        spec
+        for spec in program.graph_signature.input_specs
+        if spec.kind == InputKind.USER_INPUT and isinstance(spec.arg, TensorArgument)
+    ]
+    return {
+        name: by_node[spec.arg.name]
+        for name, spec in zip(input_names(program), user, strict=False)
+        if by_node.get(spec.arg.name) is not None
+    }
+
+
+def freeze_shapes(program: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
+    """Export the program again with inputs of the given shapes; the others keep theirs.
+
+    Sizes that the program shares between inputs follow: if `ids` gets a length, `mask` gets it, too.
+    """
+    values = placeholder_values(program)
+    unknown = [name for name in shapes if name not in values]
+    if unknown:
+        message = f"no input is called {', '.join(unknown)}"
+        raise fail("unknown-argument", "--input-shape", message, f"inputs: {', '.join(values)}")
+    sizes = _sizes(values, shapes)
+    tensors = {
+        name: torch.zeros(_shape(value, shapes.get(name), sizes), dtype=value.dtype)
+        for name, value in values.items()
+    }
+    tree = program.call_spec.in_spec
+    flat = [
+        value if name is None else tensors[name]
+        for name, value in zip(_all_names(program), _example_leaves(program), strict=True)
+    ]
+    arguments, keywords = pytree.tree_unflatten(flat, tree)
+    with torch.no_grad():
+        return torch.export.export(program.module(), arguments, keywords)
+
+
+def _sizes(values: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """The size of each dimension that has a name; refuses two for one, and other than fixed ones."""
+    sizes: dict[str, int] = {}
+    for name, shape in shapes.items():
+        found = values[name].shape
+        if len(found) != len(shape):
+            raise _wrong_shape(
+                name, f"the input has {len(found)} dimensions, found {len(shape)} sizes"
+            )
+        for size, wanted in zip(found, shape, strict=True):
+            fixed = sizes.setdefault(str(size), wanted) if not isinstance(size, int) else size
+            if fixed != wanted:
+                raise _wrong_shape(name, f"the size {size} is {fixed} and cannot be {wanted}")
+    return sizes
+
+
+def _wrong_shape(name: str, message: str) -> TosaConvertError:
+    return fail("option-conflict", f"--input-shape {name}".strip(), message)
+
+
+def _shape(value: Any, shape: Sequence[int] | None, sizes: Mapping[str, int]) -> list[int]:
+    if shape is not None:
+        return list(shape)
+    missing = [str(s) for s in value.shape if not isinstance(s, int) and str(s) not in sizes]
+    if missing:
+        raise _wrong_shape(
+            "", f"the size {missing[0]} of another input is open: give its shape, too"
+        )
+    return [size if isinstance(size, int) else sizes[str(size)] for size in value.shape]
+
+
+def _all_names(program: Any) -> list[str | None]:
+    """The name of each leaf of the arguments, None for those that are not tensors."""
+    user = [s for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT]
+    names = iter(input_names(program))
+    return [next(names) if not hasattr(spec.arg, "value") else None for spec in user]
+
+
+def _example_leaves(program: Any) -> list[Any]:
+    """Each leaf of the arguments: constants as the program has them, None for tensors."""
+    user = [s for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT]
+    return [getattr(spec.arg, "value", None) for spec in user]

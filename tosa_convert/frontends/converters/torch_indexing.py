@@ -1,0 +1,134 @@
+"""Torch operators that move elements, by operators that lower to TOSA."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import torch
+
+#: Elements of the comparison of every index with every position, above which it is not made.
+_COMPARED: Final = 1 << 24
+
+
+def roll(x: Any, shifts: Sequence[int], dims: Sequence[int] = ()) -> Any:
+    """Two slices of each axis, exchanged."""
+    if not dims:
+        return roll(x.reshape(-1), shifts, [0]).reshape(x.shape)
+    for shift, dim in zip(shifts, dims, strict=True):
+        size = x.shape[dim]
+        back = shift % size if size else 0
+        if back:
+            x = torch.cat([x.narrow(dim, size - back, back), x.narrow(dim, 0, size - back)], dim)
+    return x.clone()
+
+
+def block_diagonal(tensors: Sequence[Any]) -> Any:
+    """Each matrix between zeros."""
+    if any(t.dim() != 2 for t in tensors):
+        return NotImplemented
+    width, left, rows = sum(t.shape[1] for t in tensors), 0, []
+    for tensor in tensors:
+        right = width - left - tensor.shape[1]
+        rows.append(torch.constant_pad_nd(tensor, [left, right]))
+        left += tensor.shape[1]
+    return torch.cat(rows)
+
+
+def index_copy(x: Any, dim: int, index: Any, source: Any) -> Any:
+    """A scatter whose indices are the same in every row."""
+    shape = [1] * x.dim()
+    shape[dim] = index.numel()
+    return torch.scatter(x, dim, index.reshape(shape).expand_as(source), source)
+
+
+def scatter_add(x: Any, dim: int, index: Any, source: Any) -> Any:
+    """Each position sums the elements whose index is the position: TOSA's SCATTER takes each once."""
+    size, dim = x.shape[dim], dim % x.dim() if x.dim() else 0
+    if not x.dim() or index.numel() * size > _COMPARED:
+        return NotImplemented
+    for axis in range(x.dim()):  # Elements beyond the index do not take part.
+        source = source.narrow(axis, 0, index.shape[axis])
+    index, source = index.movedim(dim, -1).unsqueeze(-1), source.movedim(dim, -1).unsqueeze(-1)
+    hit = index == torch.arange(size, device=x.device)
+    added = torch.where(hit, source, torch.zeros_like(source)).sum(-2).to(x.dtype).movedim(-1, dim)
+    padding = [
+        amount
+        for axis in reversed(range(x.dim()))
+        for amount in (0, x.shape[axis] - added.shape[axis])
+    ]
+    return x + (torch.constant_pad_nd(added, padding) if any(padding) else added)
+
+
+def index_add(x: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+    """A matrix of ones where an index is a position, times the rows that are added."""
+    if not x.is_floating_point() or not x.dim() or index.numel() * x.shape[dim] > _COMPARED:
+        return NotImplemented
+    hit = torch.arange(x.shape[dim], device=x.device).unsqueeze(1) == index.reshape(1, -1)
+    rows = source.movedim(dim, 0)
+    added = hit.to(x.dtype) @ rows.reshape(rows.shape[0], -1)
+    return x + alpha * added.reshape(x.movedim(dim, 0).shape).movedim(0, dim)
+
+
+def index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
+    """`x[indices] = values` by a scatter of whole rows, or by a sum where they accumulate."""
+    if any(index is not None and index.dtype == torch.bool for index in indices):
+        return _masked_put(x, indices, values, accumulate)
+    axes = [axis for axis, index in enumerate(indices) if index is not None]
+    if not axes or axes != list(range(axes[0], axes[-1] + 1)):
+        return NotImplemented  # With axes between them torch puts the indexed ones first.
+    given = torch.broadcast_tensors(*(indices[axis] for axis in axes))
+    rest = [axis for axis in range(x.dim()) if axis not in axes]
+    front = x.permute(*axes, *rest)
+    sizes, tail = [x.shape[axis] for axis in axes], [x.shape[axis] for axis in rest]
+    place = torch.zeros_like(given[0])
+    for index, size in zip(given, sizes, strict=True):
+        place = place * size + torch.where(index < 0, index + size, index)
+    # The indexed axes of the values lie where the first of those of x lies.
+    before, after = tail[: axes[0]], tail[axes[0] :]
+    wanted = torch.broadcast_to(values, [*before, *place.shape, *after])
+    moved = wanted.permute(
+        *range(len(before), len(before) + place.dim()),
+        *range(len(before)),
+        *range(len(before) + place.dim(), wanted.dim()),
+    )
+    count, width = place.numel(), math.prod(tail)
+    table, rows = front.reshape(math.prod(sizes), width), moved.reshape(count, width)
+    place = place.reshape(count)
+    if accumulate:
+        made = index_add(table, 0, place, rows)
+        if made is NotImplemented:
+            return NotImplemented
+    else:
+        made = torch.scatter(table, 0, place.unsqueeze(1).expand(count, width), rows)
+    order = [*axes, *rest]
+    return made.reshape(front.shape).permute(*(order.index(axis) for axis in range(x.dim())))
+
+
+def _masked_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool) -> Any:
+    """`x[mask] = value` for one value, by a selection."""
+    mask = indices[0]
+    if mask is None or len(indices) != 1 or values.numel() != 1:
+        return NotImplemented
+    mask = mask.reshape([*mask.shape, *[1] * (x.dim() - mask.dim())])
+    value = values.reshape([1] * x.dim()).to(x.dtype)
+    return torch.where(mask, x + value if accumulate else value, x)
+
+
+def search_sorted(
+    boundaries: Any,
+    values: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Any = None,
+) -> Any:
+    """The number of boundaries below each value."""
+    if sorter is not None:
+        return NotImplemented
+    table = boundaries.unsqueeze(-2) if boundaries.dim() > 1 else boundaries
+    value = values.unsqueeze(-1)
+    below = table <= value if right or side == "right" else table < value
+    return below.sum(-1).to(torch.int32 if out_int32 else torch.int64)

@@ -1,0 +1,150 @@
+"""Lowers a torch program to TOSA: `.pt2` files, and modules with example arguments."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+
+from tosa_convert.frontends.converters import torch_decompositions, torch_unsigned
+from tosa_convert.frontends.converters.torch_dialect import (
+    TO_TOSA,
+    NotLoweredError,
+    Unlowered,
+    lower_or_list,
+)
+from tosa_convert.frontends.converters.torch_export import (
+    freeze_shapes,
+    load_program,
+    open_dimensions,
+    placeholder_values,
+)
+from tosa_convert.frontends.converters.torch_import import import_program
+from tosa_convert.frontends.converters.torch_signature import (
+    Signature,
+    input_names,
+    lift_state,
+    output_names,
+)
+from tosa_convert.frontends.converters.unlowered_report import report
+from tosa_convert.frontends.interface import PROGRAM_FILE, STATE_FILE, Interface, State, Value
+from tosa_convert.frontends.request import Request
+
+#: Rounds in which torch's decompositions of what does not lower are added: one may use another.
+_ROUNDS: Final = 4
+
+
+def lower(request: Request, folder: Path) -> Interface:
+    """Lower the program of a `.pt2` file or of a factory; see `Interface`."""
+    program = load_program(Path(request.source), request.member)
+    if request.input_shapes:
+        program = freeze_shapes(program, request.input_shapes)
+    try:
+        module, names = lower_program(program)
+    except NotLoweredError as error:
+        return Interface(not_lowered=report(error.found), remarks=_open_sizes(program))
+    with open(folder / PROGRAM_FILE, "wb") as file:
+        module.operation.write_bytecode(file)
+    interface = Interface(
+        inputs=_values(names.inputs, placeholder_values(program)),
+        outputs=[
+            Value(name=name) for name in (*names.outputs, *map(_changed, names.changed_inputs))
+        ],
+        remarks=[
+            f"the program writes to its input {name}: its new value is the output {_changed(name)}"
+            for name in names.changed_inputs
+        ],
+    )
+    if names.states:
+        arrays = {f"state{index}": _array(state.value) for index, state in enumerate(names.states)}
+        np.savez(folder / STATE_FILE, allow_pickle=False, **arrays)
+        interface.states = [
+            State(name=state.name, argument=state.argument, result=state.result, array=key)
+            for key, state in zip(arrays, names.states, strict=True)
+        ]
+    return interface
+
+
+def _values(names: list[str], tensors: dict[str, Any]) -> list[Value]:
+    return [
+        Value(
+            name=name,
+            dtype=str(tensors[name].dtype).removeprefix("torch."),
+            shape=tuple(size if isinstance(size, int) else -1 for size in tensors[name].shape),
+        )
+        for name in names
+    ]
+
+
+def _open_sizes(program: Any) -> list[str]:
+    return [
+        f"the input {name} has sizes that are not fixed: {', '.join(sizes)};"
+        f" --input-shape {name}={'x'.join(sizes)} with numbers fixes them"
+        for name, sizes in open_dimensions(program).items()
+    ]
+
+
+def _changed(name: str) -> str:
+    return f"{name}_changed"
+
+
+def _array(tensor: Any) -> Any:
+    """The tensor as numpy has it; types that numpy does not have as opaque bytes."""
+    tensor = tensor.contiguous()
+    try:
+        return tensor.numpy()
+    except TypeError:
+        size = tensor.element_size()
+        return tensor.view(torch.uint8 if size == 1 else torch.int16).numpy().view(f"V{size}")
+
+
+def lower_program(program: Any) -> tuple[Any, Signature]:
+    """A module of TOSA with the function `main`, and the names of what it takes and returns.
+
+    What torch-mlir does not lower is decomposed by torch where torch can, and tried again.
+
+    Raises:
+        NotLoweredError: with every operator that is left.
+    """
+    table = torch_decompositions.decompositions()
+    found: dict[Unlowered, int] = {}
+    for _ in range(_ROUNDS):
+        inputs = input_names(program)
+        names = Signature(inputs, output_names(program, inputs))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            decomposed = program.run_decompositions(table)  # A copy.
+        # torch-mlir would lower these to wrong numbers.
+        wrong = {**_random_operators(decomposed), **torch_unsigned.wrong_operators(decomposed)}
+        lift_state(decomposed, names)
+        try:
+            module = import_program(decomposed)
+            lower_or_list(module, TO_TOSA)
+        except NotLoweredError as error:
+            # The first list names the operators as the model has them.
+            found = found or {**wrong, **error.found}
+            more = torch_decompositions.decompositions_of(row.operator for row in error.found)
+            if all(operator in table for operator in more):
+                break
+            table = {**more, **table}
+        else:
+            if not wrong:
+                return module, names
+            found = found or wrong
+            break
+    raise NotLoweredError(found)
+
+
+def _random_operators(program: Any) -> dict[Unlowered, int]:
+    """The operators that draw random numbers, which torch-mlir would lower to constants."""
+    found: dict[Unlowered, int] = {}
+    for node in program.graph.nodes:
+        tags = getattr(node.target, "tags", ())
+        if node.op == "call_function" and torch.Tag.nondeterministic_seeded in tags and node.users:
+            where = torch_unsigned.location(node)
+            row = Unlowered(str(node.target), where, "it draws random numbers")
+            found[row] = found.get(row, 0) + 1
+    return found

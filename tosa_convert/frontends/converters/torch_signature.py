@@ -1,0 +1,184 @@
+"""What an exported torch program takes, returns and keeps, by the names that its author gave.
+
+The names are taken before `run_decompositions`, which renames what a program returns. Only afterwards
+does a program say which buffers it changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch.export.graph_signature import (
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    SymIntArgument,
+    TensorArgument,
+)
+from torch.utils import _pytree as pytree
+
+_CHANGED_STATE = (OutputKind.BUFFER_MUTATION, getattr(OutputKind, "PARAMETER_MUTATION", None))
+
+
+@dataclass
+class State:
+    """A buffer or parameter that a call changes.
+
+    name: its name in the module, such as `bn.running_mean`.
+    argument, result: positions among the arguments and results of the lowered function.
+    value: the tensor that it holds before the first call.
+    """
+
+    name: str
+    argument: int
+    result: int
+    value: Any
+
+
+@dataclass
+class Signature:
+    """inputs, outputs: names in order, without state; changed_inputs: those that are written to."""
+
+    inputs: list[str]
+    outputs: list[str]
+    states: list[State] = field(default_factory=list)
+    changed_inputs: list[str] = field(default_factory=list)
+
+
+def input_names(program: Any) -> list[str]:
+    """The names of the tensors that a program takes: `image`, or `batch['ids']` in a nested argument."""
+    flat = _input_paths(program)
+    user = [
+        spec for spec in program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT
+    ]
+    if len(flat) != len(user):  # Arguments that are constants are not in every release's tree.
+        flat = [spec.arg.name for spec in user]
+    return [
+        name
+        for name, spec in zip(flat, user, strict=True)
+        if isinstance(spec.arg, (TensorArgument, SymIntArgument))
+    ]
+
+
+def _input_paths(program: Any) -> list[str]:
+    call = program.module_call_graph[0].signature
+    arguments = list(call.forward_arg_names or ())
+    tree = program.call_spec.in_spec
+    positions = pytree.tree_unflatten(range(tree.num_leaves), tree)
+    found = []
+    for path, _ in pytree.tree_flatten_with_path(positions)[0]:
+        group, first, *rest = path
+        if group.idx == 0:  # A positional argument; the others are by keyword.
+            if first.idx >= len(arguments):
+                return []
+            top = arguments[first.idx]
+        else:
+            top = str(first.key)
+        found.append(top + pytree.keystr(tuple(rest)))
+    return found
+
+
+def output_names(program: Any, inputs: list[str]) -> list[str]:
+    """The names of what a program returns.
+
+    A tensor, and each of a plain list or tuple, is called after the operator that computes it; one in a
+    dictionary or deeper by its path: `logits`, `output[1]['mask']`.
+    """
+    names = [
+        spec.arg.name if hasattr(spec.arg, "name") else "constant"
+        for spec in program.graph_signature.output_specs
+        if spec.kind == OutputKind.USER_OUTPUT
+    ]
+    tree = program.call_spec.out_spec
+    if tree is not None and tree.num_leaves == len(names):
+        positions = pytree.tree_unflatten(range(tree.num_leaves), tree)
+        for path, index in pytree.tree_flatten_with_path(positions)[0]:
+            names[index] = _result_name(path) or names[index]
+    placeholders = {
+        spec.arg.name
+        for spec in program.graph_signature.input_specs
+        if spec.kind == InputKind.USER_INPUT and hasattr(spec.arg, "name")
+    }
+    taken, unique = set(inputs) | placeholders, []
+    for name in names:
+        unique.append(_unused(name, taken))
+        taken.add(unique[-1])
+    return unique
+
+
+def _result_name(path: tuple[Any, ...]) -> str | None:
+    if all(isinstance(key, pytree.SequenceKey) for key in path) and len(path) < 2:
+        return None
+    first, rest = path[0], path[1:]
+    if isinstance(first, pytree.MappingKey) and isinstance(first.key, str):
+        return first.key + str(pytree.keystr(rest))
+    if isinstance(first, pytree.GetAttrKey):
+        return str(first.name) + str(pytree.keystr(rest))
+    return "output" + str(pytree.keystr(path))
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    if name not in taken:
+        return name
+    return next(new for new in _numbered(f"{name}_output") if new not in taken)
+
+
+def _numbered(name: str) -> Iterator[str]:
+    yield name
+    number = 2
+    while True:
+        yield f"{name}_{number}"
+        number += 1
+
+
+def lift_state(program: Any, names: Signature) -> None:
+    """Make arguments and results of the tensors that a decomposed program changes, in place.
+
+    Left alone, their initial values would be constants, which passes may merge with others. State comes
+    first among arguments, in the order of the program's inputs. An input that the program writes to
+    becomes one more result, the last.
+    """
+    signature = program.graph_signature
+    changed = {
+        spec.target: position
+        for position, spec in enumerate(signature.output_specs)
+        if spec.kind in _CHANGED_STATE
+    }
+    arguments = [
+        spec
+        for spec in signature.input_specs
+        if spec.kind == InputKind.USER_INPUT or _is_state(spec, changed)
+    ]
+    arguments = [
+        spec for spec in arguments if isinstance(spec.arg, (TensorArgument, SymIntArgument))
+    ]
+    results = list(signature.output_specs)
+    for position, spec in enumerate(arguments):
+        if _is_state(spec, changed):
+            result = changed[spec.target]
+            value = _value(program, spec)
+            names.states.append(State(spec.target, position, result, value))
+    inputs = [spec.arg.name for spec in arguments if not _is_state(spec, changed)]
+    by_placeholder = dict(zip(inputs, names.inputs, strict=True))
+    for index, spec in enumerate(signature.input_specs):
+        if _is_state(spec, changed):
+            signature.input_specs[index] = InputSpec(InputKind.USER_INPUT, spec.arg, None)
+    results.sort(key=lambda spec: spec.kind == OutputKind.USER_INPUT_MUTATION)
+    for index, output in enumerate(results):
+        if output.kind == OutputKind.USER_INPUT_MUTATION:
+            names.changed_inputs.append(by_placeholder[output.target])
+        if output.kind in (*_CHANGED_STATE, OutputKind.USER_INPUT_MUTATION):
+            output = OutputSpec(OutputKind.USER_OUTPUT, output.arg, None)
+        signature.output_specs[index] = output
+
+
+def _is_state(spec: Any, changed: dict[str, int]) -> bool:
+    return spec.kind in (InputKind.BUFFER, InputKind.PARAMETER) and spec.target in changed
+
+
+def _value(program: Any, spec: Any) -> Any:
+    held = program.state_dict if spec.target in program.state_dict else program.constants
+    return held[spec.target].detach().cpu()

@@ -1,0 +1,134 @@
+"""Torch's pools and transposed convolutions in the forms that torch-mlir does not lower to TOSA."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Any, Final
+
+import torch
+
+#: Positions of a window above which it is not written out as slices.
+_POSITIONS: Final = 64
+
+
+def _all(value: Any, count: int) -> list[int]:
+    given = list(value) if isinstance(value, Sequence) else [value]
+    return given * count if len(given) == 1 else given
+
+
+def _windows(x: Any, kernel: list[int], stride: list[int], dilation: list[int]) -> Iterator[Any]:
+    """For each position in the window, the elements of all windows there, as a strided slice."""
+    axes = range(x.dim() - len(kernel), x.dim())
+    sizes = [
+        (x.shape[axis] - (k - 1) * d - 1) // s + 1
+        for axis, k, s, d in zip(axes, kernel, stride, dilation, strict=True)
+    ]
+    for position in product(*(range(k) for k in kernel)):
+        part = x
+        for axis, p, n, s, d in zip(axes, position, sizes, stride, dilation, strict=True):
+            part = torch.ops.aten.slice.Tensor(part, axis, p * d, p * d + (n - 1) * s + 1, s)
+        yield part
+
+
+def _padded(x: Any, padding: list[int], fill: float) -> Any:
+    if not any(padding):
+        return x
+    return torch.constant_pad_nd(
+        x, [p for amount in reversed(padding) for p in (amount, amount)], fill
+    )
+
+
+def constant_pad(x: Any, pad: Sequence[int], value: Any = 0) -> Any:
+    """Negative padding as slices: TOSA's PAD only adds."""
+    if min(pad, default=0) >= 0:
+        return NotImplemented
+    for index in range(0, len(pad), 2):
+        axis = x.dim() - 1 - index // 2
+        front, back = (max(-amount, 0) for amount in pad[index : index + 2])
+        x = x.narrow(axis, front, x.shape[axis] - front - back)
+    added = [max(amount, 0) for amount in pad]
+    return torch.constant_pad_nd(x, added, value) if any(added) else x.clone()
+
+
+def max_pool_dilated(
+    x: Any,
+    kernel_size: Any,
+    stride: Any = (),
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+) -> Any:
+    """A pool whose windows have gaps: the maximum of slices."""
+    kernel, gaps = _all(kernel_size, 2), _all(dilation, 2)
+    if gaps == [1, 1] or ceil_mode or math.prod(kernel) > _POSITIONS:
+        return NotImplemented
+    step = _all(stride, 2) if stride else kernel
+    result = None
+    for part in _windows(_padded(x, _all(padding, 2), -math.inf), kernel, step, gaps):
+        result = part if result is None else torch.maximum(result, part)
+    return result
+
+
+def average_pool_3d(
+    x: Any,
+    kernel_size: Any,
+    stride: Any = (),
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Any:
+    """TOSA has pools over two axes only: the mean of slices."""
+    kernel, pads = _all(kernel_size, 3), _all(padding, 3)
+    if ceil_mode or math.prod(kernel) > _POSITIONS or (any(pads) and not count_include_pad):
+        return NotImplemented
+    step = _all(stride, 3) if stride else kernel
+    total = None
+    for part in _windows(_padded(x, pads, 0.0), kernel, step, [1] * 3):
+        total = part if total is None else total + part
+    assert total is not None
+    return total / (divisor_override or math.prod(kernel))
+
+
+def convolution(
+    x: Any,
+    weight: Any,
+    bias: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+) -> Any:
+    """Transposed convolutions of groups, one by one; of dilated kernels, with zeros in the kernel."""
+    if not transposed or (groups == 1 and all(d == 1 for d in dilation)):
+        return NotImplemented
+    axes = weight.dim() - 2
+    gaps = _all(dilation, axes)
+    for axis, gap in enumerate(gaps, 2):
+        weight = _with_gaps(weight, axis, gap)
+    results = []
+    for part, kernel in zip(x.chunk(groups, 1), weight.chunk(groups, 0), strict=True):
+        results.append(
+            torch.ops.aten.convolution(
+                part, kernel, None, stride, padding, [1] * axes, True, output_padding, 1
+            )
+        )
+    result = torch.cat(results, 1) if groups > 1 else results[0]
+    return result if bias is None else result + bias.reshape([1, -1, *[1] * axes])
+
+
+def _with_gaps(weight: Any, axis: int, gap: int) -> Any:
+    """The kernel with `gap - 1` zeros between its elements along an axis."""
+    if gap == 1:
+        return weight
+    size = weight.shape[axis]
+    parts = weight.unsqueeze(axis + 1)
+    zeros = torch.zeros_like(parts).repeat_interleave(gap - 1, axis + 1)
+    wide = torch.cat([parts, zeros], axis + 1)
+    shape = [*weight.shape]
+    shape[axis] = size * gap
+    return wide.reshape(shape).narrow(axis, 0, (size - 1) * gap + 1)

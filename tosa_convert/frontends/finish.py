@@ -1,0 +1,83 @@
+"""From what a converter wrote to a Graph: names, states, repairs, and what did not lower."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from tosa_convert import log, rewrites
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.frontends import leftovers
+from tosa_convert.frontends.interface import PROGRAM_FILE, Interface
+from tosa_convert.frontends.replacements import replaced
+from tosa_convert.frontends.request import Request
+from tosa_convert.frontends.states import with_states
+from tosa_convert.graph.model import Graph
+from tosa_convert.graph.rename import rename_in_order
+from tosa_convert.options import ReadOptions
+from tosa_convert.reading import Input, foreign_operations, open_input, read
+
+
+def finish(request: Request, interface: Interface, folder: Path, options: ReadOptions) -> Graph:
+    """The program of a converter, with the framework's names and with states as variables.
+
+    Args:
+        request: what the converter was asked for.
+        interface: what it returned.
+        folder: where it wrote the module.
+        options: `full_paths` and `narrow` apply.
+
+    Raises:
+        TosaConvertError: "not-lowered" with every operator that stayed in the framework's dialect;
+            "frontend-failed" if the program does not have the inputs and outputs that the converter
+            names; what reading a module raises.
+    """
+    source = request.shown or request.source
+    if interface.not_lowered:
+        raise TosaConvertError(leftovers.findings(interface.not_lowered, source))
+    path = folder / PROGRAM_FILE
+    if not path.exists():
+        message = f"the converter wrote no {PROGRAM_FILE}"
+        raise fail("frontend-failed", request.frontend, message, "please report it")
+    # A mapped file cannot be removed on Windows, and the folder is temporary.
+    copy = options.copy or os.name == "nt"
+    options = replace(options, input_shapes={}, pass_captured=True, copy=copy)
+    opened = open_input(path, options, where=source)
+    try:
+        graph = read(opened, options)
+    except TosaConvertError as error:
+        if all(finding.code != "foreign-operator" for finding in error.findings):
+            raise
+        raise _not_lowered(opened, request, interface, folder) from None
+    for remark in interface.remarks:
+        log.warning("%s", remark)
+    graph = replaced(graph, interface.replacements, source)
+    graph = _named(with_states(graph, interface, folder), interface, request.frontend)
+    graph, report = rewrites.apply(graph)
+    for change in report.changes:
+        log.debug("%s", change)
+    return graph
+
+
+def _not_lowered(
+    opened: Input, request: Request, interface: Interface, folder: Path
+) -> TosaConvertError:
+    model = folder / interface.model if interface.model else Path(request.source)
+    rows = list(leftovers.leftover_rows(foreign_operations(opened), leftovers.tflite_places(model)))
+    return TosaConvertError(leftovers.findings(rows, request.shown or request.source))
+
+
+def _named(graph: Graph, interface: Interface, name: str) -> Graph:
+    """The graph with the framework's names."""
+    main = graph.main
+    for what, given, found in (
+        ("inputs", interface.inputs, main.inputs),
+        ("outputs", interface.outputs, main.outputs),
+    ):
+        if len(given) != len(found):
+            message = f"the program has {len(found)} {what}, the converter names {len(given)}"
+            raise fail("frontend-failed", name, message, "please report it")
+    return rename_in_order(
+        graph, [value.name for value in interface.inputs], [v.name for v in interface.outputs]
+    )

@@ -1,0 +1,137 @@
+"""What a converter returns beside the program: names, states, what did not lower, what was done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from tosa_convert.errors import Finding
+
+#: Files in the folder that parent and child share.
+PROGRAM_FILE: Final = "program.mlirbc"
+INTERFACE_FILE: Final = "interface.json"
+STATE_FILE: Final = "state.npz"
+INSTALLED_FILE: Final = "installed.json"
+
+
+@dataclass(slots=True, kw_only=True)
+class Value:
+    """An input or an output in the framework's words.
+
+    name: what the framework calls it. dtype: its element type there, such as "int64", "" if unknown.
+    shape: its sizes; -1 where they are dynamic, None if unknown.
+    """
+
+    name: str
+    dtype: str = ""
+    shape: tuple[int, ...] | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class State:
+    """A value that a call changes and the next call sees.
+
+    name: what the framework calls it.
+    argument, result: its positions among all arguments and results of the lowered function; None if the
+        function does not take it, or does not change it.
+    array: its key in `state.npz`, with the value before the first call.
+    """
+
+    name: str
+    argument: int | None
+    result: int | None
+    array: str
+
+
+@dataclass(slots=True, kw_only=True)
+class NotLowered:
+    """Operators that have no lowering.
+
+    operator: in the framework's words. where: the first of them, in the source.
+    count: how many there are. reason: why. hint: what would help.
+    """
+
+    operator: str
+    where: str = ""
+    count: int = 1
+    reason: str = ""
+    hint: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Replacement:
+    """Operators that the converter got wrong, for `finish` to make again.
+
+    kind: a key of `replacements.KINDS`, or `ROUND_ONCE`.
+    name: the name in the locations of the operators' lowering.
+    divisor: of a division by a constant, its elements. table: of a function of int8, its 256 values.
+    """
+
+    kind: str
+    name: str
+    divisor: list[float] = field(default_factory=list)
+    table: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class Interface:
+    """The result of a converter, beside `program.mlirbc`.
+
+    inputs, outputs: in the order of the lowered function, without states.
+    states: become variables of the program.
+    not_lowered: every operator without a lowering; there is no program then.
+    replacements: what `finish` makes again.
+    remarks: what was changed, for the user.
+    versions: distribution -> version, of what took part.
+    model: a file of the folder, which was converted in place of the source, such as the TFLite model of
+        a Keras model; else "".
+    findings: an expected failure, which the parent raises.
+    """
+
+    inputs: list[Value] = field(default_factory=list)
+    outputs: list[Value] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
+    not_lowered: list[NotLowered] = field(default_factory=list)
+    replacements: list[Replacement] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    model: str = ""
+    findings: list[Finding] = field(default_factory=list)
+
+    def to_json(self) -> str:
+        """The interface as JSON; `from_json` is the way back.
+
+        Example:
+            >>> interface = Interface(inputs=[Value(name="x", dtype="int8", shape=(1, 2))])
+            >>> Interface.from_json(interface.to_json()) == interface
+            True
+        """
+        return json.dumps(asdict(self), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Interface:
+        """The interface of a JSON text that `to_json` made.
+
+        Raises:
+            ValueError, TypeError, KeyError: it is another text.
+        """
+        row: dict[str, Any] = json.loads(text)
+        kinds: dict[str, Callable[[dict[str, Any]], Any]] = {
+            "inputs": _value,
+            "outputs": _value,
+            "states": lambda entry: State(**entry),
+            "not_lowered": lambda entry: NotLowered(**entry),
+            "replacements": lambda entry: Replacement(**entry),
+            "findings": lambda entry: Finding(**entry),
+        }
+        lists: dict[str, Any] = {
+            name: list(map(make, row.pop(name))) for name, make in kinds.items()
+        }
+        return cls(**lists, **row)
+
+
+def _value(row: dict[str, Any]) -> Value:
+    shape = row.pop("shape")
+    return Value(**row, shape=None if shape is None else tuple(shape))

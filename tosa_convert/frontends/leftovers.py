@@ -1,0 +1,81 @@
+"""The error for operators that a converter left in the framework's dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+from tosa_convert.errors import Finding
+from tosa_convert.frontends.interface import NotLowered
+from tosa_convert.frontends.replacements import name_of
+
+#: Operations that only accompany others: constants of operators that stayed, and ends of regions.
+_COMPANIONS: Final = frozenset(
+    {"tfl.pseudo_qconst", "tfl.pseudo_const", "tfl.no_value", "tfl.yield"}
+)
+
+#: Operator of TFLite -> what to write in its place.
+_ADVICE: Final[Mapping[str, str]] = {
+    "embedding_lookup": "use a gather: tf.gather(table, ids)",
+    "cumsum": "multiply by a triangular matrix of ones, whose sums are the same",
+    "topk_v2": "use ARG_MAX for the largest element, or select on the host",
+    "conv_3d_transpose": "put zeros between the elements, and use CONV_3D",
+    "slice": "give begin and size as constants: TOSA has no slice that starts at a computed position",
+    "dynamic_update_slice": "select with a mask: tf.where(tf.range(n) == position, update, old)",
+    "rfft2d": "compute the spectrum on the host, or as a product with the matrix of the transform",
+}
+_OTHERWISE: Final = "compute it before or after the program, or write it with other operators"
+
+
+class Operation(Protocol):
+    """An operation that stayed: its name with the dialect, and its location."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def where(self) -> str: ...
+
+
+def leftover_rows(
+    operations: Sequence[Operation], places: Mapping[str, str]
+) -> Iterator[NotLowered]:
+    """A row for each operator that stayed.
+
+    places: name in a location -> where that is in the source.
+    """
+    for operation in operations:
+        if operation.name in _COMPANIONS:
+            continue
+        name = operation.name.partition(".")[2]
+        yield NotLowered(
+            operator=name.upper() if operation.name.startswith("tfl.") else operation.name,
+            where=places.get(name_of(operation.where), operation.where),
+            hint=_ADVICE.get(name, _OTHERWISE),
+        )
+
+
+def findings(rows: Sequence[NotLowered], source: str) -> Iterator[Finding]:
+    """The findings of an error "not-lowered": one for each row, with the number of equal operators."""
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row.operator] = counts.get(row.operator, 0) + row.count
+    for row in rows:
+        count = counts[row.operator]
+        times = f", {count} times" if count > 1 else ""
+        reason = f": {row.reason}" if row.reason else ""
+        where = f"{source}: {row.where}" if row.where else source
+        message = f"{row.operator} has no lowering to TOSA{times}{reason}"
+        yield Finding("not-lowered", where, message, row.hint)
+
+
+def tflite_places(path: Path) -> dict[str, str]:
+    """Name of a tensor -> the operator of a TFLite file that makes it, for messages."""
+    from tosa_convert.frontends.converters.tflite_file import read_tflite
+
+    try:
+        making = read_tflite(path.read_bytes()).operator_making()
+    except (OSError, ValueError):
+        return {}
+    return {name: f'operator {index}, which makes "{name}"' for name, index in making.items()}

@@ -1,0 +1,316 @@
+"""The public functions: a model of a framework as a Graph."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.files import file_error
+from tosa_convert.frontends.installed import absent
+from tosa_convert.frontends.interface import Interface
+from tosa_convert.frontends.recognize import Recognised, recognize
+from tosa_convert.frontends.request import Request, numeric_shapes
+from tosa_convert.frontends.run_converter import TIMEOUT, run_converter
+from tosa_convert.frontends.table import FRONTENDS, missing
+from tosa_convert.graph.model import Graph
+from tosa_convert.options import ReadOptions, Shapes, narrow_types, shapes_of
+
+_READ_OPTIONS = ReadOptions()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontendOptions:
+    """How a model is lowered, whatever its framework.
+
+    python: the Python that has the framework; by default this one.
+    timeout: seconds that the converter may take.
+    read: `input_shapes`, `narrow`, `full_paths` and `limits` apply.
+    options: what only one frontend knows.
+    """
+
+    python: str = ""
+    timeout: float = TIMEOUT
+    read: ReadOptions = _READ_OPTIONS
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+_OPTIONS = FrontendOptions()
+
+
+class Lowered(NamedTuple):
+    """A program, what its converter says of it, and the file that a runtime of the framework runs."""
+
+    graph: Graph
+    interface: Interface
+    model: str
+
+
+@contextlib.contextmanager
+def lowered(model: Recognised, options: FrontendOptions = _OPTIONS) -> Iterator[Lowered]:
+    """The program of a model; files that the converter made exist inside the block only."""
+    request = Request(
+        frontend=model.frontend,
+        source=model.path,
+        shown=model.shown,
+        member=model.member,
+        input_shapes=numeric_shapes(options.read.input_shapes),
+        options=options.options,
+    )
+    try:
+        with tempfile.TemporaryDirectory(
+            prefix="tosa-frontend-", ignore_cleanup_errors=True
+        ) as name:
+            folder = Path(name)
+            # On another processor, while the child runs.
+            importing = threading.Thread(target=_import_finish, daemon=True)
+            importing.start()
+            interface = run_converter(
+                request, folder, python=options.python, timeout=options.timeout
+            )
+            importing.join()
+            from tosa_convert.frontends.finish import finish
+
+            graph = finish(request, interface, folder, options.read)
+            runs = str(folder / interface.model) if interface.model else model.path
+            yield Lowered(graph, interface, runs)
+    except OSError as error:
+        hint = "set TMPDIR to a folder on a disk with enough space"
+        (finding,) = file_error(error.filename or "TMPDIR", error, "written").findings
+        raise fail(finding.code, finding.where, finding.message, hint) from None
+
+
+def _import_finish() -> None:
+    """Import what reads the result of a converter."""
+    from tosa_convert.frontends import finish  # noqa: F401
+
+
+def from_file(
+    path: str | os.PathLike[str],
+    *,
+    input_shapes: Shapes | None = None,
+    narrow: str | Iterable[str] = (),
+    full_paths: bool = False,
+    python: str = "",
+    timeout: float = TIMEOUT,
+) -> Graph:
+    """The program of a model of any framework, which its content tells.
+
+    Args:
+        path: a model, a folder with a SavedModel, or `file.py:NAME`.
+        input_shapes: input -> its sizes in elements, for inputs with dynamic dimensions; an input
+            goes by its name or its position (`arg0`).
+        narrow: element types to convert, "i64" to i32 and "f64" to f32. Every tensor that is narrowed is
+            logged.
+        full_paths: keep the folders of file names in locations.
+        python: the Python that has the framework's packages; by default this one.
+        timeout: seconds that the converter may take.
+
+    Returns:
+        The program, with the framework's names of inputs and outputs, and its states as variables.
+
+    Raises:
+        TosaConvertError: "unrecognised-input" for what is not a model; "frontend-missing" if a
+            package is not installed; "not-lowered" with every operator that does not lower;
+            "frontend-failed" if the converter crashed, refused the model or took too long;
+            "unknown-argument".
+    """
+    name = os.fspath(path)
+    model = recognize(name)
+    if model is None:
+        expected = "; ".join(row.reads for row in FRONTENDS.values())
+        message = f"the input is not a model that a frontend reads, expected one of: {expected}"
+        raise fail("unrecognised-input", name, message)
+    options = FrontendOptions(
+        python=python,
+        timeout=timeout,
+        read=ReadOptions(
+            narrow=narrow_types(narrow),
+            full_paths=full_paths,
+            input_shapes=shapes_of(input_shapes),
+        ),
+    )
+    with lowered(model, options) as found:
+        return found.graph
+
+
+def from_tflite(
+    path: str | os.PathLike[str],
+    *,
+    input_shapes: Shapes | None = None,
+    full_paths: bool = False,
+    narrow: str | Iterable[str] = (),
+    python: str = "",
+    timeout: float = TIMEOUT,
+) -> Graph:
+    """The program of a TFLite model; see `from_file`."""
+    _refuse_other(os.fspath(path), "tflite")
+    return from_file(
+        path,
+        input_shapes=input_shapes,
+        narrow=narrow,
+        full_paths=full_paths,
+        python=python,
+        timeout=timeout,
+    )
+
+
+def from_jax(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    full_paths: bool = False,
+) -> Graph:
+    """The program of a JAX function, which is lowered in this process.
+
+    What the function takes from outside, such as weights, becomes constants.
+
+    Args:
+        function: what `jax.jit` takes; or a module of flax.nnx, whose state, such as a cache, becomes
+            variables if a call changes it.
+        args: example arguments: arrays, `jax.ShapeDtypeStruct`, and trees of them. Only their types and
+            shapes matter.
+        kwargs: example arguments by keyword.
+        names: the names of `args`; by default those of the function's parameters. An array of a tree
+            has its path after it: `params.Dense_0.kernel`.
+        full_paths: keep the folders of file names in locations.
+
+    Returns:
+        The program. Results are called `output`, `output_0`, ... or by their keys; unsigned integers
+        are signed ones with the same bits.
+
+    Raises:
+        TosaConvertError: "frontend-missing" if jax is not installed; "not-lowered" with every
+            primitive that does not lower, its lines, and what would help. What the function raises
+            while JAX traces it is passed on.
+    """
+    row = FRONTENDS["jax"]
+    if distributions := absent(row):
+        raise TosaConvertError(missing(row, sys.executable, distributions))
+    from tosa_convert.frontends.converters.jax.convert import graph_of
+
+    return graph_of(function, args, kwargs, names, full_paths)
+
+
+def from_keras(
+    model: Any,
+    *,
+    input_shapes: Shapes | None = None,
+    full_paths: bool = False,
+    narrow: str | Iterable[str] = (),
+    python: str = "",
+    timeout: float = TIMEOUT,
+) -> Graph:
+    """The program of a Keras model; see `from_file`.
+
+    Args:
+        model: a keras.Model, or the path of a .keras file.
+        input_shapes: as for `from_file`, like the others.
+        full_paths: keep the folders of file names in locations.
+        narrow: element types to convert.
+        python: the Python that has Keras and TensorFlow; by default this one.
+        timeout: seconds that the converter may take.
+
+    Raises:
+        TypeError: `model` is neither a model nor a path.
+        TosaConvertError: as `from_file`.
+    """
+    common: dict[str, Any] = {
+        "input_shapes": input_shapes,
+        "full_paths": full_paths,
+        "narrow": narrow,
+        "python": python,
+        "timeout": timeout,
+    }
+    if isinstance(model, (str, os.PathLike)):
+        _refuse_other(os.fspath(model), "keras")
+        return from_file(model, **common)
+    export = getattr(model, "export", None)
+    if export is None:
+        raise TypeError(f"found {type(model).__name__}, expected a keras.Model or a path")
+    with tempfile.TemporaryDirectory(prefix="tosa-frontend-") as folder:
+        # A SavedModel has no Python code: layers of one's own need not be known to the child.
+        path = os.path.join(folder, getattr(model, "name", "") or "model")
+        export(path, verbose=False)
+        return from_file(path, **common)
+
+
+def from_onnx(
+    path: str | os.PathLike[str],
+    *,
+    input_shapes: Shapes | None = None,
+    full_paths: bool = False,
+    narrow: str | Iterable[str] = (),
+    python: str = "",
+    timeout: float = TIMEOUT,
+) -> Graph:
+    """The program of an ONNX model, with its external weights; see `from_file`."""
+    _refuse_other(os.fspath(path), "onnx")
+    return from_file(
+        path,
+        input_shapes=input_shapes,
+        narrow=narrow,
+        full_paths=full_paths,
+        python=python,
+        timeout=timeout,
+    )
+
+
+def from_torch(
+    module: Any,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    input_shapes: Shapes | None = None,
+    full_paths: bool = False,
+    narrow: str | Iterable[str] = (),
+    timeout: float = TIMEOUT,
+) -> Graph:
+    """The program of a torch module; buffers that a call changes become variables.
+
+    Args:
+        module: a `torch.nn.Module`, which is exported with the arguments, or a
+            `torch.export.ExportedProgram`, which is taken as it is.
+        args: example arguments: tensors of the types and sizes that the program is to take.
+        kwargs: example arguments by keyword.
+        input_shapes: as in `from_file`, for an exported program with dynamic dimensions.
+        full_paths: as in `from_file`.
+        narrow: as in `from_file`.
+        timeout: as in `from_file`.
+
+    Returns:
+        The program. Its inputs have the names of the arguments, and the outputs those of the
+        operators that compute them, or their keys in a dictionary.
+
+    Raises:
+        TosaConvertError: as `from_file` does.
+    """
+    from tosa_convert.frontends.converters.torch_export import save_program
+
+    read = ReadOptions(
+        narrow=narrow_types(narrow), full_paths=full_paths, input_shapes=shapes_of(input_shapes)
+    )
+    with tempfile.TemporaryDirectory(prefix="tosa-frontend-", ignore_cleanup_errors=True) as name:
+        path = Path(name) / "module.pt2"
+        save_program(module, args, kwargs, path)
+        model = Recognised("torch", str(path), type(module).__name__)
+        with lowered(model, FrontendOptions(timeout=timeout, read=read)) as found:
+            return found.graph
+
+
+def _refuse_other(path: str, name: str) -> None:
+    """Raise TosaConvertError("unrecognised-input") unless the path is a model of this frontend."""
+    model = recognize(path)
+    if model is None or model.frontend != name:
+        found = f"a model for {model.frontend}" if model else "something else"
+        message = f"the input is {found}, expected {FRONTENDS[name].reads}"
+        raise fail("unrecognised-input", path, message)

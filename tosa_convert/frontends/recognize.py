@@ -1,0 +1,86 @@
+"""Which frontend reads a model, from the model's content. No framework is imported."""
+
+from __future__ import annotations
+
+import ast
+import os
+from typing import Final, NamedTuple
+
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.files import map_file
+from tosa_convert.formats import is_saved_model, model_kind
+from tosa_convert.frontends.table import FRONTENDS
+
+#: Package that a Python file imports -> the frontend of what it makes. The first that occurs decides.
+_BY_IMPORT: Final = {"jax": "jax", "flax": "jax", "torch": "torch"}
+
+
+class Recognised(NamedTuple):
+    """A model: its frontend's name, and its absolute path.
+
+    shown: the model as the user named it, for messages.
+    member: what the Python file at the path calls it; else "".
+    """
+
+    frontend: str
+    path: str
+    shown: str
+    member: str = ""
+
+
+def recognize(source: str) -> Recognised | None:
+    """The model that a path names, or None if it is not one.
+
+    Args:
+        source: a file, a folder with a SavedModel, or `file.py:NAME` for a model, a factory or a
+            function in a Python file.
+
+    Raises:
+        TosaConvertError: "option-conflict" if it is not clear which framework a Python file uses.
+
+    Example:
+        >>> recognize("examples/digits_cnn.mlirbc") is None
+        True
+    """
+    path, colon, member = source.rpartition(":")
+    if colon and path.endswith(".py") and os.path.isfile(path):
+        return Recognised(_of_python(path), os.path.abspath(path), source, member)
+    name = ""
+    if os.path.isdir(source):
+        name = "tensorflow" if is_saved_model(source) else ""
+    elif os.path.isfile(source):
+        try:
+            data = map_file(source)
+        except TosaConvertError:
+            return None  # The caller reports it, or reads the file by another way.
+        name = model_kind(data)
+    return Recognised(name, os.path.abspath(source), source) if name in FRONTENDS else None
+
+
+def _of_python(path: str) -> str:
+    with open(path, "rb") as file:
+        try:
+            tree = ast.parse(file.read(), path)
+        except (SyntaxError, ValueError) as error:
+            raise fail("unrecognised-input", path, f"the Python file is damaged: {error}") from None
+    packages = {
+        name.partition(".")[0]
+        for node in ast.walk(tree)
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+    found = {_BY_IMPORT[name] for name in packages & _BY_IMPORT.keys()}
+    if len(found) != 1:
+        problem = "torch and jax" if found else "neither torch nor jax"
+        raise fail(
+            "option-conflict",
+            path,
+            f"it imports {problem}, so that its framework is not known",
+            "import one of them in the file, which decides",
+        )
+    return found.pop()

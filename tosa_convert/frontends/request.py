@@ -1,0 +1,92 @@
+"""What a converter is asked to do, as a value and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Final
+
+from tosa_convert.errors import Finding, TosaConvertError
+
+#: The file of a request in the folder that parent and child share.
+REQUEST_FILE: Final = "request.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One model to lower.
+
+    frontend: its name in the table.
+    source: the absolute path of the model, or of the Python file that makes it.
+    shown: the model as the user named it, for messages.
+    member: what the Python file calls the model, its factory or its function; else "".
+    input_shapes: input -> its sizes, for those whose dynamic dimensions get a size.
+    options: what only this frontend knows, by name.
+    """
+
+    frontend: str
+    source: str
+    shown: str = ""
+    member: str = ""
+    input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """The request as JSON; `from_json` is the way back.
+
+        Example:
+            >>> request = Request(frontend="tflite", source="m.tflite", input_shapes={"x": (1, 2)})
+            >>> Request.from_json(request.to_json()) == request
+            True
+        """
+        return json.dumps(asdict(self), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Request:
+        """The request of a JSON text that `to_json` made."""
+        row = json.loads(text)
+        shapes = {name: tuple(sizes) for name, sizes in row.pop("input_shapes").items()}
+        return cls(**row, input_shapes=shapes)
+
+
+def numeric_shapes(given: Mapping[str, tuple[int | str, ...]]) -> dict[str, tuple[int, ...]]:
+    """The shapes with a number for each symbol; entries that only give a symbol its value are left out.
+
+    Raises:
+        TosaConvertError: "option-conflict" for sizes that stay open: a framework gets numbers.
+
+    Example:
+        >>> numeric_shapes({"x": ("B", 3), "B": (8,)})
+        {'x': (8, 3)}
+    """
+    values = {
+        size: given[size][0]
+        for sizes in given.values()
+        for size in sizes
+        if isinstance(size, str) and len(given.get(size, ())) == 1
+    }
+    findings = list(_open_sizes(given, values))
+    if findings:
+        raise TosaConvertError(findings)
+    return {
+        name: tuple(int(values[size] if isinstance(size, str) else size) for size in sizes)
+        for name, sizes in given.items()
+        if name not in values
+    }
+
+
+def _open_sizes(
+    given: Mapping[str, tuple[int | str, ...]], values: Mapping[str, int | str]
+) -> Iterator[Finding]:
+    for name, sizes in given.items():
+        for size in sizes:
+            if isinstance(size, str) and size not in values:
+                yield Finding(
+                    "option-conflict",
+                    f"--input-shape {name}",
+                    f"the size {size!r} has no value, expected numbers: the framework gets them",
+                    "convert without the option to keep the size dynamic"
+                    if size == "?"
+                    else f"set it: --input-shape {size}=8",
+                )

@@ -1,0 +1,120 @@
+"""Runs a converter in a child process, and says what happened to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from tosa_convert.child_process import Ended, last_words, run_child
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.frontends.installed import Installed, all_installed
+from tosa_convert.frontends.interface import INSTALLED_FILE, INTERFACE_FILE, Interface
+from tosa_convert.frontends.request import REQUEST_FILE, Request
+from tosa_convert.frontends.table import frontend
+
+#: Seconds that a converter may take unless the caller says otherwise.
+TIMEOUT: Final = 1800.0
+
+#: Finds this package where the parent has it and imports it. The folder around it does not go onto the
+#: child's path: that may have other packages, built for another Python.
+_START: Final = """
+import importlib.util, os, sys
+package, folder = sys.argv[1:]
+spec = importlib.util.spec_from_file_location(
+    "tosa_convert", os.path.join(package, "__init__.py"), submodule_search_locations=[package]
+)
+sys.modules["tosa_convert"] = module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+import pathlib
+from tosa_convert.frontends.child import main
+raise SystemExit(main(pathlib.Path(folder)))
+"""
+_PACKAGE: Final = Path(__file__).resolve().parent.parent
+
+
+def run_converter(
+    request: Request, folder: Path, *, python: str = "", timeout: float = TIMEOUT
+) -> Interface:
+    """Lower a model in a child process.
+
+    Args:
+        request: the model and how to lower it.
+        folder: an empty folder, which gets `program.mlirbc` and what else the converter writes.
+        python: the Python that has the framework; by default this one.
+        timeout: seconds of wall-clock time.
+
+    Returns:
+        What the converter says of the program.
+
+    Raises:
+        TosaConvertError: "frontend-missing" if a package or `python` is missing; "frontend-failed" if
+            the converter refused the model, crashed, or did not end in time; what the converter
+            itself found wrong, such as "unknown-argument".
+    """
+    name = request.frontend
+    frontend(name)  # refused here, before a process is started
+    (folder / REQUEST_FILE).write_text(request.to_json(), encoding="utf-8")
+    ended = _run(folder, python, timeout)
+    result = folder / INTERFACE_FILE
+    if ended.timed_out or ended.code or not result.exists():
+        raise _failure(ended, name, timeout, folder)
+    try:
+        interface = Interface.from_json(result.read_text(encoding="utf-8"))
+    except (ValueError, TypeError, KeyError) as error:
+        message = f"the converter wrote an invalid {INTERFACE_FILE}: {error!r}"
+        raise fail("frontend-failed", name, message) from None
+    if interface.findings:
+        raise TosaConvertError(interface.findings)
+    return interface
+
+
+def packages_of(python: str = "", *, timeout: float = 60) -> list[Installed]:
+    """The packages of every frontend in a Python; by default in this one.
+
+    Raises:
+        TosaConvertError: "frontend-missing" if it cannot be started, "frontend-failed" if it fails.
+    """
+    if not python:
+        return all_installed()
+    with tempfile.TemporaryDirectory(prefix="tosa-frontend-") as name:
+        folder = Path(name)
+        ended = _run(folder, python, timeout)
+        try:
+            rows = json.loads((folder / INSTALLED_FILE).read_text(encoding="utf-8"))
+            return [Installed(**row) for row in rows]
+        except (OSError, ValueError, TypeError):
+            raise _failure(ended, python, timeout, folder) from None
+
+
+def _run(folder: Path, python: str, timeout: float) -> Ended:
+    program = _program(python)
+    command = [program, "-c", _START, str(_PACKAGE), str(folder)]
+    try:
+        return run_child(command, timeout=timeout, folder=folder, with_stdout=True)
+    except OSError as error:
+        if error.filename != program:
+            raise
+        message = f"{program} cannot be started: {error.strerror}"
+        raise fail("frontend-missing", "--python", message, "name another Python") from None
+
+
+def _program(python: str) -> str:
+    """The program that runs the child, by a path that also holds in another folder."""
+    found = shutil.which(python) if python else sys.executable
+    if found is None:
+        message = f"{python} is not a program that can be started"
+        raise fail("frontend-missing", "--python", message, "name another Python")
+    return os.path.abspath(found)
+
+
+def _failure(ended: Ended, name: str, timeout: float, folder: Path) -> TosaConvertError:
+    text = last_words(ended).replace(f"{folder}{os.sep}", "")
+    if ended.timed_out:
+        text = f"the converter did not end within {timeout:g} s; {text.partition('; ')[2]}"
+        return fail("frontend-failed", name, text.rstrip("; "), "--timeout SECONDS allows more")
+    return fail("frontend-failed", name, text.replace("it ended", "the converter ended", 1))

@@ -1,0 +1,125 @@
+"""The table of frontends: what each reads, what it needs, and how that is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tosa_convert.errors import Finding, fail
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frontend:
+    """One way from a framework to TOSA.
+
+    name: as in `--frontend`. reads: the models that it reads, for messages.
+    extra: the extra of this package that installs what it needs.
+    packages: name of a Python package to import -> the distribution that has it.
+    converter: the module with its `lower`.
+    runtime: the backend of `check` that runs its models; "" if there is none.
+    """
+
+    name: str
+    reads: str
+    extra: str
+    packages: Mapping[str, str]
+    converter: str
+    runtime: str = ""
+
+    @property
+    def install(self) -> str:
+        """The command that installs what it needs."""
+        return f"pip install 'tosa-convert[{self.extra}]'"
+
+
+_JAX: Final = {"jax": "jax"}
+_TFLITE: Final = {"tosa_converter_for_tflite": "tosa-converter-for-tflite"}
+
+#: Name -> frontend.
+FRONTENDS: Final = {
+    row.name: row
+    for row in (
+        Frontend(
+            name="tflite",
+            reads="TFLite models (.tflite)",
+            extra="tflite",
+            packages=_TFLITE,
+            converter="tosa_convert.frontends.converters.tflite",
+            runtime="tflite",
+        ),
+        Frontend(
+            name="keras",
+            reads="Keras models (.keras)",
+            extra="keras",
+            packages={"keras": "keras", "tensorflow": "tensorflow", **_TFLITE},
+            converter="tosa_convert.frontends.converters.keras",
+            runtime="tflite",
+        ),
+        Frontend(
+            name="tensorflow",
+            reads="TensorFlow SavedModels (folders)",
+            extra="keras",
+            packages={"tensorflow": "tensorflow", **_TFLITE},
+            converter="tosa_convert.frontends.converters.keras",
+            runtime="tflite",
+        ),
+        Frontend(
+            name="jax",
+            reads="functions of JAX (file.py:FACTORY)",
+            extra="jax",
+            packages=_JAX,
+            converter="tosa_convert.frontends.converters.jax.convert",
+        ),
+        Frontend(
+            name="torch",
+            reads="programs of torch.export (.pt2), and factories of modules in Python files",
+            extra="torch",
+            packages={"torch": "torch", "torch_mlir": "torch-mlir"},
+            converter="tosa_convert.frontends.converters.torch_program",
+            runtime="torch",
+        ),
+        Frontend(
+            name="onnx",
+            reads="ONNX models (.onnx)",
+            extra="onnx",
+            packages={
+                "onnx": "onnx",
+                "onnxruntime": "onnxruntime",
+                "torch_mlir": "torch-mlir",
+            },
+            converter="tosa_convert.frontends.converters.onnx_model",
+            runtime="onnxruntime",
+        ),
+    )
+}
+
+
+def frontend(name: str) -> Frontend:
+    """The frontend of a name.
+
+    Raises:
+        TosaConvertError: "option-conflict" if there is none.
+
+    Example:
+        >>> frontend("tflite").install
+        "pip install 'tosa-convert[tflite]'"
+    """
+    row = FRONTENDS.get(name)
+    if row is None:
+        message = f"found {name!r}, expected one of {', '.join(FRONTENDS)}"
+        raise fail("option-conflict", "frontend", message)
+    return row
+
+
+def missing(row: Frontend, python: str, absent: list[str]) -> list[Finding]:
+    """The findings for packages of a frontend that a Python does not have; absent: distributions."""
+    return [
+        Finding(
+            "frontend-missing",
+            row.name,
+            f"{name} is not installed in {python}, and {row.reads} need it",
+            f"{row.install}, or --python PROGRAM for a Python that has it",
+        )
+        for name in absent
+    ]
