@@ -4,8 +4,8 @@ Everything public is imported when it is first used, because importing numpy alo
 command-line tool needs to print its help.
 
 `load`, `save`, `dumps`, export and import convert programs; `verify`, `validate`, `compare`, `diff`,
-`extract`, `rename` and `summarize` work on graphs; `run`, `check`, `bisect`, `reduce` and `generate` are
-those of `tosa_convert.golden`, whose `compare` is about arrays.
+`extract`, `rename`, `rewrites.apply` and `summarize` work on graphs; `run`, `check`, `bisect`, `reduce`
+and `generate` are those of `tosa_convert.golden`, whose `compare` is about arrays.
 
 Example:
     >>> import tosa_convert as tc
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from tosa_convert.version import __version__
 
 if TYPE_CHECKING:
-    from tosa_convert import golden
+    from tosa_convert import frontends, golden, rewrites
     from tosa_convert.api import (
         dumps,
         export_tosa_func_to_flatbuffer,
@@ -65,6 +65,7 @@ __all__ = [
     "export_weights",
     "extract",
     "from_module",
+    "frontends",
     "generate",
     "golden",
     "import_tosa_func_from_flatbuffer",
@@ -73,6 +74,7 @@ __all__ = [
     "reduce",
     "rename",
     "report",
+    "rewrites",
     "run",
     "save",
     "strip_weights",
@@ -103,6 +105,8 @@ _PUBLIC = {
     "tosa_convert.structural_diff.changes": ("Diff",),
     "tosa_convert.structural_diff.public": ("diff",),
 }
+#: Public names that are packages.
+_PACKAGES = ("frontends", "golden", "rewrites")
 _MODULES = {name: module for module, names in _PUBLIC.items() for name in names}
 
 
@@ -110,8 +114,8 @@ def __getattr__(name: str) -> Any:
     import importlib
 
     module = _MODULES.get(name)
-    if name == "golden":
-        return importlib.import_module("tosa_convert.golden")
+    if name in _PACKAGES:
+        return importlib.import_module(f"tosa_convert.{name}")
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(importlib.import_module(module), name)

@@ -66,6 +66,7 @@ def load(
     names: Names = "retain",
     full_paths: bool = False,
     narrow: str | Iterable[str] = (),
+    pass_captured: bool = False,
     input_shapes: Shapes | None = None,
     accept_changed_weights: bool = False,
     copy: bool = False,
@@ -86,6 +87,9 @@ def load(
         full_paths: MLIR: keep the folders of file names in locations, instead of the last component.
         narrow: MLIR: element types to convert, "i64" to i32 and "f64" to f32: a collection, or one text
             with commas. Every tensor that is narrowed is logged.
+        pass_captured: MLIR: pass the values that a region uses from outside as operands of its
+            control-flow operator, and copy constants into the region, instead of refusing them. What is
+            passed and copied is logged.
         input_shapes: argument -> its sizes in elements, for arguments with dynamic dimensions; an
             argument goes by its name or its position (`arg0`). All other shapes are inferred. A size may
             be a symbol, which has one value wherever it occurs and may have an entry of its own:
@@ -121,6 +125,7 @@ def load(
         names=names,
         full_paths=full_paths,
         narrow=narrow_types(narrow),
+        pass_captured=pass_captured,
         input_shapes=shapes_of(input_shapes),
         accept_changed_weights=accept_changed_weights,
         copy=copy,

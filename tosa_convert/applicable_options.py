@@ -13,12 +13,13 @@ from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.formats import FORMATS, Format
 from tosa_convert.options import Weights
 
-#: The form of an input or output: a file's format, an `ir.Module`, or a Graph.
-Form = Literal["mlir", "mlirbc", "tosa", "json", "module", "graph"]
+#: The form of an input or output: a file's format, an `ir.Module`, a Graph, or a framework's model.
+Form = Literal["mlir", "mlirbc", "tosa", "json", "module", "graph", "model"]
 
 FORMS: Final[Mapping[Form, str]] = {
     "module": "MLIR module",
     "graph": "Graph",
+    "model": "a model of a framework",
     **{name: FORMATS[name] for name in FORMATS},
 }
 
@@ -27,7 +28,8 @@ _MLIR_TEXT: Final = frozenset[Form](("mlir",))
 _MLIR: Final = frozenset[Form](("mlir", "mlirbc", "module"))
 _ALL: Final = frozenset[Form](FORMS)
 _PROGRAMS: Final = frozenset[Form](("mlir", "mlirbc", "tosa", "module"))
-_NOT_GRAPH: Final = frozenset[Form]((*FORMATS, "module"))
+_NOT_GRAPH: Final = frozenset[Form]((*FORMATS, "module", "model"))
+_MODEL: Final = frozenset[Form](("model",))
 _NONE: Final = frozenset[Form]()
 
 
@@ -57,8 +59,34 @@ OPTIONS: Final = {
             frozenset({"module"}),
             "is the context in which a module is built",
         ),
-        OptionRow("full_paths", "--full-paths", _MLIR, _NONE, "concerns locations of MLIR"),
-        OptionRow("narrow", "--narrow", _MLIR, _NONE, "converts element types while MLIR is read"),
+        OptionRow(
+            "full_paths", "--full-paths", _MLIR | _MODEL, _NONE, "concerns locations of MLIR"
+        ),
+        OptionRow(
+            "narrow",
+            "--narrow",
+            _MLIR | _MODEL,
+            _NONE,
+            "converts element types while MLIR is read",
+        ),
+        OptionRow(
+            "python", "--python", _MODEL, _NONE, "names the Python that has a model's framework"
+        ),
+        OptionRow(
+            "timeout", "--timeout", _MODEL, _NONE, "bounds the time of a framework's converter"
+        ),
+        OptionRow(
+            "check", "--check", _MODEL, _NONE, "compares a model's framework with the program"
+        ),
+        OptionRow("arrays", "--input", _MODEL, _NONE, "names inputs of --check"),
+        OptionRow("random", "--random", _MODEL, _NONE, "is the seed of the inputs of --check"),
+        OptionRow(
+            "pass_captured",
+            "--pass-captured",
+            _MLIR,
+            _NONE,
+            "passes values that regions of MLIR capture",
+        ),
         OptionRow("input_shapes", "--input-shape", _NOT_GRAPH, _NONE, "sets shapes of arguments"),
         OptionRow(
             "accept_changed_weights",

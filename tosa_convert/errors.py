@@ -39,6 +39,7 @@ CODES: Final[dict[str, tuple[Category, str]]] = {
     "option-conflict": (_USAGE, "an option has an invalid value, or options contradict each other"),
     "missing-bindings": (_USAGE, "MLIR is needed, and its Python bindings are not installed"),
     "missing-layout": (_USAGE, "the library that lays out pictures is not installed"),
+    "frontend-missing": (_USAGE, "a package that a frontend needs is not installed"),
     "not-an-mlir-object": (_USAGE, "the given object does not belong to any known MLIR bindings"),
     "verification-failed": (_BAD, "the written file reads back differently from the program"),
     "file-error": (_USAGE, "a file cannot be opened, read or written"),
@@ -71,6 +72,7 @@ CODES: Final[dict[str, tuple[Category, str]]] = {
     # Valid input that cannot be converted
     "unsupported-version": (_UNSUPPORTED, "the TOSA version of the file cannot be read"),
     "version-too-low": (_UNSUPPORTED, "the requested TOSA version cannot express the program"),
+    "cannot-upgrade": (_UNSUPPORTED, "an operation of an older TOSA has no form in TOSA 1.0"),
     "foreign-operator": (_UNSUPPORTED, "an operation does not belong to the TOSA dialect"),
     "unsupported-operator": (_UNSUPPORTED, "the format does not have this TOSA operator"),
     "unsupported-attribute": (_UNSUPPORTED, "the format does not have this attribute"),
@@ -91,6 +93,8 @@ CODES: Final[dict[str, tuple[Category, str]]] = {
         "the program that is to read the file does not read this",
     ),
     "too-large": (_UNSUPPORTED, "the input or the result exceeds a size limit"),
+    "not-lowered": (_UNSUPPORTED, "an operator of a framework has no lowering to TOSA"),
+    "frontend-failed": (_UNSUPPORTED, "the converter of a framework did not convert the model"),
     # Running and comparing
     "missing-refmodel": (_USAGE, "the reference model is needed and not installed"),
     "missing-backend": (_USAGE, "a dependency of the backend is not installed"),

@@ -44,35 +44,33 @@ _CONTROLS: Final = bytes({*range(32)} - {*b"\t\n\v\f\r"})
 
 
 class _OtherModel(NamedTuple):
-    """A model format that is not supported: its name, and how to convert it to TOSA."""
+    """A format of models of frameworks: its name, what to do with it, and the frontend that reads it."""
 
     what: str
     hint: str
+    frontend: str = ""
 
 
-_TFLITE: Final = _OtherModel(
-    "a TFLite model", "convert it with tosa-converter-for-tflite, which writes TOSA as MLIR"
-)
-_ONNX: Final = _OtherModel(
-    "an ONNX model",
-    "import it as MLIR with python -m torch_mlir.tools.import_onnx, lower that to TOSA, and convert the "
-    "result",
+_CONVERT: Final = (
+    "convert it first: tosa-flatbuffer-convert MODEL -o MODEL.tosa, or "
+    "tosa_convert.frontends.from_file; `tosa-flatbuffer frontends` says what that needs"
 )
 _TO_TFLITE: Final = (
-    "convert it to TFLite with tf.lite.TFLiteConverter, then with tosa-converter-for-tflite"
+    "convert it to TFLite with tf.lite.TFLiteConverter, and convert the .tflite file"
 )
-_KERAS: Final = _OtherModel("a Keras model", _TO_TFLITE)
-_SAVED_MODEL: Final = _OtherModel("a TensorFlow SavedModel", _TO_TFLITE)
+_TFLITE: Final = _OtherModel("a TFLite model", _CONVERT, "tflite")
+_ONNX: Final = _OtherModel("an ONNX model", _CONVERT, "onnx")
+_KERAS: Final = _OtherModel("a Keras model", _CONVERT, "keras")
+_SAVED_MODEL_FILE: Final = _OtherModel(
+    "the file of a TensorFlow SavedModel", "give the folder that contains it"
+)
+_SAVED_MODEL: Final = _OtherModel("a TensorFlow SavedModel", _CONVERT, "tensorflow")
 _HDF5: Final = _OtherModel("an HDF5 file, such as a Keras model", _TO_TFLITE)
-_EXPORTED_PROGRAM: Final = _OtherModel(
-    "a program of torch.export",
-    "load it with torch.export.load and lower it with "
-    'torch_mlir.fx.export_and_import(program, output_type="tosa")',
-)
+_EXPORTED_PROGRAM: Final = _OtherModel("a program of torch.export", _CONVERT, "torch")
 _TORCH: Final = _OtherModel(
     "a file of torch.save or torch.jit.save",
-    "build the model in Python, export it with torch.export.export, and lower that with "
-    'torch_mlir.fx.export_and_import(program, output_type="tosa")',
+    "build the model in Python, export it with torch.export.export and torch.export.save, and convert "
+    "the .pt2 file",
 )
 _NUMPY: Final = _OtherModel("a file of NumPy arrays, not a program", "")
 _ZIP: Final = _OtherModel("a ZIP archive", "extract it and convert the model that it holds")
@@ -162,15 +160,26 @@ def _other_model(data: memoryview, head: bytes) -> _OtherModel | None:
         return _TORCH
     # SavedModel has schema version 1 and then its graphs, ONNX the version of its IR and then any field.
     if head.startswith(b"\x08\x01\x12"):
-        return _SAVED_MODEL
+        return _SAVED_MODEL_FILE
     if len(head) > 2 and head[0] == 8 and 1 < head[1] < 32 and head[2] in _ONNX_TAGS:
         return _ONNX
     return None
 
 
+def model_kind(data: memoryview) -> str:
+    """The name of the frontend that reads a file; "" if it is not a model of a framework."""
+    other = _other_model(data, bytes(data[:_SNIFF_BYTES]))
+    return other.frontend if other is not None else ""
+
+
+def is_saved_model(path: str | os.PathLike[str]) -> bool:
+    """Whether a directory holds a TensorFlow SavedModel."""
+    return os.path.isfile(os.path.join(path, "saved_model.pb"))
+
+
 def refuse_model_directory(path: str | os.PathLike[str]) -> None:
     """Raise TosaConvertError("unrecognised-input") if the path is a directory that holds a model."""
-    if os.path.isfile(os.path.join(path, "saved_model.pb")):
+    if is_saved_model(path):
         raise fail(
             "unrecognised-input",
             os.fspath(path),

@@ -27,9 +27,11 @@ def warning(message: str, *values: object) -> None:
 
     Example:
         >>> import logging
-        >>> logging.getLogger(NAME).addFilter(lambda record: print(record.getMessage()))
+        >>> show = lambda record: print(record.getMessage())
+        >>> logging.getLogger(NAME).addFilter(show)
         >>> warning("%d tensors are dynamic", 2)
         2 tensors are dynamic
+        >>> logging.getLogger(NAME).removeFilter(show)
     """
     import logging
 

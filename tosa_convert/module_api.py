@@ -40,6 +40,7 @@ def from_module(
     names: Names = "retain",
     full_paths: bool = False,
     narrow: str | Iterable[str] = (),
+    pass_captured: bool = False,
     input_shapes: Shapes | None = None,
     tosa_version: TosaVersion = "",
 ) -> Graph:
@@ -48,10 +49,11 @@ def from_module(
     Args:
         module_or_func: a module, a func.func or an operation of any MLIR Python bindings. It is not
             changed. The graph's constants are views of memory that the module's context owns.
-        func: as for `load`; so are names, full_paths, narrow and input_shapes.
+        func: as for `load`; so are names, full_paths, narrow, pass_captured and input_shapes.
         names: see `load`.
         full_paths: see `load`.
         narrow: see `load`.
+        pass_captured: see `load`.
         input_shapes: see `load`.
         tosa_version: "1.0" or "1.1"; by default the version in the module's tosa.target_env, else the
             lowest that expresses the function.
@@ -79,6 +81,7 @@ def from_module(
         names=names,
         full_paths=full_paths,
         narrow=narrow_types(narrow),
+        pass_captured=pass_captured,
         input_shapes=shapes_of(input_shapes),
     )
     return stamp(read_module(module_or_func, options), tosa_version)
@@ -140,6 +143,7 @@ def export_tosa_func_to_flatbuffer(
     weights: Weights = "auto",
     full_paths: bool = False,
     narrow: str | Iterable[str] = (),
+    pass_captured: bool = False,
     input_shapes: Shapes | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
@@ -159,6 +163,7 @@ def export_tosa_func_to_flatbuffer(
     weights: Weights = "auto",
     full_paths: bool = False,
     narrow: str | Iterable[str] = (),
+    pass_captured: bool = False,
     input_shapes: Shapes | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
@@ -178,6 +183,7 @@ def export_tosa_func_to_flatbuffer(
     weights: Weights = "auto",
     full_paths: bool = False,
     narrow: str | Iterable[str] = (),
+    pass_captured: bool = False,
     input_shapes: Shapes | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
@@ -196,6 +202,7 @@ def export_tosa_func_to_flatbuffer(
     weights: Weights = "auto",
     full_paths: bool = False,
     narrow: str | Iterable[str] = (),
+    pass_captured: bool = False,
     input_shapes: Shapes | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
@@ -221,6 +228,7 @@ def export_tosa_func_to_flatbuffer(
         full_paths: keep the folders of file names in locations. By default only the last component is
             kept, so that the bytes do not depend on where the module was made.
         narrow: element types to convert, "i64" to i32 and "f64" to f32; the tensors are logged.
+        pass_captured: pass values that regions use from outside as operands; see `load`.
         input_shapes: argument -> its sizes in elements, for arguments with dynamic dimensions; the
             others are inferred. What stays dynamic is logged with the reason. See `load`.
         input_names: a name for each argument, in order, instead of those that `names` gives.
@@ -271,6 +279,7 @@ def export_tosa_func_to_flatbuffer(
         names=names,
         full_paths=full_paths,
         narrow=narrow,
+        pass_captured=pass_captured,
         input_shapes=input_shapes,
         tosa_version=tosa_version,
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, get_args
 
 from tosa_convert import log
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from tosa_convert.graph.constant import Constant
     from tosa_convert.graph.dtypes import DType
     from tosa_convert.graph.model import Graph, Tensor
+    from tosa_convert.mlir.foreign_operations import ForeignOperation
+    from tosa_convert.upgrade.record import Upgrade
 
 #: Where a constant is stored.
 StoredForm = Literal["embedded", "offset", "npy"]
@@ -143,6 +146,20 @@ def read(opened: Input, options: ReadOptions = _READ_OPTIONS) -> Graph:
     return _with_shapes(_read_file(opened, options), options)
 
 
+def read_upgraded(opened: Input, options: ReadOptions) -> tuple[Graph, Upgrade]:
+    """The graph of an input that is taken for a program of an older TOSA, and what was changed in it.
+
+    Args:
+        opened: the input.
+        options: how to read it. Values that regions of MLIR use from outside are passed in, too.
+    """
+    from tosa_convert.upgrade.record import Upgrade
+
+    upgrade = Upgrade(is_old=True)
+    options = replace(options, pass_captured=opened.is_mlir)
+    return _with_shapes(_read_file(opened, options, upgrade), options), upgrade
+
+
 def read_module(module_or_func: Any, options: ReadOptions = _READ_OPTIONS) -> Graph:
     """The graph of a function of an MLIR module.
 
@@ -156,27 +173,30 @@ def read_module(module_or_func: Any, options: ReadOptions = _READ_OPTIONS) -> Gr
         return _with_shapes(read_function(module_or_func, options), options)
 
 
-def _read_file(opened: Input, options: ReadOptions) -> Graph:
+def _read_file(opened: Input, options: ReadOptions, upgrade: Upgrade | None = None) -> Graph:
     """The graph of a file, with the weights of the folder beside a flatbuffer or its JSON."""
     with garbage_collection_paused():
-        graph = _read_alone(opened, options)
+        graph = _read_alone(opened, options, upgrade)
         return graph if opened.is_mlir else with_weights(graph, opened.path, options)
 
 
-def _read_alone(opened: Input, options: ReadOptions) -> Graph:
-    """The graph of a file, without the weights of a folder."""
+def _read_alone(opened: Input, options: ReadOptions, upgrade: Upgrade | None = None) -> Graph:
+    """The graph of a file, without the weights of a folder.
+
+    upgrade: what changes in a program of an older TOSA is noted in it; None to log a summary.
+    """
     if opened.format == "mlir":
         from tosa_convert.mlir.module_reader import read_text
 
-        return read_text(opened.data, opened.path, options)
+        return read_text(opened.data, opened.path, options, upgrade)
     if opened.format == "mlirbc":
         from tosa_convert.mlir.module_reader import read_file
 
-        return read_file(opened.data, opened.where, options)
+        return read_file(opened.data, opened.where, options, upgrade)
     if opened.format == "tosa":
         from tosa_convert.flatbuffer.read import read as read_flatbuffer
 
-        return read_flatbuffer(opened.data, opened.where, limits=options.limits)
+        return read_flatbuffer(opened.data, opened.where, options.limits, upgrade)
     from tosa_convert.jsontext.read import read as read_json
 
     return read_json(opened.data, opened.where, limits=options.limits)
@@ -228,6 +248,13 @@ def _storage(graph: Graph, form: Callable[[Constant], StoredForm]) -> tuple[Stor
     return tuple(
         Storage(name, len(sizes[name]), sum(sizes[name])) for name in STORED_FORMS if name in sizes
     )
+
+
+def foreign_operations(opened: Input) -> list[ForeignOperation]:
+    """The operations of an MLIR bytecode file that are not TOSA's, in order."""
+    from tosa_convert.mlir.foreign_operations import foreign_operations as find
+
+    return find(opened.data, opened.where)
 
 
 def annotate(opened: Input) -> Annotation:
@@ -311,8 +338,11 @@ def _lacks_scales(tensor: Tensor) -> bool:
 
 def _with_shapes(graph: Graph, options: ReadOptions) -> Graph:
     """The graph with the shapes that the options give its arguments; logs what stays dynamic."""
-    if not options.input_shapes:
-        return graph
+    return with_shapes(graph, options.input_shapes) if options.input_shapes else graph
+
+
+def with_shapes(graph: Graph, shapes: Mapping[str, tuple[int | str, ...]]) -> Graph:
+    """The graph with shapes for arguments and what follows from them; logs what stays dynamic."""
     from tosa_convert.graph.static_shapes import make_reshapes_static
     from tosa_convert.graph.verify import refuse_unsound
     from tosa_convert.mlir.names import Namer
@@ -323,7 +353,7 @@ def _with_shapes(graph: Graph, options: ReadOptions) -> Graph:
     refuse_unsound(graph)
     namer = Namer()
     generated = {namer.input(): index for index in range(len(graph.main.inputs))}
-    inferred = infer(graph, resolved(graph, options.input_shapes, generated))
+    inferred = infer(graph, resolved(graph, shapes, generated))
     make_reshapes_static(inferred)
     for cause in causes(inferred):
         log.warning("%s", cause)

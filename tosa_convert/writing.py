@@ -65,10 +65,15 @@ def stamp(graph: Graph, tosa_version: str = "") -> Graph:
     return replace(graph, version=version)
 
 
-def encode(graph: Graph, *, weights: Weights = "auto") -> Iterator[Any]:
+def encode(
+    graph: Graph,
+    *,
+    weights: Weights = "auto",
+    columns: Mapping[str, BlockColumns] | None = None,
+) -> Iterator[Any]:
     """The pieces of a `.tosa` file, in order, for a graph that `verify` accepts.
 
-    Constants are views of their buffers.
+    Constants are views of their buffers. columns: those that `refuse_unsound` returned.
 
     Raises:
         TosaConvertError: "too-large" if the graph does not fit the format.
@@ -78,7 +83,8 @@ def encode(graph: Graph, *, weights: Weights = "auto") -> Iterator[Any]:
     _warn_of_target(graph)
     out_of_line = {"auto": None, "embedded": False, "offset": True, "npy": None}[weights]
     with garbage_collection_paused():
-        return plan(graph, producer(), out_of_line=out_of_line).pieces()
+        found = plan(graph, producer(), out_of_line=out_of_line, columns=columns or {})
+        return found.pieces()
 
 
 def _warn_of_target(graph: Graph) -> None:
@@ -110,7 +116,7 @@ def render(
         )
     columns = refuse_unsound(graph)
     _refuse_invalid(graph, file_format, options, columns)
-    return _render_sound(graph, file_format, options)
+    return _render_sound(graph, file_format, options, columns)
 
 
 def _refuse_invalid(
@@ -123,9 +129,11 @@ def _refuse_invalid(
         refuse_invalid(graph, columns)
 
 
-def _render_sound(graph: Graph, file_format: Format, options: WriteOptions) -> Iterable[Any]:
+def _render_sound(
+    graph: Graph, file_format: Format, options: WriteOptions, columns: Mapping[str, BlockColumns]
+) -> Iterable[Any]:
     if file_format == "tosa":
-        return encode(graph, weights=options.weights)
+        return encode(graph, weights=options.weights, columns=columns)
     if file_format == "json":
         from tosa_convert.jsontext.write import write as write_json
 
@@ -140,6 +148,7 @@ def _render_sound(graph: Graph, file_format: Format, options: WriteOptions) -> I
                 names=options.names,
                 limits=options.limits,
                 version=options.bytecode_version,
+                columns=columns,
             )
         return encoded.pieces
     from tosa_convert.mlir.text.write import write as write_text
@@ -152,6 +161,7 @@ def _render_sound(graph: Graph, file_format: Format, options: WriteOptions) -> I
             locations=options.locations,
             elide=options.elide,
             limits=options.limits,
+            columns=columns,
         )
     return _paused(text)
 
@@ -176,10 +186,12 @@ def to_module(graph: Graph, context: Any, options: WriteOptions = _WRITE_OPTIONS
 
     columns = refuse_unsound(graph)
     _refuse_invalid(graph, "module", options, columns)
-    return _module(graph, context, options)
+    return _module(graph, context, options, columns)
 
 
-def _module(graph: Graph, context: Any, options: WriteOptions) -> Any:
+def _module(
+    graph: Graph, context: Any, options: WriteOptions, columns: Mapping[str, BlockColumns]
+) -> Any:
     from tosa_convert.bindings.packages import bindings_of
     from tosa_convert.bindings.write import write
 
@@ -191,6 +203,7 @@ def _module(graph: Graph, context: Any, options: WriteOptions) -> Any:
             names=options.names,
             constants=options.constants,
             limits=options.limits,
+            columns=columns,
         )
 
 
@@ -230,8 +243,8 @@ def save(
     if size_beside is not None:
         from tosa_convert.weights.write import without
 
-        written = without(graph, larger_than=size_beside)
-    pieces = _render_sound(written, file_format, options)
+        written, columns = without(graph, larger_than=size_beside), {}
+    pieces = _render_sound(written, file_format, options, columns)
 
     def finish(new: str) -> None:
         # The weights are written when the new file is complete, and right before it is renamed.

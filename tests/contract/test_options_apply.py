@@ -29,6 +29,7 @@ LOAD: Final[dict[str, tuple[Any, set[str]]]] = {
     "names": ("generate", MLIR),
     "full_paths": (True, MLIR),
     "narrow": (["i64"], MLIR),
+    "pass_captured": (True, MLIR),
     "input_shapes": ({"arg0": (2,)}, ALL),
     "accept_changed_weights": (True, FLATBUFFERS),
     "copy": (True, ALL),
@@ -56,6 +57,7 @@ CONVERT: Final[dict[str, tuple[str | None, set[str], set[str]]]] = {
     "--elide": ("4", set(), TEXT),
     "--full-paths": (None, MLIR, set()),
     "--narrow": ("i64", MLIR, set()),
+    "--pass-captured": (None, MLIR, set()),
     "--input-shape": ("arg0=2", ALL, set()),
     "--accept-changed-weights": (None, FLATBUFFERS, set()),
     "--limit": ("json-depth=65", ALL, ALL),
@@ -66,6 +68,12 @@ CONVERT: Final[dict[str, tuple[str | None, set[str], set[str]]]] = {
     "--input-names": ("image", ALL, ALL),
     "--output-names": ("score", ALL, ALL),
     "--for": ("vela", set(), {"tosa"}),
+    # Of models of frameworks: tests/frontends.
+    "--python": ("python", set(), set()),
+    "--timeout": ("5", set(), set()),
+    "--check": (None, set(), set()),
+    "--input": ("x.npz", set(), set()),
+    "--random": ("0", set(), set()),
 }
 
 
@@ -155,6 +163,7 @@ def test_defaults_are_never_refused(folder: Path, tmp_path: Path, name: str) -> 
         names="retain",
         full_paths=False,
         narrow=(),
+        pass_captured=False,
         input_shapes={},
         accept_changed_weights=False,
         copy=False,

@@ -71,6 +71,7 @@ _CALLS: Final[dict[str, Call]] = {
     "CAST_FROM_BLOCK_SCALED": lambda b: b.cast_from_block_scaled(*_blocks(b, 2, 64), dtype="bf16"),
     "CONV2D_BLOCK_SCALED": _conv2d_block_scaled,
     "EQUAL": lambda b: b.equal(b.floor(b.mul(fp(b, 2, 5), 3.0)), 1.0),
+    "CEIL": lambda b: b.ceil(b.mul(fp(b), 8.0)),
     "FLOOR": lambda b: b.floor(b.mul(fp(b), 8.0)),
     "FFT2D": lambda b: b.fft2d(fp(b, 1, 2, 4), _ramp(1, 2, 4)),
     "LOGICAL_OR": lambda b: b.logical_or(boolean(b), [[False, True, False]]),

@@ -438,12 +438,21 @@ class no_grad:
     def __exit__(self, *given): pass
 def from_numpy(array): return Array(array)
 class nn:
-    class Module: pass
+    class Module:
+        training = True
+        def eval(self):
+            self.training = False
+            return self
+class utils:
+    class _pytree:
+        tree_leaves = staticmethod(lambda tree: [tree])
 """
 NET = """
 import torch
 class Net(torch.nn.Module):
-    def __call__(self, x): return torch.Array(1 + abs(x.array) - x.array)
+    def __call__(self, x): return torch.Array(1 + abs(x.array) - x.array + self.training)
+def factory(): return Net().eval(), (torch.Array([1, 2, 3, 4]),)
+def trained(): return Net()
 class Worse(torch.nn.Module):
     def __call__(self, x): raise ValueError("no such luck")
 """
@@ -463,6 +472,11 @@ def test_a_backend_process_returns_its_results_and_leaves_no_folder(
     backend = open_backend("torch", chain, x, original=f"{tmp_path / 'net.py'}:Net")
     assert len(list((tmp_path / "scratch").iterdir())) == 1
     assert check(chain, backend, x).ok
+    # A class is put into evaluation mode; what a function returns has the mode that it chose.
+    for name, is_equal in (("factory", True), ("trained", False)):
+        made = open_backend("torch", chain, x, original=f"{tmp_path / 'net.py'}:{name}")
+        assert check(chain, made, x).ok == is_equal
+        del made
     with pytest.raises(TosaConvertError, match="no such luck") as caught:
         open_backend("torch", chain, x, original=f"{tmp_path / 'net.py'}:Worse")
     assert caught.value.code == "backend-failed"

@@ -108,6 +108,15 @@ def test_exact_floats_and_integers_are_equal(verifier: OfficialVerifier) -> None
         assert agreed(verifier, row, five, None, actual) == (number == 5)
 
 
+def test_the_nan_of_scales_equals_itself() -> None:
+    kind = dtype("FP8UE8M0").numpy
+    exact = parse_compliance({"mode": "EXACT", "data_type": "FP8UE8M0"})
+    scales = np.array([1, 2, np.nan], kind)
+    assert exact.problem(scales, None, scales.copy()) == ""
+    for found in ([1, np.nan, np.nan], [1, 2, 4]):
+        assert "1 of 3 elements are refused" in exact.problem(scales, None, np.array(found, kind))
+
+
 @pytest.mark.parametrize("unsigned", [False, True])
 @pytest.mark.parametrize("kind", ["INT8", "INT16"])
 def test_an_inexact_rescale_is_between_the_result_and_its_bound(

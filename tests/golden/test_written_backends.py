@@ -98,13 +98,19 @@ def test_a_python_file_sees_the_types_of_ml_dtypes(tmp_path: Path) -> None:
 
 
 FAKE_ONNXRUNTIME = """
+import types
+
+GraphOptimizationLevel = types.SimpleNamespace(ORT_DISABLE_ALL="none")
+SessionOptions = types.SimpleNamespace
+
+
 class InferenceSession:
-    def __init__(self, path, providers):
+    def __init__(self, path, options, providers):
+        assert options.graph_optimization_level == "none"
         assert path.endswith("m.onnx") and providers == ["CPUExecutionProvider"]
 
     def get_inputs(self):
-        import types
-        return [types.SimpleNamespace(name="in")]
+        return [types.SimpleNamespace(name="in", type="tensor(float)")]
 
     def run(self, outputs, given):
         return [abs(given["in"])]

@@ -1,7 +1,7 @@
 """Compare what `doctor` says of files with what the programs that it names do with them.
 
     python tests/oracle/compare_doctor.py [DIR] [--every 50] [--vela PROGRAM] [--model-converter PROGRAM]
-        [--model-explorer PYTHON]
+        [--model-explorer PYTHON] [--netron PYTHON]
 
 Small programs, and those of an official suite in DIR (tests/oracle/official_suite.py makes it), are
 written in the formats that the installed programs read, one of them in all formats and forms of weights,
@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import numpy as np
 from oracle import consumers
 from oracle.consumers import Consumer, Feeds
+from oracle.netron_viewer import netron
 from oracle.small_programs import programs
 
 import tosa_convert as tc
@@ -39,6 +40,7 @@ KNOWN: Final = {
     ("flatc", "in .npy files"): "it prints what is in the file, constants without data",
     ("iree", "only in generic form"): "it reads the custom form of some operators",
     ("model-converter", "only with a constant"): "it reads some operators without that constant",
+    ("netron", "does not read MATMUL_T"): "in MLIR it shows any operator",
     ("vela", ""): "it refuses operators, types and sizes that its facts do not list",
     ("model-converter", ""): "it refuses operators that its facts do not list",
 }
@@ -157,6 +159,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--vela", type=Path)
     parser.add_argument("--model-converter", type=Path)
     parser.add_argument("--model-explorer", type=Path)
+    parser.add_argument("--netron", type=Path)
     parser.add_argument("--only", action="append", default=[], metavar="READER")
     options = parser.parse_args(words)
     tools = consumers.installed()
@@ -164,6 +167,7 @@ def main(words: list[str] | None = None) -> int:
         ("vela", consumers.vela),
         ("model-converter", consumers.model_converter),
         ("model-explorer", consumers.model_explorer),
+        ("netron", netron),
     ):
         program = getattr(options, name.replace("-", "_"))
         if program is not None:

@@ -80,6 +80,11 @@ def test_scopes_come_from_names_or_from_names_in_locations(locations: bool) -> N
     assert scopes_of(made.main, "none") == [()] * 4
 
 
+def test_numbers_that_tell_equal_names_apart_are_no_scope() -> None:
+    made = named("input.1", "y.1", "input.25_transform", "y.2", "layers.0.conv", "layers.1")
+    assert scopes_of(made.main, "names") == [(), (), (), (), ("layers", "0"), ()]
+
+
 def test_an_operator_without_a_name_is_in_the_scope_of_its_users() -> None:
     made = named("a/x", "layer_1", "b/x", "b/y")
     assert scopes_of(made.main, "names") == [("a",), ("b",), ("b",), ("b",)]

@@ -136,3 +136,13 @@ def test_unknown_choices_and_unsound_graphs_are_refused() -> None:
     broken.main.outputs.append("missing")
     with pytest.raises(tc.TosaConvertError, match="never defined"):
         tc.report(broken, to="dot")
+
+
+@pytest.mark.parametrize(
+    ("name", "start"), [("a.svg", "<svg"), ("a.DOT", "digraph"), ("a.gv", "digraph"), ("a", "<!")]
+)
+def test_the_extension_of_the_file_says_the_form(name: str, start: str, tmp_path: Path) -> None:
+    tc.report(example(), tmp_path / name)
+    assert (tmp_path / name).read_text(encoding="utf-8").startswith(start)
+    tc.report(example(), tmp_path / name, to="dot")
+    assert (tmp_path / name).read_text(encoding="utf-8").startswith("digraph")

@@ -82,6 +82,9 @@ def weights(graph: tc.Graph, path: Path) -> None:
 def parts(graph: tc.Graph) -> None:
     reveal_type(tc.extract(graph, ["y"], ["x"]))  # reveals Graph
     reveal_type(tc.rename(graph, ["x"], output_names=["y"]))  # reveals Graph
+    rewritten, changes = tc.rewrites.apply(graph, "repair")
+    reveal_type(rewritten)  # reveals Graph
+    reveal_type(changes.count("pow-by-constant"))  # reveals int
 
 
 def golden(graph: tc.Graph, folder: Path) -> None:
@@ -160,6 +163,12 @@ def diff(graph: tc.Graph) -> None:
     found.changes = ()  # error: differences do not change
     tc.diff(graph)  # error: two graphs
     tc.diff(graph, graph, True)  # error: options are keywords
+
+
+def models(path: Path) -> None:
+    reveal_type(tc.frontends.from_tflite(path))  # reveals Graph
+    reveal_type(tc.frontends.from_onnx("m.onnx"))  # reveals Graph
+    tc.frontends.from_onnx()  # error: there must be a path
 
 
 def graphs(graph: tc.Graph) -> None:

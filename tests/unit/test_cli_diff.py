@@ -74,6 +74,21 @@ def test_a_changed_attribute_is_printed_with_the_operators_around_it(diff: Any) 
     assert "ADD" not in diff("a.tosa", "changed.tosa", "-U", "0")[1]
 
 
+def test_what_was_added_is_printed_where_the_region_has_another_name(
+    diff: Any, folder: Path
+) -> None:
+    other = example()
+    other.main.tensors["e"] = tensor("e")
+    other.main.operators.insert(2, op("EXP", "s", "e"))
+    other.main.operators[3].inputs = ("e",)
+    save(folder / "b.tosa", other)
+    same = diff("a.tosa", "b.tosa")[1].splitlines()[2:]
+    other.regions[0].name = other.main.name = "block"
+    save(folder / "b.tosa", other)
+    assert diff("a.tosa", "b.tosa")[1].splitlines()[2:] == same
+    assert "+ #2 e = EXP(s) : FP32 [2, 3]" in same
+
+
 def test_constants_added_and_removed_operators_and_moves_are_printed(
     diff: Any, folder: Path
 ) -> None:

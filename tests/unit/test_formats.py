@@ -75,17 +75,18 @@ def archive(*members: str) -> bytes:
 @pytest.mark.parametrize(
     ("data", "what", "hint"),
     [
-        (b"\x1c\0\0\0TFL3\x14\0", "a TFLite model", "tosa-converter-for-tflite"),
-        (b"\x08\x08\x12\x07onnx-ml:", "an ONNX model", "import_onnx"),
-        (b"\x08\x0a\x12\x07pytorch\x1a\x052.9.0", "an ONNX model", "import_onnx"),
-        (b"\x08\x09:\x80\x01\n\x04", "an ONNX model", "import_onnx"),
-        (b"\x08\x01\x12\xff\x01\n\x10", "a TensorFlow SavedModel", "TFLiteConverter"),
+        (b"\x1c\0\0\0TFL3\x14\0", "a TFLite model", "tosa-flatbuffer-convert"),
+        (b"\x08\x08\x12\x07onnx-ml:", "an ONNX model", "tosa-flatbuffer-convert"),
+        (b"\x08\x0a\x12\x07pytorch\x1a\x052.9.0", "an ONNX model", "tosa-flatbuffer-convert"),
+        (b"\x08\x09:\x80\x01\n\x04", "an ONNX model", "tosa-flatbuffer-convert"),
+        (b"\x08\x01\x12\xff\x01\n\x10", "the file of a TensorFlow SavedModel", "folder"),
         (b"\x89HDF\r\n\x1a\n\0\0", "an HDF5 file, such as a Keras model", "TFLiteConverter"),
-        (archive("metadata.json", "config.json", "model.weights.h5"), "a Keras model", "TFLite"),
+        (archive("metadata.json", "config.json", "model.weights.h5"), "a Keras model",
+         "tosa-flatbuffer-convert"),
         (archive("m/archive_format", "m/models/model.json", "m/data/weights/w"),
-         "a program of torch.export", "torch.export.load"),
+         "a program of torch.export", "tosa-flatbuffer-convert"),
         (archive("version", "serialized_exported_program.json"),
-         "a program of torch.export", "export_and_import"),
+         "a program of torch.export", "tosa-flatbuffer-convert"),
         (archive("m/data.pkl", "m/data/0", "m/version"), "a file of torch.save", "torch.export"),
         (b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.", "a file of torch.save", "torch.export"),
         (archive("x.npy"), "a file of NumPy arrays", ""),
@@ -120,7 +121,7 @@ def test_a_saved_model_directory_is_named_with_the_way_to_tosa(tmp_path: Path) -
     (finding,) = caught.value.findings
     assert (finding.code, finding.where) == ("unrecognised-input", str(folder))
     assert "a TensorFlow SavedModel" in finding.message
-    assert "TFLiteConverter" in finding.hint
+    assert "tosa-flatbuffer-convert" in finding.hint
 
 
 def test_an_empty_input_is_refused() -> None:

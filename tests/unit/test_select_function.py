@@ -25,7 +25,7 @@ CALL = """func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {
 
 
 def selected(bindings: Bindings, module: Any, func: str | None = None) -> list[str]:
-    functions, _, findings = select(bytecode_of(bindings, module.operation), func)
+    functions, _, _, findings = select(bytecode_of(bindings, module.operation), func)
     assert bool(findings) == (len(functions) > 1)
     return [function.name for function in functions]
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tosa_convert.child_process import Ended, describe_exit
+from tosa_convert.child_process import Ended, last_words
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.arrays import Array
 from tosa_convert.golden.commands import run_command
@@ -30,9 +30,6 @@ PACKAGES: Final = {
     "torch": "pip install torch",
     "onnxruntime": "pip install onnxruntime",
 }
-#: Lines of a backend's own output that a message repeats, and characters of each.
-_SAID_LINES: Final = 20
-_SAID_CHARACTERS: Final = 90
 #: Characters of a line that says why a program was refused.
 _REFUSAL_CHARACTERS: Final = 400
 
@@ -75,7 +72,7 @@ def run_backend(command: list[str], timeout: float, name: str, folder: Path | No
     """Run a backend's command. Raises TosaConvertError("backend-failed") after the time limit."""
     ended = run_command(command, timeout=timeout, name=name, folder=folder)
     if ended.timed_out:
-        ended_text = said(ended).partition("; ")[2]
+        ended_text = last_words(ended).partition("; ")[2]
         text = f"it did not end within {timeout:g} s"
         raise fail("backend-failed", name, f"{text}; {ended_text}" if ended_text else text)
     return ended
@@ -88,18 +85,7 @@ def refuse_failure(ended: Ended, name: str) -> None:
         text = " / ".join(line[:_REFUSAL_CHARACTERS] for line in lines[-3:])
         raise fail("backend-refused", name, text or f"it ended with exit code {REFUSED}")
     if ended.code:
-        raise fail("backend-failed", name, said(ended))
-
-
-def said(ended: Ended, problem: str = "") -> str:
-    """How a backend ended, and the last lines that it wrote to stderr."""
-    lines = [line.rstrip() for line in ended.stderr.splitlines() if line.strip()][-_SAID_LINES:]
-    head = f"it ended with {describe_exit(ended.code)}{problem}"
-    if not lines:
-        return f"{head}, and wrote nothing to stderr"
-    return "\n    ".join(
-        (f"{head}; the end of its stderr:", *(x[:_SAID_CHARACTERS] for x in lines))
-    )
+        raise fail("backend-failed", name, last_words(ended))
 
 
 @contextlib.contextmanager

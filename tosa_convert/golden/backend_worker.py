@@ -149,10 +149,7 @@ def _tflite(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Ar
         tflite = importlib.import_module("ai_edge_litert.interpreter")
     except ImportError:
         tflite = importlib.import_module("tensorflow.lite.python.interpreter")
-    reference = tflite.OpResolverType.BUILTIN_REF
-    machine = tflite.Interpreter(
-        model, experimental_op_resolver_type=reference, experimental_preserve_all_tensors=True
-    )
+    machine = _tflite_interpreter(tflite, model)
     details = machine.get_input_details()
     if len(details) != len(inputs):
         raise SystemExit(f"the TFLite model has {len(details)} inputs, the TOSA one {len(inputs)}")
@@ -165,32 +162,80 @@ def _tflite(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Ar
     machine.invoke()
     outputs = (machine.get_tensor(row["index"]) for row in machine.get_output_details())
     rows = machine._get_ops_details()
-    steps = (machine.get_tensor(index) for row in rows for index in row["outputs"])
+    # -1 stands for an output that an operator leaves out.
+    steps = (machine.get_tensor(index) for row in rows for index in row["outputs"] if index >= 0)
     return outputs, steps
 
 
-def _torch(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arrays]:
-    import importlib.util
+def _tflite_interpreter(tflite: Any, model: str) -> Any:
+    """An interpreter with the reference kernels, or with the others if not every operator has one."""
+    kinds = tflite.OpResolverType
+    try:
+        return tflite.Interpreter(
+            model,
+            experimental_op_resolver_type=kinds.BUILTIN_REF,
+            experimental_preserve_all_tensors=True,
+        )
+    except ValueError as error:
+        print(f"no reference kernel: {error}", file=sys.stderr)
+    return tflite.Interpreter(
+        model,
+        experimental_op_resolver_type=kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        experimental_preserve_all_tensors=True,
+    )
 
+
+def _torch(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arrays]:
     import torch
 
     path, _, name = model.rpartition(":")
     if path and path.endswith(".py"):
-        spec = importlib.util.spec_from_file_location("eager_model", path)
-        if spec is None or spec.loader is None:
-            raise SystemExit(f"{path} is not a Python file")
-        module = importlib.util.module_from_spec(spec)
-        sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
-        spec.loader.exec_module(module)
-        eager = getattr(module, name)
-        if not isinstance(eager, torch.nn.Module):
-            eager = eager()
+        eager, example = (
+            _torch_module(torch, getattr(_python_file(path, "eager_model"), name)),
+            None,
+        )
     else:
-        eager = torch.export.load(model).module()
+        program = torch.export.load(model)
+        eager, example = program.module(), program.example_inputs
+    tensors = [_to_torch(torch, *pair) for pair in zip(inputs, types, strict=True)]
+    args, kwargs = _torch_arguments(torch, tensors, example)
     with torch.no_grad():
-        results = eager(*(_to_torch(torch, *pair) for pair in zip(inputs, types, strict=True)))
-    results = results if isinstance(results, (list, tuple)) else [results]
-    return [_from_torch(torch, result.detach()) for result in results], []
+        results = torch.utils._pytree.tree_leaves(eager(*args, **kwargs))
+    return [
+        _from_torch(torch, result.detach()) for result in results if hasattr(result, "detach")
+    ], []
+
+
+def _torch_module(torch: Any, named: Any) -> Any:
+    """The module that a name of a Python file stands for: itself, of a class, or of a function.
+
+    A function may return the module's arguments, too, as for `convert`. The module of a class is put
+    into evaluation mode, in which programs are exported; any other one stays as its file made it.
+    """
+    if isinstance(named, torch.nn.Module):
+        return named
+    made = named()
+    module = made[0] if isinstance(made, tuple) else made
+    return module.eval() if isinstance(named, type) else module
+
+
+def _torch_arguments(torch: Any, tensors: list[Any], example: Any) -> tuple[Any, Any]:
+    """The tensors as the arguments with which a program was exported, in their types.
+
+    A program refuses by position what it was exported with by keyword; and TOSA has no 64-bit types, so
+    that the tensors may have narrower ones.
+    """
+    if example is None:
+        return tensors, {}
+    tree = torch.utils._pytree
+    leaves, spec = tree.tree_flatten(example)
+    places = [index for index, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    if len(places) != len(tensors):
+        return tensors, {}
+    for index, tensor in zip(places, tensors, strict=True):
+        leaves[index] = tensor.to(leaves[index].dtype)
+    args, kwargs = tree.tree_unflatten(leaves, spec)
+    return args, kwargs
 
 
 #: numpy's name -> torch's, of the types that numpy does not have.
@@ -223,23 +268,40 @@ def _onnxruntime(model: str, inputs: list[Any], types: list[str]) -> tuple[Array
 
     _refuse_foreign_types("onnxruntime", inputs, types)
     software = importlib.import_module("onnxruntime")
-    session = software.InferenceSession(model, providers=["CPUExecutionProvider"])
-    names = [row.name for row in session.get_inputs()]
-    if len(names) != len(inputs):
-        raise SystemExit(f"the ONNX model has {len(names)} inputs, the TOSA one {len(inputs)}")
-    return session.run(None, dict(zip(names, inputs, strict=True))), []
+    options = software.SessionOptions()
+    # Optimisations fuse quantised operators, and change results by more than a step.
+    options.graph_optimization_level = software.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = software.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    rows = session.get_inputs()
+    if len(rows) != len(inputs):
+        raise SystemExit(f"the ONNX model has {len(rows)} inputs, the TOSA one {len(inputs)}")
+    # TOSA has no 64-bit types: the arrays may have been narrowed.
+    wide = {"tensor(int64)": np.int64, "tensor(double)": np.float64}
+    given = {
+        row.name: array.astype(wide[row.type]) if row.type in wide else array
+        for row, array in zip(rows, inputs, strict=True)
+    }
+    return session.run(None, given), []
+
+
+def _python_file(file: str, name: str) -> Any:
+    """The module of a user's file."""
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise SystemExit(f"{file} is not a Python file")
+    # A compiled copy is taken for the file's if both have the same second and the same size.
+    sys.dont_write_bytecode = True
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, os.path.dirname(os.path.abspath(file)))
+    spec.loader.exec_module(module)
+    return module
 
 
 def _python(file: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arrays]:
     """A user's file: its function `run` gets a program and arrays by name, and returns arrays."""
-    import importlib.util
-
-    spec = importlib.util.spec_from_file_location("tosa_backend", file)
-    if spec is None or spec.loader is None:
-        raise SystemExit(f"{file} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, os.path.dirname(os.path.abspath(file)))
-    spec.loader.exec_module(module)
+    module = _python_file(file, "tosa_backend")
     with open("names.json", encoding="utf-8") as text:
         names = json.load(text)
     arrays = map(_with_type, inputs, types)

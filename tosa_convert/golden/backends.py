@@ -17,7 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
+import numpy as np
+
 from tosa_convert import api
+from tosa_convert.child_process import last_words
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.files import file_error, map_file
 from tosa_convert.formats import EXTENSIONS
@@ -29,7 +32,6 @@ from tosa_convert.golden.backend_process import (
     refuse_failure,
     run_backend,
     run_worker,
-    said,
 )
 from tosa_convert.golden.commands import command_words, with_paths
 from tosa_convert.golden.npz import npy_files, open_npz, unpack_npz, write_npz
@@ -46,6 +48,8 @@ from tosa_convert.graph.extract import extract_from, extract_region
 from tosa_convert.graph.model import Graph, counted
 
 _MODEL_EXTENSIONS: Final = tuple(EXTENSIONS)
+#: 64-bit types of frameworks -> the types that TOSA has instead, as numpy writes them.
+_NARROWER: Final = frozenset({("i8", "i4"), ("f8", "f4")})
 #: Software that runs models of its own -> how the original of a TOSA program is given.
 ORIGINALS: Final = {
     "tflite": "tflite:MODEL.tflite",
@@ -187,10 +191,27 @@ def _run_original(
     try:
         with scratch_errors(files):
             outputs, steps = run_worker(python, software, original, given, timeout, files)
-        return Record(software, _by_position(graph, outputs, software), steps, files)
+        answer = _narrowed(graph, _by_position(graph, outputs, software))
+        return Record(software, answer, steps, files)
     except BaseException:
         shutil.rmtree(files, ignore_errors=True)
         raise
+
+
+def _narrowed(graph: Graph, arrays: Mapping[str, Array]) -> LazyArrays:
+    """The arrays of a framework, 64-bit ones in the program's 32-bit type if they fit into it."""
+    by_key = {slot.key: slot for slot in output_slots(graph)}
+
+    def read(key: str) -> Array:
+        array, slot = arrays[key], by_key.get(key)
+        wanted = None if slot is None else np.dtype(slot.dtype.numpy)
+        if wanted is None or (array.dtype.str[1:], wanted.str[1:]) not in _NARROWER:
+            return array
+        narrow = array.astype(wanted)
+        # Rounding is meant; an integer that does not fit is a difference to be judged.
+        return narrow if wanted.kind == "f" or np.array_equal(narrow, array) else array
+
+    return LazyArrays(arrays, read)
 
 
 def part_of(graph: Graph, names: Sequence[str], cuts: Sequence[str]) -> Graph:
@@ -432,7 +453,7 @@ class Command:
             elif (folder / "out.npz").exists():
                 answer = unpack_npz(folder / "out.npz", folder)
             else:
-                raise fail("backend-failed", self.name, said(ended, " and no outputs"))
+                raise fail("backend-failed", self.name, last_words(ended, " and no outputs"))
             for name in answer:
                 answer[name]  # a damaged array is found here
         for name in ("in.npz", "out.npz"):

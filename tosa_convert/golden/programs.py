@@ -57,6 +57,7 @@ def load_program(source: Any, read: ReadOptions = AS_IT_IS) -> Program:
             func=read.func,
             names=read.names,
             full_paths=read.full_paths,
+            pass_captured=read.pass_captured,
             narrow=read.narrow,
             input_shapes=read.input_shapes,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, get_args, overload
 
@@ -31,12 +32,16 @@ class HasDict(Protocol):
         """The result as JSON values."""
 
 
+#: The extension of a file -> the form; of any other one it is HTML.
+_BY_EXTENSION: Final[dict[str, ReportFormat]] = {".svg": "svg", ".dot": "dot", ".gv": "dot"}
+
+
 @overload
 def report(
     graph: Graph,
     path: None = None,
     *,
-    to: ReportFormat = "html",
+    to: ReportFormat | None = None,
     errors: PathLike | Mapping[str, Any] | HasDict | None = None,
     scopes: Scopes = "auto",
     title: str = "",
@@ -46,7 +51,7 @@ def report(
     graph: Graph,
     path: PathLike,
     *,
-    to: ReportFormat = "html",
+    to: ReportFormat | None = None,
     errors: PathLike | Mapping[str, Any] | HasDict | None = None,
     scopes: Scopes = "auto",
     title: str = "",
@@ -55,7 +60,7 @@ def report(
     graph: Graph,
     path: PathLike | None = None,
     *,
-    to: ReportFormat = "html",
+    to: ReportFormat | None = None,
     errors: PathLike | Mapping[str, Any] | HasDict | None = None,
     scopes: Scopes = "auto",
     title: str = "",
@@ -67,7 +72,8 @@ def report(
         path: the file, which is replaced as a whole; None to return the text.
         to: "html"; "svg" for what the HTML file shows when it opens; "dot" for Graphviz;
             "model-explorer" for values and colours that Model Explorer lays over its own picture: the
-            errors, or, without `errors`, the multiply-accumulates of each operator.
+            errors, or, without `errors`, the multiply-accumulates of each operator. By default the
+            extension of `path` says it, if it is .svg, .dot or .gv; otherwise it is "html".
         errors: a result of `check`, `bisect` or `suite`, which is shown as colour: what `check` and
             `bisect` return, or the file or the content of what the verbs write with `--json`.
         scopes: where groups of operators come from. "names": common folders of the names of tensors,
@@ -93,6 +99,8 @@ def report(
           edge [fontname="monospace", fontsize=9];
           n0 [label="image\n1×1×16×16 FP32", id="n0", shape=ellipse];
     """
+    if to is None:
+        to = _BY_EXTENSION.get(os.path.splitext(os.fspath(path or ""))[1].lower(), "html")
     refuse_unknown("to", to, REPORT_FORMATS)
     refuse_unknown("scopes", scopes, SCOPES)
     if to == "model-explorer" and scopes != "auto":

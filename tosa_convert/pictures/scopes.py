@@ -54,12 +54,17 @@ def scopes_of(block: Block, source: Scopes) -> list[Path]:
 
 
 def scope_of_name(name: str) -> Path:
-    """The folders of a name: what is before its last slash, or before its last dot."""
+    """The folders of a name: what is before its last slash, or before its last dot.
+
+    The number in `input.25` only tells values of one name apart, as torch does.
+    """
     name = name[:_CHARACTERS].partition(";")[0]
     if "/" in name:
         parts = name.split("/")
     elif _DOTTED.fullmatch(name):
         parts = name.split(".")
+        if parts[-1][0].isdigit():
+            parts.pop()
     else:
         return ()
     return tuple(part for part in parts[:-1] if part)[:_DEPTH]

@@ -72,6 +72,8 @@ class Change:
     with_constants: how many constants were added or removed together with an operator, or moved.
     place: the number of the operator or constant in its block of the left program; for one that was
         added the number of the operator that it follows. -1 at the start, and for anything else.
+    within: the names of the region and block of the left program in which, or in whose partner, it is;
+        of what is a region or block itself, or in none, those of its item.
     """
 
     kind: ChangeKind
@@ -82,6 +84,7 @@ class Change:
     users: tuple[str, ...] = ()
     with_constants: int = 0
     place: int = -1
+    within: tuple[str, str] = ("", "")
 
     @property
     def item(self) -> Item:

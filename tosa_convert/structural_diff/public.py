@@ -153,7 +153,9 @@ def _paired_regions(found: RegionPairs, compared: Compared) -> Iterator[Change]:
                 other_item = _block_item(region_names[1], blocks[1])
                 detail = Detail("name", *blocks)
                 yield Change("changed", "block", one_item, other_item, (detail,))
-            yield from BlockChanges(aligned, compared, region_names, one == other == 0).found()
+            within = region_names[0], blocks[0]
+            for change in BlockChanges(aligned, compared, region_names, one == other == 0).found():
+                yield replace(change, within=within)
         counts = len(pair[0].blocks), len(pair[1].blocks)
         for side, region in enumerate(pair):
             for block in region.blocks[min(counts) :]:

@@ -53,10 +53,9 @@ def as_text(diff: Diff, left: Graph, form: TextForm) -> Iterator[str]:
     place: tuple[str, str] | None = None
     group: list[Change] = []
     for change in diff.changes:
-        item = change.left or change.right
-        assert item is not None
-        here = (item.region, item.block)
-        # An added region or block has no operators around it.
+        here = change.within
+        if here == ("", ""):
+            here = (change.item.region, change.item.block)
         if here != place and group:
             yield from _block_lines(group, blocks.get(place or here), form)
             group = []
@@ -83,9 +82,9 @@ def as_statistics(diff: Diff, form: TextForm) -> Iterator[str]:
 
 
 def _block_lines(changes: Sequence[Change], block: Block | None, form: TextForm) -> Iterator[str]:
-    item = changes[0].item
-    if item.region:
-        yield form.paint("place", f"@@ region {value_text(item.region, None)} @@")
+    region = changes[0].within[0] or changes[0].item.region
+    if region:
+        yield form.paint("place", f"@@ region {value_text(region, None)} @@")
     inside = [c for c in changes if c.subject in ("operator", "constant") and c.kind != "retyped"]
     following = [c for c in changes if c.kind == "retyped"]
     # In the order of the block: what it takes, what it does, what it returns.
