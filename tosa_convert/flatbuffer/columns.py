@@ -283,29 +283,44 @@ class Columns:
                 texts[index] = text
             return texts
         at = self.follow(places, what)
-        known = self._strings
         self.charge(2 * _NUMBER * len(at), what)
-        fresh = at[:1] if _is_constant(at) else np.unique(at)
-        if known:
-            fresh = np.fromiter((place for place in fresh.tolist() if place not in known), np.int64)
-        if len(fresh):
-            lengths = self.values("<u4", fresh, f"the length of {what}")
-            ends = fresh + 4 + lengths
-            if int(_largest(ends)) >= self.size:
-                offset = int(fresh[(ends >= self.size).argmax()])
-                raise self.bad(offset, f"{what} runs over the end of the file")
-            total = int(lengths.sum())
-            self.charge(len(fresh) * _STRING + total, what)
-            open_ended = self._views["u1"][ends] != 0
-            if open_ended.any():
-                end = int(ends[open_ended.argmax()])
-                raise self.bad(end, f"{what} is not terminated by a zero")
-            if not self.all_at_once(fresh, ends, total, what):
-                self.one_by_one(fresh, ends, what)
+        found = self.known_strings(at)
+        if found is None:
+            self.read_strings(at, what)
+            found = self.known_strings(at)
+            assert found is not None
         self.charge(-2 * _NUMBER * len(at), what)
+        return found
+
+    def read_strings(self, at: Positions, what: str) -> None:
+        """Read the strings at these positions, at least one, that have not been read yet."""
+        fresh = _distinct(at)
+        if self._strings:
+            known = self._strings.keys()
+            fresh = np.array([place for place in fresh.tolist() if place not in known], np.int64)
+        lengths = self.values("<u4", fresh, f"the length of {what}")
+        ends = fresh + 4 + lengths
+        if int(_largest(ends)) >= self.size:
+            offset = int(fresh[(ends >= self.size).argmax()])
+            raise self.bad(offset, f"{what} runs over the end of the file")
+        total = int(lengths.sum())
+        self.charge(len(fresh) * _STRING + total, what)
+        open_ended = self._views["u1"][ends] != 0
+        if open_ended.any():
+            end = int(ends[open_ended.argmax()])
+            raise self.bad(end, f"{what} is not terminated by a zero")
+        if not self.all_at_once(fresh, ends, total, what):
+            self.one_by_one(fresh, ends, what)
+
+    def known_strings(self, at: Positions) -> list[str] | None:
+        """The strings at these positions; None if one of them has not been read yet."""
         if _is_constant(at):
-            return [known[int(at[0])]] * len(at)
-        return list(map(known.__getitem__, at.tolist()))
+            text = self._strings.get(int(at[0]))
+            return None if text is None else [text] * len(at)
+        try:
+            return list(map(self._strings.__getitem__, at.tolist()))
+        except KeyError:
+            return None
 
     def one_by_one(self, places: Positions, ends: Positions, what: str) -> None:
         """Read the strings between these positions into the known ones."""
@@ -393,6 +408,13 @@ class Columns:
         if inverse is None:
             return lists * len(starts)
         return list(map(lists.__getitem__, inverse.tolist()))
+
+
+def _distinct(positions: Positions) -> Positions:
+    """The positions in ascending order, each once; there is at least one."""
+    if _is_constant(positions):
+        return positions[:1]
+    return positions if bool((positions[1:] > positions[:-1]).all()) else np.unique(positions)
 
 
 def _is_constant(positions: Positions) -> bool:
