@@ -113,7 +113,7 @@ def root() -> Path:
 def refmodel() -> None:
     """Skip the test if the reference model is not installed."""
     from tosa_convert.errors import TosaConvertError
-    from tosa_convert.golden import model_process
+    from tosa_convert.golden.running import model_process
 
     try:
         model_process.locate()

@@ -55,7 +55,7 @@ def example(root: Path) -> Path:
 def reference(oracle: Any) -> Any:
     """Run a program on the reference model: (program, inputs in order) -> outputs in order."""
     from tosa_convert import golden
-    from tosa_convert.golden.programs import input_slots
+    from tosa_convert.golden.running.programs import input_slots
 
     def run(graph: tc.Graph, *inputs: Any) -> list[Any]:
         slots = input_slots(graph)

@@ -22,7 +22,7 @@ from tosa_convert.bindings.packages import default_bindings
 from tosa_convert.cli.convert import convert
 from tosa_convert.frontends.interface import Interface, NotLowered
 from tosa_convert.golden import RunOptions, run
-from tosa_convert.golden.backends import Record, open_backend
+from tosa_convert.golden.backends.runners import Record, open_backend
 from tosa_convert.graph import Constant, Graph, Version, dtype
 
 #: Code -> what the example needs, and a function that raises the error in an empty working folder.

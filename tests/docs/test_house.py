@@ -127,7 +127,7 @@ OUTSIDE: dict[str, set[str]] = {
 
 #: Single modules that may import more packages, and why.
 OUTSIDE_EXCEPTIONS: dict[str, tuple[set[str], str]] = {
-    "golden.backend_worker": ({"iree", "torch"}, "a script that another interpreter runs"),
+    "golden.backends.worker": ({"iree", "torch"}, "a script that another interpreter runs"),
     "frontends.converters.jax.arrays": ({"ml_dtypes"}, "JAX has bfloat16 from there"),
     **{
         f"frontends.converters.jax.{name}": ({"jax"}, "runs where JAX is installed")
@@ -159,7 +159,7 @@ TYPING_CIRCLES: dict[tuple[str, ...], str] = {}
 
 #: Files that may import MLIR's packages besides those of bindings/, and why.
 IMPORTS_MLIR: dict[str, str] = {
-    "tosa_convert/golden/backend_worker.py": "a script that another interpreter runs, one with IREE",
+    "tosa_convert/golden/backends/worker.py": "a script that another interpreter runs, one with IREE",
     **{
         f"tosa_convert/frontends/converters/{name}.py": "runs torch-mlir in the child process"
         for name, packages in CONVERTERS.items()

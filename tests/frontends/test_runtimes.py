@@ -11,7 +11,7 @@ import pytest
 import tosa_convert as tc
 from tosa_convert.build import Builder
 from tosa_convert.golden import open_backend
-from tosa_convert.golden.backends import Record
+from tosa_convert.golden.backends.runners import Record
 
 INPUTS = {
     "ids": np.arange(6, dtype=np.int32).reshape(2, 3),

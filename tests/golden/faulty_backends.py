@@ -15,8 +15,8 @@ import numpy as np
 from golden.conftest import Builder
 from golden.numpy_backend import NumpyBackend, Values
 
-from tosa_convert.golden.array_io import Slot
-from tosa_convert.golden.arrays import Array
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays.slots import Slot
 from tosa_convert.graph import Graph, Operator, Region, dtype, operator
 from tosa_convert.graph.dtypes import NanPropagationMode
 from tosa_convert.graph.from_numpy import constant_of

@@ -33,9 +33,9 @@ from golden.operator_programs import (
     with_state,
 )
 
-from tosa_convert.golden.arrays import Array
-from tosa_convert.golden.bisection import Bisection, bisect
-from tosa_convert.golden.checking import check
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.bisection.bisect import Bisection, bisect
+from tosa_convert.golden.checking.check import check
 from tosa_convert.graph import Graph
 
 #: The smallest power of two by which the rule refuses a result that is too large, in units in the last

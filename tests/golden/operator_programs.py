@@ -13,9 +13,9 @@ from spec.test_builder_operators import CALLS, POOL, Call, boolean, fp
 
 from tosa_convert.build import Builder, Value
 from tosa_convert.build.builder import Body
-from tosa_convert.golden.arrays import Array
-from tosa_convert.golden.programs import input_slots
-from tosa_convert.golden.random_inputs import random_inputs
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.running.programs import input_slots
+from tosa_convert.golden.running.random_inputs import random_inputs
 from tosa_convert.graph import Graph
 from tosa_convert.graph.opset import OPERATORS
 

@@ -16,14 +16,14 @@ import pytest
 from golden.conftest import MakeBuilder
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden import model_process
-from tosa_convert.golden.array_io import Slot, save_npy
-from tosa_convert.golden.backends import Record
-from tosa_convert.golden.checking import check
-from tosa_convert.golden.operator_rules import FLOAT_RULES, rule_of, rules
-from tosa_convert.golden.reference_model import RunOptions
-from tosa_convert.golden.running import run
-from tosa_convert.golden.tolerance_rules import EXACT, FLOATS, Rule
+from tosa_convert.golden.accuracy.operator_rules import FLOAT_RULES, rule_of, rules
+from tosa_convert.golden.accuracy.tolerance_rules import EXACT, FLOATS, Rule
+from tosa_convert.golden.arrays.slots import Slot, save_npy
+from tosa_convert.golden.backends.runners import Record
+from tosa_convert.golden.checking.check import check
+from tosa_convert.golden.running import model_process
+from tosa_convert.golden.running.reference_model import RunOptions
+from tosa_convert.golden.running.run import run
 from tosa_convert.graph import Graph, Operator, Region, dtype, operator
 from tosa_convert.graph.dtypes import BlockSize, ResizeMode, RoundingMode
 from tosa_convert.graph.opset import OPERATORS

@@ -18,23 +18,23 @@ from tosa_convert.cli.check import check as check_verb
 from tosa_convert.cli.main import run as run_verb
 from tosa_convert.cli.main import verb
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.array_io import Slot, coerce
-from tosa_convert.golden.backends import Command, open_backend
-from tosa_convert.golden.bisection import bisect
-from tosa_convert.golden.cases import save_case
-from tosa_convert.golden.checking import check
-from tosa_convert.golden.npz import load_npz, open_npz, read_npy, save_npz
-from tosa_convert.golden.random_inputs import draw
-from tosa_convert.golden.reduction import Failure, reduce
-from tosa_convert.golden.running import run
-from tosa_convert.golden.scratch import write_npy
+from tosa_convert.golden.arrays.npz import load_npz, open_npz, read_npy, save_npz
+from tosa_convert.golden.arrays.scratch import write_npy
+from tosa_convert.golden.arrays.slots import Slot, coerce
+from tosa_convert.golden.backends.runners import Command, open_backend
+from tosa_convert.golden.bisection.bisect import bisect
+from tosa_convert.golden.bisection.cases import save_case
+from tosa_convert.golden.checking.check import check
+from tosa_convert.golden.reduction.reduce import Failure, reduce
+from tosa_convert.golden.running.random_inputs import draw
+from tosa_convert.golden.running.run import run
 from tosa_convert.graph import Graph
 from tosa_convert.graph.dtypes import DTYPES, DType
 
 X = {"x": np.array([3, -4, 0, 7], np.int32)}
 COPY = """
 import sys
-from tosa_convert.golden.npz import load_npz, save_npz
+from tosa_convert.golden.arrays.npz import load_npz, save_npz
 given = load_npz(sys.argv[2])
 save_npz(sys.argv[3], {"y" + name[1:]: given[name] for name in given})
 """

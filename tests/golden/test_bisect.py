@@ -15,20 +15,20 @@ from golden.conftest import MakeBuilder
 
 import tosa_convert as tc
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.align_steps import align
-from tosa_convert.golden.array_io import match
-from tosa_convert.golden.backends import Command, OtherModel, Record, open_backend
-from tosa_convert.golden.bisection import bisect
-from tosa_convert.golden.cases import save_case
-from tosa_convert.golden.checking import check
-from tosa_convert.golden.intermediates import iterate_tensors
-from tosa_convert.golden.npz import load_npz, save_npz
-from tosa_convert.golden.programs import as_graph, input_slots
+from tosa_convert.golden.accuracy.tolerances import Tolerances
+from tosa_convert.golden.arrays.npz import load_npz, save_npz
+from tosa_convert.golden.arrays.slots import match
+from tosa_convert.golden.backends.runners import Command, OtherModel, Record, open_backend
+from tosa_convert.golden.bisection.align_steps import align
+from tosa_convert.golden.bisection.bisect import bisect
+from tosa_convert.golden.bisection.cases import save_case
+from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.random_graphs import generate
-from tosa_convert.golden.random_inputs import random_inputs
-from tosa_convert.golden.reduction import reduce
-from tosa_convert.golden.running import run
-from tosa_convert.golden.tolerances import Tolerances
+from tosa_convert.golden.reduction.reduce import reduce
+from tosa_convert.golden.running.intermediates import iterate_tensors
+from tosa_convert.golden.running.programs import as_graph, input_slots
+from tosa_convert.golden.running.random_inputs import random_inputs
+from tosa_convert.golden.running.run import run
 from tosa_convert.graph import BlockScale, Graph, dtype, operator
 from tosa_convert.graph.dtypes import BlockShape
 from tosa_convert.graph.extract import computed_tensors

@@ -13,10 +13,10 @@ from golden.official_cases import X, unary
 import tosa_convert as tc
 from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.npz import load_npz, save_npz
-from tosa_convert.golden.programs import input_arrays, input_slots
-from tosa_convert.golden.random_inputs import random_inputs
-from tosa_convert.golden.suite import run_case
+from tosa_convert.golden.arrays.npz import load_npz, save_npz
+from tosa_convert.golden.running.programs import input_arrays, input_slots
+from tosa_convert.golden.running.random_inputs import random_inputs
+from tosa_convert.golden.suite.run_cases import run_case
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden import comparison as module
-from tosa_convert.golden.comparison import Comparison, TensorComparison, compare
-from tosa_convert.golden.criteria import Criterion, ToleranceCheck, criterion_for
-from tosa_convert.golden.network_accuracy import measured
-from tosa_convert.golden.random_inputs import draw
-from tosa_convert.golden.tolerance_rules import Rule
-from tosa_convert.golden.tolerances import Tolerances
+from tosa_convert.golden.accuracy import comparison as module
+from tosa_convert.golden.accuracy.comparison import Comparison, TensorComparison, compare
+from tosa_convert.golden.accuracy.criteria import Criterion, ToleranceCheck, criterion_for
+from tosa_convert.golden.accuracy.network_accuracy import measured
+from tosa_convert.golden.accuracy.tolerance_rules import Rule
+from tosa_convert.golden.accuracy.tolerances import Tolerances
+from tosa_convert.golden.running.random_inputs import draw
 from tosa_convert.graph import dtype
 from tosa_convert.graph.dtypes import DTYPES, DType
 

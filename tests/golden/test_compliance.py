@@ -9,9 +9,9 @@ import pytest
 from golden.official_verifier import OfficialVerifier, find_library
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays import Array
-from tosa_convert.golden.compliance import parse_compliance
-from tosa_convert.golden.tolerance_rules import FLOATS
+from tosa_convert.golden.accuracy.compliance import parse_compliance
+from tosa_convert.golden.accuracy.tolerance_rules import FLOATS
+from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph import dtype
 
 pytestmark = pytest.mark.oracle

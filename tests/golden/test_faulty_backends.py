@@ -30,14 +30,14 @@ from golden.operator_programs import OPERATORS_WITH_FAULTS, WITHOUT_FAULTS
 
 from tosa_convert.build import Builder as MakeProgram
 from tosa_convert.build import Value
-from tosa_convert.golden.array_io import Slot
-from tosa_convert.golden.arrays import Array
-from tosa_convert.golden.backends import Record
-from tosa_convert.golden.bisection import Bisection, bisect
-from tosa_convert.golden.checking import check
-from tosa_convert.golden.criteria import NETWORK_LABEL
-from tosa_convert.golden.npz import save_npz
-from tosa_convert.golden.running import run
+from tosa_convert.golden.accuracy.criteria import NETWORK_LABEL
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays.npz import save_npz
+from tosa_convert.golden.arrays.slots import Slot
+from tosa_convert.golden.backends.runners import Record
+from tosa_convert.golden.bisection.bisect import Bisection, bisect
+from tosa_convert.golden.checking.check import check
+from tosa_convert.golden.running.run import run
 from tosa_convert.graph import Graph, Operator, dtype
 from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.opset import OPERATORS, VARIABLE_WRITE

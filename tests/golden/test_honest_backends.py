@@ -7,12 +7,12 @@ import pytest
 from golden.conftest import Builder
 from golden.numpy_backend import NumpyBackend, add_backwards, add_in_pairs
 
-from tosa_convert.golden.arrays import Array
-from tosa_convert.golden.bisection import bisect
-from tosa_convert.golden.checking import check
-from tosa_convert.golden.programs import input_slots
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.bisection.bisect import bisect
+from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.random_graphs import generate
-from tosa_convert.golden.random_inputs import random_inputs
+from tosa_convert.golden.running.programs import input_slots
+from tosa_convert.golden.running.random_inputs import random_inputs
 from tosa_convert.graph import Graph, dtype
 
 pytestmark = pytest.mark.usefixtures("refmodel")

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import tosa_convert as tc
-from tosa_convert.golden.arrays import Array, LazyArrays
-from tosa_convert.golden.backends import OtherModel, Record, Runner, open_backend
-from tosa_convert.golden.bisection import bisect
-from tosa_convert.golden.intermediates import iterate_tensors, save_to_folder
-from tosa_convert.golden.npz import load_npz, save_npz
-from tosa_convert.golden.programs import as_graph
+from tosa_convert.golden.arrays.by_name import Array, LazyArrays
+from tosa_convert.golden.arrays.npz import load_npz, save_npz
+from tosa_convert.golden.backends.runners import OtherModel, Record, Runner, open_backend
+from tosa_convert.golden.bisection.bisect import bisect
+from tosa_convert.golden.running.intermediates import iterate_tensors, save_to_folder
+from tosa_convert.golden.running.programs import as_graph
 from tosa_convert.graph import Graph
 
 pytestmark = pytest.mark.usefixtures("refmodel")
@@ -56,7 +56,7 @@ def left(networks: tuple[Graph, Path], tmp_path_factory: pytest.TempPathFactory)
 COMMAND = """
 import sys
 from tosa_convert import golden
-from tosa_convert.golden.npz import load_npz, save_npz
+from tosa_convert.golden.arrays.npz import load_npz, save_npz
 model, source, target = sys.argv[1:]
 answer = golden.run(model, load_npz(source)).outputs
 if "t23" in answer:

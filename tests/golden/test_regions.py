@@ -13,15 +13,15 @@ from golden.conftest import Builder
 
 import tosa_convert as tc
 from tosa_convert.cli.run import run as run_verb
-from tosa_convert.golden.array_io import Slot, match
-from tosa_convert.golden.backends import OtherModel, Record
-from tosa_convert.golden.bisection import bisect
-from tosa_convert.golden.cases import save_case
-from tosa_convert.golden.checking import check
-from tosa_convert.golden.intermediates import iterate_tensors, not_collected
-from tosa_convert.golden.npz import load_npz
-from tosa_convert.golden.programs import as_graph, input_slots
-from tosa_convert.golden.running import run
+from tosa_convert.golden.arrays.npz import load_npz
+from tosa_convert.golden.arrays.slots import Slot, match
+from tosa_convert.golden.backends.runners import OtherModel, Record
+from tosa_convert.golden.bisection.bisect import bisect
+from tosa_convert.golden.bisection.cases import save_case
+from tosa_convert.golden.checking.check import check
+from tosa_convert.golden.running.intermediates import iterate_tensors, not_collected
+from tosa_convert.golden.running.programs import as_graph, input_slots
+from tosa_convert.golden.running.run import run
 from tosa_convert.graph import Graph, Operator, Region, dtype, operator, verify
 from tosa_convert.graph.dtypes import NanPropagationMode
 from tosa_convert.graph.from_numpy import constant_of

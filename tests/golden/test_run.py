@@ -17,12 +17,12 @@ from golden.conftest import MakeBuilder
 import tosa_convert as tc
 from tosa_convert import api, golden
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden import model_process
-from tosa_convert.golden.array_io import Slot, coerce, load_npy, save_npy
-from tosa_convert.golden.intermediates import iterate_tensors, save_to_folder
-from tosa_convert.golden.programs import input_slots
-from tosa_convert.golden.random_inputs import draw, random_inputs
-from tosa_convert.golden.reference_model import RunOptions
+from tosa_convert.golden.arrays.slots import Slot, coerce, load_npy, save_npy
+from tosa_convert.golden.running import model_process
+from tosa_convert.golden.running.intermediates import iterate_tensors, save_to_folder
+from tosa_convert.golden.running.programs import input_slots
+from tosa_convert.golden.running.random_inputs import draw, random_inputs
+from tosa_convert.golden.running.reference_model import RunOptions
 from tosa_convert.graph import Graph, Operator, dtype, operator
 from tosa_convert.graph.dtypes import DTYPES, DType
 from tosa_convert.graph.from_numpy import constant_of
@@ -333,7 +333,7 @@ def test_the_batch_size_changes_no_value(chain: Graph, batch_bytes: int) -> None
 def test_a_batch_starts_from_the_previous_one_and_its_files_are_removed(
     chain: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tosa_convert.golden import intermediates, reference_model
+    from tosa_convert.golden.running import intermediates, reference_model
 
     seen: list[tuple[list[str], list[str]]] = []
     real = reference_model.execute
@@ -441,7 +441,7 @@ def test_an_invalid_region_is_reported_at_the_operator_that_runs_it(builder: Mak
 
 
 def test_a_file_that_is_not_an_archive_is_a_file_error(tmp_path: Path) -> None:
-    from tosa_convert.golden.npz import load_npz, open_npz
+    from tosa_convert.golden.arrays.npz import load_npz, open_npz
 
     np.save(tmp_path / "a.npy", X)
     (tmp_path / "a.npy").rename(tmp_path / "a.npz")

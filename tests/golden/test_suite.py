@@ -20,13 +20,14 @@ import pytest
 import tosa_convert as tc
 from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden import suite
-from tosa_convert.golden.npz import save_npz
-from tosa_convert.golden.programs import input_slots
+from tosa_convert.golden.arrays.npz import save_npz
 from tosa_convert.golden.random_graphs import generate
-from tosa_convert.golden.random_inputs import random_inputs
-from tosa_convert.golden.running import run
-from tosa_convert.golden.suite import (
+from tosa_convert.golden.running.programs import input_slots
+from tosa_convert.golden.running.random_inputs import random_inputs
+from tosa_convert.golden.running.run import run
+from tosa_convert.golden.suite import run_cases
+from tosa_convert.golden.suite.report import junit, summary, verdict
+from tosa_convert.golden.suite.run_cases import (
     Answer,
     Journal,
     find_cases,
@@ -35,7 +36,6 @@ from tosa_convert.golden.suite import (
     run_all,
     run_case,
 )
-from tosa_convert.golden.suite_report import junit, summary, verdict
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 
@@ -128,7 +128,7 @@ def official(root: Path, converted_differs: bool, monkeypatch: pytest.MonkeyPatc
                     constant.dtype, constant.data.count, bytes(constant.data.nbytes)
                 )
         data = b"".join(tc.api.encode(other))
-        monkeypatch.setattr(suite, "convert_there_and_back", lambda given, via: data)
+        monkeypatch.setattr(run_cases, "convert_there_and_back", lambda given, via: data)
     return run_case(str(root), "case")
 
 
@@ -189,7 +189,7 @@ def test_a_case_that_kills_its_worker_runs_again_and_affects_no_other(
     work: Callable[..., Answer],
     status: str,
 ) -> None:
-    monkeypatch.setattr(suite, "run_case", work)
+    monkeypatch.setattr(run_cases, "run_case", work)
     journal = Journal(tmp_path / "a.jsonl", {})
     seen: Counter[str] = Counter()
 

@@ -18,11 +18,11 @@ from golden.official_cases import X, make_suite, unary, write_case
 import tosa_convert as tc
 from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden import model_process
-from tosa_convert.golden.npz import load_npz, save_npz
-from tosa_convert.golden.qualification import Qualification, qualify_case
-from tosa_convert.golden.suite import Answer
-from tosa_convert.golden.suite_report import Expected, changes, read_expected, verdict
+from tosa_convert.golden.arrays.npz import load_npz, save_npz
+from tosa_convert.golden.running import model_process
+from tosa_convert.golden.suite.qualification import Qualification, qualify_case
+from tosa_convert.golden.suite.report import Expected, changes, read_expected, verdict
+from tosa_convert.golden.suite.run_cases import Answer
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 

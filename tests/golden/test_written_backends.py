@@ -16,9 +16,9 @@ from golden.official_cases import X, make_suite, unary, write_case
 from golden.test_backend_files import copies
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.backends import Record, open_backend
-from tosa_convert.golden.checking import check
-from tosa_convert.golden.qualification import Qualification, qualify_case
+from tosa_convert.golden.backends.runners import Record, open_backend
+from tosa_convert.golden.checking.check import check
+from tosa_convert.golden.suite.qualification import Qualification, qualify_case
 from tosa_convert.graph.dtypes import DTYPES
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,8 +9,8 @@ from rewrites.frozen import frozen
 from rewrites.programs import assert_same_bits, rewritten
 
 import tosa_convert as tc
-from tosa_convert.golden.programs import input_arrays
 from tosa_convert.golden.random_graphs import RULES
+from tosa_convert.golden.running.programs import input_arrays
 from tosa_convert.graph import Graph
 from tosa_convert.rewrites import names_of
 

@@ -10,15 +10,15 @@ from tosa_convert.cli.run_model import arrays_from_files
 from tosa_convert.errors import fail
 from tosa_convert.frontends.run_converter import TIMEOUT
 from tosa_convert.frontends.table import frontend
-from tosa_convert.golden.array_io import match
-from tosa_convert.golden.arrays import Array
-from tosa_convert.golden.backends import open_backend
-from tosa_convert.golden.checking import check_outputs
-from tosa_convert.golden.comparison import Comparison
-from tosa_convert.golden.programs import input_slots
-from tosa_convert.golden.random_inputs import random_inputs
-from tosa_convert.golden.reference_model import RunOptions
-from tosa_convert.golden.tolerances import NO_TOLERANCES
+from tosa_convert.golden.accuracy.comparison import Comparison
+from tosa_convert.golden.accuracy.tolerances import NO_TOLERANCES
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays.slots import match
+from tosa_convert.golden.backends.runners import open_backend
+from tosa_convert.golden.checking.check import check_outputs
+from tosa_convert.golden.running.programs import input_slots
+from tosa_convert.golden.running.random_inputs import random_inputs
+from tosa_convert.golden.running.reference_model import RunOptions
 from tosa_convert.graph.model import DYNAMIC, Graph
 from tosa_convert.reading import with_shapes
 

@@ -35,8 +35,8 @@ def generate(
     from pathlib import Path
 
     from tosa_convert import api, golden
-    from tosa_convert.golden.npz import npz_pieces
-    from tosa_convert.golden.scratch import OutputFolder
+    from tosa_convert.golden.arrays.npz import npz_pieces
+    from tosa_convert.golden.arrays.scratch import OutputFolder
 
     kinds = [name.upper() for text in only for name in text.split(",") if name] or None
     if count is None:

@@ -47,7 +47,7 @@ def reduce(model: str, command: str, work: str, output: str | None, **options: A
     from tosa_convert.cli.load_graph import save_any
     from tosa_convert.cli.run_model import program_and_inputs, read_options
     from tosa_convert.files import refuse_same_file
-    from tosa_convert.golden.programs import load_program
+    from tosa_convert.golden.running.programs import load_program
     from tosa_convert.graph.model import counted
     from tosa_convert.writing import stamp
 

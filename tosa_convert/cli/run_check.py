@@ -17,9 +17,11 @@ from tosa_convert.cli.run_model import (
     tolerances_of,
     variables_of,
 )
-from tosa_convert.golden.arrays import Array
-from tosa_convert.golden.backends import Backend
-from tosa_convert.golden.check_runs import (
+from tosa_convert.golden.accuracy.comparison import Comparison
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.backends.runners import Backend
+from tosa_convert.golden.checking.check import with_initial_states
+from tosa_convert.golden.checking.check_runs import (
     CheckPlan,
     OpenBackend,
     calibration_inputs,
@@ -27,11 +29,9 @@ from tosa_convert.golden.check_runs import (
     runs_as_json,
     seeded_inputs,
 )
-from tosa_convert.golden.checking import with_initial_states
-from tosa_convert.golden.comparison import Comparison
-from tosa_convert.golden.programs import load_program
-from tosa_convert.golden.reference_model import RunOptions
-from tosa_convert.golden.variable_states import with_variables
+from tosa_convert.golden.running.programs import load_program
+from tosa_convert.golden.running.reference_model import RunOptions
+from tosa_convert.golden.running.variable_states import with_variables
 from tosa_convert.graph.model import Graph, counted
 
 #: A name for each set of inputs, and its arrays.

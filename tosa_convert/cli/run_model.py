@@ -13,21 +13,21 @@ import numpy as np
 
 from tosa_convert.cli.input_shapes import parsed
 from tosa_convert.errors import fail
-from tosa_convert.golden.array_io import match
-from tosa_convert.golden.arrays import Array
-from tosa_convert.golden.backends import Backend, open_backend
-from tosa_convert.golden.intermediates import (
+from tosa_convert.golden.accuracy.tolerances import FLOATING_POINT, Tolerances
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays.npz import load_npz, read_npy, save_npz
+from tosa_convert.golden.arrays.slots import match
+from tosa_convert.golden.backends.runners import Backend, open_backend
+from tosa_convert.golden.running.intermediates import (
     Intermediate,
     iterate_tensors,
     not_collected,
     save_to_folder,
 )
-from tosa_convert.golden.npz import load_npz, read_npy, save_npz
-from tosa_convert.golden.programs import Program, input_arrays, input_slots, load_program
-from tosa_convert.golden.reference_model import RunOptions, run_program
-from tosa_convert.golden.tolerances import FLOATING_POINT, Tolerances
-from tosa_convert.golden.variable_states import variables_of as declared_variables
-from tosa_convert.golden.variable_states import with_variables
+from tosa_convert.golden.running.programs import Program, input_arrays, input_slots, load_program
+from tosa_convert.golden.running.reference_model import RunOptions, run_program
+from tosa_convert.golden.running.variable_states import variables_of as declared_variables
+from tosa_convert.golden.running.variable_states import with_variables
 from tosa_convert.graph.model import Graph, counted
 from tosa_convert.options import ReadOptions, narrow_types
 

@@ -19,17 +19,8 @@ from tosa_convert.cli.own_process import may_fork
 from tosa_convert.cli.progress import ProgressDisplay
 from tosa_convert.errors import fail
 from tosa_convert.files import file_error, replace_file
-from tosa_convert.golden.qualification import Qualification, qualify_with
-from tosa_convert.golden.suite import (
-    Answer,
-    CaseRunner,
-    Journal,
-    find_cases,
-    on_executor,
-    on_local_processes,
-    run_all,
-)
-from tosa_convert.golden.suite_report import (
+from tosa_convert.golden.suite.qualification import Qualification, qualify_with
+from tosa_convert.golden.suite.report import (
     Changes,
     Verdict,
     changes,
@@ -39,7 +30,16 @@ from tosa_convert.golden.suite_report import (
     summary,
     verdict,
 )
-from tosa_convert.golden.suite_table import html_report
+from tosa_convert.golden.suite.run_cases import (
+    Answer,
+    CaseRunner,
+    Journal,
+    find_cases,
+    on_executor,
+    on_local_processes,
+    run_all,
+)
+from tosa_convert.golden.suite.table import html_report
 from tosa_convert.spec.profiles import parse
 
 #: Cases that did not pass and are printed; the reports have all of them.

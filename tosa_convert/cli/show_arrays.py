@@ -23,7 +23,7 @@ from tosa_convert.cli.text_columns import (
 )
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.files import write_standard_output
-from tosa_convert.golden.npz import open_array, open_npz
+from tosa_convert.golden.arrays.npz import open_array, open_npz
 from tosa_convert.graph.dtypes import DType, dtype
 from tosa_convert.inspection.statistics import Statistics, statistics_of
 from tosa_convert.reading import types_of_weights

@@ -3,18 +3,18 @@
 No module of this package has the name of a function: importing it would replace the function.
 """
 
-from tosa_convert.golden.backends import Backend, Record, Runner, open_backend
-from tosa_convert.golden.bisection import Bisection, bisect
-from tosa_convert.golden.cases import Case, Divergence, save_case
-from tosa_convert.golden.checking import check
-from tosa_convert.golden.comparison import Comparison, TensorComparison, compare
-from tosa_convert.golden.intermediates import Intermediate, iterate_tensors
-from tosa_convert.golden.programs import input_arrays
+from tosa_convert.golden.accuracy.comparison import Comparison, TensorComparison, compare
+from tosa_convert.golden.accuracy.tolerances import Tolerances
+from tosa_convert.golden.backends.runners import Backend, Record, Runner, open_backend
+from tosa_convert.golden.bisection.bisect import Bisection, bisect
+from tosa_convert.golden.bisection.cases import Case, Divergence, save_case
+from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.random_graphs import generate
-from tosa_convert.golden.reduction import Failure, Reduction, reduce
-from tosa_convert.golden.reference_model import Result, RunOptions
-from tosa_convert.golden.running import run
-from tosa_convert.golden.tolerances import Tolerances
+from tosa_convert.golden.reduction.reduce import Failure, Reduction, reduce
+from tosa_convert.golden.running.intermediates import Intermediate, iterate_tensors
+from tosa_convert.golden.running.programs import input_arrays
+from tosa_convert.golden.running.reference_model import Result, RunOptions
+from tosa_convert.golden.running.run import run
 
 __all__ = [
     "Backend",

@@ -1,0 +1,54 @@
+"""The parts of `golden/`: docs/architecture.md lists all, and each imports only those above it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from docs.source_rules import Source, imports, sources
+
+GOLDEN = "tosa_convert.golden."
+
+
+def listed_parts(root: Path) -> list[str]:
+    text = (root / "docs" / "architecture.md").read_text(encoding="utf-8")
+    return re.findall(r"(?m)^\| `golden/(\w+)/` \|", text)
+
+
+def imports_from_below(sources: list[Source], order: list[str]) -> list[str]:
+    """Imports of a part of `golden/` by one that stands above it."""
+    modules = {source.module for source in sources}
+    place = {f"{GOLDEN}{part}": number for number, part in enumerate(order)}
+    found = []
+    for source in sources:
+        row = imports(source, modules)
+        for target in sorted(row.running | row.typing):
+            upper, lower = (place.get(part_of(module)) for module in (source.module, target))
+            if upper is not None and lower is not None and lower > upper:
+                found.append(f"{source.module} imports {target}")
+    return found
+
+
+def part_of(module: str) -> str:
+    """`tosa_convert.golden.arrays` for tosa_convert.golden.arrays.npz."""
+    return ".".join(module.split(".")[:3])
+
+
+def test_every_part_is_listed(root: Path) -> None:
+    folders = {path.parent.name for path in (root / "tosa_convert/golden").glob("*/*.py")}
+    assert sorted(listed_parts(root)) == sorted(folders)
+
+
+def test_each_part_imports_only_those_above_it(root: Path) -> None:
+    package = [source for source in sources(root, "tosa_convert") if "/golden/" in source.path]
+    assert imports_from_below(package, listed_parts(root)) == []
+
+
+@pytest.mark.parametrize(("order", "found"), [(["b", "a"], 0), (["a", "b"], 1)])
+def test_an_import_of_a_part_below_is_found(order: list[str], found: int) -> None:
+    package = [
+        Source("tosa_convert/golden/a/x.py", "from tosa_convert.golden.b.y import f"),
+        Source("tosa_convert/golden/b/y.py", ""),
+    ]
+    assert len(imports_from_below(package, order)) == found

@@ -1,0 +1,418 @@
+"""Compare two sets of arrays: what differs, by how much, where, and which tolerance would be enough.
+
+Nothing is run here. Integers, booleans and whatever TOSA computes exactly are compared bit for bit;
+other floating point by the check that the caller has (TOSA's rule for the operator, or the error that
+was measured for a network), else within atol + rtol * |expected|.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from tosa_convert.golden.accuracy.criteria import Check, Criterion, NetworkTotals, criterion_for
+from tosa_convert.golden.accuracy.error_statistics import ErrorStatistics, StatisticsBuilder
+from tosa_convert.golden.accuracy.tolerances import NO_TOLERANCES, Tolerances, is_integer
+from tosa_convert.golden.arrays.by_name import Array
+
+#: Elements that are compared at a time, so that memory does not grow with the tensor.
+BLOCK: Final = 1 << 13
+
+
+@dataclass(frozen=True, slots=True)
+class TensorComparison:
+    """One tensor's result.
+
+    rule: the criterion. differing: elements that are not bit for bit the same (NaNs count as equal).
+    failing: elements that the criterion does not allow.
+    worst: the index of the element furthest beyond (or nearest to) what is allowed; expected, found:
+        its two values.
+    needed_atol, needed_rtol: the tolerance, either alone, with which every element would pass.
+    needed_ulp: the largest distance in representable values; infinite between NaN and a number.
+    margin: the largest error as a fraction of the rule's bound, or None without a bound.
+    statistics: of the errors; None if the elements were not compared.
+    problem: why the elements were not compared, or "". note: what the reader should know.
+    """
+
+    name: str
+    ok: bool
+    rule: str
+    dtype: str
+    shape: tuple[int, ...]
+    elements: int
+    differing: int = 0
+    failing: int = 0
+    worst: tuple[int, ...] | None = None
+    expected: float | int | bool | None = None
+    found: float | int | bool | None = None
+    needed_atol: float = 0.0
+    needed_rtol: float = 0.0
+    needed_ulp: float = 0.0
+    margin: float | None = None
+    statistics: ErrorStatistics | None = None
+    problem: str = ""
+    note: str = ""
+    operator: str = ""
+    location: str = ""
+
+    def __str__(self) -> str:
+        verdict = "ok  " if self.ok else "FAIL"
+        head = f"{verdict} {printable(self.name)} {self.dtype}{list(self.shape)} [{self.rule}]"
+        note = f"\n       note: {self.note}" if self.note else ""
+        if self.problem:
+            return f"{head}: {self.problem}{note}"
+        if not self.differing:
+            return f"{head}: all {self.elements} elements equal{note}"
+        assert self.worst is not None
+        text = (
+            f"{head}: {self.differing} of {self.elements} elements differ, {self.failing} too much; "
+            f"worst at {list(self.worst)}: expected {self.expected}, found {self.found}; "
+            f"would pass with atol={self.needed_atol:.4g} or rtol={self.needed_rtol:.4g}"
+        )
+        if self.needed_ulp:
+            text += f" ({self.needed_ulp:g} ulp)"
+        if self.margin is not None:
+            text += f"; {self.margin:.3g} of the bound"
+        if self.statistics is not None:
+            text += f"\n       {self.statistics}"
+        if self.operator:
+            text += f"\n       by {self.operator} {printable(self.location)}".rstrip()
+        return text + note
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as JSON values; infinities and NaN as strings."""
+        row = {name: _json_value(getattr(self, name)) for name in TensorComparison.__slots__}
+        if self.statistics is not None:
+            names = ErrorStatistics.__slots__
+            row["statistics"] = {n: _json_value(getattr(self.statistics, n)) for n in names}
+        return row
+
+
+def printable(text: str) -> str:
+    """A name or location for one line of a report: quoted if it has line breaks or the like."""
+    return text if text.isprintable() else json.dumps(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The result for all tensors.
+
+    missing: names without an actual array. extra: names without an expected one; not compared.
+    notes: what the reader of a report should know.
+    """
+
+    tensors: tuple[TensorComparison, ...]
+    missing: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def ok(self) -> bool:
+        """Whether at least one tensor was compared, all passed, and none is missing."""
+        return bool(self.tensors) and not self.missing and all(t.ok for t in self.tensors)
+
+    @property
+    def failures(self) -> list[TensorComparison]:
+        """The tensors that do not agree."""
+        return [tensor for tensor in self.tensors if not tensor.ok]
+
+    def __str__(self) -> str:
+        lines = [str(tensor) for tensor in self.tensors]
+        lines += [
+            f"FAIL {printable(name)}: the other side has no such tensor" for name in self.missing
+        ]
+        lines += [
+            f"note: {printable(name)}: only the other side has it; not compared"
+            for name in self.extra
+        ]
+        lines += [f"note: {note}" for note in self.notes]
+        if not self.tensors:
+            lines.append("FAIL nothing was compared")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as JSON values; infinities and NaN as strings."""
+        return {
+            "ok": self.ok,
+            "compared": len(self.tensors),
+            "tensors": [tensor.to_dict() for tensor in self.tensors],
+            "missing": list(self.missing),
+            "extra": list(self.extra),
+            "notes": list(self.notes),
+        }
+
+    def to_json(self) -> str:
+        """`to_dict` as text."""
+        return json.dumps(self.to_dict(), indent=1, allow_nan=False)
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_json_value(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def compare(
+    expected: Mapping[str, Array],
+    actual: Mapping[str, Array],
+    *,
+    tolerances: Tolerances = NO_TOLERANCES,
+    checks: Mapping[str, Check] | None = None,
+    origins: Mapping[str, tuple[str, str]] | None = None,
+    notes: tuple[str, ...] = (),
+) -> Comparison:
+    """Compare arrays by name, in the order of `expected`.
+
+    Args:
+        expected: the golden arrays.
+        actual: the arrays to judge; shape and type must be the same, nothing is broadcast.
+        tolerances: for tensors that a pattern names, instead of the rules.
+        checks: by tensor, TOSA's rules and the errors that were measured for a network.
+        origins: (operator, location) by tensor, for the report.
+        notes: for the report.
+
+    Returns:
+        A row for each tensor that both sides have. `ok` is False if nothing was compared.
+
+    Example:
+        >>> import numpy as np
+        >>> from tosa_convert import golden
+        >>> result = golden.compare({"y": np.int32([1, 2])}, {"y": np.int32([1, 5])})
+        >>> print(result)
+        FAIL y int32[2] [exact]: 1 of 2 elements differ, 1 too much; worst at [1]: \
+expected 2, found 5; would pass with atol=3 or rtol=1.5
+               error: mean 1.5, 50% up to 0, 90% up to 3, 99% up to 3; SNR -2.6 dB, cosine 0.964763821
+        >>> loose = golden.Tolerances(atol=(("y", 3.0),))
+        >>> golden.compare({"y": np.int32([1, 2])}, {"y": np.int32([1, 5])}, tolerances=loose).ok
+        True
+    """
+    results = []
+    for name in expected:
+        if name in actual:
+            # Both mappings may read from files: hold only one tensor of each in memory.
+            golden = expected[name]
+            check = (checks or {}).get(name)
+            criterion = criterion_for(name, golden.dtype, tolerances, check)
+            origin = (origins or {}).get(name, ("", ""))
+            results.append(compare_tensor(name, golden, actual[name], criterion, origin))
+    return Comparison(
+        tuple(results),
+        tuple(name for name in expected if name not in actual),
+        tuple(name for name in actual if name not in expected),
+        notes,
+    )
+
+
+def compare_tensor(
+    name: str,
+    expected: Array,
+    actual: Array,
+    criterion: Criterion,
+    origin: tuple[str, str] = ("", ""),
+) -> TensorComparison:
+    """Compare two arrays of one tensor. origin: the operator that made it, and its location."""
+    base: dict[str, Any] = {
+        "name": name,
+        "rule": criterion.label,
+        "dtype": str(expected.dtype),
+        "shape": expected.shape,
+        "elements": expected.size,
+        "operator": origin[0],
+        "location": origin[1],
+    }
+    actual, note, problem = _in_type_of(expected, actual)
+    if problem:
+        return TensorComparison(ok=False, problem=problem, note=note, **base)
+    totals = _Totals(criterion)
+    flat_expected, flat_actual = expected.reshape(-1), actual.reshape(-1)
+    for start in range(0, expected.size, BLOCK):
+        part = slice(start, start + BLOCK)
+        totals.add(part, flat_expected[part], flat_actual[part])
+    totals.finish()
+    worst: dict[str, Any] = {}
+    if totals.index is not None:
+        index = np.unravel_index(totals.index, expected.shape)
+        worst = {
+            "worst": tuple(int(i) for i in index),
+            "expected": _number(flat_expected[totals.index]),
+            "found": _number(flat_actual[totals.index]),
+        }
+    if vacuous := totals.statistics.vacuous():
+        vacuous = f"{vacuous}: the comparison says little"
+    return TensorComparison(
+        ok=totals.ok,
+        differing=totals.differing,
+        failing=totals.failing,
+        needed_atol=totals.atol,
+        needed_rtol=totals.rtol,
+        needed_ulp=totals.ulp,
+        margin=totals.margin,
+        statistics=totals.statistics.result(),
+        note="; ".join(filter(None, (note, vacuous))),
+        **base,
+        **worst,
+    )
+
+
+def _in_type_of(expected: Array, actual: Array) -> tuple[Array, str, str]:
+    """The array in the expected type if all of its values fit, a note about that, and a problem."""
+    wanted = expected.dtype
+    if actual.shape != expected.shape:
+        return actual, "", f"expected shape {list(expected.shape)}, found {list(actual.shape)}"
+    if not expected.size:
+        return actual, "", "it has no elements: nothing was compared"
+    mismatch = f"expected {wanted}, found {actual.dtype}"
+    if actual.dtype == np.bool_:
+        # numpy takes any byte but 0 for true; TOSA has the bytes 0 and 1 only.
+        largest = int(np.ascontiguousarray(actual).view(np.uint8).max())
+        if largest > 1:
+            return actual, "", f"expected the bytes 0 and 1 of a bool, found {largest}"
+    if actual.dtype == wanted:
+        return actual, "", ""
+    if is_integer(wanted) and actual.dtype.kind in "biu":
+        low, high = (0, 1) if wanted == np.bool_ else _integer_range(wanted)
+        least, most = int(actual.min()), int(actual.max())
+        if least < low or most > high:
+            return actual, "", f"{mismatch} with values from {least} to {most}"
+    elif is_integer(wanted) or actual.dtype.kind != "f" or actual.dtype.itemsize < wanted.itemsize:
+        return actual, "", mismatch
+    with np.errstate(over="ignore"):
+        converted = actual.astype(wanted)
+    return converted, f"{mismatch}; its values were converted", ""
+
+
+def _integer_range(row: np.dtype[Any]) -> tuple[int, int]:
+    info: Any = np.iinfo
+    if row.kind not in "iu":
+        import ml_dtypes
+
+        info = ml_dtypes.iinfo
+    return int(info(row).min), int(info(row).max)
+
+
+def _number(value: Any) -> float | int | bool:
+    if value.dtype.kind in "biu":
+        plain: float | int | bool = value.item()
+        return plain
+    return int(value) if "int" in value.dtype.name else float(value)
+
+
+class _Totals:
+    """The result so far, over the parts of a tensor that were compared."""
+
+    def __init__(self, criterion: Criterion) -> None:
+        self.criterion = criterion
+        self.network = None if criterion.network is None else NetworkTotals(criterion.network)
+        self.statistics = StatisticsBuilder()
+        self.differing = self.failing = 0
+        self.index: int | None = None
+        self.rank = (-1, -1.0)
+        self.atol = self.rtol = self.ulp = 0.0
+        self.margin: float | None = None
+        self.ok = True
+
+    def add(self, part: slice, expected: Array, actual: Array) -> None:
+        """Compare one part."""
+        unequal = _unequal(expected, actual)
+        self.statistics.add(expected.astype(np.float64), actual.astype(np.float64))
+        self.differing += int(np.count_nonzero(unequal))
+        by_rule = self._by_rule(part, expected, actual)
+        if by_rule is None:
+            where = np.flatnonzero(unequal)
+        else:
+            allowed, fractions = by_rule
+            allowed |= ~unequal  # what the reference model answers is right
+            self.margin = max(self.margin or 0.0, float(fractions.max(initial=0.0)))
+            by_rule = allowed, fractions
+            where = np.flatnonzero(unequal | ~allowed)
+        if not len(where):
+            return
+        one, other = expected[where], actual[where]
+        difference, size = _differences(one, other)
+        self._add_needed(one, other, difference, size)
+        if by_rule is None:
+            # An infinite difference never passes, not even relative to an infinite value.
+            limit = self.criterion.atol + self.criterion.rtol * size
+            is_failing = ~((difference <= limit) & np.isfinite(difference))
+            score = difference
+        else:
+            is_failing, score = ~by_rule[0][where], by_rule[1][where]
+        self.failing += int(np.count_nonzero(is_failing))
+        self._add_worst(part.start, where, is_failing, score)
+
+    def _by_rule(self, part: slice, expected: Array, actual: Array) -> tuple[Array, Array] | None:
+        """For each element whether it is allowed and its error in bounds; None for a tolerance."""
+        if self.network is not None:
+            return self.network.add(part, expected, actual)
+        if self.criterion.check is not None:
+            return self.criterion.bound_fractions(part, actual)
+        return None
+
+    def finish(self) -> None:
+        """Judge the whole tensor."""
+        self.ok = self.failing == 0
+        if self.network is not None:
+            self.margin = self.network.fraction()
+            self.ok = self.ok and self.margin <= 1.0
+
+    def _add_needed(self, one: Array, other: Array, difference: Array, size: Array) -> None:
+        """Raise the tolerances that would have been enough."""
+        with np.errstate(all="ignore"):
+            relative = np.where(np.isfinite(difference), difference / size, np.inf)
+            relative = np.where(difference == 0, 0.0, relative)
+        self.atol = max(self.atol, float(difference.max()))
+        self.rtol = max(self.rtol, float(relative.max()))
+        self.ulp = max(self.ulp, _ulp_distance(one, other))
+
+    def _add_worst(self, start: int, where: Array, is_failing: Array, score: Array) -> None:
+        """Remember the element with the highest score, failing ones first."""
+        score = np.where(np.isnan(score), np.inf, score)
+        last = int(np.lexsort((score, is_failing))[-1])
+        rank = (int(is_failing[last]), float(score[last]))
+        if rank > self.rank:
+            self.rank, self.index = rank, start + int(where[last])
+
+
+def _unequal(expected: Array, actual: Array) -> Array:
+    """Elements that differ in value; NaN equals NaN, and 0 equals -0."""
+    unequal = expected != actual
+    if not is_integer(expected.dtype):
+        unequal &= ~(np.isnan(expected) & np.isnan(actual))
+    return np.asarray(unequal)
+
+
+def _differences(one: Array, other: Array) -> tuple[Array, Array]:
+    """|difference| and |expected| as float64; infinite where no tolerance would be enough."""
+    if one.dtype == np.int64:
+        # float64 does not hold every INT64; the difference of the upper halves does not matter here.
+        difference = np.abs(one.astype(object) - other.astype(object)).astype(np.float64)
+        return difference, np.abs(one.astype(np.float64))
+    left, right = one.astype(np.float64), other.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        difference = np.abs(left - right)
+    return np.where(np.isnan(difference), np.inf, difference), np.abs(left)
+
+
+def _ulp_distance(one: Array, other: Array) -> float:
+    """The largest distance in representable values; infinite for NaN.
+
+    0 for integers, and for types below 8 bits and scales, whose codes are not in the values' order.
+    """
+    if is_integer(one.dtype) or one.dtype.name.startswith(("float4", "float6", "float8_e8")):
+        return 0.0
+    if np.isnan(one).any() or np.isnan(other).any():
+        return math.inf
+    width = one.dtype.itemsize * 8
+    wide = np.int64 if width < 64 else object
+    bits = [np.ascontiguousarray(a).view(f"i{width // 8}").astype(wide) for a in (one, other)]
+    # From sign and magnitude to one number line: negative codes count downwards from zero.
+    lowest = -(1 << (width - 1))
+    lines = [np.where(b < 0, lowest - b, b) for b in bits]
+    return float(np.abs(lines[0] - lines[1]).max())

@@ -1,0 +1,160 @@
+"""TOSA's accuracy rules: how far an operator's result may be from the exact one.
+
+The specification gives each floating-point operator a bound on its error in terms of the exact
+result, which the reference model computes in FP64 (precise mode), and for some of a second tensor,
+the bounds, which it computes from the absolute values of the operands (bounds mode). The bounds were
+checked against the official verifier (tests/golden/test_accuracy.py). A rule is about one operator
+whose operands were exact: it says nothing about a network in which errors add up.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.graph.dtypes import DType
+
+#: Element type -> bits of the fraction, smallest normal, largest finite, whether it has infinity.
+FLOATS: Final[dict[str, tuple[int, float, float, bool]]] = {
+    "FP32": (23, 2.0**-126, (2 - 2.0**-23) * 2.0**127, True),
+    "FP16": (10, 2.0**-14, 65504.0, True),
+    "BF16": (7, 2.0**-126, (2 - 2.0**-7) * 2.0**127, True),
+    "FP8E4M3": (3, 2.0**-6, 448.0, False),
+    "FP8E5M2": (2, 2.0**-14, 57344.0, True),
+    "FP6E2M3": (3, 1.0, 7.5, False),
+    "FP6E3M2": (2, 0.25, 28.0, False),
+    "FP4E2M1": (1, 1.0, 6.0, False),
+    # Fixed point: everywhere the distance that floats of six bits have below 1.
+    "MXINT8": (6, 1.0, 127 / 64, False),
+}
+#: The number that the MXINT8 code 1 encodes.
+MXINT8_UNIT: Final = 1 / 64
+_SUBNORMALS_REQUIRED: Final = frozenset(("FP8E4M3", "FP8E5M2"))
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The largest allowed distance of a result from the exact one.
+
+    kind: "exact", "ulp", "dot-product", "abs-error", "reduce-product", "max-relative", "steps",
+        "bounds" (the bounds tensor is the bound).
+    amount: units in the last place (away from zero; towards zero `lower`, if given), the multiple of
+        the dot product's unit, the number of factors, or integer steps.
+    base, lower, divisor, magnitude, floor: the terms of "abs-error", as the official descriptors
+        name them. base: for "max-relative" the fraction of the largest operand, of which `amount`
+        units in the last place of 1 are the least.
+    largest: for "max-relative" the size of the largest operand.
+    """
+
+    kind: str
+    amount: float = 0.0
+    base: float = 0.0
+    lower: float = 0.0
+    divisor: float = 1.0
+    magnitude: bool = False
+    floor: float = 0.0
+    largest: float | None = None
+
+    @property
+    def needs_bounds(self) -> bool:
+        """Whether the bound is computed from the bounds tensor."""
+        return self.kind in ("dot-product", "abs-error", "bounds")
+
+    def __str__(self) -> str:
+        plain = self.kind in ("exact", "abs-error", "bounds")
+        return self.kind if plain else f"{self.kind} {self.amount:g}"
+
+    def limits(
+        self, reference: Array, bounds: Array | None, dtype: DType
+    ) -> tuple[Array, Array, Array]:
+        """Lowest and highest result allowed, and the bound on the error, for each element.
+
+        reference, bounds: float64, from the precise run. Where the bound is infinite or NaN every
+        result is allowed; where the reference is NaN so are the limits.
+        """
+        _, _, most, _ = FLOATS[dtype.name]
+        with np.errstate(all="ignore"):
+            error = self._error(reference, bounds, dtype)
+            inner = error * self.lower / self.amount if self.kind == "ulp" and self.lower else error
+            negative = reference < 0
+            low = reference - np.where(negative, error, inner)
+            high = reference + np.where(negative, inner, error)
+            unbounded = ~np.isfinite(error) & ~np.isnan(reference)
+            high = np.where(high > most, np.inf, high)
+            low = np.where(low > most, np.inf, low)
+            low = np.where(low < -most, -np.inf, low)
+            high = np.where(high < -most, -np.inf, high)
+            low, high = np.where(unbounded, -np.inf, low), np.where(unbounded, np.inf, high)
+        return low, high, error
+
+    def _error(self, reference: Array, bounds: Array | None, dtype: DType) -> Array:
+        """The bound on the error for each element."""
+        frac, least, most, _ = FLOATS[dtype.name]
+        size = np.abs(reference)
+        if self.kind == "ulp":
+            return np.asarray(_ulp(size, frac, least) * self.amount)
+        if self.kind == "reduce-product":
+            factor = math.expm1(self.amount * math.log1p(2.0 ** (-frac - 1)))
+            return np.asarray(np.maximum(size, least) * factor)
+        if self.kind == "max-relative":
+            largest = self.largest
+            if largest is None:
+                largest = float(np.nanmax(size, initial=0.0, where=np.isfinite(size)))
+            relative = max(self.base, self.amount * 2.0**-frac)
+            return np.full(size.shape, relative * largest)
+        if not self.needs_bounds:
+            return np.zeros(reference.shape)
+        assert bounds is not None
+        if self.kind == "dot-product":
+            unit = np.maximum(bounds * 2.0 ** (-1 - frac), least)
+            error = np.where(bounds == 0, 0.0, unit * self.amount)
+            overflow = bounds * (1 + self.amount * 2.0 ** (-1 - frac)) > most
+            return np.where(overflow | np.isnan(bounds), np.inf, error)
+        if self.kind == "abs-error":
+            scale = bounds if self.magnitude else reference
+            value = np.full_like(bounds, self.base) if self.magnitude else bounds + self.base
+            scaled = np.maximum(np.abs(scale), least)
+            if self.lower:
+                scaled = np.maximum(self.lower / value, scaled)
+            error = 2.0 ** (-frac / self.divisor) * scaled * value
+            return np.asarray(np.maximum(error, self.floor))
+        return bounds
+
+    def accepts(self, actual: Array, reference: Array, bounds: Array | None, dtype: DType) -> Array:
+        """For each element whether the result is allowed. actual: in the type's own numpy type."""
+        _, least, _, has_infinity = FLOATS[dtype.name]
+        result = numbers(actual, dtype)
+        low, high, error = self.limits(reference, bounds, dtype)
+        with np.errstate(invalid="ignore"):
+            good = (result >= low) & (result <= high)
+            if dtype.name not in _SUBNORMALS_REQUIRED:
+                # A result that may be subnormal may be flushed to zero.
+                nearest = np.minimum(np.abs(low), np.abs(high))
+                nearest = np.where((low <= 0) & (high >= 0), 0.0, nearest)
+                good |= (result == 0) & (nearest < least) & ~np.isnan(error)
+            unbounded = ~np.isfinite(error)
+            if not has_infinity:
+                unbounded |= np.isinf(low) | np.isinf(high)
+            good |= np.isnan(result) & unbounded
+        return np.asarray(np.where(np.isnan(reference), np.isnan(result), good))
+
+
+def numbers(array: Array, dtype: DType) -> Array:
+    """The numbers that elements encode, in float64."""
+    values = array.astype(np.float64)
+    return values * MXINT8_UNIT if dtype.name == "MXINT8" else values
+
+
+def _ulp(size: Array, frac: int, least: float) -> Array:
+    """The unit in the last place of each value; that of the smallest normal below it, 0 for 0."""
+    finite = np.where(np.isfinite(size) & (size > 0), size, 1.0)
+    exponent = np.frexp(finite)[1] - 1
+    power = np.maximum(np.ldexp(1.0, exponent), least)
+    return np.where(np.isfinite(size) & (size > 0), power * 2.0**-frac, 0.0)
+
+
+EXACT: Final = Rule("exact")

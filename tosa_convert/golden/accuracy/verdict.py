@@ -1,0 +1,255 @@
+"""The one verdict on arrays of a program's tensors, which `check` and `bisect` share.
+
+A tensor is judged by the tolerance that names it, by TOSA's rule for the operator if at most one
+operator before it is inexact, or by the error that was measured for the network before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden.accuracy.comparison import Comparison, compare
+from tosa_convert.golden.accuracy.criteria import NETWORK_LABEL, Check, ToleranceCheck
+from tosa_convert.golden.accuracy.network_accuracy import measured, with_noise
+from tosa_convert.golden.accuracy.operator_rules import rules
+from tosa_convert.golden.accuracy.tolerance_rules import EXACT, Rule
+from tosa_convert.golden.accuracy.tolerances import Tolerances
+from tosa_convert.golden.arrays.by_name import Array, LazyArrays
+from tosa_convert.golden.arrays.slots import SCALE_SUFFIX
+from tosa_convert.golden.running.reference_model import RunOptions, bounds_in_folder, run_in_folder
+from tosa_convert.golden.running.variable_states import STATE_PREFIX, with_final_states
+from tosa_convert.graph.dtypes import BLOCK_SCALE
+from tosa_convert.graph.extract import extract
+from tosa_convert.graph.model import Graph, operator_path
+
+#: Runs with noise for a network's error.
+NOISY_RUNS: Final = 2
+
+
+class LazyChecks(Mapping[str, Check]):
+    """Checks by key, made on every access: each may hold arrays of the size of its tensor."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], Check]]) -> None:
+        self._makers = dict(makers)
+
+    def __getitem__(self, key: str) -> Check:
+        return self._makers[key]()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+
+def judge(
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    golden: Mapping[str, Array],
+    actual: Mapping[str, Array],
+    folder: Path,
+    *,
+    tolerances: Tolerances,
+    options: RunOptions,
+    at: Mapping[str, tuple[str, str]] | None = None,
+    notes: tuple[str, ...] = (),
+) -> Comparison:
+    """Compare tensors of a graph's main block with the golden ones.
+
+    Args:
+        graph: the program that both sides computed.
+        inputs: an array for each of its inputs.
+        golden: the tensors' arrays in their own types, from the reference model.
+        actual: those of the backend.
+        folder: an empty folder for the reference model's further runs.
+        tolerances: for tensors by name, instead of the rules.
+        options: how the reference model runs.
+        at: operator and location by tensor, if not those of the graph.
+        notes: for the report.
+
+    Returns:
+        The comparison of each tensor of `golden`. If the reference model does not run in FP64, a
+        note says so, and the tensors are compared within a tolerance.
+    """
+    compared = [key for key in golden if key in actual]
+    places = origins(graph) if at is None else at
+    first = _new(folder, "first")
+    checks, more = checks_for(graph, compared, inputs, golden, first, tolerances, options)
+    result = compare(
+        golden,
+        actual,
+        tolerances=tolerances,
+        checks=checks,
+        origins=places,
+        notes=(*notes, *more),
+    )
+    unsure = [t.name for t in result.failures if t.rule == NETWORK_LABEL and not t.problem]
+    if not unsure:
+        return result
+    # Noise only allows more, and costs runs: tensors that pass without it need none.
+    second = _new(folder, "second")
+    checks, _ = checks_for(
+        graph, unsure, inputs, golden, second, tolerances, options, noisy_runs=NOISY_RUNS
+    )
+    again = compare(
+        LazyArrays(unsure, golden.__getitem__),
+        LazyArrays(unsure, actual.__getitem__),
+        tolerances=tolerances,
+        checks=checks,
+        origins=places,
+    )
+    rows = {tensor.name: tensor for tensor in again.tensors}
+    return replace(result, tensors=tuple(rows.get(t.name, t) for t in result.tensors))
+
+
+def origins(graph: Graph) -> dict[str, tuple[str, str]]:
+    """Operator and location by tensor of the main block."""
+    result = {}
+    for index, op in enumerate(graph.main.operators):
+        for name in op.outputs:
+            result[name] = (operator_path("", index, op).strip(), op.location)
+            result[name + SCALE_SUFFIX] = result[name]
+    return result
+
+
+def checks_for(
+    graph: Graph,
+    keys: Iterable[str],
+    inputs: Mapping[str, Array],
+    golden: Mapping[str, Array],
+    folder: Path,
+    tolerances: Tolerances,
+    options: RunOptions,
+    noisy_runs: int = 0,
+) -> tuple[Mapping[str, Check], tuple[str, ...]]:
+    """The check of each array that no tolerance names, and notes; see `judge`.
+
+    noisy_runs: runs with noise for the error of a network.
+    """
+    graph, states = with_final_states(graph)
+    all_rules = rules(graph)
+    block = graph.main
+    makers: dict[str, Callable[[], Check]] = {}
+    inexact: dict[str, tuple[str, Rule | None]] = {}
+    for key in keys:
+        if key.startswith(STATE_PREFIX) and key not in block.tensors:
+            # A state is the tensor that is written last, or the initial one.
+            name = states.get(key.removeprefix(STATE_PREFIX), "")
+            if not name or name in block.inputs:
+                continue
+        else:
+            name = key if key in block.tensors else key.removesuffix(SCALE_SUFFIX)
+        if name not in block.tensors:
+            continue
+        is_scale = key == name + SCALE_SUFFIX
+        row = block.tensors[name].dtype
+        rule = all_rules.get(name)
+        if tolerances.names(key, (BLOCK_SCALE if is_scale else row).numpy):
+            continue
+        if is_scale:
+            # All rules are about values: scales are exact.
+            makers[key] = _constant(ToleranceCheck(EXACT, BLOCK_SCALE))
+        elif rule is not None and (rule == EXACT or rule.kind == "steps"):
+            makers[key] = _constant(ToleranceCheck(rule, row))
+        else:
+            inexact[key] = name, rule
+    if not inexact:
+        return LazyChecks(makers), ()
+    try:
+        more = _inexact_checks(graph, inexact, inputs, golden, folder, options, noisy_runs)
+    except TosaConvertError as error:
+        if not error.code.startswith("refmodel-"):
+            raise
+        note = (
+            f"accuracy rules were not applied: the precise run failed: {error.findings[0].message}"
+        )
+        return LazyChecks(makers), (note,)
+    return LazyChecks(makers | more), ()
+
+
+def _constant(check: Check) -> Callable[[], Check]:
+    return lambda: check
+
+
+def _inexact_checks(
+    graph: Graph,
+    inexact: Mapping[str, tuple[str, Rule | None]],
+    inputs: Mapping[str, Array],
+    golden: Mapping[str, Array],
+    folder: Path,
+    options: RunOptions,
+    noisy_runs: int,
+) -> dict[str, Callable[[], Check]]:
+    """Checks that refer to results of runs in FP64, which stay in the folder."""
+    block = graph.main
+    names = dict(inexact.values())
+    operands = {
+        name: op.inputs[0]
+        for op in block.operators
+        for name in op.outputs
+        if op.spec.name == "RESIZE" and (rule := names.get(name)) and rule.kind == "max-relative"
+    }
+    part = extract(graph, list(dict.fromkeys((*names, *operands.values()))))
+    has_rules = any(rule is not None for rule in names.values())
+    precise = replace(options, precise=True, bounds=has_rules)
+    exact = run_in_folder(_new(folder, "exact"), part, inputs, precise)
+    bounds = bounds_in_folder(folder / "exact", part) if has_rules else {}
+    network = [name for name, rule in names.items() if rule is None]
+    noisy = _runs_with_noise(graph, network, inputs, folder, precise, noisy_runs)
+
+    def by_rule(name: str, rule: Rule) -> Callable[[], Check]:
+        def make() -> Check:
+            own = rule
+            if name in operands:
+                size = np.abs(exact[operands[name]])
+                largest = float(size.max(initial=0.0, where=np.isfinite(size)))
+                own = replace(rule, largest=largest)
+            return ToleranceCheck(own, block.tensors[name].dtype, exact[name], bounds[name])
+
+        return make
+
+    def by_network(key: str, name: str) -> Callable[[], Check]:
+        return lambda: measured(
+            block.tensors[name].dtype,
+            golden[key],
+            exact[name],
+            (arrays[name] for arrays in noisy),
+        )
+
+    return {
+        key: by_network(key, name) if rule is None else by_rule(name, rule)
+        for key, (name, rule) in inexact.items()
+    }
+
+
+def _runs_with_noise(
+    graph: Graph,
+    names: list[str],
+    inputs: Mapping[str, Array],
+    folder: Path,
+    precise: RunOptions,
+    count: int,
+) -> list[LazyArrays]:
+    """The tensors from runs with noise, as far as the reference model does not refuse them."""
+    results = []
+    for seed in range(count if names else 0):
+        noisy = with_noise(extract(graph, names), seed)
+        place = _new(folder, f"noise{seed}")
+        try:
+            results.append(run_in_folder(place, noisy, inputs, replace(precise, bounds=False)))
+        except TosaConvertError as error:
+            # Noise can move an index out of range or a value out of a type.
+            if not error.code.startswith("refmodel-"):
+                raise
+    return results
+
+
+def _new(folder: Path, name: str) -> Path:
+    (folder / name).mkdir()
+    return folder / name

@@ -1,0 +1,183 @@
+"""Temporary folders and folders of results, whose write errors are expected failures.
+
+A full disk, a read-only place or a file where a folder is needed raises TosaConvertError("file-error")
+and leaves nothing of what was being written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.files import PathLike, Pieces, file_error, write_pieces
+from tosa_convert.golden.arrays.by_name import Array
+
+_HINT = "set TMPDIR to a folder on a disk with enough space"
+
+
+@contextlib.contextmanager
+def file_errors(path: PathLike, hint: str = "") -> Iterator[None]:
+    """Raise an OSError of the `with` block as TosaConvertError("file-error") about `path`."""
+    try:
+        yield
+    except OSError as error:
+        (finding,) = file_error(path, error, "written").findings
+        raise fail(finding.code, finding.where, finding.message, hint or finding.hint) from None
+
+
+@contextlib.contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A temporary folder that is removed after the `with` block.
+
+    Raises:
+        TosaConvertError: `file-error` if it cannot be created, or if the block raises an OSError:
+            nothing but the files of this folder is touched there without handling of its own.
+    """
+    with temporary_file_errors():
+        folder = tempfile.TemporaryDirectory(prefix="tosa-run-", ignore_cleanup_errors=True)
+    with folder as name, scratch_errors(name):
+        yield Path(name)
+
+
+def scratch_errors(folder: PathLike) -> contextlib.AbstractContextManager[None]:
+    """`file_errors` for a block that writes to a temporary folder."""
+    return file_errors(folder, _HINT)
+
+
+def new_scratch_folder() -> Path:
+    """A new temporary folder that the caller removes. Raises TosaConvertError("file-error")."""
+    with temporary_file_errors():
+        return Path(tempfile.mkdtemp(prefix="tosa-run-"))
+
+
+def temporary_file_errors() -> contextlib.AbstractContextManager[None]:
+    """`file_errors` for a block that makes temporary files."""
+    return file_errors(_temporary_root(), _HINT)
+
+
+def _temporary_root() -> str:
+    """The folder for temporary files, or the requested one if none can be used."""
+    with contextlib.suppress(OSError):
+        return tempfile.gettempdir()
+    return os.environ.get("TMPDIR", "") or "TMPDIR"
+
+
+def incomplete_file(path: Path, problem: object) -> TosaConvertError:
+    """The error for a file in a temporary folder that its writer did not complete."""
+    return fail("file-error", os.fspath(path), f"the file is incomplete: {problem}", _HINT)
+
+
+def full_disk(folder: Path) -> TosaConvertError:
+    """The error for a temporary folder on a disk without space."""
+    return fail("file-error", os.fspath(folder), "no space left for the model's output", _HINT)
+
+
+def write_scratch(path: Path, pieces: Pieces) -> None:
+    """Write a file that need not survive a crash: unlike `replace_file`, this does not wait for disks.
+
+    Raises OSError, as `scratch_folder` and `file_errors` expect.
+    """
+    with open(path, "wb", buffering=0) as file:
+        write_pieces(file, pieces)
+
+
+def readable_by_numpy(array: Array) -> Array:
+    """The array in a type that numpy reads back.
+
+    numpy writes FP8E5M2 of ml_dtypes as `<f1`, which it cannot read; the other types that it does not
+    have become opaque bytes, and so does this one.
+    """
+    contiguous = np.asarray(array, order="C")
+    return contiguous.view("V1") if contiguous.dtype.str[1:] == "f1" else contiguous
+
+
+def npy_pieces(array: Array) -> list[Any]:
+    """The bytes of an `.npy` file, the same that `numpy.save` writes; the data is not copied.
+
+    numpy itself reports a full disk without the operating system's reason, and leaves the file.
+    """
+    contiguous = readable_by_numpy(array)
+    header = io.BytesIO()
+    lib: Any = np.lib.format
+    lib.write_array_header_1_0(header, lib.header_data_from_array_1_0(contiguous))
+    # As bytes: arrays with types of ml_dtypes have no buffer of their own.
+    return [header.getvalue(), contiguous.reshape(-1).view(np.uint8).data]
+
+
+def write_npy(path: Path, array: Array) -> None:
+    """Write a scratch `.npy` file. Raises OSError."""
+    write_scratch(path, npy_pieces(array))
+
+
+class OutputFolder:
+    """A folder that gets all files of a `with` block, or none of them.
+
+    The folder is created with its parents. If the block raises, the files that it added and the
+    folders that were created for it are removed. A file that existed before is replaced as a whole.
+
+    Raises TosaConvertError("file-error").
+    """
+
+    def __init__(self, folder: PathLike) -> None:
+        self.folder = Path(folder)
+        self._added: list[Path] = []
+        self._created: list[Path] = []
+
+    def __enter__(self) -> OutputFolder:
+        with file_errors(self.folder):
+            try:
+                missing = [p for p in (self.folder, *self.folder.parents) if not p.exists()]
+                self._created = missing
+                for folder in reversed(missing):
+                    folder.mkdir(exist_ok=True)
+                if not self.folder.is_dir():
+                    self.folder.mkdir()  # raises what is wrong with the path
+            except BaseException:
+                self._remove()
+                raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            self._remove()
+
+    def _remove(self) -> None:
+        for path in self._added:
+            with contextlib.suppress(OSError):
+                path.unlink()
+        for folder in self._created:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+    def write(self, name: str, pieces: Pieces) -> None:
+        """Write one file."""
+        path = self.folder / name
+        part = self.folder / f".{name[:32]}.{os.urandom(6).hex()}.part"
+        with file_errors(path):
+            if not path.exists():
+                self._added.append(path)
+            try:
+                write_scratch(part, pieces)
+                os.replace(part, path)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    part.unlink()
+                raise
+
+    def write_array(self, name: str, array: Array) -> None:
+        """Write one array as an `.npy` file."""
+        self.write(name, npy_pieces(array))

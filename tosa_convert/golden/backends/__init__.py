@@ -1,0 +1,1 @@
+"""Backends: programs that compute a model, or recorded results of them."""

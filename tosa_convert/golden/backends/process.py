@@ -1,0 +1,111 @@
+"""Runs backends in processes of their own, and says how they ended."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from tosa_convert.child_process import Ended, last_words
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays.npz import read_npy
+from tosa_convert.golden.arrays.scratch import file_errors, write_npy, write_scratch
+from tosa_convert.golden.running.commands import run_command
+
+#: Exit code of `worker.py` if the backend's packages are not installed.
+MISSING: Final = 3
+#: Exit code of a backend that does not support the program: automake's for a test that was skipped.
+REFUSED: Final = 77
+#: Software that runs models -> how to install it.
+PACKAGES: Final = {
+    "iree": "pip install iree-base-compiler iree-base-runtime",
+    "tflite": "pip install ai-edge-litert",
+    "torch": "pip install torch",
+    "onnxruntime": "pip install onnxruntime",
+}
+#: Characters of a line that says why a program was refused.
+_REFUSAL_CHARACTERS: Final = 400
+
+
+def run_worker(
+    python: str, software: str, model: str, inputs: list[Array], timeout: float, folder: Path
+) -> tuple[list[Callable[[], Array]], list[Callable[[], Array]]]:
+    """Run a model by `worker.py` under `python`; its outputs and steps, read from `folder`.
+
+    Raises TosaConvertError("missing-backend") and ("backend-failed").
+    """
+    given = [folder / f"in{i}.npy" for i in range(len(inputs))]
+    for path, array in zip(given, inputs, strict=True):
+        write_npy(path, array)
+    types = json.dumps([str(array.dtype) for array in inputs])
+    write_scratch(folder / "types.json", [types.encode()])
+    # As text, not by path: the file's folder has modules whose names the software imports, too.
+    source = Path(__file__).with_name("worker.py").read_text(encoding="utf-8")
+    command = [python, "-c", source, software, os.path.abspath(model)]
+    ended = run_backend(command, timeout, software, folder)
+    if ended.code == MISSING and software in PACKAGES:
+        raise fail("missing-backend", software, ended.stderr.strip()[-200:], PACKAGES[software])
+    # The folder is temporary: a message that names it says nothing.
+    stderr = ended.stderr.replace(f"{folder}{os.sep}", "")
+    refuse_failure(replace(ended, stderr=stderr), software)
+    for path in given:
+        path.unlink()
+    return numbered(folder, "out"), numbered(folder, "step")
+
+
+def numbered(folder: Path, prefix: str) -> list[Callable[[], Array]]:
+    """The arrays of the files `<prefix>0.npy`, `<prefix>1.npy`, ... of a folder."""
+    readers: list[Callable[[], Array]] = []
+    while (path := folder / f"{prefix}{len(readers)}.npy").exists():
+        readers.append(functools.partial(read_npy, path))
+    return readers
+
+
+def run_backend(command: list[str], timeout: float, name: str, folder: Path | None = None) -> Ended:
+    """Run a backend's command. Raises TosaConvertError("backend-failed") after the time limit."""
+    ended = run_command(command, timeout=timeout, name=name, folder=folder)
+    if ended.timed_out:
+        ended_text = last_words(ended).partition("; ")[2]
+        text = f"it did not end within {timeout:g} s"
+        raise fail("backend-failed", name, f"{text}; {ended_text}" if ended_text else text)
+    return ended
+
+
+def refuse_failure(ended: Ended, name: str) -> None:
+    """Raise TosaConvertError("backend-refused") or ("backend-failed") unless it ended well."""
+    if ended.code == REFUSED:
+        lines = [line.strip() for line in ended.stderr.splitlines() if line.strip()]
+        text = " / ".join(line[:_REFUSAL_CHARACTERS] for line in lines[-3:])
+        raise fail("backend-refused", name, text or f"it ended with exit code {REFUSED}")
+    if ended.code:
+        raise fail("backend-failed", name, last_words(ended))
+
+
+@contextlib.contextmanager
+def failures_kept(name: str, folder: Path, keep: Path | None) -> Iterator[None]:
+    """Keep a copy of a backend's folder if the block raises that the backend failed or refused.
+
+    A damaged file is the backend's failure, too.
+    """
+    try:
+        yield
+    except TosaConvertError as error:
+        finding = error.findings[0]
+        if finding.code not in ("backend-failed", "backend-refused", "file-error"):
+            raise
+        code = "backend-failed" if finding.code == "file-error" else finding.code
+        hint = "--keep DIR keeps its model and inputs"
+        if keep is not None:
+            number = len(list(keep.glob("failed-*"))) if keep.is_dir() else 0
+            kept = keep / f"failed-{number}"
+            with file_errors(kept):
+                shutil.copytree(folder, kept)
+            hint = f"its model and inputs are in {kept}"
+        raise fail(code, name, finding.message, hint) from None

@@ -1,0 +1,470 @@
+"""Backends that a model is checked against: programs that compute it, or recorded results of them.
+
+There are two forms. A `Runner` computes any tensors of the graph from any others (IREE, a command,
+another version of the model on the reference model). A `Record` has the results of one run (a folder,
+an `.npz`, or TFLite, torch or ONNX Runtime on the original model).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import sys
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+import numpy as np
+
+from tosa_convert import api
+from tosa_convert.child_process import last_words
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.files import file_error, map_file
+from tosa_convert.formats import EXTENSIONS
+from tosa_convert.golden.arrays.by_name import Array, LazyArrays
+from tosa_convert.golden.arrays.npz import npy_files, open_npz, unpack_npz, write_npz
+from tosa_convert.golden.arrays.scratch import (
+    new_scratch_folder,
+    scratch_errors,
+    write_npy,
+    write_scratch,
+)
+from tosa_convert.golden.arrays.slots import INT48, Slot, coerce, match, slots
+from tosa_convert.golden.backends.process import (
+    failures_kept,
+    numbered,
+    refuse_failure,
+    run_backend,
+    run_worker,
+)
+from tosa_convert.golden.running.commands import command_words, with_paths
+from tosa_convert.golden.running.programs import Program, as_graph, input_slots, output_slots
+from tosa_convert.golden.running.reference_model import (
+    TIMEOUT,
+    RunOptions,
+    run_in_folder,
+    run_program,
+)
+from tosa_convert.golden.running.variable_states import STATE_PREFIX, state_slots, variables_of
+from tosa_convert.graph.extract import extract_from, extract_region
+from tosa_convert.graph.model import Graph, counted
+
+_MODEL_EXTENSIONS: Final = tuple(EXTENSIONS)
+#: 64-bit types of frameworks -> the types that TOSA has instead, as numpy writes them.
+_NARROWER: Final = frozenset({("i8", "i4"), ("f8", "f4")})
+#: Software that runs models of its own -> how the original of a TOSA program is given.
+ORIGINALS: Final = {
+    "tflite": "tflite:MODEL.tflite",
+    "torch": "torch:FILE.py:NAME, or torch:PROGRAM.pt2",
+    "onnxruntime": "onnxruntime:MODEL.onnx",
+}
+
+
+class Runner(Protocol):
+    """Computes tensors of a graph.
+
+    name: for messages. text: what `--against` takes to open it again.
+    """
+
+    name: str
+    text: str
+
+    def compute(
+        self,
+        graph: Graph,
+        names: list[str],
+        inputs: Mapping[str, Array],
+        cuts: list[str],
+        folder: Path,
+    ) -> Mapping[str, Array]:
+        """The tensors `names`, computed from the graph's inputs and those of `cuts` that they need.
+
+        A program as it is (`names` are its outputs, without cuts) runs unchanged, and the result may
+        also have the states of its variables after the run, by `variable:NAME`.
+
+        inputs: arrays of all of them by key.
+        folder: an empty folder. The result may read from it on demand, and is not used after the
+            folder is removed.
+        Raises TosaConvertError("backend-failed") if the backend gives no result.
+        """
+
+    def inside(self, output: str, attribute: str) -> Runner:
+        """The backend for a region: of the operator that makes `output`, the one in `attribute`."""
+
+
+class Record:
+    """Results of one run, by tensor, and `steps`: unnamed results in execution order.
+
+    Neither needs to be in memory. files: a folder with them that is removed with this object.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        arrays: Mapping[str, Array],
+        steps: Sequence[Callable[[], Array]] = (),
+        files: Path | None = None,
+    ) -> None:
+        self.name, self.arrays, self.steps, self.files = name, arrays, steps, files
+        if files is not None:
+            weakref.finalize(self, shutil.rmtree, files, ignore_errors=True)
+
+
+Backend = Runner | Record
+
+
+def open_backend(
+    text: str,
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    *,
+    original: str = "",
+    python: str = "",
+    timeout: float = TIMEOUT,
+    keep: Path | None = None,
+) -> Backend:
+    """The backend that `--against TEXT` means.
+
+    Args:
+        text: "iree", "tflite", "torch" or "onnxruntime", a `.py` file with a function `run`, a folder
+            of `.npy` files, an `.npz` file, another model with the same tensor names, or a command
+            line. The original may follow a colon: "tflite:model.tflite".
+        graph: the program.
+        inputs: an array for each input; software that has an original runs at once.
+        original: the TFLite or ONNX model, or torch's FILE.py:NAME or exported program.
+        python: the Python that has the backend's packages; by default this one.
+        timeout: seconds for one run.
+        keep: a folder for the models and inputs on which "iree" or a command fails.
+
+    Raises:
+        TosaConvertError: `missing-backend`, `backend-failed`, `file-error`, or `option-conflict`
+            if software that needs an original has none.
+
+    Example:
+        >>> from tosa_convert import golden
+        >>> graph = golden.generate(seed=2, operators=3, kinds=["ABS"])
+        >>> golden.open_backend("no-such-program", graph, {})
+        Traceback (most recent call last):
+        ...
+        tosa_convert.errors.TosaConvertError: --against no-such-program: error: ...
+    """
+    python = python or sys.executable
+    if text == "iree":
+        return Iree(python, timeout, keep)
+    software, colon, after_colon = text.partition(":")
+    if software in ORIGINALS:
+        if colon and original:
+            raise fail("option-conflict", f"--against {text}", "--original names another model")
+        return _run_original(software, after_colon or original, graph, inputs, python, timeout)
+    if text.endswith(".py") and os.path.isfile(text):
+        return PythonFile(text, python, timeout, keep)
+    if os.path.isdir(text):
+        return Record(text, open_folder(Path(text)))
+    if text.endswith(".npz"):
+        return Record(text, open_npz(text))
+    if text.endswith(_MODEL_EXTENSIONS) and os.path.exists(text):
+        return OtherModel(text, timeout)
+    words = command_words(text)
+    if not words:
+        raise fail(
+            "missing-backend",
+            f"--against {text}",
+            "expected iree, tflite, torch, onnxruntime, a .py file, a folder, an .npz file, a model, "
+            "or a command on PATH",
+        )
+    return Command(words, timeout, keep)
+
+
+def _run_original(
+    software: str,
+    original: str,
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    python: str,
+    timeout: float,
+) -> Record:
+    """The results of software that runs the model from which the TOSA program was made."""
+    if not original:
+        hint = f"--against {ORIGINALS[software]}"
+        message = "the original model is needed: it does not run TOSA programs"
+        raise fail("option-conflict", f"--against {software}", message, hint)
+    given = [inputs[slot.key] for slot in input_slots(graph)]
+    files = new_scratch_folder()
+    try:
+        with scratch_errors(files):
+            outputs, steps = run_worker(python, software, original, given, timeout, files)
+        answer = _narrowed(graph, _by_position(graph, outputs, software))
+        return Record(software, answer, steps, files)
+    except BaseException:
+        shutil.rmtree(files, ignore_errors=True)
+        raise
+
+
+def _narrowed(graph: Graph, arrays: Mapping[str, Array]) -> LazyArrays:
+    """The arrays of a framework, 64-bit ones in the program's 32-bit type if they fit into it."""
+    by_key = {slot.key: slot for slot in output_slots(graph)}
+
+    def read(key: str) -> Array:
+        array, slot = arrays[key], by_key.get(key)
+        wanted = None if slot is None else np.dtype(slot.dtype.numpy)
+        if wanted is None or (array.dtype.str[1:], wanted.str[1:]) not in _NARROWER:
+            return array
+        narrow = array.astype(wanted)
+        # Rounding is meant; an integer that does not fit is a difference to be judged.
+        return narrow if wanted.kind == "f" or np.array_equal(narrow, array) else array
+
+    return LazyArrays(arrays, read)
+
+
+def part_of(graph: Graph, names: Sequence[str], cuts: Sequence[str]) -> Graph:
+    """The part of a graph that a backend computes: the graph itself if that is all of it.
+
+    The whole has operators that no output depends on, too, such as writes to variables.
+    """
+    if not cuts and set(names) == set(graph.main.outputs):
+        return graph
+    return extract_from(graph, names, cuts)
+
+
+def _by_position(graph: Graph, outputs: Sequence[Callable[[], Array]], name: str) -> LazyArrays:
+    names = graph.main.outputs
+    # A program may return a tensor twice.
+    wanted = [slot for output in names for slot in slots(graph.main, output)]
+    if len(wanted) != len(outputs):
+        wanted = output_slots(graph)
+    if len(wanted) != len(outputs):
+        message = f"it has {counted(len(outputs), 'output')}, the TOSA model has {len(wanted)}"
+        raise fail("backend-failed", name, message)
+    by_key = {slot.key: read for slot, read in zip(wanted, outputs, strict=True)}
+    return LazyArrays(by_key, lambda key: by_key[key]())
+
+
+def open_folder(folder: Path) -> LazyArrays:
+    """Arrays by tensor from a folder: named by its manifest.json if there is one, else by their files.
+
+    Raises TosaConvertError("file-error").
+    """
+    manifest = folder / "manifest.json"
+    if not manifest.exists():
+        return npy_files({path.stem: path for path in sorted(folder.glob("*.npy"))})
+    try:
+        rows = json.loads(manifest.read_text())["tensors"]
+        # Only the last component: a manifest must not lead out of its folder.
+        files = {str(row["name"]): folder / Path(str(row["file"])).name for row in rows}
+    except OSError as error:
+        raise file_error(manifest, error, "read") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise fail("file-error", str(manifest), f"not a valid manifest: {error!r}") from None
+    return npy_files(files)
+
+
+def _with_output_types(graph: Graph, arrays: Mapping[str, Array]) -> LazyArrays:
+    """The arrays in the types of the graph's outputs and states, if they hold the same elements."""
+    outputs = {slot.key: slot for slot in output_slots(graph)}
+    return with_slot_types(arrays, {**state_slots(graph), **outputs})
+
+
+def with_slot_types(arrays: Mapping[str, Array], by_key: Mapping[str, Slot]) -> LazyArrays:
+    """The arrays, those that have a slot as `as_slot_type` returns them."""
+    return LazyArrays(
+        arrays, lambda key: as_slot_type(by_key[key], arrays[key]) if key in by_key else arrays[key]
+    )
+
+
+def as_slot_type(slot: Slot, array: Array) -> Array:
+    """The array in the slot's type if it holds the same elements in another notation.
+
+    Any other array is returned unchanged: the comparison judges the difference.
+    """
+    try:
+        return coerce(slot, array)
+    except TosaConvertError:
+        return array
+
+
+class Iree:
+    """IREE for the host: compiles the sub-graph, as MLIR, and runs it."""
+
+    name = text = "iree"
+
+    def __init__(self, python: str, timeout: float, keep: Path | None = None) -> None:
+        self.python, self.timeout, self.keep = python, timeout, keep
+
+    def compute(
+        self,
+        graph: Graph,
+        names: list[str],
+        inputs: Mapping[str, Array],
+        cuts: list[str],
+        folder: Path,
+    ) -> Mapping[str, Array]:
+        """See Runner."""
+        part = part_of(graph, names, cuts)
+        path = folder / "part.mlir"
+        write_scratch(path, [_text_for_iree(part)])
+        given = [inputs[slot.key] for slot in input_slots(part)]
+        with failures_kept("iree", folder, self.keep):
+            outputs, _ = run_worker(self.python, "iree", str(path), given, self.timeout, folder)
+        answer = _with_output_types(part, _by_position(part, outputs, "iree"))
+        wide = {slot.key for slot in output_slots(part) if slot.dtype is INT48}
+        # The upper 16 of the 64 bits in which IREE gives an i48 are not its sign.
+        return LazyArrays(answer, lambda k: answer[k] << 16 >> 16 if k in wide else answer[k])
+
+    def inside(self, output: str, attribute: str) -> Runner:
+        """See Runner."""
+        return self
+
+
+def _text_for_iree(graph: Graph) -> bytes:
+    """The graph in MLIR's generic text, which any bindings read, with every constant dense.
+
+    IREE 3.13 compiles a RESCALE whose multipliers are a resource so that it gives zeros.
+    """
+    data = b"".join(api.encode(graph))
+    module = api.import_tosa_func_from_flatbuffer(data, constants="dense", validate=False)
+    asm: str = module.operation.get_asm(print_generic_op_form=True)
+    return asm.encode()
+
+
+class PythonFile:
+    """A Python file with a function `run`, which gets a program and arrays, and returns arrays.
+
+    original: a file to run instead of the whole program as this package would write it.
+    """
+
+    def __init__(self, path: str, python: str, timeout: float, keep: Path | None = None) -> None:
+        self.name, self.python, self.timeout, self.keep = path, python, timeout, keep
+        self.text = os.path.abspath(path)
+        self.original: Path | None = None
+
+    def compute(
+        self,
+        graph: Graph,
+        names: list[str],
+        inputs: Mapping[str, Array],
+        cuts: list[str],
+        folder: Path,
+    ) -> Mapping[str, Array]:
+        """See Runner."""
+        part = part_of(graph, names, cuts)
+        _write_program(folder / "model.tosa", part, self.original if part is graph else None)
+        ins = [slot.key for slot in input_slots(part)]
+        outs = [slot.key for slot in output_slots(part)]
+        text = json.dumps({"inputs": ins, "outputs": outs})
+        write_scratch(folder / "names.json", [text.encode()])
+        given = [inputs[key] for key in ins]
+        with failures_kept(self.name, folder, self.keep):
+            outputs, _ = run_worker(self.python, "python", self.text, given, self.timeout, folder)
+        return _with_output_types(part, _by_position(part, outputs, self.name))
+
+    def inside(self, output: str, attribute: str) -> Runner:
+        """See Runner."""
+        return self
+
+
+def _write_program(path: Path, graph: Graph, original: Path | None) -> None:
+    if original is None:
+        write_scratch(path, api.encode(graph))
+    else:
+        write_scratch(path, [map_file(original)])
+
+
+class OtherModel:
+    """Another version of the model, with the same names, on the reference model."""
+
+    def __init__(self, path: str, timeout: float, graph: Graph | None = None) -> None:
+        self.name = self.text = path
+        self.timeout = timeout
+        self.graph = as_graph(path) if graph is None else graph
+
+    def compute(
+        self,
+        graph: Graph,
+        names: list[str],
+        inputs: Mapping[str, Array],
+        cuts: list[str],
+        folder: Path,
+    ) -> Mapping[str, Array]:
+        """See Runner."""
+        part = part_of(self.graph, names, cuts)
+        options = RunOptions(timeout=self.timeout)
+        if part is not self.graph or not variables_of(part):
+            return run_in_folder(folder, part, inputs, options)
+        result = run_program(Program(part), match(input_slots(part), inputs, strict=False), options)
+        states = {STATE_PREFIX + name: array for name, array in result.variables.items()}
+        return {**result.outputs, **states}
+
+    def inside(self, output: str, attribute: str) -> Runner:
+        """See Runner. Raises TosaConvertError("undefined-name") if it has no such region."""
+        for op in self.graph.main.operators:
+            if output in op.outputs and attribute in op.attributes:
+                inner = extract_region(self.graph, str(op.attributes[attribute]))
+                return OtherModel(self.name, self.timeout, inner)
+        raise fail("undefined-name", self.name, f'the operator of "{output}" has no {attribute}')
+
+
+class Command:
+    """Any command: `{model}`, `{inputs}`, `{outputs}` in its words, or the three appended to them.
+
+    With `{input_dir}` and `{output_dir}` it reads in0.npy, in1.npy, ... and writes out0.npy, ... in the
+    program's order instead.
+    original: as for `PythonFile`.
+    """
+
+    def __init__(self, words: list[str], timeout: float, keep: Path | None = None) -> None:
+        self.name, self.words, self.timeout, self.keep = words[0], words, timeout, keep
+        self.original: Path | None = None
+        # Absolute: the text is also used in another working folder.
+        self.text = shlex.join(os.path.abspath(w) if os.path.isfile(w) else w for w in words)
+
+    def compute(
+        self,
+        graph: Graph,
+        names: list[str],
+        inputs: Mapping[str, Array],
+        cuts: list[str],
+        folder: Path,
+    ) -> Mapping[str, Array]:
+        """See Runner."""
+        part = part_of(graph, names, cuts)
+        _write_program(folder / "model.tosa", part, self.original if part is graph else None)
+        paths = {
+            "{model}": str(folder / "model.tosa"),
+            "{inputs}": str(folder / "in.npz"),
+            "{outputs}": str(folder / "out.npz"),
+        }
+        folders = {"{input_dir}": str(folder / "in"), "{output_dir}": str(folder / "out")}
+        words = with_paths(self.words, paths | folders, appended=list(paths))
+        with_folders = any(mark in word for word in self.words for mark in folders)
+        slots = input_slots(part)
+        if with_folders:
+            for path in folders.values():
+                os.mkdir(path)
+            for number, slot in enumerate(slots):
+                write_npy(folder / "in" / f"in{number}.npy", inputs[slot.key])
+        else:
+            with open(folder / "in.npz", "wb") as file:
+                write_npz(file, ((slot.key, inputs[slot.key]) for slot in slots))
+        with failures_kept(self.name, folder, self.keep):
+            ended = run_backend(words, self.timeout, self.name)
+            refuse_failure(ended, self.name)
+            if with_folders:
+                answer: Mapping[str, Array] = _by_position(
+                    part, numbered(folder / "out", "out"), self.name
+                )
+            elif (folder / "out.npz").exists():
+                answer = unpack_npz(folder / "out.npz", folder)
+            else:
+                raise fail("backend-failed", self.name, last_words(ended, " and no outputs"))
+            for name in answer:
+                answer[name]  # a damaged array is found here
+        for name in ("in.npz", "out.npz"):
+            (folder / name).unlink(missing_ok=True)
+        return _with_output_types(part, answer)
+
+    def inside(self, output: str, attribute: str) -> Runner:
+        """See Runner."""
+        return self

@@ -1,0 +1,370 @@
+"""Run a model with third-party software, in a process of its own because the software may crash.
+
+    python worker.py SOFTWARE MODEL
+
+The working folder has the inputs as in0.npy, in1.npy, ... in the model's order, and `types.json` with
+the names of their types: numpy reads a type that it does not have, such as bfloat16, as opaque bytes.
+The folder gets out0.npy, out1.npy, ... and, if the software gives them, the results of its own operators
+as step0.npy, step1.npy, ... in running order, each written before the next is fetched. The exit code is
+MISSING if the software is not installed, and REFUSED if it does not support the model. The script needs
+only numpy and the software, so any Python that has both can run it.
+"""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
+
+import numpy as np
+
+Arrays = Iterable[Any]
+#: Exit codes. REFUSED is the one by which automake and others know a test that was skipped.
+MISSING, REFUSED = 3, 77
+
+
+def _refuse(message: str) -> NoReturn:
+    print(message, file=sys.stderr)
+    raise SystemExit(REFUSED)
+
+
+def _iree(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arrays]:
+    import iree.compiler as compiler
+    import iree.runtime as runtime
+
+    try:
+        binary = compiler.compile_file(
+            model,
+            input_type="tosa",
+            target_backends=["llvm-cpu"],
+            # The default limit is for embedded targets; a host's threads have megabytes of stack.
+            extra_args=[
+                "--iree-llvmcpu-target-cpu=host",
+                "--iree-llvmcpu-stack-allocation-limit=4194304",
+            ],
+        )
+    except compiler.CompilerToolError as error:
+        text = str(error)
+        lines = [line for line in text.splitlines() if "error:" in line]
+        said = " / ".join(lines[:3] or [text[:500]])
+        ended = re.search(r"Error code: (-?\d+)", text)
+        if ended is None or int(ended[1]) == 1:
+            _refuse(f"IREE cannot compile the model: {said}")
+        if int(ended[1]) == -9:
+            os.kill(os.getpid(), 9)  # the compiler was killed, and so is the backend
+        raise SystemExit(f"IREE's compiler ended with the code {ended[1]}: {said}") from None
+    config = runtime.Config("local-task")
+    context = runtime.SystemContext(config=config)
+    loaded = runtime.VmModule.copy_buffer(config.vm_instance, binary)
+    context.add_vm_module(loaded)
+    # One function has the program's name; the others are IREE's own.
+    (name,) = [name for name in loaded.function_names if not name.startswith("__")]
+    # Not by the calls of IREE's Python, which know fewer element types than IREE.
+    given, results = runtime.VmVariantList(len(inputs)), runtime.VmVariantList(1)
+    for array, type_name in zip(inputs, types, strict=True):
+        given.push_ref(_iree_view(runtime, config.device, array, type_name))
+    context.vm_context.invoke(loaded.lookup_function(name), given, results)
+    views = [results.get_as_object(i, runtime.HalBufferView) for i in range(len(results))]
+    return [_from_iree(runtime, view) for view in views], []
+
+
+def _iree_view(runtime: Any, device: Any, array: Any, type_name: str) -> Any:
+    """An array on IREE's device, with the element type that its bits have."""
+    kinds = runtime.HalElementType
+    elements = {
+        "bool": kinds.BOOL_8,
+        "float16": kinds.FLOAT_16,
+        "bfloat16": kinds.BFLOAT_16,
+        "float8_e4m3fn": kinds.FLOAT_8_E4M3_FN,
+        "float8_e5m2": kinds.FLOAT_8_E5M2,
+        "float8_e8m0fnu": kinds.FLOAT_8_E8M0_FNU,
+        "int4": kinds.SINT_4,
+        "int8": kinds.SINT_8,
+        "int16": kinds.SINT_16,
+        "int32": kinds.SINT_32,
+        "int64": kinds.SINT_64,
+        "float32": kinds.FLOAT_32,
+        "float64": kinds.FLOAT_64,
+    }
+    if type_name not in elements:
+        _refuse(f"IREE takes no inputs of type {type_name}")
+    codes = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape)
+    placed = {
+        "memory_type": runtime.MemoryType.DEVICE_LOCAL,
+        "allowed_usage": runtime.BufferUsage.DEFAULT,
+        "device": device,
+    }
+    if type_name == "int4":
+        pairs = np.append(codes.reshape(-1) & 15, np.zeros(codes.size % 2, np.uint8)).reshape(-1, 2)
+        packed = pairs[:, 0] | pairs[:, 1] << 4
+        buffer = device.allocator.allocate_buffer_copy(buffer=packed, **placed)
+        return runtime.HalBufferView(buffer, codes.shape, elements[type_name])
+    return device.allocator.allocate_buffer_copy(
+        buffer=codes, element_type=elements[type_name], **placed
+    )
+
+
+def _from_iree(runtime: Any, view: Any) -> Any:
+    """The array of a view; opaque bytes if numpy does not have its type."""
+    kinds = runtime.HalElementType
+    native = {
+        int(getattr(kinds, name)): kind
+        for names, kind in (
+            (("BOOL_8",), "bool"),
+            (("SINT_8", "INT_8"), "int8"),
+            (("SINT_16", "INT_16"), "int16"),
+            (("SINT_32", "INT_32"), "int32"),
+            (("SINT_64", "INT_64"), "int64"),
+            (("FLOAT_16",), "float16"),
+            (("FLOAT_32",), "float32"),
+            (("FLOAT_64",), "float64"),
+        )
+        for name in names
+    }
+    shape = tuple(view.shape)
+    count = int(np.prod(shape, dtype=np.int64))
+    if int(view.element_type) in (int(kinds.SINT_4), int(kinds.INT_4)):
+        packed = np.array(view.map().asarray(((count + 1) // 2,), np.dtype(np.int8)))
+        # The first element is in the lower half.
+        pairs = np.stack([packed << 4 >> 4, packed >> 4], axis=-1)
+        return pairs.reshape(-1)[:count].reshape(shape)
+    width = view.byte_length // count if count else 1
+    kind = native.get(int(view.element_type), f"V{width}")
+    codes = np.array(view.map().asarray(shape, np.dtype(f"u{width}")))
+    return codes.reshape(-1).view(kind).reshape(shape)
+
+
+def _refuse_foreign_types(software: str, inputs: list[Any], types: list[str]) -> None:
+    for array, name in zip(inputs, types, strict=True):
+        if array.dtype.kind == "V":
+            _refuse(f"{software} takes numpy's types here, and numpy has no type {name}")
+
+
+def _tflite(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arrays]:
+    import importlib
+
+    _refuse_foreign_types("tflite", inputs, types)
+    try:
+        tflite = importlib.import_module("ai_edge_litert.interpreter")
+    except ImportError:
+        tflite = importlib.import_module("tensorflow.lite.python.interpreter")
+    machine = _tflite_interpreter(tflite, model)
+    details = machine.get_input_details()
+    if len(details) != len(inputs):
+        raise SystemExit(f"the TFLite model has {len(details)} inputs, the TOSA one {len(inputs)}")
+    for row, array in zip(details, inputs, strict=True):
+        if tuple(row["shape"]) != array.shape:
+            machine.resize_tensor_input(row["index"], array.shape)
+    machine.allocate_tensors()
+    for row, array in zip(details, inputs, strict=True):
+        machine.set_tensor(row["index"], array)
+    machine.invoke()
+    outputs = (machine.get_tensor(row["index"]) for row in machine.get_output_details())
+    rows = machine._get_ops_details()
+    # -1 stands for an output that an operator leaves out.
+    steps = (machine.get_tensor(index) for row in rows for index in row["outputs"] if index >= 0)
+    return outputs, steps
+
+
+def _tflite_interpreter(tflite: Any, model: str) -> Any:
+    """An interpreter with the reference kernels, or with the others if not every operator has one."""
+    kinds = tflite.OpResolverType
+    try:
+        return tflite.Interpreter(
+            model,
+            experimental_op_resolver_type=kinds.BUILTIN_REF,
+            experimental_preserve_all_tensors=True,
+        )
+    except ValueError as error:
+        print(f"no reference kernel: {error}", file=sys.stderr)
+    return tflite.Interpreter(
+        model,
+        experimental_op_resolver_type=kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        experimental_preserve_all_tensors=True,
+    )
+
+
+def _torch(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arrays]:
+    import torch
+
+    path, _, name = model.rpartition(":")
+    if path and path.endswith(".py"):
+        eager, example = (
+            _torch_module(torch, getattr(_python_file(path, "eager_model"), name)),
+            None,
+        )
+    else:
+        program = torch.export.load(model)
+        eager, example = program.module(), program.example_inputs
+    tensors = [_to_torch(torch, *pair) for pair in zip(inputs, types, strict=True)]
+    args, kwargs = _torch_arguments(torch, tensors, example)
+    with torch.no_grad():
+        results = torch.utils._pytree.tree_leaves(eager(*args, **kwargs))
+    return [
+        _from_torch(torch, result.detach()) for result in results if hasattr(result, "detach")
+    ], []
+
+
+def _torch_module(torch: Any, named: Any) -> Any:
+    """The module that a name of a Python file stands for: itself, of a class, or of a function.
+
+    A function may return the module's arguments, too, as for `convert`. The module of a class is put
+    into evaluation mode, in which programs are exported; any other one stays as its file made it.
+    """
+    if isinstance(named, torch.nn.Module):
+        return named
+    made = named()
+    module = made[0] if isinstance(made, tuple) else made
+    return module.eval() if isinstance(named, type) else module
+
+
+def _torch_arguments(torch: Any, tensors: list[Any], example: Any) -> tuple[Any, Any]:
+    """The tensors as the arguments with which a program was exported, in their types.
+
+    A program refuses by position what it was exported with by keyword; and TOSA has no 64-bit types, so
+    that the tensors may have narrower ones.
+    """
+    if example is None:
+        return tensors, {}
+    tree = torch.utils._pytree
+    leaves, spec = tree.tree_flatten(example)
+    places = [index for index, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    if len(places) != len(tensors):
+        return tensors, {}
+    for index, tensor in zip(places, tensors, strict=True):
+        leaves[index] = tensor.to(leaves[index].dtype)
+    args, kwargs = tree.tree_unflatten(leaves, spec)
+    return args, kwargs
+
+
+#: numpy's name -> torch's, of the types that numpy does not have.
+_TORCH_TYPES = {
+    "bfloat16": "bfloat16",
+    "float8_e4m3fn": "float8_e4m3fn",
+    "float8_e5m2": "float8_e5m2",
+}
+
+
+def _to_torch(torch: Any, array: Any, type_name: str) -> Any:
+    if array.dtype.kind != "V":
+        return torch.from_numpy(array)
+    if type_name not in _TORCH_TYPES:
+        _refuse(f"torch has no type {type_name}")
+    codes = torch.from_numpy(array.view(f"i{array.dtype.itemsize}"))
+    return codes.view(getattr(torch, _TORCH_TYPES[type_name]))
+
+
+def _from_torch(torch: Any, tensor: Any) -> Any:
+    if tensor.dtype not in {getattr(torch, name, None) for name in _TORCH_TYPES.values()}:
+        return tensor.numpy()
+    width = tensor.element_size()
+    codes = tensor.contiguous().view({1: torch.int8, 2: torch.int16}[width]).numpy()
+    return codes.view(f"V{width}")
+
+
+def _onnxruntime(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arrays]:
+    import importlib
+
+    _refuse_foreign_types("onnxruntime", inputs, types)
+    software = importlib.import_module("onnxruntime")
+    options = software.SessionOptions()
+    # Optimisations fuse quantised operators, and change results by more than a step.
+    options.graph_optimization_level = software.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = software.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    rows = session.get_inputs()
+    if len(rows) != len(inputs):
+        raise SystemExit(f"the ONNX model has {len(rows)} inputs, the TOSA one {len(inputs)}")
+    # TOSA has no 64-bit types: the arrays may have been narrowed.
+    wide = {"tensor(int64)": np.int64, "tensor(double)": np.float64}
+    given = {
+        row.name: array.astype(wide[row.type]) if row.type in wide else array
+        for row, array in zip(rows, inputs, strict=True)
+    }
+    return session.run(None, given), []
+
+
+def _python_file(file: str, name: str) -> Any:
+    """The module of a user's file."""
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise SystemExit(f"{file} is not a Python file")
+    # A compiled copy is taken for the file's if both have the same second and the same size.
+    sys.dont_write_bytecode = True
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, os.path.dirname(os.path.abspath(file)))
+    spec.loader.exec_module(module)
+    return module
+
+
+def _python(file: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arrays]:
+    """A user's file: its function `run` gets a program and arrays by name, and returns arrays."""
+    module = _python_file(file, "tosa_backend")
+    with open("names.json", encoding="utf-8") as text:
+        names = json.load(text)
+    arrays = map(_with_type, inputs, types)
+    try:
+        answer = module.run(
+            os.path.abspath("model.tosa"), dict(zip(names["inputs"], arrays, strict=True))
+        )
+    except NotImplementedError as error:
+        _refuse(f"NotImplementedError: {error}")
+    missing = [name for name in names["outputs"] if name not in answer]
+    if missing:
+        raise SystemExit(f"run() returned no {', '.join(missing)}; it returned {list(answer)}")
+    return [_without_type(np.asarray(answer[name])) for name in names["outputs"]], []
+
+
+def _with_type(array: Any, type_name: str) -> Any:
+    """An array in a type of ml_dtypes, if that is installed; else opaque bytes stay as they are."""
+    if array.dtype.kind != "V":
+        return array
+    try:
+        import ml_dtypes
+    except ImportError:
+        return array
+    return array.view(getattr(ml_dtypes, type_name))
+
+
+def _without_type(array: Any) -> Any:
+    """An array that numpy writes and reads back."""
+    if array.dtype.kind in "biuf" and array.dtype.str[1:] != "f1":
+        return array
+    return np.ascontiguousarray(array).view(f"V{array.dtype.itemsize}").reshape(array.shape)
+
+
+def _save(prefix: str, arrays: Arrays) -> None:
+    for number, array in enumerate(arrays):
+        np.save(f"{prefix}{number}.npy", array)
+
+
+_Software = Callable[[str, list[Any], list[str]], tuple[Arrays, Arrays]]
+_SOFTWARE: dict[str, _Software] = {
+    "iree": _iree,
+    "tflite": _tflite,
+    "torch": _torch,
+    "onnxruntime": _onnxruntime,
+    "python": _python,
+}
+
+
+def main() -> None:
+    software, model = sys.argv[1:]
+    with open("types.json", encoding="utf-8") as file:
+        types = json.load(file)
+    inputs = [np.load(f"in{i}.npy", allow_pickle=False) for i in range(len(types))]
+    try:
+        outputs, steps = _SOFTWARE[software](model, inputs, types)
+        _save("out", outputs)
+        _save("step", steps)
+    except ImportError as error:
+        if software == "python":
+            raise
+        print(error, file=sys.stderr)
+        raise SystemExit(MISSING) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,242 @@
+"""Each operator of a program judged by itself, on operands that are not in doubt.
+
+A backend that computes gets golden operands, and its result is judged by the operator's own rule. Of a
+backend that only recorded results, the recorded operands are given to the reference model. Operators
+whose results are no operands of one another run together: two or three runs judge all of a batch.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tosa_convert.golden.accuracy.comparison import Comparison
+from tosa_convert.golden.accuracy.tolerances import Tolerances
+from tosa_convert.golden.accuracy.verdict import judge, origins
+from tosa_convert.golden.arrays.by_name import Array, LazyArrays
+from tosa_convert.golden.arrays.scratch import scratch_folder
+from tosa_convert.golden.arrays.slots import SCALE_SUFFIX, slots
+from tosa_convert.golden.backends.runners import Runner
+from tosa_convert.golden.running.intermediates import BATCH_TENSORS, Batch, batches
+from tosa_convert.golden.running.programs import input_slots
+from tosa_convert.golden.running.reference_model import RunOptions, run_in_folder
+from tosa_convert.graph.extract import computed_tensors, extract
+from tosa_convert.graph.model import Graph
+from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE_READ, VARIABLE_WRITE
+
+
+@dataclass(slots=True)
+class Group:
+    """Results that one run computes, and the tensors that it is given.
+
+    indices: the operators of each result.
+    """
+
+    names: list[str] = field(default_factory=list)
+    cuts: dict[str, None] = field(default_factory=dict)
+    indices: dict[str, list[int]] = field(default_factory=dict)
+
+    def takes(self, names: Iterable[str], cuts: Container[str]) -> bool:
+        """Whether these results can be computed beside the others."""
+        return not any(name in self.cuts for name in names) and not any(
+            name in cuts for name in self.names
+        )
+
+    def add(self, names: list[str], cuts: Iterable[str], indices: list[int]) -> None:
+        """Add results and their operands."""
+        self.names += names
+        self.cuts.update(dict.fromkeys(cuts))
+        self.indices.update(dict.fromkeys(names, indices))
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The verdict on the results of a group, and what they were computed from."""
+
+    group: Group
+    comparison: Comparison
+    given: Mapping[str, Array]
+
+
+class Operators:
+    """The operators of a graph's main block, and the values that each takes."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        inputs: Mapping[str, Array],
+        tolerances: Tolerances,
+        options: RunOptions,
+        batch_bytes: int,
+    ) -> None:
+        self.graph, self.inputs, self.batch_bytes = graph, dict(inputs), batch_bytes
+        self.tolerances, self.options = tolerances, options
+        self.order = computed_tensors(graph)
+        self.computed = {name for _, name in self.order}
+        operators = graph.main.operators
+        self.producers = {name: i for i, op in enumerate(operators) for name in op.outputs}
+        self.origins = origins(graph)
+        self.largest_batch = 0
+
+    def golden(self, names: Container[str]) -> Iterator[Batch]:
+        """Golden tensors in topological order, up to `batch_bytes` at a time."""
+        wanted = [(index, name) for index, name in self.order if name in names]
+        for batch in batches(
+            self.graph, self.inputs, wanted, self.options, batch_bytes=self.batch_bytes
+        ):
+            self.largest_batch = max(self.largest_batch, batch.nbytes)
+            yield batch
+
+    def keys(self, names: Iterable[str]) -> list[str]:
+        """The arrays of tensors."""
+        return [slot.key for name in names for slot in slots(self.graph.main, name)]
+
+    def tensor(self, key: str) -> str:
+        """The tensor that an array belongs to."""
+        return key if key in self.producers else key.removesuffix(SCALE_SUFFIX)
+
+    def operands(self, index: int, known: Container[str]) -> tuple[list[str], list[int]]:
+        """The nearest known tensors that an operator depends on, and the operators after them.
+
+        A read of a variable depends on the write before it.
+        """
+        operators = self.graph.main.operators
+        cuts: dict[str, None] = {}
+        between = {index}
+        pending = [index]
+        while pending:
+            current = pending.pop(0)
+            names = list(operators[current].inputs)
+            if operators[current].spec is VARIABLE_READ:
+                writes = [
+                    op.inputs[0]
+                    for op in operators[:current]
+                    if op.spec is VARIABLE_WRITE and op.outputs[0] == names[0]
+                ]
+                names = writes[-1:]
+            for name in names:
+                producer = self.producers.get(name)
+                if producer is None or producer in between:
+                    continue
+                if name in self.computed and name in known:
+                    cuts[name] = None
+                else:
+                    between.add(producer)
+                    pending.append(producer)
+        indices = [i for i in sorted(between) if operators[i].spec not in (CONST, CONST_SHAPE)]
+        return list(cuts), indices
+
+    def groups(self, names: list[str], known: Container[str]) -> list[Group]:
+        """The tensors in groups that can be computed from known ones in one run each."""
+        result: list[Group] = []
+        by_operator: dict[int, list[str]] = {}
+        for name in names:
+            by_operator.setdefault(self.producers[name], []).append(name)
+        for index, own in by_operator.items():
+            cuts, indices = self.operands(index, known)
+            group = next((g for g in result if g.takes(own, cuts)), None)
+            if group is None:
+                result.append(group := Group())
+            group.add(own, cuts, indices)
+        return result
+
+    def judge_runner(
+        self, backend: Runner, batch: Batch, names: list[str], folder: Path
+    ) -> Iterator[Judged]:
+        """The verdict on the operators of tensors of a batch."""
+        for group in self.groups(names, self.computed):
+            yield self.run_group(backend, group, batch.golden, folder)
+
+    def run_group(
+        self, backend: Runner, group: Group, golden: Mapping[str, Array], folder: Path
+    ) -> Judged:
+        """A backend's results for a group on golden operands, judged."""
+        part = extract(self.graph, group.names, group.cuts)
+        given = self._given(part, golden)
+        expected = LazyArrays(self.keys(group.names), golden.__getitem__)
+        own = _new(folder, "backend")
+        actual = backend.compute(self.graph, group.names, given, list(group.cuts), own)
+        comparison = self._judge(part, given, expected, actual, folder)
+        shutil.rmtree(own)
+        return Judged(group, comparison, given)
+
+    def _given(self, part: Graph, values: Mapping[str, Array]) -> LazyArrays:
+        """All inputs of the graph, and the tensors that became inputs."""
+        needed = {slot.key for slot in input_slots(part)}
+        return LazyArrays(
+            (*self.inputs, *needed),
+            lambda key: self.inputs[key] if key in self.inputs else values[key],
+        )
+
+    def _judge(
+        self,
+        part: Graph,
+        given: Mapping[str, Array],
+        expected: Mapping[str, Array],
+        actual: Mapping[str, Array],
+        folder: Path,
+    ) -> Comparison:
+        """The comparison by the operators' rules; what was not asked for is left out."""
+        wanted = LazyArrays((key for key in actual if key in expected), actual.__getitem__)
+        judged = _new(folder, "judged")
+        result = judge(
+            part,
+            given,
+            expected,
+            wanted,
+            judged,
+            tolerances=self.tolerances,
+            options=self.options,
+            at=self.origins,
+        )
+        shutil.rmtree(judged)
+        return result
+
+    def judge_record(self, recorded: Mapping[str, Array]) -> Iterator[list[Judged]]:
+        """The verdict on the operators between recorded tensors, batch by batch."""
+        names = [name for _, name in self.order if name in recorded]
+        for batch in self._split(names):
+            result = []
+            for group in self.groups(batch, recorded):
+                comparison, _, given = self.judge_recorded_group(group, recorded, keep=False)
+                result.append(Judged(group, comparison, given))
+            yield result
+
+    def judge_recorded_group(
+        self, group: Group, recorded: Mapping[str, Array], *, keep: bool = True
+    ) -> tuple[Comparison, dict[str, Array], LazyArrays]:
+        """The verdict on recorded results, what the reference computes, and from which inputs.
+
+        keep: return the reference's arrays, which are in memory then.
+        """
+        part = extract(self.graph, group.names, group.cuts)
+        given = self._given(part, recorded)
+        with scratch_folder() as folder:
+            golden = run_in_folder(_new(folder, "golden"), part, given, self.options)
+            keys = [key for key in self.keys(group.names) if key in recorded]
+            expected = LazyArrays(keys, golden.__getitem__)
+            comparison = self._judge(part, given, expected, recorded, folder)
+            return comparison, dict(expected) if keep else {}, given
+
+    def _split(self, names: list[str]) -> Iterator[list[str]]:
+        """The tensors in batches of at most `batch_bytes`, where single ones allow it."""
+        batch: list[str] = []
+        nbytes = 0
+        for name in names:
+            own = sum(slot.nbytes for slot in slots(self.graph.main, name))
+            if batch and (nbytes + own > self.batch_bytes or len(batch) >= BATCH_TENSORS):
+                self.largest_batch = max(self.largest_batch, nbytes)
+                yield batch
+                batch, nbytes = [], 0
+            batch.append(name)
+            nbytes += own
+        if batch:
+            self.largest_batch = max(self.largest_batch, nbytes)
+            yield batch
+
+
+def _new(folder: Path, name: str) -> Path:
+    (folder / name).mkdir()
+    return folder / name

@@ -1,0 +1,1 @@
+"""`check`: a program on the reference model and on a backend, compared."""

@@ -1,0 +1,191 @@
+"""`check` on several sets of inputs, several times on each, with everything saved if asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tosa_convert import api
+from tosa_convert.errors import Findings, fail
+from tosa_convert.golden.accuracy.comparison import Comparison, compare
+from tosa_convert.golden.accuracy.tolerances import NO_TOLERANCES, Tolerances
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays.npz import load_npz, npz_pieces
+from tosa_convert.golden.arrays.scratch import OutputFolder, scratch_folder
+from tosa_convert.golden.arrays.slots import coerce
+from tosa_convert.golden.backends.runners import Backend, Record
+from tosa_convert.golden.checking.check import backend_outputs, compare_with, reference_outputs
+from tosa_convert.golden.running.programs import input_slots
+from tosa_convert.golden.running.random_inputs import Ranges, random_inputs
+from tosa_convert.golden.running.reference_model import DEFAULT_RUN, RunOptions
+from tosa_convert.graph.model import Graph
+
+#: Opens a backend for one set of inputs.
+OpenBackend = Callable[[Mapping[str, Array]], Backend]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckPlan:
+    """How each set of inputs is checked.
+
+    repeat: runs of the backend on the same inputs, which must be equal bit for bit.
+    save: a folder that gets a folder for each set of inputs.
+    reference: another backend whose outputs are expected instead of the reference model's; they are
+        compared within the tolerances, and integers bit for bit.
+    """
+
+    tolerances: Tolerances = NO_TOLERANCES
+    options: RunOptions = DEFAULT_RUN
+    repeat: int = 1
+    save: Path | None = None
+    reference: OpenBackend | None = None
+
+
+def check_inputs(
+    graph: Graph, inputs: Mapping[str, Array], name: str, opener: OpenBackend, plan: CheckPlan
+) -> Comparison:
+    """Compare a program with a backend on one set of inputs.
+
+    Args:
+        graph: the program.
+        inputs: an array for each of its inputs.
+        name: of the inputs: the name of their folder.
+        opener: the backend.
+        plan: how they are checked.
+
+    Raises:
+        TosaConvertError: as `check`; "option-conflict" if recorded results are to be repeated.
+    """
+    backend = opener(inputs)
+    if plan.repeat > 1 and isinstance(backend, Record) and backend.files is None:
+        message = "recorded results cannot be computed again"
+        raise fail("option-conflict", "--repeat", message, "name a backend that runs")
+    with scratch_folder() as folder:
+        for part in ("reference", "backend", "judged"):
+            (folder / part).mkdir()
+        actual = backend_outputs(graph, inputs, backend, folder / "backend")
+        if plan.reference is None:
+            golden = reference_outputs(graph, inputs, plan.options)
+            result = compare_with(
+                graph, inputs, golden, actual, folder / "judged", plan.tolerances, plan.options
+            )
+        else:
+            other = plan.reference(inputs)
+            golden = dict(backend_outputs(graph, inputs, other, folder / "reference"))
+            plan.tolerances.refuse_unmatched(golden)
+            result = compare(golden, actual, tolerances=plan.tolerances)
+        changed: dict[str, str] = {}
+        for number in range(2, plan.repeat + 1):
+            again = folder / f"again{number}"
+            again.mkdir()
+            other = opener(inputs) if isinstance(backend, Record) else backend
+            further = backend_outputs(graph, inputs, other, again)
+            for key in actual:
+                if key not in changed and (text := _difference(actual[key], further.get(key))):
+                    changed[key] = f"run {number} on the same inputs {text}"
+        result = _with_changes(result, changed)
+        if plan.save is not None:
+            _save(graph, inputs, golden, actual, result, plan.save / name)
+        return result
+
+
+def _difference(one: Array, other: Array | None) -> str:
+    """How another run differs, bit for bit."""
+    if other is None:
+        return "gives no such output"
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return f"gives {other.dtype}{list(other.shape)}"
+    bits = [
+        np.ascontiguousarray(a).reshape(-1).view(np.uint8).reshape(a.size, -1) for a in (one, other)
+    ]
+    count = int(np.count_nonzero((bits[0] != bits[1]).any(axis=1))) if one.size else 0
+    return f"gives other values in {count} of {one.size} elements" if count else ""
+
+
+def _with_changes(result: Comparison, changed: Mapping[str, str]) -> Comparison:
+    """The comparison, in which tensors that change from run to run fail."""
+    rows = tuple(
+        replace(row, ok=False, problem=f"nondeterministic: {changed[row.name]}")
+        if row.name in changed
+        else row
+        for row in result.tensors
+    )
+    return replace(result, tensors=rows)
+
+
+def _save(
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    golden: Mapping[str, Array],
+    actual: Mapping[str, Array],
+    result: Comparison,
+    folder: Path,
+) -> None:
+    """Write a folder that `suite` runs as a case, too."""
+    with OutputFolder(folder) as target:
+        target.write("model.tosa", api.encode(api.stamp(graph)))
+        target.write("inputs.npz", npz_pieces(inputs))
+        target.write("expected.npz", npz_pieces(golden))
+        target.write("found.npz", npz_pieces(actual))
+        target.write("comparison.json", [result.to_json().encode() + b"\n"])
+
+
+def seeded_inputs(
+    graph: Graph, given: Mapping[str, Array], first: int, count: int, ranges: Ranges
+) -> Iterator[tuple[str, dict[str, Array]]]:
+    """Random inputs of several seeds, each with its name; those that are given stay."""
+    slots = input_slots(graph)
+    for seed in range(first, first + count):
+        yield f"seed-{seed}", {**random_inputs(graph, slots, seed, ranges), **given}
+
+
+def calibration_inputs(
+    graph: Graph, path: Path, given: Mapping[str, Array]
+) -> Iterator[tuple[str, dict[str, Array]]]:
+    """The samples of an `.npz` file whose arrays have a further first dimension, the samples.
+
+    Args:
+        graph: the program.
+        path: the file, with arrays by the names of inputs.
+        given: arrays of the inputs that the file does not have.
+
+    Raises:
+        TosaConvertError: "file-error", and "input-mismatch" for an array that is not a number of
+            samples of its input.
+    """
+    arrays = load_npz(path)
+    slots = {slot.key: slot for slot in input_slots(graph)}
+    findings = Findings()
+    counts = {key: len(array) for key, array in arrays.items() if array.ndim}
+    for key, array in arrays.items():
+        where = f'{path}: "{key}"'
+        if key not in slots:
+            findings.add("input-mismatch", where, f"the inputs are {', '.join(slots) or 'none'}")
+        elif not array.ndim or array.shape[1:] != slots[key].shape:
+            wanted = ", ".join(["samples", *map(str, slots[key].shape)])
+            message = f"found shape {list(array.shape)}, expected [{wanted}]"
+            findings.add("input-mismatch", where, message)
+        elif counts[key] != next(iter(counts.values())):
+            message = f"found {counts[key]} samples, and {next(iter(counts.values()))} before"
+            findings.add("input-mismatch", where, message)
+    if not arrays or not all(counts.values()):
+        findings.add("input-mismatch", str(path), "it has no samples")
+    for key in slots:
+        if key not in arrays and key not in given:
+            findings.add("input-mismatch", str(path), f'it has no array for the input "{key}"')
+    findings.raise_if_any()
+    for number in range(next(iter(counts.values()))):
+        sample = {key: coerce(slots[key], array[number]) for key, array in arrays.items()}
+        yield f"sample-{number}", {**given, **sample}
+
+
+def runs_as_json(results: Mapping[str, Comparison]) -> str:
+    """Several comparisons as one JSON text."""
+    rows: list[dict[str, Any]] = [{"run": name, **row.to_dict()} for name, row in results.items()]
+    content = {"ok": all(row.ok for row in results.values()) and bool(rows), "runs": rows}
+    return json.dumps(content, indent=1, allow_nan=False)

@@ -1,0 +1,1 @@
+"""Programs run on the reference model: their inputs, states, results and the tensors between."""

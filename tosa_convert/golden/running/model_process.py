@@ -1,0 +1,103 @@
+"""Finds the reference model's program and runs it isolated from this process and its terminal.
+
+It is a native program that aborts on some inputs, and an abort starts a debugger on itself whose session
+reaches its caller's terminal. So it runs under limits in a new session (`child_process`), is told to
+leave the debugger out, and has no search path to find one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import shutil
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+from tosa_convert.child_process import Ended, run_child
+from tosa_convert.errors import fail
+from tosa_convert.golden.running.commands import run_again_if_killed
+
+#: The environment variable that names the program, for a reference model that you built.
+ENVIRONMENT: Final = "TOSA_REFERENCE_MODEL"
+_WHEEL: Final = "tosa-tools"
+_NAME: Final = "tosa_reference_model"
+
+
+def locate() -> Path:
+    """The reference model: what $TOSA_REFERENCE_MODEL names, that of tosa-tools, or one on PATH.
+
+    Raises:
+        TosaConvertError: "missing-refmodel".
+    """
+    named = os.environ.get(ENVIRONMENT)
+    if named:
+        if os.path.isfile(named) and os.access(named, os.X_OK):
+            return Path(named)
+        raise fail(
+            "missing-refmodel", named, f"${ENVIRONMENT} does not name a program that can be run"
+        )
+    return _installed(os.environ.get("PATH", ""))
+
+
+@functools.lru_cache(4)
+def _installed(path: str) -> Path:
+    suffix = ".exe" if sys.platform == "win32" else ""
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        program = Path(str(metadata.distribution(_WHEEL).locate_file(f"bin/{_NAME}{suffix}")))
+        if program.is_file() and os.access(program, os.X_OK):
+            return program
+    on_path = shutil.which(_NAME, path=path)
+    if on_path is None:
+        raise fail(
+            "missing-refmodel",
+            "",
+            f"the reference model ({_NAME}) is not installed",
+            f"pip install {_WHEEL}, or name the program in ${ENVIRONMENT}",
+        )
+    return Path(on_path)
+
+
+def run(command: list[str], folder: Path, timeout: float) -> Ended:
+    """Run the reference model in a folder; whatever it started ends with it.
+
+    Args:
+        command: the program, from `locate`, and its arguments.
+        folder: the working folder.
+        timeout: seconds that the run may take.
+
+    Raises:
+        TosaConvertError: "refmodel-timeout".
+    """
+    environment = _environment(command[0])
+    ended = run_again_if_killed(
+        lambda: run_child(command, timeout=timeout, folder=folder, environment=environment)
+    )
+    if ended.timed_out:
+        raise fail(
+            "refmodel-timeout",
+            "",
+            f"the reference model did not end within {timeout:g} s",
+            "raise the limit with --timeout, or cut the model with extract",
+        )
+    return ended
+
+
+def _environment(program: str) -> dict[str, str]:
+    """The few variables that the program gets."""
+    environment = {
+        "TOSA_MODEL_NO_BACKTRACE": "1",
+        "PATH": "",
+        "LC_ALL": "C",
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
+    }
+    for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "HOME", "TMPDIR"):
+        if name in os.environ:
+            environment[name] = os.environ[name]
+    with open(program, "rb") as file:
+        is_script = file.read(2) == b"#!"
+    if is_script:
+        environment["PATH"] = os.environ.get("PATH", "")  # a launcher script needs its interpreter
+    return environment

@@ -1,0 +1,146 @@
+"""Programs as users give them: read once, with the arrays that they take and give."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tosa_convert import api
+from tosa_convert.applicable_options import refuse_inapplicable
+from tosa_convert.errors import Finding, TosaConvertError
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays.slots import Slot, match, slots
+from tosa_convert.golden.running.random_inputs import Ranges, random_inputs
+from tosa_convert.graph.model import Block, Graph
+from tosa_convert.options import ReadOptions, given_options
+from tosa_convert.reading import open_input, weights_folder
+from tosa_convert.reading import read as read_graph
+
+#: Read with no options.
+AS_IT_IS = ReadOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A graph, and the flatbuffer that holds it if it was read from one.
+
+    flatbuffer: a file that the reference model can be given as it is; None for anything else.
+    """
+
+    graph: Graph
+    flatbuffer: Path | None = None
+
+
+def load_program(source: Any, read: ReadOptions = AS_IT_IS) -> Program:
+    """A program from anything that can be read.
+
+    Args:
+        source: a Graph, a Program, a path, bytes, or a module of any MLIR bindings. MLIR gets the
+            lowest TOSA version that expresses it.
+        read: how to read files and modules.
+
+    Raises:
+        TosaConvertError: what is wrong with the source.
+    """
+    if isinstance(source, Program):
+        return source
+    if isinstance(source, Graph):
+        return Program(source)
+    try:
+        opened = open_input(source, read)
+    except TypeError:  # neither a path nor bytes
+        graph = api.from_module(
+            source,
+            func=read.func,
+            names=read.names,
+            full_paths=read.full_paths,
+            pass_captured=read.pass_captured,
+            narrow=read.narrow,
+            input_shapes=read.input_shapes,
+        )
+        return Program(graph)
+    refuse_inapplicable(given_options(read), opened.where, read_from=opened.format)
+    graph = read_graph(opened, read)
+    if opened.is_mlir:
+        return Program(api.stamp(graph))
+    # With shapes given, the program that runs differs from the file, and with weights in a folder beside
+    # it, the file is not the whole program.
+    is_model = (
+        opened.path
+        and opened.format == "tosa"
+        and not read.input_shapes
+        and not os.path.exists(weights_folder(opened.path))
+    )
+    return Program(graph, Path(opened.path) if is_model else None)
+
+
+def as_graph(source: Any, read: ReadOptions = AS_IT_IS) -> Graph:
+    """The graph of anything that can be read; see `load_program`."""
+    return load_program(source, read).graph
+
+
+def input_slots(graph: Graph) -> list[Slot]:
+    """The arrays that the main block takes, in order.
+
+    Raises TosaConvertError("unsupported-shape") with a finding for each shape that is not static.
+    """
+    return _slots_of(graph.main, graph.main.inputs, "input")
+
+
+def output_slots(graph: Graph) -> list[Slot]:
+    """The arrays that the main block gives, in order; a repeated output has one slot.
+
+    Raises TosaConvertError("unsupported-shape") with a finding for each shape that is not static.
+    """
+    return _slots_of(graph.main, dict.fromkeys(graph.main.outputs), "output")
+
+
+def _slots_of(block: Block, names: Iterable[str], role: str) -> list[Slot]:
+    result: list[Slot] = []
+    findings: list[Finding] = []
+    for name in names:
+        try:
+            result += slots(block, name, f'{role} "{name}"')
+        except TosaConvertError as error:
+            findings += error.findings
+    if findings:
+        raise TosaConvertError(findings)
+    return result
+
+
+def input_arrays(
+    graph: Graph,
+    inputs: Mapping[str, Any] | None,
+    random: int | None = None,
+    ranges: Ranges = (),
+) -> dict[str, Array]:
+    """An array for each input, in its type and shape.
+
+    Args:
+        graph: the program.
+        inputs: arrays by the inputs' names.
+        random: a seed, 0 or more, for the inputs that are not given; None to refuse those.
+        ranges: (pattern of names, lowest, highest) for random inputs.
+
+    Returns:
+        The arrays by the names of inputs, in the order of the graph.
+
+    Raises:
+        TosaConvertError: `input-mismatch` with a finding for each array that is missing, that no
+            input takes, or that has another type or shape; `option-conflict` for a negative seed.
+
+    Example:
+        >>> from tosa_convert import golden
+        >>> graph = golden.generate(seed=2, operators=3, kinds=["ABS"])
+        >>> arrays = golden.input_arrays(graph, None, random=1)
+        >>> list(arrays) == graph.main.inputs
+        True
+    """
+    wanted = input_slots(graph)
+    given = dict(inputs or {})
+    if random is not None:
+        given = {**random_inputs(graph, wanted, random, ranges), **given}
+    return match(wanted, given)

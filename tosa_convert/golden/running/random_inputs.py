@@ -1,0 +1,156 @@
+"""Random inputs: seeded, by name, in the range that the operators that use them accept.
+
+An input's values depend on the seed and its name only, so another input does not change them.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+
+from tosa_convert.errors import Findings, fail
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays.slots import SCALE_SUFFIX, Slot
+from tosa_convert.graph.dtypes import DType
+from tosa_convert.graph.model import Block, Graph
+
+#: Ranges of inputs: (pattern of the name, lowest, highest).
+Ranges = Sequence[tuple[str, float, float]]
+
+#: Lowest and highest value by element type. INT32 and wider stay small enough for sums of products.
+RANGES: Final[dict[str, tuple[int, int]]] = {
+    "INT4": (-7, 7),
+    "INT8": (-128, 127),
+    "INT16": (-32768, 32767),
+    "INT32": (-(2**15), 2**15),
+    "INT48": (-(2**30), 2**30),
+    "INT64": (-(2**30), 2**30),
+}
+#: Element types whose random values always have the same range.
+_ONE_RANGE: Final = ("BOOL", "MXINT8", "FP8UE8M0")
+#: Lowest code of a scale, and the code after the highest: 2**-3 to 2**2 of FP8UE8M0.
+_SCALE_CODES: Final = (124, 130)
+
+
+def random_inputs(
+    graph: Graph, wanted: Iterable[Slot], seed: int, ranges: Ranges = ()
+) -> dict[str, Array]:
+    """An array for each slot; the same seed gives the same arrays.
+
+    ranges: (pattern of names, lowest, highest) instead of the usual range; the last match counts.
+
+    Raises TosaConvertError("option-conflict") for a negative seed, and for a range that matches no
+    input, or that an integer input cannot hold.
+    """
+    if seed < 0:
+        raise fail("option-conflict", "random", f"found the seed {seed}, expected 0 or more")
+    slots = list(wanted)
+    limits: dict[str, tuple[float, float]] = _limits(graph.main) | _ranges(slots, ranges)
+    return {slot.key: random_array(slot, seed, limits.get(slot.key)) for slot in slots}
+
+
+def _ranges(slots: list[Slot], ranges: Ranges) -> dict[str, tuple[float, float]]:
+    """The requested range of each input that has one."""
+    found: dict[str, tuple[float, float]] = {}
+    findings = Findings()
+    for pattern, low, high in ranges:
+        where = f"range {pattern}={low:g}:{high:g}"
+        matched = [slot for slot in slots if fnmatch.fnmatchcase(slot.key, pattern)]
+        if not matched:
+            names = ", ".join(slot.key for slot in slots)
+            findings.add("option-conflict", where, f"no input matches it; they are {names}")
+        for slot in matched:
+            least, most = _whole_range(slot.dtype)
+            if not least <= low <= high <= most:
+                message = f"{slot} holds {least:g} to {most:g}"
+                findings.add("option-conflict", where, message, "LOW:HIGH inside of it")
+            elif slot.dtype.name in RANGES and (low % 1 or high % 1):
+                findings.add("option-conflict", where, f"{slot} holds integers")
+            found[slot.key] = (low, high)
+    findings.raise_if_any()
+    return found
+
+
+def _whole_range(dtype: DType) -> tuple[float, float]:
+    """The lowest and the highest value of an element type."""
+    if dtype.name == "INT4":
+        return -7.0, 7.0
+    if dtype.name in RANGES:
+        bits = min(dtype.bits - 1, 53)  # the range is given in FP64
+        return -(2.0**bits), 2.0**bits - 1
+    if dtype.name in _ONE_RANGE:
+        return -math.inf, math.inf
+    info: Any = ml_dtypes.finfo
+    largest = float(info(dtype.numpy).max)
+    return -largest, largest
+
+
+def random_array(slot: Slot, seed: int, limit: tuple[float, float] | None = None) -> Array:
+    """One array: integers uniform over RANGES, floating point uniform over -1 to 1.
+
+    limit: lowest and highest value instead.
+    """
+    generator = np.random.default_rng([seed, zlib.crc32(slot.key.encode())])
+    return draw(generator, slot.dtype, slot.shape, limit, is_scale=slot.key.endswith(SCALE_SUFFIX))
+
+
+def draw(
+    generator: np.random.Generator,
+    dtype: DType,
+    shape: tuple[int, ...],
+    limit: tuple[float, float] | None = None,
+    *,
+    is_scale: bool = False,
+) -> Array:
+    """Random elements of a dtype within a range."""
+    target: np.dtype[Any] = dtype.numpy
+    if dtype.name == "BOOL":
+        return generator.integers(0, 2, shape).astype(np.bool_)
+    if dtype.name == "MXINT8":
+        return generator.integers(-127, 128, shape).astype(np.int8)
+    if dtype.name == "FP8UE8M0" or is_scale:
+        return generator.integers(*_SCALE_CODES, shape).astype(np.uint8).view(target)
+    if dtype.name in RANGES:
+        low, high = limit if limit is not None else RANGES[dtype.name]
+        values = generator.integers(int(low), int(high), shape, np.int64, endpoint=True)
+        return (
+            values.astype(np.int8).astype(target) if dtype.name == "INT4" else values.astype(target)
+        )
+    low, high = limit if limit is not None else (-1.0, 1.0)
+    return generator.uniform(low, high, shape).astype(np.float32).astype(target)
+
+
+def _limits(block: Block) -> dict[str, tuple[float, float]]:
+    """Ranges of inputs that an operator uses directly as indices, shifts, divisors or bases."""
+    limits: dict[str, tuple[float, float]] = {}
+    inputs = set(block.inputs)
+    for op in block.operators:
+        for position, name in enumerate(op.inputs):
+            if name in inputs:
+                limit = _limit(op.spec.name, position, block, op.inputs)
+                if limit is not None:
+                    limits[name] = limit
+    return limits
+
+
+def _limit(
+    op: str, position: int, block: Block, operands: tuple[str, ...]
+) -> tuple[float, float] | None:
+    first = block.tensors.get(operands[0])
+    if first is None or first.shape is None:
+        return None
+    if op in ("GATHER", "SCATTER", "ROW_GATHER") and position == 1 and len(first.shape) > 1:
+        return (0, max(first.shape[1] - 1, 0))
+    if op in ("ARITHMETIC_RIGHT_SHIFT", "LOGICAL_RIGHT_SHIFT", "LOGICAL_LEFT_SHIFT"):
+        return (0, first.dtype.bits - 1) if position == 1 else None
+    if op == "INTDIV" and position == 1:
+        return (1, 1000)
+    if op in ("LOG", "RSQRT", "RECIPROCAL") or (op == "POW" and position == 0):
+        return (0.05, 4.0)
+    return None

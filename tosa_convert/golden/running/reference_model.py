@@ -1,0 +1,313 @@
+"""Run one graph on the TOSA reference model: a folder with `model.tosa`, `.npy` inputs and outputs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
+
+from tosa_convert import api
+from tosa_convert.errors import TosaConvertError, refuse_unknown
+from tosa_convert.files import map_file
+from tosa_convert.golden.arrays.by_name import Array, LazyArrays
+from tosa_convert.golden.arrays.scratch import full_disk, scratch_folder, write_scratch
+from tosa_convert.golden.arrays.slots import Slot, coerce, load_npy, missing_input, save_npy
+from tosa_convert.golden.running import model_process
+from tosa_convert.golden.running.explain_failure import explain, is_nameless
+from tosa_convert.golden.running.programs import Program, input_slots, output_slots
+from tosa_convert.golden.running.variable_states import (
+    final_states,
+    needs_another_name,
+    unused_variables,
+    with_final_states,
+    with_name_of_main_block,
+    with_variables,
+    without_unused_variables,
+)
+from tosa_convert.graph.extract import reachable
+from tosa_convert.graph.model import Block, Graph, Region
+from tosa_convert.graph.verify import verify
+
+Level = Literal["none", "8k"]
+
+#: Seconds a run may take unless the caller says otherwise.
+TIMEOUT: Final = 600.0
+_LEVELS: Final[dict[Level, str]] = {"none": "NONE", "8k": "EIGHTK"}
+#: The exit code of the model if a file would exceed the process's limit on file sizes.
+_FILE_TOO_LARGE: Final = -getattr(signal, "SIGXFSZ", 0) or None
+#: The operator that the model refuses to run without a level.
+_NEEDS_LEVEL: Final = "EXP2_SHAPE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """Options of a run of the reference model.
+
+    precise: compute floating point in FP64. bounds: also compute the tensors that TOSA's accuracy
+        rules are made from (implies precise).
+    level: "none" or "8k", the limits on sizes that the model checks.
+    timeout: seconds for one run.
+    Raises TosaConvertError("option-conflict") for an unknown level.
+
+    Example:
+        >>> from tosa_convert import golden
+        >>> golden.RunOptions(precise=True, timeout=10).level
+        'none'
+    """
+
+    precise: bool = False
+    bounds: bool = False
+    level: Level = "none"
+    timeout: float = TIMEOUT
+
+    def __post_init__(self) -> None:
+        refuse_unknown("level", self.level, get_args(Level))
+
+
+DEFAULT_RUN: Final = RunOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The results of a run, as arrays by name, in the graph's element types.
+
+    Types that numpy lacks are those of ml_dtypes; INT48 is int64; in precise mode every floating
+    point tensor is float64. Scales of a block-scaled tensor are under its name and "/scale".
+    variables: the state after the run, by the variable's name.
+    bounds: for each output the bound that TOSA's accuracy rules are made from (bounds mode).
+    intermediates: the tensors asked for. seconds: the reference model's own time.
+    """
+
+    outputs: dict[str, Array]
+    variables: dict[str, Array] = field(default_factory=dict)
+    bounds: dict[str, Array] = field(default_factory=dict)
+    intermediates: dict[str, Array] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def run_program(
+    program: Program,
+    inputs: Mapping[str, Array],
+    options: RunOptions = DEFAULT_RUN,
+    variables: Mapping[str, Any] | None = None,
+) -> Result:
+    """Run a program, without intermediates.
+
+    inputs: as `input_arrays` returns them. variables: initial states by name.
+    A flatbuffer that needs no change is run as it is, not as this package would write it.
+    Raises TosaConvertError; see `golden.run`.
+    """
+    graph, given = program.graph, variables or {}
+    runnable, states = with_final_states(with_variables(graph, given))
+    written = [name for name in states.values() if name not in graph.main.outputs]
+    if written:
+        runnable = with_outputs(runnable, [*runnable.main.outputs, *dict.fromkeys(written)])
+    ins, outs = input_slots(graph), output_slots(runnable)
+    with scratch_folder() as folder:
+        for slot in ins:
+            save_npy(folder / file_name(ins, slot), slot, inputs[slot.key])
+        unchanged = runnable is graph and not (unused_variables(graph) or needs_another_name(graph))
+        if unchanged and program.flatbuffer is not None:
+            link_or_copy(program.flatbuffer, folder / "model.tosa")
+        else:
+            write_model(runnable, folder)
+        seconds = execute(runnable, folder, options)
+        values, bounds = {}, {}
+        own = {slot.key for slot in output_slots(graph)}
+        for slot in outs:
+            file = file_name(outs, slot, "out")
+            values[slot.key] = load_npy(folder / file, slot)
+            if options.bounds and slot.key in own:
+                bounds[slot.key] = load_npy(folder / f"bounds_{file}", slot)
+        outputs = {key: array for key, array in values.items() if key in own}
+        return Result(outputs, final_states(graph, states, values, given), bounds, seconds=seconds)
+
+
+def run_graph(
+    graph: Graph, inputs: Mapping[str, Array], options: RunOptions = DEFAULT_RUN
+) -> dict[str, Array]:
+    """The outputs of a graph whose inputs are given as `input_arrays` returns them."""
+    return run_program(Program(graph), inputs, options).outputs
+
+
+def run_in_folder(
+    folder: Path, graph: Graph, inputs: Mapping[str, Array], options: RunOptions = DEFAULT_RUN
+) -> LazyArrays:
+    """Run a graph in an empty folder; its outputs, read from there on demand.
+
+    inputs: at least its inputs' arrays by key.
+    Raises TosaConvertError; see `golden.run`.
+    """
+    ins, outs = input_slots(graph), output_slots(graph)
+    missing = [missing_input(slot) for slot in ins if slot.key not in inputs]
+    if missing:
+        raise TosaConvertError(missing)
+    needless = [folder / "model.tosa"]
+    for slot in ins:
+        needless.append(folder / file_name(ins, slot))
+        save_npy(needless[-1], slot, coerce(slot, inputs[slot.key]))
+    write_model(graph, folder)
+    execute(graph, folder, options)
+    for path in needless:
+        path.unlink()
+    by_key = {slot.key: slot for slot in outs}
+    return LazyArrays(
+        by_key,
+        lambda key: load_npy(folder / file_name(outs, by_key[key], "out"), by_key[key]),
+    )
+
+
+def bounds_in_folder(folder: Path, graph: Graph) -> LazyArrays:
+    """The bounds that a run of `run_in_folder` with `bounds` left in its folder, by output."""
+    outs = output_slots(graph)
+    by_key = {slot.key: slot for slot in outs}
+    return LazyArrays(
+        by_key,
+        lambda key: load_npy(folder / f"bounds_{file_name(outs, by_key[key], 'out')}", by_key[key]),
+    )
+
+
+def file_name(all_slots: Sequence[Slot], slot: Slot, prefix: str = "in") -> str:
+    """The name of a slot's file; the model looks for scales under the name of the values."""
+    tensors = list(dict.fromkeys(s.tensor for s in all_slots))
+    return slot_file(f"{prefix}{tensors.index(slot.tensor)}", slot)
+
+
+def slot_file(stem: str, slot: Slot) -> str:
+    """The name of a slot's file, for the stem of its tensor's file."""
+    return f"{stem}.npy" if slot.key == slot.tensor else f"{stem}_scale.npy"
+
+
+def with_outputs(graph: Graph, outputs: list[str]) -> Graph:
+    """The same graph with other outputs of the main block; everything else is shared."""
+    main = Region(graph.regions[0].name, [replace(graph.main, outputs=outputs)])
+    return replace(graph, regions=[main, *graph.regions[1:]])
+
+
+def write_model(graph: Graph, folder: Path) -> None:
+    """Write the graph as `model.tosa`, in the form that the reference model runs.
+
+    Raises TosaConvertError with what is unsound about the graph.
+    """
+    (folder / "model.tosa").unlink(missing_ok=True)  # it may be a link to the user's own file
+    findings = verify(graph)
+    if findings:
+        raise TosaConvertError(findings)
+    runnable = with_name_of_main_block(without_unused_variables(graph))
+    write_scratch(folder / "model.tosa", api.encode(runnable))
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Make the file appear as `target`: by a link, or by a copy where links are not available."""
+    try:
+        target.symlink_to(source.resolve())
+    except OSError:
+        write_scratch(target, [map_file(source)])
+
+
+def execute(
+    graph: Graph,
+    folder: Path,
+    options: RunOptions = DEFAULT_RUN,
+    *,
+    ins: list[str] | None = None,
+    outs: list[str] | None = None,
+) -> float:
+    """Run `model.tosa` on `in<k>.npy` into `out<k>.npy`, all in `folder`; returns seconds.
+
+    ins, outs: other file names for the graph's inputs and outputs, in order.
+    Raises TosaConvertError; see `golden.run`.
+    """
+    block = graph.main
+    unique = list(dict.fromkeys(block.outputs))
+    outs = outs or [f"out{unique.index(name)}.npy" for name in block.outputs]
+    ins = ins or [f"in{i}.npy" for i in range(len(block.inputs))]
+    _write_description(folder, block, ins, outs, with_bounds=options.bounds)
+    command = _command(graph, options)
+    start = time.monotonic()
+    ended = model_process.run(command, folder, options.timeout)
+    seconds = time.monotonic() - start
+    if ended.code == 0 and all((folder / file).exists() for file in outs):
+        return seconds
+    # The model then fails with a message of its own, or writes only a part of its output.
+    if ended.code == _FILE_TOO_LARGE or not shutil.disk_usage(folder).free:
+        raise full_disk(folder)
+    if is_nameless(ended):
+        index = _first_invalid_operator(graph, folder, command, options.timeout)
+        raise TosaConvertError(explain(graph, ended, "", index))
+    trace = _trace(folder, command, options.timeout)
+    raise TosaConvertError(explain(graph, ended, trace))
+
+
+def _write_description(
+    folder: Path, block: Block, ins: list[str], outs: list[str], *, with_bounds: bool = False
+) -> None:
+    description: dict[str, Any] = {
+        "tosa_file": "model.tosa",
+        "ifm_name": block.inputs,
+        "ifm_file": ins,
+        "ofm_name": block.outputs,
+        "ofm_file": outs,
+        "expected_failure": False,
+    }
+    if with_bounds:
+        description["test_requirements"] = {"bounds_file_required": True}
+    write_scratch(folder / "desc.json", [json.dumps(description).encode()])
+
+
+def _command(graph: Graph, options: RunOptions) -> list[str]:
+    level = options.level
+    if any(op.spec.name == _NEEDS_LEVEL for _, block in graph.blocks() for op in block.operators):
+        level = "8k"
+    return [
+        str(model_process.locate()),
+        "--test_desc=desc.json",
+        "--flatbuffer_dir=.",
+        "--output_dir=.",
+        f"--tosa_level={_LEVELS[level]}",
+        f"--precise_mode={int(options.precise or options.bounds)}",
+    ]
+
+
+def _trace(folder: Path, command: list[str], timeout: float) -> str:
+    """The log of the model when it runs again with its trace on."""
+    arguments = ["--terminate_early=true", "--loglevel=MED", "--debugmask=GT", "--logfile=trace"]
+    with contextlib.suppress(TosaConvertError):
+        model_process.run([*command, *arguments], folder, timeout)
+    with contextlib.suppress(OSError):
+        return (folder / "trace").read_text(errors="replace")
+    return ""
+
+
+def _first_invalid_operator(
+    graph: Graph, folder: Path, command: list[str], timeout: float
+) -> int | None:
+    """The operator of the main block at which the model stops validating, found by bisection."""
+    main = graph.main
+
+    def is_refused(count: int) -> bool:
+        operators = main.operators[:count]
+        outputs = [name for name in operators[-1].outputs if name in main.tensors]
+        used = {*main.inputs, *(n for op in operators for n in (*op.inputs, *op.outputs))}
+        tensors = {n: t for n, t in main.tensors.items() if n in used or t.variable}
+        shapes = {n: s for n, s in main.shapes.items() if n in used}
+        block = Block(main.name, main.inputs, outputs, operators, tensors, shapes)
+        # Only regions that are run: an invalid one is the fault of the operator that runs it.
+        regions = [Region(graph.regions[0].name, [block]), *reachable(graph, operators)]
+        write_model(Graph(graph.version, regions, graph.producer), folder)
+        ins = [f"in{i}.npy" for i in range(len(block.inputs))]
+        outs = [f"part{i}.npy" for i in range(len(outputs))]
+        _write_description(folder, block, ins, outs)
+        return is_nameless(model_process.run([*command, "--validate_only=1"], folder, timeout))
+
+    low, high = 1, len(main.operators)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_refused(middle) else (middle + 1, high)
+    return low - 1 if is_refused(low) else None

@@ -1,0 +1,308 @@
+"""A case of the official test suite: its program, its inputs, its reference and its verdict.
+
+As in the official runner, the reference is the reference model in FP64, each output is judged by the
+rule that the descriptor states for it, and inputs that have no file are generated. Outputs in blocks
+with scales are judged by the official verifier's program, all others by `compliance`, which is equal
+to it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from tosa_convert.child_process import describe_exit
+from tosa_convert.errors import fail
+from tosa_convert.files import file_error
+from tosa_convert.golden.accuracy.compliance import parse_compliance
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays.scratch import write_scratch
+from tosa_convert.golden.arrays.slots import Slot, load_npy, save_npy
+from tosa_convert.golden.running import model_process
+from tosa_convert.golden.running.programs import Program, input_slots, load_program, output_slots
+from tosa_convert.golden.running.reference_model import link_or_copy, slot_file
+from tosa_convert.golden.suite.data_generation import generate_data
+from tosa_convert.graph.model import Graph
+
+_LEVELS: Final = {"8k": "EIGHTK", "none": "NONE"}
+_VERIFIER: Final = "tosa_verify"
+#: Its exit code for a result that the rules refuse; 1 means that it could not judge.
+_NOT_COMPLIANT: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class OfficialCase:
+    """A case that was read. description: its `desc.json`."""
+
+    folder: Path
+    description: dict[str, Any]
+    program: Program
+
+    @property
+    def graph(self) -> Graph:
+        """The program."""
+        return self.program.graph
+
+    @property
+    def is_expected_to_fail(self) -> bool:
+        """Whether the program breaks a rule that an implementation must find."""
+        return bool(self.description.get("expected_failure"))
+
+    @property
+    def rules(self) -> dict[str, dict[str, Any]]:
+        """The rows of `meta.compliance.tensors`."""
+        rows = self.description.get("meta", {}).get("compliance", {}).get("tensors", {})
+        return dict(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The reference's outputs in FP64 and their bounds, in the files of a folder.
+
+    arrays, bounds: by key of the output. The bounds are empty unless the descriptor asks for them.
+    """
+
+    folder: Path
+    arrays: dict[str, Array]
+    bounds: dict[str, Array]
+
+
+def read_case(folder: Path) -> OfficialCase:
+    """The case in a folder.
+
+    Raises:
+        TosaConvertError: what is wrong with its descriptor or its program.
+    """
+    path = folder / "desc.json"
+    try:
+        description = json.loads(path.read_text(encoding="utf-8"))
+        source = folder / str(description["tosa_file"])
+        lists = [description[k] for k in ("ifm_name", "ifm_file", "ofm_name", "ofm_file")]
+    except OSError as error:
+        raise file_error(path, error, "read") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise fail("unrecognised-input", str(path), f"not a test descriptor: {error!r}") from None
+    if any(not isinstance(row, list) for row in lists):
+        raise fail("unrecognised-input", str(path), "the names of inputs or outputs are not lists")
+    return OfficialCase(folder, description, load_program(source))
+
+
+def operator_and_type(case: OfficialCase) -> tuple[str, str]:
+    """The operator that a case tests, and the element type of its first operand or result."""
+    name = str(case.description.get("test_details", {}).get("operator", ""))
+    found = [op for op in case.graph.main.operators if op.spec.name == name]
+    if not found:
+        consts = ("CONST", "CONST_SHAPE")
+        found = [op for op in case.graph.main.operators if op.spec.name not in consts]
+        name = name or (found[0].spec.name if found else "none")
+    for op in found[:1]:
+        for tensor in (*op.inputs, *op.outputs):
+            row = case.graph.main.tensors.get(tensor)
+            if row is not None:
+                return name, str(row.dtype) if row.scale is None else f"MX {row.dtype}"
+        return name, "shape"
+    return name, "none"
+
+
+def case_inputs(case: OfficialCase) -> dict[str, Array]:
+    """The arrays of a case's inputs by key: from its files, else generated.
+
+    Raises TosaConvertError("input-mismatch") for an input that has neither.
+    """
+    description = case.description
+    files = dict(zip(description["ifm_name"], description["ifm_file"], strict=False))
+    data_gen = description.get("meta", {}).get("data_gen", {})
+    arrays = {}
+    for slot in input_slots(case.graph):
+        is_scale = slot.key != slot.tensor
+        path = case.folder / slot_file(Path(str(files.get(slot.tensor, ""))).stem, slot)
+        if slot.tensor in files and path.exists():
+            arrays[slot.key] = load_npy(path, slot)
+        else:
+            name = slot.tensor + "_scale" if is_scale else slot.tensor
+            arrays[slot.key] = generate_data(data_gen, name, slot)
+    return arrays
+
+
+def run_reference(
+    case: OfficialCase, inputs: Mapping[str, Array], folder: Path, level: str, timeout: float
+) -> Reference:
+    """Run a case's program as it is in FP64.
+
+    Args:
+        case: the case.
+        inputs: its inputs by key.
+        folder: an empty folder, in which the results stay.
+        level: "8k" or "none".
+        timeout: seconds for the run.
+
+    Raises:
+        TosaConvertError: "refmodel-refused", "refmodel-failed", "refmodel-timeout".
+    """
+    wanted, outs = input_slots(case.graph), output_slots(case.graph)
+    for slot in wanted:
+        save_npy(folder / _file(wanted, slot, "in"), slot, inputs[slot.key])
+    source = case.folder / str(case.description["tosa_file"])
+    ins = list(dict.fromkeys(slot.tensor for slot in wanted))
+    names = list(dict.fromkeys(slot.tensor for slot in outs))
+    description = {
+        **case.description,
+        "tosa_file": "model.tosa",
+        "ifm_name": ins,
+        "ifm_file": [f"in{i}.npy" for i in range(len(ins))],
+        "ofm_name": names,
+        "ofm_file": [f"out{i}.npy" for i in range(len(names))],
+    }
+    link_or_copy(source, folder / "model.tosa")
+    write_scratch(folder / "desc.json", [json.dumps(description).encode()])
+    command = [
+        str(model_process.locate()),
+        "--test_desc=desc.json",
+        "--output_dir=.",
+        f"--tosa_level={_LEVELS[level]}",
+        "--precise_mode=1",
+    ]
+    ended = model_process.run(command, folder, timeout)
+    missing = [s.key for s in outs if not (folder / _file(outs, s, "out")).exists()]
+    if ended.code or missing:
+        code = "refmodel-refused" if ended.code > 0 else "refmodel-failed"
+        said = " / ".join(ended.stderr.strip().splitlines()[:3])
+        raise fail(code, str(source), f"the reference {describe_exit(ended.code)}: {said}")
+    arrays = {s.key: load_npy(folder / _file(outs, s, "out"), s) for s in outs}
+    bounds = {}
+    for slot in outs:
+        path = folder / ("bounds_" + _file(outs, slot, "out"))
+        if path.exists():
+            bounds[slot.key] = load_npy(path, slot)
+    return Reference(folder, arrays, bounds)
+
+
+def problems(
+    case: OfficialCase, reference: Reference, found: Mapping[str, Array]
+) -> dict[str, str]:
+    """Why the official rules refuse arrays, by output; empty if they accept all of them.
+
+    found: the backend's arrays by key, in the types of the outputs.
+    """
+    result = {}
+    outs = output_slots(case.graph)
+    for slot in outs:
+        if slot.key not in found:
+            result[slot.key] = "there is no result"
+    by_verifier: dict[str, list[Slot]] = {}
+    scales = {str(row["scale_tensor_name"]) for row in case.rules.values() if _has_scale(row)}
+    for slot in outs:
+        if slot.key in result:
+            continue
+        row = case.rules.get(slot.tensor)
+        if row is None:
+            result[slot.key] = "the descriptor has no rule for it"
+        elif _has_scale(row):
+            by_verifier.setdefault(slot.tensor, []).append(slot)
+        elif slot.tensor in scales:
+            owner = next(n for n, r in case.rules.items() if r.get("scale_tensor_name") == slot.key)
+            by_verifier.setdefault(owner, []).append(slot)
+        elif row["mode"] == "FROM_BLOCK":
+            by_verifier.setdefault(slot.tensor, []).append(slot)
+        else:
+            kind = dict(row, data_type="INT64") if row["data_type"] == "SHAPE" else row
+            bounds = reference.bounds.get(slot.key)
+            text = parse_compliance(kind).problem(
+                reference.arrays[slot.key], bounds, found[slot.key]
+            )
+            if text:
+                far = _largest_difference(reference.arrays[slot.key], found[slot.key])
+                result[slot.key] = f"{text}{far} [{row['mode']}]"
+    for name, slots in by_verifier.items():
+        if text := _verified(case, reference, found, name, slots):
+            result[name] = text
+    return result
+
+
+def _largest_difference(wanted: Array, given: Array) -> str:
+    """How far an array of the same shape is from the reference."""
+    if wanted.shape != given.shape or not wanted.size or wanted.dtype == np.bool_:
+        return ""
+    with np.errstate(all="ignore"):
+        error = np.abs(given.astype(np.float64) - wanted.astype(np.float64))
+    error = np.where(np.isfinite(error), error, -1.0)
+    index = np.unravel_index(int(error.argmax()), error.shape)
+    place = [int(i) for i in index]
+    return (
+        f"; the largest finite error is {error[index]:.6g} at {place}" if error[index] > 0 else ""
+    )
+
+
+def _has_scale(row: Mapping[str, Any]) -> bool:
+    return "scale_tensor_name" in row
+
+
+def _verified(
+    case: OfficialCase,
+    reference: Reference,
+    found: Mapping[str, Array],
+    name: str,
+    slots: list[Slot],
+) -> str:
+    """What the official verifier says about an output, with its scales if it has them."""
+    outs = output_slots(case.graph)
+    folder = reference.folder
+    results, references, bounds = [], [], []
+    for slot in slots:
+        if found[slot.key].shape != slot.shape or found[slot.key].dtype != slot.dtype.numpy:
+            array = found[slot.key]
+            return f"expected {slot}, found {array.dtype}{list(array.shape)}"
+        file = _file(outs, slot, "out")
+        save_npy(folder / f"found_{file}", slot, found[slot.key])
+        results.append(f"found_{file}")
+        references.append(file)
+        if (folder / f"bounds_{file}").exists():
+            bounds.append(f"bounds_{file}")
+    program = model_process.locate().with_name(_VERIFIER)
+    command = [
+        str(program),
+        "--test_desc=desc.json",
+        f"--ofm_name={name}",
+        "--imp_result_file=" + ",".join(results),
+        "--ref_result_file=" + ",".join(references),
+    ]
+    if bounds:
+        command.append("--bnd_result_file=" + ",".join(bounds))
+    try:
+        ended = model_process.run(command, folder, 60.0)
+    except FileNotFoundError:
+        hint = "it comes with tosa-tools, beside the reference model"
+        raise fail("missing-refmodel", str(program), "it is not installed", hint) from None
+    if ended.code == 0:
+        return ""
+    if ended.code != _NOT_COMPLIANT:
+        text = " / ".join(ended.stderr.strip().splitlines()[:3])
+        raise fail("refmodel-failed", name, f"the verifier {describe_exit(ended.code)}: {text}")
+    return _first_difference(reference, found, slots) + f" [{case.rules[name]['mode']}]"
+
+
+def _first_difference(reference: Reference, found: Mapping[str, Array], slots: list[Slot]) -> str:
+    """The elements that differ, for a message; the verifier's own text has no more than a verdict."""
+    parts = []
+    for slot in slots:
+        with np.errstate(all="ignore"):
+            given, wanted = found[slot.key].astype(np.float64), reference.arrays[slot.key]
+            differs = (given != wanted) & ~(np.isnan(given) & np.isnan(wanted))
+        where = np.argwhere(differs)
+        if len(where):
+            index = tuple(int(i) for i in where[0])
+            parts.append(
+                f"{slot.key}: {len(where)} of {given.size} elements are not the reference's, the "
+                f"first at {list(index)}: expected {wanted[index]}, found {given[index]}"
+            )
+    return "the official verifier refuses it; " + "; ".join(parts)
+
+
+def _file(slots: list[Slot], slot: Slot, prefix: str) -> str:
+    tensors = list(dict.fromkeys(s.tensor for s in slots))
+    return slot_file(f"{prefix}{tensors.index(slot.tensor)}", slot)

@@ -1,0 +1,373 @@
+"""Qualifies a backend: runs cases of the official test suite on it, and judges each by its own rules."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shlex
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.golden.arrays.by_name import Array, LazyArrays
+from tosa_convert.golden.arrays.npz import load_npz, npz_pieces
+from tosa_convert.golden.arrays.scratch import OutputFolder, scratch_folder
+from tosa_convert.golden.arrays.slots import unpacked
+from tosa_convert.golden.backends.process import PACKAGES, run_backend
+from tosa_convert.golden.backends.runners import (
+    ORIGINALS,
+    Backend,
+    Command,
+    OtherModel,
+    PythonFile,
+    Record,
+    Runner,
+    open_backend,
+    open_folder,
+    with_slot_types,
+)
+from tosa_convert.golden.checking.check import check
+from tosa_convert.golden.reduction.data_reduction import nonzero_elements, reduce_data
+from tosa_convert.golden.running.programs import (
+    input_arrays,
+    input_slots,
+    load_program,
+    output_slots,
+)
+from tosa_convert.golden.suite.official_case import (
+    OfficialCase,
+    Reference,
+    case_inputs,
+    operator_and_type,
+    problems,
+    read_case,
+    run_reference,
+)
+from tosa_convert.golden.suite.run_cases import MODELS, Answer, Status
+from tosa_convert.graph.model import Block, Graph, Region
+from tosa_convert.graph.versions import V1_0
+from tosa_convert.spec.profiles import complete
+from tosa_convert.spec.public import validate
+
+_EMPTY: Final = Graph(V1_0, [Region("main", [Block("main")])])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Qualification:
+    """How a backend is qualified.
+
+    against, python: as for `open_backend`; a folder of results has a folder for each case.
+    claims: the profiles and extensions that the backend has; None for all.
+    level: "8k" or "none"; what exceeds it is not run.
+    timeout: seconds for one run of either side.
+    keep: a folder that gets a folder for each case that does not pass.
+    reduce: reduce the inputs of a wrong case, for what is kept.
+    """
+
+    against: str
+    python: str = ""
+    claims: frozenset[str] | None = None
+    level: str = "8k"
+    timeout: float = 60.0
+    keep: Path | None = None
+    reduce: bool = False
+
+    def require_backend(self) -> None:
+        """Raise TosaConvertError if no case can run on the backend, before the first one is run."""
+        software = self.against.partition(":")[0]
+        if software in ORIGINALS:
+            raise fail(
+                "option-conflict",
+                f"--against {self.against}",
+                f"{software} runs models of its own, and no TOSA programs",
+                f"tosa-flatbuffer check MODEL --against {ORIGINALS[software]}",
+            )
+        if self.against == "iree":
+            command = [self.python or sys.executable, "-c", "import iree.compiler, iree.runtime"]
+            ended = run_backend(command, self.timeout, "iree")
+            if ended.code:
+                said = ended.stderr.strip()[-200:]
+                raise fail("missing-backend", "iree", said, PACKAGES["iree"])
+        elif not os.path.isdir(self.against):
+            backend = open_backend(self.against, _EMPTY, {}, python=self.python)
+            if isinstance(backend, (Record, OtherModel)):
+                message = "a case needs a backend that runs any program, or a folder of results"
+                raise fail("option-conflict", f"--against {self.against}", message)
+
+
+def qualify_case(root: str, name: str, *, settings: Qualification) -> Answer:
+    """Run one case on a backend.
+
+    The status is "pass"; "wrong" if the rules refuse a result; "refused" if the backend does not
+    support the program; "crashed" if it gave no result; "not-run" with the reason; "error" if this
+    package could not judge it.
+    """
+    start = time.monotonic()
+    folder = Path(os.path.normpath(Path(root, name).absolute()))
+    operator = types = ""
+    try:
+        if (folder / "desc.json").exists():
+            case = read_case(folder)
+            operator, types = operator_and_type(case)
+            status, message, outputs = _status(case, name, settings)
+        else:
+            operator = "network"
+            status, message, outputs = _saved_case(folder, name, settings)
+    except TosaConvertError as error:
+        status, message, outputs = "not-run", str(error), 0
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except Exception:
+        # Our own defect in one case must not cost the answers of all others.
+        status, message, outputs = "error", traceback.format_exc(), 0
+    seconds = round(time.monotonic() - start, 4)
+    return Answer(name, status, message, seconds, outputs, operator, types)
+
+
+def _saved_case(folder: Path, name: str, settings: Qualification) -> tuple[Status, str, int]:
+    """A case with a program and `inputs.npz`, as `check --save` writes it: judged as by `check`."""
+    path = next(folder / model for model in MODELS if (folder / model).exists())
+    program = load_program(path)
+    if reason := _why_not_allowed(program.graph, settings):
+        return "not-run", reason, 0
+    inputs = input_arrays(program.graph, load_npz(folder / "inputs.npz"))
+    keep = None if settings.keep is None else settings.keep / name
+    against = settings.against
+    if os.path.isdir(against):
+        against = str(Path(against, name))
+        if not os.path.isdir(against):
+            return "not-run", f"{settings.against} has no results of it", 0
+    backend = open_backend(
+        against,
+        program.graph,
+        inputs,
+        python=settings.python,
+        timeout=settings.timeout,
+        keep=keep,
+    )
+    try:
+        result = check(program, backend, inputs, timeout=settings.timeout)
+    except TosaConvertError as error:
+        return _failed(error), str(error), 0
+    message = "" if result.ok else "\n".join(map(str, result.failures)) or str(result)
+    return ("pass" if result.ok else "wrong"), message, len(result.tensors)
+
+
+def _status(case: OfficialCase, name: str, settings: Qualification) -> tuple[Status, str, int]:
+    if reason := _why_not_selected(case, settings):
+        return "not-run", reason, 0
+    inputs = case_inputs(case)
+    keep = None if settings.keep is None else settings.keep / name
+    backend = _open(case, name, inputs, settings, keep)
+    if backend is None:
+        return "not-run", f"{settings.against} has no results of it", 0
+    with scratch_folder() as folder:
+        for part in ("reference", "backend"):
+            (folder / part).mkdir()
+        reference = None
+        if not case.is_expected_to_fail:
+            reference = run_reference(
+                case, inputs, folder / "reference", settings.level, settings.timeout
+            )
+        try:
+            found = _found(case, backend, inputs, folder / "backend")
+        except TosaConvertError as error:
+            status = _failed(error)
+            if status == "refused" and case.is_expected_to_fail:
+                return "pass", "", 0
+            _keep_failure(case, name, inputs, keep, settings, str(error))
+            return status, str(error), 0
+        if reference is None:
+            return "wrong", "expected to be refused, and it gave results", len(found)
+        wrong = problems(case, reference, found)
+        if not wrong:
+            return "pass", "", len(reference.arrays)
+        message = "\n".join(f"{key}: {text}" for key, text in wrong.items())
+        if settings.reduce and keep is not None and not isinstance(backend, Record):
+            inputs, text = _reduced(case, backend, inputs, settings)
+            message += text
+            _keep_failure(case, name, inputs, keep, settings, message)
+        else:
+            _keep_failure(case, name, inputs, keep, settings, message, reference, found)
+        return "wrong", message, len(reference.arrays)
+
+
+def _reduced(
+    case: OfficialCase,
+    backend: Runner,
+    inputs: dict[str, Array],
+    settings: Qualification,
+) -> tuple[dict[str, Array], str]:
+    """The inputs of a wrong case with as many zeros as possible, and what is wrong on them."""
+
+    def wrong_on(arrays: dict[str, Array]) -> dict[str, str]:
+        with scratch_folder() as folder:
+            for part in ("reference", "backend"):
+                (folder / part).mkdir()
+            try:
+                reference = run_reference(
+                    case, arrays, folder / "reference", settings.level, settings.timeout
+                )
+                return problems(case, reference, _found(case, backend, arrays, folder / "backend"))
+            except TosaConvertError:
+                return {}  # not the failure that is reduced
+
+    smallest = reduce_data(inputs, lambda arrays: bool(wrong_on(arrays)))
+    count, total = nonzero_elements(smallest)
+    lines = [f"\nreduced: {count} of {total} input elements are not zero"]
+    lines += [f"  {key}: {text}" for key, text in wrong_on(smallest).items()]
+    return smallest, "\n".join(lines)
+
+
+def _failed(error: TosaConvertError) -> Status:
+    if error.code == "backend-refused":
+        return "refused"
+    if error.code in ("backend-failed", "file-error"):
+        return "crashed"
+    raise error
+
+
+def _why_not_selected(case: OfficialCase, settings: Qualification) -> str:
+    """Why a backend with these claims need not run a case, or "".
+
+    Profiles and extensions are those that the descriptor states; without them, those that the rules
+    of TOSA ask for.
+    """
+    needs = case.description.get("test_requirements")
+    if needs is None or settings.claims is None:
+        return "" if case.is_expected_to_fail else _why_not_allowed(case.graph, settings)
+    has = complete(settings.claims)
+    profiles = [_capability(text) for text in needs.get("profiles_supported", ())]
+    if profiles and not has & set(profiles):
+        return f"it needs {' or '.join(profiles)}"
+    missing = {_capability(text) for text in needs.get("extensions_required", ())} - has
+    if missing:
+        return f"it needs {' and '.join(sorted(missing))}"
+    if case.is_expected_to_fail:
+        return ""
+    return _why_not_allowed(case.graph, replace(settings, claims=None))
+
+
+def _why_not_allowed(graph: Graph, settings: Qualification) -> str:
+    """Why the rules of TOSA say that a backend with these claims need not run a program, or ""."""
+    if settings.claims is not None:
+        for finding in validate(graph, profile=settings.claims):
+            if finding.code == "outside-profile":
+                return finding.message
+    if settings.level == "8k":
+        for finding in validate(graph, level="8k"):
+            if finding.code == "outside-level":
+                return f"outside level 8K: {finding.message}"
+    return ""
+
+
+def _capability(text: str) -> str:
+    """The name of a profile or extension, from that of the official tests.
+
+    Example:
+        >>> _capability("tosa-ext-mx-common")
+        'EXT-MX-COMMON'
+    """
+    return text.upper().removeprefix("TOSA-")
+
+
+def _open(
+    case: OfficialCase,
+    name: str,
+    inputs: Mapping[str, Array],
+    settings: Qualification,
+    keep: Path | None,
+) -> Backend | None:
+    """The backend for one case; None if a folder of results has none for it."""
+    if os.path.isdir(settings.against):
+        results = Path(settings.against, name)
+        return _recorded(case, results) if results.is_dir() else None
+    backend = open_backend(
+        settings.against,
+        case.graph,
+        inputs,
+        python=settings.python,
+        timeout=settings.timeout,
+        keep=keep,
+    )
+    if isinstance(backend, (Command, PythonFile)):
+        backend.original = case.program.flatbuffer
+    return backend
+
+
+def _recorded(case: OfficialCase, folder: Path) -> Record:
+    """Results in a folder: `.npy` files named as the tensors, or as the descriptor names them."""
+    arrays = open_folder(folder)
+    names: dict[str, str] = {}
+    files = zip(case.description["ofm_name"], case.description["ofm_file"], strict=False)
+    stems = {name: Path(str(file)).stem for name, file in files}
+    for slot in output_slots(case.graph):
+        suffix = "" if slot.key == slot.tensor else "_scale"
+        for stem in (slot.key, slot.tensor + suffix, stems.get(slot.tensor, "") + suffix):
+            if stem in arrays:
+                names[slot.key] = stem
+                break
+    slots = {slot.key: slot for slot in output_slots(case.graph)}
+    return Record(
+        str(folder),
+        LazyArrays(names, lambda key: unpacked(slots[key], arrays[names[key]])),
+    )
+
+
+def _found(
+    case: OfficialCase, backend: Backend, inputs: Mapping[str, Array], folder: Path
+) -> dict[str, Array]:
+    """What a backend gives for the outputs of a case."""
+    slots = {slot.key: slot for slot in output_slots(case.graph)}
+    if isinstance(backend, Record):
+        answer: Mapping[str, Array] = with_slot_types(backend.arrays, slots)
+    else:
+        names = list(dict.fromkeys(case.graph.main.outputs))
+        answer = backend.compute(case.graph, names, inputs, [], folder)
+    return {key: answer[key] for key in slots if key in answer}
+
+
+def command_for(case_folder: Path, settings: Qualification) -> str:
+    """The command that runs one case again."""
+    words = ["tosa-flatbuffer", "suite", str(case_folder), "--against", settings.against]
+    if settings.python:
+        words += ["--python", settings.python]
+    if settings.level != "8k":
+        words += ["--level", settings.level]
+    return shlex.join(words)
+
+
+def _keep_failure(
+    case: OfficialCase,
+    name: str,
+    inputs: Mapping[str, Array],
+    keep: Path | None,
+    settings: Qualification,
+    message: str,
+    reference: Reference | None = None,
+    found: Mapping[str, Array] | None = None,
+) -> None:
+    """Keep what shows a failure: the program, the inputs, the results, and what was said."""
+    if keep is None:
+        return
+    with OutputFolder(keep) as target:
+        source = case.folder / str(case.description["tosa_file"])
+        target.write("model.tosa", [source.read_bytes()])
+        keys = [slot.key for slot in input_slots(case.graph)]
+        target.write("inputs.npz", npz_pieces({key: inputs[key] for key in keys}))
+        if reference is not None:
+            target.write("reference.npz", npz_pieces(reference.arrays))
+        if found is not None:
+            target.write("found.npz", npz_pieces(dict(found)))
+        text = f"{name}\n{message}\n\n{command_for(case.folder, settings)}\n"
+        target.write("log.txt", [text.encode()])
+
+
+def qualify_with(root: Path, settings: Qualification) -> Callable[[str], Answer]:
+    """`qualify_case` for the cases below a folder, as worker processes take it."""
+    return functools.partial(qualify_case, str(root), settings=settings)

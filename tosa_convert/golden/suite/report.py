@@ -1,0 +1,222 @@
+"""Reports about the cases of a suite: a summary, JUnit XML, and what changed since another run."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from xml.sax.saxutils import quoteattr
+
+from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.files import file_error
+from tosa_convert.golden.suite.run_cases import Answer
+
+#: Statuses of a case that neither passed nor was left out.
+FAILED: Final = ("fail", "error", "wrong", "refused", "crashed")
+
+#: The statuses that only a backend's run has.
+BACKEND_STATUSES: Final = ("wrong", "refused", "crashed", "not-run")
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A failure that is expected: cases whose name matches a pattern, and why."""
+
+    pattern: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A run: its answers, and which of them are expected.
+
+    expected: by case, the reason of the failure that was expected.
+    unused: patterns that no case matches.
+    """
+
+    answers: tuple[Answer, ...]
+    expected: Mapping[str, str] = field(default_factory=dict)
+    unused: tuple[str, ...] = ()
+
+    @property
+    def failures(self) -> list[Answer]:
+        """The cases that failed and were not expected to."""
+        return [a for a in self.answers if a.status in FAILED and a.case not in self.expected]
+
+    @property
+    def unexpected_passes(self) -> list[Answer]:
+        """The cases that passed and were expected to fail."""
+        return [a for a in self.answers if a.status == "pass" and a.case in self.expected]
+
+    @property
+    def ok(self) -> bool:
+        """Whether a case passed or failed as expected, and no other failed or passed."""
+        ran = any(a.status != "not-run" for a in self.answers)
+        return ran and not self.failures and not self.unexpected_passes
+
+
+def read_expected(path: Path) -> list[Expected]:
+    """The expected failures of a file: a pattern and a reason in each line; `#` begins a comment.
+
+    Raises:
+        TosaConvertError: "file-error"; "option-conflict" with a finding for each line that has no
+            reason.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError):
+            raise file_error(path, error, "read") from None
+        raise fail("file-error", str(path), f"not a text in UTF-8: {error}") from None
+    rows, findings = [], []
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        pattern, _, reason = text.partition(" ")
+        if reason.strip():
+            rows.append(Expected(pattern, reason.strip()))
+        else:
+            where, message = f"{path}:{number}", f"{pattern} has no reason"
+            findings.append(
+                Finding("option-conflict", where, message, "write PATTERN REASON in a line")
+            )
+    if findings:
+        raise TosaConvertError(findings)
+    return rows
+
+
+def verdict(answers: Iterable[Answer], expected: Sequence[Expected] = ()) -> Verdict:
+    """The verdict on a run with expected failures; the first pattern that matches a case counts.
+
+    Example:
+        >>> rows = [Answer("add/a", "wrong"), Answer("add/b", "pass")]
+        >>> verdict(rows).ok, verdict(rows, [Expected("add/a", "rounds twice")]).ok
+        (False, True)
+    """
+    rows = tuple(answers)
+    used: set[str] = set()
+    reasons: dict[str, str] = {}
+    for answer in rows:
+        for row in expected:
+            if fnmatch.fnmatchcase(answer.case, row.pattern):
+                used.add(row.pattern)
+                reasons.setdefault(answer.case, row.reason)
+    unused = tuple(row.pattern for row in expected if row.pattern not in used)
+    return Verdict(rows, reasons, unused)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What changed since another run, by the names of cases."""
+
+    failing: tuple[str, ...]
+    passing: tuple[str, ...]
+    other: tuple[str, ...]
+    new: tuple[str, ...]
+    gone: tuple[str, ...]
+
+
+def changes(answers: Iterable[Answer], baseline: Mapping[str, str]) -> Changes:
+    """What changed since a run with these statuses by case.
+
+    A case that was not run on either side has not changed.
+
+    Example:
+        >>> changes([Answer("a", "wrong"), Answer("b", "pass")], {"a": "pass", "b": "crashed"})
+        Changes(failing=('a',), passing=('b',), other=(), new=(), gone=())
+    """
+    rows = {answer.case: answer.status for answer in answers}
+    both = [name for name in sorted(rows) if name in baseline and rows[name] != baseline[name]]
+    ran = [name for name in both if "not-run" not in (rows[name], baseline[name])]
+    failing = tuple(name for name in ran if baseline[name] == "pass")
+    passing = tuple(name for name in ran if rows[name] == "pass")
+    changed = {*failing, *passing}
+    return Changes(
+        failing,
+        passing,
+        tuple(name for name in both if name not in changed),
+        tuple(sorted(rows.keys() - baseline.keys())),
+        tuple(sorted(baseline.keys() - rows.keys())),
+    )
+
+
+def read_baseline(path: Path) -> dict[str, str]:
+    """The statuses by case of a report that `--json` wrote.
+
+    Raises TosaConvertError("file-error").
+    """
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))["answers"]
+        return {str(row["case"]): str(row["status"]) for row in rows}
+    except OSError as error:
+        raise file_error(path, error, "read") from None
+    except (ValueError, KeyError, TypeError) as error:
+        message = f"not a report that suite --json wrote: {error!r}"
+        raise fail("file-error", str(path), message) from None
+
+
+def summary(run: Verdict, seconds: float) -> dict[str, Any]:
+    """The counts and every case that did not pass, to be written as JSON."""
+    rows = sorted(run.answers, key=lambda answer: answer.case)
+    counts = Counter(answer.status for answer in rows)
+    return {
+        "cases": len(rows),
+        "passed": counts["pass"],
+        "failed": counts["fail"],
+        "errors": counts["error"],
+        **{name.replace("-", "_"): counts[name] for name in BACKEND_STATUSES},
+        "expected_failures": sum(
+            1 for row in rows if row.status in FAILED and row.case in run.expected
+        ),
+        "unexpected_passes": [row.case for row in run.unexpected_passes],
+        "ok": run.ok,
+        "outputs": sum(answer.outputs for answer in rows),
+        "seconds": round(seconds, 2),
+        "cases_per_second": round(len(rows) / seconds, 2) if seconds else None,
+        "not_passed": [asdict(answer) for answer in rows if answer.status in FAILED],
+    }
+
+
+def junit(run: Verdict, seconds: float) -> Iterator[bytes]:
+    """The answers as JUnit XML, in pieces: what is not run or expected to fail is skipped."""
+    rows = sorted(run.answers, key=lambda answer: answer.case)
+    tags = Counter(_tag(run, answer)[0] for answer in rows)
+    head = (
+        f'<testsuite name="tosa-flatbuffer suite" tests="{len(rows)}" '
+        f'failures="{tags["failure"]}" errors="{tags["error"]}" skipped="{tags["skipped"]}" '
+        f'time="{seconds:.3f}">'
+    )
+    yield f'<?xml version="1.0" encoding="utf-8"?>\n<testsuites>{head}\n'.encode()
+    for answer in rows:
+        group, _, name = answer.case.rpartition("/")
+        tag, message = _tag(run, answer)
+        inner = f"<{tag} message={quoteattr(_printable(message))}/>" if tag else ""
+        yield (
+            f"<testcase classname={quoteattr(_printable(group))} name={quoteattr(_printable(name))} "
+            f'time="{answer.seconds:.4f}">{inner}</testcase>\n'
+        ).encode()
+    yield b"</testsuite></testsuites>\n"
+
+
+def _tag(run: Verdict, answer: Answer) -> tuple[str, str]:
+    """The element of JUnit XML for an answer and its message."""
+    reason = run.expected.get(answer.case)
+    if answer.status == "not-run":
+        return "skipped", answer.message
+    if answer.status == "pass":
+        return ("", "") if reason is None else ("failure", f"it was expected to fail: {reason}")
+    if reason is not None:
+        return "skipped", f"expected ({answer.status}): {reason}"
+    tag = "failure" if answer.status in ("fail", "wrong", "refused") else "error"
+    prefix = f"{answer.status}: " if answer.status in BACKEND_STATUSES else ""
+    return tag, prefix + answer.message
+
+
+def _printable(text: str) -> str:
+    """The text without characters that XML cannot hold."""
+    return "".join(c if c in "\t\n" or ord(c) >= 32 else "?" for c in text)

@@ -1,0 +1,347 @@
+"""Run a folder of cases: convert each file, run the original and the converted one, compare the outputs.
+
+A case is a folder with an official descriptor (`desc.json`), or with a model and `inputs.npz` as
+`bisect` writes them. Cases run in local worker processes, or through any executor of
+`concurrent.futures` such as that of a Dask cluster. Each answer is written to a journal under the case's
+name as it comes, so that an interrupted run goes on where it was, and a case that ran twice counts once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import json
+import os
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from tosa_convert import api
+from tosa_convert.child_process import Ended, describe_exit
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.files import file_error, write_pieces
+from tosa_convert.formats import Format
+from tosa_convert.golden.accuracy.comparison import compare
+from tosa_convert.golden.arrays.npz import load_npz
+from tosa_convert.golden.arrays.scratch import scratch_folder, write_scratch
+from tosa_convert.golden.checking.check import check
+from tosa_convert.golden.running import model_process
+from tosa_convert.golden.running.programs import as_graph
+from tosa_convert.golden.running.reference_model import RunOptions
+from tosa_convert.golden.running.run import run
+from tosa_convert.process_pool import run_jobs
+
+Via = Literal["tosa", "mlir", "mlirbc", "json"]
+Status = Literal["pass", "fail", "error", "wrong", "refused", "crashed", "not-run"]
+
+#: Runs a function on each of many cases; yields the answers as they come, in any order.
+CaseRunner = Callable[[Callable[[str], "Answer"], list[str]], Generator["Answer", None, None]]
+
+#: How often a case runs if its worker process dies.
+ATTEMPTS: Final = 2
+#: Names of the program in a case that has `inputs.npz`.
+MODELS: Final = ("case.tosa", "model.tosa", "test.tosa")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The outcome of a case.
+
+    status: "pass"; "fail" if the outputs differ from the original's; "error" if there are none. On a
+        backend the others occur, too; see `qualify_case`.
+    seconds: how long the case took. outputs: the number of tensors that were compared.
+    operator, types: what the case tests, and the element type of its first operand.
+    """
+
+    case: str
+    status: Status
+    message: str = ""
+    seconds: float = 0.0
+    outputs: int = 0
+    operator: str = ""
+    types: str = ""
+
+
+def find_cases(root: Path) -> list[str]:
+    """The cases below a folder, by their path in it, sorted.
+
+    Raises:
+        TosaConvertError: "unrecognised-input" if there are none.
+    """
+    names = [
+        os.path.relpath(folder, root)
+        for folder, _, files in os.walk(root)
+        if "desc.json" in files or ("inputs.npz" in files and set(files) & set(MODELS))
+    ]
+    if not names:
+        raise fail(
+            "unrecognised-input",
+            str(root),
+            "no case below it: a folder with desc.json, or with case.tosa and inputs.npz",
+        )
+    return sorted(names)
+
+
+def run_case(root: str, name: str, via: Via = "tosa", timeout: float = 60.0) -> Answer:
+    """Run one case, from the file to the verdict; an expected failure is an answer, too."""
+    start = time.monotonic()
+    folder = Path(root, name).resolve()
+    try:
+        if (folder / "desc.json").exists():
+            status, message, outputs = _official(folder, via, timeout)
+        else:
+            status, message, outputs = _ours(folder, via, timeout)
+    except TosaConvertError as error:
+        status, message, outputs = "error", str(error), 0
+    return Answer(name, status, message, round(time.monotonic() - start, 4), outputs)
+
+
+def convert_there_and_back(data: bytes | memoryview, via: Via) -> bytes:
+    """Convert a flatbuffer into another format and back; the version it is stamped with stays."""
+    graph = api.load(data)
+    version = f"{graph.version.major}.{graph.version.minor}"
+    if via != "tosa":
+        other_format: Format = via
+        other = io.BytesIO()
+        write_pieces(other, api.render(graph, other_format))
+        graph = api.load(other.getvalue())
+        graph = api.stamp(graph, version)
+    return b"".join(api.encode(graph))
+
+
+def _official(folder: Path, via: Via, timeout: float) -> tuple[Status, str, int]:
+    """An official case: both files with the descriptor's inputs, outputs compared byte for byte."""
+    description = json.loads((folder / "desc.json").read_text())
+    source = folder / description["tosa_file"]
+    with scratch_folder() as work:
+        original_folder, converted_folder = work / "original", work / "converted"
+        _prepare(original_folder, folder, description)
+        (original_folder / "model.tosa").symlink_to(source)
+        original = _run_official(original_folder, timeout)
+        try:
+            converted_data = convert_there_and_back(source.read_bytes(), via)
+        except TosaConvertError as error:
+            if original.code > 0:
+                return "pass", f"both refuse it: {error.findings[0]}", 0
+            return "error", f"not converted: {error}", 0
+        _prepare(converted_folder, folder, description)
+        write_scratch(converted_folder / "model.tosa", [converted_data])
+        converted = _run_official(converted_folder, timeout)
+        if original.code != converted.code:
+            text = " / ".join(converted.stderr.strip().splitlines()[:3])
+            before, after = describe_exit(original.code), describe_exit(converted.code)
+            return "fail", f"{before} before the conversion, {after} after it: {text}", 0
+        if original.code:
+            if description.get("expected_failure") or original.code > 0:
+                return "pass", f"both are refused ({describe_exit(original.code)})", 0
+            return "error", f"the original ends with {describe_exit(original.code)}", 0
+        return _compare_files(original_folder / "out", converted_folder / "out")
+
+
+def _prepare(folder: Path, case: Path, description: dict[str, Any]) -> None:
+    """Make a folder with a case's inputs and its descriptor, for a model of the name model.tosa."""
+    (folder / "out").mkdir(parents=True)
+    for path in case.glob("*.npy"):
+        (folder / path.name).symlink_to(path)
+    (folder / "desc.json").write_text(json.dumps({**description, "tosa_file": "model.tosa"}))
+
+
+def _run_official(folder: Path, timeout: float) -> Ended:
+    command = [str(model_process.locate()), "--test_desc=desc.json", "--output_dir=out"]
+    return model_process.run(command, folder, timeout)
+
+
+def _compare_files(original: Path, converted: Path) -> tuple[Status, str, int]:
+    """Compare two folders of outputs byte for byte."""
+    expected, actual = (
+        {path.name: path.read_bytes() for path in folder.iterdir()}
+        for folder in (original, converted)
+    )
+    if not expected:
+        return "fail", "nothing was compared: the original has no outputs", 0
+    different = [name for name in sorted(expected) if expected[name] != actual.get(name)]
+    different += sorted(actual.keys() - expected.keys())
+    if different:
+        return "fail", "different outputs: " + ", ".join(different), len(expected)
+    return "pass", "", len(expected)
+
+
+def _ours(folder: Path, via: Via, timeout: float) -> tuple[Status, str, int]:
+    """A case with `inputs.npz`: compared with `expected.npz`, or else with the original's outputs."""
+    path = next(folder / name for name in MODELS if (folder / name).exists())
+    inputs = load_npz(folder / "inputs.npz")
+    graph = as_graph(convert_there_and_back(path.read_bytes(), via))
+    if (folder / "expected.npz").exists():
+        expected = load_npz(folder / "expected.npz")
+        result = check(graph, expected, inputs, timeout=timeout)
+    else:
+        options = RunOptions(timeout=timeout)
+        original = run(path, inputs, options).outputs
+        result = compare(original, run(graph, inputs, options).outputs)
+    message = "" if result.ok else "\n".join(map(str, result.failures)) or str(result)
+    return ("pass" if result.ok else "fail"), message, len(result.tensors)
+
+
+class Journal:
+    """Answers by case, in a file of JSON lines; starts with what an interrupted run left there.
+
+    header: identifies the run. A file with another header is refused ("option-conflict").
+    A file that cannot be read or written is a "file-error".
+    """
+
+    def __init__(self, path: Path, header: dict[str, Any]) -> None:
+        self.answers: dict[str, Answer] = {}
+        self.path = path
+        try:
+            content = path.read_text(encoding="utf-8") if path.exists() else ""
+        except OSError as error:
+            raise file_error(path, error, "read") from None
+        lines = content.splitlines()
+        if lines:
+            self._read(lines, header)
+        with self._file_errors():
+            self.file = open(path, "a", encoding="utf-8")  # noqa: SIM115
+            if not lines:
+                self._write(header)
+            elif not content.endswith("\n"):
+                self.file.write("\n")
+
+    def _read(self, lines: list[str], header: dict[str, Any]) -> None:
+        try:
+            other = json.loads(lines[0])
+        except ValueError:
+            other = None
+        if other != header:
+            raise fail(
+                "option-conflict",
+                str(self.path),
+                f"it belongs to another run: {other}, now {header}",
+                "choose another --out, or remove the file",
+            )
+        for line in lines[1:]:
+            try:
+                row = json.loads(line)
+            except ValueError:
+                continue  # the last line of an interrupted run
+            self.answers[row["case"]] = Answer(**row)
+
+    def add(self, answer: Answer) -> bool:
+        """Record an answer; False if the case has one already."""
+        if answer.case in self.answers:
+            return False
+        self.answers[answer.case] = answer
+        with self._file_errors():
+            self._write(asdict(answer))
+        return True
+
+    def close(self) -> None:
+        with self._file_errors():
+            self.file.close()
+
+    def _write(self, row: dict[str, Any]) -> None:
+        self.file.write(json.dumps(row) + "\n")
+        self.file.flush()
+
+    @contextlib.contextmanager
+    def _file_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise file_error(self.path, error, "written") from None
+
+
+def run_all(
+    root: Path,
+    names: Iterable[str],
+    run_cases: CaseRunner,
+    journal: Journal,
+    *,
+    via: Via = "tosa",
+    timeout: float = 60.0,
+    progress: Callable[[Answer], None] = lambda answer: None,
+    function: Callable[[str], Answer] | None = None,
+) -> None:
+    """Run the cases that have no answer in the journal.
+
+    Args:
+        root: the folder of cases.
+        names: the cases, by their paths in it.
+        run_cases: `on_local_processes(...)` or `on_executor(...)`.
+        journal: gets the answers.
+        via: the format that each file is converted into, and back.
+        timeout: seconds that one run of the reference model may take.
+        progress: called with each new answer.
+        function: runs a case in another way, such as `qualify_with`.
+    """
+    waiting = [name for name in names if name not in journal.answers]
+    run_one = function or functools.partial(run_case, str(root), via=via, timeout=timeout)
+    with contextlib.closing(run_cases(run_one, waiting)) as answers:
+        for answer in answers:
+            if journal.add(answer):
+                progress(answer)
+
+
+@dataclass(frozen=True, slots=True)
+class _Died:
+    """The answer for a case that killed its worker; `code` is minus the signal, or the exit code."""
+
+    case: str
+    code: int
+
+
+def on_local_processes(processes: int, *, fork: bool = False) -> CaseRunner:
+    """Run cases in worker processes; `fork` as for `run_jobs`."""
+
+    def run_cases(
+        function: Callable[[str], Answer], names: list[str]
+    ) -> Generator[Answer, None, None]:
+        for attempt in range(1, ATTEMPTS + 1):
+            died: list[str] = []
+            # Memory may have run out: then the case passes if it runs alone.
+            results: Generator[tuple[int, Answer | _Died], None, None] = run_jobs(
+                function,
+                names,
+                processes=processes if attempt == 1 else 1,
+                on_death=_Died,
+                fork=fork,
+            )
+            with contextlib.closing(results):
+                for _, answer in results:
+                    if not isinstance(answer, _Died):
+                        yield answer
+                    elif attempt < ATTEMPTS:
+                        died.append(answer.case)
+                    else:
+                        message = f"its worker process ended with {describe_exit(answer.code)}"
+                        yield Answer(answer.case, "error", message)
+            names = died
+
+    return run_cases
+
+
+def on_executor(executor: Executor, window: int) -> CaseRunner:
+    """Run cases on an executor, `window` of them at a time."""
+
+    def run_cases(
+        function: Callable[[str], Answer], names: list[str]
+    ) -> Generator[Answer, None, None]:
+        waiting = list(reversed(names))
+        running: set[Future[Answer]] = set()
+        try:
+            while waiting or running:
+                while waiting and len(running) < window:
+                    running.add(executor.submit(function, waiting.pop()))
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield future.result()
+        finally:
+            # Not `cancel_futures` of `shutdown`: Dask's executor does not have this argument.
+            for future in running:
+                future.cancel()
+            executor.shutdown(wait=True)
+
+    return run_cases
