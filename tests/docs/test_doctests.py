@@ -1,7 +1,8 @@
 """Every example (`>>>`) in a docstring of the package runs and prints what it says.
 
 An example runs in a folder that holds the example network as `digits_cnn.mlirbc`, `digits_cnn.tosa`
-and `digits_cnn_input.npy`, and sees the globals of its module, as with `python -m doctest`.
+and `digits_cnn_input.npy`, and models of frameworks as `model.tflite` and `model.onnx`. It sees
+the globals of its module, as with `python -m doctest`.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ PACKAGE = "tosa_convert"
 ROOT = Path(__file__).resolve().parents[2]
 
 #: Codes of errors that say that an optional dependency is not installed.
-NOT_INSTALLED = {"missing-bindings", "missing-refmodel", "missing-backend"}
+NOT_INSTALLED = {"missing-bindings", "missing-refmodel", "missing-backend", "frontend-missing"}
 #: The optional dependencies that an example may import.
-OPTIONAL = {"torch_mlir", "iree", "torch", "jax"}
+OPTIONAL = {"torch_mlir", "iree", "torch", "jax", "keras"}
 
 
 class Docstring(NamedTuple):
@@ -96,6 +97,29 @@ def flatbuffer(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def write_tflite_model(path: Path) -> None:
+    """A model of one addition, with the dynamic input `image`."""
+    pytest.importorskip("flatbuffers", reason="flatbuffers, which writes the model, is missing")
+    models = importlib.import_module("frontends.tflite_models")
+    tensors = [models.TensorRow(name, "float32", (-1, 3)) for name in ("image", "sum")]
+    operators = [models.OperatorRow(models.ADD, (0, 0), (1,))]
+    path.write_bytes(models.model(tensors, operators, [0], [1]))
+
+
+def write_onnx_model(path: Path) -> None:
+    """A model of one operator, with the dynamic input `image`."""
+    onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+    float32 = onnx.TensorProto.FLOAT
+    given, made = (
+        onnx.helper.make_tensor_value_info(name, float32, ["batch", 3])
+        for name in ("image", "relu")
+    )
+    node = onnx.helper.make_node("Relu", ["image"], ["relu"])
+    graph = onnx.helper.make_graph([node], "main", [given], [made])
+    opset = onnx.helper.make_opsetid("", 21)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[opset]), path)
+
+
 @pytest.mark.parametrize(
     "docstring",
     list(all_docstrings()),
@@ -112,8 +136,17 @@ def test_an_example_prints_what_its_docstring_says(
         shutil.copy(root / "examples" / name, tmp_path)
     if "digits_cnn.tosa" in docstring.text:
         shutil.copy(request.getfixturevalue("flatbuffer"), tmp_path)
+    if "model.tflite" in docstring.text:
+        write_tflite_model(tmp_path / "model.tflite")
+    if "model.onnx" in docstring.text:
+        write_onnx_model(tmp_path / "model.onnx")
     monkeypatch.chdir(tmp_path)
-    module = importlib.import_module(docstring.module)
+    try:
+        module = importlib.import_module(docstring.module)
+    except ModuleNotFoundError as error:
+        if error.name in OPTIONAL:
+            pytest.skip(f"{error.name} is not installed")
+        raise
     if problem := run(docstring, dict(vars(module))):
         pytest.fail(f"{docstring.module}, {docstring.name}: {problem}", pytrace=False)
 

@@ -120,7 +120,13 @@ def from_file(
         TosaConvertError: "unrecognised-input" for what is not a model; "frontend-missing" if a
             package is not installed; "not-lowered" with every operator that does not lower;
             "frontend-failed" if the converter crashed, refused the model or took too long;
-            "unknown-argument".
+            "unknown-argument" or "option-conflict" for shapes that the model does not have.
+
+    Example:
+        >>> import tosa_convert as tc
+        >>> graph = tc.frontends.from_file("model.tflite", input_shapes={"image": (4, 3)})
+        >>> graph.main.tensors["image"].shape
+        (4, 3)
     """
     name = os.fspath(path)
     model = recognize(name)
@@ -128,16 +134,8 @@ def from_file(
         expected = "; ".join(row.reads for row in FRONTENDS.values())
         message = f"the input is not a model that a frontend reads, expected one of: {expected}"
         raise fail("unrecognised-input", name, message)
-    options = FrontendOptions(
-        python=python,
-        timeout=timeout,
-        read=ReadOptions(
-            narrow=narrow_types(narrow),
-            full_paths=full_paths,
-            input_shapes=shapes_of(input_shapes),
-        ),
-    )
-    with lowered(model, options) as found:
+    read = _read_options(input_shapes, narrow, full_paths)
+    with lowered(model, FrontendOptions(python=python, timeout=timeout, read=read)) as found:
         return found.graph
 
 
@@ -150,16 +148,38 @@ def from_tflite(
     python: str = "",
     timeout: float = TIMEOUT,
 ) -> Graph:
-    """The program of a TFLite model; see `from_file`."""
-    _refuse_other(os.fspath(path), "tflite")
-    return from_file(
-        path,
-        input_shapes=input_shapes,
-        narrow=narrow,
-        full_paths=full_paths,
-        python=python,
-        timeout=timeout,
-    )
+    """The program of a TFLite model.
+
+    Args:
+        path: a .tflite file.
+        input_shapes: input -> its sizes in elements, for inputs with dynamic dimensions; an input
+            goes by its name in the signature, the name of its tensor,
+            or its position (`arg0`).
+        full_paths: keep the folders of file names in locations.
+        narrow: element types to convert, "i64" to i32 and "f64" to f32. Every tensor that is narrowed is
+            logged.
+        python: the Python that has tosa-converter-for-tflite; by default this one.
+        timeout: seconds that the converter may take.
+
+    Returns:
+        The program. Inputs and outputs have their names in the signature, else those of the tensors;
+        locations name the tensors.
+
+    Raises:
+        TosaConvertError: "unrecognised-input" for what is not a TFLite model; "frontend-missing" if
+            tosa-converter-for-tflite is not installed;
+            "not-lowered" with every operator that does not lower; "frontend-failed" if the converter
+            crashed, refused the model or took too long; "unknown-argument" or "option-conflict" for
+            shapes that the model does not have.
+
+    Example:
+        >>> import tosa_convert as tc
+        >>> graph = tc.frontends.from_tflite("model.tflite", input_shapes={"image": (4, 3)})
+        >>> graph.main.inputs
+        ['image']
+    """
+    read = _read_options(input_shapes, narrow, full_paths)
+    return _of_frontend("tflite", path, FrontendOptions(python=python, timeout=timeout, read=read))
 
 
 def from_jax(
@@ -192,6 +212,13 @@ def from_jax(
         TosaConvertError: "frontend-missing" if jax is not installed; "not-lowered" with every
             primitive that does not lower, its lines, and what would help. What the function raises
             while JAX traces it is passed on.
+
+    Example:
+        >>> import jax, numpy as np
+        >>> import tosa_convert as tc
+        >>> graph = tc.frontends.from_jax(lambda x: {"y": jax.nn.relu(x)}, [np.ones(3, np.float32)])
+        >>> graph.main.inputs, graph.main.outputs
+        (['x'], ['y'])
     """
     row = FRONTENDS["jax"]
     if distributions := absent(row):
@@ -220,20 +247,25 @@ def from_keras(
         python: the Python that has Keras and TensorFlow; by default this one.
         timeout: seconds that the converter may take.
 
+    Returns:
+        The program, as of the TFLite model that Keras exports.
+
     Raises:
         TypeError: `model` is neither a model nor a path.
         TosaConvertError: as `from_file`.
+
+    Example:
+        >>> import keras
+        >>> import tosa_convert as tc
+        >>> image = keras.Input(batch_shape=(4, 3), name="image")
+        >>> model = keras.Model(image, keras.layers.ReLU()(image))
+        >>> tc.frontends.from_keras(model).main.inputs
+        ['image']
     """
-    common: dict[str, Any] = {
-        "input_shapes": input_shapes,
-        "full_paths": full_paths,
-        "narrow": narrow,
-        "python": python,
-        "timeout": timeout,
-    }
+    read = _read_options(input_shapes, narrow, full_paths)
+    options = FrontendOptions(python=python, timeout=timeout, read=read)
     if isinstance(model, (str, os.PathLike)):
-        _refuse_other(os.fspath(model), "keras")
-        return from_file(model, **common)
+        return _of_frontend("keras", model, options)
     export = getattr(model, "export", None)
     if export is None:
         raise TypeError(f"found {type(model).__name__}, expected a keras.Model or a path")
@@ -241,7 +273,7 @@ def from_keras(
         # A SavedModel has no Python code: layers of one's own need not be known to the child.
         path = os.path.join(folder, getattr(model, "name", "") or "model")
         export(path, verbose=False)
-        return from_file(path, **common)
+        return _of_frontend("tensorflow", path, options)
 
 
 def from_onnx(
@@ -253,16 +285,36 @@ def from_onnx(
     python: str = "",
     timeout: float = TIMEOUT,
 ) -> Graph:
-    """The program of an ONNX model, with its external weights; see `from_file`."""
-    _refuse_other(os.fspath(path), "onnx")
-    return from_file(
-        path,
-        input_shapes=input_shapes,
-        narrow=narrow,
-        full_paths=full_paths,
-        python=python,
-        timeout=timeout,
-    )
+    """The program of an ONNX model.
+
+    Args:
+        path: an .onnx file; files of external weights are beside it.
+        input_shapes: input -> its sizes in elements, for inputs with dynamic dimensions; an input
+            goes by its name.
+        full_paths: keep the folders of file names in locations.
+        narrow: element types to convert, "i64" to i32 and "f64" to f32. Every tensor that is narrowed is
+            logged.
+        python: the Python that has the packages of the extra `onnx`; by default this one.
+        timeout: seconds that the converter may take.
+
+    Returns:
+        The program. Inputs and outputs have the names of the graph; locations name the nodes.
+
+    Raises:
+        TosaConvertError: "unrecognised-input" for what is not an ONNX model; "frontend-missing" if
+            a package of the extra `onnx` is not installed;
+            "not-lowered" with every operator that does not lower; "frontend-failed" if the converter
+            crashed, refused the model or took too long; "unknown-argument" or "option-conflict" for
+            shapes that the model does not have.
+
+    Example:
+        >>> import tosa_convert as tc
+        >>> graph = tc.frontends.from_onnx("model.onnx", input_shapes={"image": (4, 3)})
+        >>> graph.main.inputs
+        ['image']
+    """
+    read = _read_options(input_shapes, narrow, full_paths)
+    return _of_frontend("onnx", path, FrontendOptions(python=python, timeout=timeout, read=read))
 
 
 def from_torch(
@@ -293,12 +345,17 @@ def from_torch(
 
     Raises:
         TosaConvertError: as `from_file` does.
+
+    Example:
+        >>> import torch
+        >>> import tosa_convert as tc
+        >>> graph = tc.frontends.from_torch(torch.nn.Linear(3, 2).eval(), [torch.ones(4, 3)])
+        >>> graph.main.inputs, graph.main.outputs
+        (['input'], ['linear'])
     """
     from tosa_convert.frontends.converters.torch_export import save_program
 
-    read = ReadOptions(
-        narrow=narrow_types(narrow), full_paths=full_paths, input_shapes=shapes_of(input_shapes)
-    )
+    read = _read_options(input_shapes, narrow, full_paths)
     with tempfile.TemporaryDirectory(prefix="tosa-frontend-", ignore_cleanup_errors=True) as name:
         path = Path(name) / "module.pt2"
         save_program(module, args, kwargs, path)
@@ -307,10 +364,23 @@ def from_torch(
             return found.graph
 
 
-def _refuse_other(path: str, name: str) -> None:
-    """Raise TosaConvertError("unrecognised-input") unless the path is a model of this frontend."""
-    model = recognize(path)
+def _read_options(
+    input_shapes: Shapes | None, narrow: str | Iterable[str], full_paths: bool
+) -> ReadOptions:
+    return ReadOptions(
+        narrow=narrow_types(narrow), full_paths=full_paths, input_shapes=shapes_of(input_shapes)
+    )
+
+
+def _of_frontend(name: str, path: str | os.PathLike[str], options: FrontendOptions) -> Graph:
+    """The program of a model of one framework.
+
+    Raises TosaConvertError("unrecognised-input") if it is not one, and what `from_file` raises.
+    """
+    model = recognize(os.fspath(path))
     if model is None or model.frontend != name:
         found = f"a model for {model.frontend}" if model else "something else"
         message = f"the input is {found}, expected {FRONTENDS[name].reads}"
-        raise fail("unrecognised-input", path, message)
+        raise fail("unrecognised-input", os.fspath(path), message)
+    with lowered(model, options) as made:
+        return made.graph

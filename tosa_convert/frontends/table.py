@@ -13,7 +13,7 @@ from tosa_convert.errors import Finding, fail
 class Frontend:
     """One way from a framework to TOSA.
 
-    name: as in `--frontend`. reads: the models that it reads, for messages.
+    name: as in `tosa-flatbuffer frontends NAME`. reads: the models that it reads, for messages.
     extra: the extra of this package that installs what it needs.
     packages: name of a Python package to import -> the distribution that has it.
     converter: the module with its `lower`.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from torch.export.graph_signature import InputKind, TensorArgument
 from torch.utils import _pytree as pytree
 
 from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.frontends.converters.python_file import call_factory
 from tosa_convert.frontends.converters.torch_signature import input_names
 
 
@@ -45,7 +44,7 @@ def load_program(source: Path, member: str = "") -> Any:
     """
     if not member:
         return torch.export.load(source)
-    made = _call(source, member)
+    made = call_factory(source, member)
     if isinstance(made, torch.export.ExportedProgram):
         return made
     if not isinstance(made, tuple) or len(made) not in (2, 3):
@@ -55,27 +54,6 @@ def load_program(source: Path, member: str = "") -> Any:
         )
         raise fail("frontend-failed", str(source), message)
     return export_module(*made)
-
-
-def _call(source: Path, member: str) -> Any:
-    spec = importlib.util.spec_from_file_location(source.stem, source)
-    assert spec is not None
-    assert spec.loader is not None
-    loaded = importlib.util.module_from_spec(spec)
-    # The file's dataclasses find it by name, and its imports the files beside it.
-    sys.modules.setdefault(source.stem, loaded)
-    sys.path.insert(0, str(source.parent))
-    spec.loader.exec_module(loaded)
-    factory = getattr(loaded, member, None)
-    if not callable(factory):
-        own = [
-            name
-            for name, value in vars(loaded).items()
-            if callable(value) and getattr(value, "__module__", "") == source.stem
-        ]
-        message = f"the file has no function {member!r}; it has {', '.join(own) or 'none'}"
-        raise fail("frontend-failed", str(source), message)
-    return factory()
 
 
 def open_dimensions(program: Any) -> dict[str, list[str]]:
