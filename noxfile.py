@@ -138,7 +138,7 @@ def suite(session: nox.Session) -> None:
 
 @nox.session
 def mlir(session: nox.Session) -> None:
-    """Compare our bytecode and text of the official suite with what tosa-opt, torch-mlir and IREE have.
+    """Compare bytecode and text of the official suite, ours and that of tosa-opt, torch-mlir and IREE.
 
     `-- DIR` for a folder that has the suite, or where it should be made. Each comparison continues where
     it was stopped. Half an hour on two processors.
@@ -146,7 +146,7 @@ def mlir(session: nox.Session) -> None:
     session.install(".[test]")
     folder = Path(session.posargs[0]) if session.posargs else SUITE
     session.run("python", "tests/oracle/official_suite.py", str(folder), "--subset", "full")
-    for name in ("bytecode", "written_bytecode", "text"):
+    for name in ("bytecode", "written_bytecode", "text", "read_text"):
         state = folder.with_name(f"{folder.name}.{name}")
         script = f"tests/oracle/compare_{name}.py"
         session.run("python", script, str(folder), "--state", str(state))

@@ -96,6 +96,12 @@ class TosaOpt:
         done = self._run(module, *flags, "-o", printed)
         return _refused(done) if done.returncode else printed.read_bytes()
 
+    def print_bytes(self, module: bytes, flags: Sequence[str]) -> bytes | Refused:
+        """A module, text or bytecode, as text."""
+        file = self.empty.with_name("module.mlirbc")
+        file.write_bytes(module)
+        return self.print(file, flags)
+
     def print_all(self, modules: Sequence[bytes], flags: Sequence[str]) -> list[bytes | Refused]:
         """Modules in text, each as `print` prints it, by one process.
 
