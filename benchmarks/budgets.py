@@ -111,6 +111,7 @@ def _command_verdicts(rows: dict[str, Row]) -> list[Verdict]:
         for i in ("one/export", "one/import")
         if i in rows and (ratio := rows[i].ratio(COMMAND, shim)) is not None
     ]
+    models = [rows[i] for i in ("model/tflite",) if i in rows]
     return [
         *_at_most(
             "the progress bar, of the time for writing",
@@ -123,6 +124,12 @@ def _command_verdicts(rows: dict[str, Row]) -> list[Verdict]:
         ),
         *_faster(rows, "many small files in one call", many, 4, COMMAND),
         *_at_most("one small file, command line, against pip's tosa-opt", 2, "x", slower),
+        *_at_most(
+            "a small TFLite model, against its converter alone",
+            2,
+            "x",
+            [1 / ratio for row in models if (ratio := row.ratio(COMMAND)) is not None],
+        ),
     ]
 
 

@@ -6,6 +6,7 @@
     python benchmarks/inputs.py tosa IN.mlirbc OUT.tosa
     python benchmarks/inputs.py sparse GIB OUT.tosa
     python benchmarks/inputs.py renamed IN.tosa OUT.tosa
+    python benchmarks/inputs.py tflite OPERATORS OUT.tflite
 
 The same parameters make the same bytes.
 """
@@ -213,6 +214,21 @@ def renamed(source: str, out: Path) -> None:
     tc.save(graph, out)
 
 
+def tflite(count: int, out: Path) -> None:
+    """A TFLite model: a chain of products and sums with one constant."""
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+    from frontends.tflite_models import ADD, MUL, OperatorRow, TensorRow, model
+
+    tensors = [
+        TensorRow("factor", "float32", (1, 16), np.full((1, 16), 0.5, np.float32)),
+        *(TensorRow(f"value{index}", "float32", (4, 16)) for index in range(count + 1)),
+    ]
+    operators = [
+        OperatorRow((MUL, ADD)[index % 2], (index + 1, 0), (index + 2,)) for index in range(count)
+    ]
+    out.write_bytes(model(tensors, operators, [1], [count + 1]))
+
+
 def _bytecode(module: Any, out: Path) -> None:
     with open(out, "wb") as file:
         module.operation.write_bytecode(file)
@@ -232,6 +248,8 @@ def main(kind: str, *rest: str) -> None:
             small(int(rest[0]), out)
         case "sparse":
             sparse(int(rest[0]), out)
+        case "tflite":
+            tflite(int(rest[0]), out)
         case "renamed":
             renamed(rest[0], out)
         case "tosa":

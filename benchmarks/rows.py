@@ -22,6 +22,15 @@ PEER_MOST_OPERATORS = 100_000
 #: The pip-installed command is timed on this many of the small files; the rest costs as much again.
 SHIM_SAMPLE = 100
 
+#: Operators of the model of the row `model/tflite`.
+MODEL_OPERATORS = 10
+_CONVERTER_ALONE = """
+import sys, tosa_converter_for_tflite as converter
+with open(sys.argv[2], "wb") as file:
+    form, debug = converter.TosaConverterOutputFormat, converter.TosaConverterDebugInfo
+    converter.tflite_flatbuffer_to_tosa_mlir(sys.argv[1], file, form.Bytecode, debug.Enable)
+"""
+
 #: Flags that prevent `tosa-opt` from printing the module, which is not measured.
 PEER_FLAGS = {
     "print elided": [
@@ -200,6 +209,7 @@ class Rows:
         """Every row by its id, created on demand."""
         yield "one/export", partial(self.one, True)
         yield "one/import", partial(self.one, False)
+        yield "model/tflite", self.model
         yield f"many/export/{self.sizes.files}", self.many
         for kind in ("chain", "branch"):
             for count in self.sizes.operators:
@@ -250,6 +260,31 @@ class Rows:
             },
         )
         self.peers(row, f"{verb} small", export, source, source, shim=True)
+        return row
+
+    def model(self) -> Row:
+        """A small model against its converter alone, which writes bytecode with other operators."""
+        source = self.make("model.tflite", "tflite", MODEL_OPERATORS)
+        row = Row(
+            "model/tflite",
+            f"convert a TFLite model of {MODEL_OPERATORS} operators",
+            "operators",
+            MODEL_OPERATORS,
+            {
+                "ours (command)": self.command(
+                    *places.ours(), source, "-o", self.folder / "ours.tosa"
+                ),
+                "Python and numpy alone": self.command(sys.executable, "-c", "import numpy"),
+            },
+            peer="the converter",
+        )
+        if places.has("tosa_converter_for_tflite"):
+            target = self.folder / "peer.mlirbc"
+            words = [sys.executable, "-c", _CONVERTER_ALONE, source, target]
+            row.subjects[row.peer] = self.command(*words)
+        else:
+            row.subjects.clear()
+            row.skipped.append("tosa-converter-for-tflite is not installed")
         return row
 
     def many(self) -> Row:

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final
 
@@ -53,6 +53,7 @@ def run_child(
     input_bytes: bytes | memoryview = b"",
     inherit_stderr: bool = False,
     with_stdout: bool = False,
+    when_started: Callable[[], object] | None = None,
 ) -> Ended:
     """Run a command to its end in a new session; kill processes that it leaves running.
 
@@ -68,6 +69,7 @@ def run_child(
         inherit_stderr: let the child write to our stderr instead of returning what it writes.
         with_stdout: return what it writes to stdout among what it writes to stderr; by default it is
             discarded.
+        when_started: called once when the child has been started.
 
     Returns:
         How it ended. A timeout is not an exception.
@@ -104,6 +106,8 @@ def run_child(
                     stderr=errors,
                     start_new_session=True,
                 )
+            if when_started is not None:
+                when_started()
             timed_out = _wait(child, timeout)
         finally:
             if child is not None:

@@ -6,6 +6,7 @@ where it is used.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 #: Modules that every command imports.
-ALWAYS = "cli cli.command cli.main ending_signals errors log version"
+ALWAYS = "cli cli.command cli.import_numpy cli.main ending_signals errors log version"
 #: Those of the options of `convert`.
 OPTIONS = "cli.convert cli.input_shapes file_consumers formats options"
 GRAPH = (
@@ -35,7 +36,7 @@ BYTECODE = "attributes format varint"
 #: imports locale.
 OUTSIDE = {
     *("bisect", "copy", "dataclasses", "difflib", "gc", "heapq", "locale", "mmap", "signal"),
-    *("traceback", "msvcrt"),
+    *("threading", "traceback", "msvcrt"),
 }
 
 _LIST = """
@@ -174,9 +175,35 @@ sys.addaudithook(note)
 """
 
 
-def test_numpy_is_imported_while_few_functions_are_running(flatbuffer: Path) -> None:
+@pytest.mark.parametrize("words", [("validate",), ("convert", "--to", "tosa", "-o", os.devnull)])
+def test_numpy_is_imported_while_few_functions_are_running(
+    flatbuffer: Path, words: tuple[str, ...]
+) -> None:
     """Where many run, Python maps and unmaps memory for their frames thousands of times."""
     code = f"{_DEPTH}{_COMMAND}"
-    command = [sys.executable, "-c", code, "validate", str(flatbuffer)]
+    command = [sys.executable, "-c", code, words[0], str(flatbuffer), *words[1:]]
     out = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
     assert int(out.partition("depth:")[2].split()[0]) < 20
+
+
+_AT_THE_START_OF_A_CHILD = """
+import os, subprocess
+
+def started(*arguments, **options):
+    print("modules:", *sys.modules, flush=True)
+    os._exit(0)
+
+subprocess.Popen = started
+"""
+
+
+def test_the_converter_of_a_model_starts_before_numpy_is_imported(tmp_path: Path) -> None:
+    """Converter and import then take their time side by side."""
+    model = tmp_path / "m.tflite"
+    model.write_bytes(b"\x1c\0\0\0TFL3".ljust(64, b"\0"))
+    code = f"import sys{_AT_THE_START_OF_A_CHILD}{_COMMAND}"
+    words = [sys.executable, "-c", code, "convert", str(model), "-o", str(tmp_path / "m.tosa")]
+    out = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120).stdout
+    modules = set(out.rpartition("modules:")[2].split())
+    assert "tosa_convert.frontends.run_converter" in modules
+    assert not {"numpy", "tosa_convert.graph", "tosa_convert.rewrites"} & modules

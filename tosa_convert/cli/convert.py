@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from tosa_convert.cli.command import Verb, complete_file_name, no_validate_option
+from tosa_convert.cli.import_numpy import import_numpy
 from tosa_convert.cli.input_shapes import input_shape_option, parsed
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.file_consumers import CONSUMERS
@@ -192,10 +193,10 @@ def convert(inputs: tuple[str, ...], output: str | None, jobs: int, **given: Any
     options = _options(given)
     paths = list(inputs) or [STANDARD]
     if len(paths) > 1 or (os.path.isdir(paths[0]) and not is_saved_model(paths[0])):
-        from tosa_convert.cli.convert_files import convert_many
-
         if options.check:
             raise click.UsageError("--check compares one model; several inputs are given")
+        import_numpy()
+        from tosa_convert.cli.convert_files import convert_many
 
         return convert_many(paths, output, options, jobs)
     from tosa_convert.cli.convert_file import convert_one, open_source
@@ -206,8 +207,8 @@ def convert(inputs: tuple[str, ...], output: str | None, jobs: int, **given: Any
         from tosa_convert.cli.convert_model import convert_model_or_raise
 
         return convert_model_or_raise(error, paths[0], output, options)
-    else:
-        convert_one(opened, paths[0], output, options)
+    import_numpy()
+    convert_one(opened, paths[0], output, options)
     return 0
 
 

@@ -18,6 +18,7 @@ import click
 
 from tosa_convert import log
 from tosa_convert.cli.command import EXIT_BUG, Verbs, declare_own_process, report_bug
+from tosa_convert.cli.import_numpy import import_numpy
 from tosa_convert.ending_signals import EXIT_SIGNAL, RequestToEnd, Terminated
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.version import __version__
@@ -56,6 +57,10 @@ ONE_SHOT_VERBS: Final = frozenset(
         "validate",
     }
 )
+
+
+#: Verbs that import numpy themselves: the converter of a model starts before, and runs meanwhile.
+STARTS_WITHOUT_NUMPY: Final = frozenset({"convert"})
 
 
 class _AllVerbs(Verbs):
@@ -132,10 +137,8 @@ def _before_own_work(verb_name: str) -> None:
     declare_own_process()
     if verb_name in ONE_SHOT_VERBS:
         gc.disable()
-    # Here, where few functions are running: Python 3.11 and later map memory for their frames in pieces
-    # of 16 KiB, and a call that needs a new piece maps it and unmaps it again. Deep inside our own
-    # imports, numpy's would do so a thousand times, which takes longer than the conversion.
-    import numpy  # noqa: F401
+    if verb_name not in STARTS_WITHOUT_NUMPY:
+        import_numpy()
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.files import file_error
@@ -20,8 +20,10 @@ from tosa_convert.frontends.recognize import Recognised, recognize
 from tosa_convert.frontends.request import Request, numeric_shapes
 from tosa_convert.frontends.run_converter import TIMEOUT, run_converter
 from tosa_convert.frontends.table import FRONTENDS, missing
-from tosa_convert.graph.model import Graph
 from tosa_convert.options import ReadOptions, Shapes, narrow_types, shapes_of
+
+if TYPE_CHECKING:
+    from tosa_convert.graph.model import Graph
 
 _READ_OPTIONS = ReadOptions()
 
@@ -71,9 +73,12 @@ def lowered(model: Recognised, options: FrontendOptions = _OPTIONS) -> Iterator[
             folder = Path(name)
             # On another processor, while the child runs.
             importing = threading.Thread(target=_import_finish, daemon=True)
-            importing.start()
             interface = run_converter(
-                request, folder, python=options.python, timeout=options.timeout
+                request,
+                folder,
+                python=options.python,
+                timeout=options.timeout,
+                when_started=importing.start,
             )
             importing.join()
             from tosa_convert.frontends.finish import finish
@@ -88,7 +93,7 @@ def lowered(model: Recognised, options: FrontendOptions = _OPTIONS) -> Iterator[
 
 
 def _import_finish() -> None:
-    """Import what reads the result of a converter."""
+    """Import what reads the result of a converter; numpy is most of it."""
     from tosa_convert.frontends import finish  # noqa: F401
 
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -38,7 +39,12 @@ _PACKAGE: Final = Path(__file__).resolve().parent.parent
 
 
 def run_converter(
-    request: Request, folder: Path, *, python: str = "", timeout: float = TIMEOUT
+    request: Request,
+    folder: Path,
+    *,
+    python: str = "",
+    timeout: float = TIMEOUT,
+    when_started: Callable[[], object] | None = None,
 ) -> Interface:
     """Lower a model in a child process.
 
@@ -47,6 +53,7 @@ def run_converter(
         folder: an empty folder, which gets `program.mlirbc` and what else the converter writes.
         python: the Python that has the framework; by default this one.
         timeout: seconds of wall-clock time.
+        when_started: called as soon as the child runs, for what this process can do meanwhile.
 
     Returns:
         What the converter says of the program.
@@ -59,7 +66,7 @@ def run_converter(
     name = request.frontend
     frontend(name)  # refused here, before a process is started
     (folder / REQUEST_FILE).write_text(request.to_json(), encoding="utf-8")
-    ended = _run(folder, python, timeout)
+    ended = _run(folder, python, timeout, when_started)
     result = folder / INTERFACE_FILE
     if ended.timed_out or ended.code or not result.exists():
         raise _failure(ended, name, timeout, folder)
@@ -91,11 +98,19 @@ def packages_of(python: str = "", *, timeout: float = 60) -> list[Installed]:
             raise _failure(ended, python, timeout, folder) from None
 
 
-def _run(folder: Path, python: str, timeout: float) -> Ended:
+def _run(
+    folder: Path, python: str, timeout: float, when_started: Callable[[], object] | None = None
+) -> Ended:
     program = _program(python)
     command = [program, "-c", _START, str(_PACKAGE), str(folder)]
     try:
-        return run_child(command, timeout=timeout, folder=folder, with_stdout=True)
+        return run_child(
+            command,
+            timeout=timeout,
+            folder=folder,
+            with_stdout=True,
+            when_started=when_started,
+        )
     except OSError as error:
         if error.filename != program:
             raise
