@@ -6,7 +6,9 @@ convert, and most conversions log nothing.
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Iterator
 from typing import Final
 
 NAME: Final = "tosa_convert"
@@ -38,6 +40,25 @@ def warning(message: str, *values: object) -> None:
     if _for_command_line:
         logging.basicConfig(format=_FORMAT, level=logging.WARNING)
     logging.getLogger(NAME).warning(message, *values, stacklevel=2)
+
+
+@contextlib.contextmanager
+def warnings_off() -> Iterator[None]:
+    """Log no warnings inside the block: of a thousand models nobody reads them.
+
+    Example:
+        >>> with warnings_off():
+        ...     warning("%d tensors are dynamic", 2)
+    """
+    import logging
+
+    logger = logging.getLogger(NAME)
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def shows_debug() -> bool:

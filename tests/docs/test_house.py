@@ -73,10 +73,13 @@ ARROWS: dict[str, set[str]] = {
     | {"child_process", "process_pool"},
     # Runs converters of frameworks, and reads what they write.
     "frontends": _HUB | {"build", "reading", "rewrites", "child_process", "log"},
+    # Joins the two: lowers models, and compares them with their frameworks.
+    "legalizations": _HUB | {"frontends", "golden", "log", "reading", "writing"},
     "cli": _HUB
     | {
         "api",
         "frontends",
+        "legalizations",
         "reading",
         "writing",
         "golden",
@@ -122,12 +125,13 @@ OUTSIDE: dict[str, set[str]] = {
     **{adapter: {"numpy"} for adapter in ADAPTERS},
     "golden": {"numpy", "ml_dtypes"},
     "frontends": {"numpy"},
+    "legalizations": {"numpy"},
     "cli": {"numpy", "click"},
 }
 
 #: Single modules that may import more packages, and why.
 OUTSIDE_EXCEPTIONS: dict[str, tuple[set[str], str]] = {
-    "golden.backends.worker": ({"iree", "torch"}, "a script that another interpreter runs"),
+    "golden.backends.worker": ({"iree", "jax", "torch"}, "a script that another Python runs"),
     "frontends.converters.jax.arrays": ({"ml_dtypes"}, "JAX has bfloat16 from there"),
     **{
         f"frontends.converters.jax.{name}": ({"jax"}, "runs where JAX is installed")

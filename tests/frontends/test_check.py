@@ -85,13 +85,3 @@ def test_inputs_without_check_are_refused(
 def test_several_models_are_not_checked(model: Model, tmp_path: Path) -> None:
     sources = [str(model(name)) for name in NAMES[:2]]
     assert run(verb("convert"), [*sources, "-o", str(tmp_path), "--check"]) == 2
-
-
-def test_a_model_that_a_python_file_makes_is_not_checked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source = tmp_path / "net.py"
-    source.write_text("import torch\n", encoding="utf-8")
-    words = [f"{source}:factory", "-o", str(tmp_path / "m.tosa"), "--check"]
-    assert run(verb("convert"), words) == 2
-    assert "not checked here" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import io
 import json
 import os
@@ -54,6 +55,11 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("cases")
     make_cases(root, 4)
     return root
+
+
+def conversion(root: Path) -> Callable[[str], Answer]:
+    """Runs a case below a folder, as `suite` does without --against."""
+    return functools.partial(run_case, str(root))
 
 
 class Here(Executor):
@@ -150,13 +156,15 @@ def test_an_interrupted_run_continues_and_counts_no_case_twice(cases: Path, tmp_
     names = find_cases(cases)
     header = {"folder": str(cases)}
     journal = Journal(tmp_path / "a.jsonl", header)
-    run_all(cases, names[:2], here, journal)
+    run_all(names[:2], here, journal, conversion(cases))
     journal.close()
     with open(tmp_path / "a.jsonl", "a") as file:
         file.write('{"case": "group/se')  # truncated in the middle of a line
     ran: list[str] = []
     journal = Journal(tmp_path / "a.jsonl", header)
-    run_all(cases, names, here, journal, progress=lambda answer: ran.append(answer.case))
+    run_all(
+        names, here, journal, conversion(cases), progress=lambda answer: ran.append(answer.case)
+    )
     journal.close()
     assert sorted(ran) == names[2:]
     again = Journal(tmp_path / "a.jsonl", header)
@@ -167,7 +175,7 @@ def test_an_interrupted_run_continues_and_counts_no_case_twice(cases: Path, tmp_
         Journal(tmp_path / "a.jsonl", {"folder": "elsewhere"})
 
 
-def _dies_once(root: str, name: str, via: str, timeout: float) -> Answer:
+def _dies_once(root: str, name: str) -> Answer:
     marker = Path(root, f"died-{name}")
     if name == "b" and not marker.exists():
         marker.touch()
@@ -175,7 +183,7 @@ def _dies_once(root: str, name: str, via: str, timeout: float) -> Answer:
     return Answer(name, "pass")
 
 
-def _always_dies(root: str, name: str, via: str, timeout: float) -> Answer:
+def _always_dies(root: str, name: str) -> Answer:
     if name == "b":
         os.kill(os.getpid(), signal.SIGKILL)
     return Answer(name, "pass")
@@ -185,18 +193,17 @@ def _always_dies(root: str, name: str, via: str, timeout: float) -> Answer:
 @pytest.mark.parametrize(("work", "status"), [(_dies_once, "pass"), (_always_dies, "error")])
 def test_a_case_that_kills_its_worker_runs_again_and_affects_no_other(
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    work: Callable[..., Answer],
+    work: Callable[[str, str], Answer],
     status: str,
 ) -> None:
-    monkeypatch.setattr(run_cases, "run_case", work)
     journal = Journal(tmp_path / "a.jsonl", {})
     seen: Counter[str] = Counter()
 
     def count(answer: Answer) -> None:
         seen[answer.case] += 1
 
-    run_all(tmp_path, list("abcdef"), on_local_processes(2, fork=True), journal, progress=count)
+    here_or_dead = functools.partial(work, str(tmp_path))
+    run_all("abcdef", on_local_processes(2, fork=True), journal, here_or_dead, progress=count)
     journal.close()
     assert seen == Counter("abcdef")
     assert {a.case: a.status for a in journal.answers.values()} == {
@@ -210,7 +217,7 @@ def test_a_case_that_kills_its_worker_runs_again_and_affects_no_other(
 def test_fresh_processes_give_the_same_answers(cases: Path, tmp_path: Path) -> None:
     """As on macOS and Windows, where processes are spawned and not forked."""
     journal = Journal(tmp_path / "a.jsonl", {})
-    run_all(cases, find_cases(cases), on_local_processes(2), journal)
+    run_all(find_cases(cases), on_local_processes(2), journal, conversion(cases))
     journal.close()
     assert {answer.status for answer in journal.answers.values()} == {"pass"}
     assert sorted(journal.answers) == find_cases(cases)
@@ -226,7 +233,7 @@ def test_a_full_disk_ends_the_run_with_a_file_error(cases: Path, tmp_path: Path)
     journal.close()
     journal.file = FullDisk()  # type: ignore[assignment]
     with pytest.raises(TosaConvertError, match="No space left") as caught:
-        run_all(cases, find_cases(cases), here, journal)
+        run_all(find_cases(cases), here, journal, conversion(cases))
     assert caught.value.code == "file-error"
 
 
@@ -279,7 +286,7 @@ def test_a_dask_cluster_gives_the_same_answers(cases: Path, tmp_path: Path) -> N
     ):
         journal = Journal(tmp_path / "a.jsonl", {})
         on_dask = on_executor(client.get_executor(pure=False), window=16)
-        run_all(cases, find_cases(cases), on_dask, journal)
+        run_all(find_cases(cases), on_dask, journal, conversion(cases))
         journal.close()
     assert {a.status for a in journal.answers.values()} == {"pass"}
     assert sorted(journal.answers) == find_cases(cases)
@@ -305,7 +312,7 @@ def test_a_dask_worker_that_is_killed_costs_no_answer(cases: Path, tmp_path: Pat
 
         journal = Journal(tmp_path / "a.jsonl", {})
         on_dask = on_executor(client.get_executor(pure=False), window=4)
-        run_all(cases, find_cases(cases), on_dask, journal, progress=kill_a_worker)
+        run_all(find_cases(cases), on_dask, journal, conversion(cases), progress=kill_a_worker)
         journal.close()
     assert {a.status for a in journal.answers.values()} == {"pass"}
     assert sorted(answer.case for answer in answers) == find_cases(cases)

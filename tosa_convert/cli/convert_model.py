@@ -19,6 +19,7 @@ from tosa_convert.cli.convert_file import (
 )
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.files import STANDARD, refuse_same_file
+from tosa_convert.frontends.examples import WANTED
 from tosa_convert.frontends.public import FrontendOptions, lowered
 from tosa_convert.frontends.recognize import Recognised, recognize
 from tosa_convert.frontends.run_converter import TIMEOUT
@@ -54,10 +55,6 @@ def convert_model(
     _refuse_direction(model, source, options)
     if not options.check and (options.arrays or options.random is not None):
         raise click.UsageError("-i and --random are inputs of --check")
-    if options.check and model.member:
-        message = "a model that a Python file makes is not checked here"
-        hint = "export it to a file (.pt2, .onnx) and convert that, or use the verb check"
-        raise fail("option-conflict", "--check", message, hint)
     if output == STANDARD:
         output = None
     if output is None:
@@ -73,6 +70,7 @@ def convert_model(
         python=options.python,
         timeout=TIMEOUT if options.timeout is None else options.timeout,
         read=options.read,
+        options=WANTED if options.check else {},
     )
     with lowered(model, wanted) as found:
         graph = renamed(stamp(found.graph, options.tosa_version), options)
@@ -80,7 +78,7 @@ def convert_model(
         if options.check:
             from tosa_convert.cli.check_model import check_model
 
-            result = check_model(graph, model.frontend, found.model, options)
+            result = check_model(graph, model.frontend, found, options)
             is_equal = result.ok
             # Standard output may be the program.
             click.echo(str(result), err=output is None)

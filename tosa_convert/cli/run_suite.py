@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import json
 import os
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from tosa_convert.cli.own_process import may_fork
 from tosa_convert.cli.progress import ProgressDisplay
+from tosa_convert.cli.suite_plan import SuitePlan
 from tosa_convert.errors import fail
 from tosa_convert.files import file_error, replace_file
+from tosa_convert.golden.suite import run_cases as converted_cases
 from tosa_convert.golden.suite.qualification import Qualification, qualify_with
 from tosa_convert.golden.suite.report import (
     Changes,
@@ -34,64 +37,105 @@ from tosa_convert.golden.suite.run_cases import (
     Answer,
     CaseRunner,
     Journal,
+    Via,
     find_cases,
     on_executor,
     on_local_processes,
     run_all,
 )
-from tosa_convert.golden.suite.table import html_report
+from tosa_convert.golden.suite.table import backend_page, html_report
 from tosa_convert.spec.profiles import parse
 
 #: Cases that did not pass and are printed; the reports have all of them.
 PRINTED_CASES = 20
+#: The last line for programs that are converted, and for those that a backend runs.
+_CONVERTED: Final = "{passed} of {cases} cases pass ({failed} fail, {errors} errors)"
+_COMPUTED: Final = (
+    "{passed} of {cases} cases pass ({wrong} wrong, {refused} refused, {crashed} crashed, "
+    "{not_run} not run, {errors} errors)"
+)
+_ALWAYS: Final = ", {outputs} outputs compared, {seconds} s, {cases_per_second} cases/s"
+_EXPECTED: Final = ", {expected_failures} failures were expected"
 
 
-def run_suite(folder: str, options: Mapping[str, Any]) -> int:
-    """Run the cases of a folder; returns the exit code."""
-    root = Path(folder).resolve()
-    settings = settings_of(options)
+def run_suite(given: tuple[str, ...], options: Mapping[str, Any]) -> int:
+    """Run the cases of a folder, or of several with --frontends; returns the exit code."""
+    # Of the files that say what is expected, each is read before the first case is run.
     expected = read_expected(Path(options["xfail"])) if options["xfail"] else []
     baseline = read_baseline(Path(options["baseline"])) if options["baseline"] else None
-    names = _spread(find_cases(root), options["limit"])
+    plan = plan_of(given, options)
+    plan = replace(plan, names=_spread(plan.names, options["limit"]))
     start = time.monotonic()
-    with contextlib.ExitStack() as stack:
-        journal_folder = _journal_folder(options["out"], stack)
-        header = {"folder": str(root), "via": options["via"] or "tosa"}
-        if settings is not None:
-            settings.require_backend()
-            header = {"folder": str(root), **header_of(settings)}
-        journal = Journal(journal_folder / "answers.jsonl", header)
-        stack.callback(journal.close)
-        already = len(journal.answers.keys() & set(names))
-        if already:
-            click.echo(
-                f"{already} of {len(names)} cases have answers from an earlier run", err=True
-            )
-        run_cases = _case_runner(options["scheduler"], options["jobs"] or os.cpu_count() or 1)
-        with _CaseProgress(len(names) - already) as progress:
-            run_all(
-                root,
-                names,
-                run_cases,
-                journal,
-                via=options["via"] or "tosa",
-                timeout=options["timeout"],
-                progress=progress.add,
-                function=None if settings is None else qualify_with(root, settings),
-            )
-        answers = [journal.answers[name] for name in names]
+    answers = _answers(plan, options)
     seconds = time.monotonic() - start
     run = verdict(answers, expected)
     changed = None if baseline is None else changes(answers, baseline)
     report = summary(run, seconds)
     if options["json_file"]:
-        replace_file(options["json_file"], [_as_json(report, run, changed)])
+        replace_file(options["json_file"], [_as_json(report, run, changed, plan)])
     if options["junit"]:
         replace_file(options["junit"], junit(run, seconds))
-    if settings is not None and options["html"]:
-        replace_file(options["html"], html_report(run, root, settings, Path(options["html"])))
-    _print(report, run, changed, is_on_backend=settings is not None)
+    if plan.html is not None and options["html"]:
+        replace_file(options["html"], plan.html(run, Path(options["html"])))
+    _print(report, run, changed, plan)
     return 0 if run.ok else 1
+
+
+def plan_of(given: tuple[str, ...], options: Mapping[str, Any]) -> SuitePlan:
+    """What the options ask for.
+
+    Raises click.UsageError for options that exclude or need one another.
+    """
+    if options["frontends"] is not None:
+        from tosa_convert.cli.run_legalizations import legalization_plan
+
+        return legalization_plan(given, options)
+    if options["narrow"]:
+        raise click.UsageError("--narrow needs --frontends LIST")
+    if len(given) > 1 or not os.path.isdir(given[0]):
+        raise click.UsageError("without --frontends, CASES is one folder that exists")
+    settings = settings_of(options)
+    root = Path(given[0]).resolve()
+    names = find_cases(root)
+    if settings is None:
+        via: Via = options["via"] or "tosa"
+        return SuitePlan(
+            root=root,
+            names=names,
+            header={"folder": str(root), "via": via},
+            run_case=functools.partial(
+                converted_cases.run_case, str(root), via=via, timeout=options["timeout"]
+            ),
+            html=None,
+            counts=_CONVERTED,
+        )
+    settings.require_backend()
+    page = backend_page(root, settings)
+    return SuitePlan(
+        root=root,
+        names=names,
+        header={"folder": str(root), **header_of(settings)},
+        run_case=qualify_with(root, settings),
+        html=lambda run, target: html_report(run, page, target),
+        counts=_COMPUTED,
+    )
+
+
+def _answers(plan: SuitePlan, options: Mapping[str, Any]) -> list[Answer]:
+    """The answer of each case, from an earlier run or from this one."""
+    with contextlib.ExitStack() as stack:
+        journal_folder = _journal_folder(options["out"], stack)
+        journal = Journal(journal_folder / "answers.jsonl", plan.header, plan.kind)
+        stack.callback(journal.close)
+        already = len(journal.answers.keys() & set(plan.names))
+        if already:
+            click.echo(
+                f"{already} of {len(plan.names)} cases have answers from an earlier run", err=True
+            )
+        run_cases = _case_runner(options["scheduler"], options["jobs"] or os.cpu_count() or 1)
+        with _CaseProgress(len(plan.names) - already) as progress:
+            run_all(plan.names, run_cases, journal, plan.run_case, progress=progress.add)
+        return [journal.answers[name] for name in plan.names]
 
 
 def settings_of(options: Mapping[str, Any]) -> Qualification | None:
@@ -137,7 +181,9 @@ def header_of(settings: Qualification) -> dict[str, Any]:
     }
 
 
-def _as_json(report: Mapping[str, Any], run: Verdict, changed: Changes | None) -> bytes:
+def _as_json(
+    report: Mapping[str, Any], run: Verdict, changed: Changes | None, plan: SuitePlan
+) -> bytes:
     rows = [
         {
             "case": a.case,
@@ -146,6 +192,7 @@ def _as_json(report: Mapping[str, Any], run: Verdict, changed: Changes | None) -
             "operator": a.operator,
             "type": a.types,
             "seconds": a.seconds,
+            **plan.row(a),
         }
         for a in run.answers
     ]
@@ -176,7 +223,7 @@ def _journal_folder(out: str | None, stack: contextlib.ExitStack) -> Path:
 
 
 def _print(
-    report: Mapping[str, Any], run: Verdict, changed: Changes | None, *, is_on_backend: bool
+    report: Mapping[str, Any], run: Verdict, changed: Changes | None, plan: SuitePlan
 ) -> None:
     """Print what did not pass, what changed, and the counts."""
     failures = sorted(run.failures, key=lambda answer: answer.case)
@@ -191,16 +238,9 @@ def _print(
         click.echo(f"note: no case matches the expected failure {pattern}", err=True)
     if changed is not None:
         _print_changes(changed)
-    if not is_on_backend:
-        text = "{passed} of {cases} cases pass ({failed} fail, {errors} errors), "
-    else:
-        text = (
-            "{passed} of {cases} cases pass ({wrong} wrong, {refused} refused, {crashed} crashed, "
-            "{not_run} not run, {errors} errors), "
-        )
-        if run.expected:
-            text += "{expected_failures} failures were expected, "
-    text += "{outputs} outputs compared, {seconds} s, {cases_per_second} cases/s"
+    for line in plan.lines(run):
+        click.echo(line)
+    text = plan.counts + (_EXPECTED if run.expected else "") + _ALWAYS
     click.echo(text.format(**report))
 
 

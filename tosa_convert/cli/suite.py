@@ -1,4 +1,4 @@
-"""`suite`: a folder of cases, converted or given to a backend, run and checked."""
+"""`suite`: cases that are converted, given to a backend, or lowered from frameworks, and checked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,19 @@ from tosa_convert.cli.command import Verb, complete_file_name
 
 
 @click.command("suite", cls=Verb)
-@click.argument("folder", type=click.Path(exists=True, file_okay=False))
+@click.argument("cases", nargs=-1, required=True, type=click.Path(), metavar="CASES...")
+@click.option(
+    "--frontends",
+    metavar="LIST",
+    help="Lower models of frameworks instead, and compare each with its framework: names of "
+    "`tosa-flatbuffer frontends`, such as torch,onnx,tflite.",
+)
+@click.option(
+    "--narrow",
+    metavar="TYPES",
+    default="",
+    help="For models: element types to convert, i64 to i32 and f64 to f32, such as i64,f64.",
+)
 @click.option(
     "--via",
     type=click.Choice(["tosa", "mlir", "mlirbc", "json"]),
@@ -31,7 +43,7 @@ from tosa_convert.cli.command import Verb, complete_file_name
     default="",
     metavar="PROGRAM",
     shell_complete=complete_file_name,
-    help="The Python that has the backend's packages; by default this one.",
+    help="The Python that has the packages of the backend or of the frameworks; by default this one.",
 )
 @click.option(
     "--profile",
@@ -83,8 +95,8 @@ from tosa_convert.cli.command import Verb, complete_file_name
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time that one run of the reference model or of the backend may take. A case needs two runs; "
-    "one that takes longer is an error.",
+    help="Time that one run of the reference model, of the backend, or of a converter or framework may "
+    "take. A case needs two or three runs.",
 )
 @click.option(
     "--out",
@@ -98,16 +110,20 @@ from tosa_convert.cli.command import Verb, complete_file_name
     "--html",
     type=click.Path(),
     metavar="FILE",
-    help="Write a table of operators and element types as one HTML file; needs --against.",
+    help="Write a table of the answers as one HTML file; needs --against or --frontends.",
 )
-def suite(folder: str, **options: Any) -> int:
-    """Convert, run and check every case below FOLDER.
+def suite(cases: tuple[str, ...], **options: Any) -> int:
+    """Convert, run and check every case below CASES.
 
     For a converted file the reference model must give the outputs that it gives for the original, bit
     for bit. With --against, the outputs of a backend are judged: of a case of the official test suite by
-    the rules in its descriptor, of any other case as by check. The exit code is 1 if a case fails that
-    was not expected to, or passes although it was.
+    the rules in its descriptor, of any other case as by check.
+
+    With --frontends, CASES are folders and files with models, ONNX node tests, and Python files whose
+    functions make_* each make a model. Each is lowered, written, and compared as by convert --check.
+
+    The exit code is 1 if a case fails that was not expected to, or passes although it was.
     """
     from tosa_convert.cli.run_suite import run_suite
 
-    return run_suite(folder, options)
+    return run_suite(cases, options)

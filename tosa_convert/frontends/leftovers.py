@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
@@ -25,6 +26,7 @@ _ADVICE: Final[Mapping[str, str]] = {
     "dynamic_update_slice": "select with a mask: tf.where(tf.range(n) == position, update, old)",
     "rfft2d": "compute the spectrum on the host, or as a product with the matrix of the transform",
 }
+_NO_LOWERING: Final = " has no lowering to TOSA"
 _OTHERWISE: Final = "compute it before or after the program, or write it with other operators"
 
 
@@ -66,8 +68,25 @@ def findings(rows: Sequence[NotLowered], source: str) -> Iterator[Finding]:
         times = f", {count} times" if count > 1 else ""
         reason = f": {row.reason}" if row.reason else ""
         where = f"{source}: {row.where}" if row.where else source
-        message = f"{row.operator} has no lowering to TOSA{times}{reason}"
+        message = f"{row.operator}{_NO_LOWERING}{times}{reason}"
         yield Finding("not-lowered", where, message, row.hint)
+
+
+def operator_and_count(finding: Finding) -> tuple[str, int] | None:
+    """The operator that a finding of `findings` is about, and how often it occurs; None for another.
+
+    Example:
+        >>> row = NotLowered(operator="CUMSUM", count=3)
+        >>> [operator_and_count(finding) for finding in findings([row], "m.tflite")]
+        [('CUMSUM', 3)]
+    """
+    if finding.code != "not-lowered":
+        return None
+    name, separator, rest = finding.message.partition(_NO_LOWERING)
+    if not separator:
+        return None
+    times = re.match(r", (\d+) times", rest)
+    return name, int(times[1]) if times else 1
 
 
 def tflite_places(path: Path) -> dict[str, str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.files import file_error
+from tosa_convert.frontends.examples import read_examples
 from tosa_convert.frontends.installed import absent
 from tosa_convert.frontends.interface import Interface
 from tosa_convert.frontends.recognize import Recognised, recognize
@@ -48,11 +49,16 @@ _OPTIONS = FrontendOptions()
 
 
 class Lowered(NamedTuple):
-    """A program, what its converter says of it, and the file that a runtime of the framework runs."""
+    """A program, and what its converter says of it.
+
+    model: what a runtime of the framework runs: a file, or `file.py:NAME`.
+    examples: the example arguments of a factory by input, if the options ask for them.
+    """
 
     graph: Graph
     interface: Interface
     model: str
+    examples: Mapping[str, Any]
 
 
 @contextlib.contextmanager
@@ -84,8 +90,10 @@ def lowered(model: Recognised, options: FrontendOptions = _OPTIONS) -> Iterator[
             from tosa_convert.frontends.finish import finish
 
             graph = finish(request, interface, folder, options.read)
-            runs = str(folder / interface.model) if interface.model else model.path
-            yield Lowered(graph, interface, runs)
+            runs = f"{model.path}:{model.member}" if model.member else model.path
+            if interface.model:
+                runs = str(folder / interface.model)
+            yield Lowered(graph, interface, runs, read_examples(folder, graph.main.inputs))
     except OSError as error:
         hint = "set TMPDIR to a folder on a disk with enough space"
         (finding,) = file_error(error.filename or "TMPDIR", error, "written").findings

@@ -11,6 +11,8 @@ from tosa_convert.errors import Finding, TosaConvertError
 
 #: The file of a request in the folder that parent and child share.
 REQUEST_FILE: Final = "request.json"
+#: Option of the ONNX frontend: an `.npz` file with inputs that become constants.
+CONSTANTS: Final = "constants"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

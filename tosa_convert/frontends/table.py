@@ -70,6 +70,7 @@ FRONTENDS: Final = {
             extra="jax",
             packages=_JAX,
             converter="tosa_convert.frontends.converters.jax.convert",
+            runtime="jax",
         ),
         Frontend(
             name="torch",

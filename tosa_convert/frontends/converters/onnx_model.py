@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import onnx
 from onnx import helper
 from torch_mlir.extras import onnx_importer
@@ -22,7 +23,7 @@ from tosa_convert.frontends.converters.torch_dialect import (
 )
 from tosa_convert.frontends.converters.unlowered_report import report
 from tosa_convert.frontends.interface import PROGRAM_FILE, Interface, Value
-from tosa_convert.frontends.request import Request
+from tosa_convert.frontends.request import CONSTANTS, Request
 
 _TO_BACKEND: Final = "builtin.module(torch-onnx-to-torch-backend-pipeline)"
 #: The version of ONNX's operators that torch-mlir's conversions expect at least.
@@ -33,6 +34,8 @@ def lower(request: Request, folder: Path) -> Interface:
     """Lower the model of an `.onnx` file; see `Interface`."""
     source = Path(request.source)
     model = onnx.load(source, load_external_data=False)
+    if constants := request.options.get(CONSTANTS):
+        make_constants(model, Path(constants))
     inputs, outputs = signature(model)
     try:
         module = lower_model(model, source.parent, folder, request.input_shapes)
@@ -41,6 +44,22 @@ def lower(request: Request, folder: Path) -> Interface:
     with open(folder / PROGRAM_FILE, "wb") as file:
         module.operation.write_bytecode(file)
     return Interface(inputs=inputs, outputs=outputs)
+
+
+def make_constants(model: Any, path: Path) -> None:
+    """Make initializers of the inputs whose values an `.npz` file has, in place."""
+    with np.load(path, allow_pickle=False) as stored:
+        arrays = dict(stored)
+    left = [info for info in model.graph.input if info.name not in arrays]
+    for info in model.graph.input:
+        if info.name in arrays:
+            dtype = helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
+            array = arrays[info.name]
+            # Types that numpy does not have are stored as opaque bytes.
+            array = array.view(dtype) if array.dtype.kind == "V" else array.astype(dtype)
+            model.graph.initializer.append(onnx.numpy_helper.from_array(array, info.name))
+    del model.graph.input[:]
+    model.graph.input.extend(left)
 
 
 def signature(model: Any) -> tuple[list[Value], list[Value]]:

@@ -56,6 +56,12 @@ def load_program(source: Path, member: str = "") -> Any:
     return export_module(*made)
 
 
+def example_tensors(program: Any) -> list[Any]:
+    """The tensors among the arguments that a program was exported with, in order."""
+    leaves = pytree.tree_leaves(program.example_inputs)
+    return [leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
 def open_dimensions(program: Any) -> dict[str, list[str]]:
     """The inputs with sizes that are not fixed, with all their sizes: {'ids': ['s0', '128']}."""
     return {

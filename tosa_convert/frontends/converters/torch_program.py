@@ -17,6 +17,7 @@ from tosa_convert.frontends.converters.torch_dialect import (
     lower_or_list,
 )
 from tosa_convert.frontends.converters.torch_export import (
+    example_tensors,
     freeze_shapes,
     load_program,
     open_dimensions,
@@ -30,6 +31,7 @@ from tosa_convert.frontends.converters.torch_signature import (
     output_names,
 )
 from tosa_convert.frontends.converters.unlowered_report import report
+from tosa_convert.frontends.examples import write_examples
 from tosa_convert.frontends.interface import PROGRAM_FILE, STATE_FILE, Interface, State, Value
 from tosa_convert.frontends.request import Request
 
@@ -48,6 +50,7 @@ def lower(request: Request, folder: Path) -> Interface:
         return Interface(not_lowered=report(error.found), remarks=_open_sizes(program))
     with open(folder / PROGRAM_FILE, "wb") as file:
         module.operation.write_bytecode(file)
+    write_examples(request, folder, list(map(_array, example_tensors(program))))
     interface = Interface(
         inputs=_values(names.inputs, placeholder_values(program)),
         outputs=[

@@ -29,6 +29,7 @@ PACKAGES: Final = {
     "tflite": "pip install ai-edge-litert",
     "torch": "pip install torch",
     "onnxruntime": "pip install onnxruntime",
+    "jax": "pip install jax",
 }
 #: Characters of a line that says why a program was refused.
 _REFUSAL_CHARACTERS: Final = 400

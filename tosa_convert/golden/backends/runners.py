@@ -60,6 +60,7 @@ ORIGINALS: Final = {
     "tflite": "tflite:MODEL.tflite",
     "torch": "torch:FILE.py:NAME, or torch:PROGRAM.pt2",
     "onnxruntime": "onnxruntime:MODEL.onnx",
+    "jax": "jax:FILE.py:NAME",
 }
 
 
@@ -129,9 +130,9 @@ def open_backend(
     """The backend that `--against TEXT` means.
 
     Args:
-        text: "iree", "tflite", "torch" or "onnxruntime", a `.py` file with a function `run`, a folder
-            of `.npy` files, an `.npz` file, another model with the same tensor names, or a command
-            line. The original may follow a colon: "tflite:model.tflite".
+        text: "iree", "tflite", "torch", "onnxruntime" or "jax", a `.py` file with a function `run`, a
+            folder of `.npy` files, an `.npz` file, another model with the same tensor names, or a
+            command line. The original may follow a colon: "tflite:model.tflite".
         graph: the program.
         inputs: an array for each input; software that has an original runs at once.
         original: the TFLite or ONNX model, or torch's FILE.py:NAME or exported program.
@@ -172,8 +173,8 @@ def open_backend(
         raise fail(
             "missing-backend",
             f"--against {text}",
-            "expected iree, tflite, torch, onnxruntime, a .py file, a folder, an .npz file, a model, "
-            "or a command on PATH",
+            "expected iree, tflite, torch, onnxruntime, jax, a .py file, a folder, an .npz file, a "
+            "model, or a command on PATH",
         )
     return Command(words, timeout, keep)
 

@@ -190,13 +190,9 @@ def _torch(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arr
 
     path, _, name = model.rpartition(":")
     if path and path.endswith(".py"):
-        eager, example = (
-            _torch_module(torch, getattr(_python_file(path, "eager_model"), name)),
-            None,
-        )
+        eager, example = _torch_module(torch, getattr(_python_file(path, "eager_model"), name))
     else:
-        program = torch.export.load(model)
-        eager, example = program.module(), program.example_inputs
+        eager, example = _torch_exported(torch.export.load(model))
     tensors = [_to_torch(torch, *pair) for pair in zip(inputs, types, strict=True)]
     args, kwargs = _torch_arguments(torch, tensors, example)
     with torch.no_grad():
@@ -206,17 +202,26 @@ def _torch(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arr
     ], []
 
 
-def _torch_module(torch: Any, named: Any) -> Any:
-    """The module that a name of a Python file stands for: itself, of a class, or of a function.
+def _torch_module(torch: Any, named: Any) -> tuple[Any, Any]:
+    """The module that a name of a Python file stands for, and its example arguments if it has them.
 
-    A function may return the module's arguments, too, as for `convert`. The module of a class is put
-    into evaluation mode, in which programs are exported; any other one stays as its file made it.
+    The name stands for a module, a class, or a function, which may return the module's arguments, too,
+    as for `convert`. The module of a class is put into evaluation mode, in which programs are exported;
+    any other one stays as its file made it.
     """
     if isinstance(named, torch.nn.Module):
-        return named
+        return named, None
     made = named()
-    module = made[0] if isinstance(made, tuple) else made
-    return module.eval() if isinstance(named, type) else module
+    if isinstance(made, torch.export.ExportedProgram):
+        return _torch_exported(made)
+    if isinstance(made, tuple):
+        module, arguments, *keywords = made
+        return module, (tuple(arguments), dict(*keywords))
+    return (made.eval() if isinstance(named, type) else made), None
+
+
+def _torch_exported(program: Any) -> tuple[Any, Any]:
+    return program.module(), program.example_inputs
 
 
 def _torch_arguments(torch: Any, tensors: list[Any], example: Any) -> tuple[Any, Any]:
@@ -261,6 +266,36 @@ def _from_torch(torch: Any, tensor: Any) -> Any:
     width = tensor.element_size()
     codes = tensor.contiguous().view({1: torch.int8, 2: torch.int16}[width]).numpy()
     return codes.view(f"V{width}")
+
+
+def _jax(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arrays]:
+    import jax
+
+    if "JAX_PLATFORMS" not in os.environ:
+        jax.config.update("jax_platforms", "cpu")
+    path, _, name = model.rpartition(":")
+    function, arguments, *keywords = getattr(_python_file(path, "jax_function"), name)()
+    leaves, tree = jax.tree.flatten((tuple(arguments), dict(*keywords)))
+    if len(leaves) != len(inputs):
+        raise SystemExit(f"the function has {len(leaves)} inputs, the TOSA one {len(inputs)}")
+    given = [_to_jax(jax, leaf, array) for leaf, array in zip(leaves, inputs, strict=True)]
+    args, kwargs = jax.tree.unflatten(tree, given)
+    results = jax.tree.leaves(function(*args, **kwargs))
+    return [_from_jax(np.asarray(result)) for result in results], []
+
+
+def _from_jax(array: Any) -> Any:
+    is_unsigned = array.dtype.kind == "u" and array.dtype.isbuiltin == 1
+    return array.view(f"i{array.dtype.itemsize}") if is_unsigned else _without_type(array)
+
+
+def _to_jax(jax: Any, leaf: Any, array: Any) -> Any:
+    """An array in the type that a function takes: unsigned integers are signed ones in TOSA."""
+    wanted = np.dtype(jax.numpy.result_type(leaf))
+    same_size = array.dtype.itemsize == wanted.itemsize
+    if same_size and (array.dtype.kind == "V" or wanted.kind == "u"):
+        array = array.view(wanted)
+    return jax.numpy.asarray(array, wanted)
 
 
 def _onnxruntime(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arrays]:
@@ -345,6 +380,7 @@ _SOFTWARE: dict[str, _Software] = {
     "iree": _iree,
     "tflite": _tflite,
     "torch": _torch,
+    "jax": _jax,
     "onnxruntime": _onnxruntime,
     "python": _python,
 }

@@ -9,12 +9,11 @@ name as it comes, so that an interrupted run goes on where it was, and a case th
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import json
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -190,12 +189,13 @@ class Journal:
     """Answers by case, in a file of JSON lines; starts with what an interrupted run left there.
 
     header: identifies the run. A file with another header is refused ("option-conflict").
+    kind: the class of the answers.
     A file that cannot be read or written is a "file-error".
     """
 
-    def __init__(self, path: Path, header: dict[str, Any]) -> None:
+    def __init__(self, path: Path, header: Mapping[str, Any], kind: type[Answer] = Answer) -> None:
         self.answers: dict[str, Answer] = {}
-        self.path = path
+        self.path, self.kind = path, kind
         try:
             content = path.read_text(encoding="utf-8") if path.exists() else ""
         except OSError as error:
@@ -206,11 +206,11 @@ class Journal:
         with self._file_errors():
             self.file = open(path, "a", encoding="utf-8")  # noqa: SIM115
             if not lines:
-                self._write(header)
+                self._write(dict(header))
             elif not content.endswith("\n"):
                 self.file.write("\n")
 
-    def _read(self, lines: list[str], header: dict[str, Any]) -> None:
+    def _read(self, lines: list[str], header: Mapping[str, Any]) -> None:
         try:
             other = json.loads(lines[0])
         except ValueError:
@@ -227,7 +227,7 @@ class Journal:
                 row = json.loads(line)
             except ValueError:
                 continue  # the last line of an interrupted run
-            self.answers[row["case"]] = Answer(**row)
+            self.answers[row["case"]] = self.kind(**row)
 
     def add(self, answer: Answer) -> bool:
         """Record an answer; False if the case has one already."""
@@ -255,31 +255,24 @@ class Journal:
 
 
 def run_all(
-    root: Path,
     names: Iterable[str],
     run_cases: CaseRunner,
     journal: Journal,
+    function: Callable[[str], Answer],
     *,
-    via: Via = "tosa",
-    timeout: float = 60.0,
     progress: Callable[[Answer], None] = lambda answer: None,
-    function: Callable[[str], Answer] | None = None,
 ) -> None:
     """Run the cases that have no answer in the journal.
 
     Args:
-        root: the folder of cases.
-        names: the cases, by their paths in it.
+        names: the cases.
         run_cases: `on_local_processes(...)` or `on_executor(...)`.
         journal: gets the answers.
-        via: the format that each file is converted into, and back.
-        timeout: seconds that one run of the reference model may take.
+        function: runs a case, such as `run_case` for a folder, or what `qualify_with` returns.
         progress: called with each new answer.
-        function: runs a case in another way, such as `qualify_with`.
     """
     waiting = [name for name in names if name not in journal.answers]
-    run_one = function or functools.partial(run_case, str(root), via=via, timeout=timeout)
-    with contextlib.closing(run_cases(run_one, waiting)) as answers:
+    with contextlib.closing(run_cases(function, waiting)) as answers:
         for answer in answers:
             if journal.add(answer):
                 progress(answer)

@@ -1,4 +1,4 @@
-"""The answers of a backend as one HTML file: a table of operators and element types, and every failure.
+"""The answers of a suite as one HTML file: a table of what was tested, and every failure.
 
 The file needs nothing else: no script, no other file, and no network.
 """
@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import urllib.parse
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Final
@@ -20,7 +21,7 @@ from tosa_convert.golden.suite.run_cases import Answer
 _STATUSES: Final = (
     ("pass", "passed"),
     ("wrong", "wrong result"),
-    ("refused", "refused by the backend"),
+    ("refused", "refused"),
     ("crashed", "crashed or hung"),
     ("not-run", "not run"),
     ("error", "not judged"),
@@ -64,13 +65,58 @@ pre { background: #f6f8fa; margin: .3rem 0; padding: .4rem .6rem; white-space: p
 """
 
 
-def html_report(run: Verdict, root: Path, settings: Qualification, target: Path) -> Iterator[bytes]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """What a report says besides its answers.
+
+    title: of the page. about: what was run, in a few words.
+    rows, columns: what the rows and the columns of the table are; a row is an answer's `operator`, a
+        column its `types`.
+    links: text and target of the links of a case that did not pass.
+    command: runs one case again.
+    tables: further tables, in HTML.
+    """
+
+    title: str
+    about: str
+    rows: str
+    columns: str
+    links: Callable[[Answer], list[tuple[str, Path]]]
+    command: Callable[[Answer], str]
+    tables: tuple[str, ...] = ()
+
+
+def backend_page(root: Path, settings: Qualification) -> Page:
+    """The page of a backend. root: the folder of the cases. settings: how they were run."""
+    claims = "all profiles and extensions"
+    if settings.claims is not None:
+        claims = ", ".join(sorted(settings.claims))
+
+    def folder(answer: Answer) -> Path:
+        return root if answer.case == "." else root / answer.case
+
+    def links(answer: Answer) -> list[tuple[str, Path]]:
+        found = [("case", folder(answer))]
+        if settings.keep is not None and answer.status != "pass":
+            found.append(("kept files", settings.keep / answer.case))
+        return found
+
+    return Page(
+        title=f"TOSA test suite on {Path(settings.against).name}",
+        about=f"{claims}; level {settings.level}",
+        rows="operator",
+        columns="element type, that of the first operand",
+        links=links,
+        command=lambda answer: command_for(folder(answer), settings),
+    )
+
+
+def html_report(run: Verdict, page: Page, target: Path) -> Iterator[bytes]:
     """The report in pieces.
 
     Args:
         run: the answers.
-        root: the folder of the cases.
-        settings: how they were run.
+        page: what was run.
         target: the file that is written; links are relative to its folder.
     """
     cells: dict[tuple[str, str], list[Answer]] = defaultdict(list)
@@ -78,8 +124,9 @@ def html_report(run: Verdict, root: Path, settings: Qualification, target: Path)
         cells[answer.operator or "(not read)", answer.types or "none"].append(answer)
     operators = sorted({operator for operator, _ in cells})
     types = sorted({kind for _, kind in cells}, key=_type_order)
-    yield _head(run, settings)
-    yield b'<table class="matrix"><thead><tr><th class="left">operator</th><th class="all">all</th>'
+    yield _head(run, page)
+    yield f'<table class="matrix"><thead><tr><th class="left">{escape(page.rows)}</th>'.encode()
+    yield b'<th class="all">all</th>'
     yield "".join(f"<th>{escape(kind)}</th>" for kind in types).encode()
     yield b"</tr></thead><tbody>\n"
     for operator in operators:
@@ -93,12 +140,13 @@ def html_report(run: Verdict, root: Path, settings: Qualification, target: Path)
     columns = [[a for op in operators for a in cells.get((op, kind), [])] for kind in types]
     text = "<tr><th>all</th>" + _cell(list(run.answers), "all") + "".join(map(_cell, columns))
     yield (text + "</tr>\n</tbody></table>\n").encode()
+    yield from (table.encode() for table in page.tables)
     yield b"<h2>Cases that did not pass</h2>\n"
     for operator in operators:
         for kind in types:
             failed = [a for a in cells.get((operator, kind), []) if _is_listed(run, a)]
             if failed:
-                yield from _section(run, operator, kind, failed, root, settings, target)
+                yield from _section(run, operator, kind, failed, page, target)
     yield b"</body></html>\n"
 
 
@@ -114,11 +162,8 @@ def _is_listed(run: Verdict, answer: Answer) -> bool:
     return answer.status in FAILED or (answer.status == "pass" and answer.case in run.expected)
 
 
-def _head(run: Verdict, settings: Qualification) -> bytes:
+def _head(run: Verdict, page: Page) -> bytes:
     counts = Counter[str](answer.status for answer in run.answers)
-    claims = "all profiles and extensions"
-    if settings.claims is not None:
-        claims = ", ".join(sorted(settings.claims))
     rows = "".join(
         f'<tr><td class="left {status}">{label}</td><td>{counts[status]}</td></tr>'
         for status, label in _STATUSES
@@ -128,7 +173,7 @@ def _head(run: Verdict, settings: Qualification) -> bytes:
         f'<span style="background:{_colour(share)}">{text}</span>'
         for share, text in ((1.0, "all passed"), (0.5, "half"), (0.0, "none"))
     )
-    title = f"TOSA test suite on {escape(Path(settings.against).name)}"
+    title = escape(page.title)
     more = ""
     if run.expected:
         expected = sum(a.status in FAILED and a.case in run.expected for a in run.answers)
@@ -139,11 +184,12 @@ def _head(run: Verdict, settings: Qualification) -> bytes:
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>\n'
-        f"<h1>{title}</h1><p>{len(run.answers)} cases; {escape(claims)}; level "
-        f"{escape(settings.level)}.</p><table><tbody>{rows}</tbody></table>{more}"
-        f'<h2>Operators and element types</h2><p class="legend">{legend} of the cases that were run. '
+        f"<h1>{title}</h1><p>{len(run.answers)} cases; {escape(page.about)}.</p>"
+        f"<table><tbody>{rows}</tbody></table>{more}"
+        f'<h2>What passed</h2><p class="legend">{legend} of the cases that were run. '
         "Each cell has the cases that passed and those that were run, and of the others w(rong), "
-        "r(efused), c(rashed). The type is that of the first operand.</p>\n"
+        "r(efused), c(rashed), and ? for those that were not judged. "
+        f"Each column is a {escape(page.columns)}.</p>\n"
     ).encode()
 
 
@@ -176,8 +222,7 @@ def _section(
     operator: str,
     kind: str,
     failed: list[Answer],
-    root: Path,
-    settings: Qualification,
+    page: Page,
     target: Path,
 ) -> Iterator[bytes]:
     counts = Counter[str](answer.status for answer in failed)
@@ -186,10 +231,7 @@ def _section(
     # Inside of the element: browsers then open it for a link to it.
     anchor = f' id="{_anchor(operator, kind)}"'
     for answer in sorted(failed, key=lambda answer: answer.case):
-        folder = root if answer.case == "." else root / answer.case
-        links = [_link("case", folder, target)]
-        if settings.keep is not None and answer.status != "pass":
-            links.append(_link("kept files", settings.keep / answer.case, target))
+        links = [_link(text, path, target) for text, path in page.links(answer)]
         reason = run.expected.get(answer.case)
         expected = f" (expected: {escape(reason)})" if reason else ""
         message = answer.message or "it passed"
@@ -198,16 +240,17 @@ def _section(
         yield (
             f'<div class="case"{anchor}><b class="{answer.status}">{answer.status}</b>{expected} '
             f"<code>{escape(answer.case)}</code> {' '.join(links)}"
-            f"<pre>{escape(message)}</pre><code>{escape(command_for(folder, settings))}</code></div>\n"
+            f"<pre>{escape(message)}</pre><code>{escape(page.command(answer))}</code></div>\n"
         ).encode()
         anchor = ""
     yield b"</details>\n"
 
 
-def _link(text: str, folder: Path, target: Path) -> str:
+def _link(text: str, place: Path, target: Path) -> str:
     base = os.path.abspath(os.path.dirname(target) or ".")
     try:
-        path = os.path.relpath(folder, base)
+        path = os.path.relpath(place, base)
     except ValueError:  # another drive
-        path = str(folder)
-    return f'<a href="{escape(urllib.parse.quote(path.replace(os.sep, "/")))}/">{escape(text)}</a>'
+        path = str(place)
+    path = urllib.parse.quote(path.replace(os.sep, "/")) + "/" * place.is_dir()
+    return f'<a href="{escape(path)}">{escape(text)}</a>'

@@ -13,11 +13,13 @@ from tosa_convert.frontends.converters.jax.lowering import (
     Arguments,
     Lowered,
     Port,
+    example_arrays,
     lower_function,
     use_cpu,
 )
 from tosa_convert.frontends.converters.jax.walk import Problem
 from tosa_convert.frontends.converters.python_file import call_factory, failure
+from tosa_convert.frontends.examples import write_examples
 from tosa_convert.frontends.interface import PROGRAM_FILE, Interface, NotLowered, Value
 from tosa_convert.frontends.request import Request
 from tosa_convert.graph.model import Graph
@@ -45,6 +47,8 @@ def lower(request: Request, folder: Path) -> Interface:
         raise failure(error, path) from None
     if found.graph is not None:
         save(found.graph, folder / PROGRAM_FILE, "mlirbc")
+        if not request.input_shapes:
+            write_examples(request, folder, example_arrays(arguments))
     return Interface(
         inputs=list(map(_value, found.inputs)),
         outputs=list(map(_value, found.outputs)),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 from jax.tree_util import SequenceKey, keystr, tree_flatten_with_path
 
 from tosa_convert.build import Builder
@@ -101,6 +102,19 @@ def lower_function(
     with jax.default_device(jax.local_devices(backend="cpu")[0]):
         graph = _program(walk, closed, state, inputs, outputs)
     return Lowered(graph, inputs, outputs, list(walk.problems.values()))
+
+
+def example_arrays(arguments: Arguments) -> list[Any]:
+    """The leaves of example arguments: types that numpy does not have as opaque bytes, else None."""
+    found: list[Any] = []
+    for leaf in jax.tree.leaves(tuple(arguments)):
+        if isinstance(leaf, jax.ShapeDtypeStruct):
+            found.append(None)
+            continue
+        array = np.asarray(leaf, jax.numpy.result_type(leaf))
+        is_plain = array.dtype.kind in "biuf" and array.dtype.isbuiltin == 1
+        found.append(array if is_plain else array.view(f"V{array.dtype.itemsize}"))
+    return found
 
 
 def use_cpu() -> None:

@@ -1,0 +1,78 @@
+"""The fields of an encoded protocol buffer, without its schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+#: The value of a field: a number, or the bytes of a text, a message, or a packed list.
+Value = int | memoryview
+
+_VARINT, _FIXED_64, _BYTES, _FIXED_32 = 0, 1, 2, 5
+#: A number has at most 64 bits, 7 in each byte.
+_MOST_BYTES: Final = 10
+
+
+def fields(data: bytes | memoryview) -> Iterator[tuple[int, Value]]:
+    """The number and the value of each field, in the order of the data.
+
+    Raises:
+        ValueError: the data is not a protocol buffer.
+
+    Example:
+        >>> [(number, value) for number, value in fields(bytes([0x08, 0x96, 0x01]))]
+        [(1, 150)]
+    """
+    view = memoryview(data)
+    position = 0
+    while position < len(view):
+        tag, position = _varint(view, position)
+        kind = tag & 7
+        if kind == _VARINT:
+            value, position = _varint(view, position)
+            yield tag >> 3, value
+            continue
+        if kind == _BYTES:
+            size, position = _varint(view, position)
+        elif kind in (_FIXED_32, _FIXED_64):
+            size = 4 if kind == _FIXED_32 else 8
+        else:
+            raise ValueError(f"a field has the unknown wire type {kind}")
+        if size > len(view) - position:
+            raise ValueError("a field ends after the data")
+        yield tag >> 3, view[position : position + size]
+        position += size
+
+
+def numbers(value: Value) -> list[int]:
+    """The whole numbers of a repeated field: one, or all of them packed."""
+    if isinstance(value, int):
+        return [value]
+    found = []
+    position = 0
+    while position < len(value):
+        number, position = _varint(value, position)
+        found.append(number)
+    return found
+
+
+def message(value: Value) -> memoryview:
+    """The bytes of a field that holds a message or a text. Raises ValueError for a number."""
+    if isinstance(value, int):
+        raise ValueError("a field has a number, expected bytes")
+    return value
+
+
+def text(value: Value) -> str:
+    """The text of a field."""
+    return bytes(message(value)).decode(errors="replace")
+
+
+def _varint(view: memoryview, position: int) -> tuple[int, int]:
+    """The number at a position, and the position after it."""
+    number = 0
+    for index, byte in enumerate(view[position : position + _MOST_BYTES]):
+        number |= (byte & 127) << (7 * index)
+        if byte < 128:
+            return number, position + index + 1
+    raise ValueError("a number has no end")
