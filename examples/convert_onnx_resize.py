@@ -4,7 +4,7 @@
     python convert_onnx_resize.py [FILE]   # default: resize.tosa
 
 The model enlarges an image by cubic interpolation, which TOSA does not have. The converter multiplies
-by constant matrices instead. It needs: pip install 'tosa-convert[onnx,refmodel]'
+by constant matrices instead. It needs: pip install '.[onnx,refmodel]'
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     python convert_torch_counter.py [FILE]   # default: counter.tosa
 
 The module adds what it computes to a buffer. In the TOSA program the buffer is a variable, so that each
-run sees what the run before it left. It needs: pip install 'tosa-convert[torch,refmodel]'
+run sees what the run before it left. It needs: pip install '.[torch,refmodel]'
 """
 
 from __future__ import annotations

@@ -280,7 +280,7 @@ def test_a_clamp_of_i32_is_that_of_the_module(torch_mlir: Bindings) -> None:
 def test_a_clamp_of_unknown_rank_stays_and_is_refused(
     torch_mlir: Bindings, reports: list[str]
 ) -> None:
-    """Operands of MAXIMUM have one rank, so that there is no constant for its bound."""
+    """Operands of MAXIMUM must have the same rank, and a constant of unknown rank does not exist."""
     kind = "tensor<*xi64>"
     text = (
         f"func.func @f(%x: {kind}) -> {kind} {{ %0 = tosa.clamp %x {{min_val = -3 : i64, "

@@ -43,6 +43,7 @@ ARROWS: dict[str, set[str]] = {
     "files": {"errors", "formats", "ending_signals"},
     "formats": {"errors"},
     "gc_pause": set(),
+    "installation": set(),
     "child_process": {"ending_signals"},
     "process_pool": {"child_process", "ending_signals"},
     "source_excerpt": set(),
@@ -55,14 +56,14 @@ ARROWS: dict[str, set[str]] = {
     "structural_diff": {"errors", "version", "graph"},
     "rewrites": {"errors", "graph", "spec"},
     "doctor": {"errors", "formats", "graph", "spec", "file_consumers"},
-    "pictures": _HUB | {"spec", "inspection"},
+    "pictures": _HUB | {"spec", "inspection", "installation"},
     "wire": _HUB,
     **dict.fromkeys(ADAPTERS, _HUB),
     "flatbuffer": _HUB | {"log", "upgrade", "wire"},
     "jsontext": _HUB | {"wire", "source_excerpt"},
     "upgrade": {"errors", "graph"},
     "mlir": _HUB | {"log", "source_excerpt", "upgrade"},
-    "bindings": _HUB | {"mlir", "ending_signals"},
+    "bindings": _HUB | {"mlir", "ending_signals", "installation"},
     "reading": _HUB | {"log", "spec", "upgrade"} | set(ADAPTERS) | _FOR_FORMATS,
     "writing": _HUB | {"log"} | set(ADAPTERS) | _FOR_FORMATS | {"reading", "spec"},
     "module_api": _HUB | {"bindings", "applicable_options", "reading", "writing"},
@@ -70,9 +71,9 @@ ARROWS: dict[str, set[str]] = {
     # Runs programs that the public functions read and write.
     "golden": _HUB
     | {"api", "build", "reading", "spec", "applicable_options"}
-    | {"child_process", "process_pool"},
+    | {"child_process", "process_pool", "installation"},
     # Runs converters of frameworks, and reads what they write.
-    "frontends": _HUB | {"build", "reading", "rewrites", "child_process", "log"},
+    "frontends": _HUB | {"build", "reading", "rewrites", "child_process", "installation", "log"},
     # Joins the two: lowers models, and compares them with their frameworks.
     "legalizations": _HUB | {"frontends", "golden", "log", "reading", "writing"},
     "cli": _HUB

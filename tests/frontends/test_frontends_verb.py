@@ -1,4 +1,4 @@
-"""`tosa-flatbuffer frontends`, and the table behind it."""
+"""`tosa-flatbuffer frontends`, and the table of frontends that it prints."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_every_frontend_is_listed_with_what_is_missing(capsys: pytest.CaptureFix
     for row in FRONTENDS.values():
         assert row.name in out
         assert row.reads in out
-        assert row.install in out
+        assert row.install() in out
 
 
 def test_what_is_installed_has_its_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -124,6 +124,18 @@ def test_recorded_results_name_the_operator_whose_inputs_agree_and_whose_output_
     result = bisect(graph, Record("left", left), {"x": X})
     assert result.first is not None
     assert [row[0] for row in result.first.operators] == [22, 23, 24, 25]
+    assert not result.notes
+
+
+def test_recorded_outputs_alone_are_judged_with_a_hint_at_what_would_help(
+    pair: tuple[Graph, Path],
+) -> None:
+    graph, other = pair
+    outputs = tc.run(as_graph(other), {"x": X}).outputs
+    text = str(bisect(graph, Record("left", outputs), {"x": X}))
+    assert "\n1 tensor judged\n" in text
+    assert "note: only outputs are recorded: " in text
+    assert "record tensors between them" in text
 
 
 def test_an_operator_is_not_reported_for_an_error_in_its_input(builder: MakeBuilder) -> None:

@@ -11,7 +11,12 @@ import pytest
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy import comparison as module
-from tosa_convert.golden.accuracy.comparison import Comparison, TensorComparison, compare
+from tosa_convert.golden.accuracy.comparison import (
+    Comparison,
+    TensorComparison,
+    compare,
+    count_text,
+)
 from tosa_convert.golden.accuracy.criteria import Criterion, ToleranceCheck, criterion_for
 from tosa_convert.golden.accuracy.network_accuracy import measured
 from tosa_convert.golden.accuracy.tolerance_rules import Rule
@@ -40,7 +45,26 @@ def test_integers_are_exact_and_the_worst_element_is_reported_with_its_index() -
     assert not result.ok
     assert (tensor.worst, tensor.expected, tensor.found) == ((1, 2), 0, -5)
     assert (tensor.differing, tensor.failing, tensor.needed_atol) == (2, 2, 5.0)
-    assert "worst at [1, 2]: expected 0, found -5" in str(result)
+    assert "2 of 6 elements differ, 2 too much; worst at [1, 2]: expected 0, found -5" in str(
+        result
+    )
+
+
+def test_a_result_within_its_rule_reads_as_one() -> None:
+    expected = np.array([1, 2, 4], np.float32)
+    actual = np.array([1, 2, 4 + 2**-20], np.float32)
+    tensor, result = one(expected, actual)
+    assert (result.ok, tensor.differing, tensor.failing) == (True, 1, 0)
+    assert ": all 3 elements within the rule, 2 equal; largest error at [2]: " in str(result)
+    assert "needs atol=" in str(result)
+    for word in ("differ", "too much", "worst", "would"):
+        assert word not in str(result)
+
+
+def test_errors_that_are_too_large_together_are_not_called_allowed() -> None:
+    assert count_text(ok=False, elements=4, differing=3, failing=0) == (
+        "3 of 4 elements differ, each within the rule, together too much"
+    )
 
 
 def test_the_reported_tolerance_is_the_smallest_that_passes() -> None:

@@ -117,6 +117,25 @@ def test_an_abort_of_the_model_is_an_error_that_names_the_operator(builder: Make
     assert "index(0, 1)=7" in str(error)
 
 
+@pytest.mark.usefixtures("refmodel")
+@pytest.mark.parametrize(("operator", "rows"), [("GATHER", 3), ("SCATTER", 5)])
+def test_an_index_that_is_out_of_range_has_the_range_and_the_inputs_of_the_indices(
+    builder: MakeBuilder, operator: str, rows: int
+) -> None:
+    b = builder()
+    b.input("v", "FP32", (1, rows, 2))
+    b.input("my tokens", "INT32", (1, 2))
+    b.input("x", "FP32", (1, 2, 2))
+    b.const("one", "INT32", [[1, 1]])
+    b.op("ADD", ["my tokens", "one"], "i", "INT32", (1, 2))
+    more = ["x"] if operator == "SCATTER" else []
+    b.op(operator, ["v", "i", *more], "y", "FP32", (1, rows if more else 2, 2))
+    error = fails("refmodel-refused", lambda: golden.run(b.graph("y"), random=1))
+    (finding,) = error.findings
+    expected = f'"v" has {rows} rows: indices are 0 to {rows - 1}; for random inputs: '
+    assert finding.hint.endswith(f"{expected}--range 'my tokens=0:{rows - 1}'")
+
+
 def _script(tmp_path: Path, body: str) -> Path:
     program = tmp_path / "model"
     program.write_text(f"#!{sys.executable}\n{body}\n")

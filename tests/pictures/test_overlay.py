@@ -41,6 +41,7 @@ def test_a_comparison_colours_the_operators_that_compute_its_tensors() -> None:
     sizes = [row.size for row in found.rows]
     assert sizes[0] > 1 > sizes[1] > sizes[2] == 0 or sizes[1] == sizes[2] == 0
     assert "1 of 1 elements differ" in found.rows[0].text
+    assert "all 1 elements within the rule" in found.rows[1].text
 
 
 def test_of_several_runs_the_worst_counts() -> None:

@@ -23,7 +23,7 @@ def peer() -> None:
     try:
         importlib.metadata.distribution("tosa-tools")
     except importlib.metadata.PackageNotFoundError:
-        pytest.skip("tosa-tools is not installed: pip install 'tosa-convert[refmodel]'")
+        pytest.skip("tosa-tools is not installed: pip install '.[refmodel]'")
 
 
 def benchmark(root: Path, script: str, *words: str) -> subprocess.CompletedProcess[str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.building import branching, example, op, tensor
+from unit.building import branching, example, graph, op, tensor
 from unit.test_cli import save
 from unit.test_compare import renamed
 from unit.test_diff import layers, named
@@ -114,6 +115,38 @@ def test_constants_added_and_removed_operators_and_moves_are_printed(
         "1 operator added, 1 constant changed",
     ]
     assert "- #2 e = EXP(s)" in diff("b.tosa", "a.tosa")[1]
+
+
+def test_what_changed_and_moved_has_one_heading(diff: Any, folder: Path) -> None:
+    def program(order: str, value: float) -> Graph:
+        """Three constants in an order, and what is computed from them and an input."""
+        data = {"u": 3.0, "v": value, "w": 5.0}
+        tensors = [tensor(name) for name in "xsty"]
+        tensors += [tensor(name, data=struct.pack("<6f", *6 * [data[name]])) for name in "uvw"]
+        operators = [op("CONST", "", name) for name in order]
+        operators += [op("ADD", "x v", "s"), op("SUB", "s w", "t"), op("ADD", "t u", "y")]
+        return graph("x", "y", tensors, operators)
+
+    save(folder / "a.tosa", program("vwu", 1))
+    save(folder / "b.tosa", program("wuv", 2))
+    assert diff("a.tosa", "b.tosa")[1].splitlines()[3:] == [
+        "~ #0 v = CONST() : FP32 [2, 3]",
+        "~     input2 of #3 ADD",
+        "~     data: 6 of 6 elements differ by up to 1 (relative 0.5), the first is element 0",
+        "-     data: [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]",
+        "+     data: [2.0, 2.0, 2.0, 2.0, 2.0, 2.0]",
+        "~     moved: #0 -> #2",
+        "1 constant changed, 1 constant moved",
+    ]
+
+
+def test_further_constants_that_moved_are_counted(diff: Any, folder: Path) -> None:
+    left, right = layers(5), layers(5)
+    right.main.operators.sort(key=lambda row: bool(row.inputs))
+    save(folder / "l.tosa", left)
+    save(folder / "r.tosa", right)
+    (line,) = (row for row in diff("l.tosa", "r.tosa")[1].splitlines() if "moved: #" in row)
+    assert line.endswith(", and 3 further constants")
 
 
 def test_types_that_follow_are_listed_up_to_a_number(diff: Any, folder: Path) -> None:

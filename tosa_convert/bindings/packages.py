@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tosa_convert.errors import fail
+from tosa_convert.installation import install_command
 
 #: Packages that are tried, in this order, if nothing else determines which bindings to use.
 DEFAULT_ORDER: Final = ("torch_mlir", "mlir", "iree.compiler")
@@ -170,6 +171,6 @@ def default_bindings(name: str = "") -> Bindings:
             "",
             f"no MLIR Python bindings{f' called {name}' if name else ''} are installed; "
             f"looked for {', '.join([name] if name else DEFAULT_ORDER)}",
-            "pip install 'tosa-convert[mlir]'",
+            install_command("mlir"),
         )
     return _bindings(chosen)

@@ -21,8 +21,8 @@ _CUSTOM_FORM = rb"(?m)^\s*(?:%[^=\n]*=\s*)?tosa\."
 @click.command(
     "doctor",
     cls=Verb,
-    epilog="Exit code: 0 if all programs that were asked for read the file, 1 if one does not, and "
-    "another one if the file cannot be read.",
+    epilog="Exit code: 1 if a program of --for does not read the file, else 0; another one if the file "
+    "cannot be read.",
 )
 @click.argument("file", type=click.Path())
 @click.option(
@@ -30,12 +30,16 @@ _CUSTOM_FORM = rb"(?m)^\s*(?:%[^=\n]*=\s*)?tosa\."
     "readers",
     type=click.Choice([*CONSUMERS, *OTHER_CONSUMERS]),
     multiple=True,
-    help="A program that is to read the file; may be repeated. By default all.",
+    help="A program that has to read the file; may be repeated. By default all are reported.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 @click.option("--func", metavar="NAME", help="The function of an MLIR module, if it has several.")
 def doctor(file: str, readers: tuple[str, ...], as_json: bool, func: str | None) -> int:
-    """Name the programs that read FILE, why others do not, and the command that helps."""
+    """Name the programs that read FILE, why others do not, and the command that helps.
+
+    The answers are facts that were found with the release of each program in the table. The programs
+    are not run and need not be installed; the last column says which release this Python has.
+    """
     from tosa_convert.cli.load_graph import open_path
     from tosa_convert.cli.many_files import read_one_of_many
     from tosa_convert.doctor import READERS, diagnose
@@ -49,7 +53,7 @@ def doctor(file: str, readers: tuple[str, ...], as_json: bool, func: str | None)
     names = [name for name in READERS if not readers or name in readers]
     found = diagnose(graph, stored, names)
     click.echo((_as_json if as_json else _as_text)(stored, graph, found), nl=False)
-    return 0 if all(row.reads for row in found) else 1
+    return 1 if readers and not all(row.reads for row in found) else 0
 
 
 def stored_program(path: str, opened: Input, storage: tuple[Storage, ...]) -> StoredProgram:
@@ -79,17 +83,27 @@ def _as_text(stored: StoredProgram, graph: Graph, found: list[Diagnosis]) -> str
         f"{one_line(stored.path)}: {FORMATS[stored.format]}, TOSA {graph.version}"
         + (f", weights {weights}" if weights else "")
     ]
-    table = [
-        (
-            row.reader.name,
-            "yes" if row.reads else "no",
-            row.reader.release,
-        )
-        for row in found
-    ]
-    for line, row in zip(aligned(table), found, strict=True):
+    table = [("program", "reads it", "found with", "in this Python")]
+    for row in found:
+        package, _, release = row.reader.release.partition(" ")
+        here = installed_release(package)
+        state = "installed" if here == release else f"{here} installed" if here else "not installed"
+        table.append((row.reader.name, "yes" if row.reads else "no", row.reader.release, state))
+    head, *rows = aligned(table)
+    lines.append(head)
+    for line, row in zip(rows, found, strict=True):
         lines += [line, *(f"    {text}" for text in _reasons(row))]
     return "".join(f"{line}\n" for line in lines)
+
+
+def installed_release(package: str) -> str:
+    """The release of a package that is installed in this Python, or ""."""
+    from importlib import metadata
+
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
 
 
 def _reasons(row: Diagnosis) -> list[str]:
@@ -126,6 +140,7 @@ def _as_json(stored: StoredProgram, graph: Graph, found: list[Diagnosis]) -> str
             {
                 "name": row.reader.name,
                 "release": row.reader.release,
+                "installed": installed_release(row.reader.release.partition(" ")[0]) or None,
                 "reads": row.reads,
                 "findings": [
                     {"where": finding.where, "message": finding.message, "hint": finding.hint}

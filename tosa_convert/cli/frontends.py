@@ -39,12 +39,12 @@ def frontends(names: tuple[str, ...], python: str, as_json: bool) -> int:
 
     wanted = [frontend(name).name for name in names] or list(FRONTENDS)
     found = [row for row in packages_of(python) if row.frontend in wanted]
-    text = _as_json(found) if as_json else "\n".join(_as_text(found))
+    text = _as_json(found, python) if as_json else "\n".join(_as_text(found, python))
     click.echo(text)
     return 1 if any(row.missing for row in found) else 0
 
 
-def _as_text(found: Sequence[Installed]) -> Iterator[str]:
+def _as_text(found: Sequence[Installed], python: str) -> Iterator[str]:
     from tosa_convert.frontends.table import FRONTENDS
 
     for row in found:
@@ -57,10 +57,10 @@ def _as_text(found: Sequence[Installed]) -> Iterator[str]:
         yield f"{row.frontend:12}{FRONTENDS[row.frontend].reads}"
         yield f"            {state}" + (f"; has {', '.join(have)}" if have else "")
         if row.missing:
-            yield f"            {FRONTENDS[row.frontend].install}"
+            yield f"            {FRONTENDS[row.frontend].install(python)}"
 
 
-def _as_json(found: Sequence[Installed]) -> str:
+def _as_json(found: Sequence[Installed], python: str) -> str:
     from tosa_convert.frontends.table import FRONTENDS
 
     rows = [
@@ -69,7 +69,7 @@ def _as_json(found: Sequence[Installed]) -> str:
             "reads": FRONTENDS[row.frontend].reads,
             "versions": row.versions,
             "missing": row.missing,
-            "install": FRONTENDS[row.frontend].install,
+            "install": FRONTENDS[row.frontend].install(python),
         }
         for row in found
     ]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.command(
     "report",
     cls=Verb,
-    epilog="Layout needs fast-sugiyama: pip install 'tosa-convert[report]'. DOT and node data do not.",
+    epilog="The layout needs fast-sugiyama (the extra `report`); DOT and node data do not.",
 )
 @click.argument("model", default="-", type=click.Path())
 @click.option(

@@ -17,7 +17,7 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.frontends.installed import absent, all_installed
 from tosa_convert.frontends.interface import INSTALLED_FILE, INTERFACE_FILE, Interface
 from tosa_convert.frontends.request import REQUEST_FILE, Request
-from tosa_convert.frontends.table import Frontend, frontend, missing
+from tosa_convert.frontends.table import Frontend, frontend
 
 
 def main(folder: Path) -> int:
@@ -29,7 +29,7 @@ def main(folder: Path) -> int:
     request = Request.from_json((folder / REQUEST_FILE).read_text(encoding="utf-8"))
     row = frontend(request.frontend)
     if distributions := absent(row):
-        interface = Interface(findings=missing(row, sys.executable, distributions))
+        interface = Interface(absent=distributions)
     else:
         interface = _lower(row, request, folder)
     # Last: the parent takes its absence as a failure.

@@ -81,12 +81,13 @@ class Interface:
 
     inputs, outputs: in the order of the lowered function, without states.
     states: become variables of the program.
-    not_lowered: every operator without a lowering; there is no program then.
+    not_lowered: the operators that have no lowering. If there are any, no program was written.
     replacements: what `finish` makes again.
     remarks: what was changed, for the user.
     versions: distribution -> version, of what took part.
     model: a file of the folder, which was converted in place of the source, such as the TFLite model of
         a Keras model; else "".
+    absent: the distributions that the frontend needs and this Python does not have.
     findings: an expected failure, which the parent raises.
     """
 
@@ -98,6 +99,7 @@ class Interface:
     remarks: list[str] = field(default_factory=list)
     versions: Mapping[str, str] = field(default_factory=dict)
     model: str = ""
+    absent: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
     def to_json(self) -> str:

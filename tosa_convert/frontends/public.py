@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -235,7 +234,7 @@ def from_jax(
     """
     row = FRONTENDS["jax"]
     if distributions := absent(row):
-        raise TosaConvertError(missing(row, sys.executable, distributions))
+        raise TosaConvertError(missing(row, distributions))
     from tosa_convert.frontends.converters.jax.convert import graph_of
 
     return graph_of(function, args, kwargs, names, full_paths)

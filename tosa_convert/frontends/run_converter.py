@@ -16,7 +16,7 @@ from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.installed import Installed, all_installed
 from tosa_convert.frontends.interface import INSTALLED_FILE, INTERFACE_FILE, Interface
 from tosa_convert.frontends.request import REQUEST_FILE, Request
-from tosa_convert.frontends.table import frontend
+from tosa_convert.frontends.table import frontend, missing
 
 #: Seconds that a converter may take unless the caller says otherwise.
 TIMEOUT: Final = 1800.0
@@ -75,6 +75,8 @@ def run_converter(
     except (ValueError, TypeError, KeyError) as error:
         message = f"the converter wrote an invalid {INTERFACE_FILE}: {error!r}"
         raise fail("frontend-failed", name, message) from None
+    if interface.absent:
+        raise TosaConvertError(missing(frontend(name), interface.absent, python))
     if interface.findings:
         raise TosaConvertError(interface.findings)
     return interface

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from tosa_convert.errors import Finding, fail
+from tosa_convert.installation import install_command
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,10 +29,9 @@ class Frontend:
     converter: str
     runtime: str = ""
 
-    @property
-    def install(self) -> str:
-        """The command that installs what it needs."""
-        return f"pip install 'tosa-convert[{self.extra}]'"
+    def install(self, python: str = "") -> str:
+        """The command that installs what it needs, into another Python if one is given."""
+        return install_command(self.extra, python)
 
 
 _JAX: Final = {"jax": "jax"}
@@ -103,8 +104,8 @@ def frontend(name: str) -> Frontend:
         TosaConvertError: "option-conflict" if there is none.
 
     Example:
-        >>> frontend("tflite").install
-        "pip install 'tosa-convert[tflite]'"
+        >>> frontend("tflite").extra
+        'tflite'
     """
     row = FRONTENDS.get(name)
     if row is None:
@@ -113,14 +114,20 @@ def frontend(name: str) -> Frontend:
     return row
 
 
-def missing(row: Frontend, python: str, absent: list[str]) -> list[Finding]:
-    """The findings for packages of a frontend that a Python does not have; absent: distributions."""
+def missing(row: Frontend, absent: list[str], python: str = "") -> list[Finding]:
+    """The findings for packages of a frontend that are not installed.
+
+    Args:
+        row: the frontend.
+        absent: the distributions.
+        python: the Python that does not have them; by default the one that runs this.
+    """
     return [
         Finding(
             "frontend-missing",
             row.name,
-            f"{name} is not installed in {python}, and {row.reads} need it",
-            f"{row.install}, or --python PROGRAM for a Python that has it",
+            f"{name} is not installed in {python or sys.executable}, and {row.reads} need it",
+            f"{row.install(python)}, or --python PROGRAM for a Python that has it",
         )
         for name in absent
     ]

@@ -2,7 +2,7 @@
 
 The public functions are `run`, `check`, `bisect`, `reduce`, `generate` and `compare`. They read and
 write programs through `tosa_convert.load` and `tosa_convert.save`. The reference model runs in a child
-process; `pip install 'tosa-convert[refmodel]'` installs it.
+process; the extra `refmodel` installs it.
 
 Importing this package is cheap: the modules are imported when a function is first used.
 

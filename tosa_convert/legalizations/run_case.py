@@ -82,11 +82,10 @@ class Settings:
     def require_packages(self) -> None:
         """Raise TosaConvertError("frontend-missing") if a frontend cannot run, before the first case."""
         found = {row.frontend: row for row in packages_of(self.python, timeout=self.timeout)}
-        python = self.python or "this Python"
         findings = [
             finding
             for name in self.frontends
-            for finding in missing(FRONTENDS[name], python, found[name].missing)
+            for finding in missing(FRONTENDS[name], found[name].missing, self.python)
         ]
         if findings:
             raise TosaConvertError(findings)

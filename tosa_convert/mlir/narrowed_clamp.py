@@ -22,7 +22,7 @@ def without_clamp(clamp: Operator, scope: Scope, narrowing: Narrowing) -> list[O
     if not complete or len(clamp.inputs) != 1 or len(clamp.outputs) != 1:
         return [clamp]  # it has or gets a finding
     if scope.tensors[clamp.outputs[0]].shape is None:
-        return [clamp]  # operands of MAXIMUM have one rank, and that of the bounds is not known
+        return [clamp]  # the bounds would need the rank of the operand, which is unknown
     narrowing.replaced_clamps += 1
     return as_maximum_and_minimum(clamp, scope)
 

@@ -131,7 +131,8 @@ def _tensor_error(node: int, row: Mapping[str, Any]) -> NodeError:
         text, size = f"all {elements} elements equal", 0.0
     else:
         share = f", {float(margin):.3g} of the bound" if margin is not None else ""
-        text = f"{differing} of {elements} elements differ, {row['failing']} too much{share}"
+        counts = f"{differing} of {elements} elements differ, {row['failing']} too much"
+        text = (f"all {elements} elements within the rule" if ok else counts) + share
         size = float(margin) if margin is not None else 0.0 if ok else _NO_BOUND
     size = _finite(size)
     return NodeError(node, ok, min(size, 1.0) if ok else max(size, 1.001), f"{row['rule']}: {text}")

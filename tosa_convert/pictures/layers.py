@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.errors import fail
+from tosa_convert.installation import install_command
 from tosa_convert.pictures.diagram import ENTRY, EXIT
 
 if TYPE_CHECKING:
@@ -249,7 +250,7 @@ def _library() -> Any:
     try:
         from fast_sugiyama import from_edges
     except ImportError:
-        hint = "pip install 'tosa-convert[report]'"
+        hint = install_command("report")
         if sys.version_info < (3, 11):
             hint = "use Python 3.11 or later: fast-sugiyama has no release for older ones"
         message = "fast-sugiyama, which computes the layout, is not installed"

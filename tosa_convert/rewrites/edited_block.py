@@ -28,7 +28,7 @@ _SMALL_BYTES: Final = 1 << 8
 
 @dataclass(slots=True)
 class Replacement:
-    """What stands for an operator that a rule replaces.
+    """What a rule puts in the place of an operator.
 
     what: what the rule did, for the report.
     operators: the operators in its place; they define its results, except those in `same`.

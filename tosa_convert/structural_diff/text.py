@@ -127,21 +127,27 @@ def _operator_lines(
             assert block is not None
             if rows or rank in shown:
                 yield f"  #{index} {block.operator_text(operators[index])}"
-        for change in rows:
-            yield from _change_lines(change, form)
+        for number, row in enumerate(rows):
+            # What both changed and moved is two changes of one operator or constant.
+            before = rows[number - 1].left if number else None
+            same = before is not None and before == row.left
+            yield from _change_lines(row, form, with_heading=not same)
 
 
-def _change_lines(change: Change, form: TextForm) -> Iterator[str]:
+def _change_lines(change: Change, form: TextForm, *, with_heading: bool = True) -> Iterator[str]:
     kind = change.kind
     mark = {"added": "+", "removed": "-"}.get(kind, "~")
     role = kind if kind in ("added", "removed") else "changed"
-    yield form.paint(role, f"{mark} {_heading(change)}")
+    if with_heading:
+        yield form.paint(role, f"{mark} {_heading(change)}")
     if change.users:
         yield form.paint(role, f"{mark}     {', '.join(change.users)}")
     for detail in change.details:
         if detail.what == "position":
-            mark_text = "all moved" if change.with_constants else "moved"
-            yield form.paint(role, f"~     {mark_text}: #{detail.left} -> #{detail.right}")
+            text = f"moved: #{detail.left} -> #{detail.right}"
+            if change.with_constants:
+                text += f", and {counted(change.with_constants, 'further constant')}"
+            yield form.paint(role, f"~     {text}")
         elif detail.elements is not None:
             yield form.paint(role, f"~     {detail.what}: {elements_text(detail.elements)}")
             if len(detail.left) + len(detail.right) < 200 and detail.left != detail.right:
@@ -161,9 +167,8 @@ def _heading(change: Change) -> str:
     text = f"#{item.index} {item.text}" if is_operator else f"{change.subject} {item.text}"
     if change.subject in ("region", "block"):
         text = item.text
-    if change.with_constants:
-        number = counted(change.with_constants, "constant")
-        text += f" and {number} more" if change.kind == "moved" else f", with {number}"
+    if change.with_constants and change.kind != "moved":
+        text += f", with {counted(change.with_constants, 'constant')}"
     return text
 
 

@@ -72,7 +72,7 @@ def open_dimensions(program: Any) -> dict[str, list[str]]:
 
 
 def placeholder_values(program: Any) -> dict[str, Any]:
-    """Name of an input -> the tensor without data that stands for it: its type and shape."""
+    """For each input, by name, the tensor without data that torch traced: it has the type and shape."""
     by_node = {node.name: node.meta.get("val") for node in program.graph.nodes}
     user = [
         spec

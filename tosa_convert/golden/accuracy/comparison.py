@@ -67,15 +67,17 @@ class TensorComparison:
         if self.problem:
             return f"{head}: {self.problem}{note}"
         if not self.differing:
-            return f"{head}: all {self.elements} elements equal{note}"
+            return f"{head}: {count_text(self.ok, self.elements, 0, 0)}{note}"
         assert self.worst is not None
-        text = (
-            f"{head}: {self.differing} of {self.elements} elements differ, {self.failing} too much; "
-            f"worst at {list(self.worst)}: expected {self.expected}, found {self.found}; "
-            f"would pass with atol={self.needed_atol:.4g} or rtol={self.needed_rtol:.4g}"
-        )
+        place = f"at {list(self.worst)}: expected {self.expected}, found {self.found}"
+        tolerance = f"atol={self.needed_atol:.4g} or rtol={self.needed_rtol:.4g}"
         if self.needed_ulp:
-            text += f" ({self.needed_ulp:g} ulp)"
+            tolerance += f" ({self.needed_ulp:g} ulp)"
+        counts = count_text(self.ok, self.elements, self.differing, self.failing)
+        if self.ok:
+            text = f"{head}: {counts}; largest error {place}; needs {tolerance}"
+        else:
+            text = f"{head}: {counts}; worst {place}; would pass with {tolerance}"
         if self.margin is not None:
             text += f"; {self.margin:.3g} of the bound"
         if self.statistics is not None:
@@ -91,6 +93,23 @@ class TensorComparison:
             names = ErrorStatistics.__slots__
             row["statistics"] = {n: _json_value(getattr(self.statistics, n)) for n in names}
         return row
+
+
+def count_text(ok: bool, elements: int, differing: int, failing: int) -> str:
+    """How many elements of a tensor are equal, differ, and differ more than its rule allows.
+
+    Example:
+        >>> count_text(ok=True, elements=4, differing=3, failing=0)
+        'all 4 elements within the rule, 1 equal'
+        >>> count_text(ok=False, elements=4, differing=3, failing=2)
+        '3 of 4 elements differ, 2 too much'
+    """
+    if not differing:
+        return f"all {elements} elements equal"
+    if ok:
+        return f"all {elements} elements within the rule, {elements - differing} equal"
+    text = f"{differing} of {elements} elements differ, "
+    return text + (f"{failing} too much" if failing else "each within the rule, together too much")
 
 
 def printable(text: str) -> str:

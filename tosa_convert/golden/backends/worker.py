@@ -162,7 +162,7 @@ def _tflite(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Ar
     machine.invoke()
     outputs = (machine.get_tensor(row["index"]) for row in machine.get_output_details())
     rows = machine._get_ops_details()
-    # -1 stands for an output that an operator leaves out.
+    # The index of an optional output that an operator does not have is -1.
     steps = (machine.get_tensor(index) for row in rows for index in row["outputs"] if index >= 0)
     return outputs, steps
 
@@ -203,11 +203,11 @@ def _torch(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arr
 
 
 def _torch_module(torch: Any, named: Any) -> tuple[Any, Any]:
-    """The module that a name of a Python file stands for, and its example arguments if it has them.
+    """The module of a name in a Python file, and its example arguments if the file has them.
 
-    The name stands for a module, a class, or a function, which may return the module's arguments, too,
-    as for `convert`. The module of a class is put into evaluation mode, in which programs are exported;
-    any other one stays as its file made it.
+    The name is that of a module, of a class, or of a function that returns a module or, as for
+    `convert`, a module with its arguments. A class is called, and its module is put into evaluation
+    mode, in which programs are exported; any other module stays as its file made it.
     """
     if isinstance(named, torch.nn.Module):
         return named, None

@@ -46,7 +46,7 @@ class Bisection:
     """The result of a search.
 
     outputs: the verdict on the program as it is, which `check` gives, too.
-    compared: how many tensors were judged by themselves.
+    compared: how many tensors were judged, each by itself.
     first: what is wrong first in the order of operators, or None.
     others: further operators that are wrong by themselves, if all were asked for.
     largest_batch: bytes.
@@ -71,7 +71,8 @@ class Bisection:
             failures = len(self.outputs.failures) + len(self.outputs.missing)
             text = f"{counted(len(self.outputs.tensors), 'output')} compared, {failures} wrong"
             lines.append(text)
-        lines.append(f"{counted(self.compared, 'tensor')} judged by themselves")
+        each = "" if self.compared == 1 else ", each by itself"
+        lines.append(f"{counted(self.compared, 'tensor')} judged{each}")
         if self.first is not None:
             if self.outputs is not None and self.outputs.ok:
                 lines.append("the outputs agree: they do not show what is wrong")
@@ -395,7 +396,8 @@ class _Search:
         """Judge the operators between recorded tensors."""
         if known <= set(self.graph.main.outputs):
             self.result.notes.append(
-                "only outputs are recorded: recorded intermediates would narrow the search"
+                "only outputs are recorded: to name fewer operators, record tensors between them, "
+                "too, or give a backend that can be run"
             )
         for batch in self.operators.judge_record(recorded):
             wrong: dict[int, Judged] = {}

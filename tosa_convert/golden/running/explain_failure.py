@@ -7,11 +7,13 @@ the node's number and type. Otherwise a second run with its trace on names the n
 from __future__ import annotations
 
 import re
+import shlex
 from typing import Final
 
 from tosa_convert.child_process import Ended, describe_exit
 from tosa_convert.errors import Finding
-from tosa_convert.graph.model import Block, Graph, Operator, Tensor, operator_path
+from tosa_convert.golden.running.index_ranges import indexed, integer_inputs
+from tosa_convert.graph.model import Block, Graph, Operator, Tensor, counted, operator_path
 
 _CHECK: Final = re.compile(
     r"(?:REQUIRE|ERROR_IF|LEVEL_CHECK|SUBGRAPH_ERROR_IF|GRAPH_ERROR_IF)\(\) fails AT "
@@ -28,6 +30,9 @@ _LACKING: Final = re.compile(
     r"could not allocate op\s+(?P<what>\w+ .*?)(?:SubgraphTraverser|$)", re.M
 )
 _TENSOR: Final = re.compile(r"[Tt]ensor (?P<name>\S+) ")
+
+#: The rule of an index: it lies within the dimension that it selects from.
+_INDEX_RULE: Final = re.compile(r"k >= 0 && k < K")
 
 #: Exit code of the program if the specification leaves the result unpredictable.
 UNPREDICTABLE: Final = 1
@@ -86,7 +91,7 @@ def explain(graph: Graph, ended: Ended, trace: str, index: int | None = None) ->
             "refmodel-refused",
             where,
             f"{verdict}: {sentence or 'no reason given'}{shapes}",
-            f"{_rule(check)} ({check['name']}:{check['line']})",
+            f"{_rule(check)} ({check['name']}:{check['line']}){_index_hint(refused, check)}",
         )
     if sentence:
         return Finding(
@@ -106,6 +111,22 @@ def _rule(check: re.Match[str]) -> str:
     if check["rule"] == "true":
         return "rule"
     return f"rule: not {check['rule']}" if forbidden else f"rule: {check['rule']}"
+
+
+def _index_hint(refused: _Place | None, check: re.Match[str]) -> str:
+    """Which indices an operator takes, if one is out of range, and the inputs that they come from."""
+    if refused is None or not _INDEX_RULE.search(check["rule"]):
+        return ""
+    _, block, _, operator = refused
+    index = indexed(block, operator.spec, operator.inputs)
+    if index is None:
+        return ""
+    text = f'; "{index.tensor}" has {counted(index.rows, "row")}: indices are 0 to {index.rows - 1}'
+    names = integer_inputs(block, operator.inputs[index.position])
+    if names:
+        ranges = " ".join(shlex.join(["--range", f"{name}=0:{index.rows - 1}"]) for name in names)
+        text += f"; for random inputs: {ranges}"
+    return text
 
 
 def signature(block: Block, operator: Operator) -> str:

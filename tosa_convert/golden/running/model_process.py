@@ -19,6 +19,7 @@ from typing import Final
 from tosa_convert.child_process import Ended, run_child
 from tosa_convert.errors import fail
 from tosa_convert.golden.running.commands import run_again_if_killed
+from tosa_convert.installation import install_command
 
 #: The environment variable that names the program, for a reference model that you built.
 ENVIRONMENT: Final = "TOSA_REFERENCE_MODEL"
@@ -55,7 +56,7 @@ def _installed(path: str) -> Path:
             "missing-refmodel",
             "",
             f"the reference model ({_NAME}) is not installed",
-            f"pip install {_WHEEL}, or name the program in ${ENVIRONMENT}",
+            f"{install_command('refmodel')}, or name the program in ${ENVIRONMENT}",
         )
     return Path(on_path)
 

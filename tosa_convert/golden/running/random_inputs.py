@@ -17,8 +17,9 @@ import numpy as np
 from tosa_convert.errors import Findings, fail
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.slots import SCALE_SUFFIX, Slot
+from tosa_convert.golden.running.index_ranges import indexed
 from tosa_convert.graph.dtypes import DType
-from tosa_convert.graph.model import Block, Graph
+from tosa_convert.graph.model import Block, Graph, Operator
 
 #: Ranges of inputs: (pattern of the name, lowest, highest).
 Ranges = Sequence[tuple[str, float, float]]
@@ -133,20 +134,20 @@ def _limits(block: Block) -> dict[str, tuple[float, float]]:
     for op in block.operators:
         for position, name in enumerate(op.inputs):
             if name in inputs:
-                limit = _limit(op.spec.name, position, block, op.inputs)
+                limit = _limit(op, position, block)
                 if limit is not None:
                     limits[name] = limit
     return limits
 
 
-def _limit(
-    op: str, position: int, block: Block, operands: tuple[str, ...]
-) -> tuple[float, float] | None:
-    first = block.tensors.get(operands[0])
+def _limit(operator: Operator, position: int, block: Block) -> tuple[float, float] | None:
+    op = operator.spec.name
+    first = block.tensors.get(operator.inputs[0])
     if first is None or first.shape is None:
         return None
-    if op in ("GATHER", "SCATTER", "ROW_GATHER") and position == 1 and len(first.shape) > 1:
-        return (0, max(first.shape[1] - 1, 0))
+    index = indexed(block, operator.spec, operator.inputs)
+    if index is not None and position == index.position:
+        return (0, index.rows - 1)
     if op in ("ARITHMETIC_RIGHT_SHIFT", "LOGICAL_RIGHT_SHIFT", "LOGICAL_LEFT_SHIFT"):
         return (0, first.dtype.bits - 1) if position == 1 else None
     if op == "INTDIV" and position == 1:

@@ -20,6 +20,7 @@ from tosa_convert.errors import fail
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.slots import INT48, Slot
 from tosa_convert.graph.packing import sign_extend, unpack
+from tosa_convert.installation import install_command
 
 _WHEEL: Final = "tosa-tools"
 _STEM: Final = "libtosa_reference_generate_lib"
@@ -35,7 +36,7 @@ def _library() -> Any:
         function = ctypes.CDLL(str(Path(str(folder)) / name)).tgd_generate_data
     except (metadata.PackageNotFoundError, OSError) as error:
         message = f"the library that makes the data of official tests is not available: {error}"
-        raise fail("missing-refmodel", name, message, f"pip install {_WHEEL}") from None
+        raise fail("missing-refmodel", name, message, install_command("refmodel")) from None
     function.restype = ctypes.c_bool
     function.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t)
     return function
