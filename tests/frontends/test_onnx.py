@@ -182,3 +182,66 @@ def test_an_lstm_is_unrolled(tmp_path: Path) -> None:
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
     expected: Any = session.run(None, {"x": x})[0]
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_random_operators_are_refused(tmp_path: Path) -> None:
+    """torch-mlir would lower them to the same numbers for each call."""
+    x = np.full((2, 3), 0.5, np.float32)
+    with pytest.raises(tc.TosaConvertError, match="it draws random numbers"):
+        one(tmp_path, "Bernoulli", x)
+    ratio, training = np.array(0.5, np.float32), np.array(True)
+    with pytest.raises(tc.TosaConvertError, match=r"Dropout.*draws random numbers"):
+        one(tmp_path, "Dropout", x, ratio, training)
+    assert one(tmp_path, "Dropout", x, np.array(0, np.float32), training).tolist() == x.tolist()
+    assert one(tmp_path, "Dropout", x).tolist() == x.tolist()
+
+
+def test_a_definition_without_its_attributes_has_their_defaults(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).random((2, 3, 4, 5)).astype(np.float32)
+    found = one(tmp_path, "MeanVarianceNormalization", x)
+    axes = (0, 2, 3)
+    centred = x - x.mean(axes, keepdims=True)
+    np.testing.assert_allclose(found, centred / x.std(axes, keepdims=True), atol=1e-5)
+
+
+def test_padding_wraps_around(tmp_path: Path) -> None:
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    found = one(tmp_path, "Pad", x, np.array([0, 2, 1, 4], np.int64), mode="wrap")
+    assert found.tolist() == np.pad(x, ((0, 1), (2, 4)), mode="wrap").tolist()
+
+
+@pytest.mark.parametrize("corners", [0, 1])
+@pytest.mark.parametrize("sizes", [(3, 4), (2, 3, 4)])
+def test_an_affine_grid_of_known_sizes(
+    sizes: tuple[int, ...], corners: int, tmp_path: Path
+) -> None:
+    axes = len(sizes)
+    theta = np.random.default_rng(0).random((2, axes, axes + 1)).astype(np.float32)
+    size = np.array([2, 1, *sizes], np.int64)
+    found = one(tmp_path, "AffineGrid", theta, size, align_corners=corners)
+    import onnx.reference
+
+    reference = onnx.reference.ReferenceEvaluator(str(tmp_path / "m.onnx"))
+    expected: Any = reference.run(None, {"x": theta})[0]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_quantised_operators_of_old_sets_lower(tmp_path: Path) -> None:
+    import onnx
+
+    a = np.array([[10, 20], [30, 40]], np.uint8)
+    weights: dict[str, Any] = {
+        **{name: np.array(0.5, np.float32) for name in ("s0", "s1", "s2")},
+        **{name: np.array(3, np.uint8) for name in ("z0", "z1", "z2")},
+        "b": np.array([[3, 4], [5, 6]], np.uint8),
+    }
+    nodes = [node("QLinearMatMul", ["x", "s0", "z0", "b", "s1", "z1", "s2", "z2"], ["y"])]
+    path = saved(tmp_path / "m.onnx", nodes, {"x": (np.uint8, [2, 2])}, ["y"], weights)
+    model = onnx.load(path)
+    model.opset_import[0].version = 10
+    model.ir_version = 5
+    onnx.save(model, path)
+    graph = tc.frontends.from_onnx(path)
+    found = tc.run(graph, {"x": a.view(np.int8)}).outputs["y"].view(np.uint8)
+    real = (a.astype(int) - 3) @ np.array([[0, 1], [2, 3]]) * 0.25
+    assert found.tolist() == (np.rint(real / 0.5) + 3).tolist()

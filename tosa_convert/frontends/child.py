@@ -3,21 +3,45 @@
 It reads `request.json` of a folder, and writes `program.mlirbc` and `interface.json` there. Without a
 request it writes `installed.json`, which says what of the frontends is installed. Until the
 converter is imported it needs Python's standard library only, so that any Python can run it.
+
+With the arguments SERVE and a frontend's name it lowers many models; see `converter_server`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
+import os
+import select
+import signal
 import sys
+import traceback
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Final, NoReturn
 
+from tosa_convert.child_process import end_with_parent
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.frontends.installed import absent, all_installed
 from tosa_convert.frontends.interface import INSTALLED_FILE, INTERFACE_FILE, Interface
 from tosa_convert.frontends.request import REQUEST_FILE, Request
 from tosa_convert.frontends.table import Frontend, frontend
+
+#: The first argument for a process that lowers many models.
+SERVE: Final = "--serve"
+#: The line that such a process writes when it can begin.
+READY: Final = "ready"
+#: The file of a folder with what its converter wrote to stdout and stderr.
+OUTPUT_FILE: Final = "output.txt"
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Do what the arguments say: the folder of one model, or SERVE and a frontend."""
+    if arguments[0] == SERVE:
+        return serve(arguments[1])
+    return main(Path(arguments[0]))
 
 
 def main(folder: Path) -> int:
@@ -63,3 +87,70 @@ def _place(error: Exception) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if "tosa_convert" in Path(frame.filename).parts]
     return f"{Path(ours[-1].filename).name}:{ours[-1].lineno}"
+
+
+# -- many models, see `converter_server` -----------------------------------------------------------
+
+
+def serve(name: str) -> int:
+    """Import a frontend's converter once, and lower a model in a fork for each line of stdin.
+
+    A line has a folder and the seconds that its model may take; the answer is a line on stdout. Before
+    the first one, READY is written there.
+    """
+    requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1):  # What frameworks print is no answer.
+        os.dup2(nothing, stream)
+    end_with_parent(os.getppid())
+    row = frontend(name)
+    if not absent(row):
+        converter = importlib.import_module(row.converter)
+        getattr(converter, "warm_up", lambda: None)()
+    print(READY, file=answers, flush=True)
+    for line in requests:
+        job = json.loads(line)
+        print(json.dumps(_in_fork(Path(job["folder"]), job["timeout"])), file=answers, flush=True)
+    return 0
+
+
+def _in_fork(folder: Path, timeout: float) -> dict[str, object]:
+    """How a fork of this process ended that lowered a model."""
+    parent = os.getpid()
+    child = os.fork()
+    if not child:
+        _lower_and_exit(folder, parent)
+    handle = os.pidfd_open(child)
+    try:
+        is_done = bool(select.select([handle], [], [], timeout)[0])
+    finally:
+        os.close(handle)
+    with contextlib.suppress(OSError):
+        os.killpg(child, signal.SIGKILL)
+    with contextlib.suppress(OSError):  # Before it had a session of its own.
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    return {"code": os.waitstatus_to_exitcode(status), "timed_out": not is_done}
+
+
+def _lower_and_exit(folder: Path, parent: int) -> NoReturn:
+    code: object = 1
+    try:
+        os.setsid()
+        end_with_parent(parent)
+        output = os.open(folder / OUTPUT_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        for stream in (1, 2):
+            os.dup2(output, stream)
+        os.chdir(folder)
+        code = main(folder)
+    except SystemExit as leave:
+        code = leave.code
+        if isinstance(code, str):
+            os.write(2, f"{code}\n".encode())
+    except BaseException:
+        os.write(2, traceback.format_exc().encode())
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code if isinstance(code, int) else 1)

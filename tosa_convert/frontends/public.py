@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.files import file_error
+from tosa_convert.frontends.converter_server import ConverterServer
 from tosa_convert.frontends.examples import read_examples
 from tosa_convert.frontends.installed import absent
 from tosa_convert.frontends.interface import Interface
@@ -36,12 +37,14 @@ class FrontendOptions:
     timeout: seconds that the converter may take.
     read: `input_shapes`, `narrow`, `full_paths` and `limits` apply.
     options: what only one frontend knows.
+    server: the process for many models of this frontend and this Python, if there is one.
     """
 
     python: str = ""
     timeout: float = TIMEOUT
     read: ReadOptions = _READ_OPTIONS
     options: Mapping[str, str] = field(default_factory=dict)
+    server: ConverterServer | None = None
 
 
 _OPTIONS = FrontendOptions()
@@ -84,8 +87,10 @@ def lowered(model: Recognised, options: FrontendOptions = _OPTIONS) -> Iterator[
                 python=options.python,
                 timeout=options.timeout,
                 when_started=importing.start,
+                server=options.server,
             )
-            importing.join()
+            if importing.ident is not None:
+                importing.join()
             from tosa_convert.frontends.finish import finish
 
             graph = finish(request, interface, folder, options.read)

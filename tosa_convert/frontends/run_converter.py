@@ -13,6 +13,7 @@ from typing import Final
 
 from tosa_convert.child_process import Ended, last_words, run_child
 from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.frontends.converter_server import ConverterServer, can_serve
 from tosa_convert.frontends.installed import Installed, all_installed
 from tosa_convert.frontends.interface import INSTALLED_FILE, INTERFACE_FILE, Interface
 from tosa_convert.frontends.request import REQUEST_FILE, Request
@@ -25,17 +26,23 @@ TIMEOUT: Final = 1800.0
 #: child's path: that may have other packages, built for another Python.
 _START: Final = """
 import importlib.util, os, sys
-package, folder = sys.argv[1:]
+package, *arguments = sys.argv[1:]
 spec = importlib.util.spec_from_file_location(
     "tosa_convert", os.path.join(package, "__init__.py"), submodule_search_locations=[package]
 )
 sys.modules["tosa_convert"] = module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
-import pathlib
-from tosa_convert.frontends.child import main
-raise SystemExit(main(pathlib.Path(folder)))
+from tosa_convert.frontends.child import run
+raise SystemExit(run(arguments))
 """
 _PACKAGE: Final = Path(__file__).resolve().parent.parent
+
+
+def server_of(name: str, python: str = "") -> ConverterServer | None:
+    """A process for many models of a frontend, for `run_converter`; None where there can be none."""
+    if not can_serve(frontend(name)):
+        return None
+    return ConverterServer(name, lambda arguments: _command(_program(python), arguments))
 
 
 def run_converter(
@@ -45,6 +52,7 @@ def run_converter(
     python: str = "",
     timeout: float = TIMEOUT,
     when_started: Callable[[], object] | None = None,
+    server: ConverterServer | None = None,
 ) -> Interface:
     """Lower a model in a child process.
 
@@ -54,6 +62,8 @@ def run_converter(
         python: the Python that has the framework; by default this one.
         timeout: seconds of wall-clock time.
         when_started: called as soon as the child runs, for what this process can do meanwhile.
+        server: the process for models of this frontend and this Python, if there is one; it does not
+            call `when_started`.
 
     Returns:
         What the converter says of the program.
@@ -66,7 +76,9 @@ def run_converter(
     name = request.frontend
     frontend(name)  # refused here, before a process is started
     (folder / REQUEST_FILE).write_text(request.to_json(), encoding="utf-8")
-    ended = _run(folder, python, timeout, when_started)
+    ended = None if server is None else server.run(folder, timeout)
+    if ended is None:
+        ended = _run(folder, python, timeout, when_started)
     result = folder / INTERFACE_FILE
     if ended.timed_out or ended.code or not result.exists():
         raise _failure(ended, name, timeout, folder)
@@ -104,10 +116,9 @@ def _run(
     folder: Path, python: str, timeout: float, when_started: Callable[[], object] | None = None
 ) -> Ended:
     program = _program(python)
-    command = [program, "-c", _START, str(_PACKAGE), str(folder)]
     try:
         return run_child(
-            command,
+            _command(program, [str(folder)]),
             timeout=timeout,
             folder=folder,
             with_stdout=True,
@@ -118,6 +129,10 @@ def _run(
             raise
         message = f"{program} cannot be started: {error.strerror}"
         raise fail("frontend-missing", "--python", message, "name another Python") from None
+
+
+def _command(program: str, arguments: list[str]) -> list[str]:
+    return [program, "-c", _START, str(_PACKAGE), *arguments]
 
 
 def _program(python: str) -> str:

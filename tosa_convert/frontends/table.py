@@ -20,6 +20,7 @@ class Frontend:
     packages: name of a Python package to import -> the distribution that has it.
     converter: the module with its `lower`.
     runtime: the backend of `check` that runs its models; "" if there is none.
+    forks: whether the converter works in a fork of a process that has imported it.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Frontend:
     packages: Mapping[str, str]
     converter: str
     runtime: str = ""
+    forks: bool = False
 
     def install(self, python: str = "") -> str:
         """The command that installs what it needs, into another Python if one is given."""
@@ -80,6 +82,7 @@ FRONTENDS: Final = {
             packages={"torch": "torch", "torch_mlir": "torch-mlir"},
             converter="tosa_convert.frontends.converters.torch_program",
             runtime="torch",
+            forks=True,
         ),
         Frontend(
             name="onnx",
@@ -92,6 +95,7 @@ FRONTENDS: Final = {
             },
             converter="tosa_convert.frontends.converters.onnx_model",
             runtime="onnxruntime",
+            forks=True,
         ),
     )
 }

@@ -28,6 +28,8 @@ _RTOL: Final = 1e-3
 _ATOL: Final = 1e-5
 #: The relative tolerance for elements of 16 bits: the last bit of BF16.
 _RTOL_16_BITS: Final = 4e-3
+#: The pattern of all tensors; integers must be equal.
+_ALL: Final = "*"
 #: Operators whose first input is a size or a condition.
 _SIZES_FIRST: Final = frozenset(
     {
@@ -131,8 +133,8 @@ def compare_node_test(
         if array.dtype.itemsize == 2 and array.dtype.kind not in "iub"
     ]
     tolerances = Tolerances(
-        atol=((FLOATING_POINT, _ATOL),),
-        rtol=((FLOATING_POINT, _RTOL), *((name, _RTOL_16_BITS) for name in short)),
+        atol=((_ALL, 0.0), (FLOATING_POINT, _ATOL)),
+        rtol=((_ALL, 0.0), (FLOATING_POINT, _RTOL), *((name, _RTOL_16_BITS) for name in short)),
     )
     return check_outputs(
         graph,

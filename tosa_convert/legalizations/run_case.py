@@ -13,12 +13,13 @@ from pathlib import Path
 
 from tosa_convert import log
 from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.frontends.converter_server import ConverterServer
 from tosa_convert.frontends.examples import WANTED
 from tosa_convert.frontends.leftovers import operator_and_count
 from tosa_convert.frontends.public import FrontendOptions, Lowered, lowered
 from tosa_convert.frontends.recognize import recognize
 from tosa_convert.frontends.request import CONSTANTS
-from tosa_convert.frontends.run_converter import packages_of
+from tosa_convert.frontends.run_converter import packages_of, server_of
 from tosa_convert.frontends.table import FRONTENDS, missing
 from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.arrays.by_name import Array
@@ -175,6 +176,12 @@ def _attempt(
         )
 
 
+@functools.cache
+def _server(name: str, python: str) -> ConverterServer | None:
+    """The process that imports a frontend once for all cases of this worker, which ends with it."""
+    return server_of(name, python)
+
+
 def _storable(array: Array) -> Array:
     return array.view(f"V{array.dtype.itemsize}") if array.dtype.kind == "V" else array
 
@@ -195,6 +202,7 @@ def _one(
         timeout=settings.timeout,
         read=ReadOptions(narrow=settings.narrow, input_shapes=dict(shapes or {}), copy=True),
         options=options or {},
+        server=_server(name.partition("/")[0], settings.python),
     )
     try:
         model = recognize(source)

@@ -60,6 +60,10 @@ def function_body(node: Any, values: Values, opset: int) -> Any | None:
         return None
     function = onnx.FunctionProto()
     function.ParseFromString(text)
+    own = {attribute.name for attribute in function.attribute_proto}
+    defaults = (row.default_value for row in schema.attributes.values())
+    # The body refers to these, and does not repeat what the operator's definition says.
+    function.attribute_proto.extend(row for row in defaults if row.name and row.name not in own)
     return function
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +29,11 @@ from tosa_convert.frontends.request import CONSTANTS, Request
 _TO_BACKEND: Final = "builtin.module(torch-onnx-to-torch-backend-pipeline)"
 #: The version of ONNX's operators that torch-mlir's conversions expect at least.
 _OPSET: Final = 17
+
+
+def warm_up() -> None:
+    """Import what `lower` imports only when it needs it; for a process that many models share."""
+    importlib.import_module("onnxruntime")
 
 
 def lower(request: Request, folder: Path) -> Interface:
@@ -99,7 +105,8 @@ def lower_model(
         model = onnx.inliner.inline_local_functions(model)
     try:
         return _lower(model, weights, scratch)
-    except NotLoweredError as error:
+    except (NotLoweredError, onnx.defs.SchemaError) as error:
+        # Old sets of operators lack some that the expansions use.
         if opset_of(model) >= _OPSET:
             raise
         try:

@@ -39,6 +39,12 @@ from tosa_convert.frontends.request import Request
 _ROUNDS: Final = 4
 
 
+def warm_up() -> None:
+    """Import what the first export imports; for a process that many models share."""
+    program = torch.export.export(torch.nn.ReLU(), (torch.zeros(1),))
+    lower_program(program)
+
+
 def lower(request: Request, folder: Path) -> Interface:
     """Lower the program of a `.pt2` file or of a factory; see `Interface`."""
     program = load_program(Path(request.source), request.member)

@@ -6,7 +6,11 @@ import math
 
 import numpy as np
 
-from tosa_convert.frontends.converters.onnx_expansions.expansion import Expansion, NotExpandedError
+from tosa_convert.frontends.converters.onnx_expansions.expansion import (
+    Expansion,
+    NotExpandedError,
+    RefusedError,
+)
 
 
 def asin(e: Expansion) -> None:
@@ -139,3 +143,17 @@ def _bounds(start: int, end: int, step: int, size: int) -> slice:
     begin = min(start + size if start < 0 else start, size - 1)
     stop = end + size if end < 0 else end
     return slice(begin, None, step) if stop < 0 else slice(begin, stop, step)
+
+
+def random(e: Expansion) -> None:
+    """TOSA has no random numbers, and torch-mlir would lower these to constants."""
+    raise RefusedError("it draws random numbers")
+
+
+def dropout(e: Expansion) -> None:
+    """In training it draws random numbers, unless it keeps every element."""
+    if not e.has(2) or not bool(e.value(2)):
+        raise NotExpandedError("it is not in training mode")
+    if (float(e.value(1)) if e.has(1) else 0.5) == 0:
+        raise NotExpandedError("it keeps every element")
+    random(e)

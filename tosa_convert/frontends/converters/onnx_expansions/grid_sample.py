@@ -1,10 +1,11 @@
-"""GridSample: the neighbours of each position, gathered and weighted."""
+"""GridSample: the neighbours of each position, gathered and weighted. AffineGrid: the positions."""
 
 from __future__ import annotations
 
 from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 from onnx import TensorProto
 
 from tosa_convert.frontends.converters.onnx_expansions.expansion import Expansion, NotExpandedError
@@ -129,3 +130,24 @@ def _at(e: Expansion, x: str, weight: str, size: int, padding: str, corners: boo
         x = _reflected(e, x, size, corners)
     clamped = e.op("Max", e.op("Min", x, e.like(size - 1)), e.like(0))
     return e.cast(clamped, TensorProto.INT64), weight, inside
+
+
+def affine_grid(e: Expansion) -> None:
+    """The positions of the pixels, which are constants, times the matrix of each image."""
+    batch = e.shape(0)[0]
+    sizes = [int(size) for size in e.value(1).reshape(-1)[2:]]
+    corners = bool(e.attribute("align_corners", 0))
+    lines = [_positions(size, corners=corners) for size in sizes]
+    # The last axis comes first: x, y, z.
+    grid = [part.reshape(-1) for part in reversed(np.meshgrid(*lines, indexing="ij"))]
+    points = np.stack([*grid, np.ones_like(grid[0])], axis=-1)
+    matrix = e.transpose(e.inputs[0], [0, 2, 1])
+    moved = e.op("MatMul", e.like(np.broadcast_to(points, (batch, *points.shape))), matrix)
+    e.result(e.reshape(moved, [batch, *sizes, len(sizes)]))
+
+
+def _positions(size: int, *, corners: bool) -> NDArray[np.float64]:
+    """The positions along an axis between -1 and 1: of the pixels' centres, or from corner to corner."""
+    if corners:
+        return np.linspace(-1, 1, size)
+    return (2 * np.arange(size) + 1) / size - 1

@@ -112,3 +112,19 @@ def scatter_elements(e: Expansion) -> None:
         new = e.op(kind, e.op("GatherElements", x, place, axis=axis), new)
         x = e.op("ScatterElements", x, place, new, axis=axis)
     e.result(x)
+
+
+def pad_around(e: Expansion) -> None:
+    """Mode wrap: parts of the other end, one axis after the other; torch-mlir hangs on it."""
+    if e.attribute("mode", "constant") != "wrap":
+        raise NotExpandedError("it does not wrap around")
+    shape = list(e.shape(0))
+    pads = [int(size) for size in e.value(1).reshape(-1)]
+    axes = [int(axis) % len(shape) for axis in e.value(3).reshape(-1)] if e.has(3) else None
+    axes = list(range(len(shape))) if axes is None else axes
+    x = e.inputs[0]
+    for number, axis in enumerate(axes):
+        places = np.arange(-pads[number], shape[axis] + pads[number + len(axes)]) % shape[axis]
+        if len(places) != shape[axis] or places.tolist() != list(range(shape[axis])):
+            x = e.op("Gather", x, e.ints(*places.tolist()), axis=axis)
+    e.result(x)

@@ -66,6 +66,8 @@ EXPANSIONS: Final[dict[str, Callable[[Expansion], None]]] = {
     "ScatterElements": movement.scatter_elements,
     "ConvTranspose": convolution.conv_transpose,
     "GridSample": grid_sample.grid_sample,
+    "AffineGrid": grid_sample.affine_grid,
+    "Pad": movement.pad_around,
     "DFT": spectral.dft,
     "STFT": spectral.stft,
     "LSTM": recurrent.lstm,
@@ -78,6 +80,18 @@ EXPANSIONS: Final[dict[str, Callable[[Expansion], None]]] = {
     "QLinearConv": quantized.qlinear_conv,
     "MatMulInteger": quantized.matmul_integer,
     "ConvInteger": quantized.conv_integer,
+    "Dropout": elementwise.dropout,
+    **dict.fromkeys(
+        [
+            "Bernoulli",
+            "Multinomial",
+            "RandomNormal",
+            "RandomNormalLike",
+            "RandomUniform",
+            "RandomUniformLike",
+        ],
+        elementwise.random,
+    ),
     **dict.fromkeys(
         [
             "Add",
