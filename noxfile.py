@@ -28,7 +28,7 @@ FRONTENDS = {
     "torch": (
         "torch,onnx",
         ("onnxscript",),
-        ("test_torch.py", "test_onnx.py", "test_runtimes.py"),
+        ("test_torch*.py", "test_onnx*.py", "test_runtimes.py", "test_zoo.py"),
     ),
 }
 FRONTEND_TESTS = ROOT / "tests" / "frontends"

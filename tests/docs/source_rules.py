@@ -16,7 +16,7 @@ from pathlib import Path
 
 PACKAGE = "tosa_convert"
 #: Folders of Python files besides the package.
-OTHERS = ("tests", "fuzz", "benchmarks", "schema", "examples", "manual", "release")
+OTHERS = ("tests", "fuzz", "benchmarks", "schema", "examples", "manual", "release", "zoo")
 
 #: Lines of a function, without its decorators and docstring; lines of a file.
 MAX_FUNCTION_LINES = 60

@@ -36,6 +36,66 @@ def block_diagonal(tensors: Sequence[Any]) -> Any:
     return torch.cat(rows)
 
 
+def lower_triangle(row: int, col: int, offset: int = 0, **options: Any) -> Any:
+    """The places below a diagonal, row by row; torch computes them with square roots in f64."""
+    counts = [min(max(index + offset + 1, 0), col) for index in range(row)]
+    return _places([(index, 0, count) for index, count in enumerate(counts)], options)
+
+
+def upper_triangle(row: int, col: int, offset: int = 0, **options: Any) -> Any:
+    """The places above a diagonal, row by row."""
+    starts = [min(max(index + offset, 0), col) for index in range(row)]
+    return _places([(index, start, col) for index, start in enumerate(starts)], options)
+
+
+def _places(rows: Sequence[tuple[int, int, int]], options: dict[str, Any]) -> Any:
+    """Row and column of each place, for rows of (index, first column, end)."""
+    options = {"dtype": options.get("dtype") or torch.int64, "device": options.get("device")}
+    filled = [(index, start, end) for index, start, end in rows if start < end]
+    if not filled:
+        return torch.zeros(2, 0, **options)
+    down = torch.cat([torch.full((end - start,), index, **options) for index, start, end in filled])
+    across = torch.cat([torch.arange(start, end, **options) for _, start, end in filled])
+    return torch.stack([down, across])
+
+
+def embedding_bag(
+    weight: Any,
+    indices: Any,
+    offsets: Any,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Any:
+    """A matrix of ones where a row belongs to a bag, times the rows: sums (mode 0) or means (mode 1).
+
+    Besides the bags, torch returns the bag of each row, the size of each bag, and the largest rows of
+    mode 2, which nothing but its own derivative uses.
+    """
+    if mode == 2 or not weight.is_floating_point() or indices.dim() != 1:
+        return NotImplemented
+    starts = offsets[:-1] if include_last_offset else offsets
+    if indices.numel() * starts.numel() > _COMPARED:
+        return NotImplemented
+    places = torch.arange(indices.numel(), device=indices.device)
+    bag = (starts.unsqueeze(0) <= places.unsqueeze(1)).to(starts.dtype).sum(1) - 1
+    member = torch.arange(starts.numel(), device=bag.device).unsqueeze(1) == bag.unsqueeze(0)
+    if padding_idx is not None and padding_idx >= 0:
+        member = torch.logical_and(member, (indices != padding_idx).unsqueeze(0))
+    parts = member.to(weight.dtype)
+    sizes = parts.sum(1)
+    if per_sample_weights is not None:
+        parts = parts * per_sample_weights.unsqueeze(0)
+    made = parts @ weight[indices]
+    if mode == 1:
+        made = made / sizes.clamp(min=1).unsqueeze(1)
+    counts = sizes.to(indices.dtype)
+    return made, bag, counts, counts.clone()
+
+
 def index_copy(x: Any, dim: int, index: Any, source: Any) -> Any:
     """A scatter whose indices are the same in every row."""
     shape = [1] * x.dim()

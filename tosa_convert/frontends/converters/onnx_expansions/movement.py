@@ -30,6 +30,19 @@ def reverse_sequence(e: Expansion) -> None:
     e.result(e.transpose(whole, [order.index(axis) for axis in range(len(shape))]))
 
 
+def depth_to_space(e: Expansion) -> None:
+    """Channels become rows and columns; torch-mlir takes the wrong channels in mode CRD."""
+    batch, channels, height, width = e.shape(0)
+    size = int(e.attribute("blocksize"))
+    left = channels // size**2
+    if e.attribute("mode", "DCR") == "CRD":
+        parts, order = [batch, left, size, size, height, width], [0, 1, 4, 2, 5, 3]
+    else:
+        parts, order = [batch, size, size, left, height, width], [0, 3, 4, 1, 5, 2]
+    moved = e.transpose(e.reshape(e.inputs[0], parts), order)
+    e.result(e.reshape(moved, [batch, left, height * size, width * size]))
+
+
 def tensor_scatter(e: Expansion) -> None:
     """The update in place of elements of a cache, where the positions are known."""
     shape, update = e.shape(0), e.shape(1)

@@ -38,6 +38,20 @@ def lp_normalization(e: Expansion) -> None:
     e.result(e.op("Div", x, e.op("Add", norm, e.cast(zero, e.type(0)))))
 
 
+def euclidean_norm(e: Expansion) -> None:
+    """The root of the sum of squares; torch-mlir's norm fails to lower with constant axes."""
+    import numpy as np
+
+    if not np.issubdtype(e.numpy_type(), np.floating):
+        raise NotExpandedError("its type is not one of numpy's floating-point types")
+    given = e.value(1).tolist() if e.has(1) else e.attribute("axes")
+    if not given and e.attribute("noop_with_empty_axes", 0):
+        raise NotExpandedError("it reduces nothing")
+    x, axes = e.inputs[0], given or range(len(e.shape(0)))
+    total = e.reduce("ReduceSum", e.op("Mul", x, x), axes, e.attribute("keepdims", 1))
+    e.result(e.op("Sqrt", total))
+
+
 def of_nothing(e: Expansion) -> None:
     """A reduction over no elements is a constant: 0 for sums, 1 for products."""
     import numpy as np

@@ -29,7 +29,8 @@ def resize(e: Expansion) -> None:
     mode = e.attribute("mode", "nearest")
     axes = _axes(e)
     if _lowers_right(e, mode, axes):
-        raise NotExpandedError("torch-mlir lowers it")
+        _by_scales(e, axes)
+        return
     x, outside = e.inputs[0], []
     floating = np.issubdtype(e.numpy_type(), np.floating)
     if mode != "nearest" and not floating:
@@ -109,6 +110,18 @@ def _lowers_right(e: Expansion, mode: str, axes: list[_Axis]) -> bool:
         and all(row.wanted > 1 for row in axes if row.axis >= 2)
         and all(row.size * row.scale == row.wanted for row in axes)
     )
+
+
+def _by_scales(e: Expansion, axes: list[_Axis]) -> None:
+    """The form that torch-mlir lowers: with scales instead of sizes, and without torch's own name."""
+    positions = e.attribute("coordinate_transformation_mode", "half_pixel")
+    if not e.has(3) and positions != "pytorch_half_pixel":
+        raise NotExpandedError("torch-mlir lowers it")
+    # Both have the same positions where more than one element is wanted.
+    positions = positions.removeprefix("pytorch_")
+    scales = e.constant([row.scale for row in axes], np.float32)
+    given = {"mode": "linear", "coordinate_transformation_mode": positions}
+    e.result(e.op("Resize", e.inputs[0], "", scales, **given))
 
 
 def _positions(row: _Axis, mode: str) -> Matrix:

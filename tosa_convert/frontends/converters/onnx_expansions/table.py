@@ -59,6 +59,7 @@ EXPANSIONS: Final[dict[str, Callable[[Expansion], None]]] = {
     "GlobalLpPool": pooling.global_lp_pool,
     "LRN": normalization.local_response,
     "LpNormalization": normalization.lp_normalization,
+    "DepthToSpace": movement.depth_to_space,
     "ReverseSequence": movement.reverse_sequence,
     "TensorScatter": movement.tensor_scatter,
     "Col2Im": movement.column_to_image,
@@ -120,9 +121,10 @@ EXPANSIONS: Final[dict[str, Callable[[Expansion], None]]] = {
         first_that_applies(normalization.of_nothing, quantized.by_int32),
     ),
     **dict.fromkeys(
-        ["ReduceSumSquare", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp"],
+        ["ReduceSumSquare", "ReduceL1", "ReduceLogSum", "ReduceLogSumExp"],
         normalization.of_nothing,
     ),
+    "ReduceL2": first_that_applies(normalization.of_nothing, normalization.euclidean_norm),
 }
 
 #: Operator with graphs in it -> what returns the nodes that replace it.

@@ -1,0 +1,81 @@
+"""Our decompositions of torch operators that move elements give what torch gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tosa_convert as tc
+
+torch: Any = pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("torch_mlir", reason="torch-mlir is not installed")
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.mark.parametrize("offset", [-5, -1, 0, 2, 9])
+@pytest.mark.parametrize(("rows", "columns"), [(3, 4), (4, 3), (0, 3)])
+def test_places_of_triangles(rows: int, columns: int, offset: int) -> None:
+    from tosa_convert.frontends.converters import torch_indexing
+
+    for ours, theirs in (
+        (torch_indexing.lower_triangle, torch.tril_indices),
+        (torch_indexing.upper_triangle, torch.triu_indices),
+    ):
+        found, expected = ours(rows, columns, offset), theirs(rows, columns, offset)
+        assert found.dtype == expected.dtype
+        assert found.tolist() == expected.tolist()
+
+
+INDICES = [1, 4, 0, 4, 2, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"offsets": [0, 2, 2, 5]},
+        {"offsets": [0, 2, 2, 5], "mode": 1},
+        {"offsets": [0, 3], "padding_idx": 4, "mode": 1},
+        {"offsets": [0, 3, 7], "include_last_offset": True},
+        {"offsets": [0, 3], "per_sample_weights": [0.5, 1.0, 2.0, 0.0, 1.5, 1.0, 3.0]},
+    ],
+    ids=lambda options: ", ".join(options),
+)
+def test_bags_of_rows(options: dict[str, Any]) -> None:
+    from tosa_convert.frontends.converters import torch_indexing
+
+    weight = torch.arange(15.0).reshape(5, 3)
+    given = dict(options)
+    offsets = torch.tensor(given.pop("offsets"))
+    if "per_sample_weights" in given:
+        given["per_sample_weights"] = torch.tensor(given["per_sample_weights"])
+    indices = torch.tensor(INDICES)
+    found = torch_indexing.embedding_bag(weight, indices, offsets, **given)
+    expected = torch.ops.aten._embedding_bag(weight, indices, offsets, **given)
+    torch.testing.assert_close(found[0], expected[0])
+
+
+def test_the_largest_rows_of_bags_are_left_to_the_list_of_what_does_not_lower() -> None:
+    with pytest.raises(tc.TosaConvertError, match="embedding_bag"):
+        tc.frontends.from_torch(
+            torch.nn.EmbeddingBag(5, 3, mode="max").eval(), (torch.zeros(2, 4, dtype=torch.int64),)
+        )
+
+
+def test_bags_and_triangles_lower() -> None:
+    class Pairs(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bags = torch.nn.EmbeddingBag(5, 3, mode="sum")
+
+        def forward(self, rows: Any) -> Any:
+            x = self.bags(rows)
+            down, across = torch.tril_indices(3, 3, -1)
+            return (x.T @ x)[down, across]
+
+    torch.manual_seed(0)
+    module, rows = Pairs().eval(), torch.tensor([[1, 4, 0], [2, 2, 3]])
+    graph = tc.frontends.from_torch(module, (rows,), narrow="i64")
+    (found,) = tc.run(graph, {"rows": rows.to(torch.int32).numpy()}).outputs.values()
+    np.testing.assert_allclose(found, module(rows).detach().numpy(), rtol=1e-5)
