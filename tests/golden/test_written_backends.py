@@ -144,20 +144,8 @@ def test_software_with_models_of_its_own_needs_the_original(software: str) -> No
 def test_iree_takes_int4_bf16_and_fp8_and_gives_int48_with_its_sign(tmp_path: Path) -> None:
     pytest.importorskip("iree.compiler", reason="IREE is not installed")
     pytest.importorskip("iree.runtime", reason="IREE's runtime is not installed")
-    names = (
-        "BOOL",
-        "INT4",
-        "INT8",
-        "INT16",
-        "INT32",
-        "INT48",
-        "FP32",
-        "FP16",
-        "BF16",
-        "FP8E4M3",
-        "FP8E5M2",
-    )
-    for row in (row for row in DTYPES if row.name in names):
+    others = {"FP6E2M3", "FP6E3M2", "FP4E2M1", "FP8UE8M0", "INT64", "MXINT8"}
+    for row in (row for row in DTYPES if row.name not in others):
         graph, given = copies([row])
         assert check(graph, "iree", given).ok, row
 

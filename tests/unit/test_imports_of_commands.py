@@ -16,7 +16,7 @@ import pytest
 #: Modules that every command imports.
 ALWAYS = "cli cli.command cli.import_numpy cli.main ending_signals errors log version"
 #: Those of the options of `convert`.
-OPTIONS = "cli.convert cli.input_shapes file_consumers formats options"
+OPTIONS = "cli.convert cli.input_shapes cli.shared_options file_consumers formats options"
 GRAPH = (
     "attribute_rules compare constant dtypes model names opset packing target value_rules verify "
     "versions"
@@ -102,33 +102,38 @@ CONVERSION = (
 )
 
 
-def test_an_export_imports_what_reads_bytecode_and_writes_flatbuffers(
-    example: Path, tmp_path: Path
-) -> None:
-    ours, others = imported("convert", str(example), "-o", str(tmp_path / "m.tosa"))
-    assert ours == (
-        CONVERSION
-        | below("flatbuffer", "builder interning plan write")
+#: Fixture of the input, the output, and what is imported besides CONVERSION.
+CONVERSIONS = {
+    "bytecode-to-flatbuffer": (
+        "example",
+        "m.tosa",
+        below("flatbuffer", "builder interning plan write")
         | below("mlir", "block_scope function_reader module_reader narrowing operator_reader")
         | below("mlir", "select_function")
         | below("mlir.bytecode", "cursor decode entries file_sections operations properties")
-        | below("mlir.bytecode", "resources sections tables")
-    )
-    assert others <= OUTSIDE
-
-
-def test_an_import_imports_what_reads_flatbuffers_and_writes_bytecode(
-    flatbuffer: Path, tmp_path: Path
-) -> None:
-    ours, others = imported("convert", str(flatbuffer), "-o", str(tmp_path / "m.mlirbc"))
-    assert ours == (
-        CONVERSION
-        | below("flatbuffer", "columns read")
+        | below("mlir.bytecode", "resources sections tables"),
+    ),
+    "flatbuffer-to-bytecode": (
+        "flatbuffer",
+        "m.mlirbc",
+        below("flatbuffer", "columns read")
         | below("graph", "static_shapes")
         | below("mlir", "function_writer module_writer region_body variables")
         | below("mlir.bytecode", "encode")
-        | below("wire", "lift")
+        | below("wire", "lift"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONVERSIONS)
+def test_a_conversion_imports_what_reads_one_format_and_writes_the_other(
+    name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    source, target, more = CONVERSIONS[name]
+    ours, others = imported(
+        "convert", str(request.getfixturevalue(source)), "-o", str(tmp_path / target)
     )
+    assert ours == CONVERSION | more
     assert others <= OUTSIDE
 
 
@@ -137,7 +142,9 @@ def test_validate_imports_what_reads_the_file_and_the_rules(flatbuffer: Path) ->
     assert ours == (
         set(f"{ALWAYS} applicable_options file_consumers files formats gc_pause options".split())
         | {"reading"}
-        | below("cli", "many_files progress validate validate_files validation_report")
+        | below(
+            "cli", "many_files progress shared_options validate validate_files validation_report"
+        )
         | below("flatbuffer", "columns read")
         | below("graph", f"{GRAPH} static_shapes")
         | below("spec", f"{SPEC} profiles")

@@ -73,15 +73,6 @@ def complete_file_name(
     return [CompletionItem(incomplete, type="file")]
 
 
-#: For verbs that write programs.
-no_validate_option: Final = click.option(
-    "--no-validate",
-    is_flag=True,
-    help="Also write a program that TOSA forbids. By default .tosa and MLIR are only written if "
-    "`tosa-flatbuffer validate` has no finding.",
-)
-
-
 def report_bug(trace: str, where: str = "") -> None:
     """Print the traceback of an unexpected exception and say that it is our fault.
 

@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from tosa_convert.cli.command import Verb, complete_file_name, no_validate_option
+from tosa_convert.cli.command import Verb, complete_file_name
 from tosa_convert.cli.import_numpy import import_numpy
 from tosa_convert.cli.input_shapes import input_shape_option, parsed
+from tosa_convert.cli.shared_options import (
+    consumer_option,
+    jobs_option,
+    limit_option,
+    no_validate_option,
+)
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.file_consumers import CONSUMERS
 from tosa_convert.formats import FORMATS, MLIR_FORMATS, is_saved_model
 from tosa_convert.options import (
     BYTECODE_VERSION,
     BYTECODE_VERSIONS,
-    LIMIT_NAMES,
     NAMES,
     WEIGHTS,
 )
@@ -89,12 +93,7 @@ if TYPE_CHECKING:
     metavar="N",
     help="Leave constants of more than N elements out of MLIR text, which then cannot be read back.",
 )
-@click.option(
-    "--for",
-    "consumer",
-    type=click.Choice(list(CONSUMERS)),
-    help="The program that will open the output, a .tosa file; a form that it does not open is refused.",
-)
+@consumer_option
 @click.option(
     "--narrow",
     metavar="TYPES",
@@ -164,23 +163,9 @@ if TYPE_CHECKING:
     metavar="SEED",
     help="The seed of the other inputs of --check; 0 by default.",
 )
-@click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(min=0),
-    default=0,
-    metavar="N",
-    help="Number of processes that convert several inputs side by side; by default one for each core "
-    "if there are many small files, else one.",
-)
+@jobs_option
 @click.option("--full-paths", is_flag=True, help="Keep the folders of file names in locations.")
-@click.option(
-    "--limit",
-    "limits",
-    metavar="NAME=N",
-    multiple=True,
-    help="Set a resource limit: " + ", ".join(LIMIT_NAMES) + ". May be repeated.",
-)
+@limit_option
 @click.version_option(package_name="tosa-convert")
 def convert(inputs: tuple[str, ...], output: str | None, jobs: int, **given: Any) -> int:
     """Convert TOSA programs between MLIR text, MLIR bytecode, flatbuffers and JSON, and models to TOSA.

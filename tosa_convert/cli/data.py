@@ -10,19 +10,8 @@ from tosa_convert.cli.command import Verb
 
 #: The names of TOSA's element types; a test compares them with the table.
 ELEMENT_TYPES: Final = (
-    *(
-        "BOOL",
-        "INT4",
-        "INT8",
-        "INT16",
-        "INT32",
-        "INT48",
-        "FP32",
-        "FP16",
-        "BF16",
-        "FP8E4M3",
-        "FP8E5M2",
-    ),
+    *("BOOL", "INT4", "INT8", "INT16", "INT32", "INT48"),
+    *("FP32", "FP16", "BF16", "FP8E4M3", "FP8E5M2"),
     *("FP6E2M3", "FP6E3M2", "FP4E2M1", "FP8UE8M0", "INT64", "MXINT8"),
 )
 

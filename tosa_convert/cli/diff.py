@@ -50,7 +50,7 @@ _COLOURS = {"removed": "red", "added": "green", "changed": "yellow", "place": "c
 )
 @click.option("--func", metavar="NAME", help="The function of MLIR modules that have several.")
 def diff(left: str, right: str, **given: Any) -> int:
-    """Report how the program RIGHT differs from LEFT, whatever their values are called."""
+    """Report how program RIGHT differs from LEFT; the names of values do not count."""
     from tosa_convert.cli.load_graph import load_input
     from tosa_convert.files import STANDARD
     from tosa_convert.options import ReadOptions

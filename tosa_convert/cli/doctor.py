@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tosa_convert.cli.command import Verb
+from tosa_convert.cli.shared_options import func_option
 from tosa_convert.file_consumers import CONSUMERS, OTHER_CONSUMERS
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _CUSTOM_FORM = rb"(?m)^\s*(?:%[^=\n]*=\s*)?tosa\."
     help="A program that has to read the file; may be repeated. By default all are reported.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
-@click.option("--func", metavar="NAME", help="The function of an MLIR module, if it has several.")
+@func_option
 def doctor(file: str, readers: tuple[str, ...], as_json: bool, func: str | None) -> int:
     """Name the programs that read FILE, why others do not, and the command that helps.
 

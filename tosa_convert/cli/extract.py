@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tosa_convert.cli.command import Verb, no_validate_option
+from tosa_convert.cli.command import Verb
+from tosa_convert.cli.shared_options import no_validate_option
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
@@ -35,7 +36,10 @@ def extract(
     func: str | None,
     no_validate: bool,
 ) -> int:
-    """Cut the part of MODEL that computes --outputs, from --inputs and its own inputs."""
+    """Write the part of MODEL that computes the tensors of --outputs.
+
+    It begins at the tensors of --inputs, and at inputs of MODEL where it needs them.
+    """
     from tosa_convert import api
     from tosa_convert.cli.load_graph import load_graph
     from tosa_convert.graph.extract import extract as cut

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     default="",
     metavar="PROGRAM",
     shell_complete=complete_file_name,
-    help="Look into another Python, as `convert --python` uses it.",
+    help="The Python to look into; by default this one.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 def frontends(names: tuple[str, ...], python: str, as_json: bool) -> int:

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.command import Verb, no_validate_option
-from tosa_convert.file_consumers import CONSUMERS
+from tosa_convert.cli.command import Verb
+from tosa_convert.cli.shared_options import consumer_option, no_validate_option
 from tosa_convert.formats import FORMATS, MLIR_FORMATS
 from tosa_convert.options import WEIGHTS
 
@@ -23,12 +23,7 @@ from tosa_convert.options import WEIGHTS
     help="Where constants are stored. embedded: in the file; offset: appended after the flatbuffer; "
     "npy: .npy files beside it; auto: embedded up to 2 GiB.",
 )
-@click.option(
-    "--for",
-    "consumer",
-    type=click.Choice(list(CONSUMERS)),
-    help="The program that will open the output, a .tosa file; a form that it does not open is refused.",
-)
+@consumer_option
 @click.option(
     "--accept-changed-weights", is_flag=True, help="Accept .npy weights that were edited."
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tosa_convert.cli.command import Verb
+from tosa_convert.cli.shared_options import func_option
 
 if TYPE_CHECKING:
     from tosa_convert.pictures.public import ReportFormat
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     "-o",
     "--output",
     type=click.Path(),
-    help="The file to write; by default standard output. A file called .svg, .dot or .gv has that form.",
+    help="The file to write; by default standard output. The extensions .svg, .dot and .gv choose "
+    "that form.",
 )
 @click.option("--svg", "to", flag_value="svg", help="Write an SVG picture instead.")
 @click.option("--dot", "to", flag_value="dot", help="Write a graph for Graphviz instead.")
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     help="Where groups of operators come from: folders in the names of tensors, or in the names of "
     "locations. By default whichever has more.",
 )
-@click.option("--func", metavar="NAME", help="The function of an MLIR module, if it has several.")
+@func_option
 def report(
     model: str,
     output: str | None,
@@ -56,7 +58,7 @@ def report(
     scopes: Scopes,
     func: str | None,
 ) -> int:
-    """Draw MODEL as one HTML file to zoom into and search, which needs no network."""
+    """Draw MODEL as one HTML file, to zoom into and search offline."""
     from tosa_convert.cli.load_graph import load_graph
     from tosa_convert.files import STANDARD, refuse_same_file
     from tosa_convert.options import ReadOptions

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tosa_convert.cli.command import Verb, no_validate_option
+from tosa_convert.cli.command import Verb
+from tosa_convert.cli.shared_options import no_validate_option
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph

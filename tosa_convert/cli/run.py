@@ -92,7 +92,7 @@ _INPUT_OPTIONS = (
     default=0,
     show_default=True,
     metavar="N",
-    help="Also the tensors of the branch that COND_IF takes, and of the first N iterations of "
+    help="Also write the tensors of the branch that COND_IF takes, and of the first N iterations of "
     "WHILE_LOOP.",
 )
 @click.option(

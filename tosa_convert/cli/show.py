@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from tosa_convert.cli.command import Verb
-from tosa_convert.options import LIMIT_NAMES
+from tosa_convert.cli.shared_options import func_option, jobs_option, limit_option
 
 
 @click.command(
@@ -32,29 +32,18 @@ from tosa_convert.options import LIMIT_NAMES
     "that compute or read them, or by location; bytes by their field.",
 )
 @click.option(
-    "--hex", "as_hex", is_flag=True, help="Show every byte of a .tosa file and which field it is."
+    "--hex",
+    "as_hex",
+    is_flag=True,
+    help="Show every byte of a .tosa file with the field that it belongs to.",
 )
 @click.option(
     "--all-bytes", is_flag=True, help="With --hex: also show the bytes of large data in full."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; docs/show.md describes it.")
-@click.option("--func", metavar="NAME", help="The function of an MLIR module, if it has several.")
-@click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(min=0),
-    default=0,
-    metavar="N",
-    help="Number of processes that read several files side by side; by default one for each core if "
-    "there are many small files, else one.",
-)
-@click.option(
-    "--limit",
-    "limits",
-    metavar="NAME=N",
-    multiple=True,
-    help="Set a resource limit: " + ", ".join(LIMIT_NAMES) + ". May be repeated.",
-)
+@func_option
+@jobs_option
+@limit_option
 def show(files: tuple[str, ...], grep: str | None, jobs: int, **given: Any) -> int:
     """Show what is in a file: operators, inputs and outputs, constants, work, findings."""
     import os

@@ -52,12 +52,14 @@ from tosa_convert.cli.command import Verb, complete_file_name
     "extension that is not listed are not run. By default all are.",
 )
 @click.option(
-    "--extensions", metavar="NAMES", help="The extensions that it has, such as EXT-INT16,EXT-BF16."
+    "--extensions",
+    metavar="NAMES",
+    help="The extensions that the backend has, such as EXT-INT16,EXT-BF16.",
 )
 @click.option(
     "--level",
     type=click.Choice(["8k", "none"], case_sensitive=False),
-    help="The level that it has, 8k by default; what exceeds it is not run.",
+    help="The level that the backend has, 8k by default; what exceeds it is not run.",
 )
 @click.option(
     "--keep",
@@ -105,7 +107,9 @@ from tosa_convert.cli.command import Verb, complete_file_name
     help="Keep answers there; continue from them.",
 )
 @click.option("--junit", type=click.Path(), metavar="FILE", help="Write the answers as JUnit XML.")
-@click.option("--json", "json_file", type=click.Path(), metavar="FILE", help="Write them as JSON.")
+@click.option(
+    "--json", "json_file", type=click.Path(), metavar="FILE", help="Write the answers as JSON."
+)
 @click.option(
     "--html",
     type=click.Path(),

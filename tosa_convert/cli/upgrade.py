@@ -6,16 +6,17 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.command import Verb, no_validate_option
+from tosa_convert.cli.command import Verb
+from tosa_convert.cli.shared_options import no_validate_option
 from tosa_convert.formats import FORMATS
 
 
 @click.command(
     cls=Verb,
     epilog="Files of older releases are upgraded by all verbs that read them, with a warning. This verb "
-    "takes its input for an old program in any case, so that operands of different rank, strides that "
-    "do not divide and values that regions use from outside mean what they meant. It reports each kind "
-    "of change, and what has no form in TOSA 1.0 is refused.",
+    "treats its input as an old program even if nothing else shows its age: operands of different rank, "
+    "strides that do not divide, and values that regions use from outside have their old meaning. It "
+    "reports each kind of change, and refuses what has no form in TOSA 1.0.",
 )
 @click.argument("source", type=click.Path(), metavar="IN")
 @click.option("-o", "--output", required=True, type=click.Path(), help="The file to write.")

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from tosa_convert.cli.command import Verb
+from tosa_convert.cli.shared_options import func_option, jobs_option, limit_option
 from tosa_convert.file_consumers import CONSUMERS
-from tosa_convert.options import LIMIT_NAMES
 
 
 @click.command(
@@ -50,23 +50,9 @@ from tosa_convert.options import LIMIT_NAMES
     type=click.Path(),
     help="A file for the report; by default standard output.",
 )
-@click.option("--func", metavar="NAME", help="The function of an MLIR module, if it has several.")
-@click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(min=0),
-    default=0,
-    metavar="N",
-    help="Number of processes that read several files side by side; by default one for each core if "
-    "there are many small files, else one.",
-)
-@click.option(
-    "--limit",
-    "limits",
-    metavar="NAME=N",
-    multiple=True,
-    help="Set a resource limit: " + ", ".join(LIMIT_NAMES) + ". May be repeated.",
-)
+@func_option
+@jobs_option
+@limit_option
 def validate(files: tuple[str, ...], jobs: int, output: str | None, **given: Any) -> int:
     """Report everything that TOSA forbids in programs."""
     from tosa_convert.cli.validate_files import Checks, validate_files, validate_standard_input

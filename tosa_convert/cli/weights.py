@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from tosa_convert.cli.command import Verbs, no_validate_option
+from tosa_convert.cli.command import Verbs
+from tosa_convert.cli.shared_options import no_validate_option
 
 
 @click.group(cls=Verbs)

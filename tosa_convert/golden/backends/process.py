@@ -52,7 +52,8 @@ def run_worker(
     command = [python, "-c", source, software, os.path.abspath(model)]
     ended = run_backend(command, timeout, software, folder)
     if ended.code == MISSING and software in PACKAGES:
-        raise fail("missing-backend", software, ended.stderr.strip()[-200:], PACKAGES[software])
+        hint = f"{PACKAGES[software]}, or --python PROGRAM for a Python that has it"
+        raise fail("missing-backend", software, ended.stderr.strip()[-200:], hint)
     # The folder is temporary: a message that names it says nothing.
     stderr = ended.stderr.replace(f"{folder}{os.sep}", "")
     refuse_failure(replace(ended, stderr=stderr), software)

@@ -136,7 +136,9 @@ class _Frame:
         self.end = end
 
 
-#: Where decoding goes on: how to add an operation, how many are left, the next value, and the offset.
+#: A place in a block: how to add an operation, how many are left, and the next value.
+_Place = tuple[Callable[[Fields], None], int, int]
+#: The same, and the offset at which decoding goes on.
 _Position = tuple[Callable[[Fields], None], int, int, int]
 
 
@@ -165,8 +167,15 @@ class _Regions:
         self.stack: list[_Frame] = []
         self.are_ordinary = True
 
-    def enter(self, frame: _Frame, offset: int, *, is_isolated: bool) -> int:
-        """Begin with the regions of an operation; returns the offset of the first one."""
+    def enter(self, regions: list[Region], after: _Place, offset: int) -> int:
+        """Begin with the regions of an operation; returns the offset of the first one.
+
+        after: where its block continues: how to add an operation, how many are left, the next value.
+        """
+        count, offset = decode_varint(self.data, offset)
+        frame = _Frame(regions, count >> 1, 0, *after)
+        # Isolated regions number their values from 0, others after those of the regions around them.
+        is_isolated = count & 1
         if self.stack and not is_isolated:
             frame.first_value = self.stack[-1].values_end
         if is_isolated and self.version >= code.REGIONS_ARE_SECTIONS:
@@ -249,12 +258,13 @@ def skip_use_list_orders(data: bytes, offset: int, value_count: int) -> int:
     return offset
 
 
-# Long because this is the longest loop over a module: the commonest varints, of one to three bytes, are
-# decoded in line instead of by a call.
+# Fast path of `decode_varint`; equal by test test_varints_decoded_in_line_equal_decode_varint
 def _decode(data: bytes, regions_of: _Regions) -> list[Fields]:
     """The operations of the section, with everything inside them.
 
-    Not recursive, because modules may nest deeply. Raises IndexError at the end of the data.
+    Not recursive, because modules may nest deeply. The commonest varints of names, locations and
+    operands are decoded in line, which takes less time than a call. Raises IndexError at the end of
+    the data.
     """
     top: list[Fields] = []
     append = top.append
@@ -268,8 +278,6 @@ def _decode(data: bytes, regions_of: _Regions) -> list[Fields]:
             append, left, value, offset = regions_of.next_block(value, offset)
             continue
         left -= 1
-        # Fast path of `decode_varint`; equal by test test_varints_decoded_in_line_equal_decode_varint
-        # The operation's name, and what it has.
         byte = data[offset]
         if byte & 1:
             name = byte >> 1
@@ -278,35 +286,20 @@ def _decode(data: bytes, regions_of: _Regions) -> list[Fields]:
             name, offset = decode_varint(data, offset)
         mask = data[offset]
         byte = data[offset + 1]
-        if byte & 1:
-            location = byte >> 1
-            offset += 2
-        elif byte & 2:
-            location = (byte | data[offset + 2] << 8) >> 2
-            offset += 3
-        elif byte & 4:
+        if byte & 7 == 4:
             location = (byte | data[offset + 2] << 8 | data[offset + 3] << 16) >> 3
             offset += 4
         else:
-            location, offset = decode_varint(data, offset + 1)
+            location, offset = _number(data, offset + 1)
         attributes = -1
         if mask & HAS_ATTRIBUTES:
-            attributes = data[offset]
-            if attributes & 1:
-                attributes >>= 1
-                offset += 1
-            elif attributes & 2:
-                attributes = (attributes | data[offset + 1] << 8) >> 2
-                offset += 2
-            else:
-                attributes, offset = decode_varint(data, offset)
+            attributes, offset = _number(data, offset)
         if mask & HAS_PROPERTIES:
             properties, offset = decode_varint(data, offset)
             attributes = join_properties(name, attributes, properties)
-        first = value
-        types = _NO_TYPES
+        first, types = value, _NO_TYPES
         if mask & HAS_RESULTS:
-            if data[offset] == 3 and data[offset + 1] & 1:
+            if data[offset] == _ONE and data[offset + 1] & 1:
                 # One result, of one of the first types.
                 types = _ONE_TYPE[data[offset + 1] >> 1]
                 offset += 2
@@ -316,56 +309,15 @@ def _decode(data: bytes, regions_of: _Regions) -> list[Fields]:
                 value += len(types)
         operands: list[int] = []
         if mask & HAS_OPERANDS:
-            count = data[offset]
-            if count & 1:
-                count >>= 1
-                offset += 1
-            else:
-                count, offset = decode_varint(data, offset)
-            if count == 1:
-                count = 0
-                byte = data[offset]
-                if byte & 1:
-                    operands = [byte >> 1]
-                    offset += 1
-                elif byte & 2:
-                    operands = [(byte | data[offset + 1] << 8) >> 2]
-                    offset += 2
-                elif byte & 4:
-                    operands = [(byte | data[offset + 1] << 8 | data[offset + 2] << 16) >> 3]
-                    offset += 3
-                else:
-                    operand, offset = decode_varint(data, offset)
-                    operands = [operand]
-            for _ in range(count):
-                byte = data[offset]
-                if byte & 1:
-                    operands.append(byte >> 1)
-                    offset += 1
-                elif byte & 2:
-                    operands.append((byte | data[offset + 1] << 8) >> 2)
-                    offset += 2
-                elif byte & 4:
-                    operands.append((byte | data[offset + 1] << 8 | data[offset + 2] << 16) >> 3)
-                    offset += 3
-                else:
-                    operand, offset = decode_varint(data, offset)
-                    operands.append(operand)
-        if mask & HAS_SUCCESSORS:
-            # Control flow between blocks, which is refused for its blocks.
-            _, offset = _numbers(data, offset)
-        if mask & HAS_USE_LISTS:
-            offset = skip_use_list_orders(data, offset, len(types))
-        if mask & HAS_REGIONS:
-            count, offset = decode_varint(data, offset)
-            regions: list[Region] = []
-            append((name, location, attributes, types, operands, first, regions))
-            # Isolated regions number their values from 0, others after those of the regions around them.
-            frame = _Frame(regions, count >> 1, 0, append, left, value)
-            offset = regions_of.enter(frame, offset, is_isolated=bool(count & 1))
-            left = 0
-            continue
-        append((name, location, attributes, types, operands, first, _NO_REGIONS))
+            operands, offset = _numbers(data, offset)
+        regions = _NO_REGIONS
+        if mask & _RARE:
+            offset = _skip_successors_and_uses(data, offset, mask, len(types))
+            if mask & HAS_REGIONS:
+                regions = []
+                offset = regions_of.enter(regions, (append, left, value), offset)
+                left = 0
+        append((name, location, attributes, types, operands, first, regions))
 
 
 def decode_operations(
@@ -426,16 +378,64 @@ def operations_of(columns: OperationColumns) -> Iterator[Fields]:
         yield name, location, attributes, types, operands[start:end], first, _NO_REGIONS
 
 
+def _skip_successors_and_uses(data: bytes, offset: int, mask: int, result_count: int) -> int:
+    """The offset after what follows an operation's operands and means nothing here."""
+    if mask & HAS_SUCCESSORS:
+        # Control flow between blocks, which is refused for its blocks.
+        _, offset = _numbers(data, offset)
+    if mask & HAS_USE_LISTS:
+        offset = skip_use_list_orders(data, offset, result_count)
+    return offset
+
+
+# Fast path of `decode_varint`; equal by test test_varints_decoded_in_line_equal_decode_varint
+def _number(data: bytes, offset: int) -> tuple[int, int]:
+    """A number, and the offset after it. The commonest are of two and three bytes."""
+    byte = data[offset]
+    if byte & 1:
+        return byte >> 1, offset + 1
+    if byte & 2:
+        return (byte | data[offset + 1] << 8) >> 2, offset + 2
+    if byte & 4:
+        return (byte | data[offset + 1] << 8 | data[offset + 2] << 16) >> 3, offset + 3
+    return decode_varint(data, offset)
+
+
+# Fast path of `decode_varint`; equal by test test_varints_decoded_in_line_equal_decode_varint
 def _numbers(data: bytes, offset: int) -> tuple[list[int], int]:
     """A list of numbers after their count, and the offset after them."""
-    count, offset = decode_varint(data, offset)
+    count = data[offset]
+    if count == _ONE:
+        byte = data[offset + 1]
+        if byte & 1:
+            return [byte >> 1], offset + 2
+        if byte & 2:
+            return [(byte | data[offset + 2] << 8) >> 2], offset + 3
+        if byte & 4:
+            return [(byte | data[offset + 2] << 8 | data[offset + 3] << 16) >> 3], offset + 4
+    count, offset = _number(data, offset)
     numbers = []
     for _ in range(count):
-        number, offset = decode_varint(data, offset)
-        numbers.append(number)
+        byte = data[offset]
+        if byte & 1:
+            numbers.append(byte >> 1)
+            offset += 1
+        elif byte & 2:
+            numbers.append((byte | data[offset + 1] << 8) >> 2)
+            offset += 2
+        elif byte & 4:
+            numbers.append((byte | data[offset + 1] << 8 | data[offset + 2] << 16) >> 3)
+            offset += 3
+        else:
+            number, offset = decode_varint(data, offset)
+            numbers.append(number)
     return numbers, offset
 
 
+#: The number 1 as a varint.
+_ONE: Final = 3
+#: What few operations have.
+_RARE: Final = HAS_SUCCESSORS | HAS_USE_LISTS | HAS_REGIONS
 _NO_REGIONS: Final[list[Region]] = []
 _NO_TYPES: Final[list[int]] = []
 _ONE_TYPE: Final = [[number] for number in range(128)]
