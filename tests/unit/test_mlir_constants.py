@@ -228,6 +228,21 @@ def test_every_nonzero_bool_becomes_true(bindings: Bindings, context: Any) -> No
     assert found.elements().tobytes() == b"\0\1\1\1"
 
 
+def test_every_nonzero_byte_of_a_bool_in_bytecode_is_true() -> None:
+    found = constants.read_dense(memoryview(b"\x0e\0\x01"), dtype("BOOL"), 3)
+    assert found.elements().tobytes() == b"\1\0\1"
+
+
+def test_every_nonzero_byte_of_a_bool_in_a_resource_is_true() -> None:
+    text = (
+        "func.func @f() -> tensor<3xi1> {\n"
+        '%0 = "tosa.const"() <{values = dense_resource<k> : tensor<3xi1>}> : () -> tensor<3xi1>\n'
+        "return %0 : tensor<3xi1>\n}\n"
+        '{-# dialect_resources: { builtin: { k: "0x010000000E0001" } } #-}'
+    )
+    assert data_of(api.load(text.encode())).elements().tobytes() == b"\1\0\1"
+
+
 def test_shapes_of_every_rank_survive(bindings: Bindings, context: Any) -> None:
     values = [shape("s0"), shape("s1", 7), shape("s3", 1, -1, 2**62), shape("t", 5, 5, 5)]
     made = graph("", "s0 s1 s3 t", values, [op("CONST_SHAPE", "", v.name) for v in values])

@@ -18,6 +18,7 @@ from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT64, DType, dtype
 from tosa_convert.graph.model import Operator, ShapeValue, Tensor
 from tosa_convert.graph.names import unused_name
+from tosa_convert.mlir.booleans import read_boolean_bytes, read_booleans, write_booleans
 from tosa_convert.mlir.bytecode.attributes import (
     Attribute,
     DenseAttr,
@@ -108,23 +109,14 @@ def read_dense(data: memoryview, dtype: DType, count: int) -> Constant:
     """The data of a dense attribute, from its elements in MLIR's form."""
     width = dtype.element_bytes
     if dtype is _BOOL and count:
-        return _read_bits(data, count)
+        booleans = read_booleans(data, count)
+        if booleans is None:
+            raise Unreadable(f"it has {len(data)} bytes of data, expected {(count + 7) // 8}")
+        return booleans
     splat = count > 0 and len(data) == width
     if not splat and len(data) != width * count:
         raise Unreadable(f"it has {len(data)} bytes of data, expected {width * count}")
     return Constant(dtype, count, data, unpacked=dtype.is_packed, splat=splat)
-
-
-def _read_bits(data: memoryview, count: int) -> Constant:
-    """Booleans, which are bits in MLIR, or one byte if all of them are equal."""
-    if len(data) == 1 and (count == 1 or data[0] in (0, 0xFF)):
-        return Constant(_BOOL, count, bytes([data[0] != 0]), splat=True)
-    raw = np.frombuffer(data, np.uint8)
-    if len(data) == (count + 7) // 8:
-        raw = np.unpackbits(raw, count=count, bitorder="little")
-    elif len(data) != count:
-        raise Unreadable(f"it has {len(data)} bytes of data, expected {(count + 7) // 8}")
-    return Constant(_BOOL, count, raw)
 
 
 def _read_resource(attribute: ResourceAttr, dtype: DType, count: int) -> Constant:
@@ -135,6 +127,8 @@ def _read_resource(attribute: ResourceAttr, dtype: DType, count: int) -> Constan
     packed, unpacked = dtype.wire_bytes(count), dtype.element_bytes * count
     if len(data) not in (packed, unpacked):
         raise Unreadable(f"it has {len(data)} bytes of data, expected {packed} or {unpacked}")
+    if dtype is _BOOL:
+        return read_boolean_bytes(data)
     return Constant(dtype, count, data, unpacked=dtype.is_packed and len(data) != packed)
 
 
@@ -443,7 +437,7 @@ class ConstantWriter:
         if data.dtype is _MXINT8:
             return self._strings(type_, data)
         if data.dtype is _BOOL:
-            return self.encoder.dense(type_, _bits(data))
+            return self.encoder.dense(type_, write_booleans(data))
         return self.encoder.dense(type_, _elements(data))
 
     def _strings(self, type_: bytes, data: Constant) -> bytes:
@@ -476,17 +470,6 @@ def _elements(data: Constant) -> bytes | memoryview:
     if data.is_view and not data.dtype.is_packed and data.nbytes <= DENSE_BYTES:
         return data.buffer
     return np.ascontiguousarray(data.elements()).reshape(-1).data
-
-
-def _bits(data: Constant) -> bytes | memoryview:
-    """Booleans in MLIR's form."""
-    splat = data.uniform()
-    truths = (data.elements() if splat is None else np.frombuffer(splat, np.uint8)) != 0
-    if truths.size and truths.all():
-        return b"\xff"
-    if truths.size and not truths.any():
-        return b"\0"
-    return np.packbits(truths.reshape(-1), bitorder="little").data
 
 
 def _e8m0_to_text(code: int) -> str:
