@@ -173,13 +173,21 @@ def test_the_readme_names_all_verbs_and_no_others(root: Path) -> None:
     assert named == set(verbs()), "every verb has a row in the README's table of verbs"
 
 
+#: The documents of `docs` for users; those about other programs and the past name other options.
+WITH_OPTIONS = [
+    f"docs/{name}.md"
+    for name in (
+        *("builder", "diff", "doctor", "errors", "formats", "frontends", "golden"),
+        *("legalizations", "report", "rewrites", "show", "tutorial", "validation"),
+        *("guides/jax", "guides/large-programs", "guides/mismatch"),
+        *("guides/report-a-bug", "guides/shell", "guides/torch", "guides/weights"),
+    )
+]
+
+
 @pytest.mark.parametrize(
     "document",
-    ["README.md"]
-    + [
-        f"docs/{name}.md"
-        for name in ("diff", "doctor", "errors", "formats", "frontends", "golden", "validation")
-    ],
+    ["README.md", *WITH_OPTIONS],
 )
 def test_every_option_that_a_document_mentions_exists(root: Path, document: str) -> None:
     text = (root / document).read_text(encoding="utf-8")
