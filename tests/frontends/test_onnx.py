@@ -245,3 +245,14 @@ def test_quantised_operators_of_old_sets_lower(tmp_path: Path) -> None:
     found = tc.run(graph, {"x": a.view(np.int8)}).outputs["y"].view(np.uint8)
     real = (a.astype(int) - 3) @ np.array([[0, 1], [2, 3]]) * 0.25
     assert found.tolist() == (np.rint(real / 0.5) + 3).tolist()
+
+
+@pytest.mark.parametrize("axes", [[1], [0, -1], []])
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_the_norm_of_axes_is_the_root_of_a_sum(
+    axes: list[int], keepdims: int, tmp_path: Path
+) -> None:
+    x = np.random.default_rng(0).random((2, 3, 4)).astype(np.float32)
+    found = one(tmp_path, "ReduceL2", x, np.array(axes, np.int64), keepdims=keepdims)
+    expected = np.sqrt((x * x).sum(tuple(axes) or None, keepdims=bool(keepdims)))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)

@@ -147,7 +147,8 @@ def _node_test(name: str, folder: Path, settings: Settings) -> Legalization:
         return found
     if constants := test.constants():
         again = _attempt(name, test, constants, settings)
-        if again.status in ("pass", "wrong") or found.status == "crashed":
+        came_further = again.lowered > found.lowered or found.status == "crashed"
+        if again.status in ("pass", "wrong") or came_further:
             return replace(again, constants=len(constants))
     return found
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from onnx import TensorProto
+
 from tosa_convert.frontends.converters.onnx_expansions.expansion import Expansion, NotExpandedError
 
 
@@ -38,20 +40,6 @@ def lp_normalization(e: Expansion) -> None:
     e.result(e.op("Div", x, e.op("Add", norm, e.cast(zero, e.type(0)))))
 
 
-def euclidean_norm(e: Expansion) -> None:
-    """The root of the sum of squares; torch-mlir's norm fails to lower with constant axes."""
-    import numpy as np
-
-    if not np.issubdtype(e.numpy_type(), np.floating):
-        raise NotExpandedError("its type is not one of numpy's floating-point types")
-    given = e.value(1).tolist() if e.has(1) else e.attribute("axes")
-    if not given and e.attribute("noop_with_empty_axes", 0):
-        raise NotExpandedError("it reduces nothing")
-    x, axes = e.inputs[0], given or range(len(e.shape(0)))
-    total = e.reduce("ReduceSum", e.op("Mul", x, x), axes, e.attribute("keepdims", 1))
-    e.result(e.op("Sqrt", total))
-
-
 def of_nothing(e: Expansion) -> None:
     """A reduction over no elements is a constant: 0 for sums, 1 for products."""
     import numpy as np
@@ -75,3 +63,17 @@ def of_nothing(e: Expansion) -> None:
         limits = np.iinfo(kind) if np.issubdtype(kind, np.integer) else None
         value = (limits.min if value < 0 else limits.max) if limits else value < 0
     e.result(e.constant(np.full(e.output_shape(), value, kind)))
+
+
+def reduce_l2(e: Expansion) -> None:
+    """The root of the sum of the squares. torch-mlir computes it in f64, and does not finish."""
+    if e.type(0) not in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16):
+        raise NotExpandedError("its elements are not floating point")
+    axes = e.attribute("axes", [])
+    if e.has(1):
+        axes = [int(axis) for axis in e.value(1).reshape(-1)]
+    if not axes and e.attribute("noop_with_empty_axes", 0):
+        raise NotExpandedError("it reduces nothing")
+    axes = axes or list(range(len(e.shape(0))))
+    squares = e.op("Mul", e.inputs[0], e.inputs[0])
+    e.result(e.op("Sqrt", e.reduce("ReduceSum", squares, axes, int(e.attribute("keepdims", 1)))))

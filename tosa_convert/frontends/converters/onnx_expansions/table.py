@@ -124,7 +124,7 @@ EXPANSIONS: Final[dict[str, Callable[[Expansion], None]]] = {
         ["ReduceSumSquare", "ReduceL1", "ReduceLogSum", "ReduceLogSumExp"],
         normalization.of_nothing,
     ),
-    "ReduceL2": first_that_applies(normalization.of_nothing, normalization.euclidean_norm),
+    "ReduceL2": first_that_applies(normalization.of_nothing, normalization.reduce_l2),
 }
 
 #: Operator with graphs in it -> what returns the nodes that replace it.
