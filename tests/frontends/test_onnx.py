@@ -256,3 +256,20 @@ def test_the_norm_of_axes_is_the_root_of_a_sum(
     found = one(tmp_path, "ReduceL2", x, np.array(axes, np.int64), keepdims=keepdims)
     expected = np.sqrt((x * x).sum(tuple(axes) or None, keepdims=bool(keepdims)))
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_dynamic_quantisation_rounds_as_onnx_does(seed: int | None, tmp_path: Path) -> None:
+    x = np.array([0, 2, -3, -2.5, 1.34, 0.5], np.float32)  # two of them are close to ties
+    if seed is not None:
+        x = np.random.default_rng(seed).standard_normal(2000).astype(np.float32)
+    nodes = [node("DynamicQuantizeLinear", ["x"], ["y", "scale", "zero"])]
+    inputs = {"x": (np.float32, list(x.shape))}
+    path = saved(tmp_path / "m.onnx", nodes, inputs, ["y", "scale", "zero"])
+    found = tc.run(tc.frontends.from_onnx(path), {"x": x}).outputs
+    scale = np.float32(x.max() - x.min()) / np.float32(255)
+    zero = np.rint(-x.min() / scale)
+    assert found["scale"] == scale
+    assert found["zero"].view(np.uint8) == zero
+    expected = np.clip(np.rint(x / scale) + zero, 0, 255)
+    np.testing.assert_array_equal(found["y"].view(np.uint8), expected)

@@ -46,6 +46,35 @@ def test_an_exported_program_gets_arguments_by_keyword_and_in_64_bits(tmp_path: 
     judged(open_backend(f"torch:{path}", program(), INPUTS))
 
 
+def test_a_factory_gives_the_arguments_of_its_torch_module(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    pytest.importorskip("tosa_reference_model", reason="tosa-tools is not installed")
+    path = tmp_path / "m.py"
+    path.write_text(
+        "import torch\n\n\n"
+        "class Model(torch.nn.Module):\n"
+        "    def forward(self, *, ids, scale):\n"
+        "        return {'next': ids + 1, 'twice': scale * 2}\n\n\n"
+        "def make():\n"
+        "    ids, scale = torch.zeros(2, 3, dtype=torch.int64), torch.zeros(2, 3)\n"
+        "    return Model(), (), {'ids': ids, 'scale': scale}\n"
+    )
+    judged(open_backend(f"torch:{path}:make", program(), INPUTS))
+
+
+def test_a_function_of_a_python_file_runs_in_jax(tmp_path: Path) -> None:
+    pytest.importorskip("jax", reason="jax is not installed")
+    pytest.importorskip("tosa_reference_model", reason="tosa-tools is not installed")
+    path = tmp_path / "f.py"
+    path.write_text(
+        "import numpy as np\n\n\n"
+        "def make():\n"
+        "    ids, scale = np.zeros((2, 3), np.int32), np.zeros((2, 3), np.float32)\n"
+        "    return (lambda ids, scale: {'next': ids + 1, 'twice': scale * 2}), (ids, scale)\n"
+    )
+    judged(open_backend(f"jax:{path}:make", program(), INPUTS))
+
+
 def test_an_onnx_model_gets_its_inputs_in_64_bits(tmp_path: Path) -> None:
     onnx: Any = pytest.importorskip("onnx", reason="onnx is not installed")
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")

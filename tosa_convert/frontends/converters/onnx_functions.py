@@ -19,7 +19,6 @@ INLINED: Final = frozenset(
         "HannWindow",
         "CastLike",
         "CenterCropPad",
-        "DynamicQuantizeLinear",
         "GroupNormalization",
         "MeanVarianceNormalization",
         "RMSNormalization",

@@ -42,7 +42,7 @@ _ROUNDS: Final = 4
 def warm_up() -> None:
     """Import what the first export imports; for a process that many models share."""
     program = torch.export.export(torch.nn.ReLU(), (torch.zeros(1),))
-    lower_program(program)
+    program.run_decompositions(torch_decompositions.decompositions())
 
 
 def lower(request: Request, folder: Path) -> Interface:

@@ -232,3 +232,47 @@ def _centred(e: Expansion, terms: int, axis: int | None) -> list[str]:
             x = e.op("Sub", x, _zero_point(e, index + 2, shape, 0, 0, 1))
         inputs.append(x)
     return inputs
+
+
+def dynamic_quantize(e: Expansion) -> None:
+    """Quantised to uint8 by its own range. Quotients are rounded once, so that ties are as in ONNX."""
+    if e.type(0) != TensorProto.FLOAT:
+        raise NotExpandedError("it is not f32")
+    axes = list(range(len(e.shape(0))))
+    x, nothing = e.inputs[0], e.constant(0, np.float32)
+    low = e.op("Min", e.reduce("ReduceMin", x, axes, 0), nothing)
+    high = e.op("Max", e.reduce("ReduceMax", x, axes, 0), nothing)
+    most = e.constant(255, np.float32)
+    scale = _rounded_once(e, e.op("Sub", high, low), most)
+    initial = e.op("Sub", nothing, _rounded_once(e, low, scale))
+    zero = e.op("Round", e.op("Max", e.op("Min", initial, most), nothing))
+    shifted = e.op("Add", e.op("Round", _rounded_once(e, x, scale)), zero)
+    clamped = e.op("Max", e.op("Min", shifted, most), nothing)
+    e.result(unsigned(e, e.cast(clamped, TensorProto.INT32), TensorProto.UINT8))
+    if e.wants(1):
+        e.result(scale, 1)
+    if e.wants(2):
+        e.result(unsigned(e, e.cast(zero, TensorProto.INT32), TensorProto.UINT8), 2)
+
+
+def _rounded_once(e: Expansion, x: str, y: str) -> str:
+    """The quotient as IEEE 754 rounds it; TOSA divides by a reciprocal, which rounds twice.
+
+    The remainder of the first quotient is computed without an error, from the halves of both factors.
+    """
+    reciprocal = e.op("Div", e.constant(1, np.float32), y)
+    q = e.op("Mul", x, reciprocal)
+    product = e.op("Mul", q, y)
+    (q_high, q_low), (y_high, y_low) = _halves(e, q), _halves(e, y)
+    error = e.op("Sub", e.op("Mul", q_high, y_high), product)
+    for left, right in ((q_high, y_low), (q_low, y_high), (q_low, y_low)):
+        error = e.op("Add", error, e.op("Mul", left, right))
+    remainder = e.op("Sub", e.op("Sub", x, product), error)
+    return e.op("Add", q, e.op("Mul", remainder, reciprocal))
+
+
+def _halves(e: Expansion, x: str) -> tuple[str, str]:
+    """Two numbers of 12 bits whose sum is x (Veltkamp's splitting)."""
+    scaled = e.op("Mul", x, e.constant(4097, np.float32))
+    high = e.op("Sub", scaled, e.op("Sub", scaled, x))
+    return high, e.op("Sub", x, high)

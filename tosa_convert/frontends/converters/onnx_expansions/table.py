@@ -77,6 +77,7 @@ EXPANSIONS: Final[dict[str, Callable[[Expansion], None]]] = {
     "Cast": quantized.cast,
     "QuantizeLinear": quantized.quantize,
     "DequantizeLinear": quantized.dequantize,
+    "DynamicQuantizeLinear": quantized.dynamic_quantize,
     "QLinearMatMul": quantized.qlinear_matmul,
     "QLinearConv": quantized.qlinear_conv,
     "MatMulInteger": quantized.matmul_integer,
