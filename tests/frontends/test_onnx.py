@@ -247,15 +247,19 @@ def test_quantised_operators_of_old_sets_lower(tmp_path: Path) -> None:
     assert found.tolist() == (np.rint(real / 0.5) + 3).tolist()
 
 
+@pytest.mark.parametrize("kind", ["ReduceL2", "ReduceLogSum", "ReduceLogSumExp"])
 @pytest.mark.parametrize("axes", [[1], [0, -1], []])
-@pytest.mark.parametrize("keepdims", [0, 1])
-def test_the_norm_of_axes_is_the_root_of_a_sum(
-    axes: list[int], keepdims: int, tmp_path: Path
+def test_reductions_that_torch_mlir_does_not_lower(
+    kind: str, axes: list[int], tmp_path: Path
 ) -> None:
     x = np.random.default_rng(0).random((2, 3, 4)).astype(np.float32)
-    found = one(tmp_path, "ReduceL2", x, np.array(axes, np.int64), keepdims=keepdims)
-    expected = np.sqrt((x * x).sum(tuple(axes) or None, keepdims=bool(keepdims)))
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    keepdims = len(axes) % 2
+    found = one(tmp_path, kind, x, np.array(axes, np.int64), keepdims=keepdims)
+    terms = {"ReduceL2": x * x, "ReduceLogSum": x, "ReduceLogSumExp": np.exp(x)}[kind]
+    total = terms.sum(tuple(axes) or None, keepdims=bool(keepdims))
+    np.testing.assert_allclose(
+        found, np.sqrt(total) if kind == "ReduceL2" else np.log(total), rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize("seed", [None, 1])
@@ -273,3 +277,13 @@ def test_dynamic_quantisation_rounds_as_onnx_does(seed: int | None, tmp_path: Pa
     assert found["zero"].view(np.uint8) == zero
     expected = np.clip(np.rint(x / scale) + zero, 0, 255)
     np.testing.assert_array_equal(found["y"].view(np.uint8), expected)
+
+
+def test_corners_of_a_size_that_is_not_whole_are_refused(tmp_path: Path) -> None:
+    x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    corners = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
+    whole = np.array([1, 1, 0.75, 0.75], np.float32)
+    found = one(tmp_path, "Resize", x, None, whole, **corners)
+    assert found[0, 0, -1, -1] == 15
+    with pytest.raises(tc.TosaConvertError, match="give it sizes, not scales"):
+        one(tmp_path, "Resize", x, None, whole + np.array([0, 0, 0.1, 0.1], np.float32), **corners)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnx import TensorProto
+import numpy as np
 
 from tosa_convert.frontends.converters.onnx_expansions.expansion import Expansion, NotExpandedError
 
@@ -42,8 +42,6 @@ def lp_normalization(e: Expansion) -> None:
 
 def of_nothing(e: Expansion) -> None:
     """A reduction over no elements is a constant: 0 for sums, 1 for products."""
-    import numpy as np
-
     neutral: dict[str, float] = {
         "ReduceSum": 0.0,
         "ReduceSumSquare": 0.0,
@@ -65,15 +63,25 @@ def of_nothing(e: Expansion) -> None:
     e.result(e.constant(np.full(e.output_shape(), value, kind)))
 
 
-def reduce_l2(e: Expansion) -> None:
-    """The root of the sum of the squares. torch-mlir computes it in f64, and does not finish."""
-    if e.type(0) not in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16):
-        raise NotExpandedError("its elements are not floating point")
+def composed_reduction(e: Expansion) -> None:
+    """Norms and logarithms of sums; torch-mlir computes some in f64, and does not finish."""
+    if not np.issubdtype(e.numpy_type(), np.floating):
+        raise NotExpandedError("its type is not one of numpy's floating-point types")
     axes = e.attribute("axes", [])
     if e.has(1):
         axes = [int(axis) for axis in e.value(1).reshape(-1)]
     if not axes and e.attribute("noop_with_empty_axes", 0):
         raise NotExpandedError("it reduces nothing")
     axes = axes or list(range(len(e.shape(0))))
-    squares = e.op("Mul", e.inputs[0], e.inputs[0])
-    e.result(e.op("Sqrt", e.reduce("ReduceSum", squares, axes, int(e.attribute("keepdims", 1)))))
+    x, keepdims = e.inputs[0], int(e.attribute("keepdims", 1))
+    if e.node.op_type == "ReduceL2":
+        e.result(e.op("Sqrt", e.reduce("ReduceSum", e.op("Mul", x, x), axes, keepdims)))
+    elif e.node.op_type == "ReduceLogSum":
+        e.result(e.op("Log", e.reduce("ReduceSum", x, axes, keepdims)))
+    else:
+        # Without the largest element, no exponential overflows.
+        most = e.reduce("ReduceMax", x, axes)
+        total = e.reduce("ReduceSum", e.op("Exp", e.op("Sub", x, most)), axes, keepdims)
+        if not keepdims:
+            most = e.reduce("ReduceMax", x, axes, 0)
+        e.result(e.op("Add", e.op("Log", total), most))

@@ -8,9 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tosa_convert.frontends.converters.onnx_expansions.expansion import Expansion, NotExpandedError
+from tosa_convert.frontends.converters.onnx_expansions.expansion import (
+    Expansion,
+    NotExpandedError,
+    RefusedError,
+)
 
 Matrix = np.ndarray[Any, Any]
+#: Scales are f32: a size is taken for a whole number within this.
+_WHOLE = 1e-4
 
 
 class _Axis(NamedTuple):
@@ -31,6 +37,7 @@ def resize(e: Expansion) -> None:
     if _lowers_right(e, mode, axes):
         _by_scales(e, axes)
         return
+    _refuse_unclear_corners(e, mode)
     x, outside = e.inputs[0], []
     floating = np.issubdtype(e.numpy_type(), np.floating)
     if mode != "nearest" and not floating:
@@ -52,6 +59,22 @@ def resize(e: Expansion) -> None:
             value = e.like(e.attribute("extrapolation_value", 0.0))
             x = e.op("Where", e.constant(mask.reshape(shape)), value, x)
     e.result(x)
+
+
+def _refuse_unclear_corners(e: Expansion, mode: str) -> None:
+    """The corners of a size that is no whole number: ONNX's tests and onnxruntime disagree."""
+    if mode == "nearest" or e.has(3):
+        return
+    if e.attribute("coordinate_transformation_mode", "half_pixel") != "align_corners":
+        return
+    shape, scales = e.shape(0), e.value(2 if e.opset >= 11 else 1).reshape(-1)
+    axes = e.attribute("axes", list(range(len(shape))))
+    exact = [shape[axis] * float(scale) for axis, scale in zip(axes, scales, strict=True)]
+    if any(abs(size - round(size)) > _WHOLE for size in exact):
+        raise RefusedError(
+            "ONNX's definition and onnxruntime disagree on corners of a size that is not a whole "
+            "number; give it sizes, not scales"
+        )
 
 
 def upsample(e: Expansion) -> None:

@@ -122,10 +122,10 @@ EXPANSIONS: Final[dict[str, Callable[[Expansion], None]]] = {
         first_that_applies(normalization.of_nothing, quantized.by_int32),
     ),
     **dict.fromkeys(
-        ["ReduceSumSquare", "ReduceL1", "ReduceLogSum", "ReduceLogSumExp"],
-        normalization.of_nothing,
+        ["ReduceL2", "ReduceLogSum", "ReduceLogSumExp"],
+        first_that_applies(normalization.of_nothing, normalization.composed_reduction),
     ),
-    "ReduceL2": first_that_applies(normalization.of_nothing, normalization.reduce_l2),
+    **dict.fromkeys(["ReduceSumSquare", "ReduceL1"], normalization.of_nothing),
 }
 
 #: Operator with graphs in it -> what returns the nodes that replace it.

@@ -1,0 +1,282 @@
+"""Convolutions, products of matrices, pooling and resizing of torch."""
+
+from __future__ import annotations
+
+import torch
+from programs import Program, floats, of, unit
+from torch import nn
+from torch.nn import functional
+
+
+def _unpooled(x: torch.Tensor) -> torch.Tensor:
+    return functional.max_unpool2d(*functional.max_pool2d(x, 2, return_indices=True), 2)
+
+
+def make_conv1d() -> Program:
+    return of(nn.Conv1d(3, 4, 3), floats(1, 3, 8))
+
+
+def make_conv2d() -> Program:
+    return of(nn.Conv2d(3, 4, 3), floats(1, 3, 8, 8))
+
+
+def make_conv2d_padded() -> Program:
+    return of(nn.Conv2d(3, 4, 3, padding=1), floats(1, 3, 8, 8))
+
+
+def make_conv2d_same() -> Program:
+    return of(nn.Conv2d(3, 4, 4, padding="same"), floats(1, 3, 8, 8))
+
+
+def make_conv2d_strided() -> Program:
+    return of(nn.Conv2d(3, 4, 3, stride=2, padding=1), floats(1, 3, 8, 8))
+
+
+def make_conv2d_dilated() -> Program:
+    return of(nn.Conv2d(3, 4, 3, dilation=2), floats(1, 3, 8, 8))
+
+
+def make_conv2d_groups() -> Program:
+    return of(nn.Conv2d(4, 6, 3, groups=2), floats(1, 4, 6, 6))
+
+
+def make_conv2d_depthwise() -> Program:
+    return of(nn.Conv2d(4, 4, 3, groups=4), floats(1, 4, 6, 6))
+
+
+def make_conv2d_depth_multiplier() -> Program:
+    return of(nn.Conv2d(4, 8, 3, groups=4, bias=False), floats(1, 4, 6, 6))
+
+
+def make_conv2d_reflect() -> Program:
+    return of(nn.Conv2d(3, 4, 3, padding=1, padding_mode="reflect"), floats(1, 3, 6, 6))
+
+
+def make_conv2d_circular() -> Program:
+    return of(nn.Conv2d(3, 4, 3, padding=1, padding_mode="circular"), floats(1, 3, 6, 6))
+
+
+def make_conv3d() -> Program:
+    return of(nn.Conv3d(2, 3, 2), floats(1, 2, 4, 4, 4))
+
+
+def make_conv_transpose1d() -> Program:
+    return of(nn.ConvTranspose1d(3, 2, 3, stride=2), floats(1, 3, 5))
+
+
+def make_conv_transpose2d() -> Program:
+    return of(nn.ConvTranspose2d(3, 2, 3), floats(1, 3, 4, 4))
+
+
+def make_conv_transpose2d_strided() -> Program:
+    return of(
+        nn.ConvTranspose2d(3, 2, 3, stride=2, padding=1, output_padding=1), floats(1, 3, 4, 4)
+    )
+
+
+def make_conv_transpose2d_groups() -> Program:
+    return of(nn.ConvTranspose2d(4, 2, 3, groups=2), floats(1, 4, 4, 4))
+
+
+def make_conv_transpose2d_dilated() -> Program:
+    return of(nn.ConvTranspose2d(3, 2, 3, dilation=2), floats(1, 3, 4, 4))
+
+
+def make_conv_transpose3d() -> Program:
+    return of(nn.ConvTranspose3d(2, 2, 2), floats(1, 2, 3, 3, 3))
+
+
+def make_linear() -> Program:
+    return of(nn.Linear(4, 3), floats(2, 4))
+
+
+def make_linear_three_axes() -> Program:
+    return of(nn.Linear(4, 3, bias=False), floats(2, 5, 4))
+
+
+def make_bilinear() -> Program:
+    return of(nn.Bilinear(3, 4, 2), floats(2, 3), floats(2, 4, seed=1))
+
+
+def make_matmul() -> Program:
+    return of(torch.matmul, floats(2, 3), floats(3, 4, seed=1))
+
+
+def make_matmul_broadcast() -> Program:
+    return of(torch.matmul, floats(2, 1, 2, 3), floats(4, 3, 2, seed=1))
+
+
+def make_matmul_vector() -> Program:
+    return of(torch.matmul, floats(2, 3), floats(3, seed=1))
+
+
+def make_bmm() -> Program:
+    return of(torch.bmm, floats(2, 3, 4), floats(2, 4, 2, seed=1))
+
+
+def make_addmm() -> Program:
+    return of(torch.addmm, floats(2), floats(3, 4), floats(4, 2, seed=1))
+
+
+def make_baddbmm() -> Program:
+    return of(torch.baddbmm, floats(2, 3, 2), floats(2, 3, 4), floats(2, 4, 2, seed=1))
+
+
+def make_dot() -> Program:
+    return of(torch.dot, floats(4), floats(4, seed=1))
+
+
+def make_outer() -> Program:
+    return of(torch.outer, floats(3), floats(4, seed=1))
+
+
+def make_einsum() -> Program:
+    return of(
+        lambda x, y: torch.einsum("bij,bkj->bik", x, y), floats(2, 3, 4), floats(2, 5, 4, seed=1)
+    )
+
+
+def make_einsum_trace() -> Program:
+    return of(lambda x: torch.einsum("bii->b", x), floats(2, 3, 3))
+
+
+def make_tensordot() -> Program:
+    return of(lambda x, y: torch.tensordot(x, y, dims=2), floats(2, 3, 4), floats(3, 4, 5, seed=1))
+
+
+def make_max_pool1d() -> Program:
+    return of(nn.MaxPool1d(2), floats(1, 2, 8))
+
+
+def make_max_pool2d() -> Program:
+    return of(nn.MaxPool2d(2), floats(1, 2, 6, 6))
+
+
+def make_max_pool2d_padded() -> Program:
+    return of(nn.MaxPool2d(3, 2, padding=1), floats(1, 2, 7, 7))
+
+
+def make_max_pool2d_ceil() -> Program:
+    return of(nn.MaxPool2d(2, ceil_mode=True), floats(1, 2, 5, 5))
+
+
+def make_max_pool2d_dilated() -> Program:
+    return of(nn.MaxPool2d(2, stride=1, dilation=2), floats(1, 2, 6, 6))
+
+
+def make_max_pool2d_indices() -> Program:
+    return of(nn.MaxPool2d(2, return_indices=True), floats(1, 2, 4, 4))
+
+
+def make_max_pool3d() -> Program:
+    return of(nn.MaxPool3d(2), floats(1, 2, 4, 4, 4))
+
+
+def make_avg_pool1d() -> Program:
+    return of(nn.AvgPool1d(2), floats(1, 2, 8))
+
+
+def make_avg_pool2d() -> Program:
+    return of(nn.AvgPool2d(2), floats(1, 2, 6, 6))
+
+
+def make_avg_pool2d_padded() -> Program:
+    return of(nn.AvgPool2d(3, 2, padding=1), floats(1, 2, 7, 7))
+
+
+def make_avg_pool2d_without_padding() -> Program:
+    return of(nn.AvgPool2d(3, 2, padding=1, count_include_pad=False), floats(1, 2, 7, 7))
+
+
+def make_avg_pool2d_ceil() -> Program:
+    return of(nn.AvgPool2d(2, ceil_mode=True), floats(1, 2, 5, 5))
+
+
+def make_avg_pool3d() -> Program:
+    return of(nn.AvgPool3d(2), floats(1, 2, 4, 4, 4))
+
+
+def make_adaptive_avg_pool1d() -> Program:
+    return of(nn.AdaptiveAvgPool1d(3), floats(1, 2, 6))
+
+
+def make_adaptive_avg_pool2d() -> Program:
+    return of(nn.AdaptiveAvgPool2d(1), floats(1, 2, 6, 6))
+
+
+def make_adaptive_avg_pool2d_uneven() -> Program:
+    return of(nn.AdaptiveAvgPool2d(3), floats(1, 2, 7, 7))
+
+
+def make_adaptive_max_pool2d() -> Program:
+    return of(nn.AdaptiveMaxPool2d(2), floats(1, 2, 6, 6))
+
+
+def make_lp_pool2d() -> Program:
+    return of(nn.LPPool2d(2, 2), floats(1, 2, 6, 6))
+
+
+def make_max_unpool2d() -> Program:
+    return of(
+        lambda x: functional.max_unpool2d(*functional.max_pool2d(x, 2, return_indices=True), 2),
+        floats(1, 2, 4, 4),
+    )
+
+
+def make_interpolate_nearest() -> Program:
+    return of(lambda x: functional.interpolate(x, scale_factor=2), floats(1, 2, 3, 3))
+
+
+def make_interpolate_bilinear() -> Program:
+    return of(
+        lambda x: functional.interpolate(x, scale_factor=2, mode="bilinear"), floats(1, 2, 3, 3)
+    )
+
+
+def make_interpolate_bilinear_corners() -> Program:
+    return of(
+        lambda x: functional.interpolate(x, size=(5, 7), mode="bilinear", align_corners=True),
+        floats(1, 2, 3, 3),
+    )
+
+
+def make_interpolate_bicubic() -> Program:
+    return of(
+        lambda x: functional.interpolate(x, scale_factor=2, mode="bicubic"), floats(1, 2, 4, 4)
+    )
+
+
+def make_interpolate_linear() -> Program:
+    return of(lambda x: functional.interpolate(x, scale_factor=2, mode="linear"), floats(1, 2, 4))
+
+
+def make_interpolate_area() -> Program:
+    return of(lambda x: functional.interpolate(x, size=(2, 2), mode="area"), floats(1, 2, 4, 4))
+
+
+def make_grid_sample() -> Program:
+    return of(
+        lambda x, g: functional.grid_sample(x, g, align_corners=False),
+        floats(1, 2, 4, 4),
+        unit(1, 3, 3, 2) * 2 - 1,
+    )
+
+
+def make_unfold_windows() -> Program:
+    return of(nn.Unfold(2), floats(1, 2, 4, 4))
+
+
+def make_fold_windows() -> Program:
+    return of(nn.Fold((4, 4), 2, stride=2), floats(1, 8, 4))
+
+
+def make_pixel_shuffle() -> Program:
+    return of(nn.PixelShuffle(2), floats(1, 8, 3, 3))
+
+
+def make_pixel_unshuffle() -> Program:
+    return of(nn.PixelUnshuffle(2), floats(1, 2, 4, 4))
+
+
+def make_channel_shuffle() -> Program:
+    return of(nn.ChannelShuffle(2), floats(1, 4, 3, 3))

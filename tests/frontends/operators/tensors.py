@@ -1,0 +1,362 @@
+"""Reductions, views and indexing of torch."""
+
+from __future__ import annotations
+
+import torch
+from programs import Program, flags, floats, ints, of
+from torch import nn
+from torch.nn import functional
+
+
+def _assigned(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    made = x.clone()
+    made[1:] = y
+    return made
+
+
+def make_sum() -> Program:
+    return of(torch.sum, floats(2, 3, 4))
+
+
+def make_sum_axes() -> Program:
+    return of(lambda x: x.sum((0, 2), keepdim=True), floats(2, 3, 4))
+
+
+def make_mean() -> Program:
+    return of(lambda x: x.mean(-1), floats(2, 3, 4))
+
+
+def make_amax() -> Program:
+    return of(lambda x: x.amax((1, 2)), floats(2, 3, 4))
+
+
+def make_amin() -> Program:
+    return of(lambda x: x.amin(0), floats(2, 3, 4))
+
+
+def make_max_all() -> Program:
+    return of(torch.max, floats(2, 3))
+
+
+def make_max_axis() -> Program:
+    return of(lambda x: x.max(1), floats(2, 3))
+
+
+def make_min_axis() -> Program:
+    return of(lambda x: x.min(1), floats(2, 3))
+
+
+def make_argmax() -> Program:
+    return of(lambda x: x.argmax(1), floats(2, 3))
+
+
+def make_argmax_all() -> Program:
+    return of(torch.argmax, floats(2, 3))
+
+
+def make_argmin() -> Program:
+    return of(lambda x: x.argmin(-1), floats(2, 3))
+
+
+def make_prod() -> Program:
+    return of(lambda x: x.prod(1), floats(2, 3))
+
+
+def make_var() -> Program:
+    return of(lambda x: x.var(1), floats(2, 5))
+
+
+def make_var_biased() -> Program:
+    return of(lambda x: x.var(1, unbiased=False), floats(2, 5))
+
+
+def make_std() -> Program:
+    return of(lambda x: x.std(), floats(2, 5))
+
+
+def make_var_mean() -> Program:
+    return of(lambda x: torch.var_mean(x, 1), floats(2, 5))
+
+
+def make_norm() -> Program:
+    return of(lambda x: torch.linalg.vector_norm(x, dim=1), floats(2, 5))
+
+
+def make_norm_1() -> Program:
+    return of(lambda x: torch.linalg.vector_norm(x, 1, dim=1), floats(2, 5))
+
+
+def make_norm_largest() -> Program:
+    return of(lambda x: torch.linalg.vector_norm(x, float("inf"), dim=1), floats(2, 5))
+
+
+def make_logsumexp() -> Program:
+    return of(lambda x: torch.logsumexp(x, 1), floats(2, 5))
+
+
+def make_cumsum() -> Program:
+    return of(lambda x: x.cumsum(1), floats(2, 5))
+
+
+def make_cumprod() -> Program:
+    return of(lambda x: x.cumprod(1), floats(2, 5))
+
+
+def make_cummax() -> Program:
+    return of(lambda x: x.cummax(1)[0], floats(2, 5))
+
+
+def make_any() -> Program:
+    return of(lambda x: x.any(1), flags(2, 5))
+
+
+def make_all() -> Program:
+    return of(lambda x: x.all(), flags(2, 5))
+
+
+def make_count_nonzero() -> Program:
+    return of(lambda x: torch.count_nonzero(x, 1), ints(2, 5))
+
+
+def make_median() -> Program:
+    return of(lambda x: x.median(1)[0], floats(2, 5))
+
+
+def make_topk() -> Program:
+    return of(lambda x: x.topk(2), floats(2, 5))
+
+
+def make_sort() -> Program:
+    return of(lambda x: x.sort(1), floats(2, 5))
+
+
+def make_argsort() -> Program:
+    return of(lambda x: x.argsort(1), floats(2, 5))
+
+
+def make_reshape() -> Program:
+    return of(lambda x: x.reshape(3, -1), floats(2, 3, 4))
+
+
+def make_flatten() -> Program:
+    return of(lambda x: x.flatten(1), floats(2, 3, 4))
+
+
+def make_permute() -> Program:
+    return of(lambda x: x.permute(2, 0, 1), floats(2, 3, 4))
+
+
+def make_transpose() -> Program:
+    return of(lambda x: x.transpose(0, 2), floats(2, 3, 4))
+
+
+def make_movedim() -> Program:
+    return of(lambda x: x.movedim(0, -1), floats(2, 3, 4))
+
+
+def make_squeeze() -> Program:
+    return of(lambda x: x.squeeze(1), floats(2, 1, 4))
+
+
+def make_unsqueeze() -> Program:
+    return of(lambda x: x.unsqueeze(1), floats(2, 4))
+
+
+def make_expand() -> Program:
+    return of(lambda x: x.expand(2, 3, 4), floats(3, 1))
+
+
+def make_repeat() -> Program:
+    return of(lambda x: x.repeat(2, 3), floats(2, 3))
+
+
+def make_tile() -> Program:
+    return of(lambda x: x.tile(2), floats(2, 3))
+
+
+def make_repeat_interleave() -> Program:
+    return of(lambda x: x.repeat_interleave(2, 1), floats(2, 3))
+
+
+def make_slice() -> Program:
+    return of(lambda x: x[:, 1:3], floats(2, 4))
+
+
+def make_slice_step() -> Program:
+    return of(lambda x: x[:, 1::2], floats(2, 7))
+
+
+def make_select() -> Program:
+    return of(lambda x: x[:, -1], floats(2, 4))
+
+
+def make_narrow() -> Program:
+    return of(lambda x: x.narrow(1, 1, 2), floats(2, 4))
+
+
+def make_split() -> Program:
+    return of(lambda x: x.split(2, 1), floats(2, 5))
+
+
+def make_chunk() -> Program:
+    return of(lambda x: x.chunk(2), floats(4, 3))
+
+
+def make_unbind() -> Program:
+    return of(lambda x: x.unbind(1), floats(2, 3))
+
+
+def make_cat() -> Program:
+    return of(lambda x, y: torch.cat([x, y], 1), floats(2, 3), floats(2, 1))
+
+
+def make_stack() -> Program:
+    return of(lambda x, y: torch.stack([x, y], 1), floats(2, 3), floats(2, 3, seed=1))
+
+
+def make_flip() -> Program:
+    return of(lambda x: x.flip(0, 1), floats(2, 3))
+
+
+def make_roll() -> Program:
+    return of(lambda x: x.roll(1, 1), floats(2, 4))
+
+
+def make_rot90() -> Program:
+    return of(torch.rot90, floats(2, 3))
+
+
+def make_unfold() -> Program:
+    return of(lambda x: x.unfold(1, 3, 2), floats(2, 7))
+
+
+def make_pad() -> Program:
+    return of(lambda x: functional.pad(x, (1, 2, 0, 1), value=3.0), floats(2, 3))
+
+
+def make_pad_negative() -> Program:
+    return of(lambda x: functional.pad(x, (-1, 1)), floats(2, 3))
+
+
+def make_pad_reflect() -> Program:
+    return of(lambda x: functional.pad(x, (1, 2), mode="reflect"), floats(1, 2, 4))
+
+
+def make_pad_replicate() -> Program:
+    return of(lambda x: functional.pad(x, (1, 2), mode="replicate"), floats(1, 2, 4))
+
+
+def make_pad_circular() -> Program:
+    return of(lambda x: functional.pad(x, (1, 2), mode="circular"), floats(1, 2, 4))
+
+
+def make_tril() -> Program:
+    return of(torch.tril, floats(3, 4))
+
+
+def make_triu() -> Program:
+    return of(lambda x: x.triu(1), floats(3, 4))
+
+
+def make_diagonal() -> Program:
+    return of(torch.diagonal, floats(3, 4))
+
+
+def make_diag_embed() -> Program:
+    return of(torch.diag_embed, floats(2, 3))
+
+
+def make_meshgrid() -> Program:
+    return of(lambda x, y: torch.meshgrid(x, y, indexing="ij"), floats(2), floats(3, seed=1))
+
+
+def make_arange() -> Program:
+    return of(lambda x: x + torch.arange(4), floats(4))
+
+
+def make_full_like() -> Program:
+    return of(lambda x: torch.full_like(x, 2.5) * x, floats(2, 3))
+
+
+def make_index_select() -> Program:
+    return of(lambda x, i: x.index_select(1, i), floats(2, 4), torch.tensor([3, 0]))
+
+
+def make_gather() -> Program:
+    return of(lambda x, i: x.gather(1, i), floats(2, 4), torch.tensor([[3, 0], [1, 1]]))
+
+
+def make_take_along_dim() -> Program:
+    return of(lambda x, i: x.take_along_dim(i, 1), floats(2, 4), torch.tensor([[3], [1]]))
+
+
+def make_scatter() -> Program:
+    return of(
+        lambda x, i, y: x.scatter(1, i, y),
+        floats(2, 4),
+        torch.tensor([[3, 0], [1, 2]]),
+        floats(2, 2),
+    )
+
+
+def make_scatter_value() -> Program:
+    return of(lambda x, i: x.scatter(1, i, 7.0), floats(2, 4), torch.tensor([[3, 0], [1, 2]]))
+
+
+def make_scatter_add() -> Program:
+    return of(
+        lambda x, i, y: x.scatter_add(1, i, y),
+        floats(2, 4),
+        torch.tensor([[3, 3], [1, 2]]),
+        floats(2, 2),
+    )
+
+
+def make_index() -> Program:
+    return of(lambda x, i: x[i], floats(4, 3), torch.tensor([3, 0]))
+
+
+def make_index_two() -> Program:
+    return of(lambda x, i, j: x[i, j], floats(4, 3), torch.tensor([3, 0]), torch.tensor([1, 2]))
+
+
+def make_index_put() -> Program:
+    return of(
+        lambda x, i, y: x.index_put((i,), y), floats(4, 3), torch.tensor([3, 0]), floats(2, 3)
+    )
+
+
+def make_index_add() -> Program:
+    return of(
+        lambda x, i, y: x.index_add(0, i, y), floats(4, 3), torch.tensor([3, 0]), floats(2, 3)
+    )
+
+
+def make_index_copy() -> Program:
+    return of(
+        lambda x, i, y: x.index_copy(0, i, y), floats(4, 3), torch.tensor([3, 0]), floats(2, 3)
+    )
+
+
+def make_masked_fill() -> Program:
+    return of(lambda x, m: x.masked_fill(m, -1.0), floats(2, 3), flags(2, 3))
+
+
+def make_slice_assign() -> Program:
+    return of(_assigned, floats(3, 4), floats(2, 4, seed=1))
+
+
+def make_embedding() -> Program:
+    return of(nn.Embedding(10, 4), torch.tensor([[1, 9], [0, 3]]))
+
+
+def make_embedding_bag() -> Program:
+    return of(nn.EmbeddingBag(10, 4), torch.tensor([[1, 9], [0, 3]]))
+
+
+def make_one_hot() -> Program:
+    return of(lambda i: functional.one_hot(i, 5), torch.tensor([1, 4]))
+
+
+def make_bucketize() -> Program:
+    return of(lambda x: torch.bucketize(x, torch.tensor([-1.0, 0.0, 1.0])), floats(2, 3))

@@ -1,0 +1,38 @@
+"""The programs of tests/frontends/operators, which `suite --frontends torch` runs."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tosa_convert.cli.main import run, verb
+from tosa_convert.legalizations.find_cases import find_cases
+
+FOLDER = Path(__file__).with_name("operators")
+
+
+def test_every_file_has_cases_and_no_name_occurs_twice() -> None:
+    cases = find_cases([str(FOLDER)], ["torch"])
+    files = Counter(name.partition("/")[2].partition(":")[0] for name in cases.names)
+    assert set(files) == {path.name for path in FOLDER.glob("*.py")} - {"programs.py"}
+    assert len(cases.names) >= 400
+    members = [name.partition(":")[2] for name in cases.names if "random_sequences" not in name]
+    assert len(set(members)) == len(members)
+
+
+@pytest.mark.usefixtures("refmodel")
+@pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("torch", "torch_mlir")),
+    reason="torch or torch-mlir is not installed",
+)
+def test_some_of_them_are_equal_to_torch(tmp_path: Path) -> None:
+    names = ("layers.py:make_gelu", "tensors.py:make_embedding", "random_sequences.py:make_seed_0")
+    words = [f"{FOLDER}/{name}" for name in names]
+    report = tmp_path / "r.json"
+    options = ["--frontends", "torch", "--narrow", "i64,f64", "--jobs", "1", "--json", str(report)]
+    assert run(verb("suite"), [*words, *options]) == 0
+    assert {row["status"] for row in json.loads(report.read_text())["answers"]} == {"pass"}
