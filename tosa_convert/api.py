@@ -142,6 +142,7 @@ def save(
     weights: Weights = "auto",
     names: Names = "retain",
     bytecode_version: int = BYTECODE_VERSION,
+    dialect: str = "",
     generic: bool = False,
     locations: bool = True,
     elide: int | None = None,
@@ -165,6 +166,9 @@ def save(
         bytecode_version: MLIR bytecode: the version of the format, 0 to 6. Every MLIR that reads
             bytecode reads version 1. In versions 5 and 6 attributes have no names, so an MLIR whose
             operators have other attributes cannot read them.
+        dialect: MLIR text and bytecode: a month such as "2023-02". The program is written in the form
+            that the TOSA dialect had then, in generic form or in version 0 or 1 of bytecode; what had no
+            form then is refused. "" is today.
         generic: MLIR text: print every operation in MLIR's generic form, which every MLIR with the same
             operators parses, instead of the form that tosa-opt and torch-mlir print.
         locations: MLIR text: print the locations of operators.
@@ -197,6 +201,7 @@ def save(
         weights=weights,
         names=names,
         bytecode_version=bytecode_version,
+        dialect=dialect,
         generic=generic,
         locations=locations,
         elide=elide,
@@ -215,6 +220,7 @@ def dumps(
     weights: Weights = "auto",
     names: Names = "retain",
     bytecode_version: int = BYTECODE_VERSION,
+    dialect: str = "",
     generic: bool = False,
     locations: bool = True,
     elide: int | None = None,
@@ -230,6 +236,7 @@ def dumps(
         weights: "embedded", or "offset" to store constants after a flatbuffer; "auto" as for `save`.
         names: MLIR: as for `save`.
         bytecode_version: MLIR bytecode: as for `save`.
+        dialect: MLIR: as for `save`.
         generic: MLIR text: as for `save`; so are locations and elide.
         locations: MLIR text: as for `save`.
         elide: MLIR text: as for `save`.
@@ -257,6 +264,7 @@ def dumps(
         weights=weights,
         names=names,
         bytecode_version=bytecode_version,
+        dialect=dialect,
         generic=generic,
         locations=locations,
         elide=elide,
@@ -275,6 +283,7 @@ def render(
     weights: Weights = "auto",
     names: Names = "retain",
     bytecode_version: int = BYTECODE_VERSION,
+    dialect: str = "",
     generic: bool = False,
     locations: bool = True,
     elide: int | None = None,
@@ -286,6 +295,7 @@ def render(
         weights=weights,
         names=names,
         bytecode_version=bytecode_version,
+        dialect=dialect,
         generic=generic,
         locations=locations,
         elide=elide,

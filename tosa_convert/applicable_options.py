@@ -104,6 +104,13 @@ OPTIONS: Final = {
             frozenset({"mlirbc"}),
             "chooses the version of the MLIR bytecode that is written",
         ),
+        OptionRow(
+            "dialect",
+            "",
+            _NONE,
+            frozenset({"mlir", "mlirbc"}),
+            "is the month of an older MLIR",
+        ),
         OptionRow("generic", "--generic", _NONE, _MLIR_TEXT, "chooses a syntax of MLIR text"),
         OptionRow(
             "locations",
@@ -129,8 +136,8 @@ OPTIONS: Final = {
             "consumer",
             "--for",
             _NONE,
-            frozenset({"tosa"}),
-            "chooses the form of a .tosa file for the program that opens it",
+            frozenset({"tosa", "mlir", "mlirbc"}),
+            "chooses the form of a .tosa or MLIR file for the program that opens it",
         ),
         OptionRow("limits", "--limit", _ALL, _ALL, "bounds the resources that are used"),
     )

@@ -5,19 +5,27 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import PurePath
 from typing import Final, Literal
 
 from tosa_convert.errors import Finding
-from tosa_convert.file_consumers import CONSUMERS, OTHER_CONSUMERS, Consumer, Form
+from tosa_convert.file_consumers import (
+    CONSUMERS,
+    READERS,
+    Consumer,
+    Form,
+    listed_formats,
+    reader_named,
+)
 from tosa_convert.formats import FORMATS, MLIR_FORMATS, Format
 from tosa_convert.graph.model import Graph, counted
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.spec.public import validate
 from tosa_convert.spec.readers import reader_findings
+from tosa_convert.upgrade.dialect_states import BYTECODE, state_of
+from tosa_convert.upgrade.older_form import has_form_of, older_findings
 
-#: All programs, by name.
-READERS: Final = CONSUMERS | OTHER_CONSUMERS
 #: Findings of one program that are kept; a program may refuse each of many tensors.
 _MOST: Final = 1000
 _CODE: Final = "unsupported-by-reader"
@@ -32,6 +40,7 @@ class StoredProgram:
     weights: the forms in which its constants are stored; empty if it has none.
     weight_bytes: how many bytes they take.
     generic: MLIR text in generic form. bytecode: the version of MLIR bytecode; 0 for other formats.
+    is_old: it has operations in the form of an older TOSA.
     """
 
     path: str
@@ -40,6 +49,7 @@ class StoredProgram:
     weight_bytes: int = 0
     generic: bool = False
     bytecode: int = 0
+    is_old: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +75,7 @@ def diagnose(
     Args:
         graph: the program in the file, which `verify` finds sound.
         stored: how the file stores it.
-        readers: names of `READERS`; None for all.
+        readers: names of `READERS`, also with a release, such as "iree==3.2"; None for all.
 
     Example:
         >>> import tosa_convert as tc
@@ -78,7 +88,7 @@ def diagnose(
     """
     forbidden = validate(graph)
     return [
-        _diagnosis(graph, stored, READERS[name], forbidden)
+        _diagnosis(graph, stored, reader_named(name), forbidden)
         for name in (READERS if readers is None else readers)
     ]
 
@@ -92,12 +102,12 @@ def _diagnosis(
         message = f"TOSA forbids the program: {counted(len(forbidden), 'finding')}"
         hint = f"tosa-flatbuffer validate {shlex.quote(stored.path)}"
         of_program.append(Finding(_CODE, "", message, hint))
-    # Only what reads the flatbuffer itself needs constants: MLIR's text and bytecode have any operands.
-    facts = reader._replace(constants="") if stored.format in MLIR_FORMATS else reader
-    for finding in reader_findings(graph, facts):
-        of_program.append(finding)
-        if len(of_program) == _MOST:
-            break
+    written = stored.format if stored.format in reader.formats else reader.formats[0]
+    of_program += islice(program_findings(graph, reader, written), _MOST)
+    if not of_program:
+        of_file += (
+            Finding(_CODE, "", message) for message in _form_problems(graph, stored, reader)
+        )
     if reader.weights == ("embedded",) and stored.weight_bytes > _EMBEDDED_LIMIT:
         message = f"{reader.name} reads only embedded weights, and these are larger than 2 GiB"
         of_program.append(Finding(_CODE, "", message))
@@ -106,10 +116,35 @@ def _diagnosis(
     return Diagnosis(reader, not findings, findings, command)
 
 
+def program_findings(graph: Graph, reader: Consumer, file_format: Format) -> Iterator[Finding]:
+    """What a program does not read of a sound graph that is written in a format for it."""
+    if file_format not in MLIR_FORMATS:
+        yield from reader_findings(graph, reader)
+        return
+    # Only what reads the flatbuffer itself needs constants: MLIR's text and bytecode have any operands.
+    yield from reader_findings(graph, reader._replace(constants="", dialect=""))
+    if reader.dialect:
+        yield from older_findings(graph, state_of(reader.dialect), reader.release)
+
+
+def _form_problems(graph: Graph, stored: StoredProgram, reader: Consumer) -> Iterator[str]:
+    """Why a program does not read the form of an MLIR file, though there is one that it reads."""
+    if stored.format not in MLIR_FORMATS or stored.format not in reader.formats or reader.lenient:
+        return
+    if stored.is_old:
+        yield "the file has the form of an older TOSA" + (
+            f", which need not be that of {reader.release}" if reader.dialect else ""
+        )
+    elif reader.dialect:
+        is_plain = stored.generic if stored.format == "mlir" else stored.bytecode <= 1
+        if not is_plain or not has_form_of(graph, state_of(reader.dialect)):
+            yield f"{reader.release} reads only the form of its TOSA dialect, of {reader.dialect}"
+
+
 def _file_problems(graph: Graph, stored: StoredProgram, reader: Consumer) -> Iterator[str]:
     """Why a program does not read a file, whatever program of TOSA it has."""
     if stored.format not in reader.formats:
-        yield f"{reader.name} reads {_listed(reader)}, not {FORMATS[stored.format]}"
+        yield f"{reader.name} reads {listed_formats(reader)}, not {FORMATS[stored.format]}"
         return
     if stored.format in ("tosa", "json"):
         for form in sorted(stored.weights - set(reader.weights)):
@@ -130,11 +165,6 @@ def _file_problems(graph: Graph, stored: StoredProgram, reader: Consumer) -> Ite
 _LAST_WITHOUT_PROPERTIES: Final = 4
 
 
-def _listed(reader: Consumer) -> str:
-    *first, last = (FORMATS[name] for name in reader.formats)
-    return f"{', '.join(first)} and {last}" if first else last
-
-
 def _has_attributes(graph: Graph) -> bool:
     """Whether an operation has attributes, whose custom form differs between builds of MLIR."""
     return any(
@@ -147,11 +177,14 @@ def _has_attributes(graph: Graph) -> bool:
 def _command(stored: StoredProgram, reader: Consumer) -> str:
     """The command that writes a file that a program reads."""
     path = PurePath(stored.path)
-    to: Literal["tosa", "mlirbc"] = "tosa" if "tosa" in reader.formats else "mlirbc"
+    to: Literal["tosa", "mlir", "mlirbc"] = "tosa" if "tosa" in reader.formats else "mlirbc"
+    if reader.dialect and to == "mlirbc" and state_of(reader.dialect) < BYTECODE:
+        to = "mlir"
     target = path.with_name(f"{path.stem}_for_{reader.name}.{to}")
     moves_weights = to == "tosa" and stored.format not in MLIR_FORMATS
     words = ["tosa-flatbuffer", "repack" if moves_weights else "convert"]
     words += [str(path), "-o", str(target)]
-    if to == "tosa" and reader.name in CONSUMERS:
-        words += ["--for", reader.name]
+    if (to == "tosa" and reader.name in CONSUMERS) or reader.dialect:
+        version = f"=={reader.release.split()[1]}" if reader.dialect else ""
+        words += ["--for", f"{reader.name}{version}"]
     return shlex.join(words)

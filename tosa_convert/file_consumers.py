@@ -6,11 +6,12 @@ work. docs/formats.md names the releases that were tried.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final, Literal, NamedTuple
 
 from tosa_convert.errors import fail, refuse_unknown
-from tosa_convert.formats import Format
-from tosa_convert.options import Weights
+from tosa_convert.formats import FORMATS, MLIR_FORMATS, Format
+from tosa_convert.options import Weights, WriteOptions
 
 Form = Literal["embedded", "offset", "npy"]
 
@@ -33,6 +34,8 @@ class Consumer(NamedTuple):
     lenient: it reads programs that TOSA forbids, too.
     generic_text: it reads MLIR text with attributes only in generic form.
     old_variables: it reads bytecode with variables only up to version 4.
+    dialect: the month of the TOSA dialect of its MLIR, if that is older than today's.
+    tosa: the older version of `.tosa` files that is all it reads.
     """
 
     name: str
@@ -52,6 +55,8 @@ class Consumer(NamedTuple):
     lenient: bool = False
     generic_text: bool = False
     old_variables: bool = False
+    dialect: str = ""
+    tosa: str = ""
 
 
 def _names(text: str) -> frozenset[str]:
@@ -154,6 +159,109 @@ OTHER_CONSUMERS: Final = {
         ),
     )
 }
+
+#: All programs, by name.
+READERS: Final = CONSUMERS | OTHER_CONSUMERS
+
+#: Program -> its older releases that the facts were proved with -> the month of the TOSA dialect, oldest
+#: first. Those of IREE that are dates are of the package iree-compiler.
+_DIALECTS: Final[dict[str, dict[str, str]]] = {
+    "tosa-opt": {"2026.2.0": "2026-02", "2026.2.1": "2026-02", "2026.5.0": "2026-05"},
+    "iree": {
+        "20220523.147": "2022-05",
+        "20220714.204": "2022-07",
+        "20220930.282": "2022-09",
+        "20230209.425": "2023-02",
+        "20230524.529": "2023-05",
+        "20230815.614": "2023-08",
+        "20231004.665": "2023-10",
+        "20231113.707": "2023-11",
+        "20240129.785": "2024-01",
+        "20240724.964": "2024-07",
+        "3.0.0": "2024-07",
+        "3.1.0": "2025-01",
+        "3.2.0": "2025-02",
+        "3.3.0": "2025-03",
+        "3.4.0": "2025-04",
+        "3.5.0": "2025-06",
+        "3.6.0": "2025-06",
+        "3.7.1": "2025-09",
+        "3.8.0": "2025-10",
+        "3.9.0": "2025-11",
+        "3.10.0": "2026-01",
+        "3.11.0": "2026-02",
+    },
+}
+#: Releases of Vela that read only `.tosa` files of version 0.80.
+_VELA_0_80: Final = ("4.0.1", "4.1.0", "4.2.0", "4.3.0", "4.4.0", "4.4.1", "4.5.0")
+
+
+def releases(row: Consumer) -> dict[str, Consumer]:
+    """A program by its releases, oldest first."""
+    package, newest = row.release.split()
+    found = {}
+    for version, month in _DIALECTS.get(row.name, {}).items():
+        of_dates = row.name == "iree" and not version.startswith("3.")
+        release = f"{'iree-compiler' if of_dates else package} {version}"
+        # tosa-opt 2026.2 refuses .tosa files that a newer release of the schema is stamped on.
+        formats = row.formats if version not in ("2026.2.0", "2026.2.1") else ("mlirbc", "mlir")
+        found[version] = row._replace(release=release, dialect=month, formats=formats)
+    if row.name == "vela":
+        for version in _VELA_0_80:
+            found[version] = row._replace(release=f"{package} {version}", tosa="0.80")
+    return found | {newest: row}
+
+
+def reader_named(text: str, option: str = "for") -> Consumer:
+    """A program by its name, such as "iree", or by its name and a release, such as "iree==3.2".
+
+    Of several releases that begin with the given version, the newest counts.
+
+    Raises:
+        TosaConvertError: "option-conflict" for a program or release that is not known.
+
+    Example:
+        >>> row = reader_named("iree==3.2")
+        >>> row.release, row.dialect
+        ('iree-base-compiler 3.2.0', '2025-02')
+    """
+    name, given, version = text.partition("==")
+    refuse_unknown(option, name, READERS)
+    if not given:
+        return READERS[name]
+    known = releases(READERS[name])
+    matching = [key for key in known if f"{key}.".startswith(f"{version.rstrip('.')}.")]
+    if not matching or not version:
+        refuse_unknown(f"{option} {name}", version, known)
+    return known[matching[-1]]
+
+
+def listed_formats(row: Consumer) -> str:
+    """The formats that a program reads, in words."""
+    *first, last = (FORMATS[name] for name in row.formats)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def options_for(row: Consumer, file_format: Format, options: WriteOptions) -> WriteOptions:
+    """The options that write a file in a form that a program reads.
+
+    Raises:
+        TosaConvertError: "option-conflict" if the program does not read this format, or not the
+            requested form of weights.
+    """
+    problem = ""
+    if row.tosa:
+        problem = f"{row.release} reads only TOSA flatbuffers of version {row.tosa}"
+    elif file_format not in row.formats:
+        problem = f"{row.name} reads {listed_formats(row)}, not {FORMATS[file_format]}"
+    if problem:
+        raise fail("option-conflict", "for", problem, "choose another format or release")
+    if file_format in MLIR_FORMATS:
+        is_generic = row.generic_text and file_format == "mlir"
+        return replace(options, dialect=row.dialect, generic=options.generic or is_generic)
+    if row.name in CONSUMERS:
+        return replace(options, weights=weights_for(row.name, options.weights))
+    return options
 
 
 def weights_for(consumer: str, weights: Weights) -> Weights:

@@ -190,6 +190,7 @@ class WriteOptions:
     names: Names = "retain"
     constants: Constants = "auto"
     bytecode_version: int = BYTECODE_VERSION
+    dialect: str = ""
     generic: bool = False
     locations: bool = True
     elide: int | None = None

@@ -214,17 +214,19 @@ class Storage(NamedTuple):
 
 
 def read_with_storage(
-    opened: Input, options: ReadOptions = _READ_OPTIONS
+    opened: Input, options: ReadOptions = _READ_OPTIONS, upgrade: Upgrade | None = None
 ) -> tuple[Graph, tuple[Storage, ...]]:
     """`read`, and each form in which constants are stored, in the order of `STORED_FORMS`.
 
     The graph is only to be looked at: the values of weights beside the file are not checked.
+
+    upgrade: what changes in a program of an older TOSA is noted in it; None to log a summary.
     """
     if opened.is_mlir:
-        graph = read(opened, options)
+        graph = _with_shapes(_read_file(opened, options, upgrade), options)
         return graph, _storage(graph, lambda constant: "embedded")
     with garbage_collection_paused():
-        alone = _read_alone(opened, options)
+        alone = _read_alone(opened, options, upgrade)
         graph = with_weights(alone, opened.path, options, checked=False)
     inside = {id(constant) for _, constant in alone.constants()}
     after: set[int] = set()
@@ -239,6 +241,16 @@ def read_with_storage(
         return "offset" if after and constant.address in after else "embedded"
 
     return _with_shapes(graph, options), _storage(graph, form)
+
+
+def read_as_stored(
+    opened: Input, options: ReadOptions = _READ_OPTIONS
+) -> tuple[Graph, tuple[Storage, ...], bool]:
+    """`read_with_storage`, and whether the file has the form of an older TOSA, which is not logged."""
+    from tosa_convert.upgrade.record import Upgrade
+
+    upgrade = Upgrade()
+    return *read_with_storage(opened, options, upgrade), bool(upgrade)
 
 
 def _storage(graph: Graph, form: Callable[[Constant], StoredForm]) -> tuple[Storage, ...]:

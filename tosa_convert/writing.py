@@ -139,16 +139,23 @@ def _render_sound(
 
         _warn_of_target(graph)
         return write_json(graph, producer())
+    state = _older_state(options)
+    if state:
+        from tosa_convert.upgrade.older_form import lowered
+
+        graph, columns = lowered(graph, state), {}
     if file_format == "mlirbc":
         from tosa_convert.mlir.module_writer import encode_module
 
+        version = _bytecode_version(options, state)
         with garbage_collection_paused():
             encoded = encode_module(
                 graph,
                 names=options.names,
                 limits=options.limits,
-                version=options.bytecode_version,
+                version=version,
                 columns=columns,
+                state=state,
             )
         return encoded.pieces
     from tosa_convert.mlir.text.write import write as write_text
@@ -162,8 +169,46 @@ def _render_sound(
             elide=options.elide,
             limits=options.limits,
             columns=columns,
+            state=state,
         )
     return _paused(text)
+
+
+def _older_state(options: WriteOptions) -> str:
+    """The state of the dialect in the month that the options ask for; "" for today's."""
+    if not options.dialect:
+        return ""
+    from tosa_convert.upgrade.dialect_states import STATES, state_of
+
+    state = state_of(options.dialect)
+    return "" if state == STATES[-1] else state
+
+
+def _bytecode_version(options: WriteOptions, state: str) -> int:
+    """The version of bytecode for a state of the dialect; in older ones attributes have their names.
+
+    Raises TosaConvertError("option-conflict") if there was no bytecode, or not this version.
+    """
+    if not state:
+        return options.bytecode_version
+    from tosa_convert.upgrade.dialect_states import BYTECODE, BYTECODE_1
+
+    if state < BYTECODE:
+        raise fail(
+            "option-conflict",
+            "dialect",
+            f"no MLIR of {options.dialect} reads bytecode, which there is since {BYTECODE}",
+            "write MLIR text",
+        )
+    most = int(state >= BYTECODE_1)
+    if options.bytecode_version > 1:
+        raise fail(
+            "option-conflict",
+            "bytecode_version",
+            f"found {options.bytecode_version}, expected at most {most} for an MLIR of "
+            f"{options.dialect}: in later versions attributes have no names",
+        )
+    return min(options.bytecode_version, most)
 
 
 def _paused(pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -277,9 +322,17 @@ def _compare_with(graph: Graph, written: Input, path: str, options: WriteOptions
 def _refuse_unverifiable(
     graph: Graph, path: str, file_format: Format, options: WriteOptions
 ) -> None:
-    """Refuse to verify regions that MLIR cannot hold."""
+    """Refuse to verify regions that MLIR cannot hold, and programs in an older form."""
     if not options.verify or file_format not in ("mlir", "mlirbc"):
         return
+    if _older_state(options):
+        raise fail(
+            "option-conflict",
+            path,
+            "the option verify does not apply to a program in an older form: upgraded, it has other "
+            "constants",
+            "leave out verify",
+        )
     from tosa_convert.graph.model import quoted
     from tosa_convert.graph.unrun_regions import unrun_regions
 

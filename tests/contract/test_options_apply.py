@@ -39,6 +39,7 @@ LOAD: Final[dict[str, tuple[Any, set[str]]]] = {
 SAVE: Final[dict[str, tuple[Any, set[str]]]] = {
     "names": ("generate", MLIR),
     "bytecode_version": (6, {"mlirbc"}),
+    "dialect": ("2023-02", MLIR),
     "generic": (True, TEXT),
     "locations": (False, TEXT),
     "elide": (4, TEXT),
@@ -67,7 +68,7 @@ CONVERT: Final[dict[str, tuple[str | None, set[str], set[str]]]] = {
     "--tosa-version": ("1.1", ALL, ALL),
     "--input-names": ("image", ALL, ALL),
     "--output-names": ("score", ALL, ALL),
-    "--for": ("vela", set(), {"tosa"}),
+    "--for": ("tosa-opt", set(), {"tosa", *MLIR}),
     # Of models of frameworks: tests/frontends.
     "--python": ("python", set(), set()),
     "--timeout": ("5", set(), set()),

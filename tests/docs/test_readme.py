@@ -35,6 +35,7 @@ RUN = {
     "docs/report.md": ("tosa-tools", "fast-sugiyama"),
     "docs/rewrites.md": (),
     "docs/show.md": (),
+    "docs/upgrade.md": (),
     "docs/validation.md": ("torch-mlir",),
     "docs/tutorial.md": ("torch-mlir", "tosa-tools"),
     "docs/guides/iree.md": ("tosa-tools",),
@@ -178,7 +179,7 @@ WITH_OPTIONS = [
     f"docs/{name}.md"
     for name in (
         *("builder", "diff", "doctor", "errors", "formats", "frontends", "golden"),
-        *("legalizations", "report", "rewrites", "show", "tutorial", "validation"),
+        *("legalizations", "report", "rewrites", "show", "tutorial", "upgrade", "validation"),
         *("guides/jax", "guides/large-programs", "guides/mismatch"),
         *("guides/report-a-bug", "guides/shell", "guides/torch", "guides/weights"),
     )

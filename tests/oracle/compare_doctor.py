@@ -30,7 +30,8 @@ from oracle.small_programs import programs
 
 import tosa_convert as tc
 from tosa_convert.cli.doctor import stored_program
-from tosa_convert.doctor import READERS, diagnose
+from tosa_convert.doctor import diagnose
+from tosa_convert.file_consumers import READERS
 from tosa_convert.graph import Graph
 from tosa_convert.options import Weights
 from tosa_convert.reading import open_input, read_with_storage

@@ -28,7 +28,7 @@ from tosa_convert.mlir.bytecode.varint import (
     join_together,
     to_zigzag,
 )
-from tosa_convert.mlir.locations import LocationWriter
+from tosa_convert.mlir.location_writer import LocationWriter
 from tosa_convert.mlir.names import Namer, result_names
 from tosa_convert.mlir.plain_locations import encode_plain
 from tosa_convert.mlir.types import TypeWriter

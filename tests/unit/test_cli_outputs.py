@@ -111,13 +111,14 @@ def test_a_direction_writes_what_the_extension_says_or_refuses_it(
         assert format_of(output) == written
 
 
-@pytest.mark.parametrize("consumer", ["vela", "flatc", "tosa-opt"])
+@pytest.mark.parametrize("consumer", ["vela", "flatc"])
 @pytest.mark.parametrize("output", ["n.json", "n.mlir", "n.mlirbc"])
 def test_a_consumer_of_tosa_files_refuses_other_formats(
     consumer: str, output: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert convert("m.tosa", "-o", output, "--for", consumer) == 2
-    assert "the option consumer (--for) does not apply to" in capsys.readouterr().err
+    expected = "(--for) does not apply to" if output == "n.json" else f"{consumer} reads TOSA"
+    assert expected in capsys.readouterr().err
     assert not Path(output).exists()
     assert convert("m.tosa", "-o", "n.tosa", "--for", consumer) == 0
 

@@ -17,8 +17,8 @@ import tosa_convert as tc
 from tosa_convert.cli import doctor as verdicts
 from tosa_convert.cli.doctor import stored_program
 from tosa_convert.cli.main import run, tosa_flatbuffer, verb
-from tosa_convert.doctor import READERS, StoredProgram, diagnose
-from tosa_convert.file_consumers import CONSUMERS, OTHER_CONSUMERS
+from tosa_convert.doctor import StoredProgram, diagnose
+from tosa_convert.file_consumers import CONSUMERS, OTHER_CONSUMERS, READERS
 from tosa_convert.formats import FORMATS
 from tosa_convert.graph import OPERATORS
 from tosa_convert.graph.dtypes import BY_CODE

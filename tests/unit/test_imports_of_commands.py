@@ -118,7 +118,8 @@ CONVERSIONS = {
         "m.mlirbc",
         below("flatbuffer", "columns read")
         | below("graph", "static_shapes")
-        | below("mlir", "function_writer module_writer region_body variables")
+        | below("mlir", "function_writer location_entries location_writer")
+        | below("mlir", "module_writer region_body variables")
         | below("mlir.bytecode", "encode")
         | below("wire", "lift"),
     ),

@@ -30,7 +30,8 @@ from tosa_convert.mlir.bytecode.operation_columns import decode_columns
 from tosa_convert.mlir.bytecode.operations import _decode, _Regions, operations_of
 from tosa_convert.mlir.bytecode.varint import decode_varint, encode_varint, varints_at, words_of
 from tosa_convert.mlir.column_reader import read_together
-from tosa_convert.mlir.locations import LocationReader, LocationWriter
+from tosa_convert.mlir.location_writer import LocationWriter
+from tosa_convert.mlir.locations import LocationReader
 from tosa_convert.mlir.module_reader import read_file
 from tosa_convert.mlir.module_writer import encode_module
 from tosa_convert.options import ReadOptions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -11,7 +11,7 @@ import click
 from tosa_convert.applicable_options import refuse_inapplicable, refuse_weights
 from tosa_convert.cli.progress import WriteProgress
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.file_consumers import weights_for
+from tosa_convert.file_consumers import options_for, reader_named
 from tosa_convert.files import (
     STANDARD,
     file_error,
@@ -148,7 +148,9 @@ def convert_opened(
         context: an ir.Context to parse MLIR in; by default a new one.
     """
     write_options = applicable(opened, file_format, options)
-    save_with_progress(_read(opened, options, context), output, file_format, write_options)
+    graph = _read(opened, options, context)
+    refuse_unread(graph, file_format, options)
+    save_with_progress(graph, output, file_format, write_options)
 
 
 def save_with_progress(
@@ -166,7 +168,9 @@ def _convert_to_standard_output(opened: Input, options: ConvertOptions) -> None:
     file_format = options.to or default_format(opened.format)
     refuse_terminal(file_format)
     write_options = applicable(opened, file_format, options)
-    write_to_standard_output(_read(opened, options, None), file_format, write_options)
+    graph = _read(opened, options, None)
+    refuse_unread(graph, file_format, options)
+    write_to_standard_output(graph, file_format, write_options)
 
 
 def write_to_standard_output(
@@ -200,9 +204,25 @@ def applicable_to(
     refuse_inapplicable(options.given(), where, read_from=read_from, written_as=file_format)
     refuse_weights(file_format, write_options.weights)
     if options.consumer is not None:
-        weights = weights_for(options.consumer, write_options.weights)
-        write_options = replace(write_options, weights=weights)
+        row = reader_named(options.consumer)
+        write_options = options_for(row, file_format, write_options)
     return write_options
+
+
+def refuse_unread(graph: Graph, file_format: Format, options: ConvertOptions) -> None:
+    """Refuse what the release of a program that --for names does not read.
+
+    Without a release --for only chooses the form of the file.
+    """
+    if options.consumer is None or "==" not in options.consumer:
+        return
+    from tosa_convert.doctor import program_findings
+    from tosa_convert.graph.verify import refuse_unsound
+
+    refuse_unsound(graph)
+    findings = list(program_findings(graph, reader_named(options.consumer), file_format))
+    if findings:
+        raise TosaConvertError(findings)
 
 
 def _read(opened: Input, options: ConvertOptions, context: Any) -> Graph:

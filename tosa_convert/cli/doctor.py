@@ -8,7 +8,7 @@ import click
 
 from tosa_convert.cli.command import Verb
 from tosa_convert.cli.shared_options import func_option
-from tosa_convert.file_consumers import CONSUMERS, OTHER_CONSUMERS
+from tosa_convert.file_consumers import READERS, reader_named
 
 if TYPE_CHECKING:
     from tosa_convert.doctor import Diagnosis, StoredProgram
@@ -29,9 +29,10 @@ _CUSTOM_FORM = rb"(?m)^\s*(?:%[^=\n]*=\s*)?tosa\."
 @click.option(
     "--for",
     "readers",
-    type=click.Choice([*CONSUMERS, *OTHER_CONSUMERS]),
+    metavar="READER[==RELEASE]",
     multiple=True,
-    help="A program that has to read the file; may be repeated. By default all are reported.",
+    help="A program that has to read the file, such as vela or iree==3.2; may be repeated. By default "
+    "all are reported: " + ", ".join(READERS),
 )
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 @func_option
@@ -43,22 +44,30 @@ def doctor(file: str, readers: tuple[str, ...], as_json: bool, func: str | None)
     """
     from tosa_convert.cli.load_graph import open_path
     from tosa_convert.cli.many_files import read_one_of_many
-    from tosa_convert.doctor import READERS, diagnose
+    from tosa_convert.doctor import diagnose
     from tosa_convert.options import ReadOptions
-    from tosa_convert.reading import read_with_storage
+    from tosa_convert.reading import read_as_stored
 
     options = ReadOptions(func=func)
+    names = sorted(dict.fromkeys(readers), key=_position) or None
     opened = open_path(file, options)
-    graph, storage = read_one_of_many(opened, options, read_with_storage)
-    stored = stored_program(file, opened, storage)
-    names = [name for name in READERS if not readers or name in readers]
+    graph, storage, is_old = read_one_of_many(opened, options, read_as_stored)
+    stored = stored_program(file, opened, storage, is_old=is_old)
     found = diagnose(graph, stored, names)
     click.echo((_as_json if as_json else _as_text)(stored, graph, found), nl=False)
     return 1 if readers and not all(row.reads for row in found) else 0
 
 
-def stored_program(path: str, opened: Input, storage: tuple[Storage, ...]) -> StoredProgram:
-    """How an opened file stores its program."""
+def _position(given: str) -> int:
+    """The place of a program in the report."""
+    reader = reader_named(given)
+    return list(READERS).index(reader.name)
+
+
+def stored_program(
+    path: str, opened: Input, storage: tuple[Storage, ...], *, is_old: bool = False
+) -> StoredProgram:
+    """How an opened file stores its program. is_old: the form of its operations was upgraded."""
     import re
 
     from tosa_convert.doctor import StoredProgram
@@ -71,6 +80,7 @@ def stored_program(path: str, opened: Input, storage: tuple[Storage, ...]) -> St
         generic=opened.format == "mlir" and not re.search(_CUSTOM_FORM, opened.data),
         # A varint: all versions that exist are below 128 and take one byte.
         bytecode=opened.data[4] >> 1 if opened.format == "mlirbc" else 0,
+        is_old=is_old,
     )
 
 

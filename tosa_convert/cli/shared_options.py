@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from tosa_convert.file_consumers import CONSUMERS
+from tosa_convert.file_consumers import READERS
 from tosa_convert.options import LIMIT_NAMES
 
 #: For verbs that read modules.
@@ -26,8 +26,10 @@ no_validate_option: Final = click.option(
 consumer_option: Final = click.option(
     "--for",
     "consumer",
-    type=click.Choice(list(CONSUMERS)),
-    help="The program that will open the output, a .tosa file; a form that it does not open is refused.",
+    metavar="READER[==RELEASE]",
+    help="The program that will open the output, such as vela or iree==3.2: "
+    + ", ".join(READERS)
+    + ". The output gets a form that it opens. With a release, what it does not read is refused.",
 )
 
 #: For verbs that take several files.

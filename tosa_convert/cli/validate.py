@@ -33,8 +33,9 @@ from tosa_convert.file_consumers import CONSUMERS
 @click.option(
     "--for",
     "reader",
-    type=click.Choice(list(CONSUMERS)),
-    help="The program that is to read the file; what it does not read is a finding.",
+    metavar="READER[==RELEASE]",
+    help="The program that is to read the file; what it does not read is a finding: "
+    + ", ".join(CONSUMERS),
 )
 @click.option(
     "--least",

@@ -37,8 +37,8 @@ MNEMONICS: Final = {
     "BlockSize": "block_size",
 }
 #: Members of enums that have another name in MLIR.
-_MLIR_MEMBERS: Final = {("ResizeMode", "NEAREST"): "NEAREST_NEIGHBOR"}
-_GRAPH_MEMBERS: Final = {(enum, mlir): member for (enum, member), mlir in _MLIR_MEMBERS.items()}
+MLIR_MEMBERS: Final = {("ResizeMode", "NEAREST"): "NEAREST_NEIGHBOR"}
+_GRAPH_MEMBERS: Final = {(enum, mlir): member for (enum, member), mlir in MLIR_MEMBERS.items()}
 
 #: The text of an enum's attribute ends with the member: #tosa.nan_mode<PROPAGATE>.
 _MEMBER: Final = re.compile(r"(\w+)>?$")
@@ -186,13 +186,11 @@ class AttributeWriter:
             assert isinstance(value, DType)
             return self.type(self.types.element(value))
         if isinstance(value, IntEnum):
-            enum = type(value).__name__
-            member = _MLIR_MEMBERS.get((enum, value.name), value.name)
-            return self.encoder.attributes.text(f"#tosa.{MNEMONICS[enum]}<{member}>")
+            return self.enum(value)
         if row.kind == "element":
             assert isinstance(value, bytes)
             assert element is not None
-            return self._number(value, element)
+            return self.number(value, element)
         assert isinstance(value, (str, bytes))
         return self.encoder.string_attribute(value)
 
@@ -219,7 +217,14 @@ class AttributeWriter:
             )
         )
 
-    def _number(self, value: bytes, element: DType) -> bytes:
+    def enum(self, value: IntEnum) -> bytes:
+        """A member of an enum."""
+        enum = type(value).__name__
+        member = MLIR_MEMBERS.get((enum, value.name), value.name)
+        return self.encoder.attributes.text(f"#tosa.{MNEMONICS[enum]}<{member}>")
+
+    def number(self, value: bytes, element: DType) -> bytes:
+        """A number by the bytes of an element."""
         number = int.from_bytes(value[: element.element_bytes], "little")
         code = INTEGER if element.mlir[0] == "i" else FLOAT
         return self.bits(code, self.types.element(element), number, int_bits(element))

@@ -8,11 +8,14 @@ from itertools import chain, compress, count, islice
 from operator import ne
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from tosa_convert.errors import fail
 from tosa_convert.graph.model import (
     Block,
     Graph,
     Operator,
+    Tensor,
     block_path,
     operator_path,
 )
@@ -40,7 +43,7 @@ from tosa_convert.mlir.bytecode.format import (
 )
 from tosa_convert.mlir.bytecode.varint import decode_varint
 from tosa_convert.mlir.constants import ConstantWriter
-from tosa_convert.mlir.locations import LocationWriter
+from tosa_convert.mlir.location_writer import LocationWriter
 from tosa_convert.mlir.names import (
     NAME_ATTRIBUTE,
     REGIONS_ATTRIBUTE,
@@ -128,6 +131,12 @@ class FunctionWriter:
         self.named = b""
         #: The attributes of operators, encoded: most operators share theirs.
         self.attributes_cache: dict[Any, tuple[Pairs, int, bytes]] = {}
+        #: The names of the function's operation, of its type, and of the one that ends it.
+        self.function_name, self.type_name, self.return_name = (
+            "func.func",
+            "function_type",
+            "func.return",
+        )
 
     def function(self) -> Body:
         """The function, whose encoding is the body's."""
@@ -137,16 +146,16 @@ class FunctionWriter:
         outputs = [self.value_type(block, name) for name in block.outputs]
         attributes = {
             "sym_name": encoder.string_attribute((self.retain and region.name) or "main"),
-            "function_type": self.attributes.type(self.types.function(inputs, outputs)),
+            self.type_name: self.attributes.type(self.types.function(inputs, outputs)),
         }
         for key, names in (("arg_attrs", block.inputs), ("res_attrs", block.outputs)):
             if names:
                 attributes[key] = written_signature(encoder, names)
-        name = encoder.operation("func.func")
+        name = encoder.operation(self.function_name)
         body = Body(region)
-        self.block(block, body, "func.return")
+        self.block(block, body, self.return_name)
         self.nested_regions(body)
-        has, own = encoder.attributes_of("func.func", tuple(attributes.items()))
+        has, own = encoder.attributes_of(self.function_name, tuple(attributes.items()))
         regions = encoder.isolated_regions(1, body.size)
         head = name + bytes((has | HAS_REGIONS,)) + encoder.unknown + own + regions
         body.pieces.insert(0, head)
@@ -249,7 +258,8 @@ class FunctionWriter:
         # The pieces before the next region.
         pieces: list[bytes] = []
         for operator, location in zip(block.operators, locations, strict=True):
-            spec, inputs, outputs = operator.spec, operator.inputs, operator.outputs
+            inputs, outputs = operator.inputs, operator.outputs
+            spec = self.operation(operator)
             heads = rows.get(spec) or self.row(spec)
             pairs: Pairs = ()
             if spec.encoded_as == IDENTITY.name:
@@ -283,6 +293,10 @@ class FunctionWriter:
             pieces += heads[has | HAS_REGIONS], location, attributes, results, operands
             self.run_regions(operator, body, pieces)
         return pieces
+
+    def operation(self, operator: Operator) -> OperatorSpec:
+        """The row of an operator, with its name in MLIR."""
+        return operator.spec
 
     def encoded_attributes(
         self,
@@ -323,15 +337,19 @@ class FunctionWriter:
 
     def enter(self, block: Block) -> None:
         """Set what depends on the block: symbols of variables, compile-time constants."""
-        for tensor in block.tensors.values():
-            if tensor.variable:
-                self.symbols[tensor.name] = tensor.variable_name or tensor.name
+        self.name_variables(block)
         self.compile_time = {
             operator.inputs[position]
             for operator in block.operators
             if operator.spec in _CONSTANT_OPERANDS
             for position in _CONSTANT_OPERANDS[operator.spec]
         }
+
+    def name_variables(self, block: Block) -> None:
+        """Note the symbols of the variables of a block."""
+        for tensor in block.tensors.values():
+            if tensor.variable:
+                self.symbols[tensor.name] = tensor.variable_name or tensor.name
 
     def locations_of(self, block: Block) -> list[bytes]:
         """The location of each operator."""
@@ -374,6 +392,18 @@ class FunctionWriter:
         )
 
     # -- attributes ---------------------------------------------------------------------------
+
+    def variable_attributes(self, symbol: str, tensor: Tensor) -> dict[str, bytes]:
+        """The attributes of the operation that declares a variable."""
+        sizes = np.array(tensor.shape or (), "<i8").tobytes()
+        attributes = {
+            "sym_name": self.encoder.string_attribute(symbol),
+            "var_shape": self.constants.sizes(sizes),
+            "type": self.attributes.type(self.types.element(tensor.dtype)),
+        }
+        if tensor.data is not None:
+            attributes["initial_value"] = self.constants.dense(tensor)
+        return attributes
 
     def attributes_of(self, block: Block, operator: Operator) -> tuple[Pairs, int, bytes]:
         """The attributes of the operator's row, and what `Encoder.attributes_of` makes of them."""

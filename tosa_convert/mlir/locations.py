@@ -1,26 +1,22 @@
-"""Locations as text, and back.
+"""Locations as text.
 
 The format stores one line of text for each operator: the location as MLIR prints it. File names are cut
-to their last component, so that a file's bytes do not depend on the folder in which it was made. The
-text is parsed here, because the bindings have no parser for it and MLIR's own would recurse without
-bound.
+to their last component, so that a file's bytes do not depend on the folder in which it was made.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.mlir.bytecode import format as code
 from tosa_convert.mlir.bytecode.varint import decode_varint
 from tosa_convert.mlir.quoting import STRING, quote, unescape, unquote
-from tosa_convert.options import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     from tosa_convert.mlir.bytecode.decode import Bytecode
-    from tosa_convert.mlir.bytecode.encode import Encoder
 
 
 #: A printed location takes at most this many characters: parts may be shared, many times over.
@@ -47,16 +43,6 @@ _QUOTED: Final = re.compile(rf"({STRING})(:\d+:\d+)?")
 _PLAIN_FILE: Final = rf"loc\(({STRING}):(\d+):(\d+)( to [\d:]+)?\)\Z"
 _PLAIN_NAME: Final = rf"loc\(({STRING})\)\Z"
 
-_TOKEN: Final = re.compile(
-    rf"\s*(?:(?P<string>{STRING})|(?P<number>[0-9]+)|(?P<word>[a-z]+)|(?P<mark>[:(),<>\[\]]))"
-)
-#: The commonest location by far has no escapes and no nesting; this comes before its line.
-_HEAD: Final = re.compile(r'loc\("([^"\\]*)"\Z')
-#: Fewer locations are not worth array operations.
-_MIN_TOGETHER: Final = 64
-#: A line or column of at most this many digits is known to fit.
-_DIGITS: Final = 9
-
 
 def _printed(bytecode: Bytecode, index: int) -> str:
     """An attribute inside a location, as text."""
@@ -76,9 +62,6 @@ def plain_location(text: str) -> str:
     if match is not None:
         return unquote(match[1])
     return "" if text == "loc(unknown)" else text
-
-
-# -- MLIR -> text -----------------------------------------------------------------------------------
 
 
 class LocationReader:
@@ -264,237 +247,3 @@ def _last_component(match: re.Match[str]) -> str:
 
 def _basename(name: bytes) -> bytes:
     return re.split(rb"[/\\]", name)[-1] or name
-
-
-# -- text -> MLIR -----------------------------------------------------------------------------------
-
-
-class LocationWriter:
-    """Adds locations to a bytecode, each distinct text once, and returns their encoded numbers.
-
-    A text that is not a location, or is nested deeper than `limits.location_depth`, becomes the name of
-    one.
-    """
-
-    def __init__(self, encoder: Encoder, limits: Limits = DEFAULT_LIMITS) -> None:
-        self.encoder = encoder
-        self.max_depth = limits.location_depth
-        self.attributes = encoder.attributes
-        self.numbers = encoder.numbers
-        self.cache = {"": encoder.unknown, "loc(unknown)": encoder.unknown}
-        #: The parts of each fused location.
-        self.fused: dict[bytes, tuple[bytes, ...]] = {}
-
-    def __call__(self, text: str) -> bytes:
-        """The location that is printed as `text`."""
-        return self.all((text,))[0]
-
-    def all(self, texts: Sequence[str]) -> list[bytes]:
-        """The locations that are printed as `texts`, in one pass: most operators have different ones."""
-        cache = self.cache
-        fresh = [text for text in dict.fromkeys(texts) if text not in cache]
-        if not self.add_plain(fresh):
-            for text in fresh:
-                if not self.add_plain([text]):
-                    cache[text] = self.parse(text)
-        return list(map(cache.__getitem__, texts))
-
-    def add_plain(self, texts: list[str]) -> bool:
-        """Add new locations that are all just a file, a line and a column; False if one is not."""
-        if len(texts) >= _MIN_TOGETHER:
-            from tosa_convert.mlir.plain_locations import encode_plain
-
-            encoded = encode_plain(texts, self.head)
-            if encoded is not None:
-                self.add_entries(texts, encoded)
-                return True
-        # Fast path of `parse`; equal by test test_plain_locations_equal_parsed_ones
-        rows = [text.split(":", 3) for text in texts]
-        if set(map(len, rows)) != {3}:
-            return False
-        starts, lines, ends = zip(*rows, strict=True)
-        digits, lengths = "".join(lines), set(map(len, lines))
-        if not (
-            digits.isdigit() and digits.isascii() and 0 < min(lengths) <= max(lengths) <= _DIGITS
-        ):
-            return False
-        columns = {text: self.column(text) for text in dict.fromkeys(ends)}
-        heads = (
-            {text: self.head(text) for text in dict.fromkeys(starts)}
-            if all(columns.values())
-            else {}
-        )
-        if not heads or not all(heads.values()):
-            return False
-        numbers = self.numbers
-        encoded = [
-            heads[start] + numbers[int(line)] + columns[end]
-            for start, line, end in zip(starts, lines, ends, strict=True)
-        ]
-        self.add_entries(texts, encoded)
-        return True
-
-    def add_entries(self, texts: list[str], encoded: list[bytes]) -> None:
-        """Add new locations. Distinct texts are distinct locations, so no equal entry exists."""
-        entries = self.attributes.entries
-        first = len(entries)
-        entries += encoded
-        added = map(self.numbers.__getitem__, range(first, len(entries)))
-        self.cache.update(zip(texts, added, strict=True))
-
-    def parse(self, text: str) -> bytes:
-        """A location that is not just a file, a line and a column."""
-        try:
-            return _Parser(text, self).whole()
-        except _NotALocation:
-            return self.name(text, self.encoder.unknown)
-
-    def head(self, text: str) -> bytes:
-        """The encoding of `loc("file"`, or nothing if the text is something else."""
-        match = _HEAD.match(text)
-        return self.numbers[code.FILE_LOCATION] + self.string(match[1]) if match else b""
-
-    def column(self, text: str) -> bytes:
-        """The encoding of `column)`, or nothing if the text is something else."""
-        digits = text[:-1]
-        if not (text.endswith(")") and 0 < len(digits) <= _DIGITS):
-            return b""
-        return self.numbers[int(digits)] if digits.isdigit() and digits.isascii() else b""
-
-    def string(self, text: str) -> bytes:
-        """A string attribute."""
-        return self.encoder.string_attribute(text)
-
-    def make(self, tag: int, *parts: bytes) -> bytes:
-        """The location with this tag and these parts."""
-        return self.attributes(self.numbers[tag] + b"".join(parts))
-
-    def name(self, name: str, child: bytes) -> bytes:
-        """A location with a name."""
-        return self.make(code.NAME_LOCATION, self.string(name), child)
-
-    def fuse(self, locations: list[bytes]) -> bytes:
-        """Several locations as one, without duplicates, without nested fusion and without unknown ones.
-
-        MLIR simplifies fused locations like this, except when it reads them from bytecode.
-        """
-        flat = dict.fromkeys(
-            part for location in locations for part in self.fused.get(location, (location,))
-        )
-        flat.pop(self.encoder.unknown, None)
-        parts = tuple(flat)
-        if len(parts) < 2:
-            return parts[0] if parts else self.encoder.unknown
-        fused = self.make(code.FUSED_LOCATION, self.numbers[len(parts)], *parts)
-        self.fused[fused] = parts
-        return fused
-
-
-class _NotALocation(Exception):
-    """The text is not a location, or is nested too deeply."""
-
-
-class _Parser:
-    """`loc(` location `)`, where a location is one of
-
-    unknown | "file":line:col [to [line]:col] | "name" [( location )]
-    | callsite( location at location ) | fused[ location, ... ]
-    """
-
-    def __init__(self, text: str, writer: LocationWriter) -> None:
-        self.writer = writer
-        self.tokens: list[tuple[str, str]] = []
-        position = 0
-        while position < len(text):
-            match = _TOKEN.match(text, position)
-            if match is None:
-                raise _NotALocation
-            self.tokens.append((str(match.lastgroup), match[str(match.lastgroup)]))
-            position = match.end()
-        self.position = 0
-
-    def peek(self) -> tuple[str, str]:
-        return self.tokens[self.position] if self.position < len(self.tokens) else ("end", "")
-
-    def accept(self, text: str) -> bool:
-        if self.peek()[1] == text and self.peek()[0] in ("mark", "word"):
-            self.position += 1
-            return True
-        return False
-
-    def expect(self, text: str) -> None:
-        if not self.accept(text):
-            raise _NotALocation
-
-    def take(self, kind: str) -> str:
-        next_kind, text = self.peek()
-        if next_kind != kind:
-            raise _NotALocation
-        self.position += 1
-        return text
-
-    def number(self) -> int:
-        value = int(self.take("number")[:11])
-        if value > 0xFFFFFFFF:
-            raise _NotALocation
-        return value
-
-    def whole(self) -> bytes:
-        self.expect("loc")
-        self.expect("(")
-        location = self.location(0)
-        self.expect(")")
-        if self.peek()[0] != "end":
-            raise _NotALocation
-        return location
-
-    def location(self, depth: int) -> bytes:
-        if depth > self.writer.max_depth:
-            raise _NotALocation
-        kind, text = self.peek()
-        writer = self.writer
-        if kind == "string":
-            self.position += 1
-            name = unquote(text)
-            if self.accept(":"):
-                return self.file(name)
-            child = writer.encoder.unknown
-            if self.accept("("):
-                child = self.location(depth + 1)
-                self.expect(")")
-            return writer.name(name, child)
-        if self.accept("unknown"):
-            return writer.encoder.unknown
-        if self.accept("callsite"):
-            self.expect("(")
-            callee = self.location(depth + 1)
-            self.expect("at")
-            caller = self.location(depth + 1)
-            self.expect(")")
-            return writer.make(code.CALLSITE_LOCATION, callee, caller)
-        if self.accept("fused"):
-            self.expect("[")
-            parts = [self.location(depth + 1)]
-            while self.accept(","):
-                parts.append(self.location(depth + 1))
-            self.expect("]")
-            return writer.fuse(parts)
-        raise _NotALocation
-
-    def file(self, name: str) -> bytes:
-        writer, numbers = self.writer, self.writer.numbers
-        line = self.number()
-        self.expect(":")
-        places = [line, self.number()]
-        if self.accept("to"):
-            end_line = line if self.peek()[1] == ":" else self.number()
-            self.expect(":")
-            end = self.number()
-            if end_line != line:
-                places += end_line, end
-            elif end != places[1]:
-                places.append(end)
-        parts = [writer.string(name), *map(numbers.__getitem__, places)]
-        if len(places) == 2:
-            return writer.make(code.FILE_LOCATION, *parts)
-        return writer.make(code.FILE_RANGE_LOCATION, parts[0], numbers[len(places)], *parts[1:])

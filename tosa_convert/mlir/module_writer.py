@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tosa_convert import log
 from tosa_convert.errors import lone_surrogate
@@ -49,6 +47,7 @@ def encode_module(
     limits: Limits = DEFAULT_LIMITS,
     version: int = VERSION,
     columns: Mapping[str, BlockColumns] = NO_COLUMNS,
+    state: str = "",
 ) -> EncodedModule:
     """The graph as a module with one function. It must be sound: `graph.verify` finds nothing.
 
@@ -61,6 +60,7 @@ def encode_module(
         limits: `location_depth` is used.
         version: of MLIR's bytecode, 0 to 6.
         columns: those that `graph.verify.refuse_unsound` returned. The graph must not have changed.
+        state: that of an older dialect, to which `upgrade.older_form` has brought the graph; or "".
 
     Raises:
         TosaConvertError: for what MLIR cannot express.
@@ -69,29 +69,44 @@ def encode_module(
     # Each operator may have a location, a name and a dictionary.
     encoder = Encoder(4 * sum(len(block.operators) for _, block in graph.blocks()), version)
     try:
-        writer = FunctionWriter(
-            graph,
-            encoder,
-            retain=retain,
-            constants=constants,
-            embed=embed,
-            by_path=by_path,
-            limits=limits,
-            columns=columns,
-        )
+        options = {
+            "retain": retain,
+            "constants": constants,
+            "embed": embed,
+            "by_path": by_path,
+            "limits": limits,
+            "columns": columns,
+        }
+        writer = _writer(graph, encoder, options, state)
         variables = [
             _variable(writer, number, symbol, tensor)
             for number, (symbol, tensor) in enumerate(declared_variables(graph))
         ]
         body = writer.function()
-        module = _module(graph, encoder, [*variables, *body.encoding()], len(variables) + 1, retain)
+        operations = [*variables, *body.encoding()]
+        module = _module(graph, encoder, operations, len(variables) + 1, retain=retain, state=state)
         return EncodedModule(encoder.finish(module), body, len(variables))
     except UnicodeEncodeError as error:
         raise lone_surrogate(error) from None
 
 
+def _writer(graph: Graph, encoder: Encoder, options: dict[str, Any], state: str) -> FunctionWriter:
+    if not state:
+        return FunctionWriter(graph, encoder, **options)
+    from tosa_convert.mlir.older_function_writer import OlderFunctionWriter
+
+    options |= {"constants": "dense", "columns": NO_COLUMNS}
+    return OlderFunctionWriter(graph, encoder, state=state, **options)
+
+
 def _module(
-    graph: Graph, encoder: Encoder, operations: list[bytes], count: int, retain: bool
+    graph: Graph,
+    encoder: Encoder,
+    operations: list[bytes],
+    count: int,
+    *,
+    retain: bool,
+    state: str,
 ) -> list[bytes]:
     """The module of these operations."""
     numbers, string = encoder.numbers, encoder.string_attribute
@@ -103,7 +118,9 @@ def _module(
     }
     if retain and version > lowest_version(graph):
         attributes[VERSION_ATTRIBUTE] = string(version_name(version))
-    if graph.target is not None:
+    if graph.target is not None and state:
+        log.warning("the target %s is not written: an older MLIR does not have it", graph.target)
+    elif graph.target is not None:
         text = text_of(graph.target, version)
         if text is None:
             log.warning(
@@ -123,14 +140,7 @@ def _module(
 def _variable(writer: FunctionWriter, number: int, symbol: str, tensor: Tensor) -> bytes:
     """The operation that declares a variable."""
     encoder = writer.encoder
-    sizes = tensor.shape or ()
-    attributes = {
-        "sym_name": encoder.string_attribute(symbol),
-        "var_shape": writer.constants.sizes(np.array(sizes, "<i8").tobytes()),
-        "type": writer.attributes.type(writer.types.element(tensor.dtype)),
-    }
-    if tensor.data is not None:
-        attributes["initial_value"] = writer.constants.dense(tensor)
+    attributes = writer.variable_attributes(symbol, tensor)
     names: tuple[tuple[str, bytes], ...] = ()
     if writer.retain and tensor.name != variable_name(number):
         names = ((NAME_ATTRIBUTE, encoder.string_attribute(tensor.name)),)

@@ -170,6 +170,8 @@ class TypeWriter:
         self.types = encoder.types
         self.elements: dict[str, bytes] = {}
         self.tensors: dict[tuple[DType, tuple[int, ...] | None], bytes] = {}
+        #: Until 2022 MLIR had another number for a dynamic size.
+        self.dynamic_size = _DYNAMIC
 
     def builtin(self, text: str) -> bytes:
         """The element type that MLIR prints as `text`."""
@@ -197,7 +199,8 @@ class TypeWriter:
 
     def ranked(self, shape: Iterable[int], element: bytes) -> bytes:
         """The tensor type of these sizes."""
-        sizes = [encode_varint(to_zigzag(_DYNAMIC if size == DYNAMIC else size)) for size in shape]
+        dynamic = self.dynamic_size
+        sizes = [encode_varint(to_zigzag(dynamic if size == DYNAMIC else size)) for size in shape]
         numbers = self.numbers
         return self.types(
             numbers[RANKED_TENSOR_TYPE] + numbers[len(sizes)] + b"".join(sizes) + element

@@ -48,7 +48,7 @@ def validate(
         level: "8k" or "none". If neither profile nor level is given, they are those of the target
             environment that an MLIR module carries, if it has one. A limit of the level that an
             operator exceeds is a finding of code "outside-level".
-        for_reader: a program that is to read the file, such as "vela"; a name of
+        for_reader: a program that is to read the file, such as "vela" or "tosa-opt==2026.2"; a name of
             `tosa_convert.file_consumers.CONSUMERS`. What it does not read is a finding of code
             "unsupported-by-reader".
 
@@ -188,11 +188,11 @@ def _targets(
             for row in misfits(graph, names)
         )
     if for_reader is not None:
-        from tosa_convert.file_consumers import CONSUMERS
+        from tosa_convert.file_consumers import CONSUMERS, reader_named
         from tosa_convert.spec.readers import reader_findings
 
-        refuse_unknown("for_reader", for_reader, CONSUMERS)
-        targets.append(reader_findings(graph, CONSUMERS[for_reader]))
+        refuse_unknown("for_reader", for_reader.partition("==")[0], CONSUMERS)
+        targets.append(reader_findings(graph, reader_named(for_reader, "for_reader")))
     return targets
 
 

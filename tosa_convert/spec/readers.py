@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from tosa_convert.errors import Finding
 from tosa_convert.graph.model import DYNAMIC, operator_path, quoted
+from tosa_convert.upgrade.dialect_states import state_of
+from tosa_convert.upgrade.older_form import missing
 
 if TYPE_CHECKING:
     from tosa_convert.file_consumers import Consumer
@@ -17,6 +19,12 @@ _CODE = "unsupported-by-reader"
 
 def reader_findings(graph: Graph, reader: Consumer) -> Iterator[Finding]:
     """The operators, types, shapes and operands of a sound graph that a program does not read."""
+    if reader.tosa:
+        message = f"{reader.release} reads only TOSA flatbuffers of version {reader.tosa}"
+        yield Finding(_CODE, "", message, "use a newer release of it")
+        return
+    if reader.dialect:
+        yield from missing(graph, state_of(reader.dialect), reader.release)
     for where, block in graph.blocks():
         for name, tensor in block.tensors.items():
             for message in _tensor_problems(tensor, reader):

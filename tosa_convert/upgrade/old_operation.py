@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
 
 from tosa_convert.graph.dtypes import DType
+from tosa_convert.graph.model import Operator
 
 #: The value of an attribute. A list was an ArrayAttr, which the dialect had until 2022; a tuple is a
 #: dense array, or a vector of a file. A dictionary has the zero points of `quantization_info`.
@@ -43,3 +46,68 @@ class OldOperation:
     def label(self) -> str:
         """The name without the dialect."""
         return self.name.partition(".")[2] or self.name
+
+
+# -- operations that are written -------------------------------------------------------------------
+
+
+class Integer(NamedTuple):
+    """A signless integer."""
+
+    value: int
+    bits: int
+
+
+class Integers(NamedTuple):
+    """A list of signless integers: an array of attributes, or a dense array since 2023."""
+
+    values: tuple[int, ...]
+    bits: int
+
+
+class Floats(NamedTuple):
+    """An array of attributes that are numbers of FP32."""
+
+    values: tuple[float, ...]
+
+
+class Element(NamedTuple):
+    """A number by the bytes of an element."""
+
+    data: bytes
+    dtype: DType
+
+
+class ZeroPoints(NamedTuple):
+    """`quantization_info`. kind: such as "conv". values: by name."""
+
+    kind: str
+    values: dict[str, int]
+
+
+#: The value of an attribute of an operation that is written.
+WrittenValue = (
+    bool
+    | float
+    | str
+    | bytes
+    | DType
+    | IntEnum
+    | Integer
+    | Integers
+    | Floats
+    | Element
+    | ZeroPoints
+)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class LoweredOperator(Operator):
+    """An operator in the form of an older release.
+
+    mlir: the name of the operation. own: its attributes, except the value of a constant and the
+    symbol of a variable; a float has the type FP32. `attributes` are still those of today.
+    """
+
+    mlir: str = ""
+    own: dict[str, WrittenValue] = field(default_factory=dict)

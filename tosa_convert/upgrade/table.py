@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from tosa_convert.graph.model import Operator
 from tosa_convert.graph.opset import BY_MLIR
+from tosa_convert.upgrade.dialect_states import OPERANDS, OPERATOR_NAMES, SHAPES
 from tosa_convert.upgrade.editor import Editor, Values
+from tosa_convert.upgrade.lowering import Lowering
 from tosa_convert.upgrade.old_operation import OldOperation
 from tosa_convert.upgrade.rules import convolution, data_layout, elementwise, resize
 
@@ -18,6 +21,8 @@ class Rule(NamedTuple):
     operands: how many the old form has; () for any number.
     keys: attributes of which each shows the old form, if the number of operands does not.
     is_old: tells it by the operands.
+    lower: the inverse: makes the old form of an operator of today; None if there is no operator today.
+    since: the state of the dialect from which the form is that of today.
     """
 
     apply: Callable[[Editor, OldOperation], None]
@@ -25,6 +30,8 @@ class Rule(NamedTuple):
     operands: tuple[int, ...] = (1,)
     keys: frozenset[str] = frozenset()
     is_old: Callable[[OldOperation, Values], bool] | None = None
+    lower: Callable[[Lowering, Operator], None] | None = None
+    since: str = OPERANDS
 
 
 _ZERO_POINTS: Final = "zero points are operands"
@@ -41,32 +48,42 @@ def _is_old_pad(old: OldOperation, values: Values) -> bool:
 
 #: Operations of MLIR -> their rules. `.tosa` files of version 0.80 have the same forms.
 RULES: Final = {
-    "tosa.avg_pool2d": Rule(convolution.avg_pool2d, _ZERO_POINTS),
+    "tosa.avg_pool2d": Rule(
+        convolution.avg_pool2d,
+        _ZERO_POINTS,
+        lower=convolution.lower_avg_pool2d,
+    ),
     "tosa.clamp": Rule(
         elementwise.clamp,
         "bounds have the type of the elements",
         keys=frozenset({"min_int", "max_int", "min_fp", "max_fp"}),
+        lower=elementwise.lower_clamp,
     ),
     "tosa.conv2d": Rule(
         convolution.convolution,
         _ZERO_POINTS,
         operands=(3,),
+        lower=convolution.lower_convolution,
     ),
     "tosa.conv3d": Rule(
         convolution.convolution,
         _ZERO_POINTS,
         operands=(3,),
+        lower=convolution.lower_convolution,
     ),
     "tosa.custom": Rule(
         elementwise.custom,
         "operator_name and domain_name",
         operands=(),
         keys=frozenset({"identifier"}),
+        lower=elementwise.lower_custom,
+        since=OPERATOR_NAMES,
     ),
     "tosa.depthwise_conv2d": Rule(
         convolution.convolution,
         _ZERO_POINTS,
         operands=(3,),
+        lower=convolution.lower_convolution,
     ),
     "tosa.fully_connected": Rule(
         convolution.fully_connected,
@@ -77,35 +94,66 @@ RULES: Final = {
         convolution.matmul,
         _ZERO_POINTS,
         operands=(2,),
+        lower=convolution.lower_matmul,
     ),
     "tosa.mul": Rule(
         elementwise.mul,
         "the shift is an operand",
         operands=(2,),
+        lower=elementwise.lower_mul,
+        since=SHAPES,
     ),
-    "tosa.negate": Rule(convolution.negate, _ZERO_POINTS),
+    "tosa.negate": Rule(
+        convolution.negate,
+        _ZERO_POINTS,
+        lower=convolution.lower_negate,
+    ),
     "tosa.pad": Rule(
         data_layout.pad,
         "the padding is a shape, its value one element",
         operands=(1, 2, 3),
         is_old=_is_old_pad,
+        lower=data_layout.lower_pad,
     ),
     "tosa.reluN": Rule(elementwise.relu_n, "a CLAMP from 0 replaces it"),
-    "tosa.rescale": Rule(elementwise.rescale, "multipliers, shifts and zero points are operands"),
-    "tosa.reshape": Rule(data_layout.reshape, _SHAPES),
-    "tosa.resize": Rule(resize.resize, "scale, offset and border are operands"),
-    "tosa.slice": Rule(data_layout.slice_, _SHAPES),
+    "tosa.rescale": Rule(
+        elementwise.rescale,
+        "multipliers, shifts and zero points are operands",
+        lower=elementwise.lower_rescale,
+    ),
+    "tosa.reshape": Rule(
+        data_layout.reshape,
+        _SHAPES,
+        lower=data_layout.lower_reshape,
+    ),
+    "tosa.resize": Rule(
+        resize.resize,
+        "scale, offset and border are operands",
+        lower=resize.lower_resize,
+    ),
+    "tosa.slice": Rule(
+        data_layout.slice_,
+        _SHAPES,
+        lower=data_layout.lower_slice,
+    ),
     "tosa.table": Rule(elementwise.table, "the table is an operand"),
-    "tosa.tile": Rule(data_layout.tile, _SHAPES),
+    "tosa.tile": Rule(
+        data_layout.tile,
+        _SHAPES,
+        lower=data_layout.lower_tile,
+        since=SHAPES,
+    ),
     "tosa.transpose": Rule(
         data_layout.transpose,
         "the permutation is an attribute",
         operands=(2,),
+        lower=data_layout.lower_transpose,
     ),
     "tosa.transpose_conv2d": Rule(
         convolution.transpose_conv2d,
         "zero points are operands, the result has the size",
         operands=(3,),
+        lower=convolution.lower_transpose_conv2d,
     ),
 }
 
@@ -123,3 +171,11 @@ def is_old(old: OldOperation, values: Values) -> bool:
     if rule.is_old is not None and rule.is_old(old, values):
         return True
     return not rule.keys.isdisjoint(old.attributes)
+
+
+#: Operators whose form has changed -> the state with that of today, and what makes the one before.
+LOWERED: Final = {
+    BY_MLIR[name].name: (rule.since, rule.lower)
+    for name, rule in RULES.items()
+    if rule.lower is not None
+}

@@ -68,13 +68,17 @@ class AttributePrinter:
     """Prints attributes as MLIR does.
 
     elide: constants of more elements than this are left out, unless one element stands for all.
+    lists_booleans: see `elements_pieces`.
     large: the constants, in pieces, that are not in the texts themselves; see LARGE.
     resources: the resources that were printed, by name, in the order of their first use.
     """
 
-    def __init__(self, bytecode: Bytecode, elide: int | None = None) -> None:
+    def __init__(
+        self, bytecode: Bytecode, elide: int | None = None, *, lists_booleans: bool = False
+    ) -> None:
         self.bytecode = bytecode
         self.elide = elide
+        self.lists_booleans = lists_booleans
         self.large: dict[int, Iterator[bytes]] = {}
         self._large_count = 0
         self.resources: dict[bytes, ResourceAttr] = {}
@@ -131,7 +135,7 @@ class AttributePrinter:
         if isinstance(value, DenseStringsAttr):
             pieces, size = _string_pieces(value, shape), len(value.strings) * len('"0x00", ')
         else:
-            pieces, size = _dense_pieces(value, shape), len(value.data)
+            pieces, size = _dense_pieces(value, shape, self.lists_booleans), len(value.data)
         if size > SMALL_BYTES:
             self._large_count += 1
             self.large[self._large_count] = pieces
@@ -153,7 +157,9 @@ def _value_type(value: DenseAttr) -> str:
     return value_type(element)
 
 
-def _dense_pieces(value: DenseAttr, shape: tuple[int, ...]) -> Iterator[bytes]:
+def _dense_pieces(
+    value: DenseAttr, shape: tuple[int, ...], lists_booleans: bool
+) -> Iterator[bytes]:
     type_, element = str(value.type), _value_type(value)
     if isinstance(value.type, TensorType) and value.type.element.startswith("!tosa.block_scaled<"):
         yield f"dense<{type_} : ".encode()
@@ -163,7 +169,7 @@ def _dense_pieces(value: DenseAttr, shape: tuple[int, ...]) -> Iterator[bytes]:
         yield b">"
         return
     yield b"dense<"
-    yield from elements_pieces(value.data, shape, element)
+    yield from elements_pieces(value.data, shape, element, lists_booleans=lists_booleans)
     yield f"> : {type_}".encode()
 
 

@@ -109,10 +109,13 @@ def _memory(data: memoryview, count: int) -> Iterator[memoryview]:
         yield bits[: count - 8 * start].data
 
 
-def elements_pieces(data: memoryview, shape: tuple[int, ...], element: str) -> Iterator[bytes]:
+def elements_pieces(
+    data: memoryview, shape: tuple[int, ...], element: str, *, lists_booleans: bool = False
+) -> Iterator[bytes]:
     """What is between `dense<` and `>`: one element, lists of elements, or a string in hexadecimal.
 
-    data: as for `splat`.
+    data: as for `splat`. lists_booleans: in lists of any length, because releases of MLIR differ in the
+    bytes of booleans in hexadecimal.
     """
     count = prod(shape)
     if not count:
@@ -122,7 +125,7 @@ def elements_pieces(data: memoryview, shape: tuple[int, ...], element: str) -> I
         yield element_texts(memoryview(only), element)[0].encode()
         return
     in_memory = _memory(data, count) if element == _BOOL else iter((data,))
-    if count <= MOST_LISTED:
+    if count <= MOST_LISTED or (lists_booleans and element == _BOOL):
         texts = [text for chunk in in_memory for text in element_texts(chunk, element)]
         yield from nested(texts, shape)
         return

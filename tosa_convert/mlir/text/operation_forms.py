@@ -7,7 +7,7 @@ definitions of the dialects, checked against tosa-opt on every operator.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -38,7 +38,7 @@ _DEFAULTS: Final = {
     if row.optional
 }
 #: Attributes that belong to an operation by its definition; all others are discardable.
-_INHERENT: Final = {
+INHERENT: Final = {
     name: frozenset(slot.name for slot in chain.from_iterable(layouts))
     for name, layouts in LAYOUTS.items()
 }
@@ -84,12 +84,23 @@ class Form(NamedTuple):
 
 
 class OperationForms:
-    """The forms of the operations of one module. Texts of types and dictionaries are remembered."""
+    """The forms of the operations of one module. Texts of types and dictionaries are remembered.
 
-    def __init__(self, bytecode: Bytecode, attributes: AttributePrinter, *, generic: bool) -> None:
+    inherent: the names of operations -> attributes that generic form has apart from the others.
+    """
+
+    def __init__(
+        self,
+        bytecode: Bytecode,
+        attributes: AttributePrinter,
+        *,
+        generic: bool,
+        inherent: Mapping[str, frozenset[str]],
+    ) -> None:
         self.bytecode = bytecode
         self.attributes = attributes
         self.generic = generic
+        self._inherent = inherent
         self._forms: dict[int, Form] = {}
         self._types: dict[int, str] = {}
         self._signatures: dict[tuple[int, ...], str] = {}
@@ -180,14 +191,14 @@ class OperationForms:
 
     def properties(self, name: str, index: int) -> str:
         """An operation's own attributes in generic form."""
-        inherent = _INHERENT.get(name, _NO_NAMES)
+        inherent = self._inherent.get(name, _NO_NAMES)
         pairs = self.bytecode.dictionary(index).items()
         shown = {key: self.attributes(value) for key, value in pairs if key in inherent}
         return f" <{dictionary(shown)}>" if shown else ""
 
     def discardable(self, name: str, index: int) -> str:
         """An operation's other attributes in generic form."""
-        inherent = _INHERENT.get(name, _NO_NAMES)
+        inherent = self._inherent.get(name, _NO_NAMES)
         pairs = self.bytecode.dictionary(index).items()
         shown = {key: self.attributes(value) for key, value in pairs if key not in inherent}
         return f" {dictionary(shown)}" if shown else ""
@@ -219,7 +230,7 @@ class OperationForms:
         index = fields[2]
         pairs = self.bytecode.dictionary(index)
         head = f"tosa.variable {self.name(index, 'sym_name')}"
-        head += self.merged("tosa.variable", index, _INHERENT["tosa.variable"])
+        head += self.merged("tosa.variable", index, INHERENT["tosa.variable"])
         if "initial_value" in pairs:
             return f"{head} = {self.attributes(pairs['initial_value'])}"
         element = self.bytecode.attribute(pairs["type"])
@@ -229,13 +240,13 @@ class OperationForms:
 
     def _variable_read(self, fields: Fields, values: Values) -> str:
         index = fields[2]
-        others = self.merged("tosa.variable_read", index, _INHERENT["tosa.variable_read"])
+        others = self.merged("tosa.variable_read", index, INHERENT["tosa.variable_read"])
         types = self.types(fields[3])
         return f"tosa.variable_read {self.name(index, 'name')}{others} : {types}"
 
     def _variable_write(self, fields: Fields, values: Values) -> str:
         index, operand = fields[2], fields[4][0]
-        others = self.merged("tosa.variable_write", index, _INHERENT["tosa.variable_write"])
+        others = self.merged("tosa.variable_write", index, INHERENT["tosa.variable_write"])
         head = f"tosa.variable_write {self.name(index, 'name')}{others}"
         return f"{head}, {values.names[operand]} : {self.type(values.types[operand])}"
 

@@ -12,6 +12,7 @@ from tosa_convert.mlir.attributes import AttributeWriter
 from tosa_convert.mlir.bytecode.attributes import TensorType, bit_width
 from tosa_convert.mlir.bytecode.format import DENSE_ARRAY, FLAT_SYMBOL, FLOAT, INTEGER, TYPE, UNIT
 from tosa_convert.mlir.bytecode.varint import encode_varint
+from tosa_convert.mlir.location_entries import LocationEntries
 from tosa_convert.mlir.text.elements import element_bytes
 from tosa_convert.mlir.text.parse_elements import ElementParser
 from tosa_convert.mlir.text.parse_locations import LocationParser
@@ -63,7 +64,7 @@ class AttributeParser:
         self.writer = AttributeWriter(encoder, types.writer)
         self.elements = ElementParser(cursor, encoder, types)
         # A proxy, so that the two do not refer to one another.
-        self.locations = LocationParser(cursor, encoder, aliases, proxy(self))
+        self.locations = LocationParser(cursor, LocationEntries(encoder), aliases, proxy(self))
         self._dictionaries: dict[tuple[str, bytes], Dictionary] = {}
 
     def __call__(self, name: str = "", bare: BareValue | None = None) -> bytes:

@@ -5,17 +5,14 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final, NoReturn
 
 import numpy as np
 
 from tosa_convert.mlir.bytecode import format as code
-from tosa_convert.mlir.locations import LocationWriter
+from tosa_convert.mlir.location_entries import LocationEntries
 from tosa_convert.mlir.text.aliases import Aliases
 from tosa_convert.mlir.text.parse_cursor import TextCursor
-
-if TYPE_CHECKING:
-    from tosa_convert.mlir.bytecode.encode import Encoder
 
 #: Lines and columns are at most this.
 _LARGEST: Final = 0xFFFFFFFF
@@ -30,17 +27,22 @@ _PLAIN: Final = re.compile(rb'loc\("([^"\\\n]*)":([0-9]{1,9}):([0-9]{1,9})\)')
 class LocationParser:
     """Parses the locations of one text.
 
-    attribute: parses an attribute, for the metadata of fused locations and for aliases.
+    entries: of the bytecode. attribute: parses an attribute, for the metadata of fused locations and for
+    aliases.
     """
 
     def __init__(
-        self, cursor: TextCursor, encoder: Encoder, aliases: Aliases, attribute: Callable[[], bytes]
+        self,
+        cursor: TextCursor,
+        entries: LocationEntries,
+        aliases: Aliases,
+        attribute: Callable[[], bytes],
     ) -> None:
         self.cursor = cursor
-        self.encoder = encoder
+        self.entries = entries
+        self.encoder = entries.encoder
         self.aliases = aliases
         self.attribute = attribute
-        self.writer = LocationWriter(encoder)
         self._lines: list[int] | None = None
         self._head = b""
         self._plain: dict[bytes, bytes] = {}
@@ -60,7 +62,7 @@ class LocationParser:
             number = self._plain.get(text)
             if number is None:
                 name, line, column = plain.groups()
-                number = self._plain[text] = self._file(name, [int(line), int(column)])
+                number = self._plain[text] = self.entries.place(name, [int(line), int(column)])
             return number
         cursor.at += len(b"loc(")
         number = self._location()
@@ -73,7 +75,7 @@ class LocationParser:
         if self._lines is None:
             self._lines = _line_ends(self.cursor.data)
             name = self.cursor.source.name.encode("utf-8", "surrogateescape")
-            self._head = numbers[code.FILE_LOCATION] + self._string(name)
+            self._head = numbers[code.FILE_LOCATION] + self.entries.string(name)
         line = bisect_right(self._lines, at - 1)
         column = at - (self._lines[line - 1] if line else -1)
         return self.encoder.attributes.add(self._head + numbers[line + 1] + numbers[column])
@@ -89,7 +91,7 @@ class LocationParser:
             cursor.depth -= 1
 
     def _parse(self) -> bytes:
-        cursor, writer = self.cursor, self.writer
+        cursor = self.cursor
         name = cursor.string()
         if name is not None:
             if cursor.accept(b":"):
@@ -98,7 +100,7 @@ class LocationParser:
             if cursor.accept(b"("):
                 child = self._location()
                 cursor.expect(b")")
-            return writer.make(code.NAME_LOCATION, self._string(name), child)
+            return self.entries.name(name, child)
         alias = cursor.match(_ALIAS)
         if alias is not None:
             return self.aliases.resolve(alias[0].decode(), alias.start(), self.attribute)
@@ -128,7 +130,7 @@ class LocationParser:
             raise cursor.unexpected("'at'")
         caller = self._location()
         cursor.expect(b")")
-        return self.writer.make(code.CALLSITE_LOCATION, callee, caller)
+        return self.entries.make(code.CALLSITE_LOCATION, callee, caller)
 
     def _fuse(self) -> bytes:
         cursor = self.cursor
@@ -143,7 +145,7 @@ class LocationParser:
             while cursor.accept(b","):
                 parts.append(self._location())
         cursor.expect(b"]")
-        return self._with_metadata(metadata, parts) if metadata else self.writer.fuse(parts)
+        return self._with_metadata(metadata, parts) if metadata else self.entries.fuse(parts)
 
     def _with_metadata(self, metadata: bytes, parts: list[bytes]) -> bytes:
         """A fused location with metadata, without duplicates and unknown ones, as MLIR has it."""
@@ -155,7 +157,7 @@ class LocationParser:
             flat.pop(self.encoder.unknown, None)
         locations = list(flat) or [self.encoder.unknown]
         count = self.encoder.numbers[len(locations)]
-        fused = self.writer.make(code.FUSED_LOCATION_WITH_METADATA, count, *locations, metadata)
+        fused = self.entries.make(code.FUSED_LOCATION_WITH_METADATA, count, *locations, metadata)
         self._fused[fused] = metadata, locations
         return fused
 
@@ -173,15 +175,7 @@ class LocationParser:
                 places += end_line, end
             elif end != places[1]:
                 places.append(end)
-        return self._file(name, places)
-
-    def _file(self, name: bytes, places: list[int]) -> bytes:
-        numbers = self.encoder.numbers
-        parts = [numbers[place] for place in places]
-        if len(places) == 2:
-            return self.writer.make(code.FILE_LOCATION, self._string(name), *parts)
-        count = numbers[len(places)]
-        return self.writer.make(code.FILE_RANGE_LOCATION, self._string(name), count, *parts)
+        return self.entries.place(name, places)
 
     def _number(self) -> int:
         cursor = self.cursor
@@ -192,8 +186,10 @@ class LocationParser:
             cursor.refuse(f"a line or a column is larger than {_LARGEST}", found.start())
         return int(found[0])
 
-    def _string(self, raw: bytes) -> bytes:
-        return self.encoder.string_attribute(raw)
+
+def no_attribute(cursor: TextCursor) -> NoReturn:
+    """Refuse an attribute, in a text that is a location by itself."""
+    raise cursor.unexpected("a location without attributes")
 
 
 def _line_ends(data: memoryview) -> list[int]:

@@ -11,7 +11,7 @@ from tosa_convert.mlir.bytecode.operations import Block, Fields, Region
 from tosa_convert.mlir.text.attributes import LARGE, AttributePrinter, bare
 from tosa_convert.mlir.text.elements import hex_pieces
 from tosa_convert.mlir.text.location_aliases import UNKNOWN, LocationAliases
-from tosa_convert.mlir.text.operation_forms import Nest, OperationForms, Values
+from tosa_convert.mlir.text.operation_forms import INHERENT, Nest, OperationForms, Values
 from tosa_convert.mlir.text.value_names import Counters, Names, ValueNamer
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def module_text(
     generic: bool = False,
     locations: bool = True,
     elide: int | None = None,
+    older: bool = False,
 ) -> Iterator[bytes]:
     """The text of a module, in pieces.
 
@@ -38,8 +39,12 @@ def module_text(
         generic: print every operation in generic form.
         locations: print the locations of operations.
         elide: leave out constants of more elements than this; such a text cannot be read back.
+        older: print in generic form what every release of MLIR reads: all attributes of an operation
+            in one dictionary, and booleans in lists.
     """
-    return _Printer(bytecode, generic=generic, locations=locations, elide=elide).pieces()
+    return _Printer(
+        bytecode, generic=generic or older, locations=locations, elide=elide, older=older
+    ).pieces()
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -65,12 +70,20 @@ class _Printer:
     """Prints one module."""
 
     def __init__(
-        self, bytecode: Bytecode, *, generic: bool, locations: bool, elide: int | None
+        self,
+        bytecode: Bytecode,
+        *,
+        generic: bool,
+        locations: bool,
+        elide: int | None,
+        older: bool,
     ) -> None:
         self.bytecode = bytecode
         self.generic = generic
-        self.attributes = AttributePrinter(bytecode, elide)
-        self.forms = OperationForms(bytecode, self.attributes, generic=generic)
+        self.attributes = AttributePrinter(bytecode, elide, lists_booleans=older)
+        self.forms = OperationForms(
+            bytecode, self.attributes, generic=generic, inherent={} if older else INHERENT
+        )
         self.namer = ValueNamer(bytecode, generic=generic)
         self.aliases = LocationAliases(bytecode, self._used_locations() if locations else ())
         self.argument_location = " loc(unknown)" if locations else ""

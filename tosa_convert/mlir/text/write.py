@@ -29,6 +29,7 @@ def write(
     elide: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
     columns: Mapping[str, BlockColumns] = NO_COLUMNS,
+    state: str = "",
 ) -> Iterator[bytes]:
     """The pieces of the text, which do not grow with the constants.
 
@@ -40,10 +41,13 @@ def write(
         elide: constants of more elements than this are left out; None for none.
         limits: `location_depth` is used.
         columns: see `mlir.module_writer.encode_module`.
+        state: see there, too; the text for an older MLIR is generic.
 
     Raises:
         TosaConvertError: MLIR cannot express the graph.
     """
-    pieces = encode_module(graph, names=names, limits=limits, columns=columns).pieces
+    pieces = encode_module(graph, names=names, limits=limits, columns=columns, state=state).pieces
     bytecode = Bytecode(sections_in_pieces(pieces))
-    return module_text(bytecode, generic=generic, locations=locations, elide=elide)
+    return module_text(
+        bytecode, generic=generic, locations=locations, elide=elide, older=bool(state)
+    )

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from tosa_convert.graph.dtypes import INT32, DType, dtype
-from tosa_convert.graph.model import DYNAMIC, Tensor
+from tosa_convert.graph.model import DYNAMIC, Operator, Tensor
+from tosa_convert.upgrade.dialect_states import (
+    FOUR_OUT_PADS,
+    OUT_PAD_ADDS,
+    POOL_ACCUMULATORS,
+    SHAPES,
+)
 from tosa_convert.upgrade.editor import (
     Editor,
     Refused,
@@ -14,7 +20,8 @@ from tosa_convert.upgrade.editor import (
     resolved,
     zero_point,
 )
-from tosa_convert.upgrade.old_operation import OldOperation
+from tosa_convert.upgrade.lowering import Lowering
+from tosa_convert.upgrade.old_operation import Integers, OldOperation, WrittenValue, ZeroPoints
 
 #: The accumulator of a convolution whose operation does not name one, by the type of the input.
 _ACCUMULATORS: Final = {
@@ -57,6 +64,62 @@ def _convolution(edit: Editor, old: OldOperation) -> tuple[list[str], DType]:
         zero_point_operand(edit, old, "weight_zp", weight),
     ]
     return [*old.inputs, *zero_points], accumulator
+
+
+def _zero_points(
+    low: Lowering, op: Operator, kind: str, *names: str, always: bool = False
+) -> dict[str, WrittenValue]:
+    """`quantization_info` of the last operands, which has these names.
+
+    Floating-point operators have none. always: with zero points that are all zero, too.
+    """
+    operands = op.inputs[-len(names) :]
+    values = {
+        name: low.numbers(operand, name)[0]
+        if not low.tensors[operand].dtype.is_float
+        else _float_zero(low, operand, name)
+        for name, operand in zip(names, operands, strict=True)
+    }
+    is_float = low.tensors[operands[0]].dtype.is_float
+    if is_float or not (always or any(values.values())):
+        return {}
+    return {"quantization_info": ZeroPoints(kind, values)}
+
+
+def _float_zero(low: Lowering, operand: str, name: str) -> int:
+    """The zero point of floating-point numbers, which is zero."""
+    data = low.tensors[operand].data
+    if data is None or data.numpy().any():
+        raise Refused(f"its {name} is not a constant that is zero")
+    low.read.add(operand)
+    return 0
+
+
+def _written_accumulator(
+    low: Lowering, op: Operator, default: str | None, since: str
+) -> dict[str, WrittenValue]:
+    """`acc_type`, or nothing where it was not an attribute yet."""
+    found = op.attributes["acc_type"]
+    assert isinstance(found, DType)
+    if low.state >= since:
+        return {"acc_type": found}
+    if found.name != default:
+        raise Refused(
+            f"acc_type is an attribute only since {since}, and {found} is not its default"
+        )
+    return {}
+
+
+def _written_convolution(low: Lowering, op: Operator) -> dict[str, WrittenValue]:
+    element = low.tensors[op.inputs[0]].dtype.name
+    own = low.attributes(op, "acc_type")
+    own |= _written_accumulator(low, op, _ACCUMULATORS.get(element), SHAPES)
+    return own | _zero_points(low, op, "conv", "input_zp", "weight_zp", always=True)
+
+
+def lower_convolution(low: Lowering, op: Operator) -> None:
+    """The inverse of `convolution`."""
+    low.add(op, _written_convolution(low, op), op.inputs[:3])
 
 
 def convolution(edit: Editor, old: OldOperation) -> None:
@@ -135,6 +198,23 @@ def _out_pad(
     return tuple(-value for value in given)
 
 
+def lower_transpose_conv2d(low: Lowering, op: Operator) -> None:
+    """The inverse of `transpose_conv2d`."""
+    own = _written_convolution(low, op)
+    given = op.attributes["out_pad"]
+    assert isinstance(given, tuple)
+    if low.state < OUT_PAD_ADDS:
+        given = tuple(-value for value in given)
+    if low.state < FOUR_OUT_PADS:
+        if DYNAMIC in low.rank(op.outputs[0]):
+            raise Refused("the size of its result is not known, and two values of out_pad need it")
+        given = given[0], given[2]
+        own["dilation"] = Integers((1, 1), 64)
+    own["out_pad"] = Integers(given, 64)
+    own["out_shape"] = Integers(low.rank(op.outputs[0]), 64)
+    low.add(op, own, op.inputs[:3])
+
+
 def fully_connected(edit: Editor, old: OldOperation) -> None:
     """A convolution of an image of one pixel for each row."""
     result = edit.result(old)
@@ -174,6 +254,11 @@ def matmul(edit: Editor, old: OldOperation) -> None:
     edit.emit("MATMUL", [*old.inputs[:2], *zero_points], old.outputs)
 
 
+def lower_matmul(low: Lowering, op: Operator) -> None:
+    """The inverse of `matmul`."""
+    low.add(op, _zero_points(low, op, "matmul", "a_zp", "b_zp"), op.inputs[:2])
+
+
 def negate(edit: Editor, old: OldOperation) -> None:
     """Zero points become operands."""
     result = edit.result(old)
@@ -184,6 +269,11 @@ def negate(edit: Editor, old: OldOperation) -> None:
         zero_point_operand(edit, old, "output_zp", result),
     ]
     edit.emit("NEGATE", [old.inputs[0], *zero_points], old.outputs)
+
+
+def lower_negate(low: Lowering, op: Operator) -> None:
+    """The inverse of `negate`."""
+    low.add(op, _zero_points(low, op, "unary", "input_zp", "output_zp"), op.inputs[:1])
 
 
 def avg_pool2d(edit: Editor, old: OldOperation) -> None:
@@ -203,3 +293,12 @@ def avg_pool2d(edit: Editor, old: OldOperation) -> None:
         pad=integers(old, "pad", 4),
         acc_type=_accumulator(old, default.name),
     )
+
+
+def lower_avg_pool2d(low: Lowering, op: Operator) -> None:
+    """The inverse of `avg_pool2d`."""
+    is_float = low.tensors[op.inputs[0]].dtype.is_float
+    own = low.attributes(op, "acc_type")
+    own |= _written_accumulator(low, op, "FP32" if is_float else "INT32", POOL_ACCUMULATORS)
+    own |= _zero_points(low, op, "unary", "input_zp", "output_zp")
+    low.add(op, own, op.inputs[:1])

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from tosa_convert.graph.model import DYNAMIC, element_count
+from tosa_convert.graph.dtypes import INT32, INT64
+from tosa_convert.graph.model import DYNAMIC, INT32_MAX, Operator, element_count
+from tosa_convert.upgrade.dialect_states import SHAPES
 from tosa_convert.upgrade.editor import (
     Editor,
     Refused,
     integers,
     resolved,
 )
-from tosa_convert.upgrade.old_operation import OldOperation
+from tosa_convert.upgrade.lowering import Lowering
+from tosa_convert.upgrade.old_operation import Integers, OldOperation
 from tosa_convert.upgrade.rules.convolution import zero_point_operand
 
 
@@ -52,11 +55,30 @@ def _one_element(edit: Editor, stem: str, name: str) -> str:
     return edit.reshape(stem, name, (1,))
 
 
+def lower_pad(low: Lowering, op: Operator) -> None:
+    """The inverse of `pad`: a value of rank 0, and until 2025 a row of the padding for each axis."""
+    image, padding, value = op.inputs
+    if low.state < SHAPES:
+        sizes = low.sizes(padding, "padding")
+        dtype = INT32 if max(sizes, default=0) <= INT32_MAX else INT64
+        shape = len(sizes) // 2, 2
+        padding = low.constant(f"{op.outputs[0]}_padding", dtype, sizes, shape)
+    low.add(op, {}, (image, padding, low.scalar(value, f"{op.outputs[0]}_pad_const")))
+
+
 def transpose(edit: Editor, old: OldOperation) -> None:
     """The permutation becomes an attribute."""
     edit.result(old)
     perms = edit.numbers(edit.operand(old, 1).name, "the permutation")
     edit.emit("TRANSPOSE", old.inputs[:1], old.outputs, perms=perms)
+
+
+def lower_transpose(low: Lowering, op: Operator) -> None:
+    """The inverse of `transpose`."""
+    perms = op.attributes["perms"]
+    assert isinstance(perms, tuple)
+    operand = low.constant(f"{op.outputs[0]}_perms", INT32, perms, (len(perms),))
+    low.add(op, {}, (op.inputs[0], operand))
 
 
 def reshape(edit: Editor, old: OldOperation) -> None:
@@ -70,6 +92,12 @@ def reshape(edit: Editor, old: OldOperation) -> None:
     _with_shapes(edit, old, "RESHAPE", shape=sizes)
 
 
+def lower_reshape(low: Lowering, op: Operator) -> None:
+    """The inverse of `reshape`."""
+    sizes = low.sizes(op.inputs[1], "shape")
+    low.add(op, {"new_shape": Integers(sizes, 64)}, op.inputs[:1])
+
+
 def slice_(edit: Editor, old: OldOperation) -> None:
     """Start and size become operands."""
     result = edit.result(old)
@@ -79,10 +107,23 @@ def slice_(edit: Editor, old: OldOperation) -> None:
     _with_shapes(edit, old, "SLICE", start=integers(old, "start"), size=size)
 
 
+def lower_slice(low: Lowering, op: Operator) -> None:
+    """The inverse of `slice_`."""
+    _, start, size = op.inputs
+    own = {"start": low.sizes(start, "start"), "size": low.sizes(size, "size")}
+    low.add(op, {name: Integers(sizes, 64) for name, sizes in own.items()}, op.inputs[:1])
+
+
 def tile(edit: Editor, old: OldOperation) -> None:
     """The multiples become an operand."""
     edit.result(old)
     _with_shapes(edit, old, "TILE", multiples=integers(old, "multiples"))
+
+
+def lower_tile(low: Lowering, op: Operator) -> None:
+    """The inverse of `tile`."""
+    sizes = low.sizes(op.inputs[1], "multiples")
+    low.add(op, {"multiples": Integers(sizes, 64)}, op.inputs[:1])
 
 
 def _with_shapes(edit: Editor, old: OldOperation, name: str, **shapes: tuple[int, ...]) -> None:

@@ -9,7 +9,13 @@ import numpy as np
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT8, INT32, DType, NanPropagationMode, RoundingMode, dtype
 from tosa_convert.graph.from_numpy import constant_of
-from tosa_convert.graph.model import Tensor
+from tosa_convert.graph.model import Operator, Tensor, element_value
+from tosa_convert.upgrade.dialect_states import (
+    CUSTOM_CONFIG,
+    NARROW_SHIFTS,
+    OPERATOR_NAMES,
+    UNSIGNED_FLAGS,
+)
 from tosa_convert.upgrade.editor import (
     Editor,
     Refused,
@@ -20,10 +26,13 @@ from tosa_convert.upgrade.editor import (
     number,
     text,
 )
-from tosa_convert.upgrade.old_operation import OldOperation
+from tosa_convert.upgrade.lowering import Lowering
+from tosa_convert.upgrade.old_operation import Integer, Integers, OldOperation, WrittenValue
 from tosa_convert.upgrade.rules.convolution import zero_point_operand
 
 _INT16: Final = dtype("INT16")
+#: The largest power of two of a bound of integers.
+_LARGEST: Final = 2.0**62
 #: A file keeps a bound in this many bytes.
 _BOUND_BYTES: Final = 8
 
@@ -31,6 +40,20 @@ _BOUND_BYTES: Final = 8
 def clamp(edit: Editor, old: OldOperation) -> None:
     """The pair of bounds for integers or that for floating-point numbers, in the element's type."""
     _clamp(edit, old, "min_int", "min_fp")
+
+
+def lower_clamp(low: Lowering, op: Operator) -> None:
+    """The inverse of `clamp`: both pairs of bounds, of which one is read."""
+    element = low.tensors[op.inputs[0]].dtype
+    own = low.attributes(op, "min_val", "max_val")
+    for name in ("min", "max"):
+        raw = op.attributes[f"{name}_val"]
+        assert isinstance(raw, bytes)
+        bound = float(element_value(raw, element))
+        own[f"{name}_fp"] = bound
+        whole = int(max(-_LARGEST, min(bound, _LARGEST))) if bound == bound else 0
+        own[f"{name}_int"] = Integer(whole, 64)
+    low.add(op, own)
 
 
 def relu_n(edit: Editor, old: OldOperation) -> None:
@@ -109,6 +132,13 @@ def mul(edit: Editor, old: OldOperation) -> None:
     edit.emit("MUL", inputs, old.outputs)
 
 
+def lower_mul(low: Lowering, op: Operator) -> None:
+    """The inverse of `mul`."""
+    (shift,) = low.numbers(op.inputs[2], "shift")
+    bits = 8 if low.state >= OPERATOR_NAMES else 32
+    low.add(op, {"shift": Integer(shift, bits)}, op.inputs[:2])
+
+
 def rescale(edit: Editor, old: OldOperation) -> None:
     """Multipliers, shifts and zero points become operands, the way of rounding an enum."""
     result, image = edit.result(old), edit.operand(old, 0)
@@ -137,6 +167,34 @@ def rescale(edit: Editor, old: OldOperation) -> None:
         input_unsigned=flag(old, "input_unsigned", False) or image.name in unsigned,
         output_unsigned=flag(old, "output_unsigned", False) or result.name in unsigned,
     )
+
+
+def lower_rescale(low: Lowering, op: Operator) -> None:
+    """The inverse of `rescale`."""
+    attributes = op.attributes
+    rounding = attributes["rounding_mode"]
+    if rounding is RoundingMode.INEXACT_ROUND:
+        raise Refused("its rounding_mode is INEXACT_ROUND, which there was not")
+    own: dict[str, WrittenValue] = {
+        "double_round": rounding is RoundingMode.DOUBLE_ROUND,
+        "multiplier": Integers(low.numbers(op.inputs[1], "multiplier"), 32),
+        "per_channel": bool(attributes["per_channel"]),
+        "scale32": bool(attributes["scale32"]),
+        "shift": Integers(
+            low.numbers(op.inputs[2], "shift"), 8 if low.state >= NARROW_SHIFTS else 32
+        ),
+    }
+    for name, operand in (("input", op.inputs[3]), ("output", op.inputs[4])):
+        (value,) = low.numbers(operand, f"{name}_zp")
+        is_unsigned = bool(attributes[f"{name}_unsigned"])
+        if is_unsigned and value < 0:
+            value += 1 << low.tensors[operand].dtype.bits
+        own[f"{name}_zp"] = Integer(value, 32)
+        if low.state >= UNSIGNED_FLAGS:
+            own[f"{name}_unsigned"] = is_unsigned
+        elif is_unsigned:
+            raise Refused(f"{name}_unsigned is an attribute only since {UNSIGNED_FLAGS}")
+    low.add(op, own, op.inputs[:1])
 
 
 def _rescale_zero_point(edit: Editor, old: OldOperation, name: str, tensor: Tensor) -> str:
@@ -172,3 +230,15 @@ def custom(edit: Editor, old: OldOperation) -> None:
         domain_name=text(old, "config", ""),
         implementation_attrs=attributes,
     )
+
+
+def lower_custom(low: Lowering, op: Operator) -> None:
+    """The inverse of `custom`."""
+    own = low.attributes(op)
+    names = {"operator_name": "identifier", "domain_name": "config"}
+    older = {names.get(name, name): value for name, value in own.items()}
+    if low.state < CUSTOM_CONFIG:
+        if older.pop("config") or older.pop("implementation_attrs"):
+            raise Refused(f"it has more than an operator_name only since {CUSTOM_CONFIG}")
+        older.pop("implementation_attrs", None)
+    low.add(op, older)

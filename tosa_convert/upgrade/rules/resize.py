@@ -9,9 +9,18 @@ from typing import Final
 import numpy as np
 
 from tosa_convert.graph.dtypes import ResizeMode
-from tosa_convert.graph.model import DYNAMIC, Tensor
+from tosa_convert.graph.model import DYNAMIC, Operator, Tensor
+from tosa_convert.upgrade.dialect_states import RESIZE_SCALES
 from tosa_convert.upgrade.editor import Editor, Refused, integer, integers, member
-from tosa_convert.upgrade.old_operation import OldOperation
+from tosa_convert.upgrade.lowering import Lowering
+from tosa_convert.upgrade.old_operation import (
+    Floats,
+    Integer,
+    Integers,
+    OldOperation,
+    OldValue,
+    WrittenValue,
+)
 
 #: The largest numerator of a scale of floating-point numbers that is looked for.
 _LARGEST_SCALE: Final = 2048
@@ -99,3 +108,62 @@ def _floats(old: OldOperation, name: str) -> list[float]:
     if not all(isinstance(item, float) for item in value):
         raise Refused(f"its attribute {name} is not a list of two numbers")
     return [item for item in value if isinstance(item, float)]
+
+
+def lower_resize(low: Lowering, op: Operator) -> None:
+    """The inverse of `resize`."""
+    scale, offset, border = (
+        low.sizes(name, what)
+        for name, what in zip(op.inputs[1:], ("scale", "offset", "border"), strict=True)
+    )
+    own = low.attributes(op)
+    if low.state >= RESIZE_SCALES:
+        lists = {"scale": scale, "offset": offset, "border": border}
+        own |= {name: Integers(values, 64) for name, values in lists.items()}
+    else:
+        own |= _as_strides(low, op, scale, offset)
+    low.add(op, own, op.inputs[:1])
+
+
+def _as_strides(
+    low: Lowering, op: Operator, scale: tuple[int, ...], offset: tuple[int, ...]
+) -> dict[str, WrittenValue]:
+    """The form of 2022. The border follows from the sizes."""
+    image, result = (low.rank(name) for name in (op.inputs[0], op.outputs[0]))
+    if DYNAMIC in (*image[1:3], *result[1:3]):
+        raise Refused("the size of its input or result is not known, and output_size is one")
+    upper, lower = scale[::2], scale[1::2]
+    is_float = low.tensors[op.inputs[0]].dtype.is_float
+    shift, strides, starts = 0, (0, 0), (0, 0)
+    fractions = [(0.0, 0.0), (0.0, 0.0)]
+    if is_float:
+        fractions = [
+            (float(np.float32(down / up)), float(np.float32(start / up)))
+            for up, down, start in zip(upper, lower, offset, strict=True)
+        ]
+    else:
+        shift = upper[0].bit_length() - 1
+        if upper != (1 << shift,) * 2:
+            raise Refused(f"the numerators of its scale are {upper}, expected equal powers of two")
+        strides, starts = (lower[0], lower[1]), (offset[0], offset[1])
+    (stride_y, start_y), (stride_x, start_x) = fractions
+    if is_float:
+        listed: dict[str, OldValue] = {
+            "stride_fp": [stride_y, stride_x],
+            "offset_fp": [start_y, start_x],
+        }
+        old = OldOperation("tosa.resize", (), (), listed)
+        for axis in range(2):
+            read = _fraction(old, axis, image[axis + 1], result[axis + 1])
+            if read[1] * upper[axis] != lower[axis] * read[0]:
+                raise Refused("its scale is not the same as a number of FP32")
+            if read[2] * upper[axis] != offset[axis] * read[0]:
+                raise Refused("its offset is not the same as a number of FP32")
+    return {
+        "output_size": Integers(result[1:3], 64),
+        "stride": Integers(strides, 64),
+        "offset": Integers(starts, 64),
+        "shift": Integer(shift, 32),
+        "stride_fp": Floats((stride_y, stride_x)),
+        "offset_fp": Floats((start_y, start_x)),
+    }

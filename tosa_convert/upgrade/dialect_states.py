@@ -1,0 +1,150 @@
+"""The states that the TOSA dialect of MLIR has been in, by the month of the first release that has each.
+
+A state is named by its month, such as "2023-02", and comes before another one if its name does. Source:
+what released packages accept and print, and runs of small programs in them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from tosa_convert.errors import fail
+
+#: The states, oldest first.
+STATES: Final = (
+    *("2022-01", "2022-05", "2022-07", "2022-09", "2022-12"),
+    *("2023-02", "2023-04", "2023-05", "2023-08", "2023-10", "2023-11", "2023-12"),
+    *("2024-01", "2024-04", "2024-07"),
+    *("2025-01", "2025-02", "2025-03", "2025-04", "2025-06", "2025-09", "2025-10", "2025-11"),
+    *("2026-01", "2026-02", "2026-05", "2026-08"),
+)
+#: Functions are operations of the dialect `func`; before, of `builtin` and `std`.
+FUNC_DIALECT: Final = "2022-05"
+#: Zero points are attributes of the dialect; before, dictionaries.
+QUANTISATION_ATTRIBUTES: Final = "2022-07"
+#: TRANSPOSE_CONV2D has four values of `out_pad` and no dilation; before, two values and a dilation.
+FOUR_OUT_PADS: Final = "2022-07"
+#: There is bytecode.
+BYTECODE: Final = "2022-09"
+#: RESIZE has scale, offset and border; before, stride and shift.
+RESIZE_SCALES: Final = "2022-12"
+#: CUSTOM has `config` and `implementation_attrs`.
+CUSTOM_CONFIG: Final = "2022-12"
+#: A dynamic size is the least integer of 64 bits; before, it was -1.
+LEAST_DYNAMIC_SIZE: Final = "2022-12"
+#: Lists of integers are dense arrays; before, arrays of attributes.
+DENSE_ARRAYS: Final = "2023-02"
+#: Positive values of `out_pad` add to the size of the result; before, they took away.
+OUT_PAD_ADDS: Final = "2023-02"
+#: Version 1 of bytecode is read; before, only version 0.
+BYTECODE_1: Final = "2023-04"
+#: AVG_POOL2D has `acc_type`.
+POOL_ACCUMULATORS: Final = "2023-08"
+#: An axis has 32 bits; before, 64.
+NARROW_AXES: Final = "2023-10"
+#: CUSTOM has its names of today, and the shift of MUL has 8 bits; before, 32.
+OPERATOR_NAMES: Final = "2023-11"
+#: The shifts of RESCALE have 8 bits; before, 32.
+NARROW_SHIFTS: Final = "2024-01"
+#: INTDIV is called int_div; before, div.
+INT_DIV: Final = "2024-07"
+#: RESCALE says whether its operand and result are unsigned.
+UNSIGNED_FLAGS: Final = "2025-01"
+#: There are values of shapes, which PAD and TILE take; the shift of MUL is an operand; convolutions
+#: have `acc_type`.
+SHAPES: Final = "2025-02"
+#: The forms of TOSA 1.0: zero points and sizes are operands, constants have `values`.
+OPERANDS: Final = "2025-03"
+#: INTDIV and the operations on variables have their names of today.
+INTDIV: Final = "2025-04"
+#: A variable has an element type and a shape; before, a type.
+VARIABLE_SHAPES: Final = "2025-06"
+#: Enums are attributes of the dialect; before, strings.
+ENUMS: Final = "2025-09"
+#: A variable has `sym_name`; before, `name`.
+VARIABLE_SYMBOLS: Final = "2025-10"
+#: A location can be a range in a file.
+LOCATION_RANGES: Final = "2025-01"
+
+_MONTH: Final = re.compile(r"20[0-9]{2}-(0[1-9]|1[0-2])\Z")
+
+#: Attributes -> the state that added them, unless a rule knows more.
+ATTRIBUTES: Final = {"nan_mode": "2025-02", "local_bound": "2023-12"}
+
+_ADDED: Final = {
+    "2023-02": "RFFT2D",
+    "2023-04": "FFT2D",
+    "2023-08": "ERF",
+    "2023-11": "VARIABLE VARIABLE_READ VARIABLE_WRITE",
+    "2024-04": "SIN COS",
+    "2025-02": "CONST_SHAPE",
+    "2025-11": "MATMUL_T_BLOCK_SCALED CAST_FROM_BLOCK_SCALED CAST_TO_BLOCK_SCALED",
+    "2026-01": "DIM ADD_SHAPE SUB_SHAPE MUL_SHAPE DIV_CEIL_SHAPE DIV_FLOOR_SHAPE",
+    "2026-02": "CONCAT_SHAPE SLICE_SHAPE EXP2_SHAPE LOG2_CEIL_SHAPE LOG2_FLOOR_SHAPE MAX_SHAPE"
+    " MIN_SHAPE MOD_SHAPE ASSERT_EQUAL_SHAPE CONV2D_BLOCK_SCALED",
+    "2026-05": "MAX_POOL2D_ADAPTIVE AVG_POOL2D_ADAPTIVE RESHAPE_BLOCK_SCALED"
+    " ROW_GATHER_BLOCK_SCALED",
+    "2026-08": "ROW_GATHER MATMUL_T",
+}
+#: Operators -> the state that added them; all others are in the first one.
+OPERATORS: Final = {name: state for state, names in _ADDED.items() for name in names.split()}
+
+#: Element types -> the state that added them; all others are in the first one.
+TYPES: Final = {
+    **dict.fromkeys(("FP8E4M3", "FP8E5M2"), "2024-07"),
+    **dict.fromkeys(("FP4E2M1", "FP6E2M3", "FP6E3M2", "FP8UE8M0"), "2025-11"),
+    "INT4": "2023-08",
+    "MXINT8": "2026-05",
+}
+#: Tensors have scales.
+BLOCK_SCALES: Final = "2026-08"
+#: An accumulator can be BF16.
+BF16_ACCUMULATORS: Final = "2026-08"
+
+
+class Renamed(NamedTuple):
+    """An operation that has another name today. until: the state from which it has that of today."""
+
+    today: str
+    until: str
+
+
+#: Names of operations that others have replaced.
+RENAMED: Final = {
+    "tosa.reduce_prod": Renamed("tosa.reduce_product", OPERANDS),
+    "tosa.div": Renamed("tosa.intdiv", INT_DIV),
+    "tosa.int_div": Renamed("tosa.intdiv", INTDIV),
+    "tosa.variable.read": Renamed("tosa.variable_read", INTDIV),
+    "tosa.variable.write": Renamed("tosa.variable_write", INTDIV),
+}
+
+
+def name_in(state: str, mlir: str) -> str:
+    """The name that an operation of today had in a state.
+
+    Example:
+        >>> name_in("2024-01", "tosa.intdiv"), name_in("2024-07", "tosa.intdiv")
+        ('tosa.div', 'tosa.int_div')
+    """
+    names = [old for old, row in RENAMED.items() if row.today == mlir and state < row.until]
+    return names[0] if names else mlir
+
+
+def state_of(month: str, option: str = "dialect") -> str:
+    """The state of the dialect in a month.
+
+    Raises:
+        TosaConvertError: "option-conflict" for anything but a month since January 2022.
+
+    Example:
+        >>> state_of("2023-07"), state_of("2030-01") == STATES[-1]
+        ('2023-05', True)
+    """
+    if not _MONTH.match(month) or month < STATES[0]:
+        raise fail(
+            "option-conflict",
+            option,
+            f"found {month!r}, expected a month from {STATES[0]} on, such as 2023-02",
+        )
+    return next(state for state in reversed(STATES) if state <= month)

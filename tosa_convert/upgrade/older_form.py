@@ -1,0 +1,187 @@
+"""A program in the form that the dialect had in an earlier state: the inverse of an upgrade."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from enum import IntEnum
+from functools import partial
+
+from tosa_convert.errors import Finding, TosaConvertError
+from tosa_convert.graph.model import (
+    Block,
+    Graph,
+    Operator,
+    Region,
+    Tensor,
+    block_path,
+    operator_path,
+    quoted,
+)
+from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE
+from tosa_convert.upgrade.dialect_states import (
+    BLOCK_SCALES,
+    DENSE_ARRAYS,
+    ENUMS,
+    FUNC_DIALECT,
+    OPERANDS,
+    OPERATORS,
+    STATES,
+    TYPES,
+    VARIABLE_SYMBOLS,
+)
+from tosa_convert.upgrade.editor import Refused
+from tosa_convert.upgrade.lowering import Lowering
+from tosa_convert.upgrade.old_operation import Integers, LoweredOperator
+from tosa_convert.upgrade.table import LOWERED
+
+_CODE = "unsupported-by-reader"
+
+
+def lowered(graph: Graph, state: str, reader: str = "") -> Graph:
+    """A program whose operators are all `LoweredOperator`, in the form of a state.
+
+    It is for writers of MLIR only: its operators do not have the operands of today. The graph itself
+    is not changed.
+
+    Args:
+        graph: a sound program of today.
+        state: see `dialect_states`.
+        reader: the program that is to read it, for messages.
+
+    Raises:
+        TosaConvertError: "unsupported-by-reader", with a finding for each operator and tensor that has
+            no form in that state.
+    """
+    who = reader or f"the dialect of {state}"
+    findings = list(missing(graph, state, who))
+    regions = []
+    for region in graph.regions:
+        blocks = []
+        for block in region.blocks:
+            where = block_path(region.name, block.name)
+            blocks.append(_block(block, where, state, who, findings))
+        regions.append(Region(region.name, blocks))
+    if findings:
+        raise TosaConvertError(findings)
+    return replace(graph, regions=regions)
+
+
+def missing(graph: Graph, state: str, who: str) -> Iterator[Finding]:
+    """The operators and element types that a state of the dialect does not have.
+
+    who: the program that has it, for messages.
+    """
+    for where, block in graph.blocks():
+        yield from _type_findings(block, where, state, who)
+        for index, operator in enumerate(block.operators):
+            if _is_missing(operator, state):
+                place = operator_path(where, index, operator)
+                yield Finding(_CODE, place, f"{who} has no {operator.spec.name}")
+
+
+def _is_missing(operator: Operator, state: str) -> bool:
+    # Of variables there are findings, and constant shapes can become attributes.
+    spec = operator.spec
+    return (
+        OPERATORS.get(spec.name, "") > state
+        and spec is not CONST_SHAPE
+        and spec.encoded_as == spec.name
+    )
+
+
+def older_findings(graph: Graph, state: str, who: str) -> list[Finding]:
+    """Why a program cannot be written in the form of a state; see `lowered`."""
+    try:
+        lowered(graph, state, who)
+    except TosaConvertError as error:
+        return list(error.findings)
+    return []
+
+
+def has_form_of(graph: Graph, state: str) -> bool:
+    """Whether today's form of a program is that of a state, too; the program has a form in it."""
+    if state < FUNC_DIALECT:
+        return False
+    older, today = lowered(graph, state), lowered(graph, STATES[-1])
+    return all(
+        len(block.operators) == len(other.operators)
+        and all(map(partial(_same, state), block.operators, other.operators))
+        and (state >= VARIABLE_SYMBOLS or not any(map(_is_variable, block.tensors.values())))
+        for (_, block), (_, other) in zip(older.blocks(), today.blocks(), strict=True)
+    )
+
+
+def _is_variable(tensor: Tensor) -> bool:
+    return tensor.variable
+
+
+def _same(state: str, older: Operator, today: Operator) -> bool:
+    """Whether an operator is written for a state as it is today."""
+    assert isinstance(older, LoweredOperator)
+    assert isinstance(today, LoweredOperator)
+    if (older.mlir, older.inputs, older.own) != (today.mlir, today.inputs, today.own):
+        return False
+    if older.spec in (CONST, CONST_SHAPE):
+        return state >= OPERANDS
+    return not any(
+        (isinstance(value, IntEnum) and state < ENUMS)
+        or (isinstance(value, Integers) and state < DENSE_ARRAYS)
+        for value in older.own.values()
+    )
+
+
+def _type_findings(block: Block, where: str, state: str, who: str) -> Iterator[Finding]:
+    for tensor in block.tensors.values():
+        place = f"{where} tensor {quoted(tensor.name)}"
+        if tensor.variable and state < OPERATORS[VARIABLE.name]:
+            yield Finding(_CODE, place, f"{who} has no variables")
+        if tensor.scale is not None and state < BLOCK_SCALES:
+            yield Finding(_CODE, place, f"{who} has no tensors with scales")
+        elif TYPES.get(tensor.dtype.name, "") > state:
+            yield Finding(_CODE, place, f"{who} has no element type {tensor.dtype}")
+
+
+def _block(block: Block, where: str, state: str, who: str, findings: list[Finding]) -> Block:
+    lowering = Lowering(block, state)
+    for index, operator in enumerate(block.operators):
+        spec = operator.spec
+        lowering.location = operator.location
+        place = operator_path(where, index, operator)
+        since, lower = LOWERED.get(spec.name, ("", None))
+        if _is_missing(operator, state):
+            continue
+        try:
+            if lower is not None and state < since:
+                lower(lowering, operator)
+            else:
+                lowering.add(operator, lowering.attributes(operator))
+        except Refused as problem:
+            message = f"{who} has no form for this {spec.name}: {problem}"
+            findings.append(Finding(_CODE, place, message, problem.hint))
+    operators = _without_unused(lowering, block)
+    if state < OPERATORS[CONST_SHAPE.name] and not findings:
+        shapes = {name for op in operators for name in op.inputs if name in block.shapes}
+        shapes.update(name for name in (*block.inputs, *block.outputs) if name in block.shapes)
+        for name in sorted(shapes):
+            place = f"{where} shape {quoted(name)}"
+            findings.append(Finding(_CODE, place, f"{who} has no values of shapes"))
+    return replace(block, operators=operators, tensors=lowering.tensors, shapes=lowering.shapes)
+
+
+def _without_unused(lowering: Lowering, block: Block) -> list[Operator]:
+    """The operators without constants that became attributes and nothing uses any more."""
+    used = {name for op in lowering.operators for name in op.inputs} | set(block.outputs)
+    has_shapes = lowering.state >= OPERATORS[CONST_SHAPE.name]
+    return [
+        op
+        for op in lowering.operators
+        if not (
+            (op.spec is CONST and op.outputs[0] in lowering.read - used)
+            or (
+                op.spec is CONST_SHAPE
+                and op.outputs[0] not in used
+                and (not has_shapes or op.outputs[0] in lowering.read)
+            )
+        )
+    ]
