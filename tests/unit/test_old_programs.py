@@ -10,12 +10,16 @@ import logging
 from pathlib import Path
 
 import pytest
+from oracle.compare_eras import program
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
+from tosa_convert.options import ReadOptions
+from tosa_convert.reading import open_input, read_upgraded
 
 FOLDER = Path(__file__).parents[1] / "old_programs"
 FILES = sorted(FOLDER.glob("*.mlir"))
+BYTECODE = sorted(FOLDER.glob("*.mlirbc"))
 
 
 def old_and_today(path: Path) -> tuple[bytes, bytes]:
@@ -25,6 +29,7 @@ def old_and_today(path: Path) -> tuple[bytes, bytes]:
 
 def test_there_are_programs() -> None:
     assert len(FILES) >= 51
+    assert len(BYTECODE) >= 140
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -38,6 +43,17 @@ def test_an_old_program_is_read_as_that_of_today(
     assert "upgraded from an older TOSA" in caplog.records[0].message
     assert tc.compare(old, today, names=False) is None
     assert tc.validate(old) == []
+
+
+@pytest.mark.parametrize("path", BYTECODE, ids=lambda path: path.name)
+def test_an_old_program_is_read_from_bytecode(path: Path) -> None:
+    """`OPERATION-MONTH.STATE.mlirbc` is the program of `OPERATION-MONTH.mlir` as MLIR of STATE has it.
+
+    Those of 2022-09 and 2023-02 have dictionaries of attributes, the others native properties.
+    """
+    found, _ = read_upgraded(open_input(path), ReadOptions())
+    _, today = old_and_today(FOLDER / f"{path.name.partition('.')[0]}.mlir")
+    assert program(found) == program(tc.load(today))
 
 
 def function(lines: str, arguments: str, result: str) -> bytes:
