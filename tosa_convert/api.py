@@ -64,6 +64,7 @@ def load(
     *,
     func: str | None = None,
     names: Names = "retain",
+    dialect: str = "",
     full_paths: bool = False,
     narrow: str | Iterable[str] = (),
     pass_captured: bool = False,
@@ -84,6 +85,9 @@ def load(
         func: MLIR: the function to read, needed where a module has several with a body.
         names: MLIR: "retain" keeps the names that the module carries and generates the others;
             "generate" generates all, as tosa-opt does.
+        dialect: MLIR text and bytecode: the month of the program's TOSA dialect, such as "2022-06". It
+            decides what the program itself leaves open: the sign of `out_pad`, the names of the strings
+            of a custom operator in bytecode, and booleans in hexadecimal. "" takes what it shows.
         full_paths: MLIR: keep the folders of file names in locations, instead of the last component.
         narrow: MLIR: element types to convert, "i64" to i32 and "f64" to f32: a collection, or one text
             with commas. Every tensor that is narrowed is logged.
@@ -123,6 +127,7 @@ def load(
     options = ReadOptions(
         func=func,
         names=names,
+        dialect=dialect,
         full_paths=full_paths,
         narrow=narrow_types(narrow),
         pass_captured=pass_captured,

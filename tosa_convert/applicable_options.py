@@ -107,7 +107,7 @@ OPTIONS: Final = {
         OptionRow(
             "dialect",
             "",
-            _NONE,
+            frozenset({"mlir", "mlirbc"}),
             frozenset({"mlir", "mlirbc"}),
             "is the month of an older MLIR",
         ),

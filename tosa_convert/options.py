@@ -151,6 +151,7 @@ class ReadOptions:
 
     func: str | None = None
     names: Names = "retain"
+    dialect: str = ""
     full_paths: bool = False
     narrow: tuple[Narrow, ...] = ()
     pass_captured: bool = False

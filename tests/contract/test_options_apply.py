@@ -27,6 +27,7 @@ ALL: Final = {*FORMATS}
 LOAD: Final[dict[str, tuple[Any, set[str]]]] = {
     "func": ("main", MLIR),
     "names": ("generate", MLIR),
+    "dialect": ("2023-02", MLIR),
     "full_paths": (True, MLIR),
     "narrow": (["i64"], MLIR),
     "pass_captured": (True, MLIR),

@@ -258,3 +258,44 @@ def test_an_operation_without_its_operands_is_refused(lines: str, code: str) -> 
     with pytest.raises(tc.TosaConvertError) as caught:
         tc.dumps(tc.load(text))
     assert not code or code in {finding.code for finding in caught.value.findings}
+
+
+def test_the_month_of_the_dialect_decides_what_a_program_leaves_open() -> None:
+    text = function(
+        '%0 = "tosa.transpose_conv2d"(%a, %b, %c) {out_pad = [1, -1, 0, 0], '
+        "out_shape = [1, 4, 4, 1], stride = [1, 1]} : "
+        "(tensor<1x2x2x1xf32>, tensor<1x3x3x1xf32>, tensor<1xf32>) -> tensor<1x4x4x1xf32>",
+        "%a: tensor<1x2x2x1xf32>, %b: tensor<1x3x3x1xf32>, %c: tensor<1xf32>",
+        "tensor<1x4x4x1xf32>",
+    )
+    pads = {}
+    for month in ("", "2022-12", "2023-02"):
+        (operator,) = (
+            op
+            for op in tc.load(text, dialect=month).main.operators
+            if op.spec.name == "TRANSPOSE_CONV2D"
+        )
+        pads[month] = operator.attributes["out_pad"]
+    assert pads[""] == pads["2022-12"] == (-1, 1, 0, 0)
+    assert pads["2023-02"] == (1, -1, 0, 0)
+
+
+@pytest.mark.parametrize(("month", "last"), [("", 0), ("2022-06", 1), ("2026-10", 0)])
+def test_the_month_says_whether_booleans_in_hexadecimal_are_packed(month: str, last: int) -> None:
+    text = function(
+        '%0 = "tosa.const"() {values = dense<"0x010100000000000000"> : tensor<9xi1>} : '
+        "() -> tensor<9xi1>",
+        "",
+        "tensor<9xi1>",
+    )
+    data = tc.load(text, dialect=month).main.tensors["TosaOutput_0"].data
+    assert data is not None
+    # Packed, the second byte is the last element; otherwise the second element.
+    assert data.numpy().tolist()[8] == last
+    assert data.numpy().tolist()[1] == 1 - last
+
+
+def test_an_unknown_month_is_refused() -> None:
+    with pytest.raises(tc.TosaConvertError) as caught:
+        tc.load(FILES[0], dialect="2021-01")
+    assert caught.value.code == "option-conflict"

@@ -16,6 +16,12 @@ from tosa_convert.mlir.narrowing import Narrowing
 from tosa_convert.mlir.select_function import MODULE, select
 from tosa_convert.mlir.target_env import TARGET_ENV, TargetEnv, read
 from tosa_convert.options import ReadOptions
+from tosa_convert.upgrade.dialect_states import (
+    BOOLEAN_BYTES,
+    OPERANDS,
+    OPERATOR_NAMES,
+    state_of,
+)
 
 if TYPE_CHECKING:
     from tosa_convert.mlir.captured_values import CapturedValues
@@ -69,8 +75,9 @@ def read_text(
     from tosa_convert.mlir.text.source_text import quoting
 
     with quoting(data, path):
-        bytecode = Bytecode(sections_in_pieces(parse(data, path, options.limits)))
-        return read_module(bytecode, options, upgrade)
+        packed_bools = state_of(options.dialect) < BOOLEAN_BYTES if options.dialect else None
+        pieces = parse(data, path, options.limits, packed_bools=packed_bools)
+        return read_module(Bytecode(sections_in_pieces(pieces)), options, upgrade)
 
 
 def read_module(
@@ -80,9 +87,9 @@ def read_module(
 
     Args:
         bytecode: a builtin.module, or a func.func on its own.
-        options: `func`, `names`, `full_paths`, `narrow` and `pass_captured` apply. Every tensor that
-            narrowing changes and every value that is passed in is logged; a value that does not fit is a
-            finding.
+        options: `func`, `names`, `dialect`, `full_paths`, `narrow` and `pass_captured` apply. Every
+            tensor that narrowing changes and every value that is passed in is logged; a value that does
+            not fit is a finding.
         upgrade: what changes in a program of an older release is noted in it; None to log a summary.
 
     Returns:
@@ -93,6 +100,14 @@ def read_module(
     Raises:
         TosaConvertError: everything that cannot be carried: operators, types, attributes.
     """
+    noted = upgrade
+    if options.dialect:
+        from tosa_convert.upgrade.record import Upgrade
+
+        state = state_of(options.dialect)
+        bytecode.has_operator_names = state >= OPERATOR_NAMES
+        noted = Upgrade() if upgrade is None else upgrade
+        noted.state, noted.is_old = state, noted.is_old or state < OPERANDS
     functions, variables, others, findings = select(bytecode, options.func)
     graph = None
     narrowing = Narrowing(options.narrow)
@@ -105,9 +120,7 @@ def read_module(
 
             captures = CapturedValues()
         root = bytecode.rooted(function.operation)
-        reader = FunctionReader(
-            root, options.names, options.full_paths, narrowing, captures, upgrade
-        )
+        reader = FunctionReader(root, options.names, options.full_paths, narrowing, captures, noted)
         try:
             declared = variables
             if others:

@@ -64,6 +64,8 @@ VARIABLE_SHAPES: Final = "2025-06"
 ENUMS: Final = "2025-09"
 #: A variable has `sym_name`; before, `name`.
 VARIABLE_SYMBOLS: Final = "2025-10"
+#: Text in hexadecimal has a byte for each boolean; before, a bit.
+BOOLEAN_BYTES: Final = "2026-02"
 #: A location can be a range in a file.
 LOCATION_RANGES: Final = "2025-01"
 

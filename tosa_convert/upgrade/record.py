@@ -21,12 +21,14 @@ class Upgrade:
     is_old: the program is known to be older than TOSA 1.0, by request or by one of its operations.
         What programs of today must not do is then allowed to mean what it meant: operands of different
         ranks, strides that do not divide.
+    state: that of the program's dialect, if it is known; see `dialect_states`.
     """
 
-    __slots__ = ("_counts", "is_old")
+    __slots__ = ("_counts", "is_old", "state")
 
-    def __init__(self, is_old: bool = False) -> None:
+    def __init__(self, is_old: bool = False, state: str = "") -> None:
         self.is_old = is_old
+        self.state = state
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def __bool__(self) -> bool:

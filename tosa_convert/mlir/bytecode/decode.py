@@ -69,6 +69,8 @@ class Bytecode(Tables):
 
     def __init__(self, file: BytecodeFile) -> None:
         super().__init__(file)
+        #: Whether custom operators have the names of attributes of today, if it is known.
+        self.has_operator_names: bool | None = None
         self._types: dict[int, Type] = {}
         self._type_depth = 0
         self._attributes: dict[int, Attribute] = {}
@@ -158,7 +160,9 @@ class Bytecode(Tables):
         if operation == "tosa.custom" and self.file.producer == _TWO_STATES:
             from tosa_convert.mlir.bytecode.old_layouts import custom_names
 
-            return custom_names(found, self._dating_attributes(), self.file.where)
+            return custom_names(
+                found, self._dating_attributes(), self.file.where, self.has_operator_names
+            )
         return found
 
     def _dating_attributes(self) -> Iterator[tuple[str, Attribute]]:

@@ -102,7 +102,7 @@ _CUSTOM: Final = {
 
 
 def custom_names(
-    found: Properties, dating: Iterable[tuple[str, Attribute]], where: str
+    found: Properties, dating: Iterable[tuple[str, Attribute]], where: str, is_new: bool | None
 ) -> Properties:
     """The attributes of a tosa.custom whose names were changed in the year of the file.
 
@@ -114,10 +114,13 @@ def custom_names(
         found: the attributes by the names of today.
         dating: attributes of other operations, with their names.
         where: the file, for messages.
+        is_new: whether the program has the names of today, if it is known.
 
     Raises:
         TosaConvertError: "cannot-upgrade" if the file does not tell.
     """
+    if is_new is not None:
+        return found if is_new else {_CUSTOM[today]: index for today, index in found.items()}
     for name, attribute in dating:
         type_ = attribute.type if isinstance(attribute, ScalarAttr) else None
         if (name, type_) == ("shift", "i8"):
@@ -129,5 +132,6 @@ def custom_names(
         where or "'tosa.custom'",
         "'tosa.custom' has three strings, and the file does not tell which is the operator's name: "
         "MLIR changed their order in November 2023",
-        "convert the program from text, in which they have names",
+        'say the month of the MLIR that wrote it, dialect="2023-10", or convert the program from text, '
+        "in which they have names",
     )

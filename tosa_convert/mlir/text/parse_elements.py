@@ -37,14 +37,14 @@ _TYPED_ELEMENT: Final = re.compile(rb"\s*:\s*[!\w.]+")
 class ElementParser:
     """Parses the constants of one text.
 
-    packed_bools: booleans in hexadecimal are packed, whatever their number of bytes; see `_bools`.
+    packed_bools: whether booleans in hexadecimal are packed, if it is known; see `_bools`.
     """
 
     def __init__(self, cursor: TextCursor, encoder: Encoder, types: TypeParser) -> None:
         self.cursor = cursor
         self.encoder = encoder
         self.types = types
-        self.packed_bools = False
+        self.packed_bools: bool | None = None
 
     def dense(self) -> tuple[bytes, Parsed]:
         """The number and the type of a constant, after the word `dense`."""

@@ -52,13 +52,20 @@ _OPERATION_START: Final = re.compile(
 _CLOSING: Final = {b"loc(": b")", b"(": b")", b"[": b"]", b"{": b"}", b"<": b">"}
 
 
-def parse(data: memoryview, path: str = "", limits: Limits = DEFAULT_LIMITS) -> list[Data]:
+def parse(
+    data: memoryview,
+    path: str = "",
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    packed_bools: bool | None = None,
+) -> list[Data]:
     """The bytecode of a text, in pieces; large constants are pieces of their own.
 
     Args:
         data: the text. It may be hostile.
         path: the file that it is the content of, or "".
         limits: `text_depth` bounds the nesting of brackets.
+        packed_bools: whether booleans in hexadecimal are packed, if it is known.
 
     Raises:
         TosaConvertError: "malformed-mlir" with the line and column of the first error, "too-large" for
@@ -70,6 +77,7 @@ def parse(data: memoryview, path: str = "", limits: Limits = DEFAULT_LIMITS) -> 
     aliases = Aliases(cursor)
     types = TypeParser(cursor, encoder, aliases)
     attributes = AttributeParser(cursor, encoder, aliases, types, resources)
+    attributes.elements.packed_bools = packed_bools
     module = _ModuleParser(OperationParser(cursor, attributes), resources).module()
     return encoder.finish(list(encoded(module, encoder)))
 

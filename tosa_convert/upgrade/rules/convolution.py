@@ -192,7 +192,9 @@ def _out_pad(
     crops = all(size in (None, -total) for size, total in zip(sizes, sums, strict=True))
     if not adds and not crops:
         raise Refused(f"out_pad {list(given)} does not fit the size of the result, in either sign")
-    if not any(given) or (adds and not (crops and isinstance(old.attributes["out_pad"], list))):
+    state = edit.upgrade.state
+    was_old = state < OUT_PAD_ADDS if state else isinstance(old.attributes["out_pad"], list)
+    if not any(given) or (adds and not (crops and was_old)):
         return given
     edit.note("the sign of out_pad is that of today")
     return tuple(-value for value in given)
