@@ -21,14 +21,20 @@ FRONTENDS = {
     "tflite": (
         "tflite",
         ("ai-edge-litert",),
-        ("test_run_converter.py", "test_frontends_verb.py", "test_tflite*.py", "test_check.py"),
+        (
+            *("test_run_converter.py", "test_frontends_verb.py", "test_tflite*.py"),
+            *("test_check.py", "test_partial.py", "test_python_file.py"),
+        ),
     ),
     "keras": ("keras", ("ai-edge-litert",), ("test_keras.py",)),
     "jax": ("jax", ("flax",), ("test_jax_*.py",)),
     "torch": (
         "torch,onnx",
         ("onnxscript",),
-        ("test_torch*.py", "test_onnx*.py", "test_runtimes.py", "test_zoo.py"),
+        (
+            *("test_torch*.py", "test_onnx*.py", "test_runtimes.py", "test_zoo.py"),
+            "test_partial_torch.py",
+        ),
     ),
 }
 FRONTEND_TESTS = ROOT / "tests" / "frontends"

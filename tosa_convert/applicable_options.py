@@ -78,6 +78,13 @@ OPTIONS: Final = {
         OptionRow(
             "check", "--check", _MODEL, _NONE, "compares a model's framework with the program"
         ),
+        OptionRow(
+            "partial",
+            "--partial",
+            _MODEL,
+            _NONE,
+            "cuts out the operators of a model that do not lower",
+        ),
         OptionRow("arrays", "--input", _MODEL, _NONE, "names inputs of --check"),
         OptionRow("random", "--random", _MODEL, _NONE, "is the seed of the inputs of --check"),
         OptionRow(

@@ -5,6 +5,7 @@ from __future__ import annotations
 _TORCH, _ONNX = {"torch"}, {"onnx"}
 #: Modules of converters -> the frameworks that they import, in the child process only.
 CONVERTERS: dict[str, set[str]] = {
+    "torch_cut": {"torch_mlir"},
     "torch_decompositions": _TORCH | {"torch_mlir"},
     "torch_dialect": {"torch_mlir"},
     "torch_elementwise": _TORCH,

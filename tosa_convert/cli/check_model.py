@@ -10,7 +10,7 @@ from tosa_convert.legalizations.compare_model import compare_model
 
 if TYPE_CHECKING:
     from tosa_convert.cli.convert_file import ConvertOptions
-    from tosa_convert.frontends.public import Lowered
+    from tosa_convert.frontends.lower_model import Lowered
     from tosa_convert.golden.accuracy.comparison import Comparison
     from tosa_convert.graph.model import Graph
 

@@ -142,6 +142,12 @@ if TYPE_CHECKING:
     "default.",
 )
 @click.option(
+    "--partial",
+    is_flag=True,
+    help="For a framework's model: if operators do not lower, write the rest as several programs, "
+    "NAME.0.tosa and so on, and NAME.json, which says how they and the operators belong together.",
+)
+@click.option(
     "--check",
     is_flag=True,
     help="For a framework's model: run it in the framework, run the program on the reference model, and "
@@ -178,8 +184,9 @@ def convert(inputs: tuple[str, ...], output: str | None, jobs: int, **given: Any
     options = _options(given)
     paths = list(inputs) or [STANDARD]
     if len(paths) > 1 or (os.path.isdir(paths[0]) and not is_saved_model(paths[0])):
-        if options.check:
-            raise click.UsageError("--check compares one model; several inputs are given")
+        if options.check or options.partial:
+            flag = "--check" if options.check else "--partial"
+            raise click.UsageError(f"{flag} is for one model; several inputs are given")
         import_numpy()
         from tosa_convert.cli.convert_files import convert_many
 
@@ -242,6 +249,7 @@ def _options(given: dict[str, Any]) -> ConvertOptions:
         python=given["python"],
         timeout=given["timeout"],
         check=given["check"],
+        partial=given["partial"],
         arrays=given["arrays"],
         random=given["random"],
     )

@@ -50,13 +50,14 @@ class ConvertOptions:
     python: str = ""
     timeout: float | None = None
     check: bool = False
+    partial: bool = False
     arrays: tuple[str, ...] = ()
     random: int | None = None
 
     def given(self) -> set[str]:
         """The names of the options that have another value than their default."""
         others = ("tosa_version", "consumer", "input_names", "output_names", "python", "timeout")
-        given = {name for name in (*others, "check", "arrays") if getattr(self, name)}
+        given = {name for name in (*others, "check", "partial", "arrays") if getattr(self, name)}
         if self.random is not None:
             given.add("random")
         return given | given_options(self.read) | given_options(self.write)

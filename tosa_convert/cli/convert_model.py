@@ -20,7 +20,7 @@ from tosa_convert.cli.convert_file import (
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.files import STANDARD, refuse_same_file
 from tosa_convert.frontends.examples import WANTED
-from tosa_convert.frontends.public import FrontendOptions, lowered
+from tosa_convert.frontends.lower_model import FrontendOptions, lowered, lowered_in_parts
 from tosa_convert.frontends.recognize import Recognised, recognize
 from tosa_convert.frontends.run_converter import TIMEOUT
 from tosa_convert.writing import stamp
@@ -57,6 +57,8 @@ def convert_model(
         raise click.UsageError("-i and --random are inputs of --check")
     if output == STANDARD:
         output = None
+    if options.partial:
+        _refuse_with_parts(output, options)
     if output is None:
         file_format: Format = options.to or "tosa"
         refuse_terminal(file_format)
@@ -72,6 +74,13 @@ def convert_model(
         read=options.read,
         options=WANTED if options.check else {},
     )
+    if options.partial and output is not None:
+        made = lowered_in_parts(model, wanted)
+        # Here, because it imports numpy, which should not delay the converter.
+        from tosa_convert.cli.convert_parts import write_parts
+
+        write_parts(made, source, output, file_format, write_options, options)
+        return 0
     with lowered(model, wanted) as found:
         graph = renamed(stamp(found.graph, options.tosa_version), options)
         is_equal = True
@@ -95,3 +104,22 @@ def _refuse_direction(model: Recognised, source: str, options: ConvertOptions) -
         message = f"{flag[options.direction]} reads programs, found a model for {model.frontend}"
         hint = "leave the option out to convert between any two formats"
         raise fail("unrecognised-input", source, message, hint)
+
+
+def _refuse_with_parts(output: str | None, options: ConvertOptions) -> None:
+    """Refuse the options that several programs cannot have.
+
+    Raises:
+        click.UsageError: there is no output file. TosaConvertError: "option-conflict".
+    """
+    if output is None:
+        raise click.UsageError("--partial writes several files: name the output with -o FILE")
+    for given, flag in (
+        (options.check, "--check"),
+        (options.input_names is not None, "--input-names"),
+        (options.output_names is not None, "--output-names"),
+        (options.write.weights == "npy", "--weights npy"),
+    ):
+        if given:
+            message = f"{flag} concerns one program, and the model may become several"
+            raise fail("option-conflict", "--partial", message, "leave one of the two out")

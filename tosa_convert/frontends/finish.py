@@ -9,7 +9,7 @@ from pathlib import Path
 from tosa_convert import log, rewrites
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends import leftovers
-from tosa_convert.frontends.interface import PROGRAM_FILE, Interface
+from tosa_convert.frontends.interface import PROGRAM_FILE, Interface, NotLowered
 from tosa_convert.frontends.replacements import replaced
 from tosa_convert.frontends.request import Request
 from tosa_convert.frontends.states import with_states
@@ -34,6 +34,8 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
             names; what reading a module raises.
     """
     source = request.shown or request.source
+    for remark in interface.remarks:
+        log.warning("%s", remark)
     if interface.not_lowered:
         raise TosaConvertError(leftovers.findings(interface.not_lowered, source))
     path = folder / PROGRAM_FILE
@@ -50,8 +52,6 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
         if all(finding.code != "foreign-operator" for finding in error.findings):
             raise
         raise _not_lowered(opened, request, interface, folder) from None
-    for remark in interface.remarks:
-        log.warning("%s", remark)
     graph = replaced(graph, interface.replacements, source)
     graph = _named(with_states(graph, interface, folder), interface, request.frontend)
     graph, report = rewrites.apply(graph)
@@ -63,9 +63,23 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
 def _not_lowered(
     opened: Input, request: Request, interface: Interface, folder: Path
 ) -> TosaConvertError:
-    model = folder / interface.model if interface.model else Path(request.source)
-    rows = list(leftovers.leftover_rows(foreign_operations(opened), leftovers.tflite_places(model)))
+    rows = _rows(opened, request, interface, folder)
     return TosaConvertError(leftovers.findings(rows, request.shown or request.source))
+
+
+def left_over(request: Request, interface: Interface, folder: Path) -> list[NotLowered]:
+    """The operators that a converter left in its program; none if it wrote no program."""
+    path = folder / PROGRAM_FILE
+    if interface.not_lowered or not path.exists():
+        return []
+    opened = open_input(path, ReadOptions(copy=True), where=request.shown or request.source)
+    return _rows(opened, request, interface, folder)
+
+
+def _rows(opened: Input, request: Request, interface: Interface, folder: Path) -> list[NotLowered]:
+    model = folder / interface.model if interface.model else Path(request.source)
+    places = leftovers.tflite_places(model)
+    return list(leftovers.leftover_rows(foreign_operations(opened), places))
 
 
 def _named(graph: Graph, interface: Interface, name: str) -> Graph:
@@ -78,6 +92,15 @@ def _named(graph: Graph, interface: Interface, name: str) -> Graph:
         if len(given) != len(found):
             message = f"the program has {len(found)} {what}, the converter names {len(given)}"
             raise fail("frontend-failed", name, message, "please report it")
-    return rename_in_order(
-        graph, [value.name for value in interface.inputs], [v.name for v in interface.outputs]
-    )
+    names = [value.name for value in interface.inputs]
+    if interface.cut is not None:
+        # What a cut operator gives to the caller has the output's name.
+        returned = {
+            main.outputs[place]: interface.outputs[place].name
+            for place in interface.cut.outputs
+            if place >= 0
+        }
+        for position, name in enumerate(main.inputs):
+            if position >= interface.cut.inputs and name in returned:
+                names[position] = returned[name]
+    return rename_in_order(graph, names, [value.name for value in interface.outputs])

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from tosa_convert.errors import Finding
+from tosa_convert.frontends.cut import Cut
 
 #: Files in the folder that parent and child share.
 PROGRAM_FILE: Final = "program.mlirbc"
@@ -51,6 +52,7 @@ class NotLowered:
 
     operator: in the framework's words. where: the first of them, in the source.
     count: how many there are. reason: why. hint: what would help.
+    index: the number of an operator of a TFLite model; None for others.
     """
 
     operator: str
@@ -58,6 +60,7 @@ class NotLowered:
     count: int = 1
     reason: str = ""
     hint: str = ""
+    index: int | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -89,6 +92,8 @@ class Interface:
         a Keras model; else "".
     absent: the distributions that the frontend needs and this Python does not have.
     findings: an expected failure, which the parent raises.
+    cut: what was cut out of the program, if that was asked for and necessary. `inputs` and `outputs` are
+        then all arguments and results of the program.
     """
 
     inputs: list[Value] = field(default_factory=list)
@@ -101,6 +106,7 @@ class Interface:
     model: str = ""
     absent: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    cut: Cut | None = None
 
     def to_json(self) -> str:
         """The interface as JSON; `from_json` is the way back.
@@ -131,7 +137,8 @@ class Interface:
         lists: dict[str, Any] = {
             name: list(map(make, row.pop(name))) for name, make in kinds.items()
         }
-        return cls(**lists, **row)
+        cut = row.pop("cut")
+        return cls(**lists, **row, cut=None if cut is None else Cut.from_row(cut))
 
 
 def _value(row: dict[str, Any]) -> Value:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from tosa_convert.errors import Finding
+from tosa_convert.frontends.converters.tflite_file import place_text, read_tflite
 from tosa_convert.frontends.interface import NotLowered
 from tosa_convert.frontends.replacements import name_of
 
@@ -41,21 +42,29 @@ class Operation(Protocol):
 
 
 def leftover_rows(
-    operations: Sequence[Operation], places: Mapping[str, str]
+    operations: Sequence[Operation], places: Mapping[str, int]
 ) -> Iterator[NotLowered]:
     """A row for each operator that stayed.
 
-    places: name in a location -> where that is in the source.
+    places: name of a tensor -> the number of the operator that makes it.
     """
     for operation in operations:
         if operation.name in _COMPANIONS:
             continue
         name = operation.name.partition(".")[2]
+        tensor = name_of(operation.where)
+        index = places.get(tensor)
         yield NotLowered(
             operator=name.upper() if operation.name.startswith("tfl.") else operation.name,
-            where=places.get(name_of(operation.where), operation.where),
-            hint=_ADVICE.get(name, _OTHERWISE),
+            where=operation.where if index is None else place_text(index, tensor),
+            hint=advice(name),
+            index=index,
         )
+
+
+def advice(operator: str) -> str:
+    """What would help with an operator of TFLite."""
+    return _ADVICE.get(operator.lower(), _OTHERWISE)
 
 
 def findings(rows: Sequence[NotLowered], source: str) -> Iterator[Finding]:
@@ -89,12 +98,9 @@ def operator_and_count(finding: Finding) -> tuple[str, int] | None:
     return name, int(times[1]) if times else 1
 
 
-def tflite_places(path: Path) -> dict[str, str]:
-    """Name of a tensor -> the operator of a TFLite file that makes it, for messages."""
-    from tosa_convert.frontends.converters.tflite_file import read_tflite
-
+def tflite_places(path: Path) -> dict[str, int]:
+    """Name of a tensor -> the number of the operator of a TFLite file that makes it."""
     try:
-        making = read_tflite(path.read_bytes()).operator_making()
+        return read_tflite(path.read_bytes()).operator_making()
     except (OSError, ValueError):
         return {}
-    return {name: f'operator {index}, which makes "{name}"' for name, index in making.items()}

@@ -2,111 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import tempfile
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.files import file_error
-from tosa_convert.frontends.converter_server import ConverterServer
-from tosa_convert.frontends.examples import read_examples
 from tosa_convert.frontends.installed import absent
-from tosa_convert.frontends.interface import Interface
+from tosa_convert.frontends.lower_model import FrontendOptions, lowered
 from tosa_convert.frontends.recognize import Recognised, recognize
-from tosa_convert.frontends.request import Request, numeric_shapes
-from tosa_convert.frontends.run_converter import TIMEOUT, run_converter
+from tosa_convert.frontends.run_converter import TIMEOUT
 from tosa_convert.frontends.table import FRONTENDS, missing
 from tosa_convert.options import ReadOptions, Shapes, narrow_types, shapes_of
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
-
-_READ_OPTIONS = ReadOptions()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrontendOptions:
-    """How a model is lowered, whatever its framework.
-
-    python: the Python that has the framework; by default this one.
-    timeout: seconds that the converter may take.
-    read: `input_shapes`, `narrow`, `full_paths` and `limits` apply.
-    options: what only one frontend knows.
-    server: the process for many models of this frontend and this Python, if there is one.
-    """
-
-    python: str = ""
-    timeout: float = TIMEOUT
-    read: ReadOptions = _READ_OPTIONS
-    options: Mapping[str, str] = field(default_factory=dict)
-    server: ConverterServer | None = None
-
-
-_OPTIONS = FrontendOptions()
-
-
-class Lowered(NamedTuple):
-    """A program, and what its converter says of it.
-
-    model: what a runtime of the framework runs: a file, or `file.py:NAME`.
-    examples: the example arguments of a factory by input, if the options ask for them.
-    """
-
-    graph: Graph
-    interface: Interface
-    model: str
-    examples: Mapping[str, Any]
-
-
-@contextlib.contextmanager
-def lowered(model: Recognised, options: FrontendOptions = _OPTIONS) -> Iterator[Lowered]:
-    """The program of a model; files that the converter made exist inside the block only."""
-    request = Request(
-        frontend=model.frontend,
-        source=model.path,
-        shown=model.shown,
-        member=model.member,
-        input_shapes=numeric_shapes(options.read.input_shapes),
-        options=options.options,
-    )
-    try:
-        with tempfile.TemporaryDirectory(
-            prefix="tosa-frontend-", ignore_cleanup_errors=True
-        ) as name:
-            folder = Path(name)
-            # On another processor, while the child runs.
-            importing = threading.Thread(target=_import_finish, daemon=True)
-            interface = run_converter(
-                request,
-                folder,
-                python=options.python,
-                timeout=options.timeout,
-                when_started=importing.start,
-                server=options.server,
-            )
-            if importing.ident is not None:
-                importing.join()
-            from tosa_convert.frontends.finish import finish
-
-            graph = finish(request, interface, folder, options.read)
-            runs = f"{model.path}:{model.member}" if model.member else model.path
-            if interface.model:
-                runs = str(folder / interface.model)
-            yield Lowered(graph, interface, runs, read_examples(folder, graph.main.inputs))
-    except OSError as error:
-        hint = "set TMPDIR to a folder on a disk with enough space"
-        (finding,) = file_error(error.filename or "TMPDIR", error, "written").findings
-        raise fail(finding.code, finding.where, finding.message, hint) from None
-
-
-def _import_finish() -> None:
-    """Import what reads the result of a converter; numpy is most of it."""
-    from tosa_convert.frontends import finish  # noqa: F401
 
 
 def from_file(

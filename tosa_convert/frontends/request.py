@@ -25,6 +25,8 @@ class Request:
     member: what the Python file calls the model, its factory or its function; else "".
     input_shapes: input -> its sizes, for those whose dynamic dimensions get a size.
     options: what only this frontend knows, by name.
+    partial: cut out what does not lower.
+    cut: operators of a TFLite model that do not lower, by their numbers, with their names.
     """
 
     frontend: str
@@ -33,6 +35,8 @@ class Request:
     member: str = ""
     input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
+    partial: bool = False
+    cut: tuple[tuple[int, str], ...] = ()
 
     def to_json(self) -> str:
         """The request as JSON; `from_json` is the way back.
@@ -49,7 +53,8 @@ class Request:
         """The request of a JSON text that `to_json` made."""
         row = json.loads(text)
         shapes = {name: tuple(sizes) for name, sizes in row.pop("input_shapes").items()}
-        return cls(**row, input_shapes=shapes)
+        cut = tuple((number, name) for number, name in row.pop("cut"))
+        return cls(**row, cut=cut, input_shapes=shapes)
 
 
 def numeric_shapes(given: Mapping[str, tuple[int | str, ...]]) -> dict[str, tuple[int, ...]]:

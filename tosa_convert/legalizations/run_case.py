@@ -16,7 +16,7 @@ from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.converter_server import ConverterServer
 from tosa_convert.frontends.examples import WANTED
 from tosa_convert.frontends.leftovers import operator_and_count
-from tosa_convert.frontends.public import FrontendOptions, Lowered, lowered
+from tosa_convert.frontends.lower_model import FrontendOptions, Lowered, lowered
 from tosa_convert.frontends.recognize import recognize
 from tosa_convert.frontends.request import CONSTANTS
 from tosa_convert.frontends.run_converter import packages_of, server_of

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,12 +16,14 @@ from torch_mlir.extras import onnx_importer
 from tosa_convert.errors import fail
 from tosa_convert.frontends.converters.onnx_expand import expand, infer, opset_of
 from tosa_convert.frontends.converters.onnx_fold import fold_with_onnxruntime
+from tosa_convert.frontends.converters.torch_cut import Cutter
 from tosa_convert.frontends.converters.torch_dialect import (
     TO_TOSA,
     NotLoweredError,
     Unlowered,
     lower_or_list,
     new_context,
+    operator_name,
 )
 from tosa_convert.frontends.converters.unlowered_report import report
 from tosa_convert.frontends.interface import PROGRAM_FILE, Interface, Value
@@ -43,13 +46,17 @@ def lower(request: Request, folder: Path) -> Interface:
     if constants := request.options.get(CONSTANTS):
         make_constants(model, Path(constants))
     inputs, outputs = signature(model)
+    cutter = Cutter() if request.partial else None
     try:
-        module = lower_model(model, source.parent, folder, request.input_shapes)
+        module = lower_model(model, source.parent, folder, request.input_shapes, cutter)
     except NotLoweredError as error:
         return Interface(not_lowered=report(error.found))
     with open(folder / PROGRAM_FILE, "wb") as file:
         module.operation.write_bytecode(file)
-    return Interface(inputs=inputs, outputs=outputs)
+    interface = Interface(inputs=inputs, outputs=outputs)
+    if cutter is not None:
+        cutter.add_to(interface)
+    return interface
 
 
 def make_constants(model: Any, path: Path) -> None:
@@ -86,7 +93,11 @@ def _value(info: Any) -> Value:
 
 
 def lower_model(
-    model: Any, weights: Path, scratch: Path, shapes: Mapping[str, tuple[int, ...]] | None = None
+    model: Any,
+    weights: Path,
+    scratch: Path,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    cutter: Cutter | None = None,
 ) -> Any:
     """A module of TOSA with the function `main`.
 
@@ -95,9 +106,10 @@ def lower_model(
         weights: the folder of external weights.
         scratch: a folder for files that the module may refer to.
         shapes: sizes for inputs with dimensions that are not fixed.
+        cutter: cuts out the operators that do not lower; None to refuse them.
 
     Raises:
-        NotLoweredError: with every operator that does not lower.
+        NotLoweredError: with every operator that does not lower, or that cannot be cut out.
     """
     if shapes:
         set_shapes(model, shapes)
@@ -105,18 +117,30 @@ def lower_model(
         model = onnx.inliner.inline_local_functions(model)
     try:
         return _lower(model, weights, scratch)
-    except (NotLoweredError, onnx.defs.SchemaError) as error:
+    except (NotLoweredError, onnx.defs.SchemaError):
         # Old sets of operators lack some that the expansions use.
-        if opset_of(model) >= _OPSET:
+        newer = _newer(model)
+        if cutter is not None:
+            return _lower(model if newer is None else newer, weights, scratch, cutter)
+        if newer is None:
             raise
-        try:
-            newer = onnx.version_converter.convert_version(model, _OPSET)
-        except Exception:  # onnx converts some operators only.
-            raise error from None
         return _lower(newer, weights, scratch)
 
 
-def _lower(model: Any, weights: Path, scratch: Path) -> Any:
+def _newer(model: Any) -> Any:
+    """The model with operators of the version that torch-mlir converts.
+
+    None if it has them, or if onnx cannot.
+    """
+    if opset_of(model) >= _OPSET:
+        return None
+    try:
+        return onnx.version_converter.convert_version(model, _OPSET)
+    except Exception:  # onnx converts some operators only.
+        return None
+
+
+def _lower(model: Any, weights: Path, scratch: Path, cutter: Cutter | None = None) -> Any:
     inputs = list(model.graph.input)
     external = any(t.data_location == onnx.TensorProto.EXTERNAL for t in model.graph.initializer)
     folded = fold_with_onnxruntime(infer(model), scratch, weights if external else None)
@@ -125,14 +149,15 @@ def _lower(model: Any, weights: Path, scratch: Path) -> Any:
     ]:
         model, weights = folded, scratch
     model, refused = expand(model)
-    if refused:
+    if refused and cutter is None:
         raise NotLoweredError(refused)
     if external:
         onnx.external_data_helper.load_external_data_for_model(model, str(weights))
-    return _import(model)
+    return _import(model, refused, cutter)
 
 
-def _import(model: Any) -> Any:
+def _import(model: Any, refused: Mapping[Unlowered, int], cutter: Cutter | None) -> Any:
+    """The module of a model. refused: operators that must not lower, which are cut out."""
     model.graph.name = "main"
     config = onnx_importer.Config()
     config.function_expansion_allowlists_by_domain = None
@@ -143,25 +168,43 @@ def _import(model: Any) -> Any:
     except onnx_importer.OnnxImportError as error:
         raise NotLoweredError({Unlowered("the model", "", str(error)): 1}) from None
     kinds = {node.name: node.op_type for node in model.graph.node}
+    if cutter is not None:
+        cutter.module = module
+        cutter.shown = partial(_as_onnx, kinds=kinds)
+        if refused:
+            cutter.cut(_operations_of(module, refused))
     for pipeline in (_TO_BACKEND, TO_TOSA):
         try:
-            lower_or_list(module, pipeline)
+            if cutter is not None:
+                cutter.lower(pipeline)
+            else:
+                lower_or_list(module, pipeline)
         except NotLoweredError as error:
-            raise NotLoweredError(_as_onnx(error.found, kinds)) from None
+            found: dict[Unlowered, int] = {}
+            for row, count in error.found.items():
+                new = _as_onnx(row, kinds=kinds)
+                found[new] = found.get(new, 0) + count
+            raise NotLoweredError(found) from None
     return module
 
 
-def _as_onnx(found: Mapping[Unlowered, int], kinds: Mapping[str, str]) -> dict[Unlowered, int]:
-    """The operators with the ONNX operator that each came from."""
-    rows: dict[Unlowered, int] = {}
-    for row, count in found.items():
-        kind = kinds.get(row.location.partition('"')[2].partition('"')[0], "")
-        name = row.operator
-        if kind and name != f"onnx.{kind}":
-            name = f"onnx.{kind} ({name})"
-        new = Unlowered(name, row.location, row.reason)
-        rows[new] = rows.get(new, 0) + count
-    return rows
+def _operations_of(module: Any, rows: Iterable[Unlowered]) -> list[tuple[Any, Unlowered]]:
+    """The operations of a module that the rows name, by operator and location."""
+    by_key = {(row.operator, row.location): row for row in rows}
+    found = []
+    for operation in module.body.operations[0].operation.regions[0].blocks[0].operations:
+        key = operator_name(operation.operation), str(operation.operation.location)
+        if key in by_key:
+            found.append((operation.operation, by_key[key]))
+    return found
+
+
+def _as_onnx(row: Unlowered, *, kinds: Mapping[str, str]) -> Unlowered:
+    """The row with the ONNX operator that its operator came from."""
+    kind = kinds.get(row.location.partition('"')[2].partition('"')[0], "")
+    if not kind or row.operator.startswith("onnx."):
+        return row
+    return Unlowered(f"onnx.{kind} ({row.operator})", row.location, row.reason)
 
 
 def set_shapes(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import tosa_converter_for_tflite as converter
 
 from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.frontends.converters.tflite_cut import cut_out, without_operators
 from tosa_convert.frontends.converters.tflite_file import (
     FLOOR_MOD,
     FULLY_CONNECTED,
@@ -50,12 +51,20 @@ def lower_file(path: Path, request: Request, folder: Path) -> Interface:
         path.parent.mkdir()
         path.write_bytes(data.replace(_KEEP_CONSTANTS, _IGNORED_KEY))
         remarks.append(f"the metadata {_KEEP_CONSTANTS.decode()} was ignored")
+    cut = None
+    if request.cut:
+        model, cut = cut_out(model, request.cut)
+        data = without_operators(path.read_bytes(), model)
+        path = folder / "cut" / path.name
+        path.parent.mkdir()
+        path.write_bytes(data)
     (folder / PROGRAM_FILE).write_bytes(_bytecode(path, _by_tensor(model, request.input_shapes)))
     return Interface(
         inputs=[_value(model, tensor, model.input_name(tensor)) for tensor in model.inputs],
         outputs=[_value(model, tensor, model.output_name(tensor)) for tensor in model.outputs],
         replacements=list(_replacements(model)),
         remarks=remarks,
+        cut=cut,
     )
 
 

@@ -86,12 +86,23 @@ def read_tflite(data: bytes | memoryview) -> TfliteFile:
         ValueError: an offset leads out of the file, or a number does not name anything.
     """
     try:
-        return _model(_Table(memoryview(data), *struct.unpack_from("<I", data, 0)))
+        return _model(root_table(data))
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise ValueError("the TFLite file is damaged: an offset leads out of it") from error
 
 
-class _Table:
+def place_text(index: int, *tensors: str) -> str:
+    """Where an operator is, for messages: its number, and the names of the tensors that it makes."""
+    made = ", ".join(f'"{name}"' for name in tensors)
+    return f"operator {index}, which makes {made}"
+
+
+def root_table(data: bytes | bytearray | memoryview) -> Table:
+    """The table of the whole model."""
+    return Table(memoryview(data), *struct.unpack_from("<I", data, 0))
+
+
+class Table:
     """A table of a flatbuffer; its fields go by their position in the schema."""
 
     __slots__ = ("_data", "_fields", "_offset")
@@ -105,33 +116,33 @@ class _Table:
         (size,) = struct.unpack_from("<H", data, start)
         self._fields = struct.unpack_from(f"<{max(0, size // 2 - 2)}H", data, start + 4)
 
-    def _at(self, position: int) -> int:
+    def place(self, position: int) -> int:
         """Where a field is; 0 if it has its default."""
         offset = self._fields[position] if position < len(self._fields) else 0
         return self._offset + offset if offset else 0
 
     def number(self, position: int, form: str, default: int = 0) -> int:
-        at = self._at(position)
+        at = self.place(position)
         return int(struct.unpack_from(f"<{form}", self._data, at)[0]) if at else default
 
     def _target(self, at: int) -> int:
         return at + int(struct.unpack_from("<I", self._data, at)[0])
 
-    def table(self, position: int) -> _Table | None:
-        at = self._at(position)
-        return _Table(self._data, self._target(at)) if at else None
+    def table(self, position: int) -> Table | None:
+        at = self.place(position)
+        return Table(self._data, self._target(at)) if at else None
 
     def text(self, position: int) -> str:
-        at = self._at(position)
+        at = self.place(position)
         if not at:
             return ""
         start = self._target(at)
         (length,) = struct.unpack_from("<I", self._data, start)
         return bytes(self._data[start + 4 : start + 4 + length]).decode()
 
-    def _vector(self, position: int) -> tuple[int, int]:
+    def vector(self, position: int) -> tuple[int, int]:
         """Where the elements of a vector begin, and how many there are."""
-        at = self._at(position)
+        at = self.place(position)
         if not at:
             return 0, 0
         start = self._target(at)
@@ -144,20 +155,20 @@ class _Table:
         return list(map(int, self.numbers(position, "i")))
 
     def numbers(self, position: int, form: str) -> list[float]:
-        start, length = self._vector(position)
+        start, length = self.vector(position)
         return list(struct.unpack_from(f"<{length}{form}", self._data, start)) if length else []
 
     def octets(self, position: int) -> memoryview:
-        start, length = self._vector(position)
+        start, length = self.vector(position)
         return self._data[start : start + length]
 
-    def tables(self, position: int) -> Iterator[_Table]:
-        start, length = self._vector(position)
+    def tables(self, position: int) -> Iterator[Table]:
+        start, length = self.vector(position)
         for index in range(length):
-            yield _Table(self._data, self._target(start + 4 * index))
+            yield Table(self._data, self._target(start + 4 * index))
 
 
-def _model(model: _Table) -> TfliteFile:
+def _model(model: Table) -> TfliteFile:
     # Old files have the code in a field of one byte; in new ones it is at most 127 there.
     codes = [max(row.number(0, "b"), row.number(3, "i")) for row in model.tables(1)]
     main = next(model.tables(2), None)
@@ -177,7 +188,7 @@ def _model(model: _Table) -> TfliteFile:
     return found
 
 
-def _tensor(row: _Table, buffers: Sequence[memoryview]) -> Tensor:
+def _tensor(row: Table, buffers: Sequence[memoryview]) -> Tensor:
     code = row.number(1, "b")
     dtype = _DTYPES[code] if 0 <= code < len(_DTYPES) else ""
     # `shape_signature` has -1 where `shape` has a size to begin with.
@@ -191,7 +202,7 @@ def _tensor(row: _Table, buffers: Sequence[memoryview]) -> Tensor:
     return tensor
 
 
-def _operator(index: int, row: _Table, codes: Sequence[int]) -> Operator:
+def _operator(index: int, row: Table, codes: Sequence[int]) -> Operator:
     code = codes[row.number(0, "I")]
     options = row.table(4) if code == GELU else None
     outputs = [tensor for tensor in row.integers(2) if tensor != _NO_TENSOR]
@@ -199,7 +210,7 @@ def _operator(index: int, row: _Table, codes: Sequence[int]) -> Operator:
     return Operator(code, index, row.integers(1), outputs, approximate)
 
 
-def _signature(rows: Iterator[_Table], tensors: Sequence[int]) -> dict[int, str]:
+def _signature(rows: Iterator[Table], tensors: Sequence[int]) -> dict[int, str]:
     """Tensor -> its name; {} unless each tensor has exactly one name."""
     pairs = [(row.number(1, "I"), row.text(0)) for row in rows]
     names = dict(pairs)

@@ -8,7 +8,7 @@ ones are tried once. This needs torch-mlir, not torch.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,7 +21,8 @@ from torch_mlir.passmanager import PassManager
 TO_TOSA: Final = "builtin.module(torch-backend-to-tosa-backend-pipeline)"
 #: Operators that hold constants and build lists. They have no form of their own in TOSA.
 _PARTS: Final = ("torch.constant.", "torch.vtensor.literal", "torch.prim.ListConstruct", "torch_c.")
-_TENSOR: Final = "!torch.vtensor"
+#: How the text of the type of tensors begins.
+TENSOR: Final = "!torch.vtensor"
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,8 @@ def _reason(message: str) -> str:
     return text
 
 
-def _is_part(operation: Any) -> bool:
+def is_part(operation: Any) -> bool:
+    """Whether an operation holds a constant or builds a list."""
     if operation.name == "torch.operator":
         return operator_name(operation) == "onnx.Constant"
     return str(operation.name).startswith(_PARTS)
@@ -133,17 +135,29 @@ def _is_part(operation: Any) -> bool:
 
 def list_unlowered(module: Any, pipeline: str) -> dict[Unlowered, int]:
     """Every operator of the module that the pipeline does not lower, with the number of its uses."""
+    return counted(row for _, row in unlowered_operations(module, pipeline))
+
+
+def counted(rows: Iterable[Unlowered]) -> dict[Unlowered, int]:
+    """How often each row occurs."""
+    found: dict[Unlowered, int] = {}
+    for row in rows:
+        found[row] = found.get(row, 0) + 1
+    return found
+
+
+def unlowered_operations(module: Any, pipeline: str) -> list[tuple[Any, Unlowered]]:
+    """The operations of the module that the pipeline does not lower."""
     pairs = [
         (function.operation, operation)
         for function in module.body.operations
         for operation in _operations(function.operation)
     ]
-    found: dict[Unlowered, int] = {}
-    for (_, operation), reason in zip(pairs, _reasons(pairs, pipeline), strict=True):
-        if reason:
-            row = Unlowered(operator_name(operation), str(operation.location), reason)
-            found[row] = found.get(row, 0) + 1
-    return found
+    return [
+        (operation, Unlowered(operator_name(operation), str(operation.location), reason))
+        for (_, operation), reason in zip(pairs, _reasons(pairs, pipeline), strict=True)
+        if reason
+    ]
 
 
 def _reasons(pairs: list[tuple[Any, Any]], pipeline: str) -> list[str]:
@@ -185,7 +199,7 @@ def _operations(function: Any) -> Iterator[Any]:
         for block in region.blocks:
             for view in block.operations:
                 operation = view.operation
-                if operation.name.startswith("torch.") and not _is_part(operation):
+                if operation.name.startswith("torch.") and not is_part(operation):
                     yield operation
 
 
@@ -194,7 +208,7 @@ def _why_not(function: Any, operation: Any, pipeline: str, tried: dict[str, str]
     if len(operation.regions):
         return "torch-mlir does not lower control flow to TOSA"
     arguments = _computed_operands(operation)
-    if any(not str(value.type).startswith(_TENSOR) for value in arguments):
+    if any(not str(value.type).startswith(TENSOR) for value in arguments):
         # Some of these end the process: a slice whose end is not a constant.
         return "it takes a number that is computed at run time"
     alone = _in_a_function(function, operation, arguments)
@@ -214,7 +228,7 @@ def _computed_operands(operation: Any) -> list[Any]:
     pending = list(reversed(list(operation.operands)))
     while pending:
         value = pending.pop()
-        if isinstance(value.owner, ir.Block) or not _is_part(value.owner.operation):
+        if isinstance(value.owner, ir.Block) or not is_part(value.owner.operation):
             if value not in found:
                 found.append(value)
         else:

@@ -8,9 +8,11 @@ import torch
 from torch_mlir import ir
 from torch_mlir.extras.fx_importer import FxImporter, FxImporterHooks, create_mlir_tensor_type
 
+from tosa_convert.frontends.converters.torch_cut import Cutter
 from tosa_convert.frontends.converters.torch_dialect import (
     NotLoweredError,
     Unlowered,
+    counted,
     new_context,
     operator_name,
     run_passes,
@@ -23,36 +25,47 @@ _TO_BACKEND: Final = (
 )
 
 
-def import_program(program: Any) -> Any:
+def import_program(program: Any, cutter: Cutter | None = None) -> Any:
     """A module of torch-mlir's dialect in its backend form, with the function `main`.
 
     The module's weights are views of the tensors of the program, which must outlive it.
+
+    Args:
+        program: the exported program.
+        cutter: cuts out the operators that torch-mlir does not know; None to refuse them.
+
+    Raises:
+        NotLoweredError: with these operators.
     """
     hooks = FxImporterHooks()
     hooks.resolve_literal = _SharedLiterals().resolve
     importer = FxImporter(context=new_context(), hooks=hooks)
     importer.import_program(program, func_name="main")
     module = importer.module
+    if cutter is not None:
+        cutter.module = module
+        cutter.run(_TO_BACKEND, _unknown_operators)
+        return module
     try:
         run_passes(module, _TO_BACKEND)
     except ir.MLIRError:
         unknown = _unknown_operators(module)
         if not unknown:
             raise
-        raise NotLoweredError(unknown) from None
+        raise NotLoweredError(counted(row for _, row in unknown)) from None
     return module
 
 
-def _unknown_operators(module: Any) -> dict[Unlowered, int]:
-    """The operators that torch-mlir's dialect does not have, with the number of their uses."""
-    found: dict[Unlowered, int] = {}
+def _unknown_operators(module: Any) -> list[tuple[Any, Unlowered]]:
+    """The operators that torch-mlir's dialect does not have."""
+    found: list[tuple[Any, Unlowered]] = []
 
     def collect(operation: Any) -> Any:
         if operation.name == "torch.operator":
             name = operator_name(operation)
             if not name.startswith("quantized_decomposed."):
                 row = Unlowered(name, str(operation.location), "torch-mlir does not know it")
-                found[row] = found.get(row, 0) + 1
+                found.append((operation, row))
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(collect)

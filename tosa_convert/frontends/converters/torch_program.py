@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,10 +11,12 @@ import numpy as np
 import torch
 
 from tosa_convert.frontends.converters import torch_decompositions, torch_unsigned
+from tosa_convert.frontends.converters.torch_cut import Cutter
 from tosa_convert.frontends.converters.torch_dialect import (
     TO_TOSA,
     NotLoweredError,
     Unlowered,
+    counted,
     lower_or_list,
 )
 from tosa_convert.frontends.converters.torch_export import (
@@ -50,8 +53,9 @@ def lower(request: Request, folder: Path) -> Interface:
     program = load_program(Path(request.source), request.member)
     if request.input_shapes:
         program = freeze_shapes(program, request.input_shapes)
+    cutter = Cutter() if request.partial else None
     try:
-        module, names = lower_program(program)
+        module, names = lower_program(program, cutter)
     except NotLoweredError as error:
         return Interface(not_lowered=report(error.found), remarks=_open_sizes(program))
     with open(folder / PROGRAM_FILE, "wb") as file:
@@ -74,6 +78,8 @@ def lower(request: Request, folder: Path) -> Interface:
             State(name=state.name, argument=state.argument, result=state.result, array=key)
             for key, state in zip(arrays, names.states, strict=True)
         ]
+    if cutter is not None:
+        cutter.add_to(interface)
     return interface
 
 
@@ -110,31 +116,33 @@ def _array(tensor: Any) -> Any:
         return tensor.view(torch.uint8 if size == 1 else torch.int16).numpy().view(f"V{size}")
 
 
-def lower_program(program: Any) -> tuple[Any, Signature]:
+def lower_program(program: Any, cutter: Cutter | None = None) -> tuple[Any, Signature]:
     """A module of TOSA with the function `main`, and the names of what it takes and returns.
 
     What torch-mlir does not lower is decomposed by torch where torch can, and tried again.
 
+    Args:
+        program: the exported program.
+        cutter: cuts out the operators that are left then; None to refuse them.
+
     Raises:
-        NotLoweredError: with every operator that is left.
+        NotLoweredError: with every operator that is left, or that cannot be cut out.
     """
     table = torch_decompositions.decompositions()
     found: dict[Unlowered, int] = {}
+    left: dict[Unlowered, int] = {}
     for _ in range(_ROUNDS):
-        inputs = input_names(program)
-        names = Signature(inputs, output_names(program, inputs))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            decomposed = program.run_decompositions(table)  # A copy.
-        # torch-mlir would lower these to wrong numbers.
-        wrong = {**_random_operators(decomposed), **torch_unsigned.wrong_operators(decomposed)}
-        lift_state(decomposed, names)
+        decomposed, names, wrong = _decomposed(program, table)
+        if effects := _effects(decomposed):
+            # A decomposition may add them: what is known of the model says more.
+            found = found or effects
+            break
         try:
             module = import_program(decomposed)
             lower_or_list(module, TO_TOSA)
         except NotLoweredError as error:
             # The first list names the operators as the model has them.
-            found = found or {**wrong, **error.found}
+            found, left = found or {**wrong, **error.found}, error.found
             more = torch_decompositions.decompositions_of(row.operator for row in error.found)
             if all(operator in table for operator in more):
                 break
@@ -144,7 +152,71 @@ def lower_program(program: Any) -> tuple[Any, Signature]:
                 return module, names
             found = found or wrong
             break
-    raise NotLoweredError(found)
+    if cutter is None:
+        raise NotLoweredError(found)
+    return _lower_without(program, cutter, found, left)
+
+
+def _decomposed(program: Any, table: dict[Any, Any]) -> tuple[Any, Signature, dict[Unlowered, int]]:
+    """The program, decomposed and with its state lifted, its names, and what is wrong in it.
+
+    torch-mlir would lower what is wrong to other numbers.
+    """
+    inputs = input_names(program)
+    names = Signature(inputs, output_names(program, inputs))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        decomposed = program.run_decompositions(table)  # A copy.
+    wrong = {**_random_operators(decomposed), **torch_unsigned.wrong_operators(decomposed)}
+    lift_state(decomposed, names)
+    return decomposed, names, wrong
+
+
+def _lower_without(
+    program: Any, cutter: Cutter, found: dict[Unlowered, int], left: dict[Unlowered, int]
+) -> tuple[Any, Signature]:
+    """The module and the names without the operators that do not lower.
+
+    Args:
+        program: the exported program.
+        cutter: cuts them out.
+        found: those of the program as it is.
+        left: those that were left after every decomposition; they have the locations of the operators
+            that they came from.
+    """
+    places = {row.location for row in left}
+    help_of = (row.operator for row in found if row.location not in places)
+    table = {
+        **torch_decompositions.decompositions_of(help_of),
+        **torch_decompositions.decompositions(),
+    }
+    decomposed, names, wrong = _decomposed(program, table)
+    wrong |= _effects(decomposed)
+    if wrong:
+        raise NotLoweredError(
+            {
+                replace(row, reason=f"{row.reason}, and it cannot be cut out"): count
+                for row, count in wrong.items()
+            }
+        )
+    module = import_program(decomposed, cutter)
+    cutter.lower(TO_TOSA)
+    return module, names
+
+
+def _effects(program: Any) -> dict[Unlowered, int]:
+    """The operators that check or print something, in an order that tokens keep."""
+    nodes = [
+        node
+        for node in program.graph.nodes
+        if node.op == "call_function" and node.target is torch.ops.higher_order.with_effects
+    ]
+    return counted(
+        Unlowered(
+            str(node.args[1]), torch_unsigned.location(node), "it returns nothing but an effect"
+        )
+        for node in nodes
+    )
 
 
 def _random_operators(program: Any) -> dict[Unlowered, int]:

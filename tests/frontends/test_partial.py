@@ -1,0 +1,177 @@
+"""`--partial`: a TFLite model of which operators do not lower, as several programs."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from frontends.run_parts import run_parts
+from frontends.tflite_models import ADD, CUMSUM, MUL, OperatorRow, TensorRow, model
+
+from tosa_convert.cli import convert_parts
+from tosa_convert.cli.main import run, verb
+from tosa_convert.files import file_error
+
+pytestmark = [
+    pytest.mark.skipif(
+        importlib.util.find_spec(name) is None, reason=f"{distribution} is not installed"
+    )
+    for name, distribution in (
+        ("tosa_converter_for_tflite", "tosa-converter-for-tflite"),
+        ("tosa_reference_model", "tosa-tools"),
+    )
+]
+SHAPE = (2, 5)
+AXIS = TensorRow("axis", "int32", (), np.array(1, np.int32))
+TWO = TensorRow("two", "float32", (1, 5), np.full((1, 5), 2, np.float32))
+#: Two sums that follow one another, each with operators before and after it.
+SUMS = (
+    [
+        *(TensorRow("x", "float32", SHAPE), TWO, AXIS),
+        *(TensorRow(name, "float32", SHAPE) for name in ("twice", "sum", "more", "sum2", "out")),
+    ],
+    [
+        OperatorRow(MUL, (0, 1), (3,)),
+        OperatorRow(CUMSUM, (3, 2), (4,), (False, False)),
+        OperatorRow(ADD, (4, 0), (5,)),
+        OperatorRow(CUMSUM, (5, 2), (6,), (False, False)),
+        OperatorRow(ADD, (6, 4), (7,)),
+    ],
+    [0],
+    [7, 6],
+)
+
+
+def written(tmp_path: Path, *parts: Any, **options: Any) -> Path:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(model(*parts, **options))
+    return path
+
+
+def convert(source: Path, *words: str) -> int:
+    return run(verb("convert"), [str(source), "-o", str(source.with_suffix(".tosa")), *words])
+
+
+def cumulative(name: str, arguments: list[Any], attributes: Mapping[str, Any]) -> list[Any]:
+    assert name == "CUMSUM"
+    value, axis = arguments
+    return [np.cumsum(value, axis=int(axis), dtype=np.float32)]
+
+
+def image() -> npt.NDArray[Any]:
+    return np.random.default_rng(0).normal(size=SHAPE).astype(np.float32)
+
+
+def test_the_parts_and_the_operators_together_are_the_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = written(tmp_path, *SUMS, signature=(["image"], ["first", "second"]))
+    assert convert(source, "--partial") == 0
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *("m.tflite", "m.0.tosa", "m.1.tosa", "m.2.tosa", "m.json", "m.constants.npz")
+    }
+    said = capsys.readouterr().err
+    assert "2 operators are left to the caller" in said
+    assert 'CUMSUM (operator 1, which makes "sum")' in said
+    x = image()
+    found = run_parts(tmp_path / "m.json", {"image": x}, cumulative)
+    first = np.cumsum(2 * x, 1)
+    second = np.cumsum(first + x, 1)
+    np.testing.assert_allclose(found[0], first + second, rtol=1e-5)
+    np.testing.assert_allclose(found[1], second, rtol=1e-5)
+
+
+def test_the_interface_names_the_values_as_the_model_does(tmp_path: Path) -> None:
+    assert convert(written(tmp_path, *SUMS), "--partial") == 0
+    rows = json.loads((tmp_path / "m.json").read_text(encoding="utf-8"))
+    assert (rows["version"], rows["inputs"], rows["outputs"]) == (1, ["x"], ["out", "sum2"])
+    assert [step.get("program", step.get("operator")) for step in rows["steps"]] == [
+        *("m.0.tosa", "CUMSUM", "m.1.tosa", "CUMSUM", "m.2.tosa")
+    ]
+    first, second = rows["steps"][1], rows["steps"][3]
+    assert first["arguments"] == [{"value": "twice"}, {"constant": "axis"}]
+    assert first["results"] == ["sum"]
+    assert first["attributes"] == {"index": 1}
+    assert second["results"] == ["sum2"]
+    assert "triangular matrix" in first["hint"]
+    assert rows["values"]["sum"] == {"dtype": "FP32", "shape": [2, 5]}
+
+
+def test_a_model_of_operators_that_do_not_lower_has_no_program(tmp_path: Path) -> None:
+    tensors = [TensorRow("x", "float32", SHAPE), AXIS]
+    tensors += [TensorRow(name, "float32", SHAPE) for name in ("sum", "sum2")]
+    chain = [OperatorRow(CUMSUM, (0, 1), (2,), (False, False))]
+    chain += [OperatorRow(CUMSUM, (2, 1), (3,), (False, False))]
+    assert convert(written(tmp_path, tensors, chain, [0], [3]), "--partial") == 0
+    assert not list(tmp_path.glob("*.tosa"))
+    (found,) = run_parts(tmp_path / "m.json", {"x": image()}, cumulative)
+    np.testing.assert_allclose(found, np.cumsum(np.cumsum(image(), 1), 1), rtol=1e-5)
+
+
+def test_a_model_that_lowers_is_one_program(tmp_path: Path) -> None:
+    tensors = [TensorRow("x", "float32", SHAPE), TensorRow("y", "float32", SHAPE)]
+    source = written(tmp_path, tensors, [OperatorRow(ADD, (0, 0), (1,))], [0], [1])
+    assert convert(source, "--partial") == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"m.tflite", "m.tosa"}
+
+
+def test_without_the_option_the_model_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert convert(written(tmp_path, *SUMS)) == 4
+    assert "CUMSUM has no lowering to TOSA, 2 times" in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} == {"m.tflite"}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["-o", "-"], 2, "writes several files"),
+        (["--check"], 2, "--check concerns one program"),
+        (["--input-names", "a"], 2, "--input-names concerns one program"),
+        (["--weights", "npy"], 2, "--weights npy concerns one program"),
+    ],
+)
+def test_options_of_one_program_are_refused(
+    tmp_path: Path, words: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert convert(written(tmp_path, *SUMS), "--partial", *words) == code
+    assert said in capsys.readouterr().err
+
+
+def test_a_program_has_no_parts(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = str(root / "examples" / "digits_cnn.mlirbc")
+    assert run(verb("convert"), [source, "-o", str(tmp_path / "m.tosa"), "--partial"]) == 2
+    assert "partial (--partial) does not apply" in capsys.readouterr().err
+
+
+def test_nothing_is_written_if_one_part_cannot_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = []
+
+    def fail_for_the_second(graph: Any, path: str, *arguments: Any) -> None:
+        names.append(path)
+        if len(names) == 2:
+            raise file_error(path, OSError(28, "No space left on device"), "written")
+        Path(path).write_bytes(b"first")
+
+    monkeypatch.setattr(convert_parts, "save_with_progress", fail_for_the_second)
+    assert convert(written(tmp_path, *SUMS), "--partial") == 2
+    assert len(names) == 2
+    assert {path.name for path in tmp_path.iterdir()} == {"m.tflite"}
+
+
+def test_functions_of_jax_are_not_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "f.py").write_text("import jax\n", encoding="utf-8")
+    words = [f"{tmp_path}/f.py:make", "-o", str(tmp_path / "m.tosa"), "--partial"]
+    assert run(verb("convert"), words) == 2
+    assert "not cut out of functions of JAX" in capsys.readouterr().err

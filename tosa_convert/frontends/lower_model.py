@@ -1,0 +1,188 @@
+"""A model of a framework is lowered: by its converter in a process of its own, and then by `finish`."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.files import file_error
+from tosa_convert.frontends.examples import read_examples
+from tosa_convert.frontends.interface import Interface, NotLowered
+from tosa_convert.frontends.recognize import Recognised
+from tosa_convert.frontends.request import Request, numeric_shapes
+from tosa_convert.frontends.run_converter import TIMEOUT, run_converter
+from tosa_convert.options import ReadOptions
+
+if TYPE_CHECKING:
+    from tosa_convert.frontends.converter_server import ConverterServer
+    from tosa_convert.frontends.cut import Cut
+    from tosa_convert.frontends.parts import Parts
+    from tosa_convert.graph.model import Graph
+
+#: Conversions of one model, each of which cuts out what the one before left.
+_ROUNDS: Final = 5
+_STUCK: Final = "it is inside a loop or a branch, out of which nothing can be cut"
+_READ_OPTIONS = ReadOptions()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontendOptions:
+    """How a model is lowered, whatever its framework.
+
+    python: the Python that has the framework; by default this one.
+    timeout: seconds that the converter may take.
+    read: `input_shapes`, `narrow`, `full_paths` and `limits` apply.
+    options: what only one frontend knows.
+    server: the process for many models of this frontend and this Python, if there is one.
+    """
+
+    python: str = ""
+    timeout: float = TIMEOUT
+    read: ReadOptions = _READ_OPTIONS
+    options: Mapping[str, str] = field(default_factory=dict)
+    server: ConverterServer | None = None
+
+
+_OPTIONS = FrontendOptions()
+
+
+class Lowered(NamedTuple):
+    """A program, and what its converter says of it.
+
+    model: what a runtime of the framework runs: a file, or `file.py:NAME`.
+    examples: the example arguments of a factory by input, if the options ask for them.
+    """
+
+    graph: Graph
+    interface: Interface
+    model: str
+    examples: Mapping[str, Any]
+
+
+@contextlib.contextmanager
+def lowered(model: Recognised, options: FrontendOptions = _OPTIONS) -> Iterator[Lowered]:
+    """The program of a model; files that the converter made exist inside the block only."""
+    with _scratch() as folder:
+        interface = _converted(_request(model, options), folder, options)
+        from tosa_convert.frontends.finish import finish
+
+        graph = finish(_request(model, options), interface, folder, options.read)
+        runs = f"{model.path}:{model.member}" if model.member else model.path
+        if interface.model:
+            runs = str(folder / interface.model)
+        yield Lowered(graph, interface, runs, read_examples(folder, graph.main.inputs))
+
+
+def lowered_in_parts(model: Recognised, options: FrontendOptions = _OPTIONS) -> Graph | Parts:
+    """The program of a model; or its parts, if operators do not lower.
+
+    Raises:
+        TosaConvertError: "not-lowered" with the operators that do not lower and cannot be cut out;
+            "option-conflict" for JAX; what else converting a model raises.
+    """
+    if model.frontend == "jax":
+        message = "operators are not cut out of functions of JAX"
+        hint = "split the function in Python, and convert its parts"
+        raise fail("option-conflict", "--partial", message, hint)
+    request = replace(_request(model, options), partial=True)
+    with _scratch() as scratch:
+        for number in range(_ROUNDS):
+            folder = scratch / str(number)
+            folder.mkdir()
+            interface = _converted(request, folder, options)
+            from tosa_convert.frontends.finish import finish, left_over
+
+            rows = left_over(request, interface, folder)
+            if not rows:
+                break
+            request = _without(request, interface, folder, rows)
+        graph = finish(request, interface, folder, options.read)
+        if interface.cut is None:
+            return graph
+        from tosa_convert.frontends.parts import parts_of
+
+        return parts_of(graph, _with_hints(interface.cut), model.shown)
+
+
+def _request(model: Recognised, options: FrontendOptions) -> Request:
+    return Request(
+        frontend=model.frontend,
+        source=model.path,
+        shown=model.shown,
+        member=model.member,
+        input_shapes=numeric_shapes(options.read.input_shapes),
+        options=options.options,
+    )
+
+
+def _without(
+    request: Request, interface: Interface, folder: Path, rows: list[NotLowered]
+) -> Request:
+    """The request for the TFLite model without the operators that stayed.
+
+    Raises:
+        TosaConvertError: "not-lowered" for those that cannot be cut out.
+    """
+    from tosa_convert.frontends import leftovers
+
+    known = {number for number, _ in request.cut}
+    stuck = [replace(row, reason=_STUCK) for row in rows if row.index is None or row.index in known]
+    if stuck:
+        raise TosaConvertError(leftovers.findings(stuck, request.shown or request.source))
+    found = [(row.index, row.operator) for row in rows if row.index is not None]
+    request = replace(request, cut=tuple(sorted({*request.cut, *found})))
+    if not interface.model:
+        return request
+    # The model of Keras is not converted to TFLite again.
+    return replace(request, frontend="tflite", source=str(folder / interface.model))
+
+
+def _with_hints(cut: Cut) -> Cut:
+    """The operators of TFLite with advice, which their converter does not give."""
+    from tosa_convert.frontends.leftovers import advice
+
+    operators = [
+        one if one.hint else replace(one, hint=advice(one.operator)) for one in cut.operators
+    ]
+    return replace(cut, operators=tuple(operators))
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[Path]:
+    """A folder for what converters write."""
+    try:
+        with tempfile.TemporaryDirectory(
+            prefix="tosa-frontend-", ignore_cleanup_errors=True
+        ) as name:
+            yield Path(name)
+    except OSError as error:
+        hint = "set TMPDIR to a folder on a disk with enough space"
+        (finding,) = file_error(error.filename or "TMPDIR", error, "written").findings
+        raise fail(finding.code, finding.where, finding.message, hint) from None
+
+
+def _converted(request: Request, folder: Path, options: FrontendOptions) -> Interface:
+    """What the converter says; what reads its result is imported meanwhile, on another processor."""
+    importing = threading.Thread(target=_import_finish, daemon=True)
+    interface = run_converter(
+        request,
+        folder,
+        python=options.python,
+        timeout=options.timeout,
+        when_started=importing.start,
+        server=options.server,
+    )
+    if importing.ident is not None:  # It started: a server runs already.
+        importing.join()
+    return interface
+
+
+def _import_finish() -> None:
+    """Import what reads the result of a converter; numpy is most of it."""
+    from tosa_convert.frontends import finish  # noqa: F401
