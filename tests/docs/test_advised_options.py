@@ -23,6 +23,7 @@ _OPT = (
     " --chlo-legalize-to-stablehlo --hlo-legalize-to-stablehlo --tfl-to-tosa-pipeline"
     " --tf-to-tosa-pipeline --torch-backend-to-tosa-backend-pipeline"
 )
+_OF_CHILDREN = "--serve"
 _OTHERS = (
     "--logfile --model --validate --strict-json --raw-binary"
     " --iree-llvmcpu-target-cpu --iree-llvmcpu-stack-allocation-limit"
@@ -52,7 +53,7 @@ def named() -> Iterator[tuple[str, str]]:
 
 
 def test_every_option_that_is_named_exists() -> None:
-    known = {"--help", "--version", *f"{_REFERENCE_MODEL} {_OPT} {_OTHERS}".split()}
+    known = {"--help", "--version", *f"{_REFERENCE_MODEL} {_OPT} {_OTHERS} {_OF_CHILDREN}".split()}
     known.update(*(of(verb(name)) for name in VERBS))
     found = list(named())
     assert len(found) > 100

@@ -74,6 +74,20 @@ class Writes(torch.nn.Module):
 def writes():
     return Writes(), (torch.ones(4),)
 
+class Normalized(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.BatchNorm2d(2)
+
+    def forward(self, x):
+        return self.norm(x)
+
+def training():
+    return Normalized(), (torch.ones(2, 2, 3, 3),)
+
+def inference():
+    return Normalized().eval(), (torch.ones(2, 2, 3, 3),)
+
 number = 3
 '''
 
@@ -151,6 +165,20 @@ def test_all_operators_that_do_not_lower_are_named_with_their_lines(source: Path
 def test_unsigned_numbers_are_converted_and_not_taken_for_signed_ones(source: Path) -> None:
     with pytest.raises(tc.TosaConvertError, match="takes uint8 for signed numbers"):
         lowered(source, "unsigned")
+
+
+@pytest.mark.parametrize(("member", "count"), [("training", 1), ("inference", 0), ("unlowered", 1)])
+def test_training_mode_is_warned_of(
+    source: Path, member: str, count: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    if member == "unlowered":
+        with pytest.raises(tc.TosaConvertError):
+            lowered(source, member)
+    else:
+        lowered(source, member, narrow="i64")
+    warnings = [row.getMessage() for row in caplog.records if "training mode" in row.getMessage()]
+    assert len(warnings) == count
+    assert all("module.eval()" in text for text in warnings)
 
 
 def test_an_input_that_is_written_to_becomes_an_output(source: Path) -> None:

@@ -28,7 +28,7 @@ _ADVICE: Final[Mapping[str, str]] = {
     "rfft2d": "compute the spectrum on the host, or as a product with the matrix of the transform",
 }
 _NO_LOWERING: Final = " has no lowering to TOSA"
-_OTHERWISE: Final = "compute it before or after the program, or write it with other operators"
+_OTHERWISE: Final = "write it with other operators, or leave it to the caller with --partial"
 
 
 class Operation(Protocol):

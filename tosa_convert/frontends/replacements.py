@@ -290,6 +290,6 @@ def _unique(names: Iterable[str]) -> list[str]:
 
 
 def name_of(location: str) -> str:
-    """The name in a location such as `loc("x"("model.tflite":0:0))`."""
+    """The name in a location such as `loc("x"("model.tflite":0:0))`; of several, the first."""
     start, quote, rest = location.partition('"')
-    return rest.partition('"(')[0] if start == "loc(" and quote else ""
+    return rest.partition('"(')[0] if start in ("loc(", "loc(fused[") and quote else ""

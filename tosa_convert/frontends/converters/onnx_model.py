@@ -50,13 +50,28 @@ def lower(request: Request, folder: Path) -> Interface:
     try:
         module = lower_model(model, source.parent, folder, request.input_shapes, cutter)
     except NotLoweredError as error:
-        return Interface(not_lowered=report(error.found))
+        return Interface(not_lowered=report(error.found, partial(_older_form, opset_of(model))))
     with open(folder / PROGRAM_FILE, "wb") as file:
         module.operation.write_bytecode(file)
     interface = Interface(inputs=inputs, outputs=outputs)
     if cutter is not None:
         cutter.add_to(interface)
     return interface
+
+
+def _older_form(opset: int, operator: str) -> str:
+    """Advice for an operator whose form is younger than what torch-mlir's conversions expect."""
+    kind = operator.removeprefix("onnx.").partition(" ")[0]
+    if not operator.startswith("onnx.") or not onnx.defs.has(kind):
+        return ""
+    try:
+        since = onnx.defs.get_schema(kind, opset).since_version
+        onnx.defs.get_schema(kind, _OPSET)
+    except onnx.defs.SchemaError:  # It is younger, or has been removed.
+        return ""
+    if since <= _OPSET:
+        return ""
+    return f"its form is that of opset {since}: export the model with opset {_OPSET}"
 
 
 def make_constants(model: Any, path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch.export.graph_signature import InputKind, TensorArgument
@@ -13,6 +13,9 @@ from torch.utils import _pytree as pytree
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.converters.python_file import call_factory
 from tosa_convert.frontends.converters.torch_signature import input_names
+
+#: What operators call the argument that chooses between training and inference.
+_TRAINING: Final = ("train", "training", "is_training")
 
 
 def export_module(
@@ -60,6 +63,21 @@ def example_tensors(program: Any) -> list[Any]:
     """The tensors among the arguments that a program was exported with, in order."""
     leaves = pytree.tree_leaves(program.example_inputs)
     return [leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def in_training_mode(program: Any) -> dict[str, int]:
+    """The operators that compute something else in training than in inference, and that do so here."""
+    found: dict[str, int] = {}
+    for node in program.graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        if node.op != "call_function" or schema is None:
+            continue
+        given = dict(zip((one.name for one in schema.arguments), node.args, strict=False))
+        given.update(node.kwargs)
+        if any(given.get(name) is True for name in _TRAINING):
+            name = str(node.target).removesuffix(".default")
+            found[name] = found.get(name, 0) + 1
+    return found
 
 
 def open_dimensions(program: Any) -> dict[str, list[str]]:

@@ -22,6 +22,7 @@ from tosa_convert.frontends.converters.torch_dialect import (
 from tosa_convert.frontends.converters.torch_export import (
     example_tensors,
     freeze_shapes,
+    in_training_mode,
     load_program,
     open_dimensions,
     placeholder_values,
@@ -57,7 +58,8 @@ def lower(request: Request, folder: Path) -> Interface:
     try:
         module, names = lower_program(program, cutter)
     except NotLoweredError as error:
-        return Interface(not_lowered=report(error.found), remarks=_open_sizes(program))
+        remarks = [*_training(program), *_open_sizes(program)]
+        return Interface(not_lowered=report(error.found), remarks=remarks)
     with open(folder / PROGRAM_FILE, "wb") as file:
         module.operation.write_bytecode(file)
     write_examples(request, folder, list(map(_array, example_tensors(program))))
@@ -67,8 +69,11 @@ def lower(request: Request, folder: Path) -> Interface:
             Value(name=name) for name in (*names.outputs, *map(_changed, names.changed_inputs))
         ],
         remarks=[
-            f"the program writes to its input {name}: its new value is the output {_changed(name)}"
-            for name in names.changed_inputs
+            *_training(program),
+            *(
+                f"the program writes to its input {name}: its new value is the output {_changed(name)}"
+                for name in names.changed_inputs
+            ),
         ],
     )
     if names.states:
@@ -92,6 +97,22 @@ def _values(names: list[str], tensors: dict[str, Any]) -> list[Value]:
         )
         for name in names
     ]
+
+
+def _training(program: Any) -> list[str]:
+    """A warning if the program was exported for training."""
+    found = in_training_mode(program)
+    names = ", ".join(
+        f"{name} ({count} times)" if count > 1 else name for name, count in found.items()
+    )
+    return (
+        [
+            f"the module was exported in training mode, in which {names} computes something else than in"
+            " inference: call module.eval() before it is exported"
+        ]
+        if found
+        else []
+    )
 
 
 def _open_sizes(program: Any) -> list[str]:

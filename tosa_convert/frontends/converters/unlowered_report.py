@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from tosa_convert.frontends.converters.torch_dialect import Unlowered
@@ -41,15 +41,38 @@ _ADVICE: Final = (
         r"Loop|Scan|prim\.If|higher_order|cond|while",
         "unroll it, or use torch.where: torch-mlir has no control flow for TOSA",
     ),
+    (r"ReverseSequence", "gather the steps in the reversed order of each row"),
     (r"Sequence|Optional|String|TfIdf|onnx\.(Regex|Label)", "TOSA has tensors of numbers only"),
+    (
+        r"QLinear|Integer|DynamicQuantize|onnx\.Q[A-Z]",
+        "export the form with QuantizeLinear and DequantizeLinear around float operators (QDQ)",
+    ),
+    (
+        r"onnx\.(LSTM|GRU|RNN)\b",
+        "unroll it: torch exports a loop over cells as simple operators",
+    ),
+    (r"bicubic|cubic", "use bilinear or nearest interpolation"),
+    (
+        r"sort|topk|TopK|kthvalue|median",
+        "TOSA does not sort: use max and argmax for the largest, or sort outside the network",
+    ),
+    (r"loss|Loss", "compute the loss outside the network, which inference does not need"),
+    (r"_backward", "export the forward pass only"),
 )
-_DEFAULT: Final = "write it with simpler operators in the model"
+_DEFAULT: Final = "write it with other operators, or leave it to the caller with --partial"
 _FRAME: Final = re.compile(r'"([^"]*)":(\d+)')
 _NAMED: Final = re.compile(r'loc\("([^"]*)"')
 
 
-def report(found: Mapping[Unlowered, int]) -> list[NotLowered]:
-    """One entry for each operator and reason, in the order of the program."""
+def report(
+    found: Mapping[Unlowered, int], advise: Callable[[str], str] | None = None
+) -> list[NotLowered]:
+    """One entry for each operator and reason, in the order of the program.
+
+    Args:
+        found: the operators.
+        advise: what else the framework knows to help with an operator; "" for nothing.
+    """
     rows: dict[tuple[str, str], NotLowered] = {}
     for unlowered, count in found.items():
         key = unlowered.operator, unlowered.reason
@@ -61,7 +84,7 @@ def report(found: Mapping[Unlowered, int]) -> list[NotLowered]:
             where=place(unlowered.location),
             count=count,
             reason=unlowered.reason,
-            hint=advice(unlowered.operator),
+            hint=(advise(unlowered.operator) if advise else "") or advice(unlowered.operator),
         )
     return list(rows.values())
 
