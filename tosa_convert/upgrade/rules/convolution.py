@@ -7,6 +7,7 @@ from typing import Final
 from tosa_convert.graph.dtypes import INT32, DType, dtype
 from tosa_convert.graph.model import DYNAMIC, Operator, Tensor
 from tosa_convert.upgrade.dialect_states import (
+    BF16_ACCUMULATORS,
     FOUR_OUT_PADS,
     OUT_PAD_ADDS,
     POOL_ACCUMULATORS,
@@ -101,6 +102,8 @@ def _written_accumulator(
     """`acc_type`, or nothing where it was not an attribute yet."""
     found = op.attributes["acc_type"]
     assert isinstance(found, DType)
+    if found.name == "BF16" and low.state < BF16_ACCUMULATORS:
+        raise Refused(f"acc_type can be BF16 only since {BF16_ACCUMULATORS}")
     if low.state >= since:
         return {"acc_type": found}
     if found.name != default:
