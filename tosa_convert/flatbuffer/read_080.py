@@ -147,12 +147,15 @@ class _Reader:
             column[0] for column in self.table("TosaBasicBlock", at, "name", "inputs", "outputs")
         )
         path = block_path(region, names)
-        report = partial(self.findings.add, path)
+
+        def report(code: str, message: str, hint: str = "") -> None:
+            self.findings.add(code, path, message, hint)
+
         tensors, _ = self.inside("TosaBasicBlock", at, "tensors")
         operators, _ = self.inside("TosaBasicBlock", at, "operators")
         unsigned: set[str] = set()
         values = self.tensors(tensors, path, unsigned)
-        block = lift.block(names, inputs, outputs, [], values, [], lambda *row: report(*row))
+        block = lift.block(names, inputs, outputs, [], values, [], report)
         scope = Values(block.tensors, block.shapes, block.outputs, set(block.tensors), unsigned)
         items = list(self.operators(operators, scope, path))
         block.operators = upgraded(items, scope, self.upgrade, partial(self.refuse, path))
