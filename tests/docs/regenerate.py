@@ -2,9 +2,9 @@
 
     python tests/docs/regenerate.py
 
-Needs what the tests need (`pip install '.[test]'`). Rewrites the tables of docs/formats.md and the
-examples of docs/errors.md; the text around them does not change. Review the diff afterwards: users
-will see it.
+Needs what the tests need (`pip install '.[test]'`). Rewrites the tables of docs/formats.md and
+docs/zoo.md, and the examples of docs/errors.md; the text around them does not change. Review the diff
+afterwards: users will see it.
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ import os
 import re
 import sys
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 
-def regenerate_formats(path: Path) -> None:
-    from docs.test_formats_doc import TABLES
-
+def regenerate_tables(path: Path, tables: Mapping[str, Callable[[], str]]) -> None:
     text = path.read_text(encoding="utf-8")
-    for mark, make in TABLES.items():
+    for mark, make in tables.items():
         start, end = f"<!-- {mark} -->\n", f"<!-- /{mark} -->"
         before, mark_found, rest = text.partition(start)
         assert mark_found, f"{path.name} has no {start}"
@@ -56,5 +55,8 @@ def regenerate_errors(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    regenerate_formats(ROOT / "docs" / "formats.md")
+    from docs import test_formats_doc, zoo_tables
+
+    regenerate_tables(ROOT / "docs" / "formats.md", test_formats_doc.TABLES)
+    regenerate_tables(ROOT / "docs" / "zoo.md", zoo_tables.TABLES)
     regenerate_errors(ROOT / "docs" / "errors.md")

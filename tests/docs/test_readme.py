@@ -37,6 +37,7 @@ RUN = {
     "docs/show.md": (),
     "docs/upgrade.md": (),
     "docs/validation.md": ("torch-mlir",),
+    "docs/zoo.md": ("torch", "torch-mlir"),
     "docs/tutorial.md": ("torch-mlir", "tosa-tools"),
     "docs/guides/iree.md": ("tosa-tools",),
     "docs/guides/jax.md": ("jax", "flax", "tosa-tools"),
