@@ -218,3 +218,11 @@ FOLDER = Path(__file__).parents[1] / "old_programs"
 def test_a_stored_file_is_read(path: Path) -> None:
     # These files are never written again, whatever becomes of the programs above.
     assert tc.validate(tc.load(path)) == []
+
+
+def test_two_values_of_one_name_are_a_finding() -> None:
+    data = (FOLDER / "rank_broadcast-0.80.tosa").read_bytes()
+    assert data.count(b"i1\0") == 1
+    with pytest.raises(tc.TosaConvertError) as caught:
+        tc.load(data.replace(b"i1\0", b"i0\0"))
+    assert "duplicate-name" in {finding.code for finding in caught.value.findings}
