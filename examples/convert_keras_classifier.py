@@ -3,7 +3,7 @@
 
     python convert_keras_classifier.py [FILE]   # default: classifier.tosa
 
-It needs: pip install 'tosa-convert[keras]', and the reference model of tosa-tools, whose pins do not fit
+It needs: pip install '.[keras]', and the reference model of tosa-tools, whose pins do not fit
 those of TensorFlow: pip install --no-deps tosa-tools
 """
 

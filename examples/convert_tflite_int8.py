@@ -4,7 +4,7 @@
     python convert_tflite_int8.py [FILE]   # default: int8.tosa
 
 TensorFlow makes and quantises the model, and runs it; the conversion needs neither:
-pip install 'tosa-convert[tflite]'
+pip install '.[tflite]'
 """
 
 from __future__ import annotations
