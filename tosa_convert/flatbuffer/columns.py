@@ -69,7 +69,9 @@ class Columns:
             name: np.frombuffer(buffer, name, count=self.size // np.dtype(name).itemsize)
             for name in ("u1", "<u2", "<i4", "<u4", "<u8")
         }
+        #: Position -> string, for those that were read; the first and the last of these positions.
         self._strings: dict[int, str] = {}
+        self._first_string, self._last_string = self.size, -1
 
     def bad(self, offset: int, message: str) -> TosaConvertError:
         """The error for the byte at `offset`."""
@@ -286,18 +288,19 @@ class Columns:
         self.charge(2 * _NUMBER * len(at), what)
         found = self.known_strings(at)
         if found is None:
-            self.read_strings(at, what)
-            found = self.known_strings(at)
-            assert found is not None
+            found = self.read_strings(at, what)
         self.charge(-2 * _NUMBER * len(at), what)
         return found
 
-    def read_strings(self, at: Positions, what: str) -> None:
-        """Read the strings at these positions, at least one, that have not been read yet."""
+    def read_strings(self, at: Positions, what: str) -> list[str]:
+        """The strings at these positions, at least one of which has not been read yet."""
         fresh = _distinct(at)
-        if self._strings:
+        first, last = int(fresh[0]), int(fresh[-1])
+        if first <= self._last_string and last >= self._first_string:
             known = self._strings.keys()
             fresh = np.array([place for place in fresh.tolist() if place not in known], np.int64)
+        self._first_string = min(first, self._first_string)
+        self._last_string = max(last, self._last_string)
         lengths = self.values("<u4", fresh, f"the length of {what}")
         ends = fresh + 4 + lengths
         if int(_largest(ends)) >= self.size:
@@ -309,8 +312,14 @@ class Columns:
         if open_ended.any():
             end = int(ends[open_ended.argmax()])
             raise self.bad(end, f"{what} is not terminated by a zero")
-        if not self.all_at_once(fresh, ends, total, what):
-            self.one_by_one(fresh, ends, what)
+        texts = self.all_at_once(fresh, ends, total, what)
+        if texts is None:
+            texts = self.one_by_one(fresh, ends, what)
+        if fresh is not at:
+            found = self.known_strings(at)
+            assert found is not None
+            return found
+        return texts
 
     def known_strings(self, at: Positions) -> list[str] | None:
         """The strings at these positions; None if one of them has not been read yet."""
@@ -322,8 +331,9 @@ class Columns:
         except KeyError:
             return None
 
-    def one_by_one(self, places: Positions, ends: Positions, what: str) -> None:
-        """Read the strings between these positions into the known ones."""
+    def one_by_one(self, places: Positions, ends: Positions, what: str) -> list[str]:
+        """The strings between these positions, which are known then."""
+        texts = []
         for place, end in zip(places.tolist(), ends.tolist(), strict=True):
             try:
                 text = self._strings[place] = str(self.buffer[place + 4 : end], "utf-8")
@@ -332,20 +342,24 @@ class Columns:
                     self.charge(3 * len(text), what)
             except UnicodeDecodeError as error:
                 raise self.bad(place + 4 + error.start, f"{what} is not UTF-8") from None
+            texts.append(text)
+        return texts
 
-    def all_at_once(self, places: Positions, ends: Positions, total: int, what: str) -> bool:
-        """Whether the strings were read all at once, because they are ASCII and lie close together."""
+    def all_at_once(
+        self, places: Positions, ends: Positions, total: int, what: str
+    ) -> list[str] | None:
+        """The strings, which are known then; None if they are not ASCII that lies close together."""
         # Fast path of one_by_one; equal by test test_strings_are_read_alike_together_and_one_by_one
         first = int(_least(places))
         raw = self.buffer[first : int(_largest(ends))]
         # Between two strings lie at least a length and a terminating zero.
         if len(raw) > 2 * total + 16 * len(places):
-            return False
+            return None
         self.charge(2 * len(raw), what)
         text = str(raw, "latin-1")
         if not text.isascii():
             self.charge(-2 * len(raw), what)
-            return False
+            return None
         starts = places.tolist()
         texts = [
             text[start:end]
@@ -355,7 +369,7 @@ class Columns:
         ]
         self._strings.update(zip(starts, texts, strict=True))
         self.charge(-2 * len(raw), what)
-        return True
+        return texts
 
     def bytes_of(self, places: Positions, what: str) -> Iterable[memoryview | None]:
         """Each vector of bytes as a view, made when it is iterated over; None if it is absent.
