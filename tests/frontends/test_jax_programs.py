@@ -46,6 +46,14 @@ def wrong():
 """
 
 
+def test_keyword_arguments_have_their_own_names() -> None:
+    function = lambda *, width, area: width - area  # noqa: E731
+    kwargs = {"width": np.zeros(2, np.float32), "area": np.zeros((3, 2), np.float32)}
+    graph = tc.frontends.from_jax(function, (), kwargs)
+    shapes = {name: graph.main.tensors[name].shape for name in graph.main.inputs}
+    assert shapes == {"area": (3, 2), "width": (2,)}
+
+
 def test_no_primitive_has_two_rows() -> None:
     assert not ROWS.keys() & (REFUSED.keys() | CALLS)
     assert not REFUSED.keys() & CALLS

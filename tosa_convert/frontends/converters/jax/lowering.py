@@ -82,6 +82,8 @@ def lower_function(
             when JAX traces it is passed on.
     """
     given = list(names) if names is not None else _parameter_names(function, arguments.positional)
+    # JAX orders the arrays of keywords by name.
+    arguments = arguments._replace(keywords=dict(sorted(arguments.keywords.items())))
     trees = [*arguments.positional, *arguments.keywords.values()]
     flat = [
         name
