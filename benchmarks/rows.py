@@ -470,7 +470,7 @@ class Rows:
             words.append(self.make(f"renamed-{count}.tosa", "renamed", source))
         elif verb == "report":
             words += ["-o", self.folder / "report.html"]
-        # diff finds a difference, and doctor programs that do not read the file.
-        expected = int(verb in ("diff", "doctor"))
+        # It finds a difference.
+        expected = int(verb == "diff")
         subjects = {"ours (command)": self.verb(*words, expected=expected)}
         return Row(f"{verb}/branch/{count}", title, "operators", count, subjects)

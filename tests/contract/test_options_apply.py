@@ -74,6 +74,7 @@ CONVERT: Final[dict[str, tuple[str | None, set[str], set[str]]]] = {
     "--python": ("python", set(), set()),
     "--timeout": ("5", set(), set()),
     "--check": (None, set(), set()),
+    "--partial": (None, set(), set()),
     "--input": ("x.npz", set(), set()),
     "--random": ("0", set(), set()),
 }

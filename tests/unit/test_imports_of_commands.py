@@ -28,7 +28,7 @@ SPEC = (
     "rules.matmul rules.pooling rules.shapes rules.values rules.window rules.zero_points"
 )
 #: Those of MLIR that reading and writing have in common.
-MLIR = "attributes bytecode constants locations names quoting report target_env types"
+MLIR = "attributes booleans bytecode constants locations names quoting report target_env types"
 BYTECODE = "attributes format varint"
 
 #: Modules of others that a conversion may import, besides those of numpy and click. click compares the

@@ -16,12 +16,6 @@ from tosa_convert.mlir.narrowing import Narrowing
 from tosa_convert.mlir.select_function import MODULE, select
 from tosa_convert.mlir.target_env import TARGET_ENV, TargetEnv, read
 from tosa_convert.options import ReadOptions
-from tosa_convert.upgrade.dialect_states import (
-    BOOLEAN_BYTES,
-    OPERANDS,
-    OPERATOR_NAMES,
-    state_of,
-)
 
 if TYPE_CHECKING:
     from tosa_convert.mlir.captured_values import CapturedValues
@@ -75,7 +69,11 @@ def read_text(
     from tosa_convert.mlir.text.source_text import quoting
 
     with quoting(data, path):
-        packed_bools = state_of(options.dialect) < BOOLEAN_BYTES if options.dialect else None
+        packed_bools = None
+        if options.dialect:
+            from tosa_convert.upgrade.dialect_states import BOOLEAN_BYTES, state_of
+
+            packed_bools = state_of(options.dialect) < BOOLEAN_BYTES
         pieces = parse(data, path, options.limits, packed_bools=packed_bools)
         return read_module(Bytecode(sections_in_pieces(pieces)), options, upgrade)
 
@@ -102,6 +100,7 @@ def read_module(
     """
     noted = upgrade
     if options.dialect:
+        from tosa_convert.upgrade.dialect_states import OPERANDS, OPERATOR_NAMES, state_of
         from tosa_convert.upgrade.record import Upgrade
 
         state = state_of(options.dialect)
