@@ -17,7 +17,7 @@ def listed_parts(root: Path) -> list[str]:
 
 
 def imports_from_below(sources: list[Source], order: list[str]) -> list[str]:
-    """Imports of a part of `golden/` by one that stands above it."""
+    """Imports that a folder of `golden/` makes from folders that come after it."""
     modules = {source.module for source in sources}
     place = {f"{GOLDEN}{part}": number for number, part in enumerate(order)}
     found = []

@@ -1,4 +1,4 @@
-"""A Python program that stands in for a Python with a framework: as its converter and as its runtime.
+"""A test double for the Python of a framework: it answers as the converter and as the runtime.
 
 Run as a converter, it finds the program in `NAME.tosa` beside the model `NAME.*`, if there is one, and
 does what the text of `NAME.does` says, else writes that program. Run as a runtime, it gives the sum of

@@ -1,4 +1,4 @@
-"""`suite --frontends` with a program that stands in for every framework."""
+"""`suite --frontends`, with a test double instead of each framework."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def serve(name: str) -> int:
     """
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     nothing = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1):  # What frameworks print is no answer.
+    for stream in (0, 1):  # Frameworks print to stdout, which carries our answers.
         os.dup2(nothing, stream)
     end_with_parent(os.getppid())
     row = frontend(name)

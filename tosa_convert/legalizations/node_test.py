@@ -72,7 +72,7 @@ def read_node_test(folder: Path) -> NodeTest:
     """The test of a folder, with its first set of inputs and outputs.
 
     Raises:
-        NoTensorError: an input or output is no tensor that a TOSA program could have.
+        NoTensorError: an input or output is not a tensor, or has a type that TOSA does not have.
         TosaConvertError: "file-error".
     """
     path = folder / NODE_TEST_MODEL

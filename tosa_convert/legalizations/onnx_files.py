@@ -55,7 +55,7 @@ _KINDS: Final = {4: "a sequence", 5: "a map", 8: "a sparse tensor", 9: "an optio
 
 
 class NoTensorError(ValueError):
-    """A value that is no tensor of numbers that a TOSA program could take."""
+    """A value that is not a tensor of numbers, or that TOSA cannot hold."""
 
 
 def read_tensor(path: Path) -> Array:

@@ -62,7 +62,7 @@ def resize(e: Expansion) -> None:
 
 
 def _refuse_unclear_corners(e: Expansion, mode: str) -> None:
-    """The corners of a size that is no whole number: ONNX's tests and onnxruntime disagree."""
+    """Refuse corners aligned to a fractional size, where ONNX's tests and onnxruntime disagree."""
     if mode == "nearest" or e.has(3):
         return
     if e.attribute("coordinate_transformation_mode", "half_pixel") != "align_corners":
