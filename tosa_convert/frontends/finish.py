@@ -9,11 +9,13 @@ from pathlib import Path
 from tosa_convert import log, rewrites
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends import leftovers
+from tosa_convert.frontends.cut import Cut
 from tosa_convert.frontends.interface import PROGRAM_FILE, Interface, NotLowered
+from tosa_convert.frontends.own_outputs import with_own_outputs
 from tosa_convert.frontends.replacements import replaced
 from tosa_convert.frontends.request import Request
 from tosa_convert.frontends.states import with_states
-from tosa_convert.graph.model import Graph
+from tosa_convert.graph.model import Block, Graph
 from tosa_convert.graph.rename import rename_in_order
 from tosa_convert.options import ReadOptions
 from tosa_convert.reading import Input, foreign_operations, open_input, read
@@ -93,14 +95,30 @@ def _named(graph: Graph, interface: Interface, name: str) -> Graph:
             message = f"the program has {len(found)} {what}, the converter names {len(given)}"
             raise fail("frontend-failed", name, message, "please report it")
     names = [value.name for value in interface.inputs]
+    output_names = [value.name for value in interface.outputs]
+    kept: set[int] = set()
     if interface.cut is not None:
-        # What a cut operator gives to the caller has the output's name.
-        returned = {
-            main.outputs[place]: interface.outputs[place].name
-            for place in interface.cut.outputs
-            if place >= 0
-        }
-        for position, name in enumerate(main.inputs):
-            if position >= interface.cut.inputs and name in returned:
-                names[position] = returned[name]
-    return rename_in_order(graph, names, [value.name for value in interface.outputs])
+        arguments = _given_to_caller(main, interface.cut)
+        # What a cut operator gives to the caller has the output's name. What it takes is any value.
+        for place, position in arguments.items():
+            names[position] = output_names[place]
+        returned = set(interface.cut.outputs) - arguments.keys()
+        kept = set(range(len(output_names))) - returned
+    return rename_in_order(with_own_outputs(graph, kept), names, output_names)
+
+
+def _given_to_caller(main: Block, cut: Cut) -> dict[int, int]:
+    """Place of an output of the model -> the argument that it is, which a cut operator gives.
+
+    Each argument is there once at most: for further outputs it is copied.
+    """
+    arguments = {
+        name: position
+        for position, name in enumerate(main.inputs)
+        if position >= cut.inputs and -1 - position not in cut.outputs
+    }
+    return {
+        place: arguments.pop(main.outputs[place])
+        for place in cut.outputs
+        if place >= 0 and main.outputs[place] in arguments
+    }

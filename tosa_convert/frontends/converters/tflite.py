@@ -61,7 +61,10 @@ def lower_file(path: Path, request: Request, folder: Path) -> Interface:
     (folder / PROGRAM_FILE).write_bytes(_bytecode(path, _by_tensor(model, request.input_shapes)))
     return Interface(
         inputs=[_value(model, tensor, model.input_name(tensor)) for tensor in model.inputs],
-        outputs=[_value(model, tensor, model.output_name(tensor)) for tensor in model.outputs],
+        outputs=[
+            _value(model, tensor, name)
+            for tensor, name in zip(model.outputs, model.output_names, strict=True)
+        ],
         replacements=list(_replacements(model)),
         remarks=remarks,
         cut=cut,

@@ -33,13 +33,23 @@ def cut_out(model: TfliteFile, chosen: Sequence[tuple[int, str]]) -> tuple[Tflit
     gone = [operator for operator in model.operators if operator.index in names]
     results = [tensor for operator in gone for tensor in operator.outputs]
     inputs = [*model.inputs, *results]
-    outputs = [tensor for tensor in model.outputs if tensor not in inputs]
+    outputs: list[int] = []
+    output_names: list[str] = []
+    places: list[int] = []
+    for tensor, name in zip(model.outputs, model.output_names, strict=True):
+        if tensor in results and -1 - inputs.index(tensor) not in places:
+            places.append(-1 - inputs.index(tensor))
+            continue
+        places.append(len(outputs))
+        outputs.append(tensor)
+        output_names.append(name)
 
     def place(tensor: int) -> int:
         if tensor in inputs:
             return -1 - inputs.index(tensor)
         if tensor not in outputs:
             outputs.append(tensor)
+            output_names.append(model.tensors[tensor].name)
         return outputs.index(tensor)
 
     def cut(operator: Operator) -> CutOperator:
@@ -56,13 +66,12 @@ def cut_out(model: TfliteFile, chosen: Sequence[tuple[int, str]]) -> tuple[Tflit
     found = Cut(
         inputs=len(model.inputs),
         operators=tuple(map(cut, gone)),
-        outputs=tuple(map(place, model.outputs)),
+        outputs=tuple(places),
     )
     rest = [operator for operator in model.operators if operator.index not in names]
     names_of_inputs = {tensor: model.output_name(tensor) for tensor in results}
     names_of_inputs |= model.input_signature
-    signatures = names_of_inputs, model.output_signature
-    return TfliteFile(model.tensors, inputs, outputs, rest, *signatures), found
+    return TfliteFile(model.tensors, inputs, outputs, rest, names_of_inputs, output_names), found
 
 
 def without_operators(data: bytes, rest: TfliteFile) -> bytes:

@@ -7,6 +7,7 @@ position in their table.
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -53,22 +54,28 @@ class Operator:
 
 @dataclass(slots=True)
 class TfliteFile:
-    """The main subgraph of a model. signature: tensor -> its name in the only signature."""
+    """The main subgraph of a model.
+
+    input_signature: tensor -> its name in the only signature. output_names: what the author calls each
+    output: its name in the signature, else that of the tensor.
+    """
 
     tensors: list[Tensor]
     inputs: list[int]
     outputs: list[int]
     operators: list[Operator]
     input_signature: dict[int, str] = field(default_factory=dict)
-    output_signature: dict[int, str] = field(default_factory=dict)
+    output_names: list[str] = field(default_factory=list)
 
     def input_name(self, tensor: int) -> str:
         """What the author calls an input: its name in the signature, else that of the tensor."""
         return self.input_signature.get(tensor) or self.tensors[tensor].name
 
     def output_name(self, tensor: int) -> str:
-        """What the author calls an output."""
-        return self.output_signature.get(tensor) or self.tensors[tensor].name
+        """What the author calls an output; the first name of one that is returned several times."""
+        if tensor not in self.outputs:
+            return self.tensors[tensor].name
+        return self.output_names[self.outputs.index(tensor)]
 
     def operator_making(self) -> dict[str, int]:
         """Name of a tensor -> the position of the operator that makes it."""
@@ -182,9 +189,17 @@ def _model(model: Table) -> TfliteFile:
     if any(not 0 <= tensor < len(tensors) for row in used for tensor in row):
         raise ValueError("the TFLite file names a tensor that it does not have")
     signatures = [row for row in model.tables(7) if row.number(4, "I") == 0]
+    names: dict[int, list[str]] = {}
     if len(signatures) == 1:
-        found.input_signature = _signature(signatures[0].tables(0), found.inputs)
-        found.output_signature = _signature(signatures[0].tables(1), found.outputs)
+        rows = _signature(signatures[0].tables(0), found.inputs)
+        found.input_signature = {tensor: given[0] for tensor, given in rows.items()}
+        names = _signature(signatures[0].tables(1), found.outputs)
+    # A tensor that is returned several times has a name for each time, in their order.
+    left = {tensor: iter(given) for tensor, given in names.items()}
+    signed = [next(left[tensor]) if tensor in left else "" for tensor in found.outputs]
+    found.output_names = [
+        name or tensors[tensor].name for name, tensor in zip(signed, found.outputs, strict=True)
+    ]
     return found
 
 
@@ -210,9 +225,11 @@ def _operator(index: int, row: Table, codes: Sequence[int]) -> Operator:
     return Operator(code, index, row.integers(1), outputs, approximate)
 
 
-def _signature(rows: Iterator[Table], tensors: Sequence[int]) -> dict[int, str]:
-    """Tensor -> its name; {} unless each tensor has exactly one name."""
-    pairs = [(row.number(1, "I"), row.text(0)) for row in rows]
-    names = dict(pairs)
-    unique = len(names) == len(pairs) == len({name for _, name in pairs})
-    return names if unique and names.keys() == set(tensors) else {}
+def _signature(rows: Iterator[Table], tensors: Sequence[int]) -> dict[int, list[str]]:
+    """Tensor -> its names; {} unless each input or output has exactly one name."""
+    names: dict[int, list[str]] = {}
+    for row in rows:
+        names.setdefault(row.number(1, "I"), []).append(row.text(0))
+    given = [name for row in names.values() for name in row]
+    counts = {tensor: len(row) for tensor, row in names.items()}
+    return names if len(set(given)) == len(given) and counts == Counter(tensors) else {}

@@ -13,7 +13,6 @@ import numpy as np
 from jax.tree_util import SequenceKey, keystr, tree_flatten_with_path
 
 from tosa_convert.build import Builder
-from tosa_convert.build.values import Value
 from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.frontends.converters.jax.arrays import (
     RANDOM_ADVICE,
@@ -25,6 +24,7 @@ from tosa_convert.frontends.converters.jax.arrays import (
 from tosa_convert.frontends.converters.jax.modules import State, Variables, state_of
 from tosa_convert.frontends.converters.jax.scope import Scope
 from tosa_convert.frontends.converters.jax.walk import Problem, Walk
+from tosa_convert.frontends.own_outputs import with_own_outputs
 from tosa_convert.graph.model import Graph
 from tosa_convert.graph.rename import rename_in_order
 
@@ -175,22 +175,9 @@ def _program(
     if walk.problems:
         return None
     variables.write(found)
-    builder.output(*_returned(scope, results, arguments))
+    builder.output(*map(scope.whole, results))
     names = [port.name for port in inputs], [port.name for port in outputs]
-    return rename_in_order(builder.graph(), *names)
-
-
-def _returned(scope: Scope, results: Sequence[Array], arguments: Sequence[Array]) -> list[Value]:
-    """The values of results: one for each, none of them an argument."""
-    taken = {item.value.name for item in arguments if item.value is not None}
-    found: list[Value] = []
-    for result in results:
-        value = scope.whole(result)
-        if value.name in taken:
-            value = scope.builder.identity(value)
-        taken.add(value.name)
-        found.append(value)
-    return found
+    return rename_in_order(with_own_outputs(builder.graph()), *names)
 
 
 # -- names ---------------------------------------------------------------------------------------
