@@ -12,6 +12,8 @@ ROOT = Path(__file__).resolve().parents[2]
 ZOO = ROOT / "zoo"
 RESULTS = ZOO / "results.json"
 PREFIX = "make_"
+#: The beginning of the files with Keras networks.
+KERAS = "keras_"
 #: Frontend -> how the tables call it.
 FRONTENDS = {"torch": "torch", "onnx": "ONNX"}
 
@@ -19,6 +21,8 @@ FRONTENDS = {"torch": "torch", "onnx": "ONNX"}
 def networks() -> Iterator[tuple[str, str, str]]:
     """Family, name and title of each network, in the order of the files; torch is not needed."""
     for path in sorted(ZOO.glob("*.py")):
+        if path.name.startswith(KERAS):
+            continue
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef) and node.name.startswith(PREFIX):
                 title = (ast.get_docstring(node) or "").partition(": ")[0].rstrip(".")
