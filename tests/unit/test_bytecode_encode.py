@@ -383,10 +383,39 @@ def test_locations_in_one_file_equal_others(
     quick = encode_plain(texts, LocationWriter(encoder).head)
     found = LocationWriter(other).all(texts)
     if quick is not None:
-        assert encoder.attributes.entries + quick == other.attributes.entries
-        assert len(set(found)) == len(texts)
+        assert sum(quick.sizes) == len(quick.joined)
+        written = b"".join(encoder.attributes.entries) + quick.joined
+        assert written == b"".join(other.attributes.entries)
+        first = encoder.attributes.count
+        assert [encode_varint(first + which) for which in quick.which.tolist()] == found
     if not odd:
         assert quick is not None
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.builds(
+                'loc("{}":{}:{})'.format, st.sampled_from("ffffg"), st.integers(0, 300), LINES
+            ),
+            max_size=100,
+        ),
+        max_size=3,
+    )
+)
+def test_locations_as_integers_equal_others(blocks: list[list[str]]) -> None:
+    """Of several blocks, some of which have a location twice."""
+    blocks = [[f'loc("f":{n % 90}:1)' for n in range(100)] * (len(b) % 2) + b for b in blocks]
+    encoder, other = Encoder(), Encoder()
+    writer, slowly = LocationWriter(encoder), LocationWriter(other)
+    for texts in blocks:
+        integers, widths = writer.together(texts)
+        expected = slowly.all(texts)
+        assert join_together(integers, widths) == b"".join(expected)
+        assert widths.tolist() == [len(number) for number in expected]
+        assert writer.all(texts) == expected
+    assert encoder.attributes.offsets() == other.attributes.offsets()
+    assert b"".join(encoder.attributes.pieces()) == b"".join(other.attributes.pieces())
 
 
 def test_locations_written_together_equal_those_written_one_by_one() -> None:

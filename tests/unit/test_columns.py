@@ -8,11 +8,18 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from unit.building import branching, counting, example
 
 from tosa_convert.golden.random_graphs import generate
 from tosa_convert.graph import Block, Graph, ShapeValue, dtype, operator, verify
-from tosa_convert.graph.columns import columns_of, keeps_rules
+from tosa_convert.graph.columns import (
+    _numbers_by_name,
+    _value_numbers,
+    columns_of,
+    keeps_rules,
+)
 from tosa_convert.spec.columns import is_valid
 from tosa_convert.spec.validate import Validator
 from tosa_convert.spec.values import TypeTable
@@ -30,6 +37,25 @@ def valid(graph: Graph) -> bool:
     columns = columns_of(graph.main)
     assert columns is not None
     return is_valid(graph.main, columns, TypeTable(), judge)
+
+
+def copied(text: str) -> str:
+    """An equal string that is another object."""
+    return "".join(list(text))
+
+
+@given(st.data())
+def test_values_are_found_by_object_as_by_name(data: st.DataObject) -> None:
+    texts = st.text(min_size=2, max_size=3)
+    names = data.draw(st.lists(texts, unique=True, min_size=1, max_size=20))
+    some = st.lists(st.sampled_from(names), max_size=4)
+    lists = data.draw(st.lists(st.lists(some.map(tuple), max_size=6), max_size=3))
+    by_object = _value_numbers(names, *lists)
+    copies = [[tuple(map(copied, values)) for values in rows] for rows in lists]
+    for found in (_value_numbers(names, *copies), _numbers_by_name(names, *lists)):
+        assert [numbers.tolist() for numbers in found] == [n.tolist() for n in by_object]
+    with pytest.raises(KeyError):
+        _value_numbers(names, *lists, [("unknown",)])
 
 
 def swapped(block: Block, chance: random.Random) -> None:

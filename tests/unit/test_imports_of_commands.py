@@ -116,7 +116,7 @@ CONVERSIONS = {
     "flatbuffer-to-bytecode": (
         "flatbuffer",
         "m.mlirbc",
-        below("flatbuffer", "columns read")
+        below("flatbuffer", "columns known_strings read")
         | below("graph", "static_shapes")
         | below("mlir", "function_writer location_entries location_writer")
         | below("mlir", "module_writer region_body variables")
@@ -146,7 +146,7 @@ def test_validate_imports_what_reads_the_file_and_the_rules(flatbuffer: Path) ->
         | below(
             "cli", "many_files progress shared_options validate validate_files validation_report"
         )
-        | below("flatbuffer", "columns read")
+        | below("flatbuffer", "columns known_strings read")
         | below("graph", f"{GRAPH} static_shapes")
         | below("spec", f"{SPEC} profiles")
         | below("wire", "layout lift tables")

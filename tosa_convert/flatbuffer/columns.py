@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.flatbuffer.known_strings import KnownStrings
 from tosa_convert.options import Limits
 from tosa_convert.wire.layout import IDENTIFIER, TABLES
 from tosa_convert.wire.tables import Field, Table
@@ -35,7 +36,7 @@ _NUMBER: Final = 72
 _INTEGER: Final = 40
 _TUPLE: Final = 56
 _ENTRY: Final = 10
-#: ... and of a short string with its entry in the dict of known strings.
+#: ... and of a short string with its entries in the arrays of known strings.
 _STRING: Final = 130
 
 #: Up to this many distinct vtables are read one by one. Most tables of a kind share a single one.
@@ -69,9 +70,7 @@ class Columns:
             name: np.frombuffer(buffer, name, count=self.size // np.dtype(name).itemsize)
             for name in ("u1", "<u2", "<i4", "<u4", "<u8")
         }
-        #: Position -> string, for those that were read; the first and the last of these positions.
-        self._strings: dict[int, str] = {}
-        self._first_string, self._last_string = self.size, -1
+        self._strings = KnownStrings()
 
     def bad(self, offset: int, message: str) -> TosaConvertError:
         """The error for the byte at `offset`."""
@@ -294,13 +293,7 @@ class Columns:
 
     def read_strings(self, at: Positions, what: str) -> list[str]:
         """The strings at these positions, at least one of which has not been read yet."""
-        fresh = _distinct(at)
-        first, last = int(fresh[0]), int(fresh[-1])
-        if first <= self._last_string and last >= self._first_string:
-            known = self._strings.keys()
-            fresh = np.array([place for place in fresh.tolist() if place not in known], np.int64)
-        self._first_string = min(first, self._first_string)
-        self._last_string = max(last, self._last_string)
+        fresh = self._strings.unknown(_distinct(at))
         lengths = self.values("<u4", fresh, f"the length of {what}")
         ends = fresh + 4 + lengths
         if int(_largest(ends)) >= self.size:
@@ -315,6 +308,7 @@ class Columns:
         texts = self.all_at_once(fresh, ends, total, what)
         if texts is None:
             texts = self.one_by_one(fresh, ends, what)
+        self._strings.add(fresh, texts)
         if fresh is not at:
             found = self.known_strings(at)
             assert found is not None
@@ -324,19 +318,16 @@ class Columns:
     def known_strings(self, at: Positions) -> list[str] | None:
         """The strings at these positions; None if one of them has not been read yet."""
         if _is_constant(at):
-            text = self._strings.get(int(at[0]))
-            return None if text is None else [text] * len(at)
-        try:
-            return list(map(self._strings.__getitem__, at.tolist()))
-        except KeyError:
-            return None
+            found = self._strings.find(at[:1])
+            return None if found is None else found * len(at)
+        return self._strings.find(at)
 
     def one_by_one(self, places: Positions, ends: Positions, what: str) -> list[str]:
-        """The strings between these positions, which are known then."""
+        """The strings between these positions."""
         texts = []
         for place, end in zip(places.tolist(), ends.tolist(), strict=True):
             try:
-                text = self._strings[place] = str(self.buffer[place + 4 : end], "utf-8")
+                text = str(self.buffer[place + 4 : end], "utf-8")
                 if not text.isascii():
                     # Python stores every character of a string as wide as the widest.
                     self.charge(3 * len(text), what)
@@ -348,7 +339,7 @@ class Columns:
     def all_at_once(
         self, places: Positions, ends: Positions, total: int, what: str
     ) -> list[str] | None:
-        """The strings, which are known then; None if they are not ASCII that lies close together."""
+        """The strings; None if they are not ASCII that lies close together."""
         # Fast path of one_by_one; equal by test test_strings_are_read_alike_together_and_one_by_one
         first = int(_least(places))
         raw = self.buffer[first : int(_largest(ends))]
@@ -360,14 +351,12 @@ class Columns:
         if not text.isascii():
             self.charge(-2 * len(raw), what)
             return None
-        starts = places.tolist()
         texts = [
             text[start:end]
             for start, end in zip(
                 (places + (4 - first)).tolist(), (ends - first).tolist(), strict=True
             )
         ]
-        self._strings.update(zip(starts, texts, strict=True))
         self.charge(-2 * len(raw), what)
         return texts
 

@@ -374,9 +374,9 @@ class _Reader:
         numbers = range(len(results))
         others = {index for index, dtype in enumerate(dtypes) if dtype is None}
         for field, column in zip(fields[3:], columns[3:], strict=True):
-            if field == "offset":
+            if field == "offset" and max(column, default=0) > lift.NO_OFFSET:
                 others.update(i for i, value in enumerate(column) if value > lift.NO_OFFSET)
-            elif field in _RARE:
+            elif field in _RARE and any(column):
                 others.update(compress(numbers, column))
         chosen = sorted(others)
         rows = zip(*([column[index] for index in chosen] for column in columns), strict=True)
@@ -431,6 +431,8 @@ def _dict_memory(spec: OperatorSpec) -> int:
 
 def _split(values: list[Any], counts: Sequence[int]) -> list[list[Any]]:
     """Consecutive parts of a list, of these lengths."""
+    if len(counts) == 1:
+        return [values]
     parts = []
     position = 0
     for count in counts:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tosa_convert.graph.model import Block, Operator
     from tosa_convert.graph.opset import OperatorSpec
     from tosa_convert.mlir.bytecode.varint import Numbers, Varints
+    from tosa_convert.mlir.location_writer import LocationWriter
     from tosa_convert.mlir.region_body import Body
 
 
@@ -24,6 +25,7 @@ class OperatorEncoder(Protocol):
 
     numbers: Varints
     rows: dict[OperatorSpec, list[bytes]]
+    locations: LocationWriter
 
     def row(self, spec: OperatorSpec) -> list[bytes]: ...
 
@@ -45,14 +47,14 @@ def write_all_at_once(
     block: Block,
     body: Body,
     columns: BlockColumns,
-    locations: list[bytes],
+    locations: list[str],
     values: dict[str, bytes],
 ) -> bytes | None:
     """Encode all operators of a block; None if they are not that ordinary.
 
     Ordinary operators have one result each, run no regions, and neither read nor write variables.
 
-    columns: those of the block, which keeps all rules. locations: of the operators.
+    columns: those of the block, which keeps all rules. locations: of the operators, as text.
     values: the numbers of the block's inputs; those of the values that it returns are added.
     """
     # Fast path of one_by_one; equal by test test_operators_written_all_at_once_equal_others
@@ -79,13 +81,14 @@ class _ColumnWriter:
         self.columns = columns
         count = len(columns.operators)
         self.flags = np.full(count, HAS_RESULTS) | HAS_OPERANDS * (columns.input_counts > 0)
-        #: The attributes and the result of each operator, encoded.
-        self.attributes = [b""] * count
-        self.results = [b""] * count
+        #: The attributes and the result of each operator; see `varint.integers_of`.
+        self.attributes = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        self.results = self.attributes
 
-    def encode(self, locations: list[bytes], values: dict[str, bytes]) -> bytes:
+    def encode(self, locations: list[str], values: dict[str, bytes]) -> bytes:
         """The operators, encoded."""
         columns = self.columns
+        encoded_locations = self.writer.locations.together(locations)
         self.add_to_tables()
         numbers = self.value_numbers(values)
         kinds, which = np.unique(columns.codes * 256 + self.flags, return_inverse=True)
@@ -104,8 +107,8 @@ class _ColumnWriter:
             encoded[at], widths[at] = part
 
         put(starts, (encoded_heads[which], head_widths[which]))
-        for position, pieces in enumerate((locations, self.attributes, self.results), 1):
-            put(starts + position, integers_of(pieces))
+        for position, part in enumerate((encoded_locations, self.attributes, self.results), 1):
+            put(starts + position, part)
         counts = columns.input_counts[has_operands]
         put(starts[has_operands] + 4, encode_together(counts))
         within = np.arange(len(columns.inputs)) - np.repeat(
@@ -129,23 +132,28 @@ class _ColumnWriter:
         alike, examples = self.equal_attributes(types, named)
         constants = np.flatnonzero(np.isin(codes, _CONSTANTS)).tolist()
         firsts = set(first_types.tolist())
-        results: dict[int, bytes] = {}
-        for index in sorted({*constants, *examples, *named, *first_codes.tolist(), *firsts}):
+        results = [b""] * len(first_types)
+        chosen = sorted({*constants, *examples.tolist(), *named, *first_codes.tolist(), *firsts})
+        attributes = []
+        for index in chosen:
             operator = operators[index]
             if operator.spec not in writer.rows:
                 writer.row(operator.spec)
-            has, self.attributes[index] = writer.encoded_attributes(
+            has, encoded = writer.encoded_attributes(
                 block, operator, self.body, spec=operator.spec, is_named=index in named
             )
+            attributes.append(encoded)
             self.flags[index] |= has
             if index in firsts:
-                results[int(type_of[index])] = writer.result(block, operator.outputs[0])
-        self.results = list(map(results.__getitem__, type_of.tolist()))
-        for index, example in zip(alike, examples, strict=True):
-            self.attributes[index] = self.attributes[example]
+                results[type_of[index]] = writer.result(block, operator.outputs[0])
+        encoded_results, result_widths = integers_of(results)
+        self.results = encoded_results[type_of], result_widths[type_of]
+        for column, found in zip(self.attributes, integers_of(attributes), strict=True):
+            column[chosen] = found
+            column[alike] = column[examples]
         self.flags[alike] = self.flags[examples]
 
-    def equal_attributes(self, types: Numbers, named: set[int]) -> tuple[list[int], list[int]]:
+    def equal_attributes(self, types: Numbers, named: set[int]) -> tuple[Numbers, Numbers]:
         """The operators with attributes and without a name, and for each the first one like it.
 
         types: the number of each value's type: some attributes are encoded as an element of it.
@@ -159,7 +167,7 @@ class _ColumnWriter:
         operands = np.append(columns.inputs, 0)[starts[chosen]]
         kinds = columns.attributes[chosen] * (int(types.max(initial=0)) + 1) + types[operands]
         _, first, which = np.unique(kinds, return_index=True, return_inverse=True)
-        return chosen.tolist(), chosen[first[which]].tolist()
+        return chosen, chosen[first[which]]
 
     def value_numbers(self, values: dict[str, bytes]) -> Numbers:
         """The number of each value of the block; those that it returns are added to `values`."""

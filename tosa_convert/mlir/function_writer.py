@@ -213,7 +213,7 @@ class FunctionWriter:
         locations = self.locations_of(block)
         encoded = self.all_at_once(block, body, locations, values) if self.columns else None
         if encoded is None:
-            pieces = self.one_by_one(block, body, locations, values)
+            pieces = self.one_by_one(block, body, self.locations.all(locations), values)
             value_count = len(values)
         else:
             pieces = [encoded]
@@ -224,7 +224,7 @@ class FunctionWriter:
         body.parts.append(b"".join(pieces))
 
     def all_at_once(
-        self, block: Block, body: Body, locations: list[bytes], values: dict[str, bytes]
+        self, block: Block, body: Body, locations: list[str], values: dict[str, bytes]
     ) -> bytes | None:
         """Encode the operators of a large block in columns; None if they are not that ordinary."""
         from tosa_convert.mlir.column_writer import write_all_at_once
@@ -351,14 +351,12 @@ class FunctionWriter:
             if tensor.variable:
                 self.symbols[tensor.name] = tensor.variable_name or tensor.name
 
-    def locations_of(self, block: Block) -> list[bytes]:
-        """The location of each operator."""
+    def locations_of(self, block: Block) -> list[str]:
+        """The location of each operator, as text."""
         if not self.by_path:
-            return self.locations.all([operator.location for operator in block.operators])
+            return [operator.location for operator in block.operators]
         where = f'block "{block.name}"'
-        return self.locations.all(
-            [operator_path(where, *item) for item in enumerate(block.operators)]
-        )
+        return [operator_path(where, *item) for item in enumerate(block.operators)]
 
     def row(self, spec: OperatorSpec) -> list[bytes]:
         """The beginnings of an operator's encoding, by HAS_ flags."""

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.mlir.bytecode import format as code
+from tosa_convert.mlir.bytecode.varint import encode_together, integers_of
 from tosa_convert.mlir.location_entries import LocationEntries
 from tosa_convert.options import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     from tosa_convert.mlir.bytecode.encode import Encoder
+    from tosa_convert.mlir.bytecode.varint import Numbers
 
 #: The commonest location by far has no escapes and no nesting; this comes before its line.
 _HEAD: Final = re.compile(r'loc\("([^"\\]*)"\Z')
@@ -34,6 +36,9 @@ class LocationWriter(LocationEntries):
         super().__init__(encoder)
         self.max_depth = limits.location_depth
         self.cache = {"": encoder.unknown, "loc(unknown)": encoder.unknown}
+        #: Texts that are not in the cache yet, and the numbers of their entries.
+        self.uncached: list[tuple[Sequence[str], Numbers]] = []
+        self.is_empty = True
 
     def __call__(self, text: str) -> bytes:
         """The location that is printed as `text`."""
@@ -41,6 +46,10 @@ class LocationWriter(LocationEntries):
 
     def all(self, texts: Sequence[str]) -> list[bytes]:
         """The locations that are printed as `texts`, in one pass: most operators have different ones."""
+        for known, numbers in self.uncached:
+            self.remember(known, numbers)
+        self.uncached.clear()
+        self.is_empty = False
         cache = self.cache
         fresh = [text for text in dict.fromkeys(texts) if text not in cache]
         if not self.add_plain(fresh):
@@ -49,15 +58,38 @@ class LocationWriter(LocationEntries):
                     cache[text] = self.parse(text)
         return list(map(cache.__getitem__, texts))
 
+    def together(self, texts: Sequence[str]) -> tuple[Numbers, Numbers]:
+        """The same as integers and numbers of bytes; see `varint.integers_of`."""
+        # Fast path of all; equal by test test_locations_as_integers_equal_others
+        numbers = self.add_run(texts) if self.is_empty else None
+        if numbers is None:
+            return integers_of(self.all(texts))
+        self.is_empty = False
+        self.uncached.append((texts, numbers))
+        return encode_together(numbers)
+
+    def add_run(self, texts: Sequence[str]) -> Numbers | None:
+        """Add many new locations in one file; the numbers of their entries, None if one is not."""
+        if len(texts) < _MIN_TOGETHER:
+            return None
+        from tosa_convert.mlir.plain_locations import encode_plain
+
+        plain = encode_plain(texts, self.head)
+        if plain is None:
+            return None
+        return plain.which + self.attributes.add_run(plain.joined, plain.sizes)
+
+    def remember(self, texts: Sequence[str], numbers: Numbers) -> None:
+        """Note the numbers of texts in the cache."""
+        encoded = map(self.numbers.__getitem__, numbers.tolist())
+        self.cache.update(zip(texts, encoded, strict=True))
+
     def add_plain(self, texts: list[str]) -> bool:
         """Add new locations that are all just a file, a line and a column; False if one is not."""
-        if len(texts) >= _MIN_TOGETHER:
-            from tosa_convert.mlir.plain_locations import encode_plain
-
-            encoded = encode_plain(texts, self.head)
-            if encoded is not None:
-                self.add_entries(texts, encoded)
-                return True
+        run = self.add_run(texts)
+        if run is not None:
+            self.remember(texts, run)
+            return True
         # Fast path of `parse`; equal by test test_plain_locations_equal_parsed_ones
         rows = [text.split(":", 3) for text in texts]
         if set(map(len, rows)) != {3}:
@@ -76,21 +108,11 @@ class LocationWriter(LocationEntries):
         )
         if not heads or not all(heads.values()):
             return False
-        numbers = self.numbers
-        encoded = [
-            heads[start] + numbers[int(line)] + columns[end]
-            for start, line, end in zip(starts, lines, ends, strict=True)
-        ]
-        self.add_entries(texts, encoded)
+        numbers, add = self.numbers, self.attributes.add
+        # Distinct texts are distinct locations, so no equal entry exists.
+        for text, start, line, end in zip(texts, starts, lines, ends, strict=True):
+            self.cache[text] = add(heads[start] + numbers[int(line)] + columns[end])
         return True
-
-    def add_entries(self, texts: list[str], encoded: list[bytes]) -> None:
-        """Add new locations. Distinct texts are distinct locations, so no equal entry exists."""
-        entries = self.attributes.entries
-        first = len(entries)
-        entries += encoded
-        added = map(self.numbers.__getitem__, range(first, len(entries)))
-        self.cache.update(zip(texts, added, strict=True))
 
     def parse(self, text: str) -> bytes:
         """A location that is not just a file, a line and a column."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from tosa_convert.mlir.bytecode.varint import encode_together, integers_of, join_together
+from tosa_convert.mlir.bytecode.varint import encode_together, join_together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,10 +17,24 @@ if TYPE_CHECKING:
 
 #: A line or column of at most this many digits is known to fit.
 DIGITS: Final = 9
+#: An encoding of more bytes is not joined with others at once.
+_MAX_HEAD: Final = 7
 
 
-def encode_plain(texts: Sequence[str], head: Callable[[str], bytes]) -> list[bytes] | None:
-    """The encodings of locations in one file; None if one of them is anything else.
+class PlainLocations(NamedTuple):
+    """Locations in one file.
+
+    joined: the encodings of those that differ, one after the other. sizes: how many bytes each takes.
+    which: the one that each text is, by its number among these.
+    """
+
+    joined: bytes
+    sizes: Numbers
+    which: Numbers
+
+
+def encode_plain(texts: Sequence[str], head: Callable[[str], bytes]) -> PlainLocations | None:
+    """Encode locations in one file; None if one of them is anything else.
 
     head: encodes what precedes the line, if that is the beginning of a location in a file.
     """
@@ -39,16 +53,29 @@ def encode_plain(texts: Sequence[str], head: Callable[[str], bytes]) -> list[byt
         return None
     line, column = _number(raw, first + 1, second), _number(raw, second + 1, last)
     encoded_head = head(start) if line is not None and column is not None else b""
-    if line is None or column is None or not encoded_head:
+    if line is None or column is None or not 0 < len(encoded_head) <= _MAX_HEAD:
         return None
-    parts = [encode_together(line), encode_together(column)]
-    parts.insert(0, integers_of([encoded_head] * len(texts)))
-    encoded, widths = (np.stack(column, 1) for column in zip(*parts, strict=True))
-    joined, stops = (
-        join_together(encoded.ravel(), widths.ravel()),
-        np.cumsum(widths.sum(1)).tolist(),
-    )
-    return [joined[a:b] for a, b in zip([0, *stops], stops, strict=False)]
+    chosen, which = _distinct(line, column)
+    parts = [encode_together(line[chosen]), encode_together(column[chosen])]
+    encoded = np.full((len(chosen), 3), int.from_bytes(encoded_head, "little"))
+    widths = np.full((len(chosen), 3), len(encoded_head))
+    for position, (numbers, sizes) in enumerate(parts, 1):
+        encoded[:, position], widths[:, position] = numbers, sizes
+    joined = join_together(encoded.ravel(), widths.ravel())
+    return PlainLocations(joined, widths.sum(1), which)
+
+
+def _distinct(line: Numbers, column: Numbers) -> tuple[Numbers, Numbers]:
+    """The first positions of different places, in order; the number of each place among these."""
+    keys = line << 32 | column
+    if (keys[1:] > keys[:-1]).all():
+        everything = np.arange(len(keys))
+        return everything, everything
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    return first[order], ranks[which]
 
 
 def _number(raw: npt.NDArray[np.uint8], start: Numbers, end: Numbers) -> Numbers | None:

@@ -6,7 +6,7 @@ All numbers, of strings, types, attributes and so on, are returned encoded, read
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tosa_convert.mlir.bytecode.format import (
     ALIGNED,
@@ -36,7 +36,15 @@ from tosa_convert.mlir.bytecode.format import (
     UNKNOWN_LOCATION,
     VERSION,
 )
-from tosa_convert.mlir.bytecode.varint import Varints, encode_varint
+from tosa_convert.mlir.bytecode.varint import (
+    Varints,
+    encode_together,
+    encode_varint,
+    join_together,
+)
+
+if TYPE_CHECKING:
+    from tosa_convert.mlir.bytecode.varint import Numbers
 
 #: Data of more bytes than this is not compared with other attributes.
 _INTERNED: Final = 4096
@@ -60,19 +68,33 @@ class Table:
 
     def __init__(self, numbers: Varints) -> None:
         self.numbers = numbers
+        #: How many entries there are.
+        self.count = 0
+        #: The entries; those that `add_run` added are one piece.
         self.entries: list[bytes] = []
+        #: The sizes of the entries in a piece, by its position.
+        self.runs: dict[int, Numbers] = {}
         #: The numbers of entries that were looked up.
         self.known: dict[bytes, bytes] = {}
         self.known_texts: dict[str, bytes] = {}
-        #: The positions of entries that are text.
+        #: The positions of pieces that are text.
         self.texts: list[int] = []
-        #: Pieces that follow an entry: large data, which is copied only once.
+        #: What follows a piece: large data, which is copied only once.
         self.tails: dict[int, Data] = {}
 
     def add(self, entry: bytes) -> bytes:
         """A new entry; returns its number."""
         self.entries.append(entry)
-        return self.numbers[len(self.entries) - 1]
+        self.count += 1
+        return self.numbers[self.count - 1]
+
+    def add_run(self, joined: bytes, sizes: Numbers) -> int:
+        """Many new entries, one after the other, of these sizes; returns the number of the first."""
+        first = self.count
+        self.runs[len(self.entries)] = sizes
+        self.entries.append(joined)
+        self.count += len(sizes)
+        return first
 
     def __call__(self, entry: bytes) -> bytes:
         """The number of an entry, which is added unless there is an equal one."""
@@ -103,10 +125,14 @@ class Table:
         numbers, lengths = self.numbers, list(map(len, self.entries))
         for position, data in self.tails.items():
             lengths[position] += len(data)
+        for position in self.runs:
+            lengths[position] = 0
         sizes = [numbers[length << 1 | 1] for length in lengths]
         for position in self.texts:
             sizes[position] = numbers[lengths[position] << 1]
-        return numbers[0] + numbers[len(sizes)] + b"".join(sizes)
+        for position, run in self.runs.items():
+            sizes[position] = join_together(*encode_together(run << 1 | 1))
+        return numbers[0] + numbers[self.count] + b"".join(sizes)
 
     def pieces(self) -> Iterator[Data]:
         """The entries. Large data is a piece by itself, and is not copied."""
@@ -266,7 +292,7 @@ class Encoder:
     def finish(self, operation: Iterable[Data]) -> list[Data]:
         """The file of one operation, whose encoding has these pieces; large data is not copied."""
         numbers, attributes, types = self.numbers, self.attributes, self.types
-        counts = [numbers[len(attributes.entries)], numbers[len(types.entries)]]
+        counts = [numbers[attributes.count], numbers[types.count]]
         resources, blobs, alignment = self._resources()
         # The dialects come first, because their names must be among the strings.
         sections: list[tuple[int, list[Data], int]] = [

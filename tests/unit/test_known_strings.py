@@ -1,0 +1,29 @@
+"""Strings by position, kept in arrays: found as in a dict."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tosa_convert.flatbuffer.known_strings import KnownStrings
+
+PLACES = st.sets(st.integers(0, 30), max_size=8)
+
+
+@given(st.lists(PLACES, max_size=5), st.lists(st.lists(st.integers(0, 30), min_size=1), max_size=5))
+def test_strings_are_found_as_in_a_dict(added: list[set[int]], asked: list[list[int]]) -> None:
+    known, expected = KnownStrings(), dict[int, str]()
+    for places in added:
+        fresh = known.unknown(np.array(sorted(places), np.int64))
+        assert fresh.tolist() == sorted(places - expected.keys())
+        texts = [f"string at {place}" for place in fresh.tolist()]
+        known.add(fresh, texts)
+        expected.update(zip(fresh.tolist(), texts, strict=True))
+    for wanted in asked:
+        found = known.find(np.array(wanted, np.int64))
+        if not expected.keys() >= set(wanted):
+            assert found is None
+            continue
+        assert found is not None
+        assert all(text is expected[place] for place, text in zip(wanted, found, strict=True))
