@@ -217,14 +217,15 @@ def renamed(source: str, out: Path) -> None:
 def tflite(count: int, out: Path) -> None:
     """A TFLite model: a chain of products and sums with one constant."""
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-    from frontends.tflite_models import ADD, MUL, OperatorRow, TensorRow, model
+    from frontends.tflite_models import OperatorRow, TensorRow, model
 
     tensors = [
         TensorRow("factor", "float32", (1, 16), np.full((1, 16), 0.5, np.float32)),
         *(TensorRow(f"value{index}", "float32", (4, 16)) for index in range(count + 1)),
     ]
     operators = [
-        OperatorRow((MUL, ADD)[index % 2], (index + 1, 0), (index + 2,)) for index in range(count)
+        OperatorRow(("MUL", "ADD")[index % 2], (index + 1, 0), (index + 2,))
+        for index in range(count)
     ]
     out.write_bytes(model(tensors, operators, [1], [count + 1]))
 

@@ -102,7 +102,7 @@ def write_tflite_model(path: Path) -> None:
     pytest.importorskip("flatbuffers", reason="flatbuffers, which writes the model, is missing")
     models = importlib.import_module("frontends.tflite_models")
     tensors = [models.TensorRow(name, "float32", (-1, 3)) for name in ("image", "sum")]
-    operators = [models.OperatorRow(models.ADD, (0, 0), (1,))]
+    operators = [models.OperatorRow("ADD", (0, 0), (1,))]
     path.write_bytes(models.model(tensors, operators, [0], [1]))
 
 

@@ -119,6 +119,10 @@ def test_without_a_process_each_model_has_its_own(tmp_path: Path) -> None:
 
 
 def test_only_frontends_that_fork_have_one() -> None:
-    assert {name for name, row in FRONTENDS.items() if can_serve(row)} == {"onnx", "torch"}
-    assert server_of("tflite") is None
+    assert {name for name, row in FRONTENDS.items() if can_serve(row)} == {
+        "onnx",
+        "tflite",
+        "torch",
+    }
+    assert server_of("keras") is None
     assert server_of("onnx") is not None

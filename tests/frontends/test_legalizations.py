@@ -100,6 +100,18 @@ def test_a_program_that_tosa_forbids_is_not_exported(tmp_path: Path, python: str
 
 
 @pytest.mark.usefixtures("refmodel")
+def test_a_model_runs_on_the_inputs_beside_it(tmp_path: Path, python: str) -> None:
+    path = tflite(tmp_path, "m", add("int32"))
+    path.with_suffix(".off").write_text("1")  # the sum that the message then shows
+    given = np.full((2, 3), 20, np.int64)
+    np.savez(tmp_path / "m.inputs.npz", x=given, y=given)
+    found = one(tmp_path, "tflite/m.tflite", python)
+    assert "expected 40, found 41" in found.message
+    np.savez(tmp_path / "m.inputs.npz", other=given)
+    assert "expected 40, found 41" not in one(tmp_path, "tflite/m.tflite", python).message
+
+
+@pytest.mark.usefixtures("refmodel")
 def test_a_factory_runs_on_its_example_arguments(tmp_path: Path, python: str) -> None:
     """Of integers they are: random ones may be no indices. Equal floating-point numbers are not."""
     source = tmp_path / "nets.py"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from frontends.run_parts import run_parts
-from frontends.tflite_models import ADD, CUMSUM, OperatorRow, TensorRow, model
+from frontends.tflite_models import OperatorRow, TensorRow, model
 
 import tosa_convert as tc
 from tosa_convert.build import Builder
@@ -158,7 +158,7 @@ def test_outputs_of_tflite_have_the_names_of_the_signature(
 ) -> None:
     pytest.importorskip("tosa_converter_for_tflite", reason="tosa-converter-for-tflite is missing")
     path = tmp_path / "m.tflite"
-    sum_of = [OperatorRow(ADD, (0, 1), (2,))]
+    sum_of = [OperatorRow("ADD", (0, 1), (2,))]
     path.write_bytes(model(TENSORS, sum_of, [0], [2, 2, 0, 1], signature=signature))
     graph = tc.frontends.from_tflite(path)
     assert graph.main.inputs == ["image" if signature else "x"]
@@ -194,7 +194,7 @@ def test_outputs_of_a_tflite_model_in_parts_have_their_names(tmp_path: Path) -> 
     pytest.importorskip("tosa_reference_model", reason="tosa-tools is not installed")
     axis = TensorRow("axis", "int32", (), np.array(0, np.int32))
     rows = [*TENSORS, axis, TensorRow("s", "float32", (3,))]
-    operators = [OperatorRow(ADD, (0, 1), (2,)), OperatorRow(CUMSUM, (2, 3), (4,), (False, False))]
+    operators = [OperatorRow("ADD", (0, 1), (2,)), OperatorRow("CUMSUM", (2, 3), (4,))]
     names = ["first", "second", "given", "sum"]
     path = tmp_path / "m.tflite"
     path.write_bytes(model(rows, operators, [0], [4, 4, 0, 2], signature=(["x"], names)))

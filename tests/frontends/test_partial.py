@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from frontends.run_parts import run_parts
-from frontends.tflite_models import ADD, CUMSUM, MUL, OperatorRow, TensorRow, model
+from frontends.tflite_models import OperatorRow, TensorRow, model
 
 from tosa_convert.cli import convert_parts
 from tosa_convert.cli.main import run, verb
@@ -37,11 +37,11 @@ SUMS = (
         *(TensorRow(name, "float32", SHAPE) for name in ("twice", "sum", "more", "sum2", "out")),
     ],
     [
-        OperatorRow(MUL, (0, 1), (3,)),
-        OperatorRow(CUMSUM, (3, 2), (4,), (False, False)),
-        OperatorRow(ADD, (4, 0), (5,)),
-        OperatorRow(CUMSUM, (5, 2), (6,), (False, False)),
-        OperatorRow(ADD, (6, 4), (7,)),
+        OperatorRow("MUL", (0, 1), (3,)),
+        OperatorRow("CUMSUM", (3, 2), (4,)),
+        OperatorRow("ADD", (4, 0), (5,)),
+        OperatorRow("CUMSUM", (5, 2), (6,)),
+        OperatorRow("ADD", (6, 4), (7,)),
     ],
     [0],
     [7, 6],
@@ -106,17 +106,36 @@ def test_the_interface_names_the_values_as_the_model_does(tmp_path: Path) -> Non
 def test_a_model_of_operators_that_do_not_lower_has_no_program(tmp_path: Path) -> None:
     tensors = [TensorRow("x", "float32", SHAPE), AXIS]
     tensors += [TensorRow(name, "float32", SHAPE) for name in ("sum", "sum2")]
-    chain = [OperatorRow(CUMSUM, (0, 1), (2,), (False, False))]
-    chain += [OperatorRow(CUMSUM, (2, 1), (3,), (False, False))]
+    chain = [OperatorRow("CUMSUM", (0, 1), (2,))]
+    chain += [OperatorRow("CUMSUM", (2, 1), (3,))]
     assert convert(written(tmp_path, tensors, chain, [0], [3]), "--partial") == 0
     assert not list(tmp_path.glob("*.tosa"))
     (found,) = run_parts(tmp_path / "m.json", {"x": image()}, cumulative)
     np.testing.assert_allclose(found, np.cumsum(np.cumsum(image(), 1), 1), rtol=1e-5)
 
 
+def test_an_operator_with_which_the_converter_fails_is_cut_out(tmp_path: Path) -> None:
+    """Integers with an activation."""
+    tensors = [TensorRow(name, "int32", SHAPE) for name in ("x", "twice", "kept", "out")]
+    rows = [
+        OperatorRow("ADD", (0, 0), (1,)),
+        OperatorRow("MUL", (1, 0), (2,), {"activation": 1}),
+        OperatorRow("SUB", (2, 0), (3,)),
+    ]
+    assert convert(written(tmp_path, tensors, rows, [0], [3]), "--partial") == 0
+
+    def product(name: str, arguments: list[Any], attributes: Mapping[str, Any]) -> list[Any]:
+        assert (name, attributes) == ("MUL", {"index": 1})
+        return [np.maximum(arguments[0] * arguments[1], 0)]
+
+    x = np.arange(-5, 5, dtype=np.int32).reshape(SHAPE)
+    (found,) = run_parts(tmp_path / "m.json", {"x": x}, product)
+    np.testing.assert_array_equal(found, 2 * x * x - x)
+
+
 def test_a_model_that_lowers_is_one_program(tmp_path: Path) -> None:
     tensors = [TensorRow("x", "float32", SHAPE), TensorRow("y", "float32", SHAPE)]
-    source = written(tmp_path, tensors, [OperatorRow(ADD, (0, 0), (1,))], [0], [1])
+    source = written(tmp_path, tensors, [OperatorRow("ADD", (0, 0), (1,))], [0], [1])
     assert convert(source, "--partial") == 0
     assert {path.name for path in tmp_path.iterdir()} == {"m.tflite", "m.tosa"}
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from frontends.tflite_models import CUMSUM, FLOOR_MOD, GELU, OperatorRow, TensorRow, model
+from frontends.tflite_models import OperatorRow, TensorRow, model
 
 import tosa_convert as tc
 
@@ -48,7 +48,9 @@ def values(seed: int = 1) -> Array:
 
 @pytest.mark.parametrize("approximate", [False, True])
 def test_gelu_is_the_one_that_the_model_asks_for(tmp_path: Path, approximate: bool) -> None:
-    graph = lowered(tmp_path, [X, Y], [OperatorRow(GELU, (0,), (1,), (approximate,))], [0], [1])
+    graph = lowered(
+        tmp_path, [X, Y], [OperatorRow("GELU", (0,), (1,), {"approximate": approximate})], [0], [1]
+    )
     x = values().astype(np.float64)
     exact = 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
     by_tanh = 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
@@ -70,7 +72,7 @@ def test_floor_mod_has_the_sign_of_the_divisor(
         TensorRow("y", dtype, (2, 5)),
     ]
     inputs = [0, 1] if data is None else [0]
-    graph = lowered(tmp_path, rows, [OperatorRow(FLOOR_MOD, (0, 1), (2,))], inputs, [2])
+    graph = lowered(tmp_path, rows, [OperatorRow("FLOOR_MOD", (0, 1), (2,))], inputs, [2])
     x = np.array([[-9, -7, -3, -1, 0], [1, 2, 3, 7, 100]], dtype)
     given = [x] if data is not None else [x, np.array([[2, -2, 5, -5, 3]] * 2, dtype)]
     expected = np.mod(x, data if data is not None else given[1])
@@ -81,9 +83,9 @@ def test_operators_that_stay_are_listed_with_their_index_and_advice(tmp_path: Pa
     axis = TensorRow("axis", "int32", (), np.array(1, np.int32))
     middle = TensorRow("middle", "float32", (2, 5))
     rows = [
-        OperatorRow(GELU, (0,), (2,), (True,)),
-        OperatorRow(CUMSUM, (2, 1), (3,)),
-        OperatorRow(CUMSUM, (3, 1), (4,)),
+        OperatorRow("GELU", (0,), (2,), {"approximate": True}),
+        OperatorRow("CUMSUM", (2, 1), (3,)),
+        OperatorRow("CUMSUM", (3, 1), (4,)),
     ]
     tensors = [X, axis, TensorRow("a", "float32", (2, 5)), middle, Y]
     with pytest.raises(tc.TosaConvertError) as caught:
@@ -97,13 +99,45 @@ def test_operators_that_stay_are_listed_with_their_index_and_advice(tmp_path: Pa
     assert "triangular matrix" in str(caught.value)
 
 
+def test_operators_with_which_the_converter_fails_are_all_named(tmp_path: Path) -> None:
+    """It stops at the first one, and says nothing about integers with an activation."""
+    rows = [TensorRow("x", "int32", (2, 5)), TensorRow("y", "int32", (2, 5))]
+    rows += [TensorRow("z", "int32", (2, 5)), TensorRow("sum", "int32", (2, 5))]
+    axis = TensorRow("axis", "int32", (), np.array(1, np.int32))
+    operators = [
+        OperatorRow("ADD", (0, 0), (1,), {"activation": 1}),
+        OperatorRow("MUL", (1, 0), (2,), {"activation": 1}),
+        OperatorRow("CUMSUM", (2, 4), (3,)),
+    ]
+    with pytest.raises(tc.TosaConvertError) as caught:
+        lowered(tmp_path, [*rows, axis], operators, [0], [3])
+    found = [(row.code, row.where.partition(": ")[2]) for row in caught.value.findings]
+    assert found == [
+        ("not-lowered", 'operator 0, which makes "y"'),
+        ("not-lowered", 'operator 1, which makes "z"'),
+        ("not-lowered", 'operator 2, which makes "sum"'),
+    ]
+    first, *_ = caught.value.findings
+    assert first.message == "ADD has no lowering to TOSA: the converter fails for int32"
+    assert "--partial" in first.hint
+
+
+def test_what_the_converter_says_about_an_operator_is_the_reason(tmp_path: Path) -> None:
+    rows = [
+        TensorRow(name, "int8", (2, 5), scales=(scale,), zero_points=(0,))
+        for name, scale in (("x", 0.1), ("y", 0.2))
+    ]
+    with pytest.raises(tc.TosaConvertError, match=r"fails for int8: 'tosa\.abs' op requires"):
+        lowered(tmp_path, rows, [OperatorRow("ABS", (0,), (1,))], [0], [1])
+
+
 def test_constants_that_should_stay_stablehlo_are_lowered(tmp_path: Path) -> None:
     """litert-torch and litert-converter ask for that in the model's metadata."""
     divisor = TensorRow("c", "float32", (1,), np.array([4], np.float32))
     graph = lowered(
         tmp_path,
         [X, divisor, Y],
-        [OperatorRow(FLOOR_MOD, (0, 1), (2,))],
+        [OperatorRow("FLOOR_MOD", (0, 1), (2,))],
         [0],
         [2],
         metadata="keep_stablehlo_constant",
@@ -113,7 +147,7 @@ def test_constants_that_should_stay_stablehlo_are_lowered(tmp_path: Path) -> Non
 
 
 def test_names_come_from_the_signature(tmp_path: Path) -> None:
-    gelu = [OperatorRow(GELU, (0,), (1,), (True,))]
+    gelu = [OperatorRow("GELU", (0,), (1,), {"approximate": True})]
     graph = lowered(tmp_path, [X, Y], gelu, [0], [1], signature=(["layer_3"], ["score"]))
     assert (graph.main.inputs, graph.main.outputs) == (["layer_3"], ["score"])
 
@@ -122,6 +156,6 @@ def test_names_come_from_the_signature(tmp_path: Path) -> None:
 def test_an_input_and_an_output_of_one_name_are_told_apart(
     tmp_path: Path, names: tuple[list[str], list[str]]
 ) -> None:
-    gelu = [OperatorRow(GELU, (0,), (1,), (True,))]
+    gelu = [OperatorRow("GELU", (0,), (1,), {"approximate": True})]
     graph = lowered(tmp_path, [X, Y], gelu, [0], [1], signature=names)
     assert (graph.main.inputs, graph.main.outputs) == (["a"], ["a_1"])

@@ -1,37 +1,59 @@
-"""Small TFLite models, written field by field."""
+"""TFLite models, written field by field."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import flatbuffers
 import numpy as np
 import numpy.typing as npt
+from frontends.tflite_schema import ELEMENT_TYPES, OPERATORS
 
-#: Codes of operators and of element types in TensorFlow's schema.
-ADD, EMBEDDING_LOOKUP, FLOOR_MOD, CUMSUM, GELU, MUL = 0, 7, 95, 128, 150, 18
-_TYPES = {"float32": 0, "int32": 2, "int8": 9, "int64": 4}
-#: Code -> the number of its table in the union of options, where it has fields to set.
-_OPTIONS = {GELU: 116, ADD: 11, MUL: 21, CUMSUM: 102}
+_SLOTS: Final = {"b": "Int8", "i": "Int32", "I": "Uint32", "f": "Float32", "?": "Bool"}
 
 
-class TensorRow(NamedTuple):
-    """data: of a constant. shape: -1 where it is dynamic."""
+@dataclass(frozen=True)
+class TensorRow:
+    """data: of a constant. shape: -1 where it is dynamic.
+
+    scales, zero_points: of a quantised tensor; of several, one for each element along `axis`.
+    is_variable: it keeps its value from one call to the next.
+    """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     data: npt.NDArray[Any] | None = None
+    scales: tuple[float, ...] = ()
+    zero_points: tuple[int, ...] = ()
+    axis: int = 0
+    is_variable: bool = False
 
 
-class OperatorRow(NamedTuple):
-    """code: of the operator. flags: the boolean fields of its options, in order."""
+@dataclass(frozen=True)
+class OperatorRow:
+    """operator: its name in TensorFlow's schema. inputs: -1 is a tensor that is left out.
 
-    code: int
+    options: fields of its table of options, by name.
+    """
+
+    operator: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    flags: tuple[bool, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    version: int = 1
+
+
+@dataclass(frozen=True)
+class Subgraph:
+    """Tensors, operators, and which tensors are inputs and outputs."""
+
+    tensors: Sequence[TensorRow]
+    operators: Sequence[OperatorRow]
+    inputs: Sequence[int]
+    outputs: Sequence[int]
 
 
 def model(
@@ -42,16 +64,22 @@ def model(
     *,
     signature: tuple[Sequence[str], Sequence[str]] | None = None,
     metadata: str = "",
+    others: Sequence[Subgraph] = (),
 ) -> bytes:
-    """The bytes of a model. signature: names of inputs and outputs. metadata: the key of an entry."""
+    """The bytes of a model.
+
+    signature: names of inputs and outputs. metadata: the key of an entry. others: subgraphs 1, 2, ...
+    """
     b = flatbuffers.Builder(4096)
-    codes = sorted({row.code for row in operators})
-    buffers = [None, *(row.data for row in tensors if row.data is not None)]
-    code_table = _vector(b, [_code(b, code) for code in codes])
+    graphs = [Subgraph(tensors, operators, inputs, outputs), *others]
+    codes = sorted({(row.operator, row.version) for graph in graphs for row in graph.operators})
+    buffers: list[npt.NDArray[Any] | None] = [None]
+    code_table = _vector(b, [_code(b, *code) for code in codes])
+    graph_table = _vector(
+        b, [_subgraph(b, number, graph, codes, buffers) for number, graph in enumerate(graphs)]
+    )
     buffer_table = _vector(b, [_buffer(b, data) for data in buffers])
-    main = _subgraph(b, tensors, operators, codes, inputs, outputs)
-    graphs = _vector(b, [main])
-    fields = {1: code_table, 2: graphs, 4: buffer_table}
+    fields = {1: code_table, 2: graph_table, 4: buffer_table}
     if metadata:
         key = b.CreateString(metadata)
         fields[6] = _vector(b, [_table(b, 2, {0: key})])
@@ -64,19 +92,24 @@ def model(
         ]
         key = b.CreateString("serving_default")
         fields[7] = _vector(b, [_table(b, 5, {0: maps[0], 1: maps[1], 2: key})])
-    root = _table(b, 8, fields, numbers={0: ("Uint32", 3)})
+    root = _table(b, 8, fields, {0: ("Uint32", 3)})
     b.Finish(root, file_identifier=b"TFL3")
     return bytes(b.Output())
 
 
 def _table(
-    b: Any, size: int, offsets: dict[int, int], numbers: dict[int, tuple[str, int]] | None = None
+    b: Any,
+    size: int,
+    offsets: Mapping[int, int],
+    numbers: Mapping[int, tuple[str, Any]] | None = None,
 ) -> int:
     b.StartObject(size)
     for slot, offset in offsets.items():
         b.PrependUOffsetTRelativeSlot(slot, offset, 0)
+    b.ForceDefaults(True)  # Some defaults of the schema are not 0.
     for slot, (kind, value) in (numbers or {}).items():
         getattr(b, f"Prepend{kind}Slot")(slot, value, 0)
+    b.ForceDefaults(False)
     return int(b.EndObject())
 
 
@@ -87,8 +120,9 @@ def _vector(b: Any, tables: Sequence[int]) -> int:
     return int(b.EndVector())
 
 
-def _code(b: Any, code: int) -> int:
-    numbers = {0: ("Int8", min(code, 127)), 2: ("Int32", 1), 3: ("Int32", code)}
+def _code(b: Any, operator: str, version: int) -> int:
+    code, _, _ = OPERATORS[operator]
+    numbers = {0: ("Int8", min(code, 127)), 2: ("Int32", version), 3: ("Int32", code)}
     return _table(b, 4, {}, numbers)
 
 
@@ -108,38 +142,65 @@ def _integers(b: Any, values: Sequence[int]) -> int:
 
 def _subgraph(
     b: Any,
-    tensors: Sequence[TensorRow],
-    operators: Sequence[OperatorRow],
-    codes: Sequence[int],
-    inputs: Sequence[int],
-    outputs: Sequence[int],
+    number: int,
+    graph: Subgraph,
+    codes: Sequence[tuple[str, int]],
+    buffers: list[npt.NDArray[Any] | None],
 ) -> int:
-    rows, buffer = [], 0
-    for row in tensors:
-        buffer += row.data is not None
-        name, shape = b.CreateString(row.name), _integers(b, [abs(size) for size in row.shape])
-        offsets = {0: shape, 3: name}
-        if -1 in row.shape:
-            offsets[7] = _integers(b, row.shape)
-        numbers = {
-            1: ("Int8", _TYPES[row.dtype]),
-            2: ("Uint32", buffer if row.data is not None else 0),
-        }
-        rows.append(_table(b, 8, offsets, numbers))
-    tensor_table = _vector(b, rows)
-    operator_table = _vector(b, [_operator(b, row, codes) for row in operators])
-    given, returned = _integers(b, inputs), _integers(b, outputs)
-    return _table(b, 5, {0: tensor_table, 1: given, 2: returned, 3: operator_table})
+    """A subgraph's table; the data of its constants are added to `buffers`."""
+    tensors = _vector(b, [_tensor(b, row, buffers) for row in graph.tensors])
+    operators = _vector(b, [_operator(b, row, codes) for row in graph.operators])
+    given, returned = _integers(b, graph.inputs), _integers(b, graph.outputs)
+    # Without a name of its own the converter does not find it.
+    name = b.CreateString(f"graph_{number}" if number else "main")
+    return _table(b, 5, {0: tensors, 1: given, 2: returned, 3: operators, 4: name})
 
 
-def _operator(b: Any, row: OperatorRow, codes: Sequence[int]) -> int:
-    offsets = {1: _integers(b, row.inputs), 2: _integers(b, row.outputs)}
-    numbers: dict[int, tuple[str, int]] = {0: ("Uint32", codes.index(row.code))}
-    if row.code in _OPTIONS:
-        flags = {slot: ("Bool", int(flag)) for slot, flag in enumerate(row.flags)}
-        offsets[4] = _table(b, max(1, len(flags)), {}, flags)
-        numbers[3] = ("Uint8", _OPTIONS[row.code])
+def _tensor(b: Any, row: TensorRow, buffers: list[npt.NDArray[Any] | None]) -> int:
+    buffer = 0
+    if row.data is not None:
+        buffer = len(buffers)
+        buffers.append(row.data)
+    name, shape = b.CreateString(row.name), _integers(b, [abs(size) for size in row.shape])
+    offsets = {0: shape, 3: name}
+    if row.scales:
+        scales = b.CreateNumpyVector(np.array(row.scales, np.float32))
+        zeros = b.CreateNumpyVector(np.array(row.zero_points, np.int64))
+        offsets[4] = _table(b, 7, {2: scales, 3: zeros}, {6: ("Int32", row.axis)})
+    if -1 in row.shape:
+        offsets[7] = _integers(b, row.shape)
+    numbers: dict[int, tuple[str, Any]] = {
+        1: ("Int8", ELEMENT_TYPES[row.dtype]),
+        2: ("Uint32", buffer),
+        5: ("Bool", row.is_variable),
+        8: ("Bool", True),  # has_rank: without sizes it is a scalar.
+    }
     return _table(b, 9, offsets, numbers)
+
+
+def _operator(b: Any, row: OperatorRow, codes: Sequence[tuple[str, int]]) -> int:
+    offsets = {1: _integers(b, row.inputs), 2: _integers(b, row.outputs)}
+    numbers: dict[int, tuple[str, Any]] = {0: ("Uint32", codes.index((row.operator, row.version)))}
+    _, union, text = OPERATORS[row.operator]
+    if union:
+        offsets[4] = _options(b, text, row.options)
+        numbers[3] = ("Uint8", union)
+    return _table(b, 9, offsets, numbers)
+
+
+def _options(b: Any, text: str, given: Mapping[str, Any]) -> int:
+    """The table of an operator's options; KeyError for a field that it does not have."""
+    fields = dict(one.split(":") for one in text.split())
+    offsets, numbers = {}, {}
+    for name, value in given.items():
+        slot, kind = int(fields[name][:-1]), fields[name][-1]
+        if kind == "*":
+            offsets[slot] = _integers(b, value)
+        elif kind == "s":
+            offsets[slot] = b.CreateString(value)
+        else:
+            numbers[slot] = (_SLOTS[kind], value)
+    return _table(b, max(1, len(fields) + 2), offsets, numbers)
 
 
 def _named(b: Any, name: str, tensor: int) -> int:

@@ -39,7 +39,8 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
     for remark in interface.remarks:
         log.warning("%s", remark)
     if interface.not_lowered:
-        raise TosaConvertError(leftovers.findings(interface.not_lowered, source))
+        rows = [*interface.not_lowered, *_stayed(request, interface, folder)]
+        raise TosaConvertError(leftovers.findings(rows, source))
     path = folder / PROGRAM_FILE
     if not path.exists():
         message = f"the converter wrote no {PROGRAM_FILE}"
@@ -70,9 +71,16 @@ def _not_lowered(
 
 
 def left_over(request: Request, interface: Interface, folder: Path) -> list[NotLowered]:
+    """The operators that a converter could not lower; none if some of them cannot be cut out."""
+    if any(row.index is None for row in interface.not_lowered):
+        return []
+    return [*interface.not_lowered, *_stayed(request, interface, folder)]
+
+
+def _stayed(request: Request, interface: Interface, folder: Path) -> list[NotLowered]:
     """The operators that a converter left in its program; none if it wrote no program."""
     path = folder / PROGRAM_FILE
-    if interface.not_lowered or not path.exists():
+    if not path.exists():
         return []
     opened = open_input(path, ReadOptions(copy=True), where=request.shown or request.source)
     return _rows(opened, request, interface, folder)

@@ -84,7 +84,8 @@ class Interface:
 
     inputs, outputs: in the order of the lowered function, without states.
     states: become variables of the program.
-    not_lowered: the operators that have no lowering. If there are any, no program was written.
+    not_lowered: the operators that have no lowering. If there are any, the program is that of the other
+        operators, or there is none.
     replacements: what `finish` makes again.
     remarks: what was changed, for the user.
     versions: distribution -> version, of what took part.

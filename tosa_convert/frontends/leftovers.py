@@ -78,7 +78,8 @@ def findings(rows: Sequence[NotLowered], source: str) -> Iterator[Finding]:
         reason = f": {row.reason}" if row.reason else ""
         where = f"{source}: {row.where}" if row.where else source
         message = f"{row.operator}{_NO_LOWERING}{times}{reason}"
-        yield Finding("not-lowered", where, message, row.hint)
+        hint = row.hint or (advice(row.operator) if row.index is not None else "")
+        yield Finding("not-lowered", where, message, hint)
 
 
 def operator_and_count(finding: Finding) -> tuple[str, int] | None:

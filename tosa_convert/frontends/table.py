@@ -50,6 +50,7 @@ FRONTENDS: Final = {
             packages=_TFLITE,
             converter="tosa_convert.frontends.converters.tflite",
             runtime="tflite",
+            forks=True,
         ),
         Frontend(
             name="keras",

@@ -15,6 +15,8 @@ from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.formats import is_saved_model
 from tosa_convert.frontends.recognize import recognize
 from tosa_convert.frontends.table import frontend
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays.npz import load_npz
 
 #: Files that may be models; their content says which frontend reads them.
 _EXTENSIONS: Final = (".tflite", ".onnx", ".pt2", ".keras")
@@ -22,6 +24,8 @@ _EXTENSIONS: Final = (".tflite", ".onnx", ".pt2", ".keras")
 _PREFIX: Final = "make_"
 #: The file of an ONNX node test, and the folders with its inputs and outputs.
 NODE_TEST_MODEL: Final = "model.onnx"
+#: Instead of a model's extension: its inputs by name.
+INPUTS_SUFFIX: Final = ".inputs.npz"
 DATA_SETS: Final = "test_data_set_*"
 
 
@@ -86,6 +90,17 @@ def source_of(root: Path, name: str) -> tuple[str, str]:
 def is_node_test(folder: Path) -> bool:
     """Whether a folder is a test of ONNX: a model, and inputs with what it must give."""
     return (folder / NODE_TEST_MODEL).is_file() and any(folder.glob(DATA_SETS))
+
+
+def inputs_of(model: Path) -> dict[str, Array]:
+    """The arrays that a model brings along: those of `lenet.inputs.npz` beside `lenet.tflite`.
+
+    Raises TosaConvertError("file-error").
+    """
+    path = model.with_suffix(INPUTS_SUFFIX)
+    if model.suffix not in _EXTENSIONS or not path.is_file():
+        return {}
+    return load_npz(path)
 
 
 def _named(text: str) -> Iterator[tuple[str, str]]:

@@ -26,7 +26,12 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import save_npz
 from tosa_convert.golden.suite.run_cases import Answer, Status
 from tosa_convert.legalizations.compare_model import compare_model
-from tosa_convert.legalizations.find_cases import is_node_test, short_name, source_of
+from tosa_convert.legalizations.find_cases import (
+    inputs_of,
+    is_node_test,
+    short_name,
+    source_of,
+)
 from tosa_convert.legalizations.node_test import (
     NodeTest,
     compare_node_test,
@@ -121,13 +126,15 @@ def run_legalization(root: str, name: str, *, settings: Settings) -> Legalizatio
 
 
 def _model(name: str, source: str, settings: Settings) -> Legalization:
+    beside = inputs_of(Path(source))
+
     def compare(found: Lowered) -> Comparison:
         return compare_model(
             found.graph,
             name.partition("/")[0],
             found.model,
             given={},
-            examples=found.examples,
+            examples={**found.examples, **beside},
             seed=None,
             python=settings.python,
             timeout=settings.timeout,

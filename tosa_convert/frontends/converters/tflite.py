@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import math
 import struct
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +15,7 @@ import tosa_converter_for_tflite as converter
 
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.frontends.converters.tflite_cut import cut_out, without_operators
+from tosa_convert.frontends.converters.tflite_failures import failing_operators, words_on_stderr
 from tosa_convert.frontends.converters.tflite_file import (
     FLOOR_MOD,
     FULLY_CONNECTED,
@@ -21,7 +24,13 @@ from tosa_convert.frontends.converters.tflite_file import (
     TfliteFile,
     read_tflite,
 )
-from tosa_convert.frontends.interface import PROGRAM_FILE, Interface, Replacement, Value
+from tosa_convert.frontends.interface import (
+    PROGRAM_FILE,
+    Interface,
+    NotLowered,
+    Replacement,
+    Value,
+)
 from tosa_convert.frontends.request import Request
 
 #: A key of the model's metadata with which litert-torch and litert-converter ask that constants stay
@@ -58,17 +67,51 @@ def lower_file(path: Path, request: Request, folder: Path) -> Interface:
         path = folder / "cut" / path.name
         path.parent.mkdir()
         path.write_bytes(data)
-    (folder / PROGRAM_FILE).write_bytes(_bytecode(path, _by_tensor(model, request.input_shapes)))
+    not_lowered = _write_program(model, path, request.input_shapes, folder)
     return Interface(
         inputs=[_value(model, tensor, model.input_name(tensor)) for tensor in model.inputs],
         outputs=[
             _value(model, tensor, name)
             for tensor, name in zip(model.outputs, model.output_names, strict=True)
         ],
+        not_lowered=not_lowered,
         replacements=list(_replacements(model)),
         remarks=remarks,
         cut=cut,
     )
+
+
+def _write_program(
+    model: TfliteFile, path: Path, given: Mapping[str, tuple[int, ...]], folder: Path
+) -> list[NotLowered]:
+    """Write the program of a model; returns the operators that it fails with, which are left out.
+
+    Raises RuntimeError if the converter fails and not because of one operator.
+    """
+    shapes = _by_tensor(model, given)
+    failure: RuntimeError | None = None
+    with words_on_stderr() as words:
+        try:
+            program = _bytecode(path, shapes)
+        except RuntimeError as error:
+            failure = error
+    sys.stderr.write("".join(f"{line}\n" for line in words))
+    if failure is None:
+        (folder / PROGRAM_FILE).write_bytes(program)
+        return []
+    data = path.read_bytes()
+    scratch = folder / "alone" / path.name
+    scratch.parent.mkdir()
+    rows = failing_operators(model, data, scratch, lambda file: _bytecode(file, {}))
+    if not rows:
+        raise failure
+    rest, _ = cut_out(model, [(row.index, row.operator) for row in rows if row.index is not None])
+    if rest.operators:
+        scratch.write_bytes(without_operators(data, rest))
+        # What else stays is found in it.
+        with contextlib.suppress(RuntimeError):
+            (folder / PROGRAM_FILE).write_bytes(_bytecode(scratch, shapes))
+    return rows
 
 
 def _bytecode(path: Path, shapes: dict[str, list[int]]) -> bytes:

@@ -197,21 +197,29 @@ def _run_original(
     try:
         with scratch_errors(files):
             outputs, steps = run_worker(python, software, original, given, timeout, files)
-        answer = _narrowed(graph, _by_position(graph, outputs, software))
+        answer = _in_program_types(graph, _by_position(graph, outputs, software))
         return Record(software, answer, steps, files)
     except BaseException:
         shutil.rmtree(files, ignore_errors=True)
         raise
 
 
-def _narrowed(graph: Graph, arrays: Mapping[str, Array]) -> LazyArrays:
-    """The arrays of a framework, 64-bit ones in the program's 32-bit type if they fit into it."""
+def _in_program_types(graph: Graph, arrays: Mapping[str, Array]) -> LazyArrays:
+    """The arrays of a framework in the program's types, if these hold the same elements.
+
+    TOSA's integers are signless: unsigned ones keep their bits. 64-bit elements are narrowed to 32 bits
+    if they fit.
+    """
     by_key = {slot.key: slot for slot in output_slots(graph)}
 
     def read(key: str) -> Array:
         array, slot = arrays[key], by_key.get(key)
         wanted = None if slot is None else np.dtype(slot.dtype.numpy)
-        if wanted is None or (array.dtype.str[1:], wanted.str[1:]) not in _NARROWER:
+        if wanted is None:
+            return array
+        if (array.dtype.kind, wanted.kind) == ("u", "i") and array.itemsize == wanted.itemsize:
+            return np.ascontiguousarray(array).view(wanted).reshape(array.shape)
+        if (array.dtype.str[1:], wanted.str[1:]) not in _NARROWER:
             return array
         narrow = array.astype(wanted)
         # Rounding is meant; an integer that does not fit is a difference to be judged.

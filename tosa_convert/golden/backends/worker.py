@@ -158,13 +158,21 @@ def _tflite(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Ar
             machine.resize_tensor_input(row["index"], array.shape)
     machine.allocate_tensors()
     for row, array in zip(details, inputs, strict=True):
-        machine.set_tensor(row["index"], array)
+        machine.set_tensor(row["index"], _to_tflite(array, np.dtype(row["dtype"])))
     machine.invoke()
     outputs = (machine.get_tensor(row["index"]) for row in machine.get_output_details())
     rows = machine._get_ops_details()
     # The index of an optional output that an operator does not have is -1.
     steps = (machine.get_tensor(index) for row in rows for index in row["outputs"] if index >= 0)
     return outputs, steps
+
+
+def _to_tflite(array: Any, wanted: Any) -> Any:
+    """An array in a type of TFLite: TOSA has no unsigned and no 64-bit integers."""
+    pair = array.dtype.kind, wanted.kind
+    if pair == ("i", "u") and array.dtype.itemsize == wanted.itemsize:
+        return array.view(wanted)
+    return array.astype(wanted) if pair == ("i", "i") else array
 
 
 def _tflite_interpreter(tflite: Any, model: str) -> Any:
@@ -281,12 +289,7 @@ def _jax(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Array
     given = [_to_jax(jax, leaf, array) for leaf, array in zip(leaves, inputs, strict=True)]
     args, kwargs = jax.tree.unflatten(tree, given)
     results = jax.tree.leaves(function(*args, **kwargs))
-    return [_from_jax(np.asarray(result)) for result in results], []
-
-
-def _from_jax(array: Any) -> Any:
-    is_unsigned = array.dtype.kind == "u" and array.dtype.isbuiltin == 1
-    return array.view(f"i{array.dtype.itemsize}") if is_unsigned else _without_type(array)
+    return [_without_type(np.asarray(result)) for result in results], []
 
 
 def _to_jax(jax: Any, leaf: Any, array: Any) -> Any:

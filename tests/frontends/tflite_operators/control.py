@@ -1,0 +1,88 @@
+"""Branches, loops, states and cells."""
+
+from __future__ import annotations
+
+from frontends.tflite_models import OperatorRow, Subgraph, TensorRow
+from frontends.tflite_operators.programs import Program, Programs, Value, one
+
+
+def branches() -> Programs:
+    """IF with a branch of each kind."""
+    for dtype in ("float32", "int32"):
+        program = Program("IF", dtype)
+        flag, x = program.input("bool", ()), program.input(dtype, (2, 3))
+        rows = [TensorRow("a", dtype, (2, 3)), TensorRow("b", dtype, (2, 3))]
+        for operator in ("ABS", "NEG"):
+            program.others.append(Subgraph(rows, [OperatorRow(operator, (0,), (1,))], [0], [1]))
+        options = {"then_subgraph_index": 1, "else_subgraph_index": 2}
+        yield program.returns(program.apply("IF", [flag, x], (dtype, (2, 3)), **options))
+
+
+def loops() -> Programs:
+    """WHILE that counts, and that changes a tensor in each round."""
+    for dtype in ("float32", "int32"):
+        program = Program("WHILE", dtype)
+        start, x = program.input("int32", (), between=(0, 3)), program.input(dtype, (2, 3))
+        counter = TensorRow("i", "int32", ())
+        state = TensorRow("s", dtype, (2, 3))
+        condition = Subgraph(
+            [counter, state, _number("n", "int32", 5), TensorRow("less", "bool", ())],
+            [OperatorRow("LESS", (0, 2), (3,))],
+            [0, 1],
+            [3],
+        )
+        body = Subgraph(
+            [
+                *(counter, state, _number("one", "int32", 1), TensorRow("next", "int32", ())),
+                *(_number("two", dtype, 2), TensorRow("changed", dtype, (2, 3))),
+            ],
+            [OperatorRow("ADD", (0, 2), (3,)), OperatorRow("SUB", (1, 4), (5,))],
+            [0, 1],
+            [3, 5],
+        )
+        program.others += [condition, body]
+        options = {"cond_subgraph_index": 1, "body_subgraph_index": 2}
+        rows = [("int32", ()), (dtype, (2, 3))]
+        yield program.returns(program.apply("WHILE", [start, x], *rows, **options))
+
+
+def _number(name: str, dtype: str, value: int) -> TensorRow:
+    import numpy as np
+
+    return TensorRow(name, dtype, (), np.array(value, dtype))
+
+
+def states() -> Programs:
+    """A variable that is read, and written, in one call."""
+    program = Program("ASSIGN_VARIABLE", "float32")
+    x = program.input("float32", (2, 3))
+    (handle,) = program.apply("VAR_HANDLE", [], ("resource", ()), shared_name="total")
+    initial = program.constant([[1, 2, 3], [4, 5, 6]], "float32")
+    program.apply("ASSIGN_VARIABLE", [handle, initial])
+    (before,) = program.apply("READ_VARIABLE", [handle], ("float32", (2, 3)))
+    (total,) = program.apply("ADD", [x, before], ("float32", (2, 3)))
+    program.apply("ASSIGN_VARIABLE", [handle, total])
+    yield program.returns([total])
+
+
+def cells() -> Programs:
+    """Recurrent operators that are one operator of TFLite."""
+    program = Program("UNIDIRECTIONAL_SEQUENCE_LSTM", "float32")
+    x = program.input("float32", (1, 3, 4))
+    weights: list[Value | None] = [program.random("float32", (5, 4), (-1, 1)) for _ in range(4)]
+    recurrent = [program.random("float32", (5, 5), (-1, 1)) for _ in range(4)]
+    biases = [program.random("float32", (5,), (-1, 1)) for _ in range(4)]
+    state = [program.variable("float32", (1, 5)) for _ in range(2)]
+    values = [x, *weights, *recurrent, None, None, None, *biases, None, None, *state, *[None] * 4]
+    made = program.apply(
+        *("UNIDIRECTIONAL_SEQUENCE_LSTM", values, ("float32", (1, 3, 5))),
+        activation=4,
+        time_major=False,
+    )
+    yield program.returns(made)
+    program = Program("SVDF", "float32")
+    x = program.input("float32", (1, 4))
+    values = [x, program.random("float32", (6, 4), (-1, 1)), program.random("float32", (6, 3))]
+    values += [program.random("float32", (6,)), program.variable("float32", (1, 18))]
+    yield program.returns(program.apply("SVDF", values, ("float32", (1, 6)), rank=1))
+    yield one("BROADCAST_ARGS", "int32", [("int32", (2,))] * 2, ("int32", (2,)), between=(1, 1))

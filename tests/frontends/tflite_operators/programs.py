@@ -1,0 +1,201 @@
+"""What the programs of this folder are made of: values, quantisation, and a TFLite model of them."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from frontends.tflite_models import OperatorRow, Subgraph, TensorRow, model
+
+Array = npt.NDArray[Any]
+Shape = tuple[int, ...]
+
+
+class Quantized(NamedTuple):
+    """How integers stand for numbers: scale * (integer - zero); several scales go along `axis`."""
+
+    scales: tuple[float, ...]
+    zero: int = 0
+    axis: int = 0
+
+
+#: The quantisation of activations, unless a program has another one.
+ACTIVATION: Final = {
+    "int8": Quantized((0.03,), -5),
+    "uint8": Quantized((0.03,), 122),
+    "int16": Quantized((0.0002,)),
+}
+#: Numbers of inputs, unless a program has another range. Integers: all for 8 and 16 bits.
+_FLOATS: Final = (-4.0, 4.0)
+_INTEGERS: Final = (-100, 100)
+
+
+#: Element type and shape of a result, and its quantisation if it is not the usual one of the type.
+Result = tuple[str, Shape] | tuple[str, Shape, Quantized | None]
+
+
+#: Element types and shapes of inputs.
+Given = list[tuple[str, Shape]]
+
+
+class Value(NamedTuple):
+    """A tensor of a program: its number, and what the operators that use it must know."""
+
+    number: int
+    dtype: str
+    shape: Shape
+    quantized: Quantized | None
+
+
+@dataclass
+class Program:
+    """A model of one operator or of several, and an array for each input.
+
+    name: what it tests, as the name of its file. operator: whose program it is.
+    """
+
+    operator: str
+    name: str
+    tensors: list[TensorRow] = field(default_factory=list)
+    rows: list[OperatorRow] = field(default_factory=list)
+    inputs: list[int] = field(default_factory=list)
+    outputs: list[int] = field(default_factory=list)
+    arrays: dict[str, Array] = field(default_factory=dict)
+    others: list[Subgraph] = field(default_factory=list)
+
+    def input(
+        self,
+        dtype: str,
+        shape: Shape,
+        *,
+        between: tuple[float, float] | None = None,
+        quantized: Quantized | None = None,
+    ) -> Value:
+        """An input with seeded numbers; `between` are the lowest and the highest one."""
+        name = f"x{len(self.inputs)}"
+        value = self._tensor(name, dtype, shape, quantized=quantized)
+        self.inputs.append(value.number)
+        seed = zlib.crc32(f"{self.operator}/{self.name}/{name}".encode())
+        self.arrays[name] = numbers(dtype, shape, seed, between)
+        return value
+
+    def constant(self, values: Any, dtype: str, *, quantized: Quantized | None = None) -> Value:
+        """A constant; nothing is scaled."""
+        data = np.asarray(values, dtype)
+        name = f"c{len(self.tensors)}"
+        return self._tensor(name, dtype, data.shape, quantized=quantized, data=data)
+
+    def random(
+        self,
+        dtype: str,
+        shape: Shape,
+        between: tuple[float, float] | None = None,
+        *,
+        quantized: Quantized | None = None,
+    ) -> Value:
+        """A constant with seeded numbers."""
+        seed = zlib.crc32(f"{self.operator}/{self.name}/{len(self.tensors)}".encode())
+        return self.constant(numbers(dtype, shape, seed, between), dtype, quantized=quantized)
+
+    def apply(
+        self,
+        operator: str,
+        values: Sequence[Value | None],
+        *results: Result,
+        **options: Any,
+    ) -> list[Value]:
+        """The results of an operator; None is an operand that is left out."""
+        made = [
+            self._tensor(
+                f"t{len(self.tensors)}", *row[:2], quantized=row[2] if len(row) > 2 else None
+            )
+            for row in results
+        ]
+        numbers_of = tuple(-1 if value is None else value.number for value in values)
+        outputs = tuple(value.number for value in made)
+        version = 2 if operator == "BROADCAST_TO" else 1  # LiteRT's oldest kernel.
+        self.rows.append(OperatorRow(operator, numbers_of, outputs, options, version))
+        return made
+
+    def returns(self, values: Sequence[Value]) -> Program:
+        """The program that returns these values."""
+        self.outputs += [value.number for value in values]
+        return self
+
+    def variable(self, dtype: str, shape: Shape, quantized: Quantized | None = None) -> Value:
+        """A tensor of zeros that keeps what the operator writes into it."""
+        value = self._tensor(f"s{len(self.tensors)}", dtype, shape, quantized=quantized)
+        self.tensors[-1] = TensorRow(f"s{value.number}", dtype, shape, is_variable=True)
+        return value
+
+    def data(self) -> bytes:
+        """The bytes of the model."""
+        return model(self.tensors, self.rows, self.inputs, self.outputs, others=self.others)
+
+    def _tensor(
+        self,
+        name: str,
+        dtype: str,
+        shape: Shape,
+        *,
+        quantized: Quantized | None = None,
+        data: Array | None = None,
+    ) -> Value:
+        if quantized is None and data is None:
+            quantized = ACTIVATION.get(dtype)
+        rows: dict[str, Any] = {}
+        if quantized is not None and quantized.scales:
+            zeros = (quantized.zero,) * len(quantized.scales)
+            rows = {"scales": quantized.scales, "zero_points": zeros, "axis": quantized.axis}
+        self.tensors.append(TensorRow(name, dtype, shape, data, **rows))
+        return Value(len(self.tensors) - 1, dtype, shape, quantized)
+
+
+#: Of integers that stand for themselves.
+PLAIN: Final = Quantized(())
+
+
+def numbers(
+    dtype: str, shape: Shape, seed: int, between: tuple[float, float] | None = None
+) -> Array:
+    """Seeded numbers of a type."""
+    generator = np.random.default_rng(seed)
+    if dtype == "bool":
+        return generator.integers(0, 2, shape).astype(np.bool_)
+    if dtype.startswith("float"):
+        return generator.uniform(*(between or _FLOATS), shape).astype(dtype)
+    low, high = between or _INTEGERS
+    if between is None and dtype in ("int8", "uint8", "int16", "uint16"):
+        info = np.iinfo(dtype)
+        low, high = info.min, info.max
+    elif between is None and dtype == "uint32":
+        low = 0
+    return generator.integers(int(low), int(high), shape, np.int64, endpoint=True).astype(dtype)
+
+
+def one(
+    operator: str,
+    name: str,
+    given: Sequence[tuple[str, Shape]],
+    *results: Result,
+    between: tuple[float, float] | None = None,
+    constants: Sequence[Any] = (),
+    **options: Any,
+) -> Program:
+    """The program of one operator: inputs, then operands of int32 that are constants."""
+    program = Program(operator, name)
+    values = [program.input(dtype, shape, between=between) for dtype, shape in given]
+    values += [program.constant(row, "int32") for row in constants]
+    return program.returns(program.apply(operator, values, *results, **options))
+
+
+def named(shape: Shape) -> str:
+    """A shape as part of a name."""
+    return "x".join(map(str, shape)) or "scalar"
+
+
+Programs = Iterator[Program]
