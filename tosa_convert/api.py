@@ -173,7 +173,7 @@ def save(
             operators have other attributes cannot read them.
         dialect: MLIR text and bytecode: a month such as "2023-02". The program is written in the form
             that the TOSA dialect had then, in generic form or in version 0 or 1 of bytecode; what had no
-            form then is refused. "" is today.
+            form then is refused. "" is today. `.tosa`: "0.80", the only older version that is written.
         generic: MLIR text: print every operation in MLIR's generic form, which every MLIR with the same
             operators parses, instead of the form that tosa-opt and torch-mlir print.
         locations: MLIR text: print the locations of operators.
@@ -241,7 +241,7 @@ def dumps(
         weights: "embedded", or "offset" to store constants after a flatbuffer; "auto" as for `save`.
         names: MLIR: as for `save`.
         bytecode_version: MLIR bytecode: as for `save`.
-        dialect: MLIR: as for `save`.
+        dialect: MLIR and `.tosa`: as for `save`.
         generic: MLIR text: as for `save`; so are locations and elide.
         locations: MLIR text: as for `save`.
         elide: MLIR text: as for `save`.

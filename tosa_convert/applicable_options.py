@@ -115,8 +115,8 @@ OPTIONS: Final = {
             "dialect",
             "",
             frozenset({"mlir", "mlirbc"}),
-            frozenset({"mlir", "mlirbc"}),
-            "is the month of an older MLIR",
+            frozenset({"mlir", "mlirbc", "tosa"}),
+            "is the month of an older MLIR, or the version of an older .tosa file",
         ),
         OptionRow("generic", "--generic", _NONE, _MLIR_TEXT, "chooses a syntax of MLIR text"),
         OptionRow(

@@ -24,7 +24,7 @@ from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.spec.public import validate
 from tosa_convert.spec.readers import reader_findings
 from tosa_convert.upgrade.dialect_states import BYTECODE, state_of
-from tosa_convert.upgrade.older_form import has_form_of, older_findings
+from tosa_convert.upgrade.older_form import dialect_form, has_form_of, older_findings
 
 #: Findings of one program that are kept; a program may refuse each of many tensors.
 _MOST: Final = 1000
@@ -40,7 +40,7 @@ class StoredProgram:
     weights: the forms in which its constants are stored; empty if it has none.
     weight_bytes: how many bytes they take.
     generic: MLIR text in generic form. bytecode: the version of MLIR bytecode; 0 for other formats.
-    is_old: it has operations in the form of an older TOSA.
+    is_old: it has operations in the form of an older TOSA, or is a `.tosa` file of an older version.
     """
 
     path: str
@@ -124,7 +124,7 @@ def program_findings(graph: Graph, reader: Consumer, file_format: Format) -> Ite
     # Only what reads the flatbuffer itself needs constants: MLIR's text and bytecode have any operands.
     yield from reader_findings(graph, reader._replace(constants="", dialect=""))
     if reader.dialect:
-        yield from older_findings(graph, state_of(reader.dialect), reader.release)
+        yield from older_findings(graph, dialect_form(state_of(reader.dialect), reader.release))
 
 
 def _form_problems(graph: Graph, stored: StoredProgram, reader: Consumer) -> Iterator[str]:
@@ -147,6 +147,12 @@ def _file_problems(graph: Graph, stored: StoredProgram, reader: Consumer) -> Ite
         yield f"{reader.name} reads {listed_formats(reader)}, not {FORMATS[stored.format]}"
         return
     if stored.format in ("tosa", "json"):
+        if stored.is_old != bool(reader.tosa):
+            yield (
+                f"{reader.release} reads only TOSA flatbuffers of version {reader.tosa}"
+                if reader.tosa
+                else f"the file is of TOSA 0.80, which {reader.release} does not read"
+            )
         for form in sorted(stored.weights - set(reader.weights)):
             text = {"offset": "after the flatbuffer", "npy": "in .npy files"}.get(form, form)
             yield f"the weights are {text}: {reader.name} {reader.otherwise}"
@@ -185,6 +191,6 @@ def _command(stored: StoredProgram, reader: Consumer) -> str:
     words = ["tosa-flatbuffer", "repack" if moves_weights else "convert"]
     words += [str(path), "-o", str(target)]
     if (to == "tosa" and reader.name in CONSUMERS) or reader.dialect:
-        version = f"=={reader.release.split()[1]}" if reader.dialect else ""
+        version = f"=={reader.release.split()[1]}" if reader.dialect or reader.tosa else ""
         words += ["--for", f"{reader.name}{version}"]
     return shlex.join(words)

@@ -35,7 +35,7 @@ class Consumer(NamedTuple):
     generic_text: it reads MLIR text with attributes only in generic form.
     old_variables: it reads bytecode with variables only up to version 4.
     dialect: the month of the TOSA dialect of its MLIR, if that is older than today's.
-    tosa: the older version of `.tosa` files that is all it reads.
+    tosa: the older version of `.tosa` files that is all it reads, such as "0.80".
     """
 
     name: str
@@ -192,8 +192,19 @@ _DIALECTS: Final[dict[str, dict[str, str]]] = {
         "3.11.0": "2026-02",
     },
 }
-#: Releases of Vela that read only `.tosa` files of version 0.80.
-_VELA_0_80: Final = ("4.0.1", "4.1.0", "4.2.0", "4.3.0", "4.4.0", "4.4.1", "4.5.0")
+#: Older releases of Vela -> the version of the `.tosa` files that they read, if it is not 1.0.
+_VELA: Final = {
+    **dict.fromkeys(("4.0.1", "4.1.0", "4.2.0", "4.3.0"), "0.80"),
+    **dict.fromkeys(("4.4.0", "4.4.1", "4.5.0", "5.0.0", "5.1.0"), ""),
+}
+#: Operators that the first releases of Vela do not read, which have another reader of `.tosa` files.
+_NOT_IN_FIRST_VELA: Final = _names(
+    "ABS ARGMAX BITWISE_AND BITWISE_NOT BITWISE_OR BITWISE_XOR CAST CEIL CLZ COND_IF CONV3D CUSTOM "
+    "EQUAL ERF EXP FFT2D FLOOR GATHER GREATER GREATER_EQUAL INTDIV LOG LOGICAL_AND LOGICAL_LEFT_SHIFT "
+    "LOGICAL_NOT LOGICAL_OR LOGICAL_RIGHT_SHIFT LOGICAL_XOR MATMUL MAXIMUM MINIMUM NEGATE PAD POW "
+    "RECIPROCAL REDUCE_ALL REDUCE_ANY REDUCE_MAX REDUCE_MIN REDUCE_PRODUCT REDUCE_SUM RESIZE REVERSE "
+    "RFFT2D RSQRT SCATTER SELECT SIGMOID TANH TILE TRANSPOSE_CONV2D WHILE_LOOP"
+)
 
 
 def releases(row: Consumer) -> dict[str, Consumer]:
@@ -207,8 +218,10 @@ def releases(row: Consumer) -> dict[str, Consumer]:
         formats = row.formats if version not in ("2026.2.0", "2026.2.1") else ("mlirbc", "mlir")
         found[version] = row._replace(release=release, dialect=month, formats=formats)
     if row.name == "vela":
-        for version in _VELA_0_80:
-            found[version] = row._replace(release=f"{package} {version}", tosa="0.80")
+        for version, tosa in _VELA.items():
+            operators = _NOT_IN_FIRST_VELA if version < "4.2" else row.operators
+            release = f"{package} {version}"
+            found[version] = row._replace(release=release, tosa=tosa, operators=operators)
     return found | {newest: row}
 
 
@@ -249,18 +262,19 @@ def options_for(row: Consumer, file_format: Format, options: WriteOptions) -> Wr
         TosaConvertError: "option-conflict" if the program does not read this format, or not the
             requested form of weights.
     """
-    problem = ""
-    if row.tosa:
-        problem = f"{row.release} reads only TOSA flatbuffers of version {row.tosa}"
-    elif file_format not in row.formats:
-        problem = f"{row.name} reads {listed_formats(row)}, not {FORMATS[file_format]}"
-    if problem:
-        raise fail("option-conflict", "for", problem, "choose another format or release")
+    if file_format not in row.formats:
+        raise fail(
+            "option-conflict",
+            "for",
+            f"{row.name} reads {listed_formats(row)}, not {FORMATS[file_format]}",
+            "choose another format or release",
+        )
     if file_format in MLIR_FORMATS:
         is_generic = row.generic_text and file_format == "mlir"
         return replace(options, dialect=row.dialect, generic=options.generic or is_generic)
     if row.name in CONSUMERS:
-        return replace(options, weights=weights_for(row.name, options.weights))
+        weights = weights_for(row.name, options.weights)
+        return replace(options, dialect=row.tosa, weights=weights)
     return options
 
 

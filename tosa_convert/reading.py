@@ -250,7 +250,8 @@ def read_as_stored(
     from tosa_convert.upgrade.record import Upgrade
 
     upgrade = Upgrade()
-    return *read_with_storage(opened, options, upgrade), bool(upgrade)
+    found = read_with_storage(opened, options, upgrade)
+    return *found, upgrade.is_old or bool(upgrade)
 
 
 def _storage(graph: Graph, form: Callable[[Constant], StoredForm]) -> tuple[Storage, ...]:

@@ -32,6 +32,9 @@ SCHEMA_RELEASE: Final = (2026, 8, 0)
 #: Constants of at most this many bytes stay in the file when the others are stored beside it.
 SMALL_BYTES: Final = 1 << 10
 
+#: The older version of `.tosa` files that is written.
+OLDER_TOSA: Final = "0.80"
+
 _WRITE_OPTIONS: Final = WriteOptions()
 
 
@@ -87,6 +90,43 @@ def encode(
         return found.pieces()
 
 
+def _encode_080(graph: Graph, options: WriteOptions) -> Iterator[Any]:
+    """The pieces of a `.tosa` file of the older version that the options ask for.
+
+    Raises:
+        TosaConvertError: "unsupported-by-reader" for what the version does not have; "option-conflict"
+            for another version, or for weights that it cannot store.
+    """
+    if options.dialect != OLDER_TOSA:
+        raise fail(
+            "option-conflict",
+            "dialect",
+            f"found {options.dialect!r}, expected {OLDER_TOSA!r}, the only older version of .tosa files "
+            "that is written",
+        )
+    if options.weights not in ("auto", "embedded"):
+        raise fail(
+            "option-conflict",
+            "weights",
+            f'weights="{options.weights}": a file of TOSA {OLDER_TOSA} stores its weights inside',
+            "use embedded",
+        )
+    from tosa_convert.flatbuffer.write_080 import plan
+    from tosa_convert.upgrade.form_080 import form_080
+    from tosa_convert.upgrade.older_form import lowered
+
+    _warn_of_target(graph)
+    located = sum(bool(op.location) for _, block in graph.blocks() for op in block.operators)
+    if located:
+        log.warning(
+            "the locations of %d operators are not in the file: TOSA %s has no field for them",
+            located,
+            OLDER_TOSA,
+        )
+    with garbage_collection_paused():
+        return plan(lowered(graph, form_080())).pieces()
+
+
 def _warn_of_target(graph: Graph) -> None:
     """Say that a file of the schema does not hold the target."""
     if graph.target is not None:
@@ -133,6 +173,8 @@ def _render_sound(
     graph: Graph, file_format: Format, options: WriteOptions, columns: Mapping[str, BlockColumns]
 ) -> Iterable[Any]:
     if file_format == "tosa":
+        if options.dialect:
+            return _encode_080(graph, options)
         return encode(graph, weights=options.weights, columns=columns)
     if file_format == "json":
         from tosa_convert.jsontext.write import write as write_json
@@ -141,9 +183,9 @@ def _render_sound(
         return write_json(graph, producer())
     state = _older_state(options)
     if state:
-        from tosa_convert.upgrade.older_form import lowered
+        from tosa_convert.upgrade.older_form import dialect_form, lowered
 
-        graph, columns = lowered(graph, state), {}
+        graph, columns = lowered(graph, dialect_form(state)), {}
     if file_format == "mlirbc":
         from tosa_convert.mlir.module_writer import encode_module
 
@@ -323,9 +365,9 @@ def _refuse_unverifiable(
     graph: Graph, path: str, file_format: Format, options: WriteOptions
 ) -> None:
     """Refuse to verify regions that MLIR cannot hold, and programs in an older form."""
-    if not options.verify or file_format not in ("mlir", "mlirbc"):
+    if not options.verify or file_format == "json":
         return
-    if _older_state(options):
+    if options.dialect and (file_format == "tosa" or _older_state(options)):
         raise fail(
             "option-conflict",
             path,
@@ -333,6 +375,8 @@ def _refuse_unverifiable(
             "constants",
             "leave out verify",
         )
+    if file_format == "tosa":
+        return
     from tosa_convert.graph.model import quoted
     from tosa_convert.graph.unrun_regions import unrun_regions
 

@@ -84,36 +84,46 @@ def _slots(table: str) -> list[tuple[str, str]]:
     return [(name, kind) for name, _, kind in (t.partition(":") for t in SCHEMA[table].split())]
 
 
-def read(data: bytes) -> dict[str, Any]:
-    """The root table of a file."""
+def read(data: bytes, attributes: dict[int, str] | None = None) -> dict[str, Any]:
+    """The root table of a file. attributes: the tables of the union, if they are not today's."""
     assert data[4:8] == b"TOSA"
     (root,) = struct.unpack_from("<I", data, 0)
-    return _read(Table(bytearray(data), root), "TosaGraph")
+    return _read(Table(bytearray(data), root), "TosaGraph", attributes)
 
 
-def _read(table: Table, name: str) -> dict[str, Any]:
+def _read(table: Table, name: str, attributes: dict[int, str] | None) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for slot, (field, kind) in enumerate(_slots(name)):
         offset = table.Offset(4 + 2 * slot)
         if offset:
             if kind == "union":
-                kind = f"{BY_CODE[found['attribute_type']].table}Attribute"
-            found[field] = _value(table, table.Pos + offset, kind)
+                kind = _attribute(found["attribute_type"], attributes)
+            found[field] = _value(table, table.Pos + offset, kind, attributes)
     return found
 
 
-def _value(table: Table, at: int, kind: str) -> Any:
+def _attribute(code: int, attributes: dict[int, str] | None) -> str:
+    """The table of the union's member with this number."""
+    if attributes is not None:
+        return attributes[code]
+    row = BY_CODE.get(code)
+    return f"{row.table}Attribute" if row else "IdentityAttribute"
+
+
+def _value(table: Table, at: int, kind: str, attributes: dict[int, str] | None) -> Any:
     if kind in _FLAGS:
         return table.Get(_FLAGS[kind], at)
     if kind == "string":
         return table.String(at).decode()
     if kind[0] != "[":
-        return _read(Table(table.Bytes, table.Indirect(at)), kind)
+        return _read(Table(table.Bytes, table.Indirect(at)), kind, attributes)
     offset = at - table.Pos
     length, start, element = table.VectorLen(offset), table.Vector(offset), kind[1:-1]
     if element == _U8:
         return bytes(table.Bytes[start : start + length])
-    return [_value(table, start + 4 * index, element) for index in range(length)]
+    if element == _I16:
+        return list(struct.unpack_from(f"<{length}h", table.Bytes, start))
+    return [_value(table, start + 4 * index, element, attributes) for index in range(length)]
 
 
 def write(graph: dict[str, Any], attributes: dict[int, str] | None = None) -> bytes:
@@ -145,13 +155,6 @@ class _Builder:
             return self._vector(value, kind[1:-1])
         return self._table(value, kind)
 
-    def _attribute(self, code: int) -> str:
-        """The table of the union's member with this number."""
-        if self.attributes is not None:
-            return self.attributes[code]
-        row = BY_CODE.get(code)
-        return f"{row.table}Attribute" if row else "IdentityAttribute"
-
     def _vector(self, values: Any, element: str) -> int:
         if element in _PACK:
             raw = b"".join(struct.pack(_PACK[element], value) for value in values)
@@ -176,7 +179,7 @@ class _Builder:
                 continue
             value = fields[field]
             if kind == "union":
-                kind = self._attribute(fields.get("attribute_type", 0))
+                kind = _attribute(fields.get("attribute_type", 0), self.attributes)
             placed.append((slot, kind, value if kind in _PACK else self.offset(value, kind)))
         self.builder.StartObject(len(slots))
         for slot, kind, value in placed:

@@ -7,7 +7,7 @@ end, all references are filled in at once.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -18,7 +18,7 @@ from tosa_convert.flatbuffer.interning import Interner
 from tosa_convert.flatbuffer.plan import DATA_ALIGN, TAIL_ALIGN, Plan
 from tosa_convert.graph.constant import Constant
 from tosa_convert.wire.layout import TABLES
-from tosa_convert.wire.tables import TableLayout
+from tosa_convert.wire.tables import Table, TableLayout
 
 if TYPE_CHECKING:
     from tosa_convert.flatbuffer.interning import Positions
@@ -33,6 +33,9 @@ _ENDS: Final = (bytes(8), bytes(7), bytes(6), bytes(5))
 
 class Builder:
     """A flatbuffer under construction. `out` holds the objects that have a position."""
+
+    #: The tables of the file's schema, by name.
+    tables: Mapping[str, Table] = TABLES
 
     def __init__(self, *, out_of_line: bool) -> None:
         self.out_of_line = out_of_line
@@ -92,7 +95,7 @@ class Builder:
 
     def table(self, name: str, scalars: dict[str, int], references: dict[str, Reference]) -> int:
         """Append a table; returns its position."""
-        layout = TABLES[name].layout((*scalars, *references))
+        layout = self.tables[name].layout((*scalars, *references))
         vtable = self.vtable(layout.vtable)
         self.align(layout.align)
         start = len(self.out)

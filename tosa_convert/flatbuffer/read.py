@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from tosa_convert.flatbuffer.columns import Positions
     from tosa_convert.upgrade.record import Upgrade
 
-#: The version before 1.0 whose files are read.
-OLD_VERSION: Final = (0, 80)
-
 #: Fields of a tensor that most tensors leave empty.
 _RARE: Final = frozenset(
     ("data", "variable", "is_unranked", "variable_name", "scale_type", "scale_data", "block_shape")
@@ -210,7 +207,7 @@ class _Reader:
             return False
         table = columns.follow(place, "TosaGraph.version")
         major, minor = self.table("Version", table, "_major", "_minor")
-        return (major[0], minor[0]) == OLD_VERSION
+        return (major[0], minor[0]) == lift.OLD_VERSION
 
     def graph(self) -> Graph:
         columns = self.columns

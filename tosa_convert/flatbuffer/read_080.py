@@ -38,7 +38,14 @@ from tosa_convert.upgrade.record import Upgrade
 from tosa_convert.upgrade.table import RULES, is_old
 from tosa_convert.wire import lift
 from tosa_convert.wire.layout import ROOT, TABLES
-from tosa_convert.wire.layout_080 import ATTRIBUTE_OF, ATTRIBUTES, DTYPES, OPERATORS, UNSIGNED
+from tosa_convert.wire.layout_080 import (
+    ATTRIBUTE_OF,
+    ATTRIBUTES,
+    DTYPES,
+    FIELDS,
+    OPERATORS,
+    UNSIGNED,
+)
 
 if TYPE_CHECKING:
     from tosa_convert.flatbuffer.columns import Positions
@@ -49,15 +56,6 @@ _ALL: Final = {**TABLES, **{table.name: table for table in ATTRIBUTES.values()}}
 _MEMORY: Final = 600
 #: Most zeros that may follow the data of a constant.
 _PADDING: Final = 16
-#: Fields of attributes whose names have changed.
-_RENAMED: Final = {
-    "accum_dtype": "acc_type",
-    "output_shape": "out_shape",
-    "then_branch": "then_graph",
-    "else_branch": "else_graph",
-    "cond_branch": "cond_graph",
-    "body_branch": "body_graph",
-}
 #: Fields of CUSTOM as the rules know them.
 _CUSTOM: Final = {"operator_name": "identifier", "domain_name": "config"}
 _FLOAT_FIELDS: Final = ("min_fp", "max_fp", "pad_const_fp")
@@ -280,7 +278,7 @@ def _item(
     values: Values,
 ) -> Operator | OldOperation | None:
     """An operator in the form of today if that is its form, else an old operation."""
-    names = _CUSTOM if name == "CUSTOM" else _RENAMED
+    names = _CUSTOM if name == "CUSTOM" else FIELDS
     attributes = {names.get(key, key): _value(key, value) for key, value in found.items()}
     old = OldOperation(f"tosa.{name.lower()}", inputs, outputs, attributes)
     if name == "PAD" and inputs and found:

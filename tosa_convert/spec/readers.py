@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from tosa_convert.errors import Finding
 from tosa_convert.graph.model import DYNAMIC, operator_path, quoted
 from tosa_convert.upgrade.dialect_states import state_of
-from tosa_convert.upgrade.older_form import missing
+from tosa_convert.upgrade.form_080 import form_080
+from tosa_convert.upgrade.older_form import dialect_form, missing, older_findings
 
 if TYPE_CHECKING:
     from tosa_convert.file_consumers import Consumer
@@ -20,11 +21,9 @@ _CODE = "unsupported-by-reader"
 def reader_findings(graph: Graph, reader: Consumer) -> Iterator[Finding]:
     """The operators, types, shapes and operands of a sound graph that a program does not read."""
     if reader.tosa:
-        message = f"{reader.release} reads only TOSA flatbuffers of version {reader.tosa}"
-        yield Finding(_CODE, "", message, "use a newer release of it")
-        return
+        yield from older_findings(graph, form_080(reader.release))
     if reader.dialect:
-        yield from missing(graph, state_of(reader.dialect), reader.release)
+        yield from missing(graph, dialect_form(state_of(reader.dialect), reader.release))
     for where, block in graph.blocks():
         for name, tensor in block.tensors.items():
             for message in _tensor_problems(tensor, reader):

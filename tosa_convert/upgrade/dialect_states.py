@@ -19,6 +19,8 @@ STATES: Final = (
     *("2025-01", "2025-02", "2025-03", "2025-04", "2025-06", "2025-09", "2025-10", "2025-11"),
     *("2026-01", "2026-02", "2026-05", "2026-08"),
 )
+#: The month of the newest release that was tried; it has the last state.
+NEWEST_MONTH: Final = "2026-10"
 #: Functions are operations of the dialect `func`; before, of `builtin` and `std`.
 FUNC_DIALECT: Final = "2022-05"
 #: Zero points are attributes of the dialect; before, dictionaries.
@@ -137,10 +139,11 @@ def state_of(month: str, option: str = "dialect") -> str:
     """The state of the dialect in a month.
 
     Raises:
-        TosaConvertError: "option-conflict" for anything but a month since January 2022.
+        TosaConvertError: "option-conflict" for anything but a month since January 2022, and for one
+            after that of the newest release that was tried.
 
     Example:
-        >>> state_of("2023-07"), state_of("2030-01") == STATES[-1]
+        >>> state_of("2023-07"), state_of("2026-10") == STATES[-1]
         ('2023-05', True)
     """
     if not _MONTH.match(month) or month < STATES[0]:
@@ -148,5 +151,12 @@ def state_of(month: str, option: str = "dialect") -> str:
             "option-conflict",
             option,
             f"found {month!r}, expected a month from {STATES[0]} on, such as 2023-02",
+        )
+    if month > NEWEST_MONTH:
+        raise fail(
+            "option-conflict",
+            option,
+            f"found {month!r}, and the newest release that was tried is of {NEWEST_MONTH}",
+            "leave it out for the form of today",
         )
     return next(state for state in reversed(STATES) if state <= month)

@@ -41,6 +41,9 @@ class Lowering:
         attributes, which are left out unless something else uses them.
     """
 
+    #: The largest bound of integers that CLAMP can have.
+    largest_bound: float = 2.0**62
+
     def __init__(self, block: Block, state: str) -> None:
         self.state = state
         self.tensors: dict[str, Tensor] = dict(block.tensors)
@@ -49,6 +52,10 @@ class Lowering:
         self.read: set[str] = set()
         self.location = ""
         self._taken = {*self.tensors, *self.shapes}
+
+    def since(self, state: str) -> str:
+        """What came with a state of the dialect, in the words of who reads the message."""
+        return state
 
     # -- values that are there ----------------------------------------------------------------
 
@@ -75,6 +82,14 @@ class Lowering:
         self.read.add(name)
         return tuple(map(int, tensor.data.numpy().tolist()))
 
+    def number(self, name: str, what: str) -> float:
+        """The only element of a constant that becomes an attribute."""
+        tensor = self.tensors[name]
+        if tensor.data is None or tensor.variable:
+            raise Refused(f"its {what} is not a constant", _FOLD)
+        self.read.add(name)
+        return float(tensor.data.numpy().reshape(-1)[0])
+
     # -- attributes ---------------------------------------------------------------------------
 
     def attributes(self, operator: Operator, *without: str) -> dict[str, WrittenValue]:
@@ -86,13 +101,13 @@ class Lowering:
             if self.state >= since and row.kind != "region":
                 found[row.name] = self._attribute(operator, row)
             elif row.kind != "region" and operator.attributes[row.name] != row.default:
-                raise Refused(f"{row.name} is an attribute only since {since}")
+                raise Refused(f"{row.name} is an attribute only since {self.since(since)}")
         return found
 
     def _attribute(self, operator: Operator, row: AttributeSpec) -> WrittenValue:
         value: Any = operator.attributes[row.name]
         if value is _BF16 and self.state < BF16_ACCUMULATORS:
-            raise Refused(f"{row.name} can be BF16 only since {BF16_ACCUMULATORS}")
+            raise Refused(f"{row.name} can be BF16 only since {self.since(BF16_ACCUMULATORS)}")
         if row.kind == "i32":
             return Integer(value, 64 if row.name == "axis" and self.state < NARROW_AXES else 32)
         if row.kind == "i32s":

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from enum import IntEnum
 from functools import partial
 
 from tosa_convert.errors import Finding, TosaConvertError
+from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import (
     Block,
     Graph,
@@ -33,67 +34,91 @@ from tosa_convert.upgrade.dialect_states import (
 from tosa_convert.upgrade.editor import Refused
 from tosa_convert.upgrade.lowering import Lowering
 from tosa_convert.upgrade.old_operation import Integers, LoweredOperator
-from tosa_convert.upgrade.table import LOWERED
+from tosa_convert.upgrade.table import LOWERED, Lower
 
 _CODE = "unsupported-by-reader"
 
 
-def lowered(graph: Graph, state: str, reader: str = "") -> Graph:
-    """A program whose operators are all `LoweredOperator`, in the form of a state.
+class Form:
+    """An older form of programs: what it has, and what writes an operator in it.
 
-    It is for writers of MLIR only: its operators do not have the operands of today. The graph itself
-    is not changed.
+    state: that of the dialect whose operators it has, see `dialect_states`. who: reads it, for messages.
+    lowered: operators whose form was another one -> the state since which it is that of today, and what
+        makes the older one.
+    """
+
+    def __init__(
+        self, state: str, who: str, lowered: Mapping[str, tuple[str, Lower]] = LOWERED
+    ) -> None:
+        self.state = state
+        self.who = who
+        self.lowered = lowered
+
+    def lowering(self, block: Block) -> Lowering:
+        """What makes the operators of a block."""
+        return Lowering(block, self.state)
+
+    def has_operator(self, operator: Operator) -> bool:
+        """Whether there is an operator of this name."""
+        # Of variables there are findings, and constant shapes can become attributes.
+        spec = operator.spec
+        return (
+            OPERATORS.get(spec.name, "") <= self.state
+            or spec is CONST_SHAPE
+            or spec.encoded_as != spec.name
+        )
+
+    def has_type(self, dtype: DType) -> bool:
+        """Whether there is an element type."""
+        return TYPES.get(dtype.name, "") <= self.state
+
+
+def dialect_form(state: str, reader: str = "") -> Form:
+    """The form of a state of the dialect. reader: the program that is to read it, for messages."""
+    return Form(state, reader or f"the dialect of {state}")
+
+
+def lowered(graph: Graph, form: Form) -> Graph:
+    """A program whose operators are all `LoweredOperator`, in an older form.
+
+    It is for writers only: its operators do not have the operands of today. The graph itself is not
+    changed.
 
     Args:
         graph: a sound program of today.
-        state: see `dialect_states`.
-        reader: the program that is to read it, for messages.
+        form: the form.
 
     Raises:
         TosaConvertError: "unsupported-by-reader", with a finding for each operator and tensor that has
-            no form in that state.
+            no such form.
     """
-    who = reader or f"the dialect of {state}"
-    findings = list(missing(graph, state, who))
+    findings = list(missing(graph, form))
     regions = []
     for region in graph.regions:
         blocks = []
         for block in region.blocks:
             where = block_path(region.name, block.name)
-            blocks.append(_block(block, where, state, who, findings))
+            blocks.append(_block(block, where, form, findings))
         regions.append(Region(region.name, blocks))
     if findings:
         raise TosaConvertError(findings)
     return replace(graph, regions=regions)
 
 
-def missing(graph: Graph, state: str, who: str) -> Iterator[Finding]:
-    """The operators and element types that a state of the dialect does not have.
-
-    who: the program that has it, for messages.
-    """
+def missing(graph: Graph, form: Form) -> Iterator[Finding]:
+    """The operators and element types that a form does not have."""
     for where, block in graph.blocks():
-        yield from _type_findings(block, where, state, who)
+        yield from _type_findings(block, where, form)
         for index, operator in enumerate(block.operators):
-            if _is_missing(operator, state):
+            if not form.has_operator(operator):
                 place = operator_path(where, index, operator)
-                yield Finding(_CODE, place, f"{who} has no {operator.spec.name}")
+                yield Finding(_CODE, place, f"{form.who} has no {operator.spec.name}")
 
 
-def _is_missing(operator: Operator, state: str) -> bool:
-    # Of variables there are findings, and constant shapes can become attributes.
-    spec = operator.spec
-    return (
-        OPERATORS.get(spec.name, "") > state
-        and spec is not CONST_SHAPE
-        and spec.encoded_as == spec.name
-    )
-
-
-def older_findings(graph: Graph, state: str, who: str) -> list[Finding]:
-    """Why a program cannot be written in the form of a state; see `lowered`."""
+def older_findings(graph: Graph, form: Form) -> list[Finding]:
+    """Why a program cannot be written in an older form; see `lowered`."""
     try:
-        lowered(graph, state, who)
+        lowered(graph, form)
     except TosaConvertError as error:
         return list(error.findings)
     return []
@@ -103,7 +128,7 @@ def has_form_of(graph: Graph, state: str) -> bool:
     """Whether today's form of a program is that of a state, too; the program has a form in it."""
     if state < FUNC_DIALECT:
         return False
-    older, today = lowered(graph, state), lowered(graph, STATES[-1])
+    older, today = (lowered(graph, dialect_form(name)) for name in (state, STATES[-1]))
     return all(
         len(block.operators) == len(other.operators)
         and all(map(partial(_same, state), block.operators, other.operators))
@@ -131,41 +156,41 @@ def _same(state: str, older: Operator, today: Operator) -> bool:
     )
 
 
-def _type_findings(block: Block, where: str, state: str, who: str) -> Iterator[Finding]:
+def _type_findings(block: Block, where: str, form: Form) -> Iterator[Finding]:
     for tensor in block.tensors.values():
         place = f"{where} tensor {quoted(tensor.name)}"
-        if tensor.variable and state < OPERATORS[VARIABLE.name]:
-            yield Finding(_CODE, place, f"{who} has no variables")
-        if tensor.scale is not None and state < BLOCK_SCALES:
-            yield Finding(_CODE, place, f"{who} has no tensors with scales")
-        elif TYPES.get(tensor.dtype.name, "") > state:
-            yield Finding(_CODE, place, f"{who} has no element type {tensor.dtype}")
+        if tensor.variable and form.state < OPERATORS[VARIABLE.name]:
+            yield Finding(_CODE, place, f"{form.who} has no variables")
+        if tensor.scale is not None and form.state < BLOCK_SCALES:
+            yield Finding(_CODE, place, f"{form.who} has no tensors with scales")
+        elif not form.has_type(tensor.dtype):
+            yield Finding(_CODE, place, f"{form.who} has no element type {tensor.dtype}")
 
 
-def _block(block: Block, where: str, state: str, who: str, findings: list[Finding]) -> Block:
-    lowering = Lowering(block, state)
+def _block(block: Block, where: str, form: Form, findings: list[Finding]) -> Block:
+    lowering = form.lowering(block)
     for index, operator in enumerate(block.operators):
         spec = operator.spec
         lowering.location = operator.location
         place = operator_path(where, index, operator)
-        since, lower = LOWERED.get(spec.name, ("", None))
-        if _is_missing(operator, state):
+        since, lower = form.lowered.get(spec.name, ("", None))
+        if not form.has_operator(operator):
             continue
         try:
-            if lower is not None and state < since:
+            if lower is not None and form.state < since:
                 lower(lowering, operator)
             else:
                 lowering.add(operator, lowering.attributes(operator))
         except Refused as problem:
-            message = f"{who} has no form for this {spec.name}: {problem}"
+            message = f"{form.who} has no form for this {spec.name}: {problem}"
             findings.append(Finding(_CODE, place, message, problem.hint))
     operators = _without_unused(lowering, block)
-    if state < OPERATORS[CONST_SHAPE.name] and not findings:
+    if form.state < OPERATORS[CONST_SHAPE.name] and not findings:
         shapes = {name for op in operators for name in op.inputs if name in block.shapes}
         shapes.update(name for name in (*block.inputs, *block.outputs) if name in block.shapes)
         for name in sorted(shapes):
             place = f"{where} shape {quoted(name)}"
-            findings.append(Finding(_CODE, place, f"{who} has no values of shapes"))
+            findings.append(Finding(_CODE, place, f"{form.who} has no values of shapes"))
     return replace(block, operators=operators, tensors=lowering.tensors, shapes=lowering.shapes)
 
 
@@ -173,15 +198,18 @@ def _without_unused(lowering: Lowering, block: Block) -> list[Operator]:
     """The operators without constants that became attributes and nothing uses any more."""
     used = {name for op in lowering.operators for name in op.inputs} | set(block.outputs)
     has_shapes = lowering.state >= OPERATORS[CONST_SHAPE.name]
+    unused = lowering.read - used
+    for name in unused:
+        lowering.tensors.pop(name, None)
     return [
         op
         for op in lowering.operators
         if not (
-            (op.spec is CONST and op.outputs[0] in lowering.read - used)
+            (op.spec is CONST and op.outputs[0] in unused)
             or (
                 op.spec is CONST_SHAPE
                 and op.outputs[0] not in used
-                and (not has_shapes or op.outputs[0] in lowering.read)
+                and (not has_shapes or op.outputs[0] in unused)
             )
         )
     ]

@@ -13,6 +13,9 @@ from tosa_convert.upgrade.lowering import Lowering
 from tosa_convert.upgrade.old_operation import OldOperation
 from tosa_convert.upgrade.rules import convolution, data_layout, elementwise, resize
 
+#: Writes an operator of today in an older form.
+Lower = Callable[[Lowering, Operator], None]
+
 
 class Rule(NamedTuple):
     """How an old operation becomes operators of today.
@@ -30,7 +33,7 @@ class Rule(NamedTuple):
     operands: tuple[int, ...] = (1,)
     keys: frozenset[str] = frozenset()
     is_old: Callable[[OldOperation, Values], bool] | None = None
-    lower: Callable[[Lowering, Operator], None] | None = None
+    lower: Lower | None = None
     since: str = OPERANDS
 
 

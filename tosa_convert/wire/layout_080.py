@@ -42,6 +42,16 @@ DTYPES: Final = {
 }
 UNSIGNED: Final = frozenset({2, 9})
 
+#: Fields of attributes -> the names that they have today.
+FIELDS: Final = {
+    "accum_dtype": "acc_type",
+    "output_shape": "out_shape",
+    "then_branch": "then_graph",
+    "else_branch": "else_graph",
+    "cond_branch": "cond_graph",
+    "body_branch": "body_graph",
+}
+
 #: Members of union Attribute, in order after NONE, with the slots of their tables.
 _ATTRIBUTES: Final = (
     ("Pool", "pad:[i32] kernel:[i32] stride:[i32] input_zp:i32 output_zp:i32 accum_dtype:u32"),

@@ -38,6 +38,8 @@ from tosa_convert.graph.static_shapes import fill_empty_constants
 from tosa_convert.graph.versions import INCOMPATIBLE_HINT, READABLE, incompatibility
 from tosa_convert.wire.layout import ATTRIBUTES, ENUMS
 
+#: The version of the format before 1.0 whose flatbuffers are read.
+OLD_VERSION: Final = (0, 80)
 #: The largest `offset` that means "no data after the flatbuffer": 0 is the schema's default, and
 #: existing readers use `data` for 1, too.
 NO_OFFSET: Final = 1
@@ -73,11 +75,21 @@ def version(major: int, minor: int, patch: int, draft: bool, report: Report) -> 
         report(
             "unsupported-version",
             f"the file is TOSA {found}; readable versions are " + ", ".join(map(str, READABLE)),
-            "write it again with a tool that stamps one of these"
-            if (major, minor) > (0, 90)
-            else "the format changed between the 0.x series and 1.0: export the model again",
+            _version_hint(major, minor),
         )
     return found
+
+
+def _version_hint(major: int, minor: int) -> str:
+    if (major, minor) == OLD_VERSION:
+        # Its flatbuffer does not come here.
+        return (
+            "of TOSA 0.80 only the flatbuffer is read: make it with the schema of 0.80, "
+            "`flatc -b tosa.fbs FILE.json`"
+        )
+    if (major, minor) > (0, 90):
+        return "write it again with a tool that stamps one of these"
+    return "the format changed between the 0.x series and 1.0: export the model again"
 
 
 def check_compatibility(reader: SoftwareVersion | None, features: int, report: Report) -> None:

@@ -103,12 +103,12 @@ def _written_accumulator(
     found = op.attributes["acc_type"]
     assert isinstance(found, DType)
     if found.name == "BF16" and low.state < BF16_ACCUMULATORS:
-        raise Refused(f"acc_type can be BF16 only since {BF16_ACCUMULATORS}")
+        raise Refused(f"acc_type can be BF16 only since {low.since(BF16_ACCUMULATORS)}")
     if low.state >= since:
         return {"acc_type": found}
     if found.name != default:
         raise Refused(
-            f"acc_type is an attribute only since {since}, and {found} is not its default"
+            f"acc_type is an attribute only since {low.since(since)}, and {found} is not its default"
         )
     return {}
 

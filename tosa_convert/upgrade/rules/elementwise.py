@@ -31,8 +31,6 @@ from tosa_convert.upgrade.old_operation import Integer, Integers, OldOperation, 
 from tosa_convert.upgrade.rules.convolution import zero_point_operand
 
 _INT16: Final = dtype("INT16")
-#: The largest power of two of a bound of integers.
-_LARGEST: Final = 2.0**62
 #: A file keeps a bound in this many bytes.
 _BOUND_BYTES: Final = 8
 
@@ -45,13 +43,13 @@ def clamp(edit: Editor, old: OldOperation) -> None:
 def lower_clamp(low: Lowering, op: Operator) -> None:
     """The inverse of `clamp`: both pairs of bounds, of which one is read."""
     element = low.tensors[op.inputs[0]].dtype
-    own = low.attributes(op, "min_val", "max_val")
+    own, largest = low.attributes(op, "min_val", "max_val"), low.largest_bound
     for name in ("min", "max"):
         raw = op.attributes[f"{name}_val"]
         assert isinstance(raw, bytes)
         bound = float(element_value(raw, element))
         own[f"{name}_fp"] = bound
-        whole = int(max(-_LARGEST, min(bound, _LARGEST))) if bound == bound else 0
+        whole = int(max(-largest, min(bound, largest))) if bound == bound else 0
         own[f"{name}_int"] = Integer(whole, 64)
     low.add(op, own)
 
