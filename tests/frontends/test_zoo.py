@@ -1,11 +1,15 @@
-"""Three networks of the zoo are equal to torch, directly and through ONNX."""
+"""Three networks of the zoo are equal to torch, directly and through ONNX, and over several calls."""
 
 from __future__ import annotations
 
 import importlib.util
+from typing import Any
 
+import numpy as np
 import pytest
 from measure_zoo import FILES, measured, networks
+
+import tosa_convert as tc
 
 pytestmark = [
     pytest.mark.skipif(
@@ -32,6 +36,29 @@ def test_a_network_is_equal(name: str, frontend: str) -> None:
         assert row["reason"].startswith("ONNX has no state")
     else:
         assert row["equal"], row
+
+
+def test_a_stream_of_frames_gives_what_torch_gives_with_its_states() -> None:
+    """Eight calls: the first frames have left the buffers by then."""
+    torch = importlib.import_module("torch")
+    factory = {found: make for _, found, make in networks()}["streaming_keywords"]
+    graph = tc.frontends.from_torch(*factory())
+    module, (frame,) = factory()
+    (name,) = graph.main.inputs
+    states: dict[str, Any] = {}
+    random = np.random.default_rng(5)
+    for _ in range(8):
+        values = random.standard_normal(tuple(frame.shape)).astype(np.float32)
+        expected = module(torch.from_numpy(values)).detach().numpy()
+        result = tc.run(graph, {name: values}, variables=states)
+        states = result.variables
+        (found,) = result.outputs.values()
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
+    buffers = {key: value.detach().numpy() for key, value in module.named_buffers()}
+    assert states.keys() == buffers.keys()
+    for key, state in states.items():
+        np.testing.assert_allclose(state, buffers[key], rtol=1e-5, atol=1e-6)
+        assert np.abs(state).max() > 0.01
 
 
 def test_a_network_that_does_not_lower_has_a_row_with_the_reason() -> None:
