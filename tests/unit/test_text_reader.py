@@ -286,6 +286,12 @@ def test_aliases_may_come_before_and_after_their_use() -> None:
     assert graph.main.operators[0].location == 'loc("name"("m.py":3:4))'
 
 
+def test_several_aliases_may_be_defined_on_one_line() -> None:
+    exp = "%0 = tosa.exp %a : (tensor<2xf32>) -> tensor<2xf32> loc(#loc2)"
+    text = '#loc1 = loc("m.py":3:4) #loc2 = loc("name"(#loc1)) ' + function(exp)
+    assert tc.load(text.encode()).main.operators[0].location == 'loc("name"("m.py":3:4))'
+
+
 def test_an_alias_of_2022_has_the_word_type() -> None:
     text = "!t = type tensor<2xf32>\n" + function("%0 = tosa.exp %a : (!t) -> !t", "!t", "!t")
     assert tc.load(text.encode()).main.operators[0].spec.name == "EXP"
@@ -338,6 +344,14 @@ def test_an_operation_without_a_location_is_where_its_text_is() -> None:
         (function("%0 = tosa.exp %a {x = 1, x = 2} : () -> tensor<2xf32>"), "-:2:28", "twice"),
         (function("%0 = tosa.exp %a : (tensor<2xf32) -> tensor<2xf32>"), "-:2:35", "expected '>'"),
         ("#a = #b\n#b = #a\nmodule {}", "-:2:6", "refers to itself"),
+        ("#a = 1\n#a = 1\nmodule {}", "-:2:1", "#a is defined twice"),
+        ("#a = 1 #a = 2\nmodule {}", "-:1:8", "#a is defined twice"),
+        ("#a = 1 #b = 2 #b = 3 module {}", "-:1:15", "#b is defined twice"),
+        (
+            function("%0 = tosa.cond_if %a (%b = %a) { tosa.yield %b : tensor<2xf32> }"),
+            "-:2:34",
+            "found '{', expected ':' and the types",
+        ),
         ("module attributes {a.b = [1, }", "-:1:30", "expected an attribute"),
         ('module attributes {a.b = "x}', "-:1:26", "not closed"),
         ("%0 = 7", "-:1:6", "expected an operation"),

@@ -66,7 +66,13 @@ class Aliases:
         """The name of the alias whose definition is next at the top of the module, or ""."""
         self.cursor.skip()
         definition = _NEXT_DEFINITION.match(self.cursor.data, self.cursor.at)
-        return definition[1].decode("utf-8", "replace") if definition else ""
+        if definition is None:
+            return ""
+        name = definition[1].decode("utf-8", "replace")
+        # A definition that does not begin a line is found only here.
+        if self._places.setdefault(name, definition.end()) != definition.end():
+            self.cursor.refuse(f"{name} is defined twice", definition.start(1))
+        return name
 
     def end(self, name: str) -> int:
         """Where the definition of an alias that was resolved ends."""

@@ -241,6 +241,8 @@ class CustomForms:
             if cursor.peek(b"("):
                 types += [parsed.number for parsed in self.types.in_parentheses()]
             operations.check_types(operation.operands, types, at)
+        elif names:
+            raise cursor.unexpected("':' and the types of the condition and the operands")
         if cursor.accept(b"->"):
             operation.types = [parsed.number for parsed in self.types.results()]
         cursor.expect(b"{")
