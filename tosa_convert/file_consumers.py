@@ -27,8 +27,10 @@ class Consumer(NamedTuple):
     newest: the TOSA version of the newest operators that it reads.
     constants: of the operands that must be constants unless a target has EXT-DYNAMIC, those that must be
         constants in a `.tosa` file: "all" of them, only "zero points", or none.
-    further_constants: operands that must be constants, too, such as "PAD pad_const".
+    further_constants: operands that must be constants, too, such as "PAD pad_const", or
+        "TABLE table INT16" for one element type.
     static: it reads only tensors of known rank and sizes. ranked: only tensors of known rank.
+    static_operators: operators that it reads only with known sizes, unless they change nothing.
     max_rank: the most dimensions of a tensor that it reads.
     computed: an output must not be an input.
     lenient: it reads programs that TOSA forbids, too.
@@ -49,6 +51,7 @@ class Consumer(NamedTuple):
     constants: Literal["", "zero points", "all"] = ""
     further_constants: frozenset[str] = frozenset()
     static: bool = False
+    static_operators: frozenset[str] = frozenset()
     ranked: bool = False
     max_rank: int = 64
     computed: bool = False
@@ -95,7 +98,8 @@ CONSUMERS: Final = {
                 "CAST_FROM_BLOCK_SCALED CAST_TO_BLOCK_SCALED CONV2D_BLOCK_SCALED "
                 "MATMUL_T_BLOCK_SCALED RESHAPE_BLOCK_SCALED ROW_GATHER_BLOCK_SCALED"
             ),
-            constants="all",
+            constants="zero points",
+            static_operators=_names("RESHAPE TRANSPOSE"),
             ranked=True,
             max_rank=6,
         ),
@@ -110,8 +114,15 @@ CONSUMERS: Final = {
             operators=_names("COND_IF WHILE_LOOP"),
             newest=(1, 0),
             constants="all",
-            further_constants=frozenset({"PAD pad_const"}),
-            ranked=True,
+            further_constants=frozenset(
+                (
+                    *("PAD pad_const", "TABLE table INT16"),
+                    *("CONV3D weight", "CONV3D bias"),
+                    *("TRANSPOSE_CONV2D weight", "TRANSPOSE_CONV2D bias"),
+                )
+            ),
+            # It takes an unknown size for 4294967295, and compiles that or crashes.
+            static=True,
             max_rank=6,
             computed=True,
         ),

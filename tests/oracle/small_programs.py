@@ -24,6 +24,7 @@ def programs() -> Iterator[tuple[str, Graph]]:
     yield "version", replace(convolution(), version=V1_1_DRAFT)
     yield from ((f"type-{kind}", identity(kind)) for kind in TYPES)
     yield "unknown-size", total((1, -1))
+    yield from unknown_sizes()
     yield "unranked", total(None)
     yield "rank-0", total(())
     yield "rank-7", total((1, 1, 1, 1, 1, 1, 2))
@@ -70,6 +71,19 @@ def total(shape: tuple[int, ...] | None, x: str = "x", y: str = "y") -> Graph:
     value = b.input(x, "int32", shape)
     b.output(b.add(value, value), name=y)
     return b.graph()
+
+
+def unknown_sizes() -> Iterator[tuple[str, Graph]]:
+    """Operators that move elements of which it is not known how many there are."""
+    b = Builder("main")
+    b.output(b.reshape(b.input("x", "int8", (-1, 4)), (-1, 2, 2)), name="y")
+    yield "unknown-reshape", b.graph()
+    b = Builder("main")
+    b.output(b.reshape(b.input("x", "int8", (-1, 4)), (-1, 4)), name="y")
+    yield "unknown-unchanged", b.graph()
+    b = Builder("main")
+    b.output(b.transpose(b.input("x", "int8", (-1, 4)), perms=(1, 0)), name="y")
+    yield "unknown-transpose", b.graph()
 
 
 def branch() -> Graph:
@@ -134,6 +148,16 @@ def operands() -> Iterator[tuple[str, Graph]]:
     value = b.input("v", "int8", (1,))
     b.output(b.pad(b.input("x", "int8", (1, 8)), (0, 0, 1, 1), value), name="y")
     yield "operand-padding", b.graph()
+    b = Builder("main")
+    table = b.input("t", "int16", (513,))
+    b.output(b.table(b.input("x", "int16", (1, 8)), table), name="y")
+    yield "operand-table", b.graph()
+    b = Builder("main")
+    x, weight = b.input("x", "int8", (1, 4, 4, 4, 4)), b.input("w", "int8", (4, 1, 1, 1, 4))
+    bias = b.input("b", "int32", (4,))
+    y = b.conv3d(x, weight, bias, 0, 0, pad=(0, 0, 0, 0, 0, 0), acc_type="int32")
+    b.output(y, name="y")
+    yield "operand-weight-3d", b.graph()
     b = Builder("main")
     x, weight = b.input("x", "int8", (1, 8, 8, 4)), b.input("w", "int8", (4, 1, 1, 4))
     bias = b.input("b", "int32", (4,))

@@ -75,7 +75,10 @@ def test_what_only_some_programs_read() -> None:
     everyone = {*CONSUMERS, "netron"}
     assert everyone - found["type-fp32"] == {"vela"}
     assert everyone - found["type-int64"] == {"vela"}
-    assert everyone - found["unknown-size"] == {"reference-model"}
+    assert everyone - found["unknown-size"] == {"reference-model", "vela"}
+    assert everyone - found["unknown-reshape"] == {"reference-model", "vela", "model-converter"}
+    assert everyone - found["unknown-transpose"] == {"reference-model", "vela", "model-converter"}
+    assert everyone - found["unknown-unchanged"] == {"reference-model", "vela"}
     assert everyone - found["unranked"] == {"reference-model", "model-converter", "vela"}
     assert everyone - found["rank-7"] == {"reference-model", "model-converter", "vela"}
     assert found["no-input"] == everyone
@@ -83,7 +86,9 @@ def test_what_only_some_programs_read() -> None:
     assert everyone - found["new-operator"] == {"model-converter", "vela", "netron"}
     assert everyone - found["no-operator"] == {"vela"}
     assert everyone - found["operand-zero-point"] == {"tosa-opt", "model-converter", "vela"}
-    assert everyone - found["operand-padding"] == {"vela"}
+    for operand in ("padding", "table", "weight-3d", "shift"):
+        assert everyone - found[f"operand-{operand}"] == {"vela"}
+    assert found["operand-weight"] == everyone
 
 
 def test_the_form_of_text_and_the_version_of_bytecode_matter_to_iree() -> None:
@@ -126,8 +131,12 @@ def test_facts_name_formats_types_and_operators_that_exist() -> None:
         assert reader.types <= {kind.name for kind in BY_CODE.values()}
         assert reader.operators <= {spec.name for spec in OPERATORS}
         assert reader.release
+        assert reader.static_operators <= {spec.name for spec in OPERATORS}
         named = {f"{spec.name} {row.name}" for spec in OPERATORS for row in spec.operands}
-        assert reader.further_constants <= named
+        types = {kind.name for kind in BY_CODE.values()}
+        for constant in reader.further_constants:
+            operand, _, kind = constant.rpartition(" ")
+            assert constant in named or (operand in named and kind in types)
 
 
 # -- commands --------------------------------------------------------------------------------------

@@ -56,15 +56,35 @@ def _problems(block: Block, operator: Operator, reader: Consumer) -> Iterator[st
     if spec.name in reader.operators or spec.since > reader.newest:
         yield f"{reader.name} does not read {spec.name}"
         return
+    if spec.name in reader.static_operators and not _changes_nothing(block, operator):
+        names = (operator.inputs[0], operator.outputs[0])
+        if any(DYNAMIC in (_shape(block, name) or ()) for name in names):
+            yield f"{reader.name} does not read {spec.name} of unknown sizes"
     if not reader.constants:
         return
     for position, name in enumerate(operator.inputs):
         row = spec.operand(position, len(operator.inputs))
         wanted = row.is_constant and (reader.constants == "all" or row.name.endswith("_zp"))
-        if wanted or f"{spec.name} {row.name}" in reader.further_constants:
-            tensor = block.tensors.get(name)
-            if tensor is not None and (tensor.data is None or tensor.variable):
-                yield (
-                    f"{reader.name} reads {spec.name} only with a constant {row.name}, "
-                    f"found the tensor {quoted(name)}"
-                )
+        tensor = block.tensors.get(name)
+        if tensor is None or (tensor.data is not None and not tensor.variable):
+            continue
+        named = f"{spec.name} {row.name}"
+        if wanted or {named, f"{named} {tensor.dtype}"} & reader.further_constants:
+            yield (
+                f"{reader.name} reads {spec.name} only with a constant {row.name}, "
+                f"found the tensor {quoted(name)}"
+            )
+
+
+def _changes_nothing(block: Block, operator: Operator) -> bool:
+    """Whether MLIR removes a RESHAPE or TRANSPOSE: the shape stays, and at most one size is unknown."""
+    perms = operator.attributes.get("perms")
+    if isinstance(perms, tuple):
+        return perms == tuple(range(len(perms)))
+    before, after = (_shape(block, name) for name in (operator.inputs[0], operator.outputs[0]))
+    return before is not None and before == after and before.count(DYNAMIC) <= 1
+
+
+def _shape(block: Block, name: str) -> tuple[int, ...] | None:
+    tensor = block.tensors.get(name)
+    return None if tensor is None else tensor.shape
