@@ -34,6 +34,7 @@ FRONTENDS = {
         (
             *("test_torch*.py", "test_onnx*.py", "test_runtimes.py", "test_zoo.py"),
             *("test_partial_torch.py", "test_advice.py", "test_examples.py"),
+            "test_operator_programs.py",
         ),
     ),
 }

@@ -30,7 +30,11 @@ def test_every_file_has_cases_and_no_name_occurs_twice() -> None:
     reason="torch or torch-mlir is not installed",
 )
 def test_some_of_them_are_equal_to_torch(tmp_path: Path) -> None:
-    names = ("layers.py:make_gelu", "tensors.py:make_embedding", "random_sequences.py:make_seed_0")
+    names = (
+        *("layers.py:make_gelu", "tensors.py:make_embedding", "random_sequences.py:make_seed_0"),
+        *("elementwise.py:make_fmax", "element_types.py:make_shift_right_int32"),
+        *("element_types.py:make_matmul_int32", "element_types.py:make_maximum_uint8"),
+    )
     words = [f"{FOLDER}/{name}" for name in names]
     report = tmp_path / "r.json"
     options = ["--frontends", "torch", "--narrow", "i64,f64", "--jobs", "1", "--json", str(report)]

@@ -40,7 +40,10 @@ SAMPLE: Final = (
     ),
     *("STRIDED_SLICE/int32_step", "GATHER/uint8_axis_1_batch_1_rank_3", "MEAN/int8_spatial"),
     *("SOFTMAX/int8_rank_2_10_beta_1", "WHILE/float32", "sequences/int8_seed_0"),
-    *("GELU/int8_exact", "BROADCAST_TO/float32_rank_1_to_3"),
+    *("GELU/int8_exact", "BROADCAST_TO/float32_rank_1_to_3", "CAST/float32_to_uint8"),
+    *("MAX_POOL_2D/int8_relu6", "QUANTIZE/float32_to_int8", "SOFTMAX/int16_rank_2_7_beta_1"),
+    *("RESIZE_BILINEAR/int8_7x11_half_pixel", "RESIZE_NEAREST_NEIGHBOR/float32_8x12"),
+    *("BITWISE_XOR/uint8", "FULLY_CONNECTED/int16_rank_2_rows_4", "SCATTER_ND/uint8"),
 )
 NEEDED: Final = ("tosa_converter_for_tflite", "ai_edge_litert")
 

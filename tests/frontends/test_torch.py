@@ -59,6 +59,20 @@ class Unlowered(torch.nn.Module):
 def unlowered():
     return Unlowered(), (torch.ones(4, 3, 3),)
 
+class Branch(torch.nn.Module):
+    def forward(self, x):
+        return x + 1 if (x > 0).any() else x - 1
+
+def branch():
+    return Branch(), (torch.ones(4),)
+
+class Generator(torch.nn.Module):
+    def forward(self, x):
+        return x + torch.rand(4, generator=torch.Generator().manual_seed(0))
+
+def generator():
+    return Generator(), (torch.ones(4),)
+
 class Bits(torch.nn.Module):
     def forward(self, x):
         return x.float() / 2, x.max()
@@ -151,6 +165,18 @@ def test_sizes_that_do_not_fit_are_refused(
     with pytest.raises(tc.TosaConvertError) as caught:
         lowered(source, "dynamic", input_shapes=shapes)
     assert caught.value.findings[0].code == code
+
+
+@pytest.mark.parametrize(
+    ("member", "said"),
+    [("branch", "cannot follow what depends on the data"), ("generator", "it is an object")],
+)
+def test_what_torch_export_cannot_follow_is_refused_by_name(
+    source: Path, member: str, said: str
+) -> None:
+    with pytest.raises(tc.TosaConvertError, match=said) as caught:
+        lowered(source, member)
+    assert {finding.code for finding in caught.value.findings} == {"not-lowered"}
 
 
 def test_all_operators_that_do_not_lower_are_named_with_their_lines(source: Path) -> None:

@@ -70,12 +70,18 @@ class Replacement:
     kind: a key of `replacements.KINDS`, or `ROUND_ONCE`.
     name: the name in the locations of the operators' lowering.
     divisor: of a division by a constant, its elements. table: of a function of int8, its 256 values.
+    bounds: the lowest and the highest result.
+    sizes: scale, offset and border of RESIZE; multiplier and shift of RESCALE.
+    is_unsigned: the result is unsigned in the framework.
     """
 
     kind: str
     name: str
     divisor: list[float] = field(default_factory=list)
     table: list[int] = field(default_factory=list)
+    bounds: list[float] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    is_unsigned: bool = False
 
 
 @dataclass(slots=True, kw_only=True)

@@ -87,9 +87,10 @@ def _fits(x: Tensor, count: int) -> bool:
 
 def _products(choice: random.Random, x: Tensor) -> list[Step]:
     weights = floats(x.shape[-1], 5, seed=choice.randrange(1000)) / 4
+    bias = floats(5) / 4
     return [
         lambda v: v @ weights,
-        lambda v: functional.linear(v, weights.T, floats(5) / 4),
+        lambda v: functional.linear(v, weights.T, bias),
         lambda v: v @ v.transpose(-1, -2) / v.shape[-1],
         lambda v: torch.einsum("...i,ij->...j", v, weights),
     ]

@@ -102,6 +102,18 @@ def unary() -> Programs:
                 yield program.returns(program.apply(operator, [x], (dtype, shape, result)))
 
 
+def rescaled_unary() -> Programs:
+    """RELU and its kin between scales whose quotients are below and above 1, and halves."""
+    for operator in ("RELU", "RELU6", "RELU_N1_TO_1"):
+        for dtype in ("int8", "uint8"):
+            for given, result in ((6 / 255, 8 / 255), (1 / 256, 4 / 255), (0.05, 0.01), (0.1, 0.2)):
+                program = Program(operator, f"{dtype}_scale_{given:.4f}_to_{result:.4f}")
+                zero = -128 if dtype == "int8" else 0
+                x = program.input(dtype, (3, 40), quantized=Quantized((given,), zero))
+                row = (dtype, (3, 40), Quantized((result,), zero + 20))
+                yield program.returns(program.apply(operator, [x], row))
+
+
 def with_options() -> Programs:
     """Functions of one element that have options."""
     for approximate in (False, True):

@@ -27,6 +27,7 @@ from frontends.tflite_operators.programs import Program, Programs
 
 _FAMILIES: Final[Sequence[Callable[[], Programs]]] = (
     elementwise.unary,
+    elementwise.rescaled_unary,
     elementwise.with_options,
     elementwise.binary,
     elementwise.powers,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import math
-import struct
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,20 +13,17 @@ import tosa_converter_for_tflite as converter
 
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.frontends.converters.tflite_cut import cut_out, without_operators
-from tosa_convert.frontends.converters.tflite_failures import failing_operators, words_on_stderr
-from tosa_convert.frontends.converters.tflite_file import (
-    FLOOR_MOD,
-    FULLY_CONNECTED,
-    GELU,
-    Operator,
-    TfliteFile,
-    read_tflite,
+from tosa_convert.frontends.converters.tflite_failures import (
+    failing_operators,
+    in_fork,
+    words_on_stderr,
 )
+from tosa_convert.frontends.converters.tflite_file import TfliteFile, read_tflite
+from tosa_convert.frontends.converters.tflite_replacements import replacements
 from tosa_convert.frontends.interface import (
     PROGRAM_FILE,
     Interface,
     NotLowered,
-    Replacement,
     Value,
 )
 from tosa_convert.frontends.request import Request
@@ -37,8 +32,6 @@ from tosa_convert.frontends.request import Request
 #: operators of StableHLO, which nothing lowers; and a key of the same length that means nothing.
 _KEEP_CONSTANTS: Final = b"keep_stablehlo_constant"
 _IGNORED_KEY: Final = b"keep_no_other_constants"
-#: Elements of a constant that are handed over to be lowered again.
-_MOST_ELEMENTS: Final = 4096
 
 
 def lower(request: Request, folder: Path) -> Interface:
@@ -75,7 +68,7 @@ def lower_file(path: Path, request: Request, folder: Path) -> Interface:
             for tensor, name in zip(model.outputs, model.output_names, strict=True)
         ],
         not_lowered=not_lowered,
-        replacements=list(_replacements(model)),
+        replacements=list(replacements(model)),
         remarks=remarks,
         cut=cut,
     )
@@ -115,6 +108,13 @@ def _write_program(
 
 
 def _bytecode(path: Path, shapes: dict[str, list[int]]) -> bytes:
+    """The converter's program. Raises RuntimeError if it fails, or ends its process."""
+    if sys.platform != "linux":
+        return _converted(path, shapes)
+    return in_fork(lambda: _converted(path, shapes))
+
+
+def _converted(path: Path, shapes: dict[str, list[int]]) -> bytes:
     sink = io.BytesIO()
     form: Any = converter.TosaConverterOutputFormat.Bytecode
     debug: Any = converter.TosaConverterDebugInfo.Enable
@@ -164,46 +164,3 @@ def _shape_findings(
         ):
             message = f"found the shape {list(sizes)}, the model has {list(found)} (-1 is dynamic)"
             yield Finding("option-conflict", f"--input-shape {name}", message)
-
-
-def _replacements(model: TfliteFile) -> Iterator[Replacement]:
-    """Operators for which the converter writes another function."""
-    for operator in model.operators:
-        if not operator.outputs:
-            continue
-        name = model.tensors[operator.outputs[0]].name
-        if operator.code == FLOOR_MOD:
-            yield Replacement(kind="floor-mod", name=name, divisor=_elements(model, operator, 1))
-        elif operator.code == FULLY_CONNECTED:
-            if model.tensors[operator.outputs[0]].dtype == "int8":
-                yield Replacement(kind="round-once", name=name)
-        elif operator.code == GELU and not operator.approximate:
-            table = _gelu_table(model, operator)
-            kind = "exact-gelu-table" if table else "exact-gelu"
-            yield Replacement(kind=kind, name=name, table=table)
-
-
-def _gelu_table(model: TfliteFile, operator: Operator) -> list[int]:
-    """The values of GELU for the elements -128 to 127 of int8, as TFLite's kernel rounds them."""
-    tensors = [model.tensors[number] for number in (*operator.inputs, *operator.outputs)]
-    if any(tensor.dtype != "int8" or not tensor.scale for tensor in tensors):
-        return []
-    given, result = tensors
-    values = []
-    for element in range(-128, 128):
-        x = given.scale * (element - given.zero_point)
-        scaled = x * 0.5 * (1 + math.erf(x * math.sqrt(0.5))) / result.scale
-        rounded = math.copysign(math.floor(abs(scaled) + 0.5), scaled)  # halves away from zero
-        values.append(max(-128, min(127, int(rounded) + result.zero_point)))
-    return values
-
-
-def _elements(model: TfliteFile, operator: Operator, position: int) -> list[float]:
-    """The elements of a constant operand; [] if it is not one, or has another type or many elements."""
-    if len(operator.inputs) <= position:
-        return []
-    tensor = model.tensors[operator.inputs[position]]
-    form = {"float32": "f", "int32": "i"}.get(tensor.dtype)
-    if form is None or len(tensor.data) > 4 * _MOST_ELEMENTS:
-        return []
-    return [float(value) for value in struct.unpack(f"<{len(tensor.data) // 4}{form}", tensor.data)]

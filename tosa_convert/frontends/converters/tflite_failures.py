@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import IO, Final, NoReturn
 
 from tosa_convert.frontends.converters.tflite_cut import without_operators
 from tosa_convert.frontends.converters.tflite_file import Operator, TfliteFile, place_text
@@ -57,18 +58,57 @@ def _failure(
     with words_on_stderr() as words:
         try:
             convert(path)
+        except CrashError as error:
+            crash = str(error)
         except RuntimeError:
-            pass
+            crash = ""
         else:
             return None
     types = ", ".join(dict.fromkeys(tensor.dtype for tensor in tensors))
-    said = _said(words)
+    said = crash or _said(words)
     return NotLowered(
         operator=operator_name(operator.code),
         where=place_text(operator.index, *(model.tensors[one].name for one in operator.outputs)),
         reason=f"the converter fails for {types}" + (f": {said}" if said else ""),
         index=operator.index,
     )
+
+
+class CrashError(RuntimeError):
+    """The converter ended the process that it ran in."""
+
+
+def in_fork(convert: Callable[[], bytes]) -> bytes:
+    """What a converter returns, in a fork of this process, which it may end.
+
+    Raises RuntimeError if it does; CrashError if it ended with a signal.
+    """
+    with tempfile.TemporaryFile() as file:
+        child = os.fork()
+        if not child:
+            _convert_and_exit(convert, file)
+        _, status = os.waitpid(child, 0)
+        code = os.waitstatus_to_exitcode(status)
+        if code < 0:
+            raise CrashError(f"it ends with {signal.Signals(-code).name}")
+        file.seek(0)
+        written = file.read()
+        if code:
+            raise RuntimeError(written.decode(errors="replace"))
+        return written
+
+
+def _convert_and_exit(convert: Callable[[], bytes], file: IO[bytes]) -> NoReturn:
+    """Write what a converter returns, or what it says; end this process with the code 0, or else 1."""
+    code = 1
+    try:
+        file.write(convert())
+        code = 0
+    except RuntimeError as error:
+        file.write(str(error).encode())
+    finally:
+        file.flush()
+        os._exit(code)
 
 
 @contextlib.contextmanager

@@ -12,10 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-#: Codes of built-in operators.
-FULLY_CONNECTED: Final = 9
-FLOOR_MOD: Final = 95
-GELU: Final = 150
 #: Element types by their code.
 _DTYPES: Final = (
     *("float32", "float16", "int32", "uint8", "int64", "string", "bool", "int16", "complex64"),
@@ -43,13 +39,13 @@ class Tensor:
 
 @dataclass(slots=True)
 class Operator:
-    """code: of the built-in operator. index: its position. approximate: of GELU."""
+    """code: of the built-in operator. index: its position. options: their table, if it has one."""
 
     code: int
     index: int
     inputs: list[int]
     outputs: list[int]
-    approximate: bool = False
+    options: Table | None = None
 
 
 @dataclass(slots=True)
@@ -219,10 +215,8 @@ def _tensor(row: Table, buffers: Sequence[memoryview]) -> Tensor:
 
 def _operator(index: int, row: Table, codes: Sequence[int]) -> Operator:
     code = codes[row.number(0, "I")]
-    options = row.table(4) if code == GELU else None
     outputs = [tensor for tensor in row.integers(2) if tensor != _NO_TENSOR]
-    approximate = options is not None and bool(options.number(0, "b"))
-    return Operator(code, index, row.integers(1), outputs, approximate)
+    return Operator(code, index, row.integers(1), outputs, row.table(4))
 
 
 def _signature(rows: Iterator[Table], tensors: Sequence[int]) -> dict[int, list[str]]:

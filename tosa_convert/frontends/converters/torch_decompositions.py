@@ -20,6 +20,9 @@ from tosa_convert.frontends.converters import (
     torch_indexing as indexing,
 )
 from tosa_convert.frontends.converters import (
+    torch_integers as integers,
+)
+from tosa_convert.frontends.converters import (
     torch_unsigned,
 )
 from tosa_convert.frontends.converters import (
@@ -52,6 +55,27 @@ OWN: dict[Any, Decomposition] = {
     aten.cummax.default: elementwise.cumulative_maximum,
     aten.cummin.default: elementwise.cumulative_minimum,
     aten._cdist_forward.default: elementwise.distances,
+    aten.fmax.default: integers.largest_without_nan,
+    aten.fmin.default: integers.smallest_without_nan,
+    aten.__lshift__.Scalar: integers.shift_left,
+    aten.__rshift__.Scalar: integers.shift_right,
+    aten.mm.default: integers.product_of_matrices,
+    aten.bmm.default: integers.product_of_matrices,
+    **{
+        operator: integers.by_signed_numbers(operator, keeps_type=True)
+        for operator in (
+            *(aten.maximum.default, aten.minimum.default, aten.amax.default, aten.amin.default),
+            *(aten.clamp.default, aten.relu.default),
+        )
+    },
+    **{
+        operator: integers.by_signed_numbers(operator, keeps_type=False)
+        for operator in (
+            *(aten.lt.Tensor, aten.lt.Scalar, aten.le.Tensor, aten.le.Scalar),
+            *(aten.gt.Tensor, aten.gt.Scalar, aten.ge.Tensor, aten.ge.Scalar),
+            *(aten.sum.default, aten.sum.dim_IntList),
+        )
+    },
     aten.roll.default: indexing.roll,
     aten.block_diag.default: indexing.block_diagonal,
     aten.tril_indices.default: indexing.lower_triangle,

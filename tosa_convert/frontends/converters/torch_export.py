@@ -29,8 +29,33 @@ def export_module(
             f"expected a torch.nn.Module or an exported program, found {type(module).__name__}"
         )
         raise fail("frontend-failed", "torch", message)
-    with torch.no_grad():
-        return torch.export.export(module, tuple(arguments), dict(keywords or {}))
+    return _exported(module, tuple(arguments), dict(keywords or {}))
+
+
+def _exported(module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """The exported program of a module.
+
+    Raises TosaConvertError("not-lowered") if a branch or a size depends on the data.
+    """
+    try:
+        with torch.no_grad():
+            return torch.export.export(module, arguments, keywords)
+    except _data_dependent() as error:
+        lines = str(error).splitlines()
+        said = next((line for line in lines if line.startswith("Could not")), lines[0])
+        cause = next((line for line in lines if line.startswith("Caused by: ")), "")
+        where = cause.removeprefix("Caused by: ").strip("()") or type(module).__name__
+        message = f"torch.export cannot follow what depends on the data: {said.strip()}"
+        hint = "compute it without a branch, for example with torch.where, or outside of the model"
+        raise fail("not-lowered", where, message, hint) from None
+
+
+def _data_dependent() -> tuple[type[Exception], ...]:
+    """What torch.export raises for a branch on the data; the modules are slow to import."""
+    from torch._dynamo.exc import UserError
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    return GuardOnDataDependentSymNode, UserError
 
 
 def save_program(
@@ -125,8 +150,7 @@ def freeze_shapes(program: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
         for name, value in zip(_all_names(program), _example_leaves(program), strict=True)
     ]
     arguments, keywords = pytree.tree_unflatten(flat, tree)
-    with torch.no_grad():
-        return torch.export.export(program.module(), arguments, keywords)
+    return _exported(program.module(), arguments, keywords)
 
 
 def _sizes(values: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:

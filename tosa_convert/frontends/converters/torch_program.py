@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 import torch
+from torch.export.graph_signature import InputKind
 
 from tosa_convert.frontends.converters import torch_decompositions, torch_unsigned
 from tosa_convert.frontends.converters.torch_cut import Cutter
@@ -41,6 +42,7 @@ from tosa_convert.frontends.request import Request
 
 #: Rounds in which torch's decompositions of what does not lower are added: one may use another.
 _ROUNDS: Final = 4
+_OBJECT: Final = "it is an object, and programs have tensors only"
 
 
 def warm_up() -> None:
@@ -188,7 +190,13 @@ def _decomposed(program: Any, table: dict[Any, Any]) -> tuple[Any, Signature, di
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         decomposed = program.run_decompositions(table)  # A copy.
-    wrong = {**_random_operators(decomposed), **torch_unsigned.wrong_operators(decomposed)}
+    wrong = {
+        **_objects(decomposed),
+        **_random_operators(decomposed),
+        **torch_unsigned.wrong_operators(decomposed),
+    }
+    if any(row.reason == _OBJECT for row in wrong):
+        raise NotLoweredError(wrong)
     lift_state(decomposed, names)
     return decomposed, names, wrong
 
@@ -238,6 +246,14 @@ def _effects(program: Any) -> dict[Unlowered, int]:
         )
         for node in nodes
     )
+
+
+def _objects(program: Any) -> dict[Unlowered, int]:
+    """The objects that a program uses, such as generators of random numbers; TOSA has tensors only."""
+    specs = program.graph_signature.input_specs
+    targets = [spec.target for spec in specs if spec.kind == InputKind.CUSTOM_OBJ]
+    kinds = [program.constants.get(target) for target in targets]
+    return counted(Unlowered(type(one).__name__, "", _OBJECT) for one in kinds)
 
 
 def _random_operators(program: Any) -> dict[Unlowered, int]:
