@@ -2,9 +2,9 @@
 
     python tests/docs/regenerate.py
 
-Needs what the tests need (`pip install '.[test]'`). Rewrites the tables of docs/formats.md and
-docs/zoo.md, and the examples of docs/errors.md; the text around them does not change. Review the diff
-afterwards: users will see it.
+Needs what the tests need (`pip install '.[test]'`). Rewrites the tables of docs/formats.md,
+docs/zoo.md and docs/legalizations.md, and the examples of docs/errors.md; the text around them does not
+change. Review the diff afterwards: users will see it.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ def regenerate_errors(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    from docs import test_formats_doc, zoo_tables
+    from docs import operator_tables, test_formats_doc, zoo_tables
 
     regenerate_tables(ROOT / "docs" / "formats.md", test_formats_doc.TABLES)
     regenerate_tables(ROOT / "docs" / "zoo.md", zoo_tables.TABLES)
+    regenerate_tables(ROOT / "docs" / "legalizations.md", operator_tables.TABLES)
     regenerate_errors(ROOT / "docs" / "errors.md")

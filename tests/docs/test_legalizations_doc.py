@@ -1,4 +1,4 @@
-"""The numbers of docs/legalizations.md about ONNX's node tests add up."""
+"""The numbers of docs/legalizations.md add up, and are those that were recorded."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+from docs import operator_tables
+from frontends.tflite_operators.write import all_programs
+
+from tosa_convert.legalizations.find_cases import find_cases
 
 
 @pytest.fixture(scope="module")
@@ -43,3 +47,31 @@ def test_the_answers_and_the_operators_add_up(section: str) -> None:
     assert sum(sizes) + sum(number(row[1]) for row in rows) == held
     assert sum(sizes) + sum(number(row[2]) for row in rows) == agree
     assert all(number(row[2]) < number(row[1]) for row in rows)
+
+
+@pytest.mark.parametrize("mark", operator_tables.TABLES)
+def test_the_table_of_operators_is_what_was_recorded(root: Path, mark: str) -> None:
+    text = (root / "docs" / "legalizations.md").read_text(encoding="utf-8")
+    section = re.search(f"<!-- {mark} -->\n(.*?)<!-- /{mark} -->", text, re.DOTALL)
+    assert section is not None, f"there is no <!-- {mark} --> section"
+    made = operator_tables.TABLES[mark]()
+    assert section[1] == f"\n{made}\n", "run python tests/docs/regenerate.py"
+
+
+def test_every_program_was_run_and_no_other(root: Path) -> None:
+    """Then record them: python tests/frontends/record_operators.py REPORT.json ..."""
+    programs = {f"{one.operator}/{one.name}" for one in all_programs()}
+    assert set(operator_tables.results("tflite")) == programs
+    cases = find_cases([str(root / "tests" / "frontends" / "operators")], ["torch"])
+    names = {name.partition("/")[2] for name in cases.names}
+    assert set(operator_tables.results("torch")) == names
+
+
+@pytest.mark.parametrize("frontend", ["torch", "tflite"])
+def test_every_program_ended_and_every_operator_that_is_not_equal_is_explained(
+    frontend: str,
+) -> None:
+    assert set(operator_tables.results(frontend).values()) <= set(operator_tables.WORDS)
+    found = operator_tables.by_operator(frontend)
+    others = {name for name, row in found.items() if row["equal"] < row.total()}
+    assert set(operator_tables.NOTES[frontend]) == others

@@ -1,0 +1,153 @@
+"""The tables of docs/legalizations.md about programs of operators, made from what was recorded."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "tests" / "frontends" / "operator_results.json"
+#: The words of the tables for what becomes of a program, in order.
+WORDS: Final = ("equal", "named", "differs")
+_TYPES: Final = r"_(float16|bfloat16|bf16|fp16|float64|int8|int16|int32|int64|uint8|bool)$"
+_SEQUENCES: Final = "random sequences"
+_WIDTH: Final = 110
+
+#: Operator -> why programs of it are not equal. A test requires one for each, and no other.
+NOTES: Final[dict[str, dict[str, str]]] = {
+    "torch": {
+        "gaussian_nll_loss": "torch.export cannot follow its branch on the data",
+        "median": "TOSA does not sort",
+    },
+    "tflite": {
+        "ABS": "int8 and int16 with another scale",
+        "ADD": "int32 with an activation",
+        "ARG_MAX": "int32, which TOSA's ARGMAX does not have",
+        "ARG_MIN": "int32, which TOSA's ARGMAX does not have",
+        "ASSIGN_VARIABLE": "variables that are named by VAR_HANDLE",
+        "ATAN2": "the converter interpolates in a table of 16 bits: 3e-5",
+        "BATCH_MATMUL": "batches of other sizes, and int16 of four axes",
+        "BITCAST": "TOSA has no cast that keeps the bits",
+        "BITWISE_XOR": "uint16 and uint32",
+        "BROADCAST_ARGS": "no lowering",
+        "CONCATENATION": "operands of several scales",
+        "CUMSUM": "no lowering",
+        "DIV": "uint8, and int32 with an activation",
+        "DYNAMIC_UPDATE_SLICE": "TOSA has no slice at a computed position",
+        "ELU": "int8",
+        "EMBEDDING_LOOKUP": "no lowering; GATHER has one",
+        "EQUAL": "int8 and uint8",
+        "EXP": "int16",
+        "FAKE_QUANT": "4 bits, and the narrow range",
+        "FILL": "a value that is computed",
+        "FLOOR_DIV": "int32, where both sides are repeated",
+        "GATHER": "the axis -1",
+        "GREATER": "int8 and uint8",
+        "GREATER_EQUAL": "int8 and uint8",
+        "IF": "no lowering",
+        "L2_NORMALIZATION": "int8 and uint8",
+        "L2_POOL_2D": "no lowering",
+        "LESS": "int8 and uint8",
+        "LESS_EQUAL": "int8 and uint8",
+        "LOCAL_RESPONSE_NORMALIZATION": "no lowering",
+        "LOGISTIC": "int16: the converter's table is off by at most 2 of 32,768",
+        "LOG_SOFTMAX": "int8 and uint8",
+        "MATRIX_DIAG": "no lowering",
+        "MATRIX_SET_DIAG": "no lowering",
+        "MUL": "int32 with an activation",
+        "NOT_EQUAL": "int8 and uint8",
+        "ONE_HOT": "int8",
+        "PAD": "uint8 without a border",
+        "POW": "int32",
+        "REDUCE_PROD": "int32",
+        "RESIZE_BILINEAR": "int16: negative halves are one off",
+        "REVERSE_SEQUENCE": "no lowering",
+        "RFFT2D": "complex numbers",
+        "RIGHT_SHIFT": "no lowering",
+        "SEGMENT_SUM": "no lowering",
+        "SELECT": "a condition for each row",
+        "SLICE": "uint8, the whole tensor",
+        "SOFTMAX": "another beta than 1",
+        "SPARSE_TO_DENSE": "the converter crashes",
+        "STRIDED_SLICE": "backwards, and with a new axis",
+        "SUB": "int32 with an activation",
+        "SUM": (
+            "int8 and int16: LiteRT's reference kernel sums wrongly; its other kernel agrees, for int8 "
+            "within 1"
+        ),
+        "SVDF": "no lowering",
+        "TANH": "int16: the converter's table is off by at most 4 of 32,768",
+        "TOPK_V2": "TOSA does not sort",
+        "UNIDIRECTIONAL_SEQUENCE_LSTM": "no lowering",
+        "UNIQUE": "the size of the result depends on the data",
+        "UNPACK": "uint8",
+        "UNSORTED_SEGMENT_MAX": "no lowering",
+        "UNSORTED_SEGMENT_SUM": "no lowering",
+        "WHERE": "the size of the result depends on the data",
+        "random sequences": "int16, with LOGISTIC or TANH",
+    },
+}
+
+
+def results(frontend: str) -> dict[str, str]:
+    """Program -> what became of it."""
+    found: dict[str, dict[str, str]] = json.loads(RESULTS.read_text(encoding="utf-8"))
+    return found[frontend]
+
+
+def operator_of(frontend: str, program: str) -> str:
+    """The operator that a program tests."""
+    if "sequences" in program:
+        return _SEQUENCES
+    if frontend == "tflite":
+        return program.partition("/")[0]
+    return re.sub(_TYPES, "", program.partition(":make_")[2])
+
+
+def by_operator(frontend: str) -> dict[str, Counter[str]]:
+    """Operator -> how many of its programs became what."""
+    found: dict[str, Counter[str]] = {}
+    for program, word in results(frontend).items():
+        found.setdefault(operator_of(frontend, program), Counter())[word] += 1
+    return dict(sorted(found.items()))
+
+
+def table(frontend: str) -> str:
+    """All programs, the operators whose programs are all equal, and a row for each other one."""
+    found = by_operator(frontend)
+    counts = sum(found.values(), Counter())
+    lines = ["| programs | run | equal | named | differ | why |", "|---|---|---|---|---|---|"]
+    random_ones = found.pop(_SEQUENCES)
+    for name, row in (("one operator", counts - random_ones), (_SEQUENCES, random_ones)):
+        numbers = " | ".join(f"{row[word]:,}" for word in WORDS)
+        note = NOTES[frontend].get(name, "")
+        lines.append(f"| {name} | {row.total():,} | {numbers} | {note} |")
+    whole = [name for name, row in found.items() if row["equal"] == row.total()]
+    total = sum(found[name].total() for name in whole)
+    names = [
+        name if found[name].total() == 1 else f"{name} ({found[name].total()})" for name in whole
+    ]
+    text = (
+        f"All are equal for {len(whole)} operators, {total:,} programs: {', '.join(names)}. "
+        "Without a number there is one program."
+    )
+    lines += ["", *textwrap.wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False)]
+    lines += ["", "| operator | run | equal | named | differ | why |", "|---|---|---|---|---|---|"]
+    for name, row in found.items():
+        if name not in whole:
+            numbers = " | ".join(str(row[word]) for word in WORDS)
+            lines.append(
+                f"| {name} | {row.total()} | {numbers} | {NOTES[frontend].get(name, '')} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+TABLES: Final[dict[str, Callable[[], str]]] = {
+    "torch-operators": lambda: table("torch"),
+    "tflite-operators": lambda: table("tflite"),
+}
