@@ -55,7 +55,6 @@ NOTES: Final[dict[str, dict[str, str]]] = {
         "LESS": "int8 and uint8",
         "LESS_EQUAL": "int8 and uint8",
         "LOCAL_RESPONSE_NORMALIZATION": "no lowering",
-        "LOGISTIC": "int16: the converter's table is off by at most 2 of 32,768",
         "LOG_SOFTMAX": "int8 and uint8",
         "MATRIX_DIAG": "no lowering",
         "MATRIX_SET_DIAG": "no lowering",
@@ -65,7 +64,7 @@ NOTES: Final[dict[str, dict[str, str]]] = {
         "PAD": "uint8 without a border",
         "POW": "int32",
         "REDUCE_PROD": "int32",
-        "RESIZE_BILINEAR": "int16: negative halves are one off",
+        "RESIZE_BILINEAR": "uint8: TFLite interpolates in FP32, and halves are one off",
         "REVERSE_SEQUENCE": "no lowering",
         "RFFT2D": "complex numbers",
         "RIGHT_SHIFT": "no lowering",
@@ -81,7 +80,6 @@ NOTES: Final[dict[str, dict[str, str]]] = {
             "within 1"
         ),
         "SVDF": "no lowering",
-        "TANH": "int16: the converter's table is off by at most 4 of 32,768",
         "TOPK_V2": "TOSA does not sort",
         "UNIDIRECTIONAL_SEQUENCE_LSTM": "no lowering",
         "UNIQUE": "the size of the result depends on the data",
@@ -89,7 +87,6 @@ NOTES: Final[dict[str, dict[str, str]]] = {
         "UNSORTED_SEGMENT_MAX": "no lowering",
         "UNSORTED_SEGMENT_SUM": "no lowering",
         "WHERE": "the size of the result depends on the data",
-        "random sequences": "int16, with LOGISTIC or TANH",
     },
 }
 

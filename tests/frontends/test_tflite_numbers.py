@@ -203,3 +203,17 @@ def test_a_lowering_of_another_form_is_refused(tmp_path: Path) -> None:
         row = Replacement(kind=kind, name="t1", sizes=[1, 2], bounds=[0, 1])
         with pytest.raises(tc.TosaConvertError, match="would be lowered wrongly"):
             replaced(graph, [row], "m.tflite")
+
+
+@pytest.mark.parametrize("operator", ["LOGISTIC", "TANH"])
+@pytest.mark.parametrize("scale", [0.0002, 1 / 4096, 0.001])
+def test_functions_of_int16_are_close_to_the_exact_ones(
+    tmp_path: Path, operator: str, scale: float
+) -> None:
+    """Within a step or two; test_tflite_operators.py compares them with TFLite bit for bit."""
+    program = Program(operator, "int16")
+    x = program.input("int16", (4000,), quantized=Quantized((scale,)))
+    found = run(tmp_path, program, [x], ("int16", (4000,), Quantized((1 / 32768,))))
+    numbers = program.arrays["x0"].astype(float) * scale
+    exact = np.tanh(numbers) if operator == "TANH" else 1 / (1 + np.exp(-numbers))
+    assert np.abs(found - np.minimum(exact * 32768, 32767)).max() < 8

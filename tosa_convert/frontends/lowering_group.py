@@ -81,7 +81,8 @@ class Writer:
         name = result or self._name(kind.lower())
         if not result:
             tensors = [self.block.tensors[one] for one in operands[: 1 if kind == "MUL" else None]]
-            shapes = [self.block.tensors[one].shape or () for one in operands[:3]]
+            ranked = operands[:1] if kind in ("NEGATE", "TABLE") else operands[:3]
+            shapes = [self.block.tensors[one].shape or () for one in ranked]
             last = tensors[-1] if kind == "SELECT" else tensors[0]
             self.block.tensors[name] = Tensor(name, element or last.dtype, _broadcast(shapes))
         self.operators.append(

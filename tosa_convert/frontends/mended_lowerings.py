@@ -139,6 +139,9 @@ def resized(block: Block, group: Group, row: Replacement, write: Writer) -> None
     (rescale,) = rescales
     if rescale.inputs[0] != resize.outputs[0]:
         raise OtherFormError
+    if block.tensors[rescale.inputs[0]].dtype is not INT32:
+        _away_from_zero(group, mended, rescale, write)
+        return
     for one in group.operators:
         if one is resize:
             write.operators.append(mended)
@@ -146,6 +149,35 @@ def resized(block: Block, group: Group, row: Replacement, write: Writer) -> None
             write.operators.append(_rescaled(block, one, write))
         else:
             write.operators.append(one)
+
+
+def _away_from_zero(group: Group, resize: Operator, rescale: Operator, write: Writer) -> None:
+    """The same for 16 bits: halves are rounded up, of negative results those of the negated input.
+
+    -32768 has no negative number; 32767 is near enough to be one step off.
+    """
+    block = write.block
+    value = resize.inputs[0]
+    result = rescale.outputs[0]
+    zero = write.constant(constant_of(np.array([0]), _INT16), (1,))
+
+    def rescaled(source: str) -> str:
+        wide, narrow = write.like(resize.outputs[0]), write.like(result)
+        inputs = (source, *resize.inputs[1:])
+        write.operators.append(replace(resize, inputs=inputs, outputs=(wide,)))
+        moved = replace(rescale, inputs=(wide, *rescale.inputs[1:]), outputs=(narrow,))
+        write.operators.append(_rescaled(block, moved, write))
+        return narrow
+
+    for one in group.operators:
+        if one is not rescale and one.spec is not resize.spec:
+            write.operators.append(one)
+        elif one is rescale:
+            up = rescaled(value)
+            negated = rescaled(write.made("NEGATE", value, zero, zero))
+            down = write.made("NEGATE", negated, zero, zero)
+            is_positive = write.made("GREATER", up, write.number(0, up), element=_BOOL)
+            write.made("SELECT", is_positive, up, down, result=result)
 
 
 def _rescaled(block: Block, rescale: Operator, write: Writer) -> Operator:

@@ -13,6 +13,7 @@ from typing import Final
 from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.frontends import mended_lowerings as mended
 from tosa_convert.frontends import remade_functions as remade
+from tosa_convert.frontends import remade_int16
 from tosa_convert.frontends.interface import Replacement
 from tosa_convert.frontends.lowering_group import Group, OtherFormError, Writer, group_of
 from tosa_convert.graph.dtypes import RoundingMode
@@ -64,6 +65,16 @@ KINDS: Final[Mapping[str, tuple[str, str, _Make]]] = {
         "SOFTMAX of int16",
         "the distance to the largest element wraps around",
         mended.saturated_difference,
+    ),
+    "logistic-int16": (
+        "LOGISTIC of int16",
+        "the converter interpolates in other numbers",
+        remade_int16.logistic,
+    ),
+    "tanh-int16": (
+        "TANH of int16",
+        "the converter interpolates in other numbers",
+        remade_int16.tanh,
     ),
     "rescaled": (
         "RELU",

@@ -13,6 +13,7 @@ from typing import Final
 
 from tosa_convert.frontends.converters.tflite_file import Operator, Tensor, TfliteFile
 from tosa_convert.frontends.converters.tflite_names import operator_name
+from tosa_convert.frontends.converters.tflite_sigmoid import SIGMOID
 from tosa_convert.frontends.interface import Replacement
 
 #: Elements of a constant that are handed over to be lowered again.
@@ -40,6 +41,11 @@ _FRACTIONS: Final = 1 << 10
 #: TOSA's limits of RESIZE: the largest scale, and offsets and borders in scales.
 _LARGEST_SCALE: Final = 1 << 11
 _MOST_SCALES: Final = 16
+#: Of TFLite's kernels of LOGISTIC and TANH for int16: the bits of fractions of their inputs, the largest
+#: multiplier, and how close the logarithm of a scale is to an integer that is a power of 2.
+_SIGMOID_BITS: Final = 12
+_LARGEST_MULTIPLIER: Final = 32767
+_POWER_OF_TWO: Final = 1e-3
 #: TOSA's limit of RESCALE.
 _LARGEST_SHIFT: Final = 62
 
@@ -117,6 +123,26 @@ def _multiplier(scale: float, result: float) -> list[int]:
     if multiplier == 2**31:
         multiplier, shift = multiplier // 2, shift - 1
     return [multiplier, shift] if 2 <= shift <= _LARGEST_SHIFT else []
+
+
+def _sigmoid(model: TfliteFile, operator: Operator) -> Iterator[Replacement]:
+    """LOGISTIC and TANH of int16, with the multiplier and the shift of their inputs."""
+    given, result = model.tensors[operator.inputs[0]], _result(model, operator)
+    if result.dtype != "int16" or not given.scale:
+        return
+    name = operator_name(operator.code)
+    exact = math.log2(given.scale)
+    left = round(exact) + _SIGMOID_BITS
+    if abs(exact - round(exact)) < _POWER_OF_TWO and left in (0, int(name == "TANH")):
+        sizes = [3 << left, 0]
+    else:
+        multiplier, shift = given.scale * 3 * (1 << _SIGMOID_BITS), 0
+        while multiplier <= _LARGEST_MULTIPLIER / 2 and shift <= 30:
+            multiplier, shift = multiplier * 2, shift + 1
+        sizes = [int(multiplier), shift]
+    if sizes[0] <= _LARGEST_MULTIPLIER and sizes[1] <= 30:
+        kind = f"{name.lower()}-int16"
+        yield Replacement(kind=kind, name=result.name, sizes=sizes, table=list(SIGMOID))
 
 
 def _relu(model: TfliteFile, operator: Operator) -> Iterator[Replacement]:
@@ -278,6 +304,7 @@ _OF_OPERATOR: Final[Mapping[str, Callable[[TfliteFile, Operator], Iterator[Repla
     "FULLY_CONNECTED": _fully_connected,
     **dict.fromkeys(_POOLS, _pool),
     **dict.fromkeys(("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1"), _relu),
+    **dict.fromkeys(("LOGISTIC", "TANH"), _sigmoid),
     "FLOOR_MOD": _floor_mod,
     "GELU": _gelu,
     "CAST": _cast,
