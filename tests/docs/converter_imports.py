@@ -12,6 +12,7 @@ CONVERTERS: dict[str, set[str]] = {
     "torch_export": _TORCH,
     "torch_import": _TORCH | {"torch_mlir"},
     "torch_indexing": _TORCH,
+    "torch_integers": _TORCH,
     "torch_program": _TORCH,
     "torch_signature": _TORCH,
     "torch_unsigned": _TORCH,
