@@ -18,7 +18,7 @@ Weights = Literal["auto", "embedded", "offset", "npy"]
 Constants = Literal["auto", "dense", "resource"]
 #: "1.0" or "1.1" on request, or "" for the version that the input has or needs.
 TosaVersion = Literal["", "1.0", "1.1"]
-Narrow = Literal["i64", "f64"]
+Narrow = Literal["i64", "f64", "quant"]
 #: Argument -> its sizes in elements.
 Shapes = Mapping[str, Sequence[int] | tuple[int | str, ...] | list[int | str]]
 

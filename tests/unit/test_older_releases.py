@@ -10,6 +10,7 @@ from oracle.compare_eras import program
 from unit.building import example
 
 import tosa_convert as tc
+from tosa_convert.build import Builder
 from tosa_convert.cli.main import run, verb
 from tosa_convert.file_consumers import READERS, reader_named, releases
 from tosa_convert.options import ReadOptions
@@ -121,6 +122,18 @@ def test_a_dynamic_size_was_minus_one_in_bytecode_of_2022() -> None:
     old, new = (tc.dumps(graph, "mlirbc", dialect=month) for month in ("2022-09", "2023-02"))
     assert len(old) < len(new)
     assert tc.load(old).main.tensors["TosaInput_0"].shape == (-1,)
+
+
+def test_constants_that_a_form_needs_are_made_once() -> None:
+    b = Builder("main")
+    x = b.input("x", "fp32", (2, 3))
+    zero = b.const([0.0], dtype="fp32")
+    for _ in range(3):
+        x = b.transpose(b.pad(x, [0, 0, 0, 0], zero), perms=(1, 0))
+    b.output(b.reshape(b.reshape(x, (6,)), (3, 2)))
+    text = written(b.graph(), "2023-02")
+    # The value of the paddings in rank 0, the paddings, and the permutation.
+    assert text.count('"tosa.const"') == 3
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from oracle.compare_eras import program
-from oracle.small_programs import programs
-from oracle.written_cases import cases
-from spec.test_builder_operators import CALLS
-from spec.test_builder_operators import program as built
+from oracle.every_operator import examples
 from unit import outside_flatbuffer
 
 import tosa_convert as tc
@@ -27,24 +23,8 @@ from tosa_convert.reading import open_input, read_upgraded
 from tosa_convert.upgrade.form_080 import form_080
 from tosa_convert.wire.layout_080 import DTYPES, OPERATORS
 
-FOLDER = Path(__file__).parents[1] / "old_programs"
 #: Operators of 0.80 that no program of today has: it is written as others, or has a meaning of its own.
 GONE = {"UNKNOWN", "RESERVED", "FULLY_CONNECTED", "DIM"}
-
-
-def examples() -> Iterator[tuple[str, tc.Graph]]:
-    """Programs of every operator, with their names."""
-    for case in cases():
-        yield case.name, tc.load(case.text.encode(), pass_captured=True)
-    for name, calls in CALLS.items():
-        for index, (call, _) in enumerate(calls):
-            yield f"{name}-{index}", built(call)
-    yield from programs()
-    for path in sorted(FOLDER.glob("*.mlir")):
-        text = path.read_text(encoding="utf-8").partition("// Today:\n")[2]
-        yield path.name, tc.load(text.encode())
-    for path in sorted(FOLDER.glob("*.tosa")):
-        yield path.name, tc.load(path)
 
 
 def again(data: bytes) -> tc.Graph:

@@ -98,8 +98,8 @@ if TYPE_CHECKING:
     "--narrow",
     metavar="TYPES",
     default="",
-    help="Element types to convert, separated by commas: i64 to i32, f64 to f32. Each tensor that is "
-    "narrowed is reported.",
+    help="Element types to convert, separated by commas: i64 to i32, f64 to f32, quant (quantised "
+    "types) to the integers that they are stored as. Each tensor that is narrowed is reported.",
 )
 @click.option(
     "--pass-captured",

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     "--narrow",
     metavar="TYPES",
     default="",
-    help="Element types of MLIR to convert, as for convert: i64, f64.",
+    help="Element types of MLIR to convert, as for convert: i64, f64, quant.",
 )
 @click.option(
     "--pass-captured", is_flag=True, help="Pass what regions of MLIR capture, as for convert."

@@ -47,7 +47,7 @@ _INPUT_OPTIONS = (
         "--narrow",
         metavar="TYPES",
         default="",
-        help="Element types to convert, as in convert: i64 to i32, f64 to f32.",
+        help="Element types to convert, as in convert: i64, f64, quant.",
     ),
     click.option(
         "--timeout",

@@ -26,6 +26,12 @@ from tosa_convert.formats import FORMATS
     help="Format of the output; by default what its extension says.",
 )
 @click.option("--func", metavar="NAME", help="The function to upgrade, if there are several.")
+@click.option(
+    "--narrow",
+    metavar="TYPES",
+    default="",
+    help="Element types of MLIR to convert, as for convert: i64, f64, quant.",
+)
 @click.option("--report", type=click.Path(), metavar="FILE", help="Write the changes as JSON, too.")
 @click.option("--verify", is_flag=True, help="Read the result back and compare it bit for bit.")
 @no_validate_option
@@ -39,11 +45,11 @@ def upgrade(source: str, output: str, report: str | None, **given: Any) -> None:
         save_with_progress,
     )
     from tosa_convert.files import refuse_same_file
-    from tosa_convert.options import ReadOptions, WriteOptions
+    from tosa_convert.options import ReadOptions, WriteOptions, narrow_types
     from tosa_convert.reading import read_upgraded
 
     options = ConvertOptions(
-        read=ReadOptions(func=given["func"]),
+        read=ReadOptions(func=given["func"], narrow=narrow_types(given["narrow"])),
         write=WriteOptions(verify=given["verify"], validate=not given["no_validate"]),
         to=given["to"],
     )

@@ -300,9 +300,8 @@ class ConstantReader:
             )
             return None
         try:
-            if value_type.narrowed:
-                stored = self.narrowing.stored(value_type.narrowed)
-                assert stored is not None
+            stored = self.narrowing.stored(value_type.narrowed)
+            if stored is not None:
                 data = self.narrowing.convert(read(attribute, stored, count), dtype, users)
             else:
                 data = read(attribute, dtype, count)

@@ -1,19 +1,21 @@
-"""Narrower element types, on request: i64 to i32, f64 to f32.
+"""Narrower element types, on request: i64 to i32, f64 to f32, quantised types to their integers.
 
 Frontends compute indices in i64 and Python numbers in f64, which most consumers of TOSA do not accept.
+A quantised type (`!quant.uniform`) has a scale and a zero point, of which TOSA has operands only.
 Narrowing changes a program, so it happens only on request, every tensor that it changes is reported, and
 a value that does not fit is an error.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final
 
 import numpy as np
 
 from tosa_convert.graph.constant import Constant
-from tosa_convert.graph.dtypes import INT32, INT64, DType, dtype
+from tosa_convert.graph.dtypes import BY_MLIR, INT32, INT64, DType, dtype
 from tosa_convert.options import Narrow
 
 #: The element type of f64 constants while they are read. It is not a TOSA type, so it has no row.
@@ -22,6 +24,10 @@ _FP32: Final = dtype("FP32")
 
 #: Element type in MLIR -> the type of its constants before narrowing, and the narrower type.
 TARGETS: Final = {"i64": (INT64, INT32), "f64": (_FP64, _FP32)}
+
+QUANT: Final = "quant"
+#: A quantised type with the integer that it is stored as, which may have bounds.
+_QUANTISED: Final = re.compile(r"!quant\.(?:uniform|any)<([iu])([0-9]{1,3})[<:,>]")
 
 #: Operators whose result depends on the number of bits, not only on the value.
 WIDTH_MATTERS: Final = frozenset({"CLZ", "LOGICAL_RIGHT_SHIFT"})
@@ -37,7 +43,7 @@ class Narrowing:
         self.elements = frozenset(elements)
         #: The tensors that were narrowed, by their element type.
         self.narrowed: dict[str, list[str]] = {
-            element: [] for element in TARGETS if element in self.elements
+            element: [] for element in (*TARGETS, QUANT) if element in self.elements
         }
         self.rounded = 0
         self.rounded_bounds = 0
@@ -51,9 +57,20 @@ class Narrowing:
         """The narrower type of an element type, or None if it is not narrowed."""
         return TARGETS[element][1] if element in self.elements else None
 
+    def storage(self, element: str) -> tuple[DType, bool] | None:
+        """The integer that a quantised type is stored as, if that is asked for; whether it is unsigned.
+
+        Example:
+            >>> Narrowing(["quant"]).storage("!quant.uniform<u8<1:255>:f32, 0.5:128>")
+            (INT8, True)
+        """
+        found = _QUANTISED.match(element) if QUANT in self.elements else None
+        integer = BY_MLIR.get(f"i{found[2]}") if found is not None else None
+        return None if found is None or integer is None else (integer, found[1] == "u")
+
     def stored(self, element: str) -> DType | None:
         """The type of an element type's constants before narrowing, or None if it is not narrowed."""
-        return TARGETS[element][0] if element in self.elements else None
+        return TARGETS[element][0] if element in TARGETS and element in self.elements else None
 
     def add(self, element: str, name: str) -> None:
         """Note that the tensor `name` was narrowed."""
@@ -121,7 +138,13 @@ class Narrowing:
     def report(self) -> Iterator[str]:
         """The changes of narrowing, one line for each kind."""
         for element, names in self.narrowed.items():
-            if names:
+            if names and element == QUANT:
+                yield (
+                    f"quantised types became the integers that they are stored as in "
+                    f"{_count(names, 'tensor')}, and their scales and zero points are lost: "
+                    + ", ".join(names)
+                )
+            elif names:
                 target = TARGETS[element][1].mlir
                 yield f"narrowed {element} to {target} in {_count(names, 'tensor')}: {', '.join(names)}"
         if self.replaced_clamps:

@@ -21,6 +21,7 @@ from tosa_convert.mlir.bytecode.format import (
     UNRANKED_TENSOR_TYPE,
 )
 from tosa_convert.mlir.bytecode.varint import encode_varint, to_zigzag
+from tosa_convert.mlir.narrowing import QUANT
 
 if TYPE_CHECKING:
     from tosa_convert.mlir.bytecode.decode import Bytecode
@@ -36,7 +37,8 @@ _ADVICE: Final = {
     "f64": "TOSA has no FP64; to compute in f32 instead: --narrow f64, or narrow=['f64']",
     "ui": "run tosa-convert-integer-type-to-signless; TOSA types are signless",
     "si": "run tosa-convert-integer-type-to-signless; TOSA types are signless",
-    "!quant": "lower quantised types first; TOSA carries scales in RESCALE operators",
+    "!quant": "lower quantised types first, TOSA carries scales in RESCALE operators; or take the "
+    "integers that they are stored as, without scales: --narrow quant, or narrow=['quant']",
     "complex": "split it into real and imaginary parts",
     "index": "cast it to i32",
 }
@@ -70,7 +72,7 @@ class ValueType:
     """The type of an MLIR value.
 
     shape: None if unranked. rank: of a !tosa.shape, else -1.
-    narrowed: the MLIR element type that was narrowed to `dtype` on request, or "".
+    narrowed: the kind of element type that was narrowed to `dtype` on request, or "".
     is_plain: a tensor without a scale that is not narrowed, as most are.
     count: elements of a tensor, or None if its shape is not static.
     unsigned: its elements were unsigned; `dtype` is signless and has the same bits.
@@ -142,6 +144,10 @@ class TypeReader:
         dtype = BY_MLIR.get(element)
         if dtype is not None:
             return ValueType(dtype, shape, is_plain=True, count=count)
+        storage = self.narrowing.storage(element)
+        if storage is not None:
+            dtype, unsigned = storage
+            return ValueType(dtype, shape, narrowed=QUANT, count=count, unsigned=unsigned)
         if element.startswith("ui") and element[1:] in BY_MLIR:
             return ValueType(BY_MLIR[element[1:]], shape, count=count, unsigned=True)
         scaled = re.match(_BLOCK_SCALED, element)

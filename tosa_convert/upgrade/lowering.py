@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from enum import IntEnum
 from typing import Any, Final
 
@@ -52,6 +52,8 @@ class Lowering:
         self.read: set[str] = set()
         self.location = ""
         self._taken = {*self.tensors, *self.shapes}
+        #: Constants that were made, by what they are made of.
+        self._made: dict[Hashable, str] = {}
 
     def since(self, state: str) -> str:
         """What came with a state of the dialect, in the words of who reads the message."""
@@ -129,8 +131,11 @@ class Lowering:
     def constant(
         self, stem: str, element: DType, numbers: Sequence[int], shape: tuple[int, ...]
     ) -> str:
-        """A constant of these integers."""
-        name = self.temporary(stem, element, shape)
+        """A constant of these integers, which operators with the same ones share."""
+        key = element, tuple(numbers), shape
+        if key in self._made:
+            return self._made[key]
+        name = self._made[key] = self.temporary(stem, element, shape)
         self.tensors[name].data = constant_of(np.array(numbers, np.int64), element)
         self.add(Operator(CONST, (), (name,), {}, self.location), {})
         return name
@@ -140,9 +145,13 @@ class Lowering:
         tensor = self.tensors[name]
         if tensor.shape == ():
             return name
+        is_constant = tensor.data is not None and not tensor.variable
+        if is_constant and name in self._made:
+            return self._made[name]
         made = self.temporary(stem, tensor.dtype, ())
-        if tensor.data is not None and not tensor.variable:
+        if is_constant:
             self.read.add(name)
+            self._made[name] = made
             self.tensors[made].data = tensor.data
             self.add(Operator(CONST, (), (made,), {}, self.location), {})
         else:
