@@ -106,6 +106,16 @@ def test_the_form_of_a_month(file: str, month: str, parts: list[str]) -> None:
     assert "<{" not in text
 
 
+def test_operators_took_int4_in_2024() -> None:
+    assert "i4" in written(unary("identity", "tensor<2xi4>"), "2024-07")
+    constant = function(
+        '%0 = "tosa.const"() <{values = dense<1> : tensor<2xi4>}> : () -> tensor<2xi4>',
+        "",
+        "tensor<2xi4>",
+    )
+    assert "i4" in written(constant, "2023-08")
+
+
 def test_the_sign_of_out_pad_changed_in_2023() -> None:
     graph = today(OLD_PROGRAMS / "transpose_conv2d-2023-02.mlir")
     (operator,) = (op for op in graph.main.operators if op.spec.name == "TRANSPOSE_CONV2D")
@@ -152,6 +162,8 @@ def test_constants_that_a_form_needs_are_made_once() -> None:
             "acc_type can be BF16 only since 2026-08",
         ),
         (RESCALE, "2024-12", "input_unsigned is an attribute only since 2025-01"),
+        (unary("identity", "tensor<2xi4>"), "2024-06", "has no IDENTITY of INT4"),
+        (unary("identity", "tensor<2xi4>"), "2023-07", "has no element type INT4"),
         (
             unary("sin"),
             "2024-03",

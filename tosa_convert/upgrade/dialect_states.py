@@ -101,6 +101,8 @@ TYPES: Final = {
     "INT4": "2023-08",
     "MXINT8": "2026-05",
 }
+#: Operators other than CONST and convolutions take INT4.
+INT4_OPERANDS: Final = "2024-07"
 #: Tensors have scales.
 BLOCK_SCALES: Final = "2026-08"
 #: An accumulator can be BF16.

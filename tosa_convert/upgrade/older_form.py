@@ -8,7 +8,7 @@ from enum import IntEnum
 from functools import partial
 
 from tosa_convert.errors import Finding, TosaConvertError
-from tosa_convert.graph.dtypes import DType
+from tosa_convert.graph.dtypes import INT4, DType
 from tosa_convert.graph.model import (
     Block,
     Graph,
@@ -25,6 +25,7 @@ from tosa_convert.upgrade.dialect_states import (
     DENSE_ARRAYS,
     ENUMS,
     FUNC_DIALECT,
+    INT4_OPERANDS,
     OPERANDS,
     OPERATORS,
     STATES,
@@ -113,6 +114,17 @@ def missing(graph: Graph, form: Form) -> Iterator[Finding]:
             if not form.has_operator(operator):
                 place = operator_path(where, index, operator)
                 yield Finding(_CODE, place, f"{form.who} has no {operator.spec.name}")
+            elif form.state < INT4_OPERANDS and _is_new_for_int4(block, operator, form):
+                place = operator_path(where, index, operator)
+                yield Finding(_CODE, place, f"{form.who} has no {operator.spec.name} of INT4")
+
+
+def _is_new_for_int4(block: Block, operator: Operator, form: Form) -> bool:
+    """Whether only constants and convolutions took the INT4 of an operator."""
+    if operator.spec is CONST or "CONV" in operator.spec.name or not form.has_type(INT4):
+        return False
+    tensors = (block.tensors.get(name) for name in (*operator.inputs, *operator.outputs))
+    return any(tensor is not None and tensor.dtype is INT4 for tensor in tensors)
 
 
 def older_findings(graph: Graph, form: Form) -> list[Finding]:
