@@ -147,7 +147,7 @@ def _file_problems(graph: Graph, stored: StoredProgram, reader: Consumer) -> Ite
         yield f"{reader.name} reads {listed_formats(reader)}, not {FORMATS[stored.format]}"
         return
     if stored.format in ("tosa", "json"):
-        if stored.is_old != bool(reader.tosa):
+        if stored.is_old != bool(reader.tosa) and not (stored.is_old and reader.old_tosa):
             yield (
                 f"{reader.release} reads only TOSA flatbuffers of version {reader.tosa}"
                 if reader.tosa

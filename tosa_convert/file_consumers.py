@@ -38,6 +38,7 @@ class Consumer(NamedTuple):
     old_variables: it reads bytecode with variables only up to version 4.
     dialect: the month of the TOSA dialect of its MLIR, if that is older than today's.
     tosa: the older version of `.tosa` files that is all it reads, such as "0.80".
+    old_tosa: it reads `.tosa` files of TOSA 0.80, too.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Consumer(NamedTuple):
     old_variables: bool = False
     dialect: str = ""
     tosa: str = ""
+    old_tosa: bool = False
 
 
 def _names(text: str) -> frozenset[str]:
@@ -167,6 +169,7 @@ OTHER_CONSUMERS: Final = {
             formats=("tosa", "json", "mlirbc", "mlir"),
             newest=(1, 0),
             lenient=True,
+            old_tosa=True,
         ),
     )
 }

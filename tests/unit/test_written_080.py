@@ -208,6 +208,7 @@ def test_a_file_is_written_for_a_release_of_vela(
     capsys.readouterr()
     assert run(verb("doctor"), [str(target), "--for", "vela==4.5.0"]) == 1
     assert "TOSA 0.80, which ethos-u-vela 4.5.0 does not read" in capsys.readouterr().out
+    assert run(verb("doctor"), [str(target), "--for", "netron"]) == 0
     assert program(again(target.read_bytes())) == program(graph)
 
 
