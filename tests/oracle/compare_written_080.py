@@ -71,9 +71,16 @@ def compiled(vela: Path, data: bytes) -> tuple[int, dict[str, Any]]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "m.tosa").write_bytes(data)
-        command = [vela, "m.tosa", "--output-dir", "out", "--output-format", "raw"]
+        command: list[str | Path] = [
+            vela,
+            "m.tosa",
+            "--output-dir",
+            "out",
+            "--output-format",
+            "raw",
+        ]
         done = subprocess.run(command, cwd=folder, check=False, capture_output=True)
-        arrays = {}
+        arrays: dict[str, Any] = {}
         for path in sorted(folder.rglob("*.npz")):
             with np.load(path, allow_pickle=True) as found:
                 arrays |= {key: repr(found[key].tolist()) for key in found.files}
