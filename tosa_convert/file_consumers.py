@@ -38,6 +38,7 @@ class Consumer(NamedTuple):
     old_variables: it reads bytecode with variables only up to version 4.
     dialect: the month of the TOSA dialect of its MLIR, if that is older than today's.
     tosa: the older version of `.tosa` files that is all it reads, such as "0.80".
+    stamped: the newest version of a `.tosa` file that it reads, whatever operators are in it.
     old_tosa: it reads `.tosa` files of TOSA 0.80, too.
     """
 
@@ -61,6 +62,7 @@ class Consumer(NamedTuple):
     old_variables: bool = False
     dialect: str = ""
     tosa: str = ""
+    stamped: tuple[int, int] = (1, 1)
     old_tosa: bool = False
 
 
@@ -235,7 +237,10 @@ def releases(row: Consumer) -> dict[str, Consumer]:
         for version, tosa in _VELA.items():
             operators = _NOT_IN_FIRST_VELA if version < "4.2" else row.operators
             release = f"{package} {version}"
-            found[version] = row._replace(release=release, tosa=tosa, operators=operators)
+            stamped = (1, 0) if version < "5.1" else row.stamped
+            found[version] = row._replace(
+                release=release, tosa=tosa, operators=operators, stamped=stamped
+            )
     return found | {newest: row}
 
 

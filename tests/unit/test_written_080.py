@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tosa_convert.cli.main import run, verb
 from tosa_convert.graph.dtypes import DTYPES as TYPES_OF_TODAY
 from tosa_convert.graph.model import Operator
 from tosa_convert.graph.opset import OPERATORS as OPERATORS_OF_TODAY
+from tosa_convert.graph.versions import V1_1_DRAFT
 from tosa_convert.options import ReadOptions
 from tosa_convert.reading import open_input, read_upgraded
 from tosa_convert.upgrade.form_080 import form_080
@@ -210,6 +212,17 @@ def test_a_file_is_written_for_a_release_of_vela(
     assert "TOSA 0.80, which ethos-u-vela 4.5.0 does not read" in capsys.readouterr().out
     assert run(verb("doctor"), [str(target), "--for", "netron"]) == 0
     assert program(again(target.read_bytes())) == program(graph)
+
+
+@pytest.mark.parametrize(("release", "reads"), [("4.4.0", 1), ("5.0.0", 1), ("5.1.0", 0)])
+def test_a_file_of_1_1_is_not_read_by_every_release(
+    release: str, reads: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph = replace(rescaled(reads_twice=False), version=V1_1_DRAFT)
+    tc.save(graph, tmp_path / "m.tosa")
+    assert run(verb("doctor"), [str(tmp_path / "m.tosa"), "--for", f"vela=={release}"]) == reads
+    said = "does not read files of TOSA 1.1.0 draft" in capsys.readouterr().out
+    assert said is bool(reads)
 
 
 def test_what_a_release_of_vela_does_not_read_is_named(

@@ -22,6 +22,9 @@ def reader_findings(graph: Graph, reader: Consumer) -> Iterator[Finding]:
     """The operators, types, shapes and operands of a sound graph that a program does not read."""
     if reader.tosa:
         yield from older_findings(graph, form_080(reader.release))
+    elif (graph.version.major, graph.version.minor) > reader.stamped:
+        message = f"{reader.release} does not read files of TOSA {graph.version}"
+        yield Finding(_CODE, "", message, "write it with --tosa-version 1.0, if that has it all")
     if reader.dialect:
         yield from missing(graph, dialect_form(state_of(reader.dialect), reader.release))
     for where, block in graph.blocks():
