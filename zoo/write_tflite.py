@@ -3,55 +3,70 @@
 python zoo/write_tflite.py FOLDER [--forms float,int8,int16] [NAME ...]
 
 `FOLDER/int8/unet.tflite` has int8 activations, weights, inputs and outputs; `int16` has activations,
-inputs and outputs of 16 bits. The ranges are those of seeded images. It needs the extra `keras`.
+inputs and outputs of 16 bits. The ranges are those of seeded inputs. `FOLDER/int8/unet.inputs.npz` has
+another input, with which `suite` compares the model and its program. It needs the extra `keras`.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from networks import KERAS, networks
 
-FOLDER = Path(__file__).parent
-PREFIX = "make_"
-FAMILIES = ("keras_classifiers", "keras_mobile", "keras_images", "keras_sequences")
+from tosa_convert.frontends.converters.tflite_file import read_tflite
+
 FORMS = ("float", "int8", "int16")
 #: Sets of inputs from which the ranges of a quantised network are taken.
 _SETS = 4
+#: Places of an image that are alike, in each direction.
+_BLOCK = 8
 #: Whole numbers are tokens of an embedding, all of which have at least as many rows.
 _TOKENS = 20
+
+Array = npt.NDArray[Any]
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 
 
-def networks() -> Iterator[tuple[str, str, Callable[[], Any]]]:
-    """Family, name and factory of each network."""
-    sys.path.insert(0, str(FOLDER))
-    for family in FAMILIES:
-        module = importlib.import_module(family)
-        for name, factory in vars(module).items():
-            if name.startswith(PREFIX):
-                yield family, name.removeprefix(PREFIX), factory
-
-
-def example_inputs(model: Any, seed: int) -> dict[str, npt.NDArray[Any]]:
-    """Seeded inputs of a network by name: values of a normal distribution, and tokens."""
+def example_inputs(model: Any, seed: int) -> list[Array]:
+    """Seeded inputs of a network: images of blocks with noise, other numbers, and tokens."""
     random = np.random.default_rng(seed)
-    return {
-        one.name: random.integers(0, _TOKENS, one.shape, np.int32)
-        if one.dtype == "int32"
-        else random.normal(size=one.shape).astype(np.float32)
-        for one in model.inputs
-    }
+    arrays = []
+    for one in model.inputs:
+        if one.dtype == "int32":
+            arrays.append(random.integers(0, _TOKENS, one.shape, np.int32))
+            continue
+        array = random.normal(size=one.shape)
+        if len(one.shape) == 4:
+            first, high, wide, channels = one.shape
+            blocks = random.normal(size=(first, -(-high // _BLOCK), -(-wide // _BLOCK), channels))
+            whole = blocks.repeat(_BLOCK, 1).repeat(_BLOCK, 2)[:, :high, :wide]
+            array = whole + 0.3 * array
+        arrays.append(array.astype(np.float32))
+    return arrays
+
+
+def checked_inputs(model: Any, data: bytes) -> dict[str, Array]:
+    """Inputs of a TFLite model by name, in its types; none of those from which ranges were taken."""
+    file = read_tflite(data)
+    found = {}
+    for tensor, array in zip(file.inputs, example_inputs(model, _SETS), strict=True):
+        row = file.tensors[tensor]
+        if row.dtype in ("int8", "int16"):
+            limits = np.iinfo(row.dtype)
+            steps = np.rint(array / row.scale) + row.zero_point
+            array = np.clip(steps, limits.min, limits.max).astype(row.dtype)
+        found[file.input_name(tensor)] = array
+    return found
 
 
 def frozen(model: Any) -> Any:
@@ -70,8 +85,8 @@ def frozen(model: Any) -> Any:
     return convert_variables_to_constants_v2(called.get_concrete_function(*specifications))
 
 
-def tflite(model: Any, function: Any, form: str) -> bytes:
-    """A network as a TFLite model: "float", "int8" or "int16"; function: the frozen one."""
+def tflite(function: Any, model: Any, form: str) -> bytes:
+    """A frozen network as a TFLite model: "float", "int8" or "int16"."""
     import tensorflow as tf
 
     with _quiet():
@@ -82,7 +97,7 @@ def tflite(model: Any, function: Any, form: str) -> bytes:
             sixteens = operators.EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8
             converter.optimizations = [tf.lite.Optimize.DEFAULT]
             converter.representative_dataset = lambda: (
-                list(example_inputs(model, seed).values()) for seed in range(_SETS)
+                example_inputs(model, seed) for seed in range(_SETS)
             )
             converter.target_spec.supported_ops = [eights if form == "int8" else sixteens]
             converter.inference_input_type = converter.inference_output_type = getattr(tf, form)
@@ -108,30 +123,39 @@ def _quiet() -> Iterator[None]:
             os.close(copy)
 
 
+def write(folder: Path, names: Collection[str], forms: Sequence[str]) -> Iterator[str]:
+    """Write networks, all if none is named, and yield a line for each file, or why there is none."""
+    import keras
+
+    for _, name, factory in networks(KERAS):
+        if names and name not in names:
+            continue
+        keras.utils.clear_session()  # Names of layers count from the first.
+        model = factory()
+        function = frozen(model)
+        for form in forms:
+            path = folder / form / f"{name}.tflite"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                data = tflite(function, model, form)
+            except Exception as error:  # The converter raises what it likes.
+                reason = str(error).strip().partition("\n")[0]
+                yield f"{form}/{name}: {type(error).__name__}: {reason}"
+                continue
+            path.write_bytes(data)
+            with open(path.with_suffix(".inputs.npz"), "wb") as file:
+                np.savez(file, **checked_inputs(model, data))
+            yield str(path)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*", help="networks; by default all")
     parser.add_argument("--forms", default=",".join(FORMS))
     chosen = parser.parse_args()
-    import keras
-
-    for _, name, factory in networks():
-        if chosen.names and name not in chosen.names:
-            continue
-        keras.utils.clear_session()  # Names of layers count from the first.
-        model = factory()
-        function = frozen(model)
-        for form in chosen.forms.split(","):
-            path = chosen.folder / form / f"{name}.tflite"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                path.write_bytes(tflite(model, function, form))
-            except Exception as error:  # The converter raises what it likes.
-                reason = str(error).strip().splitlines()[:1]
-                print(f"{form}/{name}: {type(error).__name__}: {' '.join(reason)}", flush=True)
-            else:
-                print(path, flush=True)
+    for line in write(chosen.folder, chosen.names, chosen.forms.split(",")):
+        print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,31 +1,45 @@
-"""The tables of docs/zoo.md, made from what zoo/measure_zoo.py wrote."""
+"""The tables of docs/zoo.md, made from what `suite` said of the networks."""
 
 from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 ROOT = Path(__file__).resolve().parents[2]
 ZOO = ROOT / "zoo"
 RESULTS = ZOO / "results.json"
 PREFIX = "make_"
 #: The beginning of the files with Keras networks.
-KERAS = "keras_"
-#: Frontend -> how the tables call it.
-FRONTENDS = {"torch": "torch", "onnx": "ONNX"}
+KERAS: Final = "keras_"
+#: How the tables call a way to TOSA -> the beginning of the names of its cases.
+TORCH: Final = {"torch": "torch/", "ONNX": "onnx/onnx/"}
+TFLITE: Final = {
+    "TFLite, float": "tflite/float/",
+    "TFLite, int8": "tflite/int8/",
+    "TFLite, int16": "tflite/int16/",
+}
+_VERDICTS: Final = {
+    "pass": "equal",
+    "wrong": "**differs**",
+    "refused": "**not lowered**",
+    "crashed": "**not lowered**",
+    "error": "**not run**",
+}
+NOT_EXPORTED: Final = "**not exported**"
 
 
-def networks() -> Iterator[tuple[str, str, str]]:
-    """Family, name and title of each network, in the order of the files; torch is not needed."""
+def networks(*, keras: bool) -> Iterator[tuple[str, str, str]]:
+    """Family, name and title of each network, in the order of the files; no framework is needed."""
     for path in sorted(ZOO.glob("*.py")):
-        if path.name.startswith(KERAS):
+        if path.name.startswith(KERAS) != keras:
             continue
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef) and node.name.startswith(PREFIX):
-                title = (ast.get_docstring(node) or "").partition(": ")[0].rstrip(".")
+                title = re.split(r":\s|\n", ast.get_docstring(node) or "")[0].rstrip(".")
                 yield path.stem, node.name.removeprefix(PREFIX), title
 
 
@@ -35,38 +49,40 @@ def results() -> dict[str, Any]:
     return found
 
 
-def verdict(row: dict[str, Any]) -> str:
-    """How far a network came."""
-    if row["equal"]:
-        return "equal"
-    if row["lowered"]:
-        return "**differs**" if "largest_error" in row else "**not run**"
-    return "**not lowered**" if row["exported"] else "**not exported**"
+def rows_of(beginning: str) -> dict[str, dict[str, Any]]:
+    """The rows of one way to TOSA by network."""
+    rows = results()["answers"]
+    return {row["operator"]: row for row in rows if row["case"].startswith(beginning)}
 
 
-def network_table() -> str:
+def network_table(ways: dict[str, str], *, keras: bool) -> str:
     """A row for each network."""
-    heads = [f"{name} | operators | error | s" for name in FRONTENDS.values()]
-    lines = [f"| network | {' | '.join(heads)} |", f"|---{'|---|---|---|---' * len(heads)}|"]
-    found = results()["networks"]
-    for _, name, title in networks():
+    heads = [f"{way} | operators | error" for way in ways]
+    lines = [f"| network | {' | '.join(heads)} |", f"|---{'|---|---|---' * len(heads)}|"]
+    found = [rows_of(beginning) for beginning in ways.values()]
+    for _, name, title in networks(keras=keras):
         cells = []
-        for frontend in FRONTENDS:
-            row = found[name][frontend]
-            numbers = [row.get(key, "") for key in ("operators", "largest_error", "seconds")]
-            cells.append(" | ".join(map(str, (verdict(row), *numbers))))
+        for rows in found:
+            row = rows.get(name)
+            if row is None:
+                cells.append(f"{NOT_EXPORTED} |  | ")
+                continue
+            error = row.get("largest_error", "")
+            shown = f"{error:.2g}" if isinstance(error, float) else str(error)
+            cells.append(f"{_VERDICTS[row['status']]} | {row.get('operators', '')} | {shown}")
         lines.append(f"| `{name}`: {title} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
 def count_table() -> str:
     """How many networks came how far."""
-    found = results()["networks"].values()
-    lines = ["| frontend | networks | exported | lowered | equal |", "|---|---|---|---|---|"]
-    for frontend, shown in FRONTENDS.items():
-        rows = [row[frontend] for row in found]
-        counts = [sum(row[step] for row in rows) for step in ("exported", "lowered", "equal")]
-        lines.append(f"| {shown} | {len(rows)} | {' | '.join(map(str, counts))} |")
+    lines = ["| by way of | networks | exported | lowered | equal |", "|---|---|---|---|---|"]
+    for way, beginning in {**TORCH, **TFLITE}.items():
+        rows = rows_of(beginning).values()
+        count = len(list(networks(keras=way in TFLITE)))
+        lowered = sum(row["status"] in ("pass", "wrong", "error") for row in rows)
+        equal = sum(row["status"] == "pass" for row in rows)
+        lines.append(f"| {way} | {count} | {len(rows)} | {lowered} | {equal} |")
     return "\n".join(lines) + "\n"
 
 
@@ -80,6 +96,7 @@ def release_table() -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "counts": count_table,
-    "networks": network_table,
+    "networks": lambda: network_table(TORCH, keras=False),
+    "tflite": lambda: network_table(TFLITE, keras=True),
     "releases": release_table,
 }

@@ -52,6 +52,23 @@ def test_the_program_gives_what_the_model_gives(
     assert capsys.readouterr().out.startswith("ok   output_0")
 
 
+def test_a_function_of_a_python_file_makes_a_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "nets.py").write_text(
+        "import keras\n\n\ndef make_sum():\n    x = keras.Input(batch_shape=(1, 4), name='x')\n"
+        "    return keras.Model(x, x + 1)\n\n\ndef make_nothing():\n    return 3\n"
+    )
+    for name, code, text in (
+        ("make_sum", 0, "ok   "),
+        ("make_nothing", 4, "must return a keras.Model, found int"),
+    ):
+        words = [f"{tmp_path / 'nets.py'}:{name}", "-o", str(tmp_path / "m.tosa"), "--check"]
+        assert run(verb("convert"), words) == code
+        said = capsys.readouterr()
+        assert text in said.out + said.err
+
+
 @pytest.mark.parametrize("layer", ["LSTM", "GRU", "SimpleRNN"])
 def test_a_loop_gives_what_the_model_gives(tmp_path: Path, layer: str) -> None:
     words = keras.Input(batch_shape=(1, 6, 4), name="words")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from measure_zoo import FILES, measured, networks
+from networks import FOLDER, TORCH, networks
 
 import tosa_convert as tc
+from tosa_convert.cli.main import run, verb
 
 pytestmark = [
     pytest.mark.skipif(
@@ -27,21 +30,49 @@ needs_onnx = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize("frontend", ["torch", pytest.param("onnx", marks=needs_onnx)])
-@pytest.mark.parametrize("name", ["mobilenet_v3", "llama", "streaming_keywords"])
-def test_a_network_is_equal(name: str, frontend: str) -> None:
-    factory = {found: make for _, found, make in networks()}[name]
-    row = measured(frontend, factory)
-    if (name, frontend) == ("streaming_keywords", "onnx"):
-        assert row["reason"].startswith("ONNX has no state")
-    else:
-        assert row["equal"], row
+def answer(tmp_path: Path, source: Path | str, frontend: str) -> dict[str, Any]:
+    """What the suite says of a network."""
+    report = tmp_path / "report.json"
+    words = [str(source), "--frontends", frontend, "--narrow", "i64,f64", "--jobs", "1"]
+    run(verb("suite"), [*words, "--json", str(report)])
+    (row,) = json.loads(report.read_text(encoding="utf-8"))["answers"]
+    found: dict[str, Any] = row
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [("mobilenet_v3", "mobile"), ("llama", "attention"), ("streaming_keywords", "speech")],
+)
+def test_a_network_is_equal_to_torch(tmp_path: Path, name: str, family: str) -> None:
+    row = answer(tmp_path, f"{FOLDER / family}.py:make_{name}", "torch")
+    assert (row["status"], row["message"]) == ("pass", "")
+    assert row["operators"] > 50
+
+
+@needs_onnx
+@pytest.mark.parametrize("name", ["mobilenet_v3", "llama", "dlrm"])
+def test_a_network_is_equal_to_onnxruntime(tmp_path: Path, name: str) -> None:
+    from write_onnx import write
+
+    (path,) = write(tmp_path, [name])
+    row = answer(tmp_path, path, "onnx")
+    assert (row["status"], row["message"]) == ("pass", "")
+
+
+@needs_onnx
+def test_a_network_with_states_is_not_exported_to_onnx(tmp_path: Path) -> None:
+    from write_onnx import write
+
+    (line,) = write(tmp_path, ["streaming_keywords"])
+    assert "ONNX has no state" in line
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_stream_of_frames_gives_what_torch_gives_with_its_states() -> None:
     """Eight calls: the first frames have left the buffers by then."""
     torch = importlib.import_module("torch")
-    factory = {found: make for _, found, make in networks()}["streaming_keywords"]
+    factory = {found: make for _, found, make in networks(TORCH)}["streaming_keywords"]
     graph = tc.frontends.from_torch(*factory())
     module, (frame,) = factory()
     (name,) = graph.main.inputs
@@ -59,19 +90,3 @@ def test_a_stream_of_frames_gives_what_torch_gives_with_its_states() -> None:
     for key, state in states.items():
         np.testing.assert_allclose(state, buffers[key], rtol=1e-5, atol=1e-6)
         assert np.abs(state).max() > 0.01
-
-
-def test_a_network_that_does_not_lower_has_a_row_with_the_reason() -> None:
-    torch = importlib.import_module("torch")
-
-    class Determinant(torch.nn.Module):  # type: ignore[name-defined]
-        def forward(self, x: object) -> object:
-            return torch.linalg.det(x)
-
-    row = measured("torch", lambda: (Determinant(), (torch.ones(3, 3),)))
-    assert (row["exported"], row["lowered"], row["equal"]) == (True, False, False)
-    assert "linalg_det" in row["reason"]
-
-
-def test_the_zoo_has_a_file_for_each_frontend() -> None:
-    assert set(FILES) == {"torch", "onnx"}

@@ -12,7 +12,7 @@ from tosa_convert.formats import is_saved_model, model_kind
 from tosa_convert.frontends.table import FRONTENDS
 
 #: Package that a Python file imports -> the frontend of what it makes. The first that occurs decides.
-_BY_IMPORT: Final = {"jax": "jax", "flax": "jax", "torch": "torch"}
+_BY_IMPORT: Final = {"jax": "jax", "flax": "jax", "torch": "torch", "keras": "keras"}
 
 
 class Recognised(NamedTuple):
@@ -76,7 +76,7 @@ def _of_python(path: str) -> str:
     }
     found = {_BY_IMPORT[name] for name in packages & _BY_IMPORT.keys()}
     if len(found) != 1:
-        problem = "torch and jax" if found else "neither torch nor jax"
+        problem = " and ".join(sorted(found)) or "none of torch, jax and keras"
         raise fail(
             "option-conflict",
             path,

@@ -54,7 +54,7 @@ FRONTENDS: Final = {
         ),
         Frontend(
             name="keras",
-            reads="Keras models (.keras)",
+            reads="Keras models (.keras), and factories of models in Python files",
             extra="keras",
             packages={"keras": "keras", "tensorflow": "tensorflow", **_TFLITE},
             converter="tosa_convert.frontends.converters.keras",

@@ -102,6 +102,7 @@ def json_row(answer: Legalization) -> dict[str, Any]:
         "lowered": answer.lowered,
         "exported": answer.exported,
         "equal": answer.equal,
+        "operators": answer.operators,
         "largest_error": answer.largest_error,
         "not_lowered": dict(answer.not_lowered),
         "constants": answer.constants,

@@ -53,6 +53,7 @@ class Legalization(Answer):
     `types` its frontend.
 
     lowered: the converter made a program. exported: it was written as a flatbuffer.
+    operators: of the program's main block.
     largest_error: the largest difference of an element from the framework's; None if unknown.
     not_lowered: operator -> how often it occurs in the model.
     constants: inputs of a node test that became constants.
@@ -60,6 +61,7 @@ class Legalization(Answer):
 
     lowered: bool = False
     exported: bool = False
+    operators: int = 0
     largest_error: float | None = None
     not_lowered: Mapping[str, int] = field(default_factory=dict)
     constants: int = 0
@@ -217,7 +219,8 @@ def _one(
         if model is None:
             raise fail("unrecognised-input", source, "no frontend reads it")
         with log.warnings_off(), lowered(model, wanted) as found:
-            answer = replace(answer, lowered=True)
+            count = len(found.graph.main.operators)
+            answer = replace(answer, lowered=True, operators=count)
             dumps(stamp(found.graph), "tosa")
             answer = replace(answer, exported=True)
             result = compare(found)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tosa_convert.errors import fail
+from tosa_convert.frontends.converters.python_file import call_factory
 from tosa_convert.frontends.converters.tflite import lower_file
 from tosa_convert.frontends.interface import Interface, NotLowered
 from tosa_convert.frontends.request import Request
@@ -20,7 +21,7 @@ _HINT: Final = "write the layer with operators of TFLite, or compute it before o
 
 
 def lower(request: Request, folder: Path) -> Interface:
-    """Lower a Keras model (.keras) or a folder with a SavedModel."""
+    """Lower a Keras model (.keras, or of a function in a Python file) or a folder with a SavedModel."""
     # Before TensorFlow is imported: its messages would hide the reason of a failure.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
@@ -30,10 +31,23 @@ def lower(request: Request, folder: Path) -> Interface:
     if source.is_dir():
         converter = tensorflow.lite.TFLiteConverter.from_saved_model(str(source))
     else:
-        converter = tensorflow.lite.TFLiteConverter.from_keras_model(
-            _keras_model(source, request.shown or str(source))
-        )
+        shown = request.shown or str(source)
+        if request.member:
+            model = _made_model(source, request.member, shown)
+        else:
+            model = _keras_model(source, shown)
+        converter = tensorflow.lite.TFLiteConverter.from_keras_model(model)
     return _lower(converter.convert, request, folder)
+
+
+def _made_model(path: Path, member: str, shown: str) -> Any:
+    import keras
+
+    made = call_factory(path, member)
+    if not isinstance(made, keras.Model):
+        message = f"{member}() must return a keras.Model, found {type(made).__name__}"
+        raise fail("frontend-failed", shown, message)
+    return made
 
 
 def _keras_model(path: Path, shown: str) -> Any:

@@ -13,6 +13,7 @@ only numpy and the software, so any Python that has both can run it.
 import json
 import os
 import re
+import struct
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
@@ -176,21 +177,55 @@ def _to_tflite(array: Any, wanted: Any) -> Any:
 
 
 def _tflite_interpreter(tflite: Any, model: str) -> Any:
-    """An interpreter with the reference kernels, or with the others if not every operator has one."""
+    """An interpreter with the reference kernels, or with the others if not every operator has one.
+
+    Some reference kernels (TILE, DEPTH_TO_SPACE) are registered for older versions of their operator
+    only, although they are the kernels of the newer ones, too. The other kernels round in another way.
+    """
     kinds = tflite.OpResolverType
-    try:
-        return tflite.Interpreter(
-            model,
-            experimental_op_resolver_type=kinds.BUILTIN_REF,
-            experimental_preserve_all_tensors=True,
-        )
-    except ValueError as error:
-        print(f"no reference kernel: {error}", file=sys.stderr)
+    with open(model, "rb") as file:
+        data = bytearray(file.read())
+    while True:
+        try:
+            return tflite.Interpreter(
+                model_content=bytes(data),
+                experimental_op_resolver_type=kinds.BUILTIN_REF,
+                experimental_preserve_all_tensors=True,
+            )
+        except ValueError as error:
+            found = re.search(r"builtin opcode '\w+' version '(\d+)'", str(error))
+            if found is None or not _lower_versions(data, int(found[1])):
+                print(f"no reference kernel: {error}", file=sys.stderr)
+                break
     return tflite.Interpreter(
         model,
         experimental_op_resolver_type=kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
         experimental_preserve_all_tensors=True,
     )
+
+
+def _lower_versions(data: bytearray, version: int) -> bool:
+    """Say the version before this one in the operator codes of a TFLite file; whether there is one."""
+
+    def field(table: int, position: int) -> int:
+        start = table - struct.unpack_from("<i", data, table)[0]
+        size = struct.unpack_from("<H", data, start)[0]
+        place = 4 + 2 * position
+        offset = struct.unpack_from("<H", data, start + place)[0] if place < size else 0
+        return table + offset if offset else 0
+
+    def target(place: int) -> int:
+        return place + int(struct.unpack_from("<I", data, place)[0])
+
+    # Of TensorFlow's schema: the list of operator codes is field 1 of a model, the version field 2.
+    codes = target(field(target(0), 1))
+    is_lowered = False
+    for index in range(struct.unpack_from("<I", data, codes)[0]):
+        place = field(target(codes + 4 + 4 * index), 2)
+        if version > 1 and place and struct.unpack_from("<i", data, place)[0] == version:
+            struct.pack_into("<i", data, place, version - 1)
+            is_lowered = True
+    return is_lowered
 
 
 def _torch(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arrays]:

@@ -1,0 +1,62 @@
+"""Keras networks of the zoo as TFLite models: equal to TFLite's kernels, quantised ones bit for bit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tosa_convert.cli.main import run, verb
+
+for package in ("tosa_converter_for_tflite", "keras", "tensorflow", "ai_edge_litert"):
+    pytest.importorskip(package, reason=f"{package} is not installed")
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("zoo")
+
+
+def answers(folder: Path, name: str, form: str) -> dict[str, Any]:
+    """What the suite says of a network."""
+    from write_tflite import write
+
+    (path,) = write(folder, [name], [form])
+    report = folder / "report.json"
+    run(verb("suite"), [path, "--frontends", "tflite", "--jobs", "1", "--json", str(report)])
+    (row,) = json.loads(report.read_text(encoding="utf-8"))["answers"]
+    found: dict[str, Any] = row
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("ds_cnn", "float"),
+        ("dlrm", "float"),  # Tokens are in range by the inputs beside the model.
+        ("mobilenet_v3", "int8"),
+        ("transformer", "int8"),
+        ("autoencoder", "int8"),  # TILE, whose reference kernel is registered for older versions.
+    ],
+)
+def test_a_network_is_equal(folder: Path, name: str, form: str) -> None:
+    row = answers(folder, name, form)
+    assert (row["status"], row["message"]) == ("pass", "")
+    assert row["largest_error"] == 0 or form == "float"
+
+
+def test_scales_that_tflite_ignores_are_not_ignored(folder: Path) -> None:
+    """docs/zoo.md: TFLite reverses bytes, and the scales of the result are others."""
+    row = answers(folder, "crnn", "int8")
+    assert row["status"] == "wrong"
+
+
+def test_what_tflite_does_not_quantize_has_its_reason(folder: Path) -> None:
+    from write_tflite import write
+
+    (line,) = write(folder, ["espcn"], ["int16"])
+    assert "DEPTH_TO_SPACE" in line
