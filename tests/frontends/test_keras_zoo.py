@@ -40,6 +40,10 @@ def answers(folder: Path, name: str, form: str) -> dict[str, Any]:
         ("dlrm", "float"),  # Tokens are in range by the inputs beside the model.
         ("mobilenet_v3", "int8"),
         ("transformer", "int8"),
+        ("srcnn", "int8"),  # RESIZE_BILINEAR, which rounds halves away from zero.
+        ("siamese", "int8"),  # ABS, at which the converter ends.
+        ("convnext", "int8"),  # QUANTIZE without a zero point.
+        ("resnet_basic", "int16"),  # SOFTMAX, whose sums wrap around in the converter's program.
         ("autoencoder", "int8"),  # TILE, whose reference kernel is registered for older versions.
     ],
 )

@@ -79,6 +79,36 @@ def test_floor_mod_has_the_sign_of_the_divisor(
     np.testing.assert_allclose(result(graph, *given), expected, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("given", "returned"),
+    [((0.05, -3), (0.05, -128)), ((0.05, -3), (0.031, -128)), ((0.02, 127), (0.07, 5))],
+)
+def test_abs_of_int8_is_a_table_with_the_values_of_tflite(
+    tmp_path: Path, given: tuple[float, int], returned: tuple[float, int]
+) -> None:
+    pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
+    rows = [
+        TensorRow(name, "int8", (2, 128), None, (scale,), (zero_point,))
+        for name, (scale, zero_point) in (("x", given), ("y", returned))
+    ]
+    graph = lowered(tmp_path, rows, [OperatorRow("ABS", (0,), (1,))], [0], [1])
+    every = {"x": np.arange(-128, 128).astype(np.int8).reshape(2, 128)}
+    assert tc.check(graph, f"tflite:{tmp_path / 'm.tflite'}", every).ok
+    found = np.asarray(tc.run(graph, every).outputs["y"])
+    assert found.min() < found.max()
+
+
+@pytest.mark.parametrize("zero_point", [0, 3])
+def test_numbers_out_of_the_range_of_int8_saturate(tmp_path: Path, zero_point: int) -> None:
+    rows = [
+        TensorRow("x", "float32", (1, 5)),
+        TensorRow("y", "int8", (1, 5), None, (0.5,), (zero_point,)),
+    ]
+    graph = lowered(tmp_path, rows, [OperatorRow("QUANTIZE", (0,), (1,))], [0], [1])
+    x = np.array([[-1e9, -100, 1, 100, 1e9]], np.float32)
+    np.testing.assert_array_equal(result(graph, x), [[-128, -128, 2 + zero_point, 127, 127]])
+
+
 def test_operators_that_stay_are_listed_with_their_index_and_advice(tmp_path: Path) -> None:
     axis = TensorRow("axis", "int32", (), np.array(1, np.int32))
     middle = TensorRow("middle", "float32", (2, 5))
@@ -124,10 +154,10 @@ def test_operators_with_which_the_converter_fails_are_all_named(tmp_path: Path) 
 
 def test_what_the_converter_says_about_an_operator_is_the_reason(tmp_path: Path) -> None:
     rows = [
-        TensorRow(name, "int8", (2, 5), scales=(scale,), zero_points=(0,))
+        TensorRow(name, "int16", (2, 5), scales=(scale,), zero_points=(0,))
         for name, scale in (("x", 0.1), ("y", 0.2))
     ]
-    with pytest.raises(tc.TosaConvertError, match=r"fails for int8: 'tosa\.abs' op requires"):
+    with pytest.raises(tc.TosaConvertError, match=r"fails for int16: 'tosa\.abs' op requires"):
         lowered(tmp_path, rows, [OperatorRow("ABS", (0,), (1,))], [0], [1])
 
 

@@ -88,6 +88,10 @@ def saturated(block: Block, group: Group, row: Replacement, write: Writer) -> No
         raise OtherFormError
     (value,) = last.inputs
     made = group.making(value)
+    if block.tensors[value].dtype.is_float:
+        # Without a zero point there is one conversion, and that saturates.
+        write.operators += group.operators
+        return
     if made is None or block.tensors[value].dtype is not INT32:
         raise OtherFormError
     write.operators += [one for one in group.operators if one is not last]

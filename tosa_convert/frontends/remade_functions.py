@@ -32,8 +32,8 @@ def exact_gelu(block: Block, group: Group, row: Replacement, write: Writer) -> N
     write.made("MUL", half, factor, result=group.result)
 
 
-def exact_gelu_table(block: Block, group: Group, row: Replacement, write: Writer) -> None:
-    """The same for int8, by the values for all elements."""
+def table_of_int8(block: Block, group: Group, row: Replacement, write: Writer) -> None:
+    """A function of int8, by the values for all elements."""
     (value,) = group.inputs
     table = group.the("TABLE")
     if len(group.operators) != 1 or block.tensors[table.inputs[1]].shape != (len(row.table),):

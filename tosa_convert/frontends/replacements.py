@@ -37,7 +37,12 @@ KINDS: Final[Mapping[str, tuple[str, str, _Make]]] = {
         remade.floor_mod,
     ),
     "exact-gelu": ("GELU", _BY_TANH, remade.exact_gelu),
-    "exact-gelu-table": ("GELU", _BY_TANH, remade.exact_gelu_table),
+    "exact-gelu-table": ("GELU", _BY_TANH, remade.table_of_int8),
+    "abs-table": (
+        "ABS of int8",
+        "the converter ends at it, and another operator stands for it",
+        remade.table_of_int8,
+    ),
     "activation": (
         "the activation of the operator",
         "the converter rounds its bounds otherwise",

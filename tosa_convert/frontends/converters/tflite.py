@@ -20,6 +20,7 @@ from tosa_convert.frontends.converters.tflite_failures import (
 )
 from tosa_convert.frontends.converters.tflite_file import TfliteFile, read_tflite
 from tosa_convert.frontends.converters.tflite_replacements import replacements
+from tosa_convert.frontends.converters.tflite_stand_ins import with_stand_ins
 from tosa_convert.frontends.interface import (
     PROGRAM_FILE,
     Interface,
@@ -47,19 +48,20 @@ def lower_file(path: Path, request: Request, folder: Path) -> Interface:
     except ValueError as error:
         raise fail("unrecognised-input", request.shown or str(path), str(error)) from None
     remarks = []
+    changed = data
     if _KEEP_CONSTANTS in data:
-        # Locations have the file's name.
-        path = folder / "renamed" / path.name
-        path.parent.mkdir()
-        path.write_bytes(data.replace(_KEEP_CONSTANTS, _IGNORED_KEY))
+        changed = data.replace(_KEEP_CONSTANTS, _IGNORED_KEY)
         remarks.append(f"the metadata {_KEEP_CONSTANTS.decode()} was ignored")
     cut = None
     if request.cut:
         model, cut = cut_out(model, request.cut)
-        data = without_operators(path.read_bytes(), model)
-        path = folder / "cut" / path.name
+        changed = without_operators(changed, model)
+    changed = with_stand_ins(changed, model)
+    if changed is not data:
+        # Locations have the file's name.
+        path = folder / "changed" / path.name
         path.parent.mkdir()
-        path.write_bytes(data)
+        path.write_bytes(changed)
     not_lowered = _write_program(model, path, request.input_shapes, folder)
     return Interface(
         inputs=[_value(model, tensor, model.input_name(tensor)) for tensor in model.inputs],

@@ -14,6 +14,7 @@ from typing import Final
 from tosa_convert.frontends.converters.tflite_file import Operator, Tensor, TfliteFile
 from tosa_convert.frontends.converters.tflite_names import operator_name
 from tosa_convert.frontends.converters.tflite_sigmoid import SIGMOID
+from tosa_convert.frontends.converters.tflite_stand_ins import abs_table
 from tosa_convert.frontends.interface import Replacement
 
 #: Elements of a constant that are handed over to be lowered again.
@@ -191,6 +192,11 @@ def _gelu_table(model: TfliteFile, operator: Operator) -> list[int]:
     return values
 
 
+def _abs(model: TfliteFile, operator: Operator) -> Iterator[Replacement]:
+    if table := abs_table(model, operator):
+        yield Replacement(kind="abs-table", name=_result(model, operator).name, table=table)
+
+
 def _cast(model: TfliteFile, operator: Operator) -> Iterator[Replacement]:
     given, result = model.tensors[operator.inputs[0]], _result(model, operator)
     if given.dtype.startswith("float") and result.dtype in ("int8", "uint8", "int16", "int32"):
@@ -307,6 +313,7 @@ _OF_OPERATOR: Final[Mapping[str, Callable[[TfliteFile, Operator], Iterator[Repla
     **dict.fromkeys(("LOGISTIC", "TANH"), _sigmoid),
     "FLOOR_MOD": _floor_mod,
     "GELU": _gelu,
+    "ABS": _abs,
     "CAST": _cast,
     "QUANTIZE": _quantize,
     "BITWISE_XOR": _exclusive_or,
