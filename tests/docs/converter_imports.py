@@ -21,6 +21,7 @@ CONVERTERS: dict[str, set[str]] = {
     "onnx_fold": _ONNX | {"onnxruntime"},
     "onnx_functions": _ONNX,
     "onnx_model": _ONNX | {"torch_mlir"},
+    "onnx_versions": _ONNX,
     "onnx_expansions.expansion": _ONNX,
     "onnx_expansions.grid_sample": _ONNX,
     "onnx_expansions.quantized": _ONNX,

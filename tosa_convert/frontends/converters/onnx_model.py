@@ -16,6 +16,7 @@ from torch_mlir.extras import onnx_importer
 from tosa_convert.errors import fail
 from tosa_convert.frontends.converters.onnx_expand import expand, infer, opset_of
 from tosa_convert.frontends.converters.onnx_fold import fold_with_onnxruntime
+from tosa_convert.frontends.converters.onnx_versions import OPSET, newer
 from tosa_convert.frontends.converters.torch_cut import Cutter
 from tosa_convert.frontends.converters.torch_dialect import (
     TO_TOSA,
@@ -30,8 +31,6 @@ from tosa_convert.frontends.interface import PROGRAM_FILE, Interface, Value
 from tosa_convert.frontends.request import CONSTANTS, Request
 
 _TO_BACKEND: Final = "builtin.module(torch-onnx-to-torch-backend-pipeline)"
-#: The version of ONNX's operators that torch-mlir's conversions expect at least.
-_OPSET: Final = 17
 
 
 def warm_up() -> None:
@@ -66,12 +65,12 @@ def _older_form(opset: int, operator: str) -> str:
         return ""
     try:
         since = onnx.defs.get_schema(kind, opset).since_version
-        onnx.defs.get_schema(kind, _OPSET)
+        onnx.defs.get_schema(kind, OPSET)
     except onnx.defs.SchemaError:  # It is younger, or has been removed.
         return ""
-    if since <= _OPSET:
+    if since <= OPSET:
         return ""
-    return f"its form is that of opset {since}: export the model with opset {_OPSET}"
+    return f"its form is that of opset {since}: export the model with opset {OPSET}"
 
 
 def make_constants(model: Any, path: Path) -> None:
@@ -134,25 +133,12 @@ def lower_model(
         return _lower(model, weights, scratch)
     except (NotLoweredError, onnx.defs.SchemaError):
         # Old sets of operators lack some that the expansions use.
-        newer = _newer(model)
+        converted = newer(model)
         if cutter is not None:
-            return _lower(model if newer is None else newer, weights, scratch, cutter)
-        if newer is None:
+            return _lower(model if converted is None else converted, weights, scratch, cutter)
+        if converted is None:
             raise
-        return _lower(newer, weights, scratch)
-
-
-def _newer(model: Any) -> Any:
-    """The model with operators of the version that torch-mlir converts.
-
-    None if it has them, or if onnx cannot.
-    """
-    if opset_of(model) >= _OPSET:
-        return None
-    try:
-        return onnx.version_converter.convert_version(model, _OPSET)
-    except Exception:  # onnx converts some operators only.
-        return None
+        return _lower(converted, weights, scratch)
 
 
 def _lower(model: Any, weights: Path, scratch: Path, cutter: Cutter | None = None) -> Any:

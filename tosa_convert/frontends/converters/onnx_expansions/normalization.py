@@ -65,18 +65,28 @@ def of_nothing(e: Expansion) -> None:
 
 def composed_reduction(e: Expansion) -> None:
     """Norms and logarithms of sums; torch-mlir computes some in f64, and does not finish."""
-    if not np.issubdtype(e.numpy_type(), np.floating):
-        raise NotExpandedError("its type is not one of numpy's floating-point types")
-    axes = e.attribute("axes", [])
+    kind = e.node.op_type
+    given = e.attribute("axes", [])
     if e.has(1):
-        axes = [int(axis) for axis in e.value(1).reshape(-1)]
-    if not axes and e.attribute("noop_with_empty_axes", 0):
-        raise NotExpandedError("it reduces nothing")
-    axes = axes or list(range(len(e.shape(0))))
+        given = [int(axis) for axis in e.value(1).reshape(-1)]
     x, keepdims = e.inputs[0], int(e.attribute("keepdims", 1))
-    if e.node.op_type == "ReduceL2":
-        e.result(e.op("Sqrt", e.reduce("ReduceSum", e.op("Mul", x, x), axes, keepdims)))
-    elif e.node.op_type == "ReduceLogSum":
+    if not given and e.attribute("noop_with_empty_axes", 0):
+        e.result(_of_each_element(e))
+        return
+    axes = given or list(range(len(e.shape(0))))
+    is_float = np.issubdtype(e.numpy_type(), np.floating)
+    if kind not in ("ReduceL1", "ReduceSumSquare") and not is_float:
+        if given:
+            raise NotExpandedError("its type is not one of numpy's floating-point types")
+        # torch-mlir's importer does not read the definition of the operator without axes.
+        e.result(e.reduce(kind, x, axes, keepdims))
+        return
+    if kind == "ReduceL1":
+        e.result(e.reduce("ReduceSum", e.op("Abs", x), axes, keepdims))
+    elif kind in ("ReduceL2", "ReduceSumSquare"):
+        total = e.reduce("ReduceSum", e.op("Mul", x, x), axes, keepdims)
+        e.result(e.op("Sqrt", total) if kind == "ReduceL2" else total)
+    elif kind == "ReduceLogSum":
         e.result(e.op("Log", e.reduce("ReduceSum", x, axes, keepdims)))
     else:
         # Without the largest element, no exponential overflows.
@@ -85,3 +95,13 @@ def composed_reduction(e: Expansion) -> None:
         if not keepdims:
             most = e.reduce("ReduceMax", x, axes, 0)
         e.result(e.op("Add", e.op("Log", total), most))
+
+
+def _of_each_element(e: Expansion) -> str:
+    """What a composed reduction over no axes gives: the function of each element alone."""
+    x = e.inputs[0]
+    if e.node.op_type == "ReduceSumSquare":
+        return e.op("Mul", x, x)
+    functions = {"ReduceL1": "Abs", "ReduceL2": "Abs", "ReduceLogSum": "Log"}
+    kind = functions.get(e.node.op_type)
+    return x if kind is None else e.op(kind, x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from tosa_convert.frontends.converters.onnx_expansions.expansion import (
 Matrix = np.ndarray[Any, Any]
 #: Scales are f32: a size is taken for a whole number within this.
 _WHOLE = 1e-4
+#: The opset in which Resize got a region of interest, and attributes for positions and rounding.
+_MODES_SINCE: Final = 11
 
 
 class _Axis(NamedTuple):
@@ -43,13 +45,11 @@ def resize(e: Expansion) -> None:
     if mode != "nearest" and not floating:
         raise NotExpandedError("it interpolates integers")
     for row in axes:
-        positions = _positions(row, e.attribute("coordinate_transformation_mode", "half_pixel"))
-        if e.attribute("coordinate_transformation_mode") == "tf_crop_and_resize":
+        positions = _positions(row, _coordinates(e))
+        if _coordinates(e) == "tf_crop_and_resize":
             outside.append((row.axis, (positions < 0) | (positions > row.size - 1)))
         if mode == "nearest":
-            x = _select(
-                e, x, row, _nearest(positions, e.attribute("nearest_mode", "round_prefer_floor"))
-            )
+            x = _select(e, x, row, _nearest(positions, _nearest_mode(e, row)))
         else:
             x = _multiply(e, x, row, _matrix(e, row, positions, mode))
     for axis, mask in outside:
@@ -65,9 +65,9 @@ def _refuse_unclear_corners(e: Expansion, mode: str) -> None:
     """Refuse corners aligned to a fractional size, where ONNX's tests and onnxruntime disagree."""
     if mode == "nearest" or e.has(3):
         return
-    if e.attribute("coordinate_transformation_mode", "half_pixel") != "align_corners":
+    if _coordinates(e) != "align_corners":
         return
-    shape, scales = e.shape(0), e.value(2 if e.opset >= 11 else 1).reshape(-1)
+    shape, scales = e.shape(0), e.value(2).reshape(-1)
     axes = e.attribute("axes", list(range(len(shape))))
     exact = [shape[axis] * float(scale) for axis, scale in zip(axes, scales, strict=True)]
     if any(abs(size - round(size)) > _WHOLE for size in exact):
@@ -77,13 +77,27 @@ def _refuse_unclear_corners(e: Expansion, mode: str) -> None:
         )
 
 
+def _coordinates(e: Expansion) -> str:
+    """How positions of the result lie among those of the operand."""
+    if e.opset < _MODES_SINCE:
+        return "asymmetric"
+    return str(e.attribute("coordinate_transformation_mode", "half_pixel"))
+
+
+def _nearest_mode(e: Expansion, row: _Axis) -> str:
+    """How a position is rounded. The definition of opset 10 leaves it open; onnxruntime does this."""
+    if e.opset < _MODES_SINCE:
+        return "ceil" if row.scale < 1 else "floor"
+    return str(e.attribute("nearest_mode", "round_prefer_floor"))
+
+
 def upsample(e: Expansion) -> None:
     """The operator that Resize replaced: nearest neighbours or linear, with asymmetric positions."""
     mode = e.attribute("mode", "nearest")
     scales = e.value(1) if e.has(1) else np.array(e.attribute("scales"))
     x = e.inputs[0]
     for axis, (size, scale) in enumerate(zip(e.shape(0), scales, strict=True)):
-        row = _Axis(axis, size, math.floor(size * float(scale)), float(scale), 0.0, 1.0)
+        row = _Axis(axis, size, _scaled(size, scale), float(scale), 0.0, 1.0)
         positions = _positions(row, "asymmetric")
         if mode == "nearest":
             x = _select(e, x, row, _nearest(positions, "floor"))
@@ -92,9 +106,15 @@ def upsample(e: Expansion) -> None:
     e.result(x)
 
 
+def _scaled(size: int, scale: float) -> int:
+    """The size of the result, as onnxruntime computes it: in FP32, so that 10 * 2.3 is 23."""
+    return int(np.floor(np.float32(size) * np.float32(scale)))
+
+
 def _axes(e: Expansion) -> list[_Axis]:
+    """What becomes of each axis, from the first to the last."""
     shape = e.shape(0)
-    roi_index, scales_index = (1, 2) if e.opset >= 11 else (-1, 1)
+    roi_index, scales_index = (1, 2) if e.opset >= _MODES_SINCE else (-1, 1)
     axes = e.attribute("axes", list(range(len(shape))))
     axes = [axis % len(shape) for axis in axes]
     roi = e.value(1) if roi_index == 1 and e.has(1) and e.value(1).size else None
@@ -110,11 +130,11 @@ def _axes(e: Expansion) -> list[_Axis]:
             sizes = [math.floor(scale * shape[axis] + 0.5) for axis in axes]
     else:
         scales = [float(scale) for scale in e.value(scales_index)]
-        sizes = [math.floor(shape[axis] * s) for s, axis in zip(scales, axes, strict=True)]
+        sizes = [_scaled(shape[axis], s) for s, axis in zip(scales, axes, strict=True)]
     for index, (axis, size, scale) in enumerate(zip(axes, sizes, scales, strict=True)):
         start, end = (roi[index], roi[index + count]) if roi is not None else (0.0, 1.0)
         rows.append(_Axis(axis, shape[axis], size, scale, float(start), float(end)))
-    return rows
+    return sorted(rows)
 
 
 def _lowers_right(e: Expansion, mode: str, axes: list[_Axis]) -> bool:
@@ -123,7 +143,7 @@ def _lowers_right(e: Expansion, mode: str, axes: list[_Axis]) -> bool:
     return (
         mode == "linear"
         and len(e.shape(0)) == 4
-        and e.attribute("coordinate_transformation_mode", "half_pixel") in usual
+        and _coordinates(e) in usual
         and not e.attribute("antialias", 0)
         and not e.attribute("exclude_outside", 0)
         and "axes" not in {attribute.name for attribute in e.node.attribute}
@@ -137,7 +157,7 @@ def _lowers_right(e: Expansion, mode: str, axes: list[_Axis]) -> bool:
 
 def _by_scales(e: Expansion, axes: list[_Axis]) -> None:
     """The form that torch-mlir lowers: with scales instead of sizes, and without torch's own name."""
-    positions = e.attribute("coordinate_transformation_mode", "half_pixel")
+    positions = _coordinates(e)
     if not e.has(3) and positions != "pytorch_half_pixel":
         raise NotExpandedError("torch-mlir lowers it")
     # Both have the same positions where more than one element is wanted.
@@ -148,22 +168,27 @@ def _by_scales(e: Expansion, axes: list[_Axis]) -> None:
 
 
 def _positions(row: _Axis, mode: str) -> Matrix:
-    """Where each new element lies among the old ones."""
-    x = np.arange(row.wanted, dtype=np.float64)
-    last, span = row.size - 1, max(row.wanted - 1, 1)
+    """Where each new element lies among the old ones, in FP32 as onnxruntime computes it.
+
+    A position that lies half way between two elements in FP32 need not do so in FP64.
+    """
+    x, half = np.arange(row.wanted, dtype=np.float32), np.float32(0.5)
+    scale, last = np.float32(row.scale), np.float32(row.size - 1)
+    span = np.float32(max(row.wanted - 1, 1))
     if mode == "half_pixel" or (mode == "pytorch_half_pixel" and row.wanted > 1):
-        return (x + 0.5) / row.scale - 0.5
+        return (x + half) / scale - half
     if mode == "half_pixel_symmetric":
-        offset = row.size / 2 * (1 - row.wanted / (row.scale * row.size))
-        return offset + (x + 0.5) / row.scale - 0.5
+        offset = np.float32(row.size / 2 * (1 - row.wanted / (row.scale * row.size)))
+        return offset + (x + half) / scale - half
     if mode == "align_corners":
         return x * last / span if row.wanted > 1 else np.zeros(1)
     if mode == "asymmetric":
-        return x / row.scale
+        return x / scale
+    start, end = np.float32(row.start), np.float32(row.end)
     if mode == "tf_crop_and_resize":
         if row.wanted == 1:
-            return np.array([0.5 * (row.start + row.end) * last])
-        return row.start * last + x * (row.end - row.start) * last / span
+            return np.array([half * (start + end) * last])
+        return start * last + x * (end - start) * last / span
     if mode == "pytorch_half_pixel":
         return np.zeros(1)
     raise NotExpandedError(f"unknown mode {mode}")

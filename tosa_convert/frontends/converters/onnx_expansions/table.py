@@ -122,10 +122,9 @@ EXPANSIONS: Final[dict[str, Callable[[Expansion], None]]] = {
         first_that_applies(normalization.of_nothing, quantized.by_int32),
     ),
     **dict.fromkeys(
-        ["ReduceL2", "ReduceLogSum", "ReduceLogSumExp"],
+        ["ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"],
         first_that_applies(normalization.of_nothing, normalization.composed_reduction),
     ),
-    **dict.fromkeys(["ReduceSumSquare", "ReduceL1"], normalization.of_nothing),
 }
 
 #: Operator with graphs in it -> what returns the nodes that replace it.
