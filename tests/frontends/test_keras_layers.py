@@ -31,13 +31,9 @@ NOT_IN_TFLITE = {
     "ops.take_along_axis": "BitwiseAnd",
     "ops.affine_transform": "ImageProjectiveTransformV3",
 }
-#: What does not lower -> the operator of TFLite, or what the converter says.
+#: What does not lower -> what the converter says.
 NOT_LOWERED = {
-    "Conv3DTranspose": "CONV_3D_TRANSPOSE",
-    "ops.cumsum": "CUMSUM",
-    "ops.sort": "TOPK_V2",
-    "ops.top_k": "TOPK_V2",
-    "ops.rfft": "Could not legalize the TFLite model",
+    "ops.rfft": "fails for complex64",
 }
 
 
@@ -60,8 +56,8 @@ def by_tflite(data: bytes, x: Any) -> list[Any]:
     """What TFLite gives; by its reference kernels, where it has them for every operator."""
     kinds = tf.lite.experimental.OpResolverType
     for kind in (kinds.BUILTIN_REF, kinds.BUILTIN):
-        machine = tf.lite.Interpreter(model_content=data, experimental_op_resolver_type=kind)
         try:
+            machine = tf.lite.Interpreter(model_content=data, experimental_op_resolver_type=kind)
             machine.allocate_tensors()
         except (RuntimeError, ValueError):
             continue
@@ -98,4 +94,4 @@ def test_a_layer_gives_what_tflite_gives_or_is_named(name: str, tmp_path: Path) 
 
 
 def test_most_layers_are_equal() -> None:
-    assert len(CASES) - len(NOT_IN_TFLITE) - len(NOT_LOWERED) >= 136
+    assert len(CASES) - len(NOT_IN_TFLITE) - len(NOT_LOWERED) >= 140

@@ -28,19 +28,19 @@ pytestmark = [
     )
 ]
 SHAPE = (2, 5)
-AXIS = TensorRow("axis", "int32", (), np.array(1, np.int32))
+SEGMENTS = TensorRow("segments", "int32", (2,), np.array([1, 1], np.int32))
 TWO = TensorRow("two", "float32", (1, 5), np.full((1, 5), 2, np.float32))
 #: Two sums that follow one another, each with operators before and after it.
 SUMS = (
     [
-        *(TensorRow("x", "float32", SHAPE), TWO, AXIS),
+        *(TensorRow("x", "float32", SHAPE), TWO, SEGMENTS),
         *(TensorRow(name, "float32", SHAPE) for name in ("twice", "sum", "more", "sum2", "out")),
     ],
     [
         OperatorRow("MUL", (0, 1), (3,)),
-        OperatorRow("CUMSUM", (3, 2), (4,)),
+        OperatorRow("SEGMENT_SUM", (3, 2), (4,)),
         OperatorRow("ADD", (4, 0), (5,)),
-        OperatorRow("CUMSUM", (5, 2), (6,)),
+        OperatorRow("SEGMENT_SUM", (5, 2), (6,)),
         OperatorRow("ADD", (6, 4), (7,)),
     ],
     [0],
@@ -58,10 +58,16 @@ def convert(source: Path, *words: str) -> int:
     return run(verb("convert"), [str(source), "-o", str(source.with_suffix(".tosa")), *words])
 
 
-def cumulative(name: str, arguments: list[Any], attributes: Mapping[str, Any]) -> list[Any]:
-    assert name == "CUMSUM"
-    value, axis = arguments
-    return [np.cumsum(value, axis=int(axis), dtype=np.float32)]
+def by_numpy(name: str, arguments: list[Any], attributes: Mapping[str, Any]) -> list[Any]:
+    assert name == "SEGMENT_SUM"
+    value, segments = arguments
+    assert segments.tolist() == [1, 1]
+    return [segment_sum(value)]
+
+
+def segment_sum(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The sum of both rows as the second row; no row is in the first segment."""
+    return np.stack([np.zeros_like(value[0]), value.sum(0)])
 
 
 def image() -> npt.NDArray[Any]:
@@ -78,11 +84,11 @@ def test_the_parts_and_the_operators_together_are_the_model(
     }
     said = capsys.readouterr().err
     assert "2 operators are left to the caller" in said
-    assert 'CUMSUM (operator 1, which makes "sum")' in said
+    assert 'SEGMENT_SUM (operator 1, which makes "sum")' in said
     x = image()
-    found = run_parts(tmp_path / "m.json", {"image": x}, cumulative)
-    first = np.cumsum(2 * x, 1)
-    second = np.cumsum(first + x, 1)
+    found = run_parts(tmp_path / "m.json", {"image": x}, by_numpy)
+    first = segment_sum(2 * x)
+    second = segment_sum(first + x)
     np.testing.assert_allclose(found[0], first + second, rtol=1e-5)
     np.testing.assert_allclose(found[1], second, rtol=1e-5)
 
@@ -92,26 +98,26 @@ def test_the_interface_names_the_values_as_the_model_does(tmp_path: Path) -> Non
     rows = json.loads((tmp_path / "m.json").read_text(encoding="utf-8"))
     assert (rows["version"], rows["inputs"], rows["outputs"]) == (1, ["x"], ["out", "sum2"])
     assert [step.get("program", step.get("operator")) for step in rows["steps"]] == [
-        *("m.0.tosa", "CUMSUM", "m.1.tosa", "CUMSUM", "m.2.tosa")
+        *("m.0.tosa", "SEGMENT_SUM", "m.1.tosa", "SEGMENT_SUM", "m.2.tosa")
     ]
     first, second = rows["steps"][1], rows["steps"][3]
-    assert first["arguments"] == [{"value": "twice"}, {"constant": "axis"}]
+    assert first["arguments"] == [{"value": "twice"}, {"constant": "segments"}]
     assert first["results"] == ["sum"]
     assert first["attributes"] == {"index": 1}
     assert second["results"] == ["sum2"]
-    assert "triangular matrix" in first["hint"]
+    assert "leave it to the caller" in first["hint"]
     assert rows["values"]["sum"] == {"dtype": "FP32", "shape": [2, 5]}
 
 
 def test_a_model_of_operators_that_do_not_lower_has_no_program(tmp_path: Path) -> None:
-    tensors = [TensorRow("x", "float32", SHAPE), AXIS]
+    tensors = [TensorRow("x", "float32", SHAPE), SEGMENTS]
     tensors += [TensorRow(name, "float32", SHAPE) for name in ("sum", "sum2")]
-    chain = [OperatorRow("CUMSUM", (0, 1), (2,))]
-    chain += [OperatorRow("CUMSUM", (2, 1), (3,))]
+    chain = [OperatorRow("SEGMENT_SUM", (0, 1), (2,))]
+    chain += [OperatorRow("SEGMENT_SUM", (2, 1), (3,))]
     assert convert(written(tmp_path, tensors, chain, [0], [3]), "--partial") == 0
     assert not list(tmp_path.glob("*.tosa"))
-    (found,) = run_parts(tmp_path / "m.json", {"x": image()}, cumulative)
-    np.testing.assert_allclose(found, np.cumsum(np.cumsum(image(), 1), 1), rtol=1e-5)
+    (found,) = run_parts(tmp_path / "m.json", {"x": image()}, by_numpy)
+    np.testing.assert_allclose(found, segment_sum(segment_sum(image())), rtol=1e-5)
 
 
 def test_an_operator_with_which_the_converter_fails_is_cut_out(tmp_path: Path) -> None:
@@ -144,7 +150,7 @@ def test_without_the_option_the_model_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert convert(written(tmp_path, *SUMS)) == 4
-    assert "CUMSUM has no lowering to TOSA, 2 times" in capsys.readouterr().err
+    assert "SEGMENT_SUM has no lowering to TOSA, 2 times" in capsys.readouterr().err
     assert {path.name for path in tmp_path.iterdir()} == {"m.tflite"}
 
 

@@ -11,6 +11,7 @@ from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends import leftovers
 from tosa_convert.frontends.cut import Cut
 from tosa_convert.frontends.interface import PROGRAM_FILE, Interface, NotLowered
+from tosa_convert.frontends.made_operators import with_made_operators
 from tosa_convert.frontends.own_outputs import with_own_outputs
 from tosa_convert.frontends.replacements import replaced
 from tosa_convert.frontends.request import Request
@@ -55,6 +56,7 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
         if all(finding.code != "foreign-operator" for finding in error.findings):
             raise
         raise _not_lowered(opened, request, interface, folder) from None
+    graph = with_made_operators(graph, interface.made)
     graph = replaced(graph, interface.replacements, source)
     graph = _named(with_states(graph, interface, folder), interface, request.frontend)
     graph, report = rewrites.apply(graph)

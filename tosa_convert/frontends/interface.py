@@ -101,6 +101,8 @@ class Interface:
     findings: an expected failure, which the parent raises.
     cut: what was cut out of the program, if that was asked for and necessary. `inputs` and `outputs` are
         then all arguments and results of the program.
+    made: operators that the converter does not lower and `finish` makes, taken out in the same way.
+        Their arguments and results are not among `inputs` and `outputs`.
     """
 
     inputs: list[Value] = field(default_factory=list)
@@ -114,6 +116,7 @@ class Interface:
     absent: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     cut: Cut | None = None
+    made: Cut | None = None
 
     def to_json(self) -> str:
         """The interface as JSON; `from_json` is the way back.
@@ -144,8 +147,11 @@ class Interface:
         lists: dict[str, Any] = {
             name: list(map(make, row.pop(name))) for name, make in kinds.items()
         }
-        cut = row.pop("cut")
-        return cls(**lists, **row, cut=None if cut is None else Cut.from_row(cut))
+        cut, made = (
+            None if found is None else Cut.from_row(found)
+            for found in (row.pop("cut"), row.pop("made"))
+        )
+        return cls(**lists, **row, cut=cut, made=made)
 
 
 def _value(row: dict[str, Any]) -> Value:

@@ -20,9 +20,9 @@ _COMPANIONS: Final = frozenset(
 #: Operator of TFLite -> what to write in its place.
 _ADVICE: Final[Mapping[str, str]] = {
     "embedding_lookup": "use a gather: tf.gather(table, ids)",
-    "cumsum": "multiply by a triangular matrix of ones, whose sums are the same",
-    "topk_v2": "use ARG_MAX for the largest element, or select on the host",
-    "conv_3d_transpose": "put zeros between the elements, and use CONV_3D",
+    "cumsum": "give the input fixed sizes and a constant axis, or multiply by a triangular matrix",
+    "topk_v2": "give the input fixed sizes and the count as a constant, or select on the host",
+    "conv_3d_transpose": "give the input fixed sizes, float32 elements and constant weights",
     "slice": "give begin and size as constants: TOSA has no slice that starts at a computed position",
     "dynamic_update_slice": "select with a mask: tf.where(tf.range(n) == position, update, old)",
     "rfft2d": "compute the spectrum on the host, or as a product with the matrix of the transform",

@@ -19,6 +19,7 @@ from tosa_convert.frontends.converters.tflite_failures import (
     words_on_stderr,
 )
 from tosa_convert.frontends.converters.tflite_file import TfliteFile, read_tflite
+from tosa_convert.frontends.converters.tflite_made import taken_out
 from tosa_convert.frontends.converters.tflite_replacements import replacements
 from tosa_convert.frontends.converters.tflite_stand_ins import with_stand_ins
 from tosa_convert.frontends.interface import (
@@ -52,17 +53,18 @@ def lower_file(path: Path, request: Request, folder: Path) -> Interface:
     if _KEEP_CONSTANTS in data:
         changed = data.replace(_KEEP_CONSTANTS, _IGNORED_KEY)
         remarks.append(f"the metadata {_KEEP_CONSTANTS.decode()} was ignored")
+    whole = with_stand_ins(changed, model)
     cut = None
     if request.cut:
         model, cut = cut_out(model, request.cut)
-        changed = without_operators(changed, model)
-    changed = with_stand_ins(changed, model)
+    rest, made = taken_out(model, path.name)
+    changed = whole if cut is None and made is None else without_operators(whole, rest)
     if changed is not data:
         # Locations have the file's name.
         path = folder / "changed" / path.name
         path.parent.mkdir()
         path.write_bytes(changed)
-    not_lowered = _write_program(model, path, request.input_shapes, folder)
+    not_lowered = _write_program(rest, whole, path, request.input_shapes, folder)
     return Interface(
         inputs=[_value(model, tensor, model.input_name(tensor)) for tensor in model.inputs],
         outputs=[
@@ -73,13 +75,25 @@ def lower_file(path: Path, request: Request, folder: Path) -> Interface:
         replacements=list(replacements(model)),
         remarks=remarks,
         cut=cut,
+        made=made,
     )
 
 
 def _write_program(
-    model: TfliteFile, path: Path, given: Mapping[str, tuple[int, ...]], folder: Path
+    model: TfliteFile,
+    data: bytes,
+    path: Path,
+    given: Mapping[str, tuple[int, ...]],
+    folder: Path,
 ) -> list[NotLowered]:
     """Write the program of a model; returns the operators that it fails with, which are left out.
+
+    Args:
+        model: the facts of what is converted, which may be a part of the model.
+        data: the whole model.
+        path: the file that is converted.
+        given: sizes of inputs.
+        folder: where the program is written.
 
     Raises RuntimeError if the converter fails and not because of one operator.
     """
@@ -94,7 +108,6 @@ def _write_program(
     if failure is None:
         (folder / PROGRAM_FILE).write_bytes(program)
         return []
-    data = path.read_bytes()
     scratch = folder / "alone" / path.name
     scratch.parent.mkdir()
     rows = failing_operators(model, data, scratch, lambda file: _bytecode(file, {}))
