@@ -39,6 +39,9 @@ class Narrowing:
     Element types are in MLIR's notation: "i64", "f64".
     """
 
+    #: The name of quantised types among the elements.
+    quantised: Final = QUANT
+
     def __init__(self, elements: Collection[Narrow] = ()) -> None:
         self.elements = frozenset(elements)
         #: The tensors that were narrowed, by their element type.

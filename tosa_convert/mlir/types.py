@@ -21,7 +21,6 @@ from tosa_convert.mlir.bytecode.format import (
     UNRANKED_TENSOR_TYPE,
 )
 from tosa_convert.mlir.bytecode.varint import encode_varint, to_zigzag
-from tosa_convert.mlir.narrowing import QUANT
 
 if TYPE_CHECKING:
     from tosa_convert.mlir.bytecode.decode import Bytecode
@@ -147,7 +146,7 @@ class TypeReader:
         storage = self.narrowing.storage(element)
         if storage is not None:
             dtype, unsigned = storage
-            return ValueType(dtype, shape, narrowed=QUANT, count=count, unsigned=unsigned)
+            return ValueType(dtype, shape, narrowed=self.narrowing.quantised, count=count, unsigned=unsigned)
         if element.startswith("ui") and element[1:] in BY_MLIR:
             return ValueType(BY_MLIR[element[1:]], shape, count=count, unsigned=True)
         scaled = re.match(_BLOCK_SCALED, element)
