@@ -30,9 +30,9 @@ FRONTENDS = {
     "jax": ("jax", ("flax",), ("test_jax_*.py", "test_examples.py")),
     "torch": (
         "torch,onnx",
-        ("onnxscript",),
+        ("onnxscript", "iree-base-compiler"),
         (
-            *("test_torch*.py", "test_onnx*.py", "test_runtimes.py", "test_zoo.py"),
+            *("test_torch*.py", "test_onnx*.py", "test_runtimes.py", "test_zoo*.py"),
             *("test_partial_torch.py", "test_advice.py", "test_examples.py"),
             "test_operator_programs.py",
         ),
@@ -41,6 +41,10 @@ FRONTENDS = {
 #: Groups whose pins do not fit those of tosa-tools: TensorFlow wants a younger flatbuffers.
 WITHOUT_TOSA_TOOLS = {"keras"}
 FRONTEND_TESTS = ROOT / "tests" / "frontends"
+#: Where the lowered networks of the zoo are kept, and what programs did with their files.
+CONSUMERS = ROOT / ".nox" / "consumers-state"
+#: Programs that read files, in environments of their own: their pins contradict one another.
+CONSUMER_GROUPS = ("vela", "arm")
 #: Where the official negative tests are kept between runs.
 NEGATIVES = ROOT / ".nox" / "negatives"
 
@@ -178,6 +182,25 @@ def conformance(session: nox.Session) -> None:
     valid = (str(SUITE), *session.posargs)
     session.run("python", "tests/oracle/compare_positives.py", *valid, "--graphs", "1000")
     session.run("python", "tests/oracle/compare_mutants.py", str(SUITE))
+
+
+@nox.session
+def consumers(session: nox.Session) -> None:
+    """Hand the networks of the zoo to Vela, the ML SDK model converter, Model Explorer and IREE.
+
+    Each file is written by us and by tosa-opt, and what the programs do with both has to be equal.
+    `-- NAMES` for some networks, `-- --tflite FOLDER` for TFLite models, too. It continues where it was
+    stopped. Two hours on two processors.
+    """
+    session.install(".[torch,tflite,refmodel,iree]", "-c", "third_party/frontends/torch.txt")
+    words = []
+    for group in CONSUMER_GROUPS:
+        folder = ROOT / ".nox" / f"consumers-{group}"
+        session.run("python", "-m", "venv", str(folder))
+        packages = f"third_party/consumers/{group}.txt"
+        session.run(str(folder / "bin" / "pip"), "install", "-r", packages, external=True)
+        words += ["--environment", str(folder)]
+    session.run("python", "zoo/compare_consumers.py", str(CONSUMERS), *words, *session.posargs)
 
 
 @nox.session

@@ -7,7 +7,9 @@ are in environments of their own.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,8 +22,9 @@ from typing import Final
 #: Seconds after which a program counts as hanging.
 PATIENCE: Final = 300
 
-_EXPLORER: Final = """
-import sys
+#: Checks the graph, and writes it with numbers for names, and without locations.
+EXPLORER: Final = """
+import dataclasses, json, re, sys
 from tosa_adapter_model_explorer import main
 adapter = next(v for v in vars(main).values() if isinstance(v, type) and hasattr(v, "convert")
                and v.__module__ == main.__name__ and "Flatbuffer" in v.__name__)
@@ -30,7 +33,28 @@ assert any(graph.nodes for graph in graphs), "no graph"
 for node in (node for graph in graphs for node in graph.nodes if node.label == "CONST"):
     data = [row.value for meta in node.outputsMetadata for row in meta.attrs if row.key == "data"]
     assert str(data) not in ("['None']", "['[]']"), f"no values: {data}"
+numbers = {}
+PLACES = "id", "namespace", "sourceNodeId", "sourceNodeOutputId", "targetNodeInputId"
+def numbered(found, names=PLACES):
+    if isinstance(found, list):
+        return [numbered(one) for one in found]
+    if not isinstance(found, dict):
+        return found
+    if found.get("key") == "opLocation":
+        return None
+    if found.get("key") == "data":
+        # The number of bytes, of which zeros at the end are padding to 8.
+        pattern = r"out of (\\d+) elements"
+        found["value"] = re.sub(pattern, lambda m: str(-(-int(m[1]) // 8)), found["value"])
+    if found.get("key") == "name":
+        names = (*names, "value")
+    return {key: numbers.setdefault(value, len(numbers)) if key in names else numbered(value)
+            for key, value in found.items()}
+with open(sys.argv[2], "w") as file:
+    json.dump([numbered(dataclasses.asdict(graph)) for graph in graphs], file)
 """
+#: What Vela says of an operator that it refuses: its name, and then a reason.
+_VELA_FINDINGS: Final = "Validation error:"
 #: In JSON, fields of tensors with weights after the flatbuffer. Constants without data lose them, too.
 _APART: Final = ('"offset":', '"scale_offset":')
 _BINDINGS: Final = """
@@ -45,10 +69,15 @@ module.operation.verify()
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a program did with a file: whether it read it, and the last line of its message if not."""
+    """What a program did with a file.
+
+    reads: whether it read it. message: the line of its message that says why not.
+    result: a digest of what it made of the file, in which names do not count; "" for nothing.
+    """
 
     reads: bool
     message: str = ""
+    result: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,7 +91,7 @@ class Feeds:
 Consumer = Callable[[Path, Feeds | None], Outcome | None]
 
 
-def _run(command: Sequence[str | Path], result: Path | None = None) -> Outcome:
+def run(command: Sequence[str | Path], result: Path | None = None) -> Outcome:
     """Run a program; it read the file if it ended well and wrote its result."""
     try:
         done = subprocess.run(
@@ -81,13 +110,32 @@ def _run(command: Sequence[str | Path], result: Path | None = None) -> Outcome:
         for line in text.decode(errors="replace").splitlines()
         if line.strip()
     ]
+    if done.returncode < 0:
+        return Outcome(False, f"it crashes: {signal.Signals(-done.returncode).name}")
     last = lines[-1] if lines else f"exit code {done.returncode}"
     if done.returncode:
         errors = [line for line in lines if "rror" in line]
-        return Outcome(False, (errors or [last])[0])
-    if result is not None and not (result.exists() and result.stat().st_size):
+        return Outcome(False, _vela_reason(lines) or (errors or [last])[0])
+    if result is None:
+        return Outcome(True)
+    if not (result.exists() and result.stat().st_size):
         return Outcome(False, last)
-    return Outcome(True)
+    return Outcome(True, result=hashlib.sha256(result.read_bytes()).hexdigest())
+
+
+def _vela_reason(lines: list[str]) -> str:
+    """Each reason for which Vela refuses operators, and these operators; "" in other messages."""
+    start = next((at for at, line in enumerate(lines) if line.endswith(_VELA_FINDINGS)), len(lines))
+    operators: dict[str, list[str]] = {}
+    operator = ""
+    for line in lines[start + 1 :]:
+        if not line.startswith("- "):
+            operator = line.rstrip(":")
+        elif not line.startswith("- Invalid argument"):
+            operators.setdefault(line.removeprefix("- "), []).append(operator)
+    return "; ".join(
+        f"{reason}: {', '.join(dict.fromkeys(names))}" for reason, names in operators.items()
+    )
 
 
 def tosa_opt(program: Path) -> Consumer:
@@ -98,22 +146,21 @@ def tosa_opt(program: Path) -> Consumer:
             empty, module = Path(folder, "empty.mlir"), Path(folder, "module.mlir")
             empty.write_text("module {}\n", encoding="utf-8")
             if file.suffix in (".mlir", ".mlirbc"):
-                return _run([program, file, "-o", module], module)
+                return run([program, file, "-o", module], module)
             flag = f"--tosa-deserialize=tosa-flatbuffer-filename={file}"
-            return _run([program, flag, empty, "-o", module], module)
+            return run([program, flag, empty, "-o", module], module)
 
     return read
 
 
 def vela(program: Path) -> Consumer:
-    """Vela compiles for an Ethos-U85."""
+    """Vela compiles for an Ethos-U85, into commands and weights without names."""
 
     def read(file: Path, feeds: Feeds | None) -> Outcome | None:
         with tempfile.TemporaryDirectory() as folder:
-            config = ("--accelerator-config", "ethos-u85-256", "--output-dir", folder)
-            outcome = _run([program, *config, file])
-            written = Path(folder, f"{file.stem}_vela.tflite").exists()
-            return outcome if written or not outcome.reads else Outcome(False, "wrote nothing")
+            config = ("--accelerator-config", "ethos-u85-256", "--output-format", "raw")
+            compiled = Path(folder, f"{file.stem}_vela.npz")
+            return run([program, *config, "--output-dir", folder, file], compiled)
 
     return read
 
@@ -124,19 +171,47 @@ def model_converter(program: Path) -> Consumer:
     def read(file: Path, feeds: Feeds | None) -> Outcome | None:
         with tempfile.TemporaryDirectory() as folder:
             result = Path(folder, "model.vgf")
-            return _run([program, "--input", file, "--output", result], result)
+            return run([program, "--input", file, "--output", result], result)
 
     return read
 
 
 def model_explorer(python: Path) -> Consumer:
     """The adapter makes a graph of nodes."""
-    return lambda file, feeds: _run([python, "-c", _EXPLORER, file])
+
+    def read(file: Path, feeds: Feeds | None) -> Outcome | None:
+        with tempfile.TemporaryDirectory() as folder:
+            graph = Path(folder, "graph.json")
+            return run([python, "-c", EXPLORER, file, graph], graph)
+
+    return read
+
+
+def iree_compile(program: Path) -> Consumer:
+    """IREE compiles for the processor; what has the same form in its own dialects, only once."""
+    known: dict[str, Outcome] = {}
+
+    def read(file: Path, feeds: Feeds | None) -> Outcome | None:
+        with tempfile.TemporaryDirectory() as folder:
+            module, result = Path(folder, "module.mlir"), Path(folder, "compiled")
+            # As text, a module has no locations, in which the file's path would be.
+            options = ("--iree-input-type=tosa", "--compile-to=input", "-o", module)
+            outcome = run([program, *options, file], module)
+            if outcome.reads and outcome.result not in known:
+                target = (
+                    "--iree-hal-target-backends=llvm-cpu",
+                    "--iree-llvmcpu-target-cpu=generic",
+                )
+                command = (program, *target, "--compile-from=input", "-o", result, module)
+                known[outcome.result] = run(command, result)
+            return known.get(outcome.result, outcome)
+
+    return read
 
 
 def bindings(python: Path, package: str) -> Consumer:
     """Python bindings of MLIR parse and verify a module."""
-    return lambda file, feeds: _run([python, "-c", _BINDINGS.format(package=package), file])
+    return lambda file, feeds: run([python, "-c", _BINDINGS.format(package=package), file])
 
 
 def flatc(program: Path, schema: Path) -> Consumer:
@@ -146,8 +221,8 @@ def flatc(program: Path, schema: Path) -> Consumer:
         with tempfile.TemporaryDirectory() as folder:
             out = ("--raw-binary", "--strict-json", "-o", folder, schema, "--", file)
             if file.suffix == ".json":
-                return _run([program, "--binary", "-o", folder, schema, file])
-            outcome = _run([program, "--json", *out])
+                return run([program, "--binary", "-o", folder, schema, file])
+            outcome = run([program, "--json", *out])
             text = Path(folder, f"{file.stem}.json")
             if not outcome.reads or not text.exists():
                 return Outcome(False, outcome.message)
@@ -174,7 +249,7 @@ def reference_model(program: Path, schema: Path) -> Consumer:
                 "ofm_name": ",".join(feeds.outputs),
                 "ofm_file": ",".join(map(str, results)),
             }
-            return _run(
+            return run(
                 [program, *(f"--{name}={word}" for name, word in words.items() if str(word))],
                 results[0] if results else None,
             )

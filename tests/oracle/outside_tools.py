@@ -83,11 +83,14 @@ class TosaOpt:
         )
         return _refused(done) if done.returncode or not module.exists() else None
 
-    def rewrite(self, module: Path, target: Path, version: int) -> Refused | None:
-        """Read a module, text or bytecode, and write it as bytecode of a version."""
+    def rewrite(self, module: Path, target: Path, version: int | None = None) -> Refused | None:
+        """Read a module, text or bytecode, and write it as bytecode.
+
+        version: of the bytecode; by default the newest.
+        """
         target.unlink(missing_ok=True)
-        options = ["--emit-bytecode", f"--emit-bytecode-version={version}"]
-        done = self._run(module, *options, "-o", target)
+        options = [] if version is None else [f"--emit-bytecode-version={version}"]
+        done = self._run(module, "--emit-bytecode", *options, "-o", target)
         return _refused(done) if done.returncode or not target.exists() else None
 
     def print(self, module: Path, flags: Sequence[str]) -> bytes | Refused:

@@ -1,0 +1,86 @@
+"""docs/zoo.md shows what programs did with the networks' files; none of ours is refused alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from docs import consumer_tables, zoo_tables
+from docs.consumer_tables import OURS, SHOWN, THEIRS
+
+from tosa_convert.file_consumers import READERS
+
+Row = dict[str, Any]
+
+
+def wrong(row: Row) -> list[str]:
+    """What a row says against us."""
+    found = []
+    if row["reads"][THEIRS] and not row["reads"][OURS]:
+        found.append("only ours is refused")
+    if not row.get("equal", True):
+        found.append("the result differs")
+    if not all(row["doctor"].values()):
+        found.append("doctor is wrong")
+    return found
+
+
+@pytest.mark.parametrize("mark", consumer_tables.TABLES)
+def test_the_table_is_what_was_measured(root: Path, mark: str) -> None:
+    make: Callable[[], str] = consumer_tables.TABLES[mark]
+    text = (root / "docs/zoo.md").read_text(encoding="utf-8")
+    section = re.search(f"<!-- {mark} -->\n(.*?)<!-- /{mark} -->", text, re.DOTALL)
+    assert section is not None, f"docs/zoo.md has no <!-- {mark} --> section"
+    assert section[1] == f"\n{make()}\n", "run python tests/docs/regenerate.py"
+
+
+def test_every_network_was_given_to_every_program() -> None:
+    networks = consumer_tables.measured()["networks"]
+    by_torch = {name for name, network in networks.items() if network["frontend"] == "torch"}
+    assert by_torch == {name for _, name, _ in zoo_tables.networks(keras=False)}
+    assert any(network["frontend"] == "tflite" for network in networks.values())
+    for network in networks.values():
+        forms = {name: set(rows) for name, rows in network["programs"].items()}
+        assert forms == {name: set(READERS[name].formats) for name in SHOWN}
+
+
+def test_a_program_that_reads_the_file_of_tosa_opt_reads_ours_and_makes_the_same_of_it() -> None:
+    networks = consumer_tables.measured()["networks"]
+    rows = {
+        (name, program, form): wrong(row)
+        for name, network in networks.items()
+        for program, forms in network["programs"].items()
+        for form, row in forms.items()
+    }
+    assert {key: found for key, found in rows.items() if found} == {}
+
+
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        ({"reads": {OURS: True, THEIRS: True}, "doctor": {OURS: True}, "equal": True}, []),
+        ({"reads": {OURS: True, THEIRS: False}, "doctor": {OURS: True}}, []),
+        ({"reads": {OURS: False, THEIRS: True}, "doctor": {}}, ["only ours is refused"]),
+        (
+            {"reads": {OURS: True, THEIRS: True}, "doctor": {}, "equal": False},
+            ["the result differs"],
+        ),
+        ({"reads": {OURS: True, THEIRS: True}, "doctor": {THEIRS: False}}, ["doctor is wrong"]),
+    ],
+)
+def test_what_a_row_says_against_us_is_found(row: Row, found: list[str]) -> None:
+    assert wrong(row) == found
+
+
+def test_the_programs_are_those_that_the_facts_are_of_and_nox_installs_them(root: Path) -> None:
+    releases = consumer_tables.measured()["releases"]
+    assert releases == {name: READERS[name].release for name in (*SHOWN, THEIRS)}
+    pins = {
+        line.replace("==", " ")
+        for path in (root / "third_party/consumers").glob("*.txt")
+        for line in path.read_text(encoding="utf-8").splitlines()
+    }
+    assert {releases[name] for name in SHOWN if name != "iree"} <= pins
