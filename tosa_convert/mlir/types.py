@@ -146,7 +146,9 @@ class TypeReader:
         storage = self.narrowing.storage(element)
         if storage is not None:
             dtype, unsigned = storage
-            return ValueType(dtype, shape, narrowed=self.narrowing.quantised, count=count, unsigned=unsigned)
+            return ValueType(
+                dtype, shape, narrowed=self.narrowing.quantised, count=count, unsigned=unsigned
+            )
         if element.startswith("ui") and element[1:] in BY_MLIR:
             return ValueType(BY_MLIR[element[1:]], shape, count=count, unsigned=True)
         scaled = re.match(_BLOCK_SCALED, element)
