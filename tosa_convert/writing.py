@@ -101,8 +101,8 @@ def _encode_080(graph: Graph, options: WriteOptions) -> Iterator[Any]:
         raise fail(
             "option-conflict",
             "dialect",
-            f"found {options.dialect!r}, expected {OLDER_TOSA!r}, the only older version of .tosa files "
-            "that is written",
+            f"the option dialect is {options.dialect!r}, expected {OLDER_TOSA!r}, the only older "
+            "version of .tosa files that is written",
         )
     if options.weights not in ("auto", "embedded"):
         raise fail(
