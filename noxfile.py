@@ -26,7 +26,7 @@ FRONTENDS = {
             *("test_check.py", "test_partial.py", "test_python_file.py"),
         ),
     ),
-    "keras": ("keras", ("ai-edge-litert",), ("test_keras*.py", "test_examples.py")),
+    "keras": ("keras", ("ai-edge-litert", "scipy"), ("test_keras*.py", "test_examples.py")),
     "jax": ("jax", ("flax",), ("test_jax_*.py", "test_examples.py")),
     "torch": (
         "torch,onnx",

@@ -29,6 +29,7 @@ Reference: TypeAlias = tuple[Interner | None, int]
 U32: Final = struct.Struct("<I")
 #: The bytes after a string of length n mod 4: its zeros, and room for the length of the next one.
 _ENDS: Final = (bytes(8), bytes(7), bytes(6), bytes(5))
+_TEXT_ENDS: Final = tuple(end.decode() for end in _ENDS)
 
 
 class Builder:
@@ -158,19 +159,15 @@ class Builder:
 
     def place_strings(self) -> None:
         """Append the interned strings: length, bytes, and zeros up to a multiple of 4."""
-        try:
-            encoded = list(map(str.encode, chain(self.strings.ids, self.strings.last)))
-        except UnicodeEncodeError as error:
-            raise lone_surrogate(error) from None
-        lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
+        texts = [*self.strings.ids, *self.strings.last]
+        lengths, padded = _padded_ascii(texts) or _padded(texts)
         sizes = 4 + (lengths // 4 + 1) * 4
         first = len(self.out)
         starts = first + np.cumsum(sizes) - sizes
         self.strings.positions = starts
-        tails = map(_ENDS.__getitem__, (lengths & 3).tolist())
         # After each text its zeros and room for the length of the next one; the last has none.
         self.out += bytes(4)
-        self.out += b"".join(chain.from_iterable(zip(encoded, tails, strict=True)))
+        self.out += padded
         del self.out[-4:]
         words = np.frombuffer(self.out, "<u4", count=len(self.out) // 4)
         words[starts >> 2] = lengths
@@ -224,3 +221,23 @@ class Builder:
             words[at >> 2] = (places[to] - at) & 0xFFFFFFFF
         del words
         return Plan(self.out, data, size, self.out_of_line)
+
+
+def _padded(texts: list[str]) -> tuple[Positions, bytes]:
+    """How many bytes each text has, and all of them with what is between two texts."""
+    try:
+        encoded = list(map(str.encode, texts))
+    except UnicodeEncodeError as error:
+        raise lone_surrogate(error) from None
+    lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
+    tails = map(_ENDS.__getitem__, (lengths & 3).tolist())
+    return lengths, b"".join(chain.from_iterable(zip(encoded, tails, strict=True)))
+
+
+def _padded_ascii(texts: list[str]) -> tuple[Positions, bytes] | None:
+    """The same for texts in ASCII, which are encoded together; None if one is not."""
+    # Fast path of _padded; equal by test test_texts_in_ascii_are_padded_as_others
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    tails = map(_TEXT_ENDS.__getitem__, (lengths & 3).tolist())
+    joined = "".join(chain.from_iterable(zip(texts, tails, strict=True)))
+    return (lengths, joined.encode("ascii")) if joined.isascii() else None

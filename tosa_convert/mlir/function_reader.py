@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from operator import itemgetter
 from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
@@ -177,7 +176,8 @@ class FunctionReader:
             tensors.pop(name, None)
         block.tensors = dict(reversed(variables.items()))
         # Sorting the names in the order in which they were numbered is fast: it has long sorted runs.
-        block.tensors.update(sorted(tensors.items(), key=itemgetter(0)))
+        ordered = sorted(tensors)
+        block.tensors.update(zip(ordered, map(tensors.__getitem__, ordered), strict=True))
         block.shapes = {name: scope.shapes[name] for name in sorted(scope.shapes)}
         scope.tensors, scope.shapes = block.tensors, block.shapes
         if scope.unsigned:
