@@ -57,19 +57,20 @@ def rows_of(beginning: str) -> dict[str, dict[str, Any]]:
 
 def network_table(ways: dict[str, str], *, keras: bool) -> str:
     """A row for each network."""
-    heads = [f"{way} | operators | error" for way in ways]
-    lines = [f"| network | {' | '.join(heads)} |", f"|---{'|---|---|---' * len(heads)}|"]
+    heads = [f"{way} | operators | error | s" for way in ways]
+    lines = [f"| network | {' | '.join(heads)} |", f"|---{'|---|---|---|---' * len(heads)}|"]
     found = [rows_of(beginning) for beginning in ways.values()]
     for _, name, title in networks(keras=keras):
         cells = []
         for rows in found:
             row = rows.get(name)
             if row is None:
-                cells.append(f"{NOT_EXPORTED} |  | ")
+                cells.append(f"{NOT_EXPORTED} |  |  | ")
                 continue
             error = row.get("largest_error", "")
             shown = f"{error:.2g}" if isinstance(error, float) else str(error)
-            cells.append(f"{_VERDICTS[row['status']]} | {row.get('operators', '')} | {shown}")
+            verdict, count = _VERDICTS[row["status"]], row.get("operators", "")
+            cells.append(f"{verdict} | {count} | {shown} | {row['seconds']:.1f}")
         lines.append(f"| `{name}`: {title} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

@@ -8,12 +8,9 @@ from pathlib import Path
 
 from tosa_convert import log, rewrites
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.frontends import leftovers
 from tosa_convert.frontends.cut import Cut
 from tosa_convert.frontends.interface import PROGRAM_FILE, Interface, NotLowered
-from tosa_convert.frontends.made_operators import with_made_operators
 from tosa_convert.frontends.own_outputs import with_own_outputs
-from tosa_convert.frontends.replacements import replaced
 from tosa_convert.frontends.request import Request
 from tosa_convert.frontends.states import with_states
 from tosa_convert.graph.model import Block, Graph
@@ -41,7 +38,7 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
         log.warning("%s", remark)
     if interface.not_lowered:
         rows = [*interface.not_lowered, *_stayed(request, interface, folder)]
-        raise TosaConvertError(leftovers.findings(rows, source))
+        raise _listed(rows, request)
     path = folder / PROGRAM_FILE
     if not path.exists():
         message = f"the converter wrote no {PROGRAM_FILE}"
@@ -55,9 +52,16 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
     except TosaConvertError as error:
         if all(finding.code != "foreign-operator" for finding in error.findings):
             raise
-        raise _not_lowered(opened, request, interface, folder) from None
-    graph = with_made_operators(graph, interface.made)
-    graph = replaced(graph, interface.replacements, source)
+        raise _listed(_rows(opened, request, interface, folder), request) from None
+    # What most models do not need is imported when it is: a small model takes little more than imports.
+    if interface.made:
+        from tosa_convert.frontends.made_operators import with_made_operators
+
+        graph = with_made_operators(graph, interface.made)
+    if interface.replacements:
+        from tosa_convert.frontends.replacements import replaced
+
+        graph = replaced(graph, interface.replacements, source)
     graph = _named(with_states(graph, interface, folder), interface, request.frontend)
     graph, report = rewrites.apply(graph)
     for change in report.changes:
@@ -65,10 +69,10 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
     return graph
 
 
-def _not_lowered(
-    opened: Input, request: Request, interface: Interface, folder: Path
-) -> TosaConvertError:
-    rows = _rows(opened, request, interface, folder)
+def _listed(rows: list[NotLowered], request: Request) -> TosaConvertError:
+    """The error that lists operators that do not lower."""
+    from tosa_convert.frontends import leftovers
+
     return TosaConvertError(leftovers.findings(rows, request.shown or request.source))
 
 
@@ -89,6 +93,8 @@ def _stayed(request: Request, interface: Interface, folder: Path) -> list[NotLow
 
 
 def _rows(opened: Input, request: Request, interface: Interface, folder: Path) -> list[NotLowered]:
+    from tosa_convert.frontends import leftovers
+
     model = folder / interface.model if interface.model else Path(request.source)
     places = leftovers.tflite_places(model)
     return list(leftovers.leftover_rows(foreign_operations(opened), places))

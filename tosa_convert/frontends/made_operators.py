@@ -20,7 +20,7 @@ from tosa_convert.graph.names import unused_name
 _Make = Callable[[Builder, Sequence[Value], Sequence[Any], Mapping[str, Any]], list[Value]]
 
 
-def with_made_operators(graph: Graph, made: Cut | None) -> Graph:
+def with_made_operators(graph: Graph, made: Cut) -> Graph:
     """The graph with the operators that were taken out, in terms of TOSA.
 
     Args:
@@ -30,8 +30,6 @@ def with_made_operators(graph: Graph, made: Cut | None) -> Graph:
     Raises:
         TosaConvertError: "frontend-failed" if the converter names a kind that nothing makes.
     """
-    if made is None:
-        return graph
     main = graph.main
 
     def value(place: int) -> str:

@@ -100,8 +100,6 @@ def replaced(graph: Graph, wanted: Sequence[Replacement], source: str) -> Graph:
     Raises:
         TosaConvertError: "not-lowered" for those whose lowering does not have the known form.
     """
-    if not wanted:
-        return graph
     once = {row.name for row in wanted if row.kind == ROUND_ONCE}
     graph = _with_blocks(graph, lambda block: _rounding_once(block, once))
     left: list[Replacement] = []
