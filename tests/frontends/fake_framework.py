@@ -57,7 +57,7 @@ def convert(folder: Path) -> None:
         key: []
         for key in ("inputs", "outputs", "states", "not_lowered", "replacements", "findings")
     }
-    interface["cut"] = None
+    interface["cut"] = interface["made"] = None
     if command == REFUSE:
         row = {"code": "unknown-argument", "where": "x", "message": "no", "hint": "", "rule": ""}
         interface["findings"] = [row]
