@@ -23,8 +23,8 @@ def work(job: Job) -> Outcome:
         os.kill(os.getpid(), signal.SIGTERM)
     if isinstance(job, str) and job.startswith("sleep"):
         path = Path(job.removeprefix("sleep "))
-        path.with_suffix(".pid").write_text(f"{os.getpid()}\n")
         try:
+            path.with_suffix(".pid").write_text(f"{os.getpid()}\n")
             time.sleep(60)
         finally:
             path.with_suffix(".cleaned").write_text("\n")
