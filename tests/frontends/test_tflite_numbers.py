@@ -194,7 +194,7 @@ def test_relu_divides_the_scales_in_fp32(tmp_path: Path, given: float, result: f
 
 
 def test_a_lowering_of_another_form_is_refused(tmp_path: Path) -> None:
-    """A converter may change: then the operator is named, and not mended by halves."""
+    """If the converter's lowering changes, the operator is refused by name."""
     program = Program("ADD", "int8")
     x = program.input("float32", (2, 3))
     program.returns(program.apply("ADD", [x, x], ("float32", (2, 3))))

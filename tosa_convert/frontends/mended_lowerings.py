@@ -1,4 +1,4 @@
-"""Lowerings of TFLite's operators whose form is right and whose numbers are not, mended."""
+"""Corrects lowerings of TFLite operators that compute other numbers than TFLite."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ KINDS: Final[Mapping[str, tuple[str, str, _Make]]] = {
     "exact-gelu-table": ("GELU", _BY_TANH, remade.table_of_int8),
     "abs-table": (
         "ABS of int8",
-        "the converter ends at it, and another operator stands for it",
+        "the converter fails with it, so another operator replaces it",
         remade.table_of_int8,
     ),
     "activation": (

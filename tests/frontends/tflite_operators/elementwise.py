@@ -65,7 +65,7 @@ _RESULT_OF: Final = {
     ("LOGISTIC", "uint8"): Quantized((1 / 256,)),
     ("LOGISTIC", "int16"): Quantized((1 / 32768,)),
 }
-#: Operators that exist only for numbers above 0: their lowest integer stands for 0.
+#: Operators that are defined above 0 only: their zero point is the lowest integer.
 _POSITIVE: Final = ("LOG", "RSQRT")
 #: Another quantisation than that of inputs.
 OTHER: Final = {

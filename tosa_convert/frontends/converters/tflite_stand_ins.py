@@ -1,4 +1,4 @@
-"""ABS of int8, at which TFLite's converter ends: another operator stands for it."""
+"""Replaces ABS of int8, with which TFLite's converter fails, by another operator."""
 
 from __future__ import annotations
 
