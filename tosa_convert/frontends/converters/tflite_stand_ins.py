@@ -54,7 +54,7 @@ def _saturated(value: int) -> int:
 
 
 def with_stand_ins(data: bytes, model: TfliteFile) -> bytes:
-    """The bytes of a model in which another operator stands for each ABS, if all of them are of int8.
+    """The bytes of a model in which another operator replaces each ABS, if all of them are of int8.
 
     The converter ends at ABS of int8. What it writes for the other operator is a table, which gets the
     values of ABS afterwards.
