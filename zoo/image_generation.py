@@ -122,7 +122,7 @@ def make_autoencoder() -> Case:
 
 
 class VaeDecoder(nn.Module):
-    """A sample of a distribution, from given noise, and the image that it stands for."""
+    """A sample of a distribution, from given noise, and the image that is decoded from it."""
 
     def __init__(self, latent: int = 8) -> None:
         super().__init__()

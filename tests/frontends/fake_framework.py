@@ -54,10 +54,9 @@ def convert(folder: Path) -> None:
     if command == HANG:
         time.sleep(60)
     interface: dict[str, Any] = {
-        key: []
-        for key in ("inputs", "outputs", "states", "not_lowered", "replacements", "findings")
+        key: [] for key in ("inputs", "outputs", "states", "not_lowered", "corrections", "findings")
     }
-    interface["cut"] = interface["made"] = None
+    interface["cut"] = interface["decomposed"] = None
     if command == REFUSE:
         row = {"code": "unknown-argument", "where": "x", "message": "no", "hint": "", "rule": ""}
         interface["findings"] = [row]

@@ -23,7 +23,7 @@ EVERY = ("tflite", "torch", "onnx")
 
 @pytest.fixture
 def python(program: Callable[[str], str]) -> str:
-    """The stand-in, started as `--python`."""
+    """The test double of a framework, started as `--python`."""
     path = fake_framework.__file__
     return program(f"import runpy\nrunpy.run_path({path!r}, run_name='__main__')")
 

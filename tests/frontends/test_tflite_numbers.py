@@ -15,8 +15,8 @@ from frontends.tflite_operators.programs import PLAIN, Program, Quantized, Resul
 from frontends.tflite_operators.write import write
 
 import tosa_convert as tc
-from tosa_convert.frontends.interface import Replacement
-from tosa_convert.frontends.replacements import KINDS, replaced
+from tosa_convert.frontends.corrections import KINDS, with_corrections
+from tosa_convert.frontends.interface import Correction
 
 Array = npt.NDArray[Any]
 pytestmark = [
@@ -200,9 +200,9 @@ def test_a_lowering_of_another_form_is_refused(tmp_path: Path) -> None:
     program.returns(program.apply("ADD", [x, x], ("float32", (2, 3))))
     graph = tc.frontends.from_tflite(write(program, tmp_path))
     for kind in sorted(set(KINDS) - {"activation", "pool"}):
-        row = Replacement(kind=kind, name="t1", sizes=[1, 2], bounds=[0, 1])
+        row = Correction(kind=kind, name="t1", sizes=[1, 2], bounds=[0, 1])
         with pytest.raises(tc.TosaConvertError, match="would be lowered wrongly"):
-            replaced(graph, [row], "m.tflite")
+            with_corrections(graph, [row], "m.tflite")
 
 
 @pytest.mark.parametrize("operator", ["LOGISTIC", "TANH"])

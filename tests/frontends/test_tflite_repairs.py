@@ -1,4 +1,4 @@
-"""What the converter lowers wrongly, or not at all, is made again or named."""
+"""What the converter lowers wrongly, or not at all, is corrected or named."""
 
 from __future__ import annotations
 

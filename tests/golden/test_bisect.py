@@ -476,7 +476,7 @@ class Worse(torch.nn.Module):
 def test_a_backend_process_returns_its_results_and_leaves_no_folder(
     chain: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stand-in replaces torch: the test is about how arrays are passed."""
+    """A test double replaces torch: the test is about how arrays are passed."""
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "torch.py").write_text(TORCH)
     (tmp_path / "net.py").write_text(NET)

@@ -54,14 +54,14 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
             raise
         raise _listed(_rows(opened, request, interface, folder), request) from None
     # What most models do not need is imported when it is: a small model takes little more than imports.
-    if interface.made:
-        from tosa_convert.frontends.made_operators import with_made_operators
+    if interface.decomposed:
+        from tosa_convert.frontends.decompositions import with_decompositions
 
-        graph = with_made_operators(graph, interface.made)
-    if interface.replacements:
-        from tosa_convert.frontends.replacements import replaced
+        graph = with_decompositions(graph, interface.decomposed)
+    if interface.corrections:
+        from tosa_convert.frontends.corrections import with_corrections
 
-        graph = replaced(graph, interface.replacements, source)
+        graph = with_corrections(graph, interface.corrections, source)
     graph = _named(with_states(graph, interface, folder), interface, request.frontend)
     graph, report = rewrites.apply(graph)
     for change in report.changes:

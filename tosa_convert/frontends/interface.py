@@ -64,10 +64,10 @@ class NotLowered:
 
 
 @dataclass(slots=True, kw_only=True)
-class Replacement:
-    """Operators that the converter got wrong, for `finish` to make again.
+class Correction:
+    """A lowering that computes other numbers than the framework, for `finish` to correct.
 
-    kind: a key of `replacements.KINDS`, or `ROUND_ONCE`.
+    kind: a key of `corrections.KINDS`, or `ROUND_ONCE`.
     name: the name in the locations of the operators' lowering.
     divisor: of a division by a constant, its elements. table: of a function of int8, its 256 values.
     bounds: the lowest and the highest result.
@@ -92,7 +92,7 @@ class Interface:
     states: become variables of the program.
     not_lowered: the operators that have no lowering. If there are any, the program is that of the other
         operators, or there is none.
-    replacements: what `finish` makes again.
+    corrections: the lowerings that `finish` corrects.
     remarks: what was changed, for the user.
     versions: distribution -> version, of what took part.
     model: a file of the folder, which was converted in place of the source, such as the TFLite model of
@@ -101,22 +101,22 @@ class Interface:
     findings: an expected failure, which the parent raises.
     cut: what was cut out of the program, if that was asked for and necessary. `inputs` and `outputs` are
         then all arguments and results of the program.
-    made: operators that the converter does not lower and `finish` makes, taken out in the same way.
-        Their arguments and results are not among `inputs` and `outputs`.
+    decomposed: operators that the converter does not lower, cut out in the same way; `finish` adds their
+        decompositions. Their arguments and results are not among `inputs` and `outputs`.
     """
 
     inputs: list[Value] = field(default_factory=list)
     outputs: list[Value] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
     not_lowered: list[NotLowered] = field(default_factory=list)
-    replacements: list[Replacement] = field(default_factory=list)
+    corrections: list[Correction] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     versions: Mapping[str, str] = field(default_factory=dict)
     model: str = ""
     absent: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     cut: Cut | None = None
-    made: Cut | None = None
+    decomposed: Cut | None = None
 
     def to_json(self) -> str:
         """The interface as JSON; `from_json` is the way back.
@@ -141,17 +141,17 @@ class Interface:
             "outputs": _value,
             "states": lambda entry: State(**entry),
             "not_lowered": lambda entry: NotLowered(**entry),
-            "replacements": lambda entry: Replacement(**entry),
+            "corrections": lambda entry: Correction(**entry),
             "findings": lambda entry: Finding(**entry),
         }
         lists: dict[str, Any] = {
             name: list(map(make, row.pop(name))) for name, make in kinds.items()
         }
-        cut, made = (
+        cut, decomposed = (
             None if found is None else Cut.from_row(found)
-            for found in (row.pop("cut"), row.pop("made"))
+            for found in (row.pop("cut"), row.pop("decomposed"))
         )
-        return cls(**lists, **row, cut=cut, made=made)
+        return cls(**lists, **row, cut=cut, decomposed=decomposed)
 
 
 def _value(row: dict[str, Any]) -> Value:

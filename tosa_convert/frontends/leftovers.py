@@ -9,8 +9,8 @@ from typing import Final, Protocol
 
 from tosa_convert.errors import Finding
 from tosa_convert.frontends.converters.tflite_file import place_text, read_tflite
+from tosa_convert.frontends.corrections import name_of
 from tosa_convert.frontends.interface import NotLowered
-from tosa_convert.frontends.replacements import name_of
 
 #: Operations that only accompany others: constants of operators that stayed, and ends of regions.
 _COMPANIONS: Final = frozenset(

@@ -1,4 +1,4 @@
-"""The operators that a converter wrote for one operator of a framework, and others in their place."""
+"""The operators of one lowering, and a writer of those that replace them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from tosa_convert.graph.dtypes import INT64, DType, dtype
 from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import Block, Operator, ShapeValue, Tensor
 from tosa_convert.graph.names import unused_name
-from tosa_convert.graph.opset import CONST, CONST_SHAPE, AttributeValue, operator
+from tosa_convert.graph.opset import CONST, CONST_SHAPE, AttributeValue
+from tosa_convert.graph.opset import operator as operator_spec
 
 _INT8: Final = dtype("INT8")
 
@@ -47,7 +48,7 @@ class Group:
 
 
 class Writer:
-    """Adds operators of one location to a block that is being made."""
+    """Adds operators of one location to a block."""
 
     def __init__(self, block: Block, location: str) -> None:
         self.block = block
@@ -67,7 +68,7 @@ class Writer:
             constant_of(np.array([value]), tensor.dtype), (1,) * len(tensor.shape or ())
         )
 
-    def made(
+    def operator(
         self,
         kind: str,
         *operands: str,
@@ -86,7 +87,7 @@ class Writer:
             last = tensors[-1] if kind == "SELECT" else tensors[0]
             self.block.tensors[name] = Tensor(name, element or last.dtype, _broadcast(shapes))
         self.operators.append(
-            Operator(operator(kind), operands, (name,), attributes or {}, self.location)
+            Operator(operator_spec(kind), operands, (name,), attributes or {}, self.location)
         )
         return name
 
@@ -106,7 +107,7 @@ class Writer:
         return name
 
     def _name(self, wanted: str) -> str:
-        return unused_name(f"made_{wanted}", {*self.block.tensors, *self.block.shapes})
+        return unused_name(f"corrected_{wanted}", {*self.block.tensors, *self.block.shapes})
 
 
 def _broadcast(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ Shape = tuple[int, ...]
 
 
 class Quantized(NamedTuple):
-    """How integers stand for numbers: scale * (integer - zero); several scales go along `axis`."""
+    """How integers represent numbers: scale * (integer - zero); several scales go along `axis`."""
 
     scales: tuple[float, ...]
     zero: int = 0
@@ -155,7 +155,7 @@ class Program:
         return Value(len(self.tensors) - 1, dtype, shape, quantized)
 
 
-#: Of integers that stand for themselves.
+#: Integers without a scale.
 PLAIN: Final = Quantized(())
 
 

@@ -12,16 +12,16 @@ from typing import Any, Final
 import tosa_converter_for_tflite as converter
 
 from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.frontends.converters.tflite_corrections import corrections
 from tosa_convert.frontends.converters.tflite_cut import cut_out, without_operators
+from tosa_convert.frontends.converters.tflite_decompositions import without_decomposed
 from tosa_convert.frontends.converters.tflite_failures import (
     failing_operators,
     in_fork,
     words_on_stderr,
 )
 from tosa_convert.frontends.converters.tflite_file import TfliteFile, read_tflite
-from tosa_convert.frontends.converters.tflite_made import taken_out
-from tosa_convert.frontends.converters.tflite_replacements import replacements
-from tosa_convert.frontends.converters.tflite_stand_ins import with_stand_ins
+from tosa_convert.frontends.converters.tflite_placeholders import with_placeholders
 from tosa_convert.frontends.interface import (
     PROGRAM_FILE,
     Interface,
@@ -53,12 +53,12 @@ def lower_file(path: Path, request: Request, folder: Path) -> Interface:
     if _KEEP_CONSTANTS in data:
         changed = data.replace(_KEEP_CONSTANTS, _IGNORED_KEY)
         remarks.append(f"the metadata {_KEEP_CONSTANTS.decode()} was ignored")
-    whole = with_stand_ins(changed, model)
+    whole = with_placeholders(changed, model)
     cut = None
     if request.cut:
         model, cut = cut_out(model, request.cut)
-    rest, made = taken_out(model, path.name)
-    changed = whole if cut is None and made is None else without_operators(whole, rest)
+    rest, decomposed = without_decomposed(model, path.name)
+    changed = whole if cut is None and decomposed is None else without_operators(whole, rest)
     if changed is not data:
         # Locations have the file's name.
         path = folder / "changed" / path.name
@@ -72,10 +72,10 @@ def lower_file(path: Path, request: Request, folder: Path) -> Interface:
             for tensor, name in zip(model.outputs, model.output_names, strict=True)
         ],
         not_lowered=not_lowered,
-        replacements=list(replacements(model)),
+        corrections=list(corrections(model)),
         remarks=remarks,
         cut=cut,
-        made=made,
+        decomposed=decomposed,
     )
 
 

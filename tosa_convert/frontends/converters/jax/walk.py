@@ -77,7 +77,7 @@ class Walk:
             if name in REFUSED:
                 self.report(equation, *REFUSED[name])
             if self.problems:
-                return [_stand_in(scope, aval) for aval in results]
+                return [_placeholder(scope, aval) for aval in results]
             return [Array(aval.dtype, tuple(aval.shape)) for aval in results]
         if results and all(0 in getattr(aval, "shape", ()) for aval in results):
             # An array without elements is a constant, whatever it is made of.
@@ -94,7 +94,7 @@ class Walk:
         except TosaConvertError as error:
             found = error.findings[0]
             self.report(equation, found.message, found.hint)
-        return [_stand_in(scope, aval) for aval in results]
+        return [_placeholder(scope, aval) for aval in results]
 
     def lowered(self, scope: Scope, equation: Any, inputs: list[Array]) -> list[Array]:
         """The results of an equation by the row of its primitive."""
@@ -144,7 +144,7 @@ def _is_key(value: Any) -> bool:
     return str(getattr(value, "dtype", "")).startswith("key<")
 
 
-def _stand_in(scope: Scope, aval: Any) -> Array:
+def _placeholder(scope: Scope, aval: Any) -> Array:
     """A value for a result that was not lowered, so that what follows is examined, too."""
     shape, dtype = tuple(getattr(aval, "shape", ())), getattr(aval, "dtype", None)
     try:

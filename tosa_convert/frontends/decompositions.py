@@ -1,4 +1,4 @@
-"""Operators that a converter does not lower, made of operators of TOSA and put into its program."""
+"""Decompositions: operators that a converter does not lower, as operators of TOSA in its program."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from tosa_convert.frontends.cut import Cut, CutOperator
 from tosa_convert.graph.model import Block, Graph, Operator, Tensor
 from tosa_convert.graph.names import unused_name
 
-#: Makes the results of an operator: of its operands, of those that are constants, and of its facts.
-_Make = Callable[[Builder, Sequence[Value], Sequence[Any], Mapping[str, Any]], list[Value]]
+#: The results of an operator, from its operands, those of them that are constants, and its facts.
+_Decompose = Callable[[Builder, Sequence[Value], Sequence[Any], Mapping[str, Any]], list[Value]]
 
 
-def with_made_operators(graph: Graph, made: Cut) -> Graph:
-    """The graph with the operators that were taken out, in terms of TOSA.
+def with_decompositions(graph: Graph, cut: Cut) -> Graph:
+    """The graph with the decompositions of the operators that were cut out.
 
     Args:
-        graph: the program, with the arguments and results that `made` says; it is not changed.
-        made: the operators, with the facts that a converter gives as attributes.
+        graph: the program, with the arguments and results that `cut` says; it is not changed.
+        cut: the operators, with the facts that a converter gives as attributes.
 
     Raises:
-        TosaConvertError: "frontend-failed" if the converter names a kind that nothing makes.
+        TosaConvertError: "frontend-failed" if the converter names an operator without a decomposition.
     """
     main = graph.main
 
@@ -37,25 +37,25 @@ def with_made_operators(graph: Graph, made: Cut) -> Graph:
 
     block = replace(
         main,
-        inputs=main.inputs[: made.inputs],
-        outputs=[value(place) for place in made.outputs],
+        inputs=main.inputs[: cut.inputs],
+        outputs=[value(place) for place in cut.outputs],
         operators=list(main.operators),
         tensors=dict(main.tensors),
         shapes=dict(main.shapes),
     )
-    for one in made.operators:
+    for one in cut.operators:
         operands = [value(part.place) for part in one.operands if part.place is not None]
-        _put_in(block, one, operands, [main.inputs[place] for place in one.results])
+        _decompose(block, one, operands, [main.inputs[place] for place in one.results])
     block.operators = _in_order(block)
     first, *others = graph.regions
     return replace(graph, regions=[replace(first, blocks=[block, *first.blocks[1:]]), *others])
 
 
-def _put_in(block: Block, one: CutOperator, operands: list[str], results: list[str]) -> None:
-    """Add the operators that make the results of an operator to a block."""
+def _decompose(block: Block, one: CutOperator, operands: list[str], results: list[str]) -> None:
+    """Add the decomposition of an operator to a block."""
     if one.operator not in _KINDS:
         raise fail(
-            "frontend-failed", one.where, f"nothing makes {one.operator}", "please report it"
+            "frontend-failed", one.where, f"{one.operator} has no decomposition", "please report it"
         )
     b = Builder()
     given = [_input(b, f"operand_{index}", block.tensors[n]) for index, n in enumerate(operands)]
@@ -201,7 +201,7 @@ def _spread(b: Builder, x: Value, axis: int, stride: int) -> Value:
     return b.reshape(x, (*shape[:axis], wanted, *shape[axis + 1 :]))
 
 
-_KINDS: Final[Mapping[str, _Make]] = {
+_KINDS: Final[Mapping[str, _Decompose]] = {
     "CUMSUM": _cumulative_sum,
     "TOPK_V2": _largest,
     "CONV_3D_TRANSPOSE": _transposed_convolution,

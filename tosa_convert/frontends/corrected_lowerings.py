@@ -1,4 +1,4 @@
-"""Corrects lowerings of TFLite operators that compute other numbers than TFLite."""
+"""Corrected lowerings of TFLite operators: bounds, rounding, positions and bits as in TFLite."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from tosa_convert.frontends.interface import Replacement
+from tosa_convert.frontends.interface import Correction
 from tosa_convert.frontends.lowering_group import Group, OtherFormError, Writer
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT32, DType, NanPropagationMode, RoundingMode, dtype
@@ -25,7 +25,7 @@ _NAN_MODE: Final[dict[str, AttributeValue]] = {"nan_mode": NanPropagationMode.PR
 _FRACTION_BITS: Final = 20
 
 
-def activation(block: Block, group: Group, row: Replacement, write: Writer) -> None:
+def activation(block: Block, group: Group, row: Correction, write: Writer) -> None:
     """The bounds of the activation that is part of the operator, as TFLite rounds them."""
     last = group.making(group.result)
     if last is None:
@@ -37,7 +37,7 @@ def activation(block: Block, group: Group, row: Replacement, write: Writer) -> N
         write.operators += group.operators
 
 
-def pool(block: Block, group: Group, row: Replacement, write: Writer) -> None:
+def pool(block: Block, group: Group, row: Correction, write: Writer) -> None:
     """The activation, which the converter leaves out, and halves rounded up for unsigned numbers."""
     value = group.result
     if row.bounds:
@@ -52,36 +52,36 @@ def pool(block: Block, group: Group, row: Replacement, write: Writer) -> None:
         _clamp(block, row, write, value, group.result)
 
 
-def _clamp(block: Block, row: Replacement, write: Writer, value: str, result: str) -> None:
+def _clamp(block: Block, row: Correction, write: Writer, value: str, result: str) -> None:
     element = block.tensors[value].dtype
     low, high = (_raw(number, element) for number in row.bounds)
     attributes = {"min_val": low, "max_val": high, **_NAN_MODE}
-    write.made("CLAMP", value, result=result, attributes=attributes)
+    write.operator("CLAMP", value, result=result, attributes=attributes)
 
 
 def _raw(number: float, element: DType) -> bytes:
     return bytes(constant_of(np.array([number]), element).buffer)
 
 
-def truncated(block: Block, group: Group, row: Replacement, write: Writer) -> None:
+def truncated(block: Block, group: Group, row: Correction, write: Writer) -> None:
     """A conversion to integers towards zero; CAST rounds to the nearest."""
     cast = group.the("CAST")
     (value,) = cast.inputs
     if len(group.operators) != 1 or not block.tensors[value].dtype.is_float:
         raise OtherFormError
-    is_negative = write.made("GREATER", write.number(0, value), value, element=_BOOL)
-    ceiling, floor = write.made("CEIL", value), write.made("FLOOR", value)
-    whole = write.made("SELECT", is_negative, ceiling, floor)
+    is_negative = write.operator("GREATER", write.number(0, value), value, element=_BOOL)
+    ceiling, floor = write.operator("CEIL", value), write.operator("FLOOR", value)
+    whole = write.operator("SELECT", is_negative, ceiling, floor)
     if not row.is_unsigned:
-        write.made("CAST", whole, result=group.result)
+        write.operator("CAST", whole, result=group.result)
         return
     # Inside of the program unsigned numbers are 128 smaller.
-    number = write.made("CAST", whole, element=INT32)
-    signed = write.made("SUB", number, write.number(128, number))
-    write.made("CAST", signed, result=group.result)
+    number = write.operator("CAST", whole, element=INT32)
+    signed = write.operator("SUB", number, write.number(128, number))
+    write.operator("CAST", signed, result=group.result)
 
 
-def saturated(block: Block, group: Group, row: Replacement, write: Writer) -> None:
+def saturated(block: Block, group: Group, row: Correction, write: Writer) -> None:
     """Bounds before a conversion to fewer bits, which would wrap around."""
     last = group.making(group.result)
     if last is None or last.spec.name != "CAST":
@@ -95,16 +95,16 @@ def saturated(block: Block, group: Group, row: Replacement, write: Writer) -> No
     if made is None or block.tensors[value].dtype is not INT32:
         raise OtherFormError
     write.operators += [one for one in group.operators if one is not last]
-    write.made("CAST", _between(write, value, row.bounds), result=group.result)
+    write.operator("CAST", _between(write, value, row.bounds), result=group.result)
 
 
 def _between(write: Writer, value: str, bounds: Sequence[float]) -> str:
     low, high = (write.number(number, value) for number in bounds)
-    above = write.made("MAXIMUM", value, low, attributes=dict(_NAN_MODE))
-    return write.made("MINIMUM", above, high, attributes=dict(_NAN_MODE))
+    above = write.operator("MAXIMUM", value, low, attributes=dict(_NAN_MODE))
+    return write.operator("MINIMUM", above, high, attributes=dict(_NAN_MODE))
 
 
-def unsigned_bits(block: Block, group: Group, row: Replacement, write: Writer) -> None:
+def unsigned_bits(block: Block, group: Group, row: Correction, write: Writer) -> None:
     """The exclusive or of unsigned numbers, whose highest bit is inverted inside of the program."""
     group.the("BITWISE_XOR")
     bits = write.like(group.result)
@@ -113,10 +113,10 @@ def unsigned_bits(block: Block, group: Group, row: Replacement, write: Writer) -
         write.operators.append(replace(one, outputs=outputs))
     if block.tensors[bits].dtype is not _INT8:
         raise OtherFormError
-    write.made("BITWISE_XOR", bits, write.number(-128, bits), result=group.result)
+    write.operator("BITWISE_XOR", bits, write.number(-128, bits), result=group.result)
 
 
-def unsigned_zeros(block: Block, group: Group, row: Replacement, write: Writer) -> None:
+def unsigned_zeros(block: Block, group: Group, row: Correction, write: Writer) -> None:
     """The zeros among which unsigned numbers are scattered."""
     scatter = group.the("SCATTER")
     tensor = block.tensors[scatter.inputs[0]]
@@ -130,25 +130,25 @@ def unsigned_zeros(block: Block, group: Group, row: Replacement, write: Writer) 
     ]
 
 
-def resized(block: Block, group: Group, row: Replacement, write: Writer) -> None:
+def resized(block: Block, group: Group, row: Correction, write: Writer) -> None:
     """RESIZE with another scale, offset and border; of integers, with the rescaling after it."""
     resize = group.the("RESIZE")
     parts = (row.sizes[:4], row.sizes[4:6], row.sizes[6:])
     positions = tuple(write.sizes(part) for part in parts)
-    mended = replace(resize, inputs=(resize.inputs[0], *positions))
+    corrected = replace(resize, inputs=(resize.inputs[0], *positions))
     rescales = [one for one in group.operators if one.spec.name == "RESCALE"]
     if not rescales:
-        write.operators += [mended if one is resize else one for one in group.operators]
+        write.operators += [corrected if one is resize else one for one in group.operators]
         return
     (rescale,) = rescales
     if rescale.inputs[0] != resize.outputs[0]:
         raise OtherFormError
     if block.tensors[rescale.inputs[0]].dtype is not INT32:
-        _away_from_zero(group, mended, rescale, write)
+        _away_from_zero(group, corrected, rescale, write)
         return
     for one in group.operators:
         if one is resize:
-            write.operators.append(mended)
+            write.operators.append(corrected)
         elif one is rescale:
             write.operators.append(_rescaled(block, one, write))
         else:
@@ -178,10 +178,10 @@ def _away_from_zero(group: Group, resize: Operator, rescale: Operator, write: Wr
             write.operators.append(one)
         elif one is rescale:
             up = rescaled(value)
-            negated = rescaled(write.made("NEGATE", value, zero, zero))
-            down = write.made("NEGATE", negated, zero, zero)
-            is_positive = write.made("GREATER", up, write.number(0, up), element=_BOOL)
-            write.made("SELECT", is_positive, up, down, result=result)
+            negated = rescaled(write.operator("NEGATE", value, zero, zero))
+            down = write.operator("NEGATE", negated, zero, zero)
+            is_positive = write.operator("GREATER", up, write.number(0, up), element=_BOOL)
+            write.operator("SELECT", is_positive, up, down, result=result)
 
 
 def _rescaled(block: Block, rescale: Operator, write: Writer) -> Operator:
@@ -194,13 +194,13 @@ def _rescaled(block: Block, rescale: Operator, write: Writer) -> Operator:
     shift = write.constant(constant_of(np.array([bits + _FRACTION_BITS]), _INT8), (1,))
     if not is_wide:
         places = write.number(31, value)
-        sign = write.made("ARITHMETIC_RIGHT_SHIFT", value, places, attributes={"round": False})
-        value = write.made("ADD", value, sign)
+        sign = write.operator("ARITHMETIC_RIGHT_SHIFT", value, places, attributes={"round": False})
+        value = write.operator("ADD", value, sign)
     changed = {**rescale.attributes, "rounding_mode": RoundingMode.SINGLE_ROUND}
     return replace(rescale, inputs=(value, multiplier, shift, *zeros), attributes=changed)
 
 
-def saturated_difference(block: Block, group: Group, row: Replacement, write: Writer) -> None:
+def saturated_difference(block: Block, group: Group, row: Correction, write: Writer) -> None:
     """Bounds for the distance to the largest element, which SOFTMAX of int16 looks up in a table."""
     casts = [
         (one, before)
@@ -217,7 +217,7 @@ def saturated_difference(block: Block, group: Group, row: Replacement, write: Wr
         write.operators.append(one)
 
 
-def rescaled(block: Block, group: Group, row: Replacement, write: Writer) -> None:
+def rescaled(block: Block, group: Group, row: Correction, write: Writer) -> None:
     """The quotient of the scales in FP32, of which TFLite makes its multiplier, rounded twice."""
     rescale = group.the("RESCALE")
     multiplier, shift = row.sizes
@@ -229,11 +229,11 @@ def rescaled(block: Block, group: Group, row: Replacement, write: Writer) -> Non
     if not attributes["scale32"]:
         raise OtherFormError
     inputs = (rescale.inputs[0], *scales, *rescale.inputs[3:])
-    mended = replace(rescale, inputs=inputs, attributes=attributes)
-    write.operators += [mended if one is rescale else one for one in group.operators]
+    corrected = replace(rescale, inputs=inputs, attributes=attributes)
+    write.operators += [corrected if one is rescale else one for one in group.operators]
 
 
-def accumulated(block: Block, group: Group, row: Replacement, write: Writer) -> None:
+def accumulated(block: Block, group: Group, row: Correction, write: Writer) -> None:
     """Sums of 48 bits rescaled with a multiplier of 32 bits, which TOSA has for sums of 32 bits only."""
     rescale = group.the("RESCALE")
     value, *_ = rescale.inputs

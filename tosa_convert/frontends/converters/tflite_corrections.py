@@ -1,4 +1,4 @@
-"""Operators of a TFLite model for which its converter writes other numbers than TFLite gives.
+"""Which lowerings of TFLite's converter are corrected: those that give other numbers than TFLite.
 
 By experiment, with the programs of tests/frontends/tflite_operators. TFLite's numbers are those of its
 reference kernels.
@@ -13,9 +13,9 @@ from typing import Final
 
 from tosa_convert.frontends.converters.tflite_file import Operator, Tensor, TfliteFile
 from tosa_convert.frontends.converters.tflite_names import operator_name
+from tosa_convert.frontends.converters.tflite_placeholders import abs_table
 from tosa_convert.frontends.converters.tflite_sigmoid import SIGMOID
-from tosa_convert.frontends.converters.tflite_stand_ins import abs_table
-from tosa_convert.frontends.interface import Replacement
+from tosa_convert.frontends.interface import Correction
 
 #: Elements of a constant that are handed over to be lowered again.
 _MOST_ELEMENTS: Final = 4096
@@ -51,8 +51,8 @@ _POWER_OF_TWO: Final = 1e-3
 _LARGEST_SHIFT: Final = 62
 
 
-def replacements(model: TfliteFile) -> Iterator[Replacement]:
-    """What is made again of the program of a model."""
+def corrections(model: TfliteFile) -> Iterator[Correction]:
+    """The corrections of the program of a model."""
     for operator in model.operators:
         name = operator_name(operator.code)
         if operator.outputs:
@@ -98,20 +98,20 @@ def _single(number: float) -> float:
     return float(struct.unpack("<f", struct.pack("<f", number))[0])
 
 
-def _by_activation(model: TfliteFile, operator: Operator) -> Iterator[Replacement]:
+def _by_activation(model: TfliteFile, operator: Operator) -> Iterator[Correction]:
     result = _result(model, operator)
     if result.dtype in _QUANTISED and (bounds := _bounds(model, operator)):
-        yield Replacement(kind="activation", name=result.name, bounds=bounds)
+        yield Correction(kind="activation", name=result.name, bounds=bounds)
 
 
-def _fully_connected(model: TfliteFile, operator: Operator) -> Iterator[Replacement]:
+def _fully_connected(model: TfliteFile, operator: Operator) -> Iterator[Correction]:
     result = _result(model, operator)
     if result.dtype in ("int8", "uint8"):
-        yield Replacement(kind="round-once", name=result.name)
+        yield Correction(kind="round-once", name=result.name)
     given, weights = (model.tensors[one] for one in operator.inputs[:2])
     product = _single(given.scale * weights.scale)
     if result.dtype == "int16" and (sizes := _multiplier(product, result.scale)):
-        yield Replacement(kind="accumulated", name=result.name, sizes=sizes)
+        yield Correction(kind="accumulated", name=result.name, sizes=sizes)
     yield from _by_activation(model, operator)
 
 
@@ -126,7 +126,7 @@ def _multiplier(scale: float, result: float) -> list[int]:
     return [multiplier, shift] if 2 <= shift <= _LARGEST_SHIFT else []
 
 
-def _sigmoid(model: TfliteFile, operator: Operator) -> Iterator[Replacement]:
+def _sigmoid(model: TfliteFile, operator: Operator) -> Iterator[Correction]:
     """LOGISTIC and TANH of int16, with the multiplier and the shift of their inputs."""
     given, result = model.tensors[operator.inputs[0]], _result(model, operator)
     if result.dtype != "int16" or not given.scale:
@@ -143,36 +143,36 @@ def _sigmoid(model: TfliteFile, operator: Operator) -> Iterator[Replacement]:
         sizes = [int(multiplier), shift]
     if sizes[0] <= _LARGEST_MULTIPLIER and sizes[1] <= 30:
         kind = f"{name.lower()}-int16"
-        yield Replacement(kind=kind, name=result.name, sizes=sizes, table=list(SIGMOID))
+        yield Correction(kind=kind, name=result.name, sizes=sizes, table=list(SIGMOID))
 
 
-def _relu(model: TfliteFile, operator: Operator) -> Iterator[Replacement]:
+def _relu(model: TfliteFile, operator: Operator) -> Iterator[Correction]:
     given, result = model.tensors[operator.inputs[0]], _result(model, operator)
     if result.dtype in _QUANTISED and given.scale and given.scale != result.scale:
         sizes = _multiplier(_single(given.scale / result.scale), 1.0)
         if sizes:
-            yield Replacement(kind="rescaled", name=result.name, sizes=sizes)
+            yield Correction(kind="rescaled", name=result.name, sizes=sizes)
 
 
-def _pool(model: TfliteFile, operator: Operator) -> Iterator[Replacement]:
+def _pool(model: TfliteFile, operator: Operator) -> Iterator[Correction]:
     result, bounds = _result(model, operator), _bounds(model, operator)
     is_average = operator_name(operator.code) == "AVERAGE_POOL_2D"
     is_unsigned = is_average and result.dtype == "uint8"
     if bounds or is_unsigned:
-        yield Replacement(kind="pool", name=result.name, bounds=bounds, is_unsigned=is_unsigned)
+        yield Correction(kind="pool", name=result.name, bounds=bounds, is_unsigned=is_unsigned)
 
 
-def _floor_mod(model: TfliteFile, operator: Operator) -> Iterator[Replacement]:
+def _floor_mod(model: TfliteFile, operator: Operator) -> Iterator[Correction]:
     divisor = _elements(model, operator, 1)
-    yield Replacement(kind="floor-mod", name=_result(model, operator).name, divisor=divisor)
+    yield Correction(kind="floor-mod", name=_result(model, operator).name, divisor=divisor)
 
 
-def _gelu(model: TfliteFile, operator: Operator) -> Iterator[Replacement]:
+def _gelu(model: TfliteFile, operator: Operator) -> Iterator[Correction]:
     if operator.options is not None and operator.options.number(0, "b"):
         return
     table = _gelu_table(model, operator)
     kind = "exact-gelu-table" if table else "exact-gelu"
-    yield Replacement(kind=kind, name=_result(model, operator).name, table=table)
+    yield Correction(kind=kind, name=_result(model, operator).name, table=table)
 
 
 def _gelu_table(model: TfliteFile, operator: Operator) -> list[int]:
@@ -192,46 +192,46 @@ def _gelu_table(model: TfliteFile, operator: Operator) -> list[int]:
     return values
 
 
-def _abs(model: TfliteFile, operator: Operator) -> Iterator[Replacement]:
+def _abs(model: TfliteFile, operator: Operator) -> Iterator[Correction]:
     if table := abs_table(model, operator):
-        yield Replacement(kind="abs-table", name=_result(model, operator).name, table=table)
+        yield Correction(kind="abs-table", name=_result(model, operator).name, table=table)
 
 
-def _cast(model: TfliteFile, operator: Operator) -> Iterator[Replacement]:
+def _cast(model: TfliteFile, operator: Operator) -> Iterator[Correction]:
     given, result = model.tensors[operator.inputs[0]], _result(model, operator)
     if given.dtype.startswith("float") and result.dtype in ("int8", "uint8", "int16", "int32"):
         is_unsigned = result.dtype == "uint8"
-        yield Replacement(kind="truncated", name=result.name, is_unsigned=is_unsigned)
+        yield Correction(kind="truncated", name=result.name, is_unsigned=is_unsigned)
 
 
-def _quantize(model: TfliteFile, operator: Operator) -> Iterator[Replacement]:
+def _quantize(model: TfliteFile, operator: Operator) -> Iterator[Correction]:
     given, result = model.tensors[operator.inputs[0]], _result(model, operator)
     if given.dtype == "float32" and result.dtype in ("int8", "uint8"):
         less = _UNSIGNED.get(result.dtype, 0)
         bounds: list[float] = [number - less for number in _QUANTISED[result.dtype]]
-        yield Replacement(kind="saturated", name=result.name, bounds=bounds)
+        yield Correction(kind="saturated", name=result.name, bounds=bounds)
 
 
-def _exclusive_or(model: TfliteFile, operator: Operator) -> Iterator[Replacement]:
+def _exclusive_or(model: TfliteFile, operator: Operator) -> Iterator[Correction]:
     result = _result(model, operator)
     if result.dtype in _UNSIGNED:
-        yield Replacement(kind="unsigned-bits", name=result.name)
+        yield Correction(kind="unsigned-bits", name=result.name)
 
 
-def _scatter(model: TfliteFile, operator: Operator) -> Iterator[Replacement]:
+def _scatter(model: TfliteFile, operator: Operator) -> Iterator[Correction]:
     result = _result(model, operator)
     if result.dtype == "uint8":
-        yield Replacement(kind="unsigned-zeros", name=result.name)
+        yield Correction(kind="unsigned-zeros", name=result.name)
 
 
-def _softmax(model: TfliteFile, operator: Operator) -> Iterator[Replacement]:
+def _softmax(model: TfliteFile, operator: Operator) -> Iterator[Correction]:
     result = _result(model, operator)
     if result.dtype == "int16":
         bounds: list[float] = [-32768, 32767]
-        yield Replacement(kind="saturated-difference", name=result.name, bounds=bounds)
+        yield Correction(kind="saturated-difference", name=result.name, bounds=bounds)
 
 
-def _resize(model: TfliteFile, operator: Operator) -> Iterator[Replacement]:
+def _resize(model: TfliteFile, operator: Operator) -> Iterator[Correction]:
     """Positions as TFLite rounds them: down for the nearest neighbour, to fractions for integers."""
     given, result = model.tensors[operator.inputs[0]], _result(model, operator)
     options = operator.options
@@ -253,7 +253,7 @@ def _resize(model: TfliteFile, operator: Operator) -> Iterator[Replacement]:
     if all(map(_is_allowed, axes)):
         sizes = [number for axis in axes for number in axis[:2]]
         sizes += [axis[2] for axis in axes] + [axis[3] for axis in axes]
-        yield Replacement(kind="resized", name=result.name, sizes=sizes)
+        yield Correction(kind="resized", name=result.name, sizes=sizes)
 
 
 #: Operator -> the positions of align_corners and half_pixel_centers among its options.
@@ -306,7 +306,7 @@ def _elements(model: TfliteFile, operator: Operator, position: int) -> list[floa
     return [float(value) for value in struct.unpack(f"<{len(tensor.data) // 4}{form}", tensor.data)]
 
 
-_OF_OPERATOR: Final[Mapping[str, Callable[[TfliteFile, Operator], Iterator[Replacement]]]] = {
+_OF_OPERATOR: Final[Mapping[str, Callable[[TfliteFile, Operator], Iterator[Correction]]]] = {
     "FULLY_CONNECTED": _fully_connected,
     **dict.fromkeys(_POOLS, _pool),
     **dict.fromkeys(("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1"), _relu),

@@ -1,4 +1,4 @@
-"""Replaces ABS of int8, with which TFLite's converter fails, by another operator."""
+"""A placeholder for ABS of int8, with which TFLite's converter fails."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tosa_convert.frontends.converters.tflite_file import Operator, TfliteFile, 
 
 #: The code of ABS.
 ABS: Final = 101
-#: An operator that the converter writes as a table for every scale.
-_STAND_IN: Final = 117  # HARD_SWISH
+#: The placeholder: an operator that the converter writes as a table for every scale.
+_PLACEHOLDER: Final = 117  # HARD_SWISH
 #: Positions of fields: of a model, of a subgraph, of an operator's code.
 _CODES, _SUBGRAPHS, _OPERATORS, _INDEX, _OPTIONS_TYPE = 1, 2, 3, 0, 3
 _OLD_CODE, _NEW_CODE = 0, 3
@@ -53,11 +53,11 @@ def _saturated(value: int) -> int:
     return max(-128, min(127, value))
 
 
-def with_stand_ins(data: bytes, model: TfliteFile) -> bytes:
-    """The bytes of a model in which another operator replaces each ABS, if all of them are of int8.
+def with_placeholders(data: bytes, model: TfliteFile) -> bytes:
+    """The bytes of a model with a placeholder for each ABS, if all of them are of int8.
 
-    The converter ends at ABS of int8. What it writes for the other operator is a table, which gets the
-    values of ABS afterwards.
+    The converter ends at ABS of int8. For the placeholder it writes a table, whose values are then
+    corrected to those of ABS.
     """
     absolute = [operator for operator in model.operators if operator.code == ABS]
     if not absolute or not all(abs_table(model, operator) for operator in absolute):
@@ -73,7 +73,7 @@ def with_stand_ins(data: bytes, model: TfliteFile) -> bytes:
                 changed[at] = 0
     for index, row in enumerate(root.tables(_CODES)):
         if index in indices:
-            changed[row.place(_OLD_CODE)] = _STAND_IN
+            changed[row.place(_OLD_CODE)] = _PLACEHOLDER
             if at := row.place(_NEW_CODE):
-                struct.pack_into("<i", changed, at, _STAND_IN)
+                struct.pack_into("<i", changed, at, _PLACEHOLDER)
     return bytes(changed)

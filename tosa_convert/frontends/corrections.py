@@ -1,4 +1,4 @@
-"""Operators that a converter lowers to something else than they compute, made again.
+"""Corrects lowerings of a converter that compute other numbers than the framework.
 
 The operators of one lowering have one location. They are replaced if they have the form that the
 converter is known to write; an operator whose lowering has another form is refused.
@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Final
 
 from tosa_convert.errors import Finding, TosaConvertError
-from tosa_convert.frontends import mended_lowerings as mended
-from tosa_convert.frontends import remade_functions as remade
-from tosa_convert.frontends import remade_int16
-from tosa_convert.frontends.interface import Replacement
+from tosa_convert.frontends import corrected_functions as functions
+from tosa_convert.frontends import corrected_lowerings as lowerings
+from tosa_convert.frontends import corrected_sigmoid
+from tosa_convert.frontends.interface import Correction
 from tosa_convert.frontends.lowering_group import Group, OtherFormError, Writer, group_of
 from tosa_convert.graph.dtypes import RoundingMode
 from tosa_convert.graph.model import Block, Graph, Operator
@@ -28,81 +28,81 @@ _BY_TANH: Final = "the converter writes the approximation by tanh"
 #: The kind of operators whose RESCALE rounds once in the framework, and twice in the converter's output.
 #: By experiment: TFLite's reference kernel of FULLY_CONNECTED, unlike those of convolutions.
 ROUND_ONCE: Final = "round-once"
-_Make = Callable[[Block, Group, Replacement, Writer], None]
-#: Kind -> the operator, what the converter makes of it, and what makes it again.
-KINDS: Final[Mapping[str, tuple[str, str, _Make]]] = {
+_Correct = Callable[[Block, Group, Correction, Writer], None]
+#: Kind -> the operator, what is wrong with its lowering, and the corrected one.
+KINDS: Final[Mapping[str, tuple[str, str, _Correct]]] = {
     "floor-mod": (
         "FLOOR_MOD",
         "the converter writes x/y - floor(x/y), which is not multiplied by y",
-        remade.floor_mod,
+        functions.floor_mod,
     ),
-    "exact-gelu": ("GELU", _BY_TANH, remade.exact_gelu),
-    "exact-gelu-table": ("GELU", _BY_TANH, remade.table_of_int8),
+    "exact-gelu": ("GELU", _BY_TANH, functions.exact_gelu),
+    "exact-gelu-table": ("GELU", _BY_TANH, functions.table_of_int8),
     "abs-table": (
         "ABS of int8",
-        "the converter fails with it, so another operator replaces it",
-        remade.table_of_int8,
+        "the converter fails with it, so the model has a placeholder for it",
+        functions.table_of_int8,
     ),
     "activation": (
         "the activation of the operator",
         "the converter rounds its bounds otherwise",
-        mended.activation,
+        lowerings.activation,
     ),
     "pool": (
         "the pooling operator",
         "the converter leaves its activation out, and rounds averages of unsigned numbers otherwise",
-        mended.pool,
+        lowerings.pool,
     ),
-    "truncated": ("CAST", "the converter rounds to the nearest", mended.truncated),
-    "saturated": ("QUANTIZE", "numbers out of the range wrap around", mended.saturated),
+    "truncated": ("CAST", "the converter rounds to the nearest", lowerings.truncated),
+    "saturated": ("QUANTIZE", "numbers out of the range wrap around", lowerings.saturated),
     "unsigned-bits": (
         "BITWISE_XOR",
         "the highest bit of unsigned numbers is inverted, and 16 bits saturate",
-        mended.unsigned_bits,
+        lowerings.unsigned_bits,
     ),
-    "unsigned-zeros": ("SCATTER_ND", "unsigned numbers get 128 for 0", mended.unsigned_zeros),
+    "unsigned-zeros": ("SCATTER_ND", "unsigned numbers get 128 for 0", lowerings.unsigned_zeros),
     "resized": (
         "the resizing operator",
         "the converter rounds positions to the nearest, and interpolates more exactly than TFLite",
-        mended.resized,
+        lowerings.resized,
     ),
     "saturated-difference": (
         "SOFTMAX of int16",
         "the distance to the largest element wraps around",
-        mended.saturated_difference,
+        lowerings.saturated_difference,
     ),
     "logistic-int16": (
         "LOGISTIC of int16",
         "the converter interpolates in other numbers",
-        remade_int16.logistic,
+        corrected_sigmoid.logistic,
     ),
     "tanh-int16": (
         "TANH of int16",
         "the converter interpolates in other numbers",
-        remade_int16.tanh,
+        corrected_sigmoid.tanh,
     ),
     "rescaled": (
         "RELU",
         "the converter divides the scales in another precision",
-        mended.rescaled,
+        lowerings.rescaled,
     ),
     "accumulated": (
         "FULLY_CONNECTED of int16",
         "the converter's multiplier has 16 bits",
-        mended.accumulated,
+        lowerings.accumulated,
     ),
 }
 
 
-def replaced(graph: Graph, wanted: Sequence[Replacement], source: str) -> Graph:
-    """The graph with these operators made again, wherever they are.
+def with_corrections(graph: Graph, wanted: Sequence[Correction], source: str) -> Graph:
+    """The graph with these lowerings corrected, wherever they are.
 
     Raises:
         TosaConvertError: "not-lowered" for those whose lowering does not have the known form.
     """
     once = {row.name for row in wanted if row.kind == ROUND_ONCE}
     graph = _with_blocks(graph, lambda block: _rounding_once(block, once))
-    left: list[Replacement] = []
+    left: list[Correction] = []
     others = [row for row in wanted if row.kind != ROUND_ONCE]
     while others:  # Of several rows for one operator one at a time.
         rows = {row.name: row for row in reversed(others)}
@@ -122,7 +122,7 @@ def replaced(graph: Graph, wanted: Sequence[Replacement], source: str) -> Graph:
     return graph
 
 
-def _with_rows(graph: Graph, rows: Mapping[str, Replacement], left: list[Replacement]) -> Graph:
+def _with_rows(graph: Graph, rows: Mapping[str, Correction], left: list[Correction]) -> Graph:
     """The graph with one row for each name done; those of another form are added to `left`."""
     unknown = dict(rows)
     graph = _with_blocks(graph, lambda block: _rewritten(block, rows, unknown))
@@ -151,10 +151,8 @@ def _rounding_once(block: Block, names: Collection[str]) -> Block:
     )
 
 
-def _rewritten(
-    block: Block, rows: Mapping[str, Replacement], left: dict[str, Replacement]
-) -> Block:
-    """The block with its operators made again, which are removed from `left`."""
+def _rewritten(block: Block, rows: Mapping[str, Correction], left: dict[str, Correction]) -> Block:
+    """The block with its lowerings corrected, which are removed from `left`."""
     members: dict[str, list[Operator]] = {}
     for one in block.operators:
         name = name_of(one.location)

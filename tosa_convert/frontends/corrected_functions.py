@@ -1,4 +1,4 @@
-"""Functions of TFLite that its converter writes as other functions, made again."""
+"""Corrected lowerings of TFLite's functions that its converter writes as other functions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from tosa_convert.frontends.interface import Replacement
+from tosa_convert.frontends.interface import Correction
 from tosa_convert.frontends.lowering_group import Group, OtherFormError, Writer
 from tosa_convert.graph.dtypes import dtype
 from tosa_convert.graph.from_numpy import constant_of
@@ -20,29 +20,29 @@ _BOOL: Final = dtype("BOOL")
 _INT8: Final = dtype("INT8")
 
 
-def exact_gelu(block: Block, group: Group, row: Replacement, write: Writer) -> None:
+def exact_gelu(block: Block, group: Group, row: Correction, write: Writer) -> None:
     """x/2 * (1 + erf(x / sqrt 2))."""
     (value,) = group.inputs
     if block.tensors[value].dtype.name not in _FLOATS:
         raise OtherFormError
     group.the("TANH")
-    error = write.made("ERF", write.made("MUL", value, write.number(math.sqrt(0.5), value)))
-    factor = write.made("ADD", error, write.number(1, value))
-    half = write.made("MUL", value, write.number(0.5, value))
-    write.made("MUL", half, factor, result=group.result)
+    error = write.operator("ERF", write.operator("MUL", value, write.number(math.sqrt(0.5), value)))
+    factor = write.operator("ADD", error, write.number(1, value))
+    half = write.operator("MUL", value, write.number(0.5, value))
+    write.operator("MUL", half, factor, result=group.result)
 
 
-def table_of_int8(block: Block, group: Group, row: Replacement, write: Writer) -> None:
+def table_of_int8(block: Block, group: Group, row: Correction, write: Writer) -> None:
     """A function of int8, by the values for all elements."""
     (value,) = group.inputs
     table = group.the("TABLE")
     if len(group.operators) != 1 or block.tensors[table.inputs[1]].shape != (len(row.table),):
         raise OtherFormError
     values = write.constant(constant_of(np.array(row.table), _INT8), (len(row.table),))
-    write.made("TABLE", value, values, result=group.result)
+    write.operator("TABLE", value, values, result=group.result)
 
 
-def floor_mod(block: Block, group: Group, row: Replacement, write: Writer) -> None:
+def floor_mod(block: Block, group: Group, row: Correction, write: Writer) -> None:
     """The rest of x / y that has the sign of y."""
     product = group.making(group.the("FLOOR").inputs[0])
     if product is None or product.spec.name != "MUL":
@@ -53,25 +53,25 @@ def floor_mod(block: Block, group: Group, row: Replacement, write: Writer) -> No
         write.operators.append(keep)
     divisor = _divisor(block, group, row, write, inverse)
     if block.tensors[value].dtype.is_float:
-        quotient = write.made("MUL", value, write.made("RECIPROCAL", divisor))
-        whole = write.made("FLOOR", quotient)
+        quotient = write.operator("MUL", value, write.operator("RECIPROCAL", divisor))
+        whole = write.operator("FLOOR", quotient)
     else:
-        whole = write.made("INTDIV", value, divisor)
-    rest = write.made("SUB", value, write.made("MUL", whole, divisor))
+        whole = write.operator("INTDIV", value, divisor)
+    rest = write.operator("SUB", value, write.operator("MUL", whole, divisor))
     zero = write.number(0, rest)
     # Of the other sign: the quotient was rounded up, or towards zero.
-    signs = (write.made("GREATER", zero, one, element=_BOOL) for one in (rest, divisor))
-    differ = write.made("LOGICAL_XOR", *signs)
-    is_rest = write.made("LOGICAL_NOT", write.made("EQUAL", rest, zero, element=_BOOL))
-    up = write.made("LOGICAL_AND", differ, is_rest)
-    rest = write.made("SELECT", up, write.made("ADD", rest, divisor), rest)
-    sizes = [write.made("ABS", one) for one in (rest, divisor)]
-    too_large = write.made("GREATER_EQUAL", *sizes, element=_BOOL)
-    less = write.made("SUB", rest, divisor)
-    write.made("SELECT", too_large, less, rest, result=group.result)
+    signs = (write.operator("GREATER", zero, one, element=_BOOL) for one in (rest, divisor))
+    differ = write.operator("LOGICAL_XOR", *signs)
+    is_rest = write.operator("LOGICAL_NOT", write.operator("EQUAL", rest, zero, element=_BOOL))
+    up = write.operator("LOGICAL_AND", differ, is_rest)
+    rest = write.operator("SELECT", up, write.operator("ADD", rest, divisor), rest)
+    sizes = [write.operator("ABS", one) for one in (rest, divisor)]
+    too_large = write.operator("GREATER_EQUAL", *sizes, element=_BOOL)
+    less = write.operator("SUB", rest, divisor)
+    write.operator("SELECT", too_large, less, rest, result=group.result)
 
 
-def _divisor(block: Block, group: Group, row: Replacement, write: Writer, inverse: str) -> str:
+def _divisor(block: Block, group: Group, row: Correction, write: Writer, inverse: str) -> str:
     """The value whose inverse the converter computed, in the shape of that inverse."""
     made = group.making(inverse)
     if made is None:  # It was folded: the divisor is a constant, which the model has.
@@ -85,7 +85,7 @@ def _divisor(block: Block, group: Group, row: Replacement, write: Writer, invers
     before = group.making(made.inputs[0])
     if made.spec.name != "RESHAPE" or before is None or before.spec.name != "RECIPROCAL":
         raise OtherFormError
-    name = unused_name("made_divisor", {*block.tensors, *block.shapes})
+    name = unused_name("corrected_divisor", {*block.tensors, *block.shapes})
     block.tensors[name] = replace(block.tensors[inverse], name=name)
     write.operators.append(
         replace(made, inputs=(before.inputs[0], made.inputs[1]), outputs=(name,))

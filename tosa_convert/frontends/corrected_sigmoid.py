@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from tosa_convert.frontends.interface import Replacement
+from tosa_convert.frontends.interface import Correction
 from tosa_convert.frontends.lowering_group import Group, OtherFormError, Writer
 from tosa_convert.graph.dtypes import INT32, NanPropagationMode, dtype
 from tosa_convert.graph.from_numpy import constant_of
@@ -41,12 +41,12 @@ _LOGISTIC: Final = _Function(9, 0x7FFF << 10, 512, (1 << 25) + 511, 10)
 _TANH: Final = _Function(8, 0xFFFF << 8, 128 - (1 << 23), (1 << 23) + 127, 8)
 
 
-def logistic(block: Block, group: Group, row: Replacement, write: Writer) -> None:
+def logistic(block: Block, group: Group, row: Correction, write: Writer) -> None:
     """LOGISTIC; the converter's table has other numbers."""
     _interpolated(block, group, row, write, _LOGISTIC)
 
 
-def tanh(block: Block, group: Group, row: Replacement, write: Writer) -> None:
+def tanh(block: Block, group: Group, row: Correction, write: Writer) -> None:
     """TANH, as 2 * logistic(2 * x) - 1."""
     _interpolated(block, group, row, write, _TANH)
 
@@ -59,7 +59,7 @@ def _of(kind: str) -> dict[str, AttributeValue]:
 
 
 def _interpolated(
-    block: Block, group: Group, row: Replacement, write: Writer, function: _Function
+    block: Block, group: Group, row: Correction, write: Writer, function: _Function
 ) -> None:
     group.the("TABLE")
     if len(group.inputs) != 1 or block.tensors[group.inputs[0]].dtype is not _INT16:
@@ -68,13 +68,13 @@ def _interpolated(
     multiplier, shift = row.sizes
 
     def with_number(kind: str, operand: str, number: int) -> str:
-        return write.made(kind, operand, write.number(number, operand), attributes=_of(kind))
+        return write.operator(kind, operand, write.number(number, operand), attributes=_of(kind))
 
-    position = with_number("MUL", write.made("CAST", value, element=INT32), multiplier)
+    position = with_number("MUL", write.operator("CAST", value, element=INT32), multiplier)
     if shift:
         position = with_number("ADD", position, 1 << (shift - 1))
         position = with_number("ARITHMETIC_RIGHT_SHIFT", position, shift)
-    size = write.made("ABS", position)
+    size = write.operator("ABS", position)
     whole = with_number("ARITHMETIC_RIGHT_SHIFT", size, function.bits)
     fraction = with_number("BITWISE_AND", size, (1 << function.bits) - 1)
     index = with_number("MINIMUM", whole, _SATURATED - 1)
@@ -83,19 +83,25 @@ def _interpolated(
     table = write.constant(constant_of(elements, _INT16), (_INDICES,))
 
     def looked_up(at: str) -> str:
-        place = write.made("CAST", with_number("LOGICAL_LEFT_SHIFT", at, _FRACTION), element=_INT16)
-        found = write.made("TABLE", place, table, element=INT32)
+        place = write.operator(
+            "CAST", with_number("LOGICAL_LEFT_SHIFT", at, _FRACTION), element=_INT16
+        )
+        found = write.operator("TABLE", place, table, element=INT32)
         return with_number("ARITHMETIC_RIGHT_SHIFT", found, _FRACTION)
 
     low, high = looked_up(index), looked_up(with_number("ADD", index, 1))
-    step = write.made("MUL", fraction, write.made("SUB", high, low))
+    step = write.operator("MUL", fraction, write.operator("SUB", high, low))
     base = with_number("LOGICAL_LEFT_SHIFT", low, function.bits)
-    between = with_number("ADD", write.made("ADD", base, step), _LOWEST << function.bits)
-    is_large = write.made("GREATER_EQUAL", whole, write.number(_SATURATED, whole), element=_BOOL)
-    result = write.made("SELECT", is_large, write.number(function.largest, between), between)
-    is_positive = write.made("GREATER_EQUAL", position, write.number(0, position), element=_BOOL)
+    between = with_number("ADD", write.operator("ADD", base, step), _LOWEST << function.bits)
+    is_large = write.operator(
+        "GREATER_EQUAL", whole, write.number(_SATURATED, whole), element=_BOOL
+    )
+    result = write.operator("SELECT", is_large, write.number(function.largest, between), between)
+    is_positive = write.operator(
+        "GREATER_EQUAL", position, write.number(0, position), element=_BOOL
+    )
     above = with_number("ADD", result, function.positive)
-    below = write.made("SUB", write.number(function.negative, result), result)
-    signed = write.made("SELECT", is_positive, above, below)
+    below = write.operator("SUB", write.number(function.negative, result), result)
+    signed = write.operator("SELECT", is_positive, above, below)
     last = with_number("ARITHMETIC_RIGHT_SHIFT", signed, function.shift)
-    write.made("CAST", last, result=group.result)
+    write.operator("CAST", last, result=group.result)

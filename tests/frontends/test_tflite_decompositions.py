@@ -1,4 +1,4 @@
-"""Operators of TFLite that are made here: cumulative sums, largest elements, CONV_3D_TRANSPOSE."""
+"""Decompositions of operators of TFLite: cumulative sums, largest elements, CONV_3D_TRANSPOSE."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_other_forms_are_not_made(tmp_path: Path, case: str) -> None:
         tc.frontends.from_tflite(path, narrow="i64")
 
 
-def test_what_is_made_stays_when_other_operators_are_cut_out(tmp_path: Path) -> None:
+def test_decompositions_stay_when_other_operators_are_cut_out(tmp_path: Path) -> None:
     rows = [
         TensorRow("x", "float32", (2, 6)),
         TensorRow("axis", "int32", (), integers(1)[0]),

@@ -1,7 +1,7 @@
-"""Operators of TFLite that its converter does not lower, and that this package makes of others.
+"""Which operators of a TFLite model are decomposed, because its converter does not lower them.
 
-They are taken out of the model, as those of `--partial` are, and `made_operators` puts them into the
-program.
+The converter gets the model without them, as with `--partial`; `decompositions` adds them to its
+program, as operators of TOSA.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _ACTIVATIONS: Final = {0: None, 1: (0.0, None), 3: (0.0, 6.0)}
 _Facts = Mapping[str, Any]
 
 
-def taken_out(model: TfliteFile, file: str) -> tuple[TfliteFile, Cut | None]:
-    """The facts of a model without the operators that are made, and these; None if there are none.
+def without_decomposed(model: TfliteFile, file: str) -> tuple[TfliteFile, Cut | None]:
+    """The facts of a model without the operators that are decomposed, and these; None if there are none.
 
     Args:
         model: the facts of the whole model; it is not changed.
@@ -49,7 +49,7 @@ def taken_out(model: TfliteFile, file: str) -> tuple[TfliteFile, Cut | None]:
 
 
 def _facts(model: TfliteFile, operator: Operator) -> _Facts | None:
-    """What is needed to make an operator; None if it is not one that is made."""
+    """What the decomposition of an operator needs; None if it has none."""
     find = _FINDERS.get(operator_name(operator.code))
     tensors = [model.tensors[one] for one in (*operator.inputs, *operator.outputs) if one >= 0]
     if find is None or any(min(tensor.shape, default=1) < 1 for tensor in tensors):
