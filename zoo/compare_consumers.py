@@ -245,7 +245,7 @@ def programs(
     A network that does not lower is reported, and left out: docs/zoo.md says why.
     """
     # By names, so that frameworks are imported only for what has to be lowered.
-    for _, name, _ in zoo_tables.networks(keras=False):
+    for _, name, _ in zoo_tables.networks("torch"):
         if chosen and name not in chosen:
             continue
         kept = state / "programs" / f"{name}.mlirbc"

@@ -15,6 +15,10 @@ TORCH: Final = (
     *("attention", "speech", "sequences", "others"),
 )
 KERAS: Final = ("keras_classifiers", "keras_mobile", "keras_images", "keras_sequences")
+JAX: Final = (
+    *("jax_classifiers", "jax_mobile", "jax_dense_prediction", "jax_image_generation"),
+    *("jax_attention", "jax_speech", "jax_sequences", "jax_others"),
+)
 
 
 def networks(families: Sequence[str]) -> Iterator[tuple[str, str, Callable[[], Any]]]:

@@ -40,7 +40,7 @@ def test_the_table_is_what_was_measured(root: Path, mark: str) -> None:
 def test_every_network_was_given_to_every_program() -> None:
     networks = consumer_tables.measured()["networks"]
     by_torch = {name for name, network in networks.items() if network["frontend"] == "torch"}
-    assert by_torch == {name for _, name, _ in zoo_tables.networks(keras=False)}
+    assert by_torch == {name for _, name, _ in zoo_tables.networks("torch")}
     assert any(network["frontend"] == "tflite" for network in networks.values())
     for network in networks.values():
         forms = {name: set(rows) for name, rows in network["programs"].items()}

@@ -10,6 +10,8 @@ import pytest
 from docs import zoo_tables
 
 DOCUMENT = "docs/zoo.md"
+#: Authors and year, in brackets.
+PAPER = re.compile(r"\([^()]*(19|20)\d\d\)")
 
 
 @pytest.mark.parametrize("mark", zoo_tables.TABLES)
@@ -21,38 +23,53 @@ def test_the_table_is_what_was_measured(root: Path, mark: str) -> None:
     assert section[1] == f"\n{make()}\n", "run python tests/docs/regenerate.py"
 
 
-@pytest.mark.parametrize("ways", [zoo_tables.TORCH, zoo_tables.TFLITE])
-def test_every_network_was_measured_and_no_other(ways: dict[str, str]) -> None:
-    expected = {name for _, name, _ in zoo_tables.networks(keras=ways is zoo_tables.TFLITE)}
-    first, *others = (set(zoo_tables.rows_of(beginning)) for beginning in ways.values())
+@pytest.mark.parametrize("framework", zoo_tables.WAYS)
+def test_every_network_was_measured_and_no_other(framework: str) -> None:
+    expected = {name for _, name, _ in zoo_tables.networks(framework)}
+    ways = zoo_tables.WAYS[framework].values()
+    first, *others = (set(zoo_tables.rows_of(beginning)) for beginning in ways)
     assert first == expected, "run what docs/zoo.md says"
     assert all(other <= expected for other in others)
 
 
 def test_each_row_is_of_a_case_that_the_suite_names() -> None:
-    beginnings = (*zoo_tables.TORCH.values(), *zoo_tables.TFLITE.values())
+    beginnings = tuple(start for ways in zoo_tables.WAYS.values() for start in ways.values())
     names = [row["case"] for row in zoo_tables.results()["answers"]]
     assert names == sorted(set(names))
     assert [name for name in names if not name.startswith(beginnings)] == []
-    families = {row[0] for row in zoo_tables.networks(keras=False)}
-    made = [name.removeprefix("torch/") for name in names if name.startswith("torch/")]
-    assert {name.partition(".py:")[0] for name in made} == families
+    for framework in ("torch", "jax"):
+        families = {row[0] for row in zoo_tables.networks(framework)}
+        starts = f"{framework}/"
+        made = [name.removeprefix(starts) for name in names if name.startswith(starts)]
+        assert {name.partition(".py:")[0] for name in made} == families
 
 
-@pytest.mark.parametrize(("keras", "least"), [(False, 50), (True, 20)])
-def test_each_network_names_its_paper(keras: bool, least: int) -> None:
-    titles = [title for _, _, title in zoo_tables.networks(keras=keras)]
+@pytest.mark.parametrize(("framework", "least"), [("torch", 50), ("keras", 20), ("jax", 45)])
+def test_each_network_names_its_paper(framework: str, least: int) -> None:
+    titles = [title for _, _, title in zoo_tables.networks(framework)]
     assert len(titles) >= least
-    assert [title for title in titles if not re.search(r"\(.*(19|20)\d\d\)", title)] == []
+    assert [title for title in titles if not PAPER.search(title)] == []
 
 
-@pytest.mark.parametrize("way", [*zoo_tables.TORCH, *zoo_tables.TFLITE])
-def test_every_network_that_is_not_equal_is_explained(root: Path, way: str) -> None:
+def test_the_same_name_means_the_same_paper() -> None:
+    papers: dict[str, set[str]] = {}
+    for framework in zoo_tables.WAYS:
+        for _, name, title in zoo_tables.networks(framework):
+            found = PAPER.search(title)
+            assert found is not None
+            papers.setdefault(name, set()).add(found[0])
+    assert {name: of for name, of in papers.items() if len(of) > 1} == {}
+
+
+@pytest.mark.parametrize(
+    ("framework", "way"),
+    [(framework, way) for framework, ways in zoo_tables.WAYS.items() for way in ways],
+)
+def test_every_network_that_is_not_equal_is_explained(root: Path, framework: str, way: str) -> None:
     text = (root / DOCUMENT).read_text(encoding="utf-8").partition("## What is not equal")[2]
     lines = re.findall(r"^\| (`.*) \| (.*?) \|.*\|$", text, re.MULTILINE)
     explained = [name for names, of in lines if of == way for name in re.findall(r"`(\w+)`", names)]
-    beginning = {**zoo_tables.TORCH, **zoo_tables.TFLITE}[way]
-    rows = zoo_tables.rows_of(beginning)
-    names = {name for _, name, _ in zoo_tables.networks(keras=way in zoo_tables.TFLITE)}
+    rows = zoo_tables.rows_of(zoo_tables.WAYS[framework][way])
+    names = {name for _, name, _ in zoo_tables.networks(framework)}
     failing = {name for name in names if name not in rows or rows[name]["status"] != "pass"}
     assert sorted(explained) == sorted(failing)

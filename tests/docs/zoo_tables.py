@@ -13,15 +13,18 @@ ROOT = Path(__file__).resolve().parents[2]
 ZOO = ROOT / "zoo"
 RESULTS = ZOO / "results.json"
 PREFIX = "make_"
-#: The beginning of the files with Keras networks.
-KERAS: Final = "keras_"
-#: How the tables call a way to TOSA -> the beginning of the names of its cases.
-TORCH: Final = {"torch": "torch/", "ONNX": "onnx/onnx/"}
-TFLITE: Final = {
-    "TFLite, float": "tflite/float/",
-    "TFLite, int8": "tflite/int8/",
-    "TFLite, int16": "tflite/int16/",
+#: Framework -> how the tables call a way of its networks to TOSA -> the beginning of the cases' names.
+WAYS: Final = {
+    "torch": {"torch": "torch/", "ONNX": "onnx/onnx/"},
+    "keras": {
+        "TFLite, float": "tflite/float/",
+        "TFLite, int8": "tflite/int8/",
+        "TFLite, int16": "tflite/int16/",
+    },
+    "jax": {"JAX": "jax/"},
 }
+#: Framework -> the beginning of its files. Those of torch have no such beginning.
+_FILES: Final = {"keras": "keras_", "jax": "jax_"}
 _VERDICTS: Final = {
     "pass": "equal",
     "wrong": "**differs**",
@@ -32,10 +35,14 @@ _VERDICTS: Final = {
 NOT_EXPORTED: Final = "**not exported**"
 
 
-def networks(*, keras: bool) -> Iterator[tuple[str, str, str]]:
-    """Family, name and title of each network, in the order of the files; no framework is needed."""
+def networks(framework: str) -> Iterator[tuple[str, str, str]]:
+    """Family, name and title of each network of a framework, in the order of the files.
+
+    No framework is needed.
+    """
     for path in sorted(ZOO.glob("*.py")):
-        if path.name.startswith(KERAS) != keras:
+        found = [name for name, start in _FILES.items() if path.name.startswith(start)]
+        if found != [framework] and (found or framework in _FILES):
             continue
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef) and node.name.startswith(PREFIX):
@@ -55,12 +62,13 @@ def rows_of(beginning: str) -> dict[str, dict[str, Any]]:
     return {row["operator"]: row for row in rows if row["case"].startswith(beginning)}
 
 
-def network_table(ways: dict[str, str], *, keras: bool) -> str:
-    """A row for each network."""
+def network_table(framework: str) -> str:
+    """A row for each network of a framework."""
+    ways = WAYS[framework]
     heads = [f"{way} | operators | error | s" for way in ways]
     lines = [f"| network | {' | '.join(heads)} |", f"|---{'|---|---|---|---' * len(heads)}|"]
     found = [rows_of(beginning) for beginning in ways.values()]
-    for _, name, title in networks(keras=keras):
+    for _, name, title in networks(framework):
         cells = []
         for rows in found:
             row = rows.get(name)
@@ -78,12 +86,13 @@ def network_table(ways: dict[str, str], *, keras: bool) -> str:
 def count_table() -> str:
     """How many networks came how far."""
     lines = ["| by way of | networks | exported | lowered | equal |", "|---|---|---|---|---|"]
-    for way, beginning in {**TORCH, **TFLITE}.items():
-        rows = rows_of(beginning).values()
-        count = len(list(networks(keras=way in TFLITE)))
-        lowered = sum(row["status"] in ("pass", "wrong", "error") for row in rows)
-        equal = sum(row["status"] == "pass" for row in rows)
-        lines.append(f"| {way} | {count} | {len(rows)} | {lowered} | {equal} |")
+    for framework, ways in WAYS.items():
+        count = len(list(networks(framework)))
+        for way, beginning in ways.items():
+            rows = rows_of(beginning).values()
+            lowered = sum(row["status"] in ("pass", "wrong", "error") for row in rows)
+            equal = sum(row["status"] == "pass" for row in rows)
+            lines.append(f"| {way} | {count} | {len(rows)} | {lowered} | {equal} |")
     return "\n".join(lines) + "\n"
 
 
@@ -97,7 +106,8 @@ def release_table() -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "counts": count_table,
-    "networks": lambda: network_table(TORCH, keras=False),
-    "tflite": lambda: network_table(TFLITE, keras=True),
+    "networks": lambda: network_table("torch"),
+    "tflite": lambda: network_table("keras"),
+    "jax": lambda: network_table("jax"),
     "releases": release_table,
 }

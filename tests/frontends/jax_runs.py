@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,22 @@ def agree(function: Callable[..., Any], *args: Any, tolerance: float = 1e-5) -> 
     for name, want in zip(graph.main.outputs, expected, strict=True):
         compare(name, found[name], want, tolerance)
     return graph
+
+
+def agree_in_turn(module: Any, calls: Iterable[Any], tolerance: float = 1e-4) -> Mapping[str, Any]:
+    """Assert that calls of a module of nnx in turn return what its program returns; returns its state.
+
+    calls: an argument for each call. The first is the example, too.
+    """
+    calls = list(calls)
+    graph = lowered(module, calls[0])
+    variables: Mapping[str, Any] = {}
+    for argument in calls:
+        run = tc.run(graph, dict.fromkeys(graph.main.inputs, argument), variables=dict(variables))
+        variables = run.variables
+        (found,) = run.outputs.values()
+        compare("output", found, np.asarray(module(argument)), tolerance)
+    return variables
 
 
 def outputs(graph: tc.Graph, *args: Any) -> Mapping[str, Any]:

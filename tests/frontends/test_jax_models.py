@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from frontends.jax_runs import agree, jax, lowered, outputs
+from frontends.jax_runs import agree, agree_in_turn, jax, lowered, outputs
 
 import tosa_convert as tc
 
@@ -204,14 +204,7 @@ def test_what_a_call_of_an_nnx_module_changes_is_a_variable() -> None:
     """Batch norm in training: three calls in a row, and the state after them."""
     nnx = pytest.importorskip("flax.nnx", reason="flax is not installed")
     module = nnx.BatchNorm(8, momentum=0.5, rngs=nnx.Rngs(0))
-    data = normal(3, 5, 8)
-    graph = lowered(module, data[0])
-    variables: dict[str, Any] = {}
-    for row in data:
-        run = tc.run(graph, {"x": row}, variables=variables)
-        variables = dict(run.variables)
-        want = np.asarray(module(row))
-        np.testing.assert_allclose(run.outputs["output"], want, rtol=1e-4, atol=1e-4)
+    variables = agree_in_turn(module, normal(3, 5, 8))
     assert variables.keys() == {"mean", "var"}
     np.testing.assert_allclose(variables["mean"], np.asarray(module.mean[...]), atol=1e-5)
     np.testing.assert_allclose(variables["var"], np.asarray(module.var[...]), atol=1e-5)
@@ -222,14 +215,7 @@ def test_the_cache_of_a_decoder_is_a_variable() -> None:
     sizes = {"num_heads": 2, "in_features": 8, "qkv_features": 8}
     module = nnx.MultiHeadAttention(**sizes, decode=True, rngs=nnx.Rngs(0))
     module.init_cache((1, 5, 8))
-    tokens = normal(4, 1, 1, 8)
-    graph = lowered(module, tokens[0])
-    variables: dict[str, Any] = {}
-    for token in tokens:
-        run = tc.run(graph, dict.fromkeys(graph.main.inputs, token), variables=variables)
-        variables = dict(run.variables)
-        (found,) = run.outputs.values()
-        np.testing.assert_allclose(found, np.asarray(module(token)), rtol=1e-4, atol=1e-4)
+    variables = agree_in_turn(module, normal(4, 1, 1, 8))
     assert variables.keys() == {"cache_index", "cached_key", "cached_value"}
     assert variables["cache_index"] == 4
 

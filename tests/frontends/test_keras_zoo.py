@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from tosa_convert.cli.main import run, verb
+from frontends.zoo_runs import answer
 
 for package in ("tosa_converter_for_tflite", "keras", "tensorflow", "ai_edge_litert"):
     pytest.importorskip(package, reason=f"{package} is not installed")
@@ -26,11 +24,7 @@ def answers(folder: Path, name: str, form: str) -> dict[str, Any]:
     from write_tflite import write
 
     (path,) = write(folder, [name], [form])
-    report = folder / "report.json"
-    run(verb("suite"), [path, "--frontends", "tflite", "--jobs", "1", "--json", str(report)])
-    (row,) = json.loads(report.read_text(encoding="utf-8"))["answers"]
-    found: dict[str, Any] = row
-    return found
+    return answer(folder, path, "tflite")
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from frontends.zoo_runs import answer
 from networks import FOLDER, TORCH, networks
 
 import tosa_convert as tc
-from tosa_convert.cli.main import run, verb
 
 pytestmark = [
     pytest.mark.skipif(
@@ -30,14 +29,8 @@ needs_onnx = pytest.mark.skipif(
 )
 
 
-def answer(tmp_path: Path, source: Path | str, frontend: str) -> dict[str, Any]:
-    """What the suite says of a network."""
-    report = tmp_path / "report.json"
-    words = [str(source), "--frontends", frontend, "--narrow", "i64,f64", "--jobs", "1"]
-    run(verb("suite"), [*words, "--json", str(report)])
-    (row,) = json.loads(report.read_text(encoding="utf-8"))["answers"]
-    found: dict[str, Any] = row
-    return found
+#: What torch counts and computes in 64 bits.
+NARROW = ("--narrow", "i64,f64")
 
 
 @pytest.mark.parametrize(
@@ -45,7 +38,7 @@ def answer(tmp_path: Path, source: Path | str, frontend: str) -> dict[str, Any]:
     [("mobilenet_v3", "mobile"), ("llama", "attention"), ("streaming_keywords", "speech")],
 )
 def test_a_network_is_equal_to_torch(tmp_path: Path, name: str, family: str) -> None:
-    row = answer(tmp_path, f"{FOLDER / family}.py:make_{name}", "torch")
+    row = answer(tmp_path, f"{FOLDER / family}.py:make_{name}", "torch", *NARROW)
     assert (row["status"], row["message"]) == ("pass", "")
     assert row["operators"] > 50
 
@@ -56,7 +49,7 @@ def test_a_network_is_equal_to_onnxruntime(tmp_path: Path, name: str) -> None:
     from write_onnx import write
 
     (path,) = write(tmp_path, [name])
-    row = answer(tmp_path, path, "onnx")
+    row = answer(tmp_path, path, "onnx", *NARROW)
     assert (row["status"], row["message"]) == ("pass", "")
 
 

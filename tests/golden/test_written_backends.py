@@ -97,6 +97,19 @@ def test_a_python_file_sees_the_types_of_ml_dtypes(tmp_path: Path) -> None:
     assert np.array_equal(found, given["x0"] * ml_dtypes.bfloat16(2))
 
 
+@pytest.mark.usefixtures("refmodel")
+def test_dataclasses_of_a_python_file_find_its_names(tmp_path: Path) -> None:
+    """Python and flax look at annotations that are text, and ask for the file's module by its name."""
+    (tmp_path / "b.py").write_text(
+        "from __future__ import annotations\n\nfrom dataclasses import dataclass\n\n\n"
+        "@dataclass\nclass Row:\n    array: object\n\n\n"
+        "def run(model, inputs):\n"
+        "    return {'y' + name[1:]: Row(array).array for name, array in inputs.items()}\n"
+    )
+    graph, given = copies([row for row in DTYPES if row.name == "FP32"])
+    assert check(graph, str(tmp_path / "b.py"), given).ok
+
+
 FAKE_ONNXRUNTIME = """
 import types
 

@@ -367,6 +367,8 @@ def _python_file(file: str, name: str) -> Any:
     # A compiled copy is taken for the file's if both have the same second and the same size.
     sys.dont_write_bytecode = True
     module = importlib.util.module_from_spec(spec)
+    # The file's dataclasses, such as modules of flax.linen, find it by name.
+    sys.modules.setdefault(name, module)
     sys.path.insert(0, os.path.dirname(os.path.abspath(file)))
     spec.loader.exec_module(module)
     return module
