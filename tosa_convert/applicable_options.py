@@ -69,6 +69,7 @@ OPTIONS: Final = {
             _NONE,
             "converts element types while MLIR is read",
         ),
+        OptionRow("via", "--via", _MODEL, _NONE, "chooses another route from a framework's model"),
         OptionRow(
             "python", "--python", _MODEL, _NONE, "names the Python that has a model's framework"
         ),

@@ -5,11 +5,13 @@ from __future__ import annotations
 _TORCH, _ONNX = {"torch"}, {"onnx"}
 #: Modules of converters -> the frameworks that they import, in the child process only.
 CONVERTERS: dict[str, set[str]] = {
+    "litert_torch_program": _TORCH | {"litert_torch"},
     "torch_cut": {"torch_mlir"},
     "torch_decompositions": _TORCH | {"torch_mlir"},
     "torch_dialect": {"torch_mlir"},
     "torch_elementwise": _TORCH,
     "torch_export": _TORCH,
+    "torch_facts": _TORCH,
     "torch_import": _TORCH | {"torch_mlir"},
     "torch_indexing": _TORCH,
     "torch_integers": _TORCH,

@@ -18,6 +18,7 @@ from tosa_convert.cli.shared_options import (
 )
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats import FORMATS, MLIR_FORMATS, is_saved_model
+from tosa_convert.frontends.table import ROUTES
 from tosa_convert.options import (
     BYTECODE_VERSION,
     BYTECODE_VERSIONS,
@@ -126,6 +127,12 @@ if TYPE_CHECKING:
     "--accept-changed-weights",
     is_flag=True,
     help="Accept .npy weights whose checksum is not the one in their manifest.",
+)
+@click.option(
+    "--via",
+    type=click.Choice(ROUTES),
+    help="For a framework's model: another route to TOSA than the usual one. Quantised torch programs "
+    "have integer arithmetic by way of executorch or litert-torch.",
 )
 @click.option(
     "--python",
@@ -246,6 +253,7 @@ def _options(given: dict[str, Any]) -> ConvertOptions:
         consumer=given["consumer"],
         input_names=_names(given["input_names"]),
         output_names=_names(given["output_names"]),
+        via=given["via"] or "",
         python=given["python"],
         timeout=given["timeout"],
         check=given["check"],

@@ -47,6 +47,7 @@ class ConvertOptions:
     consumer: str | None = None
     input_names: tuple[str, ...] | None = None
     output_names: tuple[str, ...] | None = None
+    via: str = ""
     python: str = ""
     timeout: float | None = None
     check: bool = False
@@ -56,8 +57,9 @@ class ConvertOptions:
 
     def given(self) -> set[str]:
         """The names of the options that have another value than their default."""
-        others = ("tosa_version", "consumer", "input_names", "output_names", "python", "timeout")
-        given = {name for name in (*others, "check", "partial", "arrays") if getattr(self, name)}
+        others = ("tosa_version", "consumer", "input_names", "output_names")
+        of_models = ("via", "python", "timeout", "check", "partial", "arrays")
+        given = {name for name in (*others, *of_models) if getattr(self, name)}
         if self.random is not None:
             given.add("random")
         return given | given_options(self.read) | given_options(self.write)

@@ -23,6 +23,7 @@ from tosa_convert.frontends.examples import WANTED
 from tosa_convert.frontends.lower_model import FrontendOptions, lowered, lowered_in_parts
 from tosa_convert.frontends.recognize import Recognised, recognize
 from tosa_convert.frontends.run_converter import TIMEOUT
+from tosa_convert.frontends.table import on_route
 from tosa_convert.writing import stamp
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def convert_model(
         file_format = output_format(output, options)
     write_options = applicable_to("model", source, file_format, options)
     wanted = FrontendOptions(
+        via=options.via,
         python=options.python,
         timeout=TIMEOUT if options.timeout is None else options.timeout,
         read=options.read,
@@ -87,7 +89,7 @@ def convert_model(
         if options.check:
             from tosa_convert.cli.check_model import check_model
 
-            result = check_model(graph, model.frontend, found, options)
+            result = check_model(graph, on_route(model.frontend, options.via).name, found, options)
             is_equal = result.ok
             # Standard output may be the program.
             click.echo(str(result), err=output is None)

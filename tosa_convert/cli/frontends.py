@@ -54,10 +54,10 @@ def _as_text(found: Sequence[Installed], python: str) -> Iterator[str]:
             if version is not None
         ]
         state = f"missing {', '.join(row.missing)}" if row.missing else "installed"
-        yield f"{row.frontend:12}{FRONTENDS[row.frontend].reads}"
-        yield f"            {state}" + (f"; has {', '.join(have)}" if have else "")
+        yield f"{row.frontend:14}{FRONTENDS[row.frontend].reads}"
+        yield f"              {state}" + (f"; has {', '.join(have)}" if have else "")
         if row.missing:
-            yield f"            {FRONTENDS[row.frontend].install(python)}"
+            yield f"              {FRONTENDS[row.frontend].install(python)}"
 
 
 def _as_json(found: Sequence[Installed], python: str) -> str:
@@ -67,6 +67,7 @@ def _as_json(found: Sequence[Installed], python: str) -> str:
         {
             "frontend": row.frontend,
             "reads": FRONTENDS[row.frontend].reads,
+            "route_of": FRONTENDS[row.frontend].route_of,
             "versions": row.versions,
             "missing": row.missing,
             "install": FRONTENDS[row.frontend].install(python),

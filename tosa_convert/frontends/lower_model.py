@@ -17,6 +17,7 @@ from tosa_convert.frontends.interface import Interface, NotLowered
 from tosa_convert.frontends.recognize import Recognised
 from tosa_convert.frontends.request import Request, numeric_shapes
 from tosa_convert.frontends.run_converter import TIMEOUT, run_converter
+from tosa_convert.frontends.table import on_route
 from tosa_convert.options import ReadOptions
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class FrontendOptions:
     timeout: seconds that the converter may take.
     read: `input_shapes`, `narrow`, `full_paths` and `limits` apply.
     options: what only one frontend knows.
+    via: another route than the usual one, by its name in the table.
     server: the process for many models of this frontend and this Python, if there is one.
     """
 
@@ -46,6 +48,7 @@ class FrontendOptions:
     timeout: float = TIMEOUT
     read: ReadOptions = _READ_OPTIONS
     options: Mapping[str, str] = field(default_factory=dict)
+    via: str = ""
     server: ConverterServer | None = None
 
 
@@ -112,7 +115,7 @@ def lowered_in_parts(model: Recognised, options: FrontendOptions = _OPTIONS) -> 
 
 def _request(model: Recognised, options: FrontendOptions) -> Request:
     return Request(
-        frontend=model.frontend,
+        frontend=on_route(model.frontend, options.via).name,
         source=model.path,
         shown=model.shown,
         member=model.member,

@@ -13,7 +13,7 @@ from tosa_convert.frontends.installed import absent
 from tosa_convert.frontends.lower_model import FrontendOptions, lowered
 from tosa_convert.frontends.recognize import Recognised, recognize
 from tosa_convert.frontends.run_converter import TIMEOUT
-from tosa_convert.frontends.table import FRONTENDS, missing
+from tosa_convert.frontends.table import FRONTENDS, missing, model_kinds
 from tosa_convert.options import ReadOptions, Shapes, narrow_types, shapes_of
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def from_file(
     input_shapes: Shapes | None = None,
     narrow: str | Iterable[str] = (),
     full_paths: bool = False,
+    via: str = "",
     python: str = "",
     timeout: float = TIMEOUT,
 ) -> Graph:
@@ -38,6 +39,7 @@ def from_file(
         narrow: element types to convert, "i64" to i32 and "f64" to f32. Every tensor that is narrowed is
             logged.
         full_paths: keep the folders of file names in locations.
+        via: another route than the usual one, such as "litert-torch" for torch models.
         python: the Python that has the framework's packages; by default this one.
         timeout: seconds that the converter may take.
 
@@ -59,11 +61,13 @@ def from_file(
     name = os.fspath(path)
     model = recognize(name)
     if model is None:
-        expected = "; ".join(row.reads for row in FRONTENDS.values())
-        message = f"the input is not a model that a frontend reads, expected one of: {expected}"
+        message = (
+            f"the input is not a model that a frontend reads, expected one of: {model_kinds()}"
+        )
         raise fail("unrecognised-input", name, message)
     read = _read_options(input_shapes, narrow, full_paths)
-    with lowered(model, FrontendOptions(python=python, timeout=timeout, read=read)) as found:
+    options = FrontendOptions(python=python, timeout=timeout, read=read, via=via)
+    with lowered(model, options) as found:
         return found.graph
 
 
@@ -250,9 +254,11 @@ def from_torch(
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
     *,
+    via: str = "",
     input_shapes: Shapes | None = None,
     full_paths: bool = False,
     narrow: str | Iterable[str] = (),
+    python: str = "",
     timeout: float = TIMEOUT,
 ) -> Graph:
     """The program of a torch module; buffers that a call changes become variables.
@@ -262,9 +268,13 @@ def from_torch(
             `torch.export.ExportedProgram`, which is taken as it is.
         args: example arguments: tensors of the types and sizes that the program is to take.
         kwargs: example arguments by keyword.
+        via: as in `from_file`; a module that was quantised by pt2e has integer arithmetic by way of
+            "executorch" or "litert-torch".
         input_shapes: as in `from_file`, for an exported program with dynamic dimensions.
         full_paths: as in `from_file`.
         narrow: as in `from_file`.
+        python: the Python that has the packages of the route, and can load the program that this one
+            saves; by default this one.
         timeout: as in `from_file`.
 
     Returns:
@@ -288,7 +298,8 @@ def from_torch(
         path = Path(name) / "module.pt2"
         save_program(module, args, kwargs, path)
         model = Recognised("torch", str(path), type(module).__name__)
-        with lowered(model, FrontendOptions(timeout=timeout, read=read)) as found:
+        options = FrontendOptions(python=python, timeout=timeout, read=read, via=via)
+        with lowered(model, options) as found:
             return found.graph
 
 

@@ -20,6 +20,8 @@ class Frontend:
     packages: name of a Python package to import -> the distribution that has it.
     converter: the module with its `lower`.
     runtime: the backend of `check` that runs its models; "" if there is none.
+    route_of: the frontend whose models it lowers in another way, for those who ask with `--via NAME`; ""
+        for the way that is taken by default.
     forks: whether the converter works in a fork of a process that has imported it.
     """
 
@@ -29,6 +31,7 @@ class Frontend:
     packages: Mapping[str, str]
     converter: str
     runtime: str = ""
+    route_of: str = ""
     forks: bool = False
 
     def install(self, python: str = "") -> str:
@@ -98,8 +101,51 @@ FRONTENDS: Final = {
             runtime="onnxruntime",
             forks=True,
         ),
+        Frontend(
+            name="litert-torch",
+            reads="torch models through TFLite (--via litert-torch)",
+            extra="litert-torch",
+            packages={"torch": "torch", "litert_torch": "litert-torch", **_TFLITE},
+            converter="tosa_convert.frontends.converters.litert_torch_program",
+            runtime="tflite",
+            route_of="torch",
+        ),
     )
 }
+
+
+#: What `--via` takes.
+ROUTES: Final = tuple(row.name for row in FRONTENDS.values() if row.route_of)
+
+
+def model_kinds() -> str:
+    """The models that are recognised, for messages."""
+    return "; ".join(row.reads for row in FRONTENDS.values() if not row.route_of)
+
+
+def on_route(name: str, via: str = "") -> Frontend:
+    """The frontend that lowers a model: the one that recognised it, or another route from it.
+
+    Args:
+        name: the frontend that recognised the model.
+        via: the route that was asked for; "" for the frontend itself.
+
+    Raises:
+        TosaConvertError: "option-conflict" if the route does not exist, or starts at another frontend.
+
+    Example:
+        >>> on_route("torch", "litert-torch").extra
+        'litert-torch'
+    """
+    row = frontend(name)
+    if not via:
+        return row
+    fitting = [other for other in ROUTES if FRONTENDS[other].route_of == name]
+    if via in fitting:
+        return FRONTENDS[via]
+    expected = f"expected {' or '.join(fitting)}" if fitting else "there is only one"
+    message = f"{via!r} is not a route of models for {name}, {expected}"
+    raise fail("option-conflict", "--via", message, "leave the option out for the usual route")
 
 
 def frontend(name: str) -> Frontend:

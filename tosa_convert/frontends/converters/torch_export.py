@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import torch
 from torch.export.graph_signature import InputKind, TensorArgument
@@ -13,9 +14,6 @@ from torch.utils import _pytree as pytree
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.converters.python_file import call_factory
 from tosa_convert.frontends.converters.torch_signature import input_names
-
-#: What operators call the argument that chooses between training and inference.
-_TRAINING: Final = ("train", "training", "is_training")
 
 
 def export_module(
@@ -71,6 +69,7 @@ def load_program(source: Path, member: str = "") -> Any:
     The factory returns (module, args) or (module, args, kwargs), or an exported program.
     """
     if not member:
+        import_quantised_operators()
         return torch.export.load(source)
     made = call_factory(source, member)
     if isinstance(made, torch.export.ExportedProgram):
@@ -84,34 +83,29 @@ def load_program(source: Path, member: str = "") -> Any:
     return export_module(*made)
 
 
+def import_quantised_operators() -> None:
+    """Make the operators known that a quantised program has; torch does not by itself."""
+    with contextlib.suppress(ImportError):  # Another release of torch has them elsewhere.
+        import torch.ao.quantization.fx._decomposed  # noqa: F401
+
+
 def example_tensors(program: Any) -> list[Any]:
     """The tensors among the arguments that a program was exported with, in order."""
     leaves = pytree.tree_leaves(program.example_inputs)
     return [leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
-def in_training_mode(program: Any) -> dict[str, int]:
-    """The operators that compute something else in training than in inference, and that do so here."""
-    found: dict[str, int] = {}
-    for node in program.graph.nodes:
-        schema = getattr(node.target, "_schema", None)
-        if node.op != "call_function" or schema is None:
-            continue
-        given = dict(zip((one.name for one in schema.arguments), node.args, strict=False))
-        given.update(node.kwargs)
-        if any(given.get(name) is True for name in _TRAINING):
-            name = str(node.target).removesuffix(".default")
-            found[name] = found.get(name, 0) + 1
-    return found
+def arrays_of(tensors: Iterable[Any]) -> list[Any]:
+    """Tensors as numpy has them; types that numpy does not have as opaque bytes."""
+    return [_array(tensor.contiguous()) for tensor in tensors]
 
 
-def open_dimensions(program: Any) -> dict[str, list[str]]:
-    """The inputs with sizes that are not fixed, with all their sizes: {'ids': ['s0', '128']}."""
-    return {
-        name: [str(size) for size in value.shape]
-        for name, value in placeholder_values(program).items()
-        if any(not isinstance(size, int) for size in value.shape)
-    }
+def _array(tensor: Any) -> Any:
+    try:
+        return tensor.numpy()
+    except TypeError:
+        size = tensor.element_size()
+        return tensor.view(torch.uint8 if size == 1 else torch.int16).numpy().view(f"V{size}")
 
 
 def placeholder_values(program: Any) -> dict[str, Any]:

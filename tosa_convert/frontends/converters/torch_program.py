@@ -21,12 +21,16 @@ from tosa_convert.frontends.converters.torch_dialect import (
     lower_or_list,
 )
 from tosa_convert.frontends.converters.torch_export import (
+    arrays_of,
     example_tensors,
     freeze_shapes,
-    in_training_mode,
     load_program,
-    open_dimensions,
     placeholder_values,
+)
+from tosa_convert.frontends.converters.torch_facts import (
+    float_remarks,
+    open_size_remarks,
+    training_remarks,
 )
 from tosa_convert.frontends.converters.torch_import import import_program
 from tosa_convert.frontends.converters.torch_signature import (
@@ -60,18 +64,19 @@ def lower(request: Request, folder: Path) -> Interface:
     try:
         module, names = lower_program(program, cutter)
     except NotLoweredError as error:
-        remarks = [*_training(program), *_open_sizes(program)]
+        remarks = [*training_remarks(program), *open_size_remarks(program)]
         return Interface(not_lowered=report(error.found), remarks=remarks)
     with open(folder / PROGRAM_FILE, "wb") as file:
         module.operation.write_bytecode(file)
-    write_examples(request, folder, list(map(_array, example_tensors(program))))
+    write_examples(request, folder, arrays_of(example_tensors(program)))
     interface = Interface(
         inputs=_values(names.inputs, placeholder_values(program)),
         outputs=[
             Value(name=name) for name in (*names.outputs, *map(_changed, names.changed_inputs))
         ],
         remarks=[
-            *_training(program),
+            *training_remarks(program),
+            *float_remarks(program),
             *(
                 f"the program writes to its input {name}: its new value is the output {_changed(name)}"
                 for name in names.changed_inputs
@@ -79,7 +84,8 @@ def lower(request: Request, folder: Path) -> Interface:
         ],
     )
     if names.states:
-        arrays = {f"state{index}": _array(state.value) for index, state in enumerate(names.states)}
+        values = arrays_of(state.value for state in names.states)
+        arrays = {f"state{index}": value for index, value in enumerate(values)}
         np.savez(folder / STATE_FILE, allow_pickle=False, **arrays)
         interface.states = [
             State(name=state.name, argument=state.argument, result=state.result, array=key)
@@ -101,42 +107,8 @@ def _values(names: list[str], tensors: dict[str, Any]) -> list[Value]:
     ]
 
 
-def _training(program: Any) -> list[str]:
-    """A warning if the program was exported for training."""
-    found = in_training_mode(program)
-    names = ", ".join(
-        f"{name} ({count} times)" if count > 1 else name for name, count in found.items()
-    )
-    return (
-        [
-            f"the module was exported in training mode, in which {names} computes something else than in"
-            " inference: call module.eval() before it is exported"
-        ]
-        if found
-        else []
-    )
-
-
-def _open_sizes(program: Any) -> list[str]:
-    return [
-        f"the input {name} has sizes that are not fixed: {', '.join(sizes)};"
-        f" --input-shape {name}={'x'.join(sizes)} with numbers fixes them"
-        for name, sizes in open_dimensions(program).items()
-    ]
-
-
 def _changed(name: str) -> str:
     return f"{name}_changed"
-
-
-def _array(tensor: Any) -> Any:
-    """The tensor as numpy has it; types that numpy does not have as opaque bytes."""
-    tensor = tensor.contiguous()
-    try:
-        return tensor.numpy()
-    except TypeError:
-        size = tensor.element_size()
-        return tensor.view(torch.uint8 if size == 1 else torch.int16).numpy().view(f"V{size}")
 
 
 def lower_program(program: Any, cutter: Cutter | None = None) -> tuple[Any, Signature]:
