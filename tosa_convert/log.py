@@ -69,6 +69,8 @@ def shows_debug() -> bool:
 
 def debug(message: str, *values: object) -> None:
     """Log a message for those who look for the reason of a result."""
+    if not shows_debug():
+        return
     import logging
 
     logging.getLogger(NAME).debug(message, *values, stacklevel=2)

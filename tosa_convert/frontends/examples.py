@@ -5,7 +5,6 @@ A converter writes them if it is asked to, since only it has them.
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -41,6 +40,8 @@ def read_examples(folder: Path, inputs: list[str]) -> dict[str, Any]:
     path = folder / EXAMPLES_FILE
     if not path.exists():
         return {}
+    import zipfile
+
     import numpy as np
 
     try:

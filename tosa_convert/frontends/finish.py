@@ -12,7 +12,6 @@ from tosa_convert.frontends.cut import Cut
 from tosa_convert.frontends.interface import PROGRAM_FILE, Interface, NotLowered
 from tosa_convert.frontends.own_outputs import with_own_outputs
 from tosa_convert.frontends.request import Request
-from tosa_convert.frontends.states import with_states
 from tosa_convert.graph.model import Block, Graph
 from tosa_convert.graph.rename import rename_in_order
 from tosa_convert.options import ReadOptions
@@ -62,7 +61,11 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
         from tosa_convert.frontends.corrections import with_corrections
 
         graph = with_corrections(graph, interface.corrections, source)
-    graph = _named(with_states(graph, interface, folder), interface, request.frontend)
+    if interface.states:
+        from tosa_convert.frontends.states import with_states
+
+        graph = with_states(graph, interface, folder)
+    graph = _named(graph, interface, request.frontend)
     graph, report = rewrites.apply(graph)
     for change in report.changes:
         log.debug("%s", change)

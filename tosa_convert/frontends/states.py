@@ -20,7 +20,7 @@ from tosa_convert.graph.opset import VARIABLE_READ, VARIABLE_WRITE
 
 
 def with_states(graph: Graph, interface: Interface, folder: Path) -> Graph:
-    """The graph with a variable for each state, in place of the argument and the result.
+    """The graph with a variable for each state of a converter, in place of argument and result.
 
     Args:
         graph: the program as it was lowered; it is not changed.
@@ -32,8 +32,6 @@ def with_states(graph: Graph, interface: Interface, folder: Path) -> Graph:
         TosaConvertError: "frontend-failed" if a state has no value or another size;
             "value-out-of-range" if its value does not fit a type that was narrowed.
     """
-    if not interface.states:
-        return graph
     arrays = _arrays(folder / STATE_FILE)
     main = graph.main
     block = replace(main, operators=list(main.operators), tensors=dict(main.tensors))

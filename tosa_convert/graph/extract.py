@@ -6,7 +6,6 @@ sub-graph. A write to a variable is part of it if a later read in the sub-graph 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 
@@ -224,6 +223,8 @@ def _check_names(block: Block, names: Iterable[str]) -> None:
     findings = Findings()
     for name in names:
         if name not in defined:
+            import difflib  # Takes as long to import as all else of this module.
+
             similar = difflib.get_close_matches(name, defined, 3)
             hint = "did you mean " + " or ".join(map(quoted, similar)) + "?" if similar else ""
             findings.add("undefined-name", quoted(name), "the main block has no such value", hint)

@@ -97,5 +97,5 @@ def _refuse_values_beyond(flat: npt.NDArray[Any], element: DType) -> None:
 
 
 _BY_NUMPY: Final = {
-    row.numpy.name: row for row in reversed(DTYPES) if row.name not in {"INT48", *_CODES}
+    row.numpy_name: row for row in reversed(DTYPES) if row.name not in {"INT48", *_CODES}
 }
