@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from frontends.lowered_tflite import NEEDS_TFLITE
 from frontends.run_parts import run_parts
 from frontends.tflite_models import OperatorRow, TensorRow, model
 
@@ -18,15 +18,7 @@ from tosa_convert.cli import convert_parts
 from tosa_convert.cli.main import run, verb
 from tosa_convert.files import file_error
 
-pytestmark = [
-    pytest.mark.skipif(
-        importlib.util.find_spec(name) is None, reason=f"{distribution} is not installed"
-    )
-    for name, distribution in (
-        ("tosa_converter_for_tflite", "tosa-converter-for-tflite"),
-        ("tosa_reference_model", "tosa-tools"),
-    )
-]
+pytestmark = NEEDS_TFLITE
 SHAPE = (2, 5)
 SEGMENTS = TensorRow("segments", "int32", (2,), np.array([1, 1], np.int32))
 TWO = TensorRow("two", "float32", (1, 5), np.full((1, 5), 2, np.float32))

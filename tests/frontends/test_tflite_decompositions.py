@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,34 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from frontends.lowered_tflite import NEEDS_TFLITE, lowered
 from frontends.tflite_models import OperatorRow, TensorRow, model
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
 
-pytestmark = [
-    pytest.mark.skipif(
-        importlib.util.find_spec(name) is None, reason=f"{distribution} is not installed"
-    )
-    for name, distribution in (
-        ("tosa_converter_for_tflite", "tosa-converter-for-tflite"),
-        ("tosa_reference_model", "tosa-tools"),
-    )
-]
+pytestmark = NEEDS_TFLITE
 
 
 def integers(*values: int) -> Any:
     return np.array(values, np.int32)
-
-
-def lowered(
-    tmp_path: Path, rows: Sequence[TensorRow], operators: Sequence[OperatorRow], *ends: Any
-) -> tc.Graph:
-    path = tmp_path / "m.tflite"
-    path.write_bytes(model(rows, operators, *ends))
-    graph = tc.frontends.from_tflite(path)
-    assert tc.validate(graph) == []
-    return graph
 
 
 def numbers(shape: Sequence[int], dtype: str = "float32") -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from frontends.tflite_operators.programs import PLAIN, Program, Quantized, Result, Value
+from frontends.lowered_tflite import NEEDS_TFLITE
+from frontends.tflite_operators.programs import Program, Value
+from frontends.tflite_operators.values import PLAIN, Quantized, Result
 from frontends.tflite_operators.write import write
 
 import tosa_convert as tc
@@ -19,15 +20,7 @@ from tosa_convert.frontends.corrections import KINDS, with_corrections
 from tosa_convert.frontends.interface import Correction
 
 Array = npt.NDArray[Any]
-pytestmark = [
-    pytest.mark.skipif(
-        importlib.util.find_spec(name) is None, reason=f"{distribution} is not installed"
-    )
-    for name, distribution in (
-        ("tosa_converter_for_tflite", "tosa-converter-for-tflite"),
-        ("tosa_reference_model", "tosa-tools"),
-    )
-]
+pytestmark = NEEDS_TFLITE
 SCALE = Quantized((0.25,), -8)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from pathlib import Path
 from typing import Any
@@ -10,30 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from frontends.tflite_models import OperatorRow, TensorRow, model
+from frontends.lowered_tflite import NEEDS_TFLITE, lowered
+from frontends.tflite_models import OperatorRow, TensorRow
 
 import tosa_convert as tc
 
 Array = npt.NDArray[Any]
 
-pytestmark = [
-    pytest.mark.skipif(
-        importlib.util.find_spec(name) is None, reason=f"{distribution} is not installed"
-    )
-    for name, distribution in (
-        ("tosa_converter_for_tflite", "tosa-converter-for-tflite"),
-        ("tosa_reference_model", "tosa-tools"),
-    )
-]
+pytestmark = NEEDS_TFLITE
 X, Y = TensorRow("x", "float32", (2, 5)), TensorRow("y", "float32", (2, 5))
-
-
-def lowered(tmp_path: Path, *parts: Any, **options: Any) -> tc.Graph:
-    path = tmp_path / "m.tflite"
-    path.write_bytes(model(*parts, **options))
-    graph = tc.frontends.from_tflite(path)
-    assert tc.validate(graph) == []
-    return graph
 
 
 def result(graph: tc.Graph, *inputs: Array) -> Array:

@@ -5,15 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from frontends.tflite_operators.programs import (
-    ACTIVATION,
-    Program,
-    Programs,
-    Quantized,
-    Shape,
-    named,
-    one,
-)
+from frontends.tflite_operators.programs import Program, Programs, named, one
+from frontends.tflite_operators.values import ACTIVATION, Quantized, Shape
 from frontends.tflite_schema import ACTIVATIONS
 
 _SHAPES: Final[tuple[Shape, ...]] = ((2, 3), (1, 4, 5, 3), (7,))

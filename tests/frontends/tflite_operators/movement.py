@@ -5,17 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from frontends.tflite_operators.programs import (
-    PLAIN,
-    Given,
-    Program,
-    Programs,
-    Quantized,
-    Result,
-    Shape,
-    numbers,
-    one,
-)
+from frontends.tflite_operators.programs import Program, Programs, one
+from frontends.tflite_operators.values import PLAIN, Given, Quantized, Result, Shape, numbers
 
 _SOME: Final = ("float32", "int8", "int32", "bool")
 _MORE: Final = ("float32", "int8", "uint8", "int16", "int32", "bool")

@@ -5,41 +5,19 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from frontends.tflite_models import OperatorRow, Subgraph, TensorRow, model
-
-Array = npt.NDArray[Any]
-Shape = tuple[int, ...]
-
-
-class Quantized(NamedTuple):
-    """How integers represent numbers: scale * (integer - zero); several scales go along `axis`."""
-
-    scales: tuple[float, ...]
-    zero: int = 0
-    axis: int = 0
-
-
-#: The quantisation of activations, unless a program has another one.
-ACTIVATION: Final = {
-    "int8": Quantized((0.03,), -5),
-    "uint8": Quantized((0.03,), 122),
-    "int16": Quantized((0.0002,)),
-}
-#: Numbers of inputs, unless a program has another range. Integers: all for 8 and 16 bits.
-_FLOATS: Final = (-4.0, 4.0)
-_INTEGERS: Final = (-100, 100)
-
-
-#: Element type and shape of a result, and its quantisation if it is not the usual one of the type.
-Result = tuple[str, Shape] | tuple[str, Shape, Quantized | None]
-
-
-#: Element types and shapes of inputs.
-Given = list[tuple[str, Shape]]
+from frontends.tflite_operators.values import (
+    ACTIVATION,
+    Array,
+    Quantized,
+    Range,
+    Result,
+    Shape,
+    numbers,
+)
 
 
 class Value(NamedTuple):
@@ -68,12 +46,7 @@ class Program:
     others: list[Subgraph] = field(default_factory=list)
 
     def input(
-        self,
-        dtype: str,
-        shape: Shape,
-        *,
-        between: tuple[float, float] | None = None,
-        quantized: Quantized | None = None,
+        self, dtype: str, shape: Shape, *, between: Range = None, quantized: Quantized | None = None
     ) -> Value:
         """An input with seeded numbers; `between` are the lowest and the highest one."""
         name = f"x{len(self.inputs)}"
@@ -93,7 +66,7 @@ class Program:
         self,
         dtype: str,
         shape: Shape,
-        between: tuple[float, float] | None = None,
+        between: Range = None,
         *,
         quantized: Quantized | None = None,
     ) -> Value:
@@ -155,34 +128,12 @@ class Program:
         return Value(len(self.tensors) - 1, dtype, shape, quantized)
 
 
-#: Integers without a scale.
-PLAIN: Final = Quantized(())
-
-
-def numbers(
-    dtype: str, shape: Shape, seed: int, between: tuple[float, float] | None = None
-) -> Array:
-    """Seeded numbers of a type."""
-    generator = np.random.default_rng(seed)
-    if dtype == "bool":
-        return generator.integers(0, 2, shape).astype(np.bool_)
-    if dtype.startswith("float"):
-        return generator.uniform(*(between or _FLOATS), shape).astype(dtype)
-    low, high = between or _INTEGERS
-    if between is None and dtype in ("int8", "uint8", "int16", "uint16"):
-        info = np.iinfo(dtype)
-        low, high = info.min, info.max
-    elif between is None and dtype == "uint32":
-        low = 0
-    return generator.integers(int(low), int(high), shape, np.int64, endpoint=True).astype(dtype)
-
-
 def one(
     operator: str,
     name: str,
     given: Sequence[tuple[str, Shape]],
     *results: Result,
-    between: tuple[float, float] | None = None,
+    between: Range = None,
     constants: Sequence[Any] = (),
     **options: Any,
 ) -> Program:

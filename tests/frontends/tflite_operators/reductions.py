@@ -7,16 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 from frontends.tflite_operators.elementwise import OTHER
-from frontends.tflite_operators.programs import (
-    PLAIN,
-    Given,
-    Program,
-    Programs,
-    Quantized,
-    Result,
-    Shape,
-    one,
-)
+from frontends.tflite_operators.programs import Program, Programs, one
+from frontends.tflite_operators.values import PLAIN, Given, Quantized, Result, Shape
 
 _SHAPE: Final[Shape] = (2, 3, 4, 5)
 #: Operator -> element types of it.

@@ -7,14 +7,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
-from frontends.tflite_operators.programs import (
-    Program,
-    Programs,
-    Quantized,
-    Result,
-    Shape,
-    Value,
-)
+from frontends.tflite_operators.programs import Program, Programs, Value
+from frontends.tflite_operators.values import Quantized, Result, Shape
 from frontends.tflite_schema import SAME, VALID
 
 #: Operators of one program.

@@ -8,16 +8,8 @@ from itertools import product
 from typing import Any, Final
 
 from frontends.tflite_operators.elementwise import OTHER
-from frontends.tflite_operators.programs import (
-    ACTIVATION,
-    Program,
-    Programs,
-    Quantized,
-    Result,
-    Shape,
-    Value,
-    one,
-)
+from frontends.tflite_operators.programs import Program, Programs, Value, one
+from frontends.tflite_operators.values import ACTIVATION, Quantized, Result, Shape
 from frontends.tflite_schema import ACTIVATIONS, SAME, VALID
 
 _INTEGERS: Final = ("int8", "uint8", "int16")
