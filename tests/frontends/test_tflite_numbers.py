@@ -161,16 +161,50 @@ def test_softmax_of_int16_takes_numbers_that_are_far_apart(tmp_path: Path) -> No
     assert np.abs(found - expected).max() < 64
 
 
-def test_sums_of_int16_are_rescaled_with_32_bits(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scales", [(0.01,), (0.01, 0.02, 0.003, 0.05, 0.007)])
+def test_sums_of_int16_are_rescaled_with_32_bits(tmp_path: Path, scales: tuple[float, ...]) -> None:
     program = Program("FULLY_CONNECTED", "int16")
     x = program.input("int16", (40, 8), quantized=Quantized((0.0002,)))
-    weights = program.random("int8", (5, 8), (-127, 127), quantized=Quantized((0.01,)))
+    weights = program.random("int8", (5, 8), (-127, 127), quantized=Quantized(scales))
     row = ("int16", (40, 5), Quantized((0.001,)))
     found = run(tmp_path, program, [x, weights], row, activation=0)
     data = program.tensors[weights.number].data
     assert data is not None
     sums = program.arrays["x0"].astype(np.int64) @ data.T.astype(np.int64)
-    np.testing.assert_array_equal(found, np.floor(sums * 0.002 + 0.5))
+    factors = np.float32(0.0002).astype(float) * np.array(scales, np.float32) / np.float32(0.001)
+    np.testing.assert_array_equal(found, np.clip(np.floor(sums * factors + 0.5), -32768, 32767))
+
+
+def test_a_table_of_int16_is_interpolated(tmp_path: Path) -> None:
+    program = Program("EXP", "int16")
+    x = program.input("int16", (4000,), quantized=Quantized((0.0001,)))
+    found = run(tmp_path, program, [x], ("int16", (4000,), Quantized((0.001,))))
+    exact = np.exp(program.arrays["x0"] * 0.0001) / 0.001
+    assert np.abs(found - exact).max() < 5
+    assert len(set(found.tolist())) > 1500
+
+
+def test_leaky_relu_divides_the_scales_in_fp32(tmp_path: Path) -> None:
+    given, result = 0.0006469573127105832, 0.0002492013736627996
+    program = Program("LEAKY_RELU", "int16")
+    x = program.input("int16", (4000,), quantized=Quantized((given,)))
+    row = ("int16", (4000,), Quantized((result,)))
+    found = run(tmp_path, program, [x], row, alpha=0.1)
+    numbers = program.arrays["x0"].astype(float)
+    quotients = [
+        float(np.float32(np.float32(given) * np.float32(slope)) / np.float32(result))
+        for slope in (1, 0.1)
+    ]
+    positive, negative = (rescaled(np.abs(numbers), quotient) for quotient in quotients)
+    expected = np.where(numbers < 0, -negative, positive)
+    np.testing.assert_array_equal(found, np.clip(expected, -32768, 32767))
+
+
+def rescaled(numbers: Array, quotient: float) -> Array:
+    """Numbers from 0 on times a quotient, rounded to 31 bits and then to integers, as TFLite does."""
+    fraction, exponent = math.frexp(quotient)
+    once = np.floor(numbers * 2.0 ** max(exponent, 0) * fraction + 0.5)
+    return np.asarray(np.floor(once * 2.0 ** min(exponent, 0) + 0.5))
 
 
 @pytest.mark.parametrize(("given", "result"), [(6 / 255, 8 / 255), (1 / 256, 4 / 255)])
@@ -180,9 +214,7 @@ def test_relu_divides_the_scales_in_fp32(tmp_path: Path, given: float, result: f
     x = program.input("int8", (200,), quantized=Quantized((given,), -128))
     found = run(tmp_path, program, [x], ("int8", (200,), Quantized((result,), -128)))
     quotient = float(np.float32(np.float32(given) / np.float32(result)))
-    fraction, exponent = math.frexp(quotient)
-    numbers = np.floor((program.arrays["x0"].astype(int) + 128) * fraction + 0.5)
-    numbers = np.floor(numbers * 2.0**exponent + 0.5)
+    numbers = rescaled(program.arrays["x0"].astype(float) + 128, quotient)
     np.testing.assert_array_equal(found, np.minimum(numbers - 128, 127))
 
 

@@ -45,6 +45,7 @@ SAMPLE: Final = (
     *("MAX_POOL_2D/int8_relu6", "QUANTIZE/float32_to_int8", "SOFTMAX/int16_rank_2_7_beta_1"),
     *("RESIZE_BILINEAR/int8_7x11_half_pixel", "RESIZE_NEAREST_NEIGHBOR/float32_8x12"),
     *("BITWISE_XOR/uint8", "FULLY_CONNECTED/int16_rank_2_rows_4", "SCATTER_ND/uint8"),
+    *("FULLY_CONNECTED/int16_scales", "EXP/int16_3x40", "LEAKY_RELU/int16_scales"),
     "RESIZE_BILINEAR/int16_8x12_half_pixel",
 )
 NEEDED: Final = ("tosa_converter_for_tflite", "ai_edge_litert")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,10 @@ import pytest
 from rewrites.programs import kinds, rewritten, run, single
 
 import tosa_convert as tc
-from tosa_convert.graph.dtypes import NanPropagationMode
+from tosa_convert.graph.dtypes import NanPropagationMode, dtype
+from tosa_convert.graph.from_numpy import constant_of
+from tosa_convert.graph.model import Operator
+from tosa_convert.graph.opset import CONST
 
 NAME = "narrow-integers"
 
@@ -57,6 +61,26 @@ def test_operators_of_two_operands_wrap_around_as_in_numpy(kind: str, element: s
     found = run(made, x0=a, x1=b)["y"]
     assert found.dtype == expected.dtype
     assert found.tolist() == expected.tolist()
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_a_constant_that_is_converted_twice_leaves_no_tensor_behind() -> None:
+    """The second conversion becomes the first; the reference model refuses tensors of no operator."""
+    graph = single("GREATER", [("int16", (3,)), ("int16", (1,))], ("bool", (3,)))
+    main = graph.main
+    (greater,) = (op for op in main.operators if op.inputs)
+    zero = constant_of(np.zeros(1), dtype("INT16"))
+    main.tensors["x1"] = replace(main.tensors["x1"], data=zero)
+    main.operators.insert(0, Operator(CONST, (), ("x1",), {}))
+    main.inputs.remove("x1")
+    main.tensors["z"] = replace(main.tensors["y"], name="z")
+    main.operators.append(replace(greater, outputs=("z",)))
+    main.outputs.append("z")
+    made, _ = tc.rewrites.apply(graph)
+    used = {name for op in made.main.operators for name in (*op.inputs, *op.outputs)}
+    assert set(made.main.tensors) == used
+    found = run(made, x0=np.array([-1, 0, 1], np.int16))
+    assert [row.tolist() for row in found.values()] == [[False, False, True]] * 2
 
 
 @pytest.mark.usefixtures("refmodel")

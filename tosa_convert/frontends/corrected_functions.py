@@ -10,7 +10,7 @@ import numpy as np
 
 from tosa_convert.frontends.interface import Correction
 from tosa_convert.frontends.lowering_group import Group, OtherFormError, Writer
-from tosa_convert.graph.dtypes import dtype
+from tosa_convert.graph.dtypes import INT32, dtype
 from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import Block
 from tosa_convert.graph.names import unused_name
@@ -18,6 +18,9 @@ from tosa_convert.graph.names import unused_name
 _FLOATS: Final = frozenset({"FP32", "FP16", "BF16"})
 _BOOL: Final = dtype("BOOL")
 _INT8: Final = dtype("INT8")
+_INT16: Final = dtype("INT16")
+#: The bits by which a TABLE of int16 is interpolated.
+_TABLE_FRACTION: Final = 7
 
 
 def exact_gelu(block: Block, group: Group, row: Correction, write: Writer) -> None:
@@ -40,6 +43,18 @@ def table_of_int8(block: Block, group: Group, row: Correction, write: Writer) ->
         raise OtherFormError
     values = write.constant(constant_of(np.array(row.table), _INT8), (len(row.table),))
     write.operator("TABLE", value, values, result=group.result)
+
+
+def table_of_int16(block: Block, group: Group, row: Correction, write: Writer) -> None:
+    """TABLE of int16, whose result has 7 bits more; TFLite rounds halves of them up."""
+    table = group.the("TABLE")
+    element = block.tensors[group.result].dtype
+    if len(group.operators) != 1 or element is not _INT16:
+        raise OtherFormError
+    wide = write.operator("TABLE", *table.inputs, element=INT32)
+    shift = write.number(_TABLE_FRACTION, wide)
+    rounded = write.operator("ARITHMETIC_RIGHT_SHIFT", wide, shift, attributes={"round": True})
+    write.operator("CAST", rounded, result=group.result)
 
 
 def floor_mod(block: Block, group: Group, row: Correction, write: Writer) -> None:

@@ -23,6 +23,8 @@ _CLAMP: Final = operator("CLAMP")
 _NAN_MODE: Final[dict[str, AttributeValue]] = {"nan_mode": NanPropagationMode.PROPAGATE}
 #: The bits of fractions of a position in TFLite's kernel of RESIZE_BILINEAR for integers, twice.
 _FRACTION_BITS: Final = 20
+#: Multiplier and shift of a RESCALE that only adds the zero point.
+_ONE: Final = (1 << 30, 30)
 
 
 def activation(block: Block, group: Group, row: Correction, write: Writer) -> None:
@@ -220,17 +222,35 @@ def saturated_difference(block: Block, group: Group, row: Correction, write: Wri
 def rescaled(block: Block, group: Group, row: Correction, write: Writer) -> None:
     """The quotient of the scales in FP32, of which TFLite makes its multiplier, rounded twice."""
     rescale = group.the("RESCALE")
-    multiplier, shift = row.sizes
+    corrected = _with_multiplier(rescale, row.sizes, write)
+    write.operators += [corrected if one is rescale else one for one in group.operators]
+
+
+def _with_multiplier(rescale: Operator, sizes: Sequence[int], write: Writer) -> Operator:
+    """A RESCALE with another multiplier and another shift, rounded twice."""
+    multiplier, shift = sizes
     scales = (
         write.constant(constant_of(np.array([multiplier]), INT32), (1,)),
         write.constant(constant_of(np.array([shift]), _INT8), (1,)),
     )
     attributes = {**rescale.attributes, "rounding_mode": RoundingMode.DOUBLE_ROUND}
-    if not attributes["scale32"]:
+    if not attributes["scale32"] or attributes["per_channel"]:
         raise OtherFormError
-    inputs = (rescale.inputs[0], *scales, *rescale.inputs[3:])
-    corrected = replace(rescale, inputs=inputs, attributes=attributes)
-    write.operators += [corrected if one is rescale else one for one in group.operators]
+    return replace(
+        rescale, inputs=(rescale.inputs[0], *scales, *rescale.inputs[3:]), attributes=attributes
+    )
+
+
+def rescaled_twice(block: Block, group: Group, row: Correction, write: Writer) -> None:
+    """LEAKY_RELU: the larger of two products, each with TFLite's multiplier to the result."""
+    group.the("MAXIMUM")
+    rescales = [one for one in group.operators if one.spec.name == "RESCALE"]
+    if len(rescales) != 3 or rescales[2] is not group.making(group.result):
+        raise OtherFormError
+    sizes = iter((row.sizes[:2], row.sizes[2:], _ONE))
+    for one in group.operators:
+        is_rescale = one.spec.name == "RESCALE"
+        write.operators.append(_with_multiplier(one, next(sizes), write) if is_rescale else one)
 
 
 def accumulated(block: Block, group: Group, row: Correction, write: Writer) -> None:
@@ -239,25 +259,31 @@ def accumulated(block: Block, group: Group, row: Correction, write: Writer) -> N
     value, *_ = rescale.inputs
     if block.tensors[value].dtype.name != "INT48":
         raise OtherFormError
-    multiplier, shift = row.sizes
+    count = len(row.sizes) // 2
+    multipliers, shifts = row.sizes[:count], row.sizes[count:]
 
-    def number(element: DType, count: int) -> str:
-        return write.constant(constant_of(np.array([count]), element), (1,))
+    def numbers(element: DType, *values: int) -> str:
+        return write.constant(constant_of(np.array(values), element), (len(values),))
 
     for one in group.operators:
         if one is not rescale:
             write.operators.append(one)
             continue
-        zeros = number(block.tensors[value].dtype, 0), number(INT32, 0)
-        factor = number(_INT16, 1 << 14), number(_INT8, 14)
+        zeros = numbers(block.tensors[value].dtype, 0), numbers(INT32, 0)
+        factor = numbers(_INT16, 1 << 14), numbers(_INT8, 14)
         narrow = write.like(value)
         tensor = block.tensors[narrow]
         block.tensors[narrow] = replace(tensor, dtype=INT32)
         single = {**rescale.attributes, "rounding_mode": RoundingMode.SINGLE_ROUND}
         first = replace(rescale, inputs=(value, *factor, *zeros), outputs=(narrow,))
-        write.operators.append(replace(first, attributes={**single, "scale32": False}))
-        scales = number(INT32, multiplier), number(_INT8, shift)
+        one_factor = {**single, "scale32": False, "per_channel": False}
+        write.operators.append(replace(first, attributes=one_factor))
+        scales = numbers(INT32, *multipliers), numbers(_INT8, *shifts)
         inputs = (narrow, *scales, zeros[1], rescale.inputs[4])
         write.operators.append(
-            replace(rescale, inputs=inputs, attributes={**single, "scale32": True})
+            replace(
+                rescale,
+                inputs=inputs,
+                attributes={**single, "scale32": True, "per_channel": count > 1},
+            )
         )

@@ -71,6 +71,11 @@ KINDS: Final[Mapping[str, tuple[str, str, _Correct]]] = {
         "the distance to the largest element wraps around",
         lowerings.saturated_difference,
     ),
+    "table-int16": (
+        "the function of int16",
+        "the converter's TABLE has a result of 16 bits, without the bits that are interpolated",
+        functions.table_of_int16,
+    ),
     "logistic-int16": (
         "LOGISTIC of int16",
         "the converter interpolates in other numbers",
@@ -85,6 +90,11 @@ KINDS: Final[Mapping[str, tuple[str, str, _Correct]]] = {
         "RELU",
         "the converter divides the scales in another precision",
         lowerings.rescaled,
+    ),
+    "rescaled-twice": (
+        "LEAKY_RELU",
+        "the converter's multipliers come from another precision, and it rounds once more",
+        lowerings.rescaled_twice,
     ),
     "accumulated": (
         "FULLY_CONNECTED of int16",

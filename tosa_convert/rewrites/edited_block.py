@@ -229,13 +229,15 @@ class EditedBlock:
         return replace(self.block, operators=operators, tensors=self.tensors, shapes=self.shapes)
 
     def _forget_undefined(self, operators: list[Operator]) -> None:
-        """Remove the values that operators of the block defined and that no operator defines now."""
+        """Remove the values of the block's operators, and new ones, that no operator defines now."""
         defined = {name for op in operators for name in op.outputs}
-        for op in self.block.operators:
-            for name in op.outputs:
-                if name not in defined:
-                    self.tensors.pop(name, None)
-                    self.shapes.pop(name, None)
+        gone = [name for op in self.block.operators for name in op.outputs if name not in defined]
+        # What one rule makes, the next one may replace.
+        gone += self.tensors.keys() - self.block.tensors.keys() - defined
+        gone += self.shapes.keys() - self.block.shapes.keys() - defined
+        for name in gone:
+            self.tensors.pop(name, None)
+            self.shapes.pop(name, None)
 
 
 def _renamed(op: Operator, names: dict[str, str]) -> Operator:

@@ -128,6 +128,10 @@ def with_options() -> Programs:
             x = program.input(dtype, (3, 40))
             made = program.apply("LEAKY_RELU", [x], (dtype, (3, 40), OTHER[dtype]), alpha=alpha)
             yield program.returns(made)
+    program = Program("LEAKY_RELU", "int16_scales")
+    x = program.input("int16", (3, 40), quantized=Quantized((0.00065,)))
+    made = program.apply("LEAKY_RELU", [x], ("int16", (3, 40), Quantized((0.00025,))), alpha=0.1)
+    yield program.returns(made)
     for bits, narrow in ((8, False), (8, True), (16, False), (4, False)):
         given = [("float32", (4, 9))]
         name = f"float32_{bits}_bits_{'narrow' if narrow else 'full'}"

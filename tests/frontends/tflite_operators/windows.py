@@ -206,6 +206,8 @@ def matrices() -> Programs:
     for dtype in ("float32", "int8"):
         for activation in ("relu", "relu6", "relu_n1_to_1"):
             yield _dense(f"{dtype}_{activation}", dtype, (4, 8), True, False, activation)
+    for dtype in ("int8", "int16"):
+        yield _dense(f"{dtype}_scales", dtype, (4, 8), True, False, is_each=True)
     shapes: Sequence[tuple[str, Shape, Shape, Shape]] = (
         ("rank_2", (3, 4), (4, 5), (3, 5)),
         ("rank_3", (2, 3, 4), (2, 4, 5), (2, 3, 5)),
@@ -237,11 +239,18 @@ def matrices() -> Programs:
 
 
 def _dense(
-    name: str, dtype: str, rows: Shape, has_bias: bool, keep: bool, activation: str = "none"
+    name: str,
+    dtype: str,
+    rows: Shape,
+    has_bias: bool,
+    keep: bool,
+    activation: str = "none",
+    is_each: bool = False,
 ) -> Program:
+    """FULLY_CONNECTED; if `is_each`, each row of the weights has a scale."""
     program = Program("FULLY_CONNECTED", name)
     x = program.input(dtype, rows)
-    weights, scales = _weights(program, dtype, (5, rows[-1]), 5, False, 0)
+    weights, scales = _weights(program, dtype, (5, rows[-1]), 5, is_each, 0)
     values: list[Value | None] = [x, weights]
     values.append(_bias(program, dtype, 5, scales) if has_bias else None)
     result = _result(dtype, (*rows[:-1], 5), 0.1)

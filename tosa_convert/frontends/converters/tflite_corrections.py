@@ -109,10 +109,18 @@ def _fully_connected(model: TfliteFile, operator: Operator) -> Iterator[Correcti
     if result.dtype in ("int8", "uint8"):
         yield Correction(kind="round-once", name=result.name)
     given, weights = (model.tensors[one] for one in operator.inputs[:2])
-    product = _single(given.scale * weights.scale)
-    if result.dtype == "int16" and (sizes := _multiplier(product, result.scale)):
+    if result.dtype == "int16" and (sizes := _row_multipliers(given, weights, result)):
         yield Correction(kind="accumulated", name=result.name, sizes=sizes)
     yield from _by_activation(model, operator)
+
+
+def _row_multipliers(given: Tensor, weights: Tensor, result: Tensor) -> list[int]:
+    """The multipliers of a product's rows, and then their shifts; [] if TOSA does not have them."""
+    products = [given.scale * scale for scale in weights.scales]
+    if len(products) == 1:
+        products = [_single(products[0])]
+    rows = [_multiplier(product, result.scale) for product in products]
+    return [row[part] for part in (0, 1) for row in rows] if all(rows) else []
 
 
 def _multiplier(scale: float, result: float) -> list[int]:
@@ -146,12 +154,30 @@ def _sigmoid(model: TfliteFile, operator: Operator) -> Iterator[Correction]:
         yield Correction(kind=kind, name=result.name, sizes=sizes, table=list(SIGMOID))
 
 
+def _exponential(model: TfliteFile, operator: Operator) -> Iterator[Correction]:
+    result = _result(model, operator)
+    if result.dtype == "int16":
+        yield Correction(kind="table-int16", name=result.name)
+
+
 def _relu(model: TfliteFile, operator: Operator) -> Iterator[Correction]:
     given, result = model.tensors[operator.inputs[0]], _result(model, operator)
     if result.dtype in _QUANTISED and given.scale and given.scale != result.scale:
         sizes = _multiplier(_single(given.scale / result.scale), 1.0)
         if sizes:
             yield Correction(kind="rescaled", name=result.name, sizes=sizes)
+
+
+def _leaky_relu(model: TfliteFile, operator: Operator) -> Iterator[Correction]:
+    given, result = model.tensors[operator.inputs[0]], _result(model, operator)
+    slope = 0.0 if operator.options is None else operator.options.real(0)
+    if result.dtype not in _QUANTISED or not given.scale or not result.scale or not 0 < slope <= 1:
+        return
+    scales = given.scale, _single(given.scale * slope)
+    rows = [_multiplier(_single(scale / result.scale), 1.0) for scale in scales]
+    if all(rows):
+        sizes = [number for row in rows for number in row]
+        yield Correction(kind="rescaled-twice", name=result.name, sizes=sizes)
 
 
 def _pool(model: TfliteFile, operator: Operator) -> Iterator[Correction]:
@@ -310,7 +336,9 @@ _OF_OPERATOR: Final[Mapping[str, Callable[[TfliteFile, Operator], Iterator[Corre
     "FULLY_CONNECTED": _fully_connected,
     **dict.fromkeys(_POOLS, _pool),
     **dict.fromkeys(("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1"), _relu),
+    "LEAKY_RELU": _leaky_relu,
     **dict.fromkeys(("LOGISTIC", "TANH"), _sigmoid),
+    "EXP": _exponential,
     "FLOOR_MOD": _floor_mod,
     "GELU": _gelu,
     "ABS": _abs,

@@ -27,6 +27,7 @@ class Tensor:
     """shape: its sizes, -1 where they are dynamic. data: of a constant; else empty.
 
     scale, zero_point: of a quantised tensor; 0.0 if it is not, or has several scales.
+    scales: all of them.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Tensor:
     data: memoryview
     scale: float = 0.0
     zero_point: int = 0
+    scales: tuple[float, ...] = ()
 
 
 @dataclass(slots=True)
@@ -128,6 +130,11 @@ class Table:
         at = self.place(position)
         return int(struct.unpack_from(f"<{form}", self._data, at)[0]) if at else default
 
+    def real(self, position: int, default: float = 0.0) -> float:
+        """A number in FP32."""
+        at = self.place(position)
+        return float(struct.unpack_from("<f", self._data, at)[0]) if at else default
+
     def _target(self, at: int) -> int:
         return at + int(struct.unpack_from("<I", self._data, at)[0])
 
@@ -208,6 +215,7 @@ def _tensor(row: Table, buffers: Sequence[memoryview]) -> Tensor:
     quantization = row.table(4)
     if quantization is not None:
         scales, zero_points = quantization.numbers(2, "f"), quantization.numbers(3, "q")
+        tensor.scales = tuple(scales)
         if len(scales) == len(zero_points) == 1:
             tensor.scale, tensor.zero_point = scales[0], int(zero_points[0])
     return tensor
