@@ -237,7 +237,8 @@ def from_onnx(
             a package of the extra `onnx` is not installed;
             "not-lowered" with every operator that does not lower; "frontend-failed" if the converter
             crashed, refused the model or took too long; "unknown-argument" or "option-conflict" for
-            shapes that the model does not have.
+            shapes that the model does not have; "missing-data" or "unsafe-path" for external weights
+            that are not in the model's folder.
 
     Example:
         >>> import tosa_convert as tc

@@ -15,9 +15,9 @@ import numpy as np
 
 from tosa_convert.errors import fail
 from tosa_convert.files import map_file
+from tosa_convert.frontends.protobuf import Value, fields, message, numbers, text
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.dtypes import dtype
-from tosa_convert.legalizations.protobuf import Value, fields, message, numbers, text
 
 #: ONNX's number of an element type -> its elements. Those of 4 bits have a byte each here.
 _TYPES: Final[dict[int, Any]] = {

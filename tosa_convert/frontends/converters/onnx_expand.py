@@ -17,25 +17,27 @@ from tosa_convert.frontends.converters.onnx_expansions.expansion import (
 from tosa_convert.frontends.converters.onnx_expansions.table import EXPANSIONS, GRAPHS
 from tosa_convert.frontends.converters.onnx_fold import fold_constants
 from tosa_convert.frontends.converters.onnx_functions import INLINED, function_body, inlined
+from tosa_convert.frontends.converters.onnx_weights import Weights
 from tosa_convert.frontends.converters.torch_dialect import Unlowered
 
 #: Rounds after which a model is taken as it is: each may make nodes that are replaced in the next.
 _ROUNDS: Final = 40
 
 
-def expand(model: Any) -> tuple[Any, dict[Unlowered, int]]:
+def expand(model: Any, weights: Weights) -> tuple[Any, dict[Unlowered, int]]:
     """The model with every expansion applied, constants computed and shapes inferred; what is refused.
 
     Args:
         model: not used any more by the caller.
+        weights: the data of its large tensors.
     """
     # Why a node stays, by its outputs: only in the end is it known that no round helps.
     refused: dict[tuple[str, ...], Unlowered] = {}
     for _ in range(_ROUNDS):
         model = infer(model)
-        folded = fold_constants(model)
+        folded = fold_constants(model, weights)
         refused = {}
-        if not (_expand_once(model, refused) or folded):
+        if not (_expand_once(model, weights, refused) or folded):
             break
     found: dict[Unlowered, int] = {}
     for row in refused.values():
@@ -56,8 +58,8 @@ def opset_of(model: Any) -> int:
     return max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=1)
 
 
-def _expand_once(model: Any, refused: dict[tuple[str, ...], Unlowered]) -> bool:
-    values, opset = values_of(model), opset_of(model)
+def _expand_once(model: Any, weights: Weights, refused: dict[tuple[str, ...], Unlowered]) -> bool:
+    values, opset = values_of(model, weights), opset_of(model)
     taken = set(values.types) | set(values.constants)
     taken |= {name for node in model.graph.node for name in node.output}
     nodes: list[Any] = []

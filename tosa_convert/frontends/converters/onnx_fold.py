@@ -8,13 +8,17 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import onnx
 from onnx import helper, numpy_helper
 
 from tosa_convert.frontends.converters.onnx_expansions.expansion import Values, values_of
+from tosa_convert.frontends.converters.onnx_weights import Weights, large_tensors, load_made
 
 #: Bytes of a result up to which it is computed here.
 _BYTES: Final = 1 << 26
+#: Bytes of weights from which what onnxruntime changes may be too much for one protocol buffer.
+_MUCH: Final = 1 << 28
+#: onnxruntime's file of weights, then.
+_DATA_FILE: Final = "folded.data"
 #: Operators whose result is another one in every run, or that run others.
 _NOT_FOLDED: Final = frozenset(
     [
@@ -33,40 +37,60 @@ _NOT_FOLDED: Final = frozenset(
 )
 
 
-def fold_with_onnxruntime(model: Any, folder: Path, weights: Path | None) -> Any | None:
+def fold_with_onnxruntime(model: Any, folder: Path, weights: Weights) -> Any | None:
     """The model after onnxruntime's basic optimisations, or None if onnxruntime refuses it.
 
     They compute constants and shapes, inline functions, and fold BatchNormalization into convolutions.
+    Tensors that they do not change stay in the files where they are.
 
     Args:
-        model: without the data of external weights.
-        folder: where the result may be written; its weights stay there.
-        weights: the folder of the external weights.
+        model: without the data of its large tensors.
+        folder: where the result may be written; `weights` gets its files.
+        weights: the data of the large tensors.
     """
     path = folder / "folded.onnx"
-    if not _optimised(model, path, weights):
+    if _optimised(model, path, weights.folder):
+        folded = load_made(path, weights)
+    elif sum(weights.bytes_of(one).nbytes for one in large_tensors(model)) < _MUCH:
         return None
-    folded = onnx.load(path, load_external_data=False)
+    elif _optimised(model, path, weights.folder, data_file=_DATA_FILE):
+        # What it changed was too much for one file.
+        folded = load_made(path, weights)
+        for tensor in large_tensors(folded):
+            for entry in tensor.external_data:
+                if entry.key == "location" and entry.value == _DATA_FILE:
+                    entry.value = weights.own(folder / _DATA_FILE)
+    else:
+        return None
     domains = {node.domain for node in folded.graph.node}
     known = {node.domain for node in model.graph.node} | {"", "ai.onnx"}
     return folded if domains <= known else None
 
 
-def _optimised(model: Any, path: Path, weights: Path | None) -> bool:
+def _optimised(model: Any, path: Path, weights: Path, *, data_file: str = "") -> bool:
     """Whether onnxruntime wrote the model. In a fork: its threads would not survive a later one."""
     if not hasattr(os, "fork"):
-        return _optimise(model, path, weights)
+        return _optimise(model, path, weights, data_file)
     child = os.fork()
     if not child:
         code = 1
         try:
-            code = 0 if _optimise(model, path, weights) else 1
+            code = 0 if _optimise(model, path, weights, data_file) else 1
         finally:
             os._exit(code)
     return os.waitpid(child, 0)[1] == 0
 
 
-def _optimise(model: Any, path: Path, weights: Path | None) -> bool:
+def _optimise(model: Any, path: Path, weights: Path, data_file: str) -> bool:
+    """Have onnxruntime write the optimised model.
+
+    Args:
+        model: without the data of its large tensors.
+        path: where it is written.
+        weights: the folder with the data.
+        data_file: a file for all large tensors beside the model; "": those that stay as they are stay
+            where they are, and the others are written into the model.
+    """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -74,16 +98,16 @@ def _optimise(model: Any, path: Path, weights: Path | None) -> bool:
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
     options.optimized_model_filepath = str(path)
-    if weights is not None:
-        options.add_session_config_entry(
-            "session.model_external_initializers_file_folder_path", str(weights)
-        )
-        options.add_session_config_entry(
-            "session.optimized_model_external_initializers_file_name", "folded.data"
-        )
-        options.add_session_config_entry(
-            "session.optimized_model_external_initializers_min_size_in_bytes", "1024"
-        )
+    entries = {
+        "session.model_external_initializers_file_folder_path": str(weights),
+        # The copies of weights with which it would run the model.
+        "session.disable_prepacking": "1",
+    }
+    if data_file:
+        entries["session.optimized_model_external_initializers_file_name"] = data_file
+        entries["session.optimized_model_external_initializers_min_size_in_bytes"] = "1024"
+    for name, value in entries.items():
+        options.add_session_config_entry(name, value)
     try:
         onnxruntime.InferenceSession(
             model.SerializeToString(), options, providers=["CPUExecutionProvider"]
@@ -93,12 +117,12 @@ def _optimise(model: Any, path: Path, weights: Path | None) -> bool:
     return True
 
 
-def fold_constants(model: Any) -> bool:
+def fold_constants(model: Any, weights: Weights) -> bool:
     """Compute every node whose inputs are known, in place; returns whether there was one.
 
     A shape is known if all sizes are, also without the values.
     """
-    values = values_of(model)
+    values = values_of(model, weights)
     kept: list[Any] = []
     changed = False
     used = {name for node in _all_nodes(model.graph) for name in node.input}

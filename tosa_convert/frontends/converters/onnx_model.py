@@ -16,14 +16,15 @@ from torch_mlir.extras import onnx_importer
 from tosa_convert.errors import fail
 from tosa_convert.frontends.converters.onnx_expand import expand, infer, opset_of
 from tosa_convert.frontends.converters.onnx_fold import fold_with_onnxruntime
+from tosa_convert.frontends.converters.onnx_import import import_model
 from tosa_convert.frontends.converters.onnx_versions import OPSET, newer
+from tosa_convert.frontends.converters.onnx_weights import Weights, load
 from tosa_convert.frontends.converters.torch_cut import Cutter
 from tosa_convert.frontends.converters.torch_dialect import (
     TO_TOSA,
     NotLoweredError,
     Unlowered,
     lower_or_list,
-    new_context,
     operator_name,
 )
 from tosa_convert.frontends.converters.unlowered_report import report
@@ -41,17 +42,17 @@ def warm_up() -> None:
 def lower(request: Request, folder: Path) -> Interface:
     """Lower the model of an `.onnx` file; see `Interface`."""
     source = Path(request.source)
-    model = onnx.load(source, load_external_data=False)
+    model, weights = load(source)
     if constants := request.options.get(CONSTANTS):
         make_constants(model, Path(constants))
     inputs, outputs = signature(model)
     cutter = Cutter() if request.partial else None
     try:
-        module = lower_model(model, source.parent, folder, request.input_shapes, cutter)
+        module = lower_model(model, weights, folder, request.input_shapes, cutter)
     except NotLoweredError as error:
         return Interface(not_lowered=report(error.found, partial(_older_form, opset_of(model))))
-    with open(folder / PROGRAM_FILE, "wb") as file:
-        module.operation.write_bytecode(file)
+    # By name: MLIR would pass the whole of a constant to a file of Python.
+    module.operation.write_bytecode(str(folder / PROGRAM_FILE))
     interface = Interface(inputs=inputs, outputs=outputs)
     if cutter is not None:
         cutter.add_to(interface)
@@ -108,7 +109,7 @@ def _value(info: Any) -> Value:
 
 def lower_model(
     model: Any,
-    weights: Path,
+    weights: Weights,
     scratch: Path,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     cutter: Cutter | None = None,
@@ -116,8 +117,8 @@ def lower_model(
     """A module of TOSA with the function `main`.
 
     Args:
-        model: without the data of external weights, so that one over 2 GiB can be copied.
-        weights: the folder of external weights.
+        model: without the data of its large tensors, so that one over 2 GiB can be copied.
+        weights: that data.
         scratch: a folder for files that the module may refer to.
         shapes: sizes for inputs with dimensions that are not fixed.
         cutter: cuts out the operators that do not lower; None to refuse them.
@@ -141,31 +142,23 @@ def lower_model(
         return _lower(converted, weights, scratch)
 
 
-def _lower(model: Any, weights: Path, scratch: Path, cutter: Cutter | None = None) -> Any:
-    inputs = list(model.graph.input)
-    external = any(t.data_location == onnx.TensorProto.EXTERNAL for t in model.graph.initializer)
-    folded = fold_with_onnxruntime(infer(model), scratch, weights if external else None)
-    if folded is not None and [info.name for info in folded.graph.input] == [
-        info.name for info in inputs
-    ]:
-        model, weights = folded, scratch
-    model, refused = expand(model)
+def _lower(model: Any, weights: Weights, scratch: Path, cutter: Cutter | None = None) -> Any:
+    inputs = [info.name for info in model.graph.input]
+    folded = fold_with_onnxruntime(infer(model), scratch, weights)
+    if folded is not None and [info.name for info in folded.graph.input] == inputs:
+        model = folded
+    model, refused = expand(model, weights)
     if refused and cutter is None:
         raise NotLoweredError(refused)
-    if external:
-        onnx.external_data_helper.load_external_data_for_model(model, str(weights))
-    return _import(model, refused, cutter)
+    return _import(model, weights, refused, cutter)
 
 
-def _import(model: Any, refused: Mapping[Unlowered, int], cutter: Cutter | None) -> Any:
+def _import(
+    model: Any, weights: Weights, refused: Mapping[Unlowered, int], cutter: Cutter | None
+) -> Any:
     """The module of a model. refused: operators that must not lower, which are cut out."""
-    model.graph.name = "main"
-    config = onnx_importer.Config()
-    config.function_expansion_allowlists_by_domain = None
-    info = onnx_importer.ModelInfo(model, config=config)
-    module = info.create_module(context=new_context())
     try:
-        onnx_importer.NodeImporter.define_function(info.main_graph, module.operation).import_all()
+        module = import_model(model, weights)
     except onnx_importer.OnnxImportError as error:
         raise NotLoweredError({Unlowered("the model", "", str(error)): 1}) from None
     kinds = {node.name: node.op_type for node in model.graph.node}

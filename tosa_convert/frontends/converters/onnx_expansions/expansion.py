@@ -10,6 +10,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from tosa_convert.frontends.converters.onnx_weights import Weights
+
 
 class NotExpandedError(Exception):
     """The expansion does not apply to this node; the node stays as it is."""
@@ -24,7 +26,7 @@ class Values:
     """What is known of the values of a graph.
 
     types: name -> the type that shape inference found.
-    constants: name -> the tensor, without those whose data lies in files that are not loaded.
+    constants: name -> the tensor; large ones are views of files.
     """
 
     types: dict[str, Any] = field(default_factory=dict)
@@ -194,7 +196,7 @@ class Expansion:
         )
 
 
-def values_of(model: Any) -> Values:
+def values_of(model: Any, weights: Weights) -> Values:
     """What is known of the values of a model after shape inference."""
     values = Values()
     for info in (*model.graph.input, *model.graph.value_info, *model.graph.output):
@@ -206,8 +208,7 @@ def values_of(model: Any) -> Values:
         for size in tensor.dims:
             kind.tensor_type.shape.dim.add().dim_value = size
         values.types[tensor.name] = kind
-        if tensor.data_location != onnx.TensorProto.EXTERNAL:
-            values.constants[tensor.name] = numpy_helper.to_array(tensor)
+        values.constants[tensor.name] = weights.array(tensor)
     return values
 
 

@@ -23,14 +23,29 @@ def fields(data: bytes | memoryview) -> Iterator[tuple[int, Value]]:
         >>> [(number, value) for number, value in fields(bytes([0x08, 0x96, 0x01]))]
         [(1, 150)]
     """
+    for number, value, _, _ in spans(data):
+        yield number, value
+
+
+def spans(data: bytes | memoryview) -> Iterator[tuple[int, Value, int, int]]:
+    """Each field as `fields` has it, with the places where it begins and ends; raises ValueError, too.
+
+    A value of bytes ends where its field ends.
+
+    Example:
+        >>> list(spans(bytes([0x08, 0x96, 0x01, 0x10, 0x02])))
+        [(1, 150, 0, 3), (2, 2, 3, 5)]
+    """
     view = memoryview(data)
     position = 0
     while position < len(view):
+        start = position
         tag, position = _varint(view, position)
         kind = tag & 7
+        value: Value
         if kind == _VARINT:
             value, position = _varint(view, position)
-            yield tag >> 3, value
+            yield tag >> 3, value, start, position
             continue
         if kind == _BYTES:
             size, position = _varint(view, position)
@@ -40,8 +55,28 @@ def fields(data: bytes | memoryview) -> Iterator[tuple[int, Value]]:
             raise ValueError(f"a field has the unknown wire type {kind}")
         if size > len(view) - position:
             raise ValueError("a field ends after the data")
-        yield tag >> 3, view[position : position + size]
+        value = view[position : position + size]
         position += size
+        yield tag >> 3, value, start, position
+
+
+def encoded_number(number: int, value: int) -> bytes:
+    """A field with a number that is not negative."""
+    return _encoded(number << 3 | _VARINT) + _encoded(value)
+
+
+def encoded_bytes(number: int, *pieces: bytes | memoryview) -> list[bytes | memoryview]:
+    """A field with a text or a message, in pieces that follow one another."""
+    size = sum(map(len, pieces))
+    return [_encoded(number << 3 | _BYTES) + _encoded(size), *pieces]
+
+
+def _encoded(number: int) -> bytes:
+    found = bytearray()
+    while number > 127:
+        found.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*found, number])
 
 
 def numbers(value: Value) -> list[int]:
