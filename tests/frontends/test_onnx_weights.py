@@ -261,16 +261,16 @@ def test_a_model_over_2_gib_is_converted_without_copies_of_its_weights(tmp_path:
     target = tmp_path / "m.tosa"
     assert peak_of(path, target) < 1.3 * total
     graph = tc.load(target)
-    kept = [constant.numpy() for _, constant in graph.constants() if constant.nbytes >= 1 << 28]
+    products = [one for one in graph.main.operators if one.spec.name == "MATMUL"]
     weights = np.memmap(data, np.float32, "r").reshape(layers, size, size)
-    assert len(kept) == layers
-    for array, weight in zip(kept, weights, strict=True):
-        np.testing.assert_array_equal(array.reshape(size, size), weight)
+    for operator, weight in zip(products, weights, strict=True):
+        constant = graph.main.tensors[operator.inputs[1]].data
+        assert constant is not None
+        np.testing.assert_array_equal(constant.numpy().reshape(size, size), weight)
     # The reference model reads one product, and numpy computes it.
-    (last,) = (one for one in graph.main.operators if one.outputs == ("x1",))
-    part = tc.extract(graph, outputs=list(last.outputs))
+    part = tc.extract(graph, outputs=list(products[0].outputs))
     x = numbers(1, size, seed=5)
     (found,) = tc.run(part, {"x": x}).outputs.values()
-    np.testing.assert_allclose(found.reshape(1, size), x @ weights[0], rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(found.reshape(1, size), x @ weights[0], rtol=1e-3, atol=1e-2)
     data.unlink()
     os.unlink(target)
