@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Final
 
 import numpy as np
 
@@ -12,14 +16,24 @@ from tosa_convert.frontends.table import frontend
 from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.accuracy.tolerances import NO_TOLERANCES
 from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays.scratch import scratch_folder
 from tosa_convert.golden.arrays.slots import Slot, match
+from tosa_convert.golden.backends.consecutive_calls import WITH_STATES, call_in_a_row
 from tosa_convert.golden.backends.runners import open_backend
-from tosa_convert.golden.checking.check import check_outputs
+from tosa_convert.golden.checking.check import check_outputs, compare_with, reference_outputs
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import random_inputs
 from tosa_convert.golden.running.reference_model import RunOptions
+from tosa_convert.golden.running.variable_states import (
+    STATE_PREFIX,
+    variables_of,
+    with_variables,
+)
 from tosa_convert.graph.model import DYNAMIC, Graph
 from tosa_convert.reading import with_shapes
+
+#: Calls in a row of a model with states.
+CALLS: Final = 3
 
 
 def compare_model(
@@ -34,6 +48,8 @@ def compare_model(
     timeout: float,
 ) -> Comparison:
     """Compare a model's outputs in its framework with those of its program on the reference model.
+
+    A model with states is called CALLS times, and its states are compared after each call.
 
     Args:
         graph: the program.
@@ -66,8 +82,79 @@ def compare_model(
                 matched[slot.key] = array
     others = [slot for slot in slots if slot.key not in matched]
     inputs = {**matched, **random_inputs(static, others, seed or 0)}
+    if runtime in WITH_STATES and variables_of(static):
+        calls = [inputs, *(_other_inputs(inputs, given, number) for number in range(1, CALLS))]
+        return _compare_calls(static, calls, runtime, model, python, timeout)
     backend = open_backend(runtime, static, inputs, original=model, python=python, timeout=timeout)
     return check_outputs(static, inputs, backend, NO_TOLERANCES, RunOptions(timeout=timeout))
+
+
+def _other_inputs(
+    inputs: Mapping[str, Array], given: Mapping[str, Array], seed: int
+) -> dict[str, Array]:
+    """Inputs of a further call: the same elements in another order, but for those that are given."""
+    random = np.random.default_rng(seed)
+    return {
+        name: array if name in given else random.permutation(array.reshape(-1)).reshape(array.shape)
+        for name, array in inputs.items()
+    }
+
+
+def _compare_calls(
+    graph: Graph,
+    calls: Sequence[Mapping[str, Array]],
+    runtime: str,
+    model: str,
+    python: str,
+    timeout: float,
+) -> Comparison:
+    """Compare the outputs of each of several calls, and the states after it; each side has its own."""
+    options = RunOptions(timeout=timeout)
+    found: list[Comparison] = []
+    with scratch_folder() as folder:
+        (own := folder / "framework").mkdir()
+        actual = call_in_a_row(
+            runtime,
+            model,
+            graph,
+            calls,
+            python=python or sys.executable,
+            timeout=timeout,
+            folder=own,
+        )
+        program = graph
+        for number, (inputs, answer) in enumerate(zip(calls, actual, strict=True), 1):
+            expected = reference_outputs(program, inputs, options)
+            (judged := folder / f"judged{number}").mkdir()
+            one = compare_with(program, inputs, expected, answer, judged, NO_TOLERANCES, options)
+            # A state that the framework does not have is no state of the model.
+            absent = [key for key in expected if key not in answer and key not in one.missing]
+            found.append(_of_call(replace(one, missing=(*one.missing, *absent)), number))
+            states = {
+                key.removeprefix(STATE_PREFIX): array
+                for key, array in expected.items()
+                if key.startswith(STATE_PREFIX)
+            }
+            if variables_of(graph).keys() - states.keys():
+                break  # One is not known, as a note says.
+            program = with_variables(graph, states)
+    return Comparison(
+        *(
+            tuple(chain.from_iterable(rows))
+            for rows in zip(
+                *((one.tensors, one.missing, one.extra, one.notes) for one in found), strict=True
+            )
+        )
+    )
+
+
+def _of_call(one: Comparison, number: int) -> Comparison:
+    """The comparison of one call, whose names say which."""
+    suffix = f" (call {number})"
+    return Comparison(
+        tuple(replace(row, name=row.name + suffix) for row in one.tensors),
+        *(tuple(name + suffix for name in names) for names in (one.missing, one.extra, one.notes)),
+    )
 
 
 def as_slot(array: Array, slot: Slot) -> Array:

@@ -66,8 +66,8 @@ def lower(request: Request, folder: Path) -> Interface:
     except NotLoweredError as error:
         remarks = [*training_remarks(program), *open_size_remarks(program)]
         return Interface(not_lowered=report(error.found), remarks=remarks)
-    with open(folder / PROGRAM_FILE, "wb") as file:
-        module.operation.write_bytecode(file)
+    # By name: MLIR would pass the whole of a constant to a file of Python.
+    module.operation.write_bytecode(str(folder / PROGRAM_FILE))
     write_examples(request, folder, arrays_of(example_tensors(program)))
     interface = Interface(
         inputs=_values(names.inputs, placeholder_values(program)),

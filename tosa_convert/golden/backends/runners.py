@@ -197,20 +197,20 @@ def _run_original(
     try:
         with scratch_errors(files):
             outputs, steps = run_worker(python, software, original, given, timeout, files)
-        answer = _in_program_types(graph, _by_position(graph, outputs, software))
+        answer = in_program_types(graph, by_position(graph, outputs, software))
         return Record(software, answer, steps, files)
     except BaseException:
         shutil.rmtree(files, ignore_errors=True)
         raise
 
 
-def _in_program_types(graph: Graph, arrays: Mapping[str, Array]) -> LazyArrays:
+def in_program_types(graph: Graph, arrays: Mapping[str, Array]) -> LazyArrays:
     """The arrays of a framework in the program's types, if these hold the same elements.
 
     TOSA's integers are signless: unsigned ones keep their bits. 64-bit elements are narrowed to 32 bits
     if they fit.
     """
-    by_key = {slot.key: slot for slot in output_slots(graph)}
+    by_key = state_slots(graph) | {slot.key: slot for slot in output_slots(graph)}
 
     def read(key: str) -> Array:
         array, slot = arrays[key], by_key.get(key)
@@ -238,7 +238,8 @@ def part_of(graph: Graph, names: Sequence[str], cuts: Sequence[str]) -> Graph:
     return extract_from(graph, names, cuts)
 
 
-def _by_position(graph: Graph, outputs: Sequence[Callable[[], Array]], name: str) -> LazyArrays:
+def by_position(graph: Graph, outputs: Sequence[Callable[[], Array]], name: str) -> LazyArrays:
+    """A model's outputs by the names that the program has for them. Raises "backend-failed"."""
     names = graph.main.outputs
     # A program may return a tensor twice.
     wanted = [slot for output in names for slot in slots(graph.main, output)]
@@ -317,7 +318,7 @@ class Iree:
         given = [inputs[slot.key] for slot in input_slots(part)]
         with failures_kept("iree", folder, self.keep):
             outputs, _ = run_worker(self.python, "iree", str(path), given, self.timeout, folder)
-        answer = _with_output_types(part, _by_position(part, outputs, "iree"))
+        answer = _with_output_types(part, by_position(part, outputs, "iree"))
         wide = {slot.key for slot in output_slots(part) if slot.dtype is INT48}
         # The upper 16 of the 64 bits in which IREE gives an i48 are not its sign.
         return LazyArrays(answer, lambda k: answer[k] << 16 >> 16 if k in wide else answer[k])
@@ -367,7 +368,7 @@ class PythonFile:
         given = [inputs[key] for key in ins]
         with failures_kept(self.name, folder, self.keep):
             outputs, _ = run_worker(self.python, "python", self.text, given, self.timeout, folder)
-        return _with_output_types(part, _by_position(part, outputs, self.name))
+        return _with_output_types(part, by_position(part, outputs, self.name))
 
     def inside(self, output: str, attribute: str) -> Runner:
         """See Runner."""
@@ -461,7 +462,7 @@ class Command:
             ended = run_backend(words, self.timeout, self.name)
             refuse_failure(ended, self.name)
             if with_folders:
-                answer: Mapping[str, Array] = _by_position(
+                answer: Mapping[str, Array] = by_position(
                     part, numbered(folder / "out", "out"), self.name
                 )
             elif (folder / "out.npz").exists():

@@ -4,6 +4,8 @@
 
 The working folder has the inputs as in0.npy, in1.npy, ... in the model's order, and `types.json` with
 the names of their types: numpy reads a type that it does not have, such as bfloat16, as opaque bytes.
+If there is `calls.json`, the inputs are those of several calls in a row, and so are the outputs;
+call0.npz, call1.npz, ... have the states after each call that the file names and the model has.
 The folder gets out0.npy, out1.npy, ... and, if the software gives them, the results of its own operators
 as step0.npy, step1.npy, ... in running order, each written before the next is fetched. The exit code is
 MISSING if the software is not installed, and REFUSED if it does not support the model. The script needs
@@ -236,13 +238,43 @@ def _torch(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arr
         eager, example = _torch_module(torch, getattr(_python_file(path, "eager_model"), name))
     else:
         eager, example = _torch_exported(torch.export.load(model))
-    tensors = [_to_torch(torch, *pair) for pair in zip(inputs, types, strict=True)]
-    args, kwargs = _torch_arguments(torch, tensors, example)
-    with torch.no_grad():
-        results = torch.utils._pytree.tree_leaves(eager(*args, **kwargs))
-    return [
-        _from_torch(torch, result.detach()) for result in results if hasattr(result, "detach")
-    ], []
+
+    def call(inputs: list[Any], types: list[str]) -> list[Any]:
+        tensors = [_to_torch(torch, *pair) for pair in zip(inputs, types, strict=True)]
+        args, kwargs = _torch_arguments(torch, tensors, example)
+        with torch.no_grad():
+            results = torch.utils._pytree.tree_leaves(eager(*args, **kwargs))
+        tensors = [result.detach() for result in results if hasattr(result, "detach")]
+        # A result may share memory with a state, which a later call changes.
+        return [_from_torch(torch, tensor.clone()) for tensor in tensors]
+
+    def states() -> dict[str, Any]:
+        rows = (*eager.named_parameters(), *eager.named_buffers())
+        return {name: _from_torch(torch, tensor.detach()) for name, tensor in rows}
+
+    return _calls(call, states, inputs, types), []
+
+
+def _calls(
+    call: Callable[[list[Any], list[str]], list[Any]],
+    states: Callable[[], dict[str, Any]],
+    inputs: list[Any],
+    types: list[str],
+) -> Arrays:
+    """The results of one call, or of all those of `calls.json`, which save their states."""
+    if not os.path.exists("calls.json"):
+        return call(inputs, types)
+    with open("calls.json", encoding="utf-8") as file:
+        asked = json.load(file)
+    outputs: list[Any] = []
+    for number in range(asked["calls"]):
+        count = len(inputs) // asked["calls"]
+        part = slice(number * count, (number + 1) * count)
+        outputs += call(inputs[part], types[part])
+        found = states()
+        wanted = {f"variable:{name}": found[name] for name in asked["states"] if name in found}
+        np.savez(f"call{number}.npz", **wanted)
+    return outputs
 
 
 def _torch_module(torch: Any, named: Any) -> tuple[Any, Any]:
@@ -319,12 +351,30 @@ def _jax(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Array
     path, _, name = model.rpartition(":")
     function, arguments, *keywords = getattr(_python_file(path, "jax_function"), name)()
     leaves, tree = jax.tree.flatten((tuple(arguments), dict(*keywords)))
-    if len(leaves) != len(inputs):
-        raise SystemExit(f"the function has {len(leaves)} inputs, the TOSA one {len(inputs)}")
-    given = [_to_jax(jax, leaf, array) for leaf, array in zip(leaves, inputs, strict=True)]
-    args, kwargs = jax.tree.unflatten(tree, given)
-    results = jax.tree.leaves(function(*args, **kwargs))
-    return [_without_type(np.asarray(result)) for result in results], []
+
+    def call(inputs: list[Any], types: list[str]) -> list[Any]:
+        if len(leaves) != len(inputs):
+            raise SystemExit(f"the function has {len(leaves)} inputs, the TOSA one {len(inputs)}")
+        given = [_to_jax(jax, leaf, array) for leaf, array in zip(leaves, inputs, strict=True)]
+        args, kwargs = jax.tree.unflatten(tree, given)
+        results = jax.tree.leaves(function(*args, **kwargs))
+        return [_without_type(np.asarray(result)) for result in results]
+
+    return _calls(call, lambda: _jax_states(jax, function), inputs, types), []
+
+
+def _jax_states(jax: Any, function: Any) -> dict[str, Any]:
+    """The state of a module of flax.nnx by path, as the program names its variables."""
+    nnx = sys.modules.get("flax.nnx")
+    if nnx is None or not isinstance(function, nnx.Module):
+        return {}
+    rows, _ = jax.tree_util.tree_flatten_with_path(nnx.state(function))
+    paths = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in rows]
+    return {
+        path.removesuffix(".value"): _without_type(np.asarray(leaf))
+        for path, (_, leaf) in zip(paths, rows, strict=True)
+        if not str(leaf.dtype).startswith("key<")
+    }
 
 
 def _to_jax(jax: Any, leaf: Any, array: Any) -> Any:
