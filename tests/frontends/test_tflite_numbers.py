@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from frontends.lowered_tflite import NEEDS_TFLITE
-from frontends.tflite_operators.programs import Program, Value
-from frontends.tflite_operators.values import PLAIN, Quantized, Result
+from frontends.lowered_tflite import NEEDS_TFLITE, run_program
+from frontends.tflite_operators.programs import Program
+from frontends.tflite_operators.values import PLAIN, Quantized
 from frontends.tflite_operators.write import write
 
 import tosa_convert as tc
@@ -24,26 +23,11 @@ pytestmark = NEEDS_TFLITE
 SCALE = Quantized((0.25,), -8)
 
 
-def run(
-    folder: Path, program: Program, values: Sequence[Value], *rows: Result, **options: Any
-) -> Array:
-    """The only result of a program of one operator, on the program's inputs."""
-    program.returns(program.apply(program.operator, values, *rows, **options))
-    graph = tc.frontends.from_tflite(write(program, folder))
-    assert tc.validate(graph) == []
-    signed = {
-        name: array.view(f"i{array.itemsize}") if array.dtype.kind == "u" else array
-        for name, array in program.arrays.items()
-    }
-    (array,) = tc.run(graph, signed).outputs.values()
-    return np.asarray(array)
-
-
 def test_a_pooling_operator_has_its_activation(tmp_path: Path) -> None:
     program = Program("MAX_POOL_2D", "relu6")
     x = program.input("float32", (1, 4, 4, 1), between=(-12, 12))
     options = {"padding": 1, "stride_h": 2, "stride_w": 2, "filter_height": 2, "filter_width": 2}
-    found = run(tmp_path, program, [x], ("float32", (1, 2, 2, 1)), activation=3, **options)
+    found = run_program(tmp_path, program, [x], ("float32", (1, 2, 2, 1)), activation=3, **options)
     blocks = program.arrays["x0"].reshape(2, 2, 2, 2).max((1, 3)).reshape(1, 2, 2, 1)
     assert blocks.max() > 6 or blocks.min() < 0
     np.testing.assert_array_equal(found, np.clip(blocks, 0, 6))
@@ -53,7 +37,7 @@ def test_an_average_of_unsigned_numbers_rounds_halves_up(tmp_path: Path) -> None
     program = Program("AVERAGE_POOL_2D", "uint8")
     x = program.input("uint8", (1, 8, 8, 2))
     options = {"padding": 1, "stride_h": 2, "stride_w": 2, "filter_height": 2, "filter_width": 2}
-    found = run(tmp_path, program, [x], ("uint8", (1, 4, 4, 2)), **options)
+    found = run_program(tmp_path, program, [x], ("uint8", (1, 4, 4, 2)), **options)
     sums = program.arrays["x0"].reshape(4, 2, 4, 2, 2).astype(int).sum((1, 3))
     np.testing.assert_array_equal(found.view(np.uint8)[0], (sums + 2) // 4)
 
@@ -63,7 +47,7 @@ def test_the_bounds_of_an_activation_are_rounded_as_tflite_does(tmp_path: Path) 
     program = Program("ADD", "int8")
     x, y = (program.input("int8", (3, 40), quantized=Quantized((0.4,), 3)) for _ in range(2))
     row = ("int8", (3, 40), Quantized((0.4,), 3))
-    found = run(tmp_path, program, [x, y], row, activation=2)
+    found = run_program(tmp_path, program, [x, y], row, activation=2)
     assert (found.min(), found.max()) == (0, 6)
 
 
@@ -73,7 +57,7 @@ def test_a_cast_to_integers_is_towards_zero(tmp_path: Path, dtype: str) -> None:
     x = program.input("float32", (50,), between=(0, 250) if dtype == "uint8" else (-90, 90))
     codes = {"int8": 9, "uint8": 3, "int16": 7, "int32": 2}
     options = {"in_data_type": 0, "out_data_type": codes[dtype]}
-    found = run(tmp_path, program, [x], (dtype, (50,), PLAIN), **options)
+    found = run_program(tmp_path, program, [x], (dtype, (50,), PLAIN), **options)
     np.testing.assert_array_equal(found.view(dtype), np.trunc(program.arrays["x0"]).astype(dtype))
 
 
@@ -82,7 +66,7 @@ def test_numbers_out_of_the_range_saturate(tmp_path: Path, dtype: str) -> None:
     program = Program("QUANTIZE", dtype)
     x = program.input("float32", (50,), between=(-100, 100))
     zero = -8 if dtype == "int8" else 120
-    found = run(tmp_path, program, [x], (dtype, (50,), Quantized((0.25,), zero)))
+    found = run_program(tmp_path, program, [x], (dtype, (50,), Quantized((0.25,), zero)))
     info = np.iinfo(dtype)
     expected = np.clip(np.round(program.arrays["x0"] / 0.25) + zero, info.min, info.max)
     assert set(expected) >= {info.min, info.max}
@@ -92,13 +76,13 @@ def test_numbers_out_of_the_range_saturate(tmp_path: Path, dtype: str) -> None:
 def test_bits_and_zeros_of_unsigned_numbers(tmp_path: Path) -> None:
     program = Program("BITWISE_XOR", "uint8")
     x, y = (program.input("uint8", (40,), quantized=PLAIN) for _ in range(2))
-    found = run(tmp_path, program, [x, y], ("uint8", (40,), PLAIN))
+    found = run_program(tmp_path, program, [x, y], ("uint8", (40,), PLAIN))
     expected = program.arrays["x0"] ^ program.arrays["x1"]
     np.testing.assert_array_equal(found.view(np.uint8), expected)
     program = Program("SCATTER_ND", "uint8")
     rows, sizes = (program.constant(one, "int32") for one in ([[4], [1]], (6, 2)))
     updates = program.input("uint8", (2, 2), quantized=PLAIN)
-    found = run(tmp_path, program, [rows, updates, sizes], ("uint8", (6, 2), PLAIN))
+    found = run_program(tmp_path, program, [rows, updates, sizes], ("uint8", (6, 2), PLAIN))
     whole = np.zeros((6, 2), np.uint8)
     whole[[4, 1]] = program.arrays["x0"]
     np.testing.assert_array_equal(found.view(np.uint8), whole)
@@ -109,7 +93,7 @@ def test_the_nearest_neighbour_is_the_one_before(tmp_path: Path, sizes: tuple[in
     program = Program("RESIZE_NEAREST_NEIGHBOR", "float32")
     x = program.input("float32", (1, 4, 6, 2))
     values = [x, program.constant(sizes, "int32")]
-    found = run(tmp_path, program, values, ("float32", (1, *sizes, 2)))
+    found = run_program(tmp_path, program, values, ("float32", (1, *sizes, 2)))
     rows, columns = (
         [index * given // size for index in range(size)]
         for given, size in zip((4, 6), sizes, strict=True)
@@ -125,7 +109,9 @@ def test_int8_is_interpolated_at_fractions_of_1024(
     program = Program("RESIZE_BILINEAR", "int8")
     x = program.input("int8", (1, 4, 6, 2))
     values = [x, program.constant(sizes, "int32")]
-    found = run(tmp_path, program, values, ("int8", (1, *sizes, 2)), half_pixel_centers=half)
+    found = run_program(
+        tmp_path, program, values, ("int8", (1, *sizes, 2)), half_pixel_centers=half
+    )
     image = program.arrays["x0"][0].astype(int)
     across = [_fractions(given, size, half) for given, size in zip((4, 6), sizes, strict=True)]
     expected = np.zeros((*sizes, 2), int)
@@ -153,7 +139,9 @@ def _fractions(given: int, size: int, half: bool) -> list[list[tuple[int, int]]]
 def test_softmax_of_int16_takes_numbers_that_are_far_apart(tmp_path: Path) -> None:
     program = Program("SOFTMAX", "int16")
     x = program.input("int16", (4, 9), quantized=Quantized((0.0005,)))
-    found = run(tmp_path, program, [x], ("int16", (4, 9), Quantized((1 / 32768,))), beta=1.0)
+    found = run_program(
+        tmp_path, program, [x], ("int16", (4, 9), Quantized((1 / 32768,))), beta=1.0
+    )
     numbers = program.arrays["x0"].astype(float) * 0.0005
     assert np.ptp(numbers) > 10
     powers = np.exp(numbers - numbers.max(-1, keepdims=True))
@@ -167,7 +155,7 @@ def test_sums_of_int16_are_rescaled_with_32_bits(tmp_path: Path, scales: tuple[f
     x = program.input("int16", (40, 8), quantized=Quantized((0.0002,)))
     weights = program.random("int8", (5, 8), (-127, 127), quantized=Quantized(scales))
     row = ("int16", (40, 5), Quantized((0.001,)))
-    found = run(tmp_path, program, [x, weights], row, activation=0)
+    found = run_program(tmp_path, program, [x, weights], row, activation=0)
     data = program.tensors[weights.number].data
     assert data is not None
     sums = program.arrays["x0"].astype(np.int64) @ data.T.astype(np.int64)
@@ -178,7 +166,7 @@ def test_sums_of_int16_are_rescaled_with_32_bits(tmp_path: Path, scales: tuple[f
 def test_a_table_of_int16_is_interpolated(tmp_path: Path) -> None:
     program = Program("EXP", "int16")
     x = program.input("int16", (4000,), quantized=Quantized((0.0001,)))
-    found = run(tmp_path, program, [x], ("int16", (4000,), Quantized((0.001,))))
+    found = run_program(tmp_path, program, [x], ("int16", (4000,), Quantized((0.001,))))
     exact = np.exp(program.arrays["x0"] * 0.0001) / 0.001
     assert np.abs(found - exact).max() < 5
     assert len(set(found.tolist())) > 1500
@@ -189,7 +177,7 @@ def test_leaky_relu_divides_the_scales_in_fp32(tmp_path: Path) -> None:
     program = Program("LEAKY_RELU", "int16")
     x = program.input("int16", (4000,), quantized=Quantized((given,)))
     row = ("int16", (4000,), Quantized((result,)))
-    found = run(tmp_path, program, [x], row, alpha=0.1)
+    found = run_program(tmp_path, program, [x], row, alpha=0.1)
     numbers = program.arrays["x0"].astype(float)
     quotients = [
         float(np.float32(np.float32(given) * np.float32(slope)) / np.float32(result))
@@ -212,7 +200,7 @@ def test_relu_divides_the_scales_in_fp32(tmp_path: Path, given: float, result: f
     """3/4 exactly, in FP32: 2 becomes 2, where a slightly smaller quotient gives 1. Below 1/2 twice."""
     program = Program("RELU", "int8")
     x = program.input("int8", (200,), quantized=Quantized((given,), -128))
-    found = run(tmp_path, program, [x], ("int8", (200,), Quantized((result,), -128)))
+    found = run_program(tmp_path, program, [x], ("int8", (200,), Quantized((result,), -128)))
     quotient = float(np.float32(np.float32(given) / np.float32(result)))
     numbers = rescaled(program.arrays["x0"].astype(float) + 128, quotient)
     np.testing.assert_array_equal(found, np.minimum(numbers - 128, 127))
@@ -238,7 +226,7 @@ def test_functions_of_int16_are_close_to_the_exact_ones(
     """Within a step or two; test_tflite_operators.py compares them with TFLite bit for bit."""
     program = Program(operator, "int16")
     x = program.input("int16", (4000,), quantized=Quantized((scale,)))
-    found = run(tmp_path, program, [x], ("int16", (4000,), Quantized((1 / 32768,))))
+    found = run_program(tmp_path, program, [x], ("int16", (4000,), Quantized((1 / 32768,))))
     numbers = program.arrays["x0"].astype(float) * scale
     exact = np.tanh(numbers) if operator == "TANH" else 1 / (1 + np.exp(-numbers))
     assert np.abs(found - np.minimum(exact * 32768, 32767)).max() < 8

@@ -47,6 +47,21 @@ SAMPLE: Final = (
     *("BITWISE_XOR/uint8", "FULLY_CONNECTED/int16_rank_2_rows_4", "SCATTER_ND/uint8"),
     *("FULLY_CONNECTED/int16_scales", "EXP/int16_3x40", "LEAKY_RELU/int16_scales"),
     "RESIZE_BILINEAR/int16_8x12_half_pixel",
+    *(
+        "LESS/int8_2x3_2x3",
+        "EQUAL/uint8_2x1x4_1x3x1",
+        "ADD/int32_relu6",
+        "FLOOR_DIV/int32_2x1x4_1x3x1",
+    ),
+    *(
+        "BATCH_MATMUL/int8_broadcast",
+        "BATCH_MATMUL/int16_rank_4",
+        "RIGHT_SHIFT/uint16",
+        "ELU/int8_3x40",
+    ),
+    *("STRIDED_SLICE/int8_back", "GATHER/int8_axis_-1_batch_0_rank_2", "DYNAMIC_UPDATE_SLICE/int8"),
+    *("REVERSE_SEQUENCE/uint8", "SELECT/int16_rows", "ONE_HOT/int8_axis_-1", "ABS/int16_3x40"),
+    *("ARG_MIN/int32_axis_1", "REDUCE_PROD/int32_two", "L2_POOL_2D/float32_stride_same"),
 )
 NEEDED: Final = ("tosa_converter_for_tflite", "ai_edge_litert")
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import tosa_converter_for_tflite as converter
 
 from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.frontends.converters.tflite_axes import with_axes_from_start
 from tosa_convert.frontends.converters.tflite_corrections import corrections
 from tosa_convert.frontends.converters.tflite_cut import cut_out, without_operators
 from tosa_convert.frontends.converters.tflite_decompositions import without_decomposed
@@ -53,7 +54,7 @@ def lower_file(path: Path, request: Request, folder: Path) -> Interface:
     if _KEEP_CONSTANTS in data:
         changed = data.replace(_KEEP_CONSTANTS, _IGNORED_KEY)
         remarks.append(f"the metadata {_KEEP_CONSTANTS.decode()} was ignored")
-    whole = with_placeholders(changed, model)
+    whole = with_axes_from_start(with_placeholders(changed, model), model)
     cut = None
     if request.cut:
         model, cut = cut_out(model, request.cut)
@@ -72,7 +73,7 @@ def lower_file(path: Path, request: Request, folder: Path) -> Interface:
             for tensor, name in zip(model.outputs, model.output_names, strict=True)
         ],
         not_lowered=not_lowered,
-        corrections=list(corrections(model)),
+        corrections=list(corrections(rest)),
         remarks=remarks,
         cut=cut,
         decomposed=decomposed,

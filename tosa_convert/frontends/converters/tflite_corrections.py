@@ -13,6 +13,7 @@ from typing import Final
 
 from tosa_convert.frontends.converters.tflite_file import Operator, Tensor, TfliteFile
 from tosa_convert.frontends.converters.tflite_names import operator_name
+from tosa_convert.frontends.converters.tflite_numbers import multiplier_and_shift, rounded, single
 from tosa_convert.frontends.converters.tflite_placeholders import abs_table
 from tosa_convert.frontends.converters.tflite_sigmoid import SIGMOID
 from tosa_convert.frontends.interface import Correction
@@ -47,8 +48,6 @@ _MOST_SCALES: Final = 16
 _SIGMOID_BITS: Final = 12
 _LARGEST_MULTIPLIER: Final = 32767
 _POWER_OF_TWO: Final = 1e-3
-#: TOSA's limit of RESCALE.
-_LARGEST_SHIFT: Final = 62
 
 
 def corrections(model: TfliteFile) -> Iterator[Correction]:
@@ -80,22 +79,12 @@ def _bounds(model: TfliteFile, operator: Operator) -> list[float]:
     if result.dtype not in _QUANTISED or not result.scale:
         return []
     lowest, highest = _QUANTISED[result.dtype]
-    low = max(lowest, _rounded(_single(limits[0] / result.scale)) + result.zero_point)
+    low = max(lowest, rounded(single(limits[0] / result.scale)) + result.zero_point)
     high = highest
     if limits[1] < math.inf:
-        high = min(highest, _rounded(_single(limits[1] / result.scale)) + result.zero_point)
+        high = min(highest, rounded(single(limits[1] / result.scale)) + result.zero_point)
     less = _UNSIGNED.get(result.dtype, 0)
     return [low - less, high - less]
-
-
-def _rounded(number: float) -> int:
-    """The nearest integer; of halves the one that is further from zero."""
-    return int(math.copysign(math.floor(abs(number) + 0.5), number))
-
-
-def _single(number: float) -> float:
-    """The nearest number of FP32, with which TFLite computes."""
-    return float(struct.unpack("<f", struct.pack("<f", number))[0])
 
 
 def _by_activation(model: TfliteFile, operator: Operator) -> Iterator[Correction]:
@@ -118,20 +107,9 @@ def _row_multipliers(given: Tensor, weights: Tensor, result: Tensor) -> list[int
     """The multipliers of a product's rows, and then their shifts; [] if TOSA does not have them."""
     products = [given.scale * scale for scale in weights.scales]
     if len(products) == 1:
-        products = [_single(products[0])]
-    rows = [_multiplier(product, result.scale) for product in products]
+        products = [single(products[0])]
+    rows = [multiplier_and_shift(product, result.scale) for product in products]
     return [row[part] for part in (0, 1) for row in rows] if all(rows) else []
-
-
-def _multiplier(scale: float, result: float) -> list[int]:
-    """Multiplier and shift of RESCALE from one scale to another; [] if TOSA does not have them."""
-    if not scale or not result:
-        return []
-    fraction, exponent = math.frexp(scale / result)
-    multiplier, shift = round(fraction * 2**31), 31 - exponent
-    if multiplier == 2**31:
-        multiplier, shift = multiplier // 2, shift - 1
-    return [multiplier, shift] if 2 <= shift <= _LARGEST_SHIFT else []
 
 
 def _sigmoid(model: TfliteFile, operator: Operator) -> Iterator[Correction]:
@@ -163,7 +141,7 @@ def _exponential(model: TfliteFile, operator: Operator) -> Iterator[Correction]:
 def _relu(model: TfliteFile, operator: Operator) -> Iterator[Correction]:
     given, result = model.tensors[operator.inputs[0]], _result(model, operator)
     if result.dtype in _QUANTISED and given.scale and given.scale != result.scale:
-        sizes = _multiplier(_single(given.scale / result.scale), 1.0)
+        sizes = multiplier_and_shift(single(given.scale / result.scale), 1.0)
         if sizes:
             yield Correction(kind="rescaled", name=result.name, sizes=sizes)
 
@@ -173,8 +151,8 @@ def _leaky_relu(model: TfliteFile, operator: Operator) -> Iterator[Correction]:
     slope = 0.0 if operator.options is None else operator.options.real(0)
     if result.dtype not in _QUANTISED or not given.scale or not result.scale or not 0 < slope <= 1:
         return
-    scales = given.scale, _single(given.scale * slope)
-    rows = [_multiplier(_single(scale / result.scale), 1.0) for scale in scales]
+    scales = given.scale, single(given.scale * slope)
+    rows = [multiplier_and_shift(single(scale / result.scale), 1.0) for scale in scales]
     if all(rows):
         sizes = [number for row in rows for number in row]
         yield Correction(kind="rescaled-twice", name=result.name, sizes=sizes)
@@ -214,7 +192,7 @@ def _gelu_table(model: TfliteFile, operator: Operator) -> list[int]:
     for element in range(-128, 128):
         x = given.scale * (element - (given.zero_point - less))
         scaled = x * 0.5 * (1 + math.erf(x * math.sqrt(0.5))) / result.scale
-        values.append(max(-128, min(127, _rounded(scaled) + result.zero_point - less)))
+        values.append(max(-128, min(127, rounded(scaled) + result.zero_point - less)))
     return values
 
 
