@@ -33,7 +33,6 @@ NOTES: Final[dict[str, dict[str, str]]] = {
         "DIV": "uint8",
         "FAKE_QUANT": "the narrow range, which TFLite does not run",
         "IF": "no lowering",
-        "L2_NORMALIZATION": "int8 and uint8",
         "LOCAL_RESPONSE_NORMALIZATION": (
             "LiteRT's reference kernel leaves the last channel of a window out; its other kernel agrees"
         ),

@@ -295,6 +295,24 @@ def test_roots_of_mean_squares(tmp_path: Path, padding: int) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_rows_of_integers_are_normalised(tmp_path: Path, dtype: str) -> None:
+    """Within a step; test_tflite_operators.py compares them with TFLite bit for bit."""
+    program = Program("L2_NORMALIZATION", dtype)
+    x = program.input(dtype, (200, 6))
+    zero = 128 if dtype == "uint8" else 0
+    assert x.quantized is not None
+    own = x.quantized.zero
+    array = program.arrays["x0"]
+    array[:3] = own
+    array[1, 2], array[2, 3:5] = own + 1, own - 1
+    found = run_program(tmp_path, program, [x], (dtype, (200, 6), Quantized((1 / 128,), zero)))
+    numbers = array.astype(float) - own
+    roots = np.sqrt((numbers**2).sum(-1, keepdims=True))
+    expected = np.minimum(numbers * 128 / np.where(roots == 0, 1, roots), 127) + zero
+    assert np.abs(found.view(dtype) - expected).max() <= 1
+
+
 def test_normalisations(tmp_path: Path) -> None:
     row = ("float32", (1, 2, 3, 8))
     options = {"radius": 2, "bias": 1.5, "alpha": 0.5, "beta": 0.75}

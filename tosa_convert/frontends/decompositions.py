@@ -12,6 +12,7 @@ from tosa_convert.errors import fail
 from tosa_convert.frontends import (
     decomposed_elementwise,
     decomposed_movement,
+    decomposed_normalization,
     decomposed_products,
     decomposed_reductions,
 )
@@ -23,6 +24,7 @@ from tosa_convert.graph.names import unused_name
 _KINDS: Final[Mapping[str, Decompose]] = {
     **decomposed_elementwise.KINDS,
     **decomposed_movement.KINDS,
+    **decomposed_normalization.KINDS,
     **decomposed_products.KINDS,
     **decomposed_reductions.KINDS,
 }

@@ -26,6 +26,8 @@ from tosa_convert.frontends.converters.tflite_numbers import (
 _MOST_PAIRS: Final = 1 << 22
 #: The largest matrix of channels by channels that sums near ones.
 _MOST_CHANNELS: Final = 2048
+#: Squares of numbers of 9 bits whose sum has 29 bits.
+_MOST_SQUARES: Final = 8192
 
 
 def _cumulative_sum(model: TfliteFile, operator: Operator) -> Facts | None:
@@ -146,6 +148,17 @@ def _local_response(model: TfliteFile, operator: Operator) -> Facts | None:
     return {"radius": options.number(0, "i"), **numbers}
 
 
+def _normalization(model: TfliteFile, operator: Operator) -> Facts | None:
+    """Of 8 bits; inside of the program the zero point of unsigned numbers is 128 smaller."""
+    (x,), result = operands_of(model, operator, 1), result_of(model, operator)
+    if x.dtype != result.dtype or x.dtype not in ("int8", "uint8") or option(operator, 0, "b"):
+        return None
+    # Of more, the sum of squares may have more than 29 bits.
+    if x.shape[-1] > _MOST_SQUARES or result.zero_point != (128 if x.dtype == "uint8" else 0):
+        return None
+    return {"zero_point": x.zero_point - (128 if x.dtype == "uint8" else 0)}
+
+
 FINDERS: Final[Mapping[str, Find]] = {
     "CUMSUM": _cumulative_sum,
     "TOPK_V2": _largest,
@@ -154,6 +167,7 @@ FINDERS: Final[Mapping[str, Find]] = {
     "ARG_MIN": _place,
     "REDUCE_PROD": _product,
     "SOFTMAX": _softmax,
+    "L2_NORMALIZATION": _normalization,
     "BATCH_MATMUL": _batch_matmul,
     "L2_POOL_2D": _root_of_mean_square,
     "LOCAL_RESPONSE_NORMALIZATION": _local_response,
