@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pytest
 from frontends.lowered_tflite import NEEDS_TFLITE, lowered
 from frontends.tflite_models import OperatorRow, TensorRow
+from frontends.tflite_schema import ACTIVATIONS
 
 import tosa_convert as tc
 
@@ -119,8 +120,8 @@ def test_operators_with_which_the_converter_fails_are_all_named(tmp_path: Path) 
     rows += [TensorRow("z", "int32", (2, 5)), TensorRow("sum", "int32", (2, 5))]
     segments = TensorRow("segments", "int32", (2,), np.array([0, 1], np.int32))
     operators = [
-        OperatorRow("ADD", (0, 0), (1,), {"activation": 1}),
-        OperatorRow("MUL", (1, 0), (2,), {"activation": 1}),
+        OperatorRow("ADD", (0, 0), (1,), {"activation": ACTIVATIONS["tanh"]}),
+        OperatorRow("MUL", (1, 0), (2,), {"activation": ACTIVATIONS["tanh"]}),
         OperatorRow("SEGMENT_SUM", (2, 4), (3,)),
     ]
     with pytest.raises(tc.TosaConvertError) as caught:
@@ -137,12 +138,16 @@ def test_operators_with_which_the_converter_fails_are_all_named(tmp_path: Path) 
 
 
 def test_what_the_converter_says_about_an_operator_is_the_reason(tmp_path: Path) -> None:
+    scales = (("x", 0.1), ("y", 0.2), ("joined", 0.1))
     rows = [
-        TensorRow(name, "int16", (2, 5), scales=(scale,), zero_points=(0,))
-        for name, scale in (("x", 0.1), ("y", 0.2))
+        TensorRow(
+            name, "int8", (2, 5 if name != "joined" else 10), scales=(scale,), zero_points=(0,)
+        )
+        for name, scale in scales
     ]
-    with pytest.raises(tc.TosaConvertError, match=r"fails for int16: 'tosa\.abs' op requires"):
-        lowered(tmp_path, rows, [OperatorRow("ABS", (0,), (1,))], [0], [1])
+    joined = OperatorRow("CONCATENATION", (0, 1), (2,), {"axis": 1})
+    with pytest.raises(tc.TosaConvertError, match=r"fails for int8: 'tfl\.concatenation' op quant"):
+        lowered(tmp_path, rows, [joined], [0, 1], [2])
 
 
 def test_constants_that_should_stay_stablehlo_are_lowered(tmp_path: Path) -> None:
