@@ -29,14 +29,13 @@ NOTES: Final[dict[str, dict[str, str]]] = {
         "ATAN2": "the converter interpolates in a table of 16 bits: 3e-5",
         "BITCAST": "TOSA has no cast that keeps the bits",
         "BROADCAST_ARGS": "no lowering",
-        "CONCATENATION": "operands of several scales",
+        "CONCATENATION": "operands of several scales, which TFLite does not run",
         "DIV": "uint8",
         "FAKE_QUANT": "the narrow range, which TFLite does not run",
         "IF": "no lowering",
         "LOCAL_RESPONSE_NORMALIZATION": (
             "LiteRT's reference kernel leaves the last channel of a window out; its other kernel agrees"
         ),
-        "LOG_SOFTMAX": "int8 and uint8",
         "POW": "int32",
         "RESIZE_BILINEAR": "uint8: TFLite interpolates in FP32, and halves are one off",
         "REVERSE_SEQUENCE": "int8, which TFLite does not run",

@@ -313,6 +313,19 @@ def test_rows_of_integers_are_normalised(tmp_path: Path, dtype: str) -> None:
     assert np.abs(found.view(dtype) - expected).max() <= 1
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_logarithms_of_shares_are_rounded(tmp_path: Path, dtype: str) -> None:
+    program = Program("LOG_SOFTMAX", dtype)
+    x = program.input(dtype, (200, 6))
+    assert x.quantized is not None
+    zero = 255 if dtype == "uint8" else 127
+    row = (dtype, (200, 6), Quantized((16 / 256,), zero))
+    found = run_program(tmp_path, program, [x], row).view(dtype)
+    numbers = program.arrays["x0"].astype(float) * x.quantized.scales[0]
+    exact = (numbers - np.log(np.exp(numbers).sum(-1, keepdims=True))) * 16 + zero
+    assert np.abs(found - np.maximum(exact, zero - 255)).max() <= 0.5 + 1e-3
+
+
 def test_normalisations(tmp_path: Path) -> None:
     row = ("float32", (1, 2, 3, 8))
     options = {"radius": 2, "bias": 1.5, "alpha": 0.5, "beta": 0.75}

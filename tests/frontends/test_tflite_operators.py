@@ -63,6 +63,7 @@ SAMPLE: Final = (
     *("REVERSE_SEQUENCE/uint8", "SELECT/int16_rows", "ONE_HOT/int8_axis_-1", "ABS/int16_3x40"),
     *("ARG_MIN/int32_axis_1", "REDUCE_PROD/int32_two", "L2_POOL_2D/float32_stride_same"),
     *("L2_NORMALIZATION/int8_rank_4_5", "L2_NORMALIZATION/uint8_rank_2_10"),
+    *("LOG_SOFTMAX/int8_rank_4_5", "LOG_SOFTMAX/uint8_rank_2_10"),
 )
 NEEDED: Final = ("tosa_converter_for_tflite", "ai_edge_litert")
 

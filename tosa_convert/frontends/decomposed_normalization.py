@@ -1,7 +1,8 @@
-"""The decomposition of L2_NORMALIZATION of 8 bits, in the integers of TFLite's kernel.
+"""Decompositions of L2_NORMALIZATION and LOG_SOFTMAX of 8 bits.
 
-The kernel divides by the root of a sum of squares: it multiplies by the inverse root, which it finds by
-five of Newton's steps in fixed point.
+L2_NORMALIZATION has the integers of TFLite's kernel, which multiplies by the inverse root of a sum of
+squares, and finds it by five of Newton's steps in fixed point. LOG_SOFTMAX has FP32: by experiment,
+TFLite's kernel rounds the exact function. A result in the middle of two steps can be the other one.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ _STEPS: Final = 5
 #: By how many bits a number of 9 bits before the point is shifted to have 3.
 _CUBE_SHIFT: Final = 6
 _PRODUCT_SHIFT: Final = 3
+#: Steps of LOG_SOFTMAX's result to 1.
+_LOG_STEPS: Final = 16.0
 
 
 def _product(b: Builder, x: Value, y: Value | int) -> Value:
@@ -78,4 +81,21 @@ def _normalized(b: Builder, given: Given) -> list[Value]:
     return [b.bitwise_xor(result, -128) if is_unsigned else result]
 
 
-KINDS: Final[Mapping[str, Decompose]] = {"L2_NORMALIZATION": _normalized}
+def _log_softmax(b: Builder, given: Given) -> list[Value]:
+    axis = len(given.shape) - 1
+    is_unsigned = given.facts["dtype"] == "uint8"
+    x = b.bitwise_xor(given.operands[0], -128) if is_unsigned else given.operands[0]
+    wide = b.cast(x, dtype="int32")
+    steps = b.cast(b.sub(wide, b.reduce_max(wide, axis=axis)), dtype="fp32")
+    distance = b.mul(steps, given.facts["scale"])
+    total = b.log(b.reduce_sum(b.exp(distance), axis=axis))
+    # CAST rounds to the nearest, of halves to the even one, as the kernel does.
+    rounded = b.cast(b.mul(b.sub(distance, total), _LOG_STEPS), dtype="int32")
+    result = b.cast(b.maximum(b.add(rounded, 127), -128), dtype="int8")
+    return [b.bitwise_xor(result, -128) if is_unsigned else result]
+
+
+KINDS: Final[Mapping[str, Decompose]] = {
+    "L2_NORMALIZATION": _normalized,
+    "LOG_SOFTMAX": _log_softmax,
+}

@@ -28,6 +28,8 @@ _MOST_PAIRS: Final = 1 << 22
 _MOST_CHANNELS: Final = 2048
 #: Squares of numbers of 9 bits whose sum has 29 bits.
 _MOST_SQUARES: Final = 8192
+#: The scale that the kernels of LOG_SOFTMAX want.
+_LOG_SCALE: Final = 16 / 256
 
 
 def _cumulative_sum(model: TfliteFile, operator: Operator) -> Facts | None:
@@ -159,6 +161,17 @@ def _normalization(model: TfliteFile, operator: Operator) -> Facts | None:
     return {"zero_point": x.zero_point - (128 if x.dtype == "uint8" else 0)}
 
 
+def _log_softmax(model: TfliteFile, operator: Operator) -> Facts | None:
+    """Of 8 bits, whose result always has the same scale."""
+    (x,), result = operands_of(model, operator, 1), result_of(model, operator)
+    zero = {"int8": 127, "uint8": 255}.get(result.dtype)
+    if x.dtype != result.dtype or zero is None or not x.scale:
+        return None
+    if result.zero_point != zero or result.scale != _LOG_SCALE:
+        return None
+    return {"scale": x.scale}
+
+
 FINDERS: Final[Mapping[str, Find]] = {
     "CUMSUM": _cumulative_sum,
     "TOPK_V2": _largest,
@@ -167,6 +180,7 @@ FINDERS: Final[Mapping[str, Find]] = {
     "ARG_MIN": _place,
     "REDUCE_PROD": _product,
     "SOFTMAX": _softmax,
+    "LOG_SOFTMAX": _log_softmax,
     "L2_NORMALIZATION": _normalization,
     "BATCH_MATMUL": _batch_matmul,
     "L2_POOL_2D": _root_of_mean_square,
