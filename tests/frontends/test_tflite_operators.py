@@ -14,7 +14,9 @@ from frontends.tflite_operators.write import all_programs, write
 from frontends.tflite_schema import OPERATORS
 
 from tosa_convert.cli.main import run, verb
+from tosa_convert.frontends.converters.tflite_decompositions import FINDERS
 from tosa_convert.frontends.converters.tflite_names import OPERATOR_NAMES, operator_name
+from tosa_convert.frontends.decompositions import KINDS
 from tosa_convert.frontends.recognize import recognize
 
 #: Some of each kind, which run in every environment that has the packages.
@@ -85,6 +87,10 @@ def test_a_program_is_the_same_each_time() -> None:
         {f"{one.operator}/{one.name}": one.data() for one in all_programs()} for _ in range(2)
     )
     assert once == again
+
+
+def test_what_is_taken_out_of_a_model_has_a_decomposition() -> None:
+    assert set(FINDERS) == set(KINDS)
 
 
 @pytest.mark.skipif(

@@ -21,7 +21,8 @@ from tosa_convert.frontends.decomposition import Decompose, Given
 from tosa_convert.graph.model import Block, Graph, Operator, Tensor
 from tosa_convert.graph.names import unused_name
 
-_KINDS: Final[Mapping[str, Decompose]] = {
+#: Operator -> its decomposition.
+KINDS: Final[Mapping[str, Decompose]] = {
     **decomposed_elementwise.KINDS,
     **decomposed_movement.KINDS,
     **decomposed_normalization.KINDS,
@@ -63,7 +64,7 @@ def with_decompositions(graph: Graph, cut: Cut) -> Graph:
 
 def _decompose(block: Block, one: CutOperator, operands: list[str], results: list[str]) -> None:
     """Add the decomposition of an operator to a block."""
-    if one.operator not in _KINDS:
+    if one.operator not in KINDS:
         raise fail(
             "frontend-failed", one.where, f"{one.operator} has no decomposition", "please report it"
         )
@@ -71,7 +72,7 @@ def _decompose(block: Block, one: CutOperator, operands: list[str], results: lis
     given = [_input(b, f"operand_{index}", block.tensors[n]) for index, n in enumerate(operands)]
     known = [block.tensors[name] for name in operands]
     constants = [None if t.data is None else t.data.numpy().reshape(t.shape or ()) for t in known]
-    found = _KINDS[one.operator](b, Given(given, constants, one.attributes))
+    found = KINDS[one.operator](b, Given(given, constants, one.attributes))
     b.output(*found)
     made = b.graph().main
     names = dict(zip(made.inputs, operands, strict=True))

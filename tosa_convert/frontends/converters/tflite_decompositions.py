@@ -48,7 +48,7 @@ def without_decomposed(model: TfliteFile, file: str) -> tuple[TfliteFile, Cut | 
 
 def _facts(model: TfliteFile, operator: Operator) -> Facts | None:
     """What the decomposition of an operator needs; None if it has none."""
-    find = _FINDERS.get(operator_name(operator.code))
+    find = FINDERS.get(operator_name(operator.code))
     operands = [model.tensors[one] for one in operator.inputs if one >= 0]
     results = [model.tensors[one] for one in operator.outputs]
     sizes = (size for tensor in (*operands, *results) for size in tensor.shape)
@@ -65,7 +65,8 @@ def _facts(model: TfliteFile, operator: Operator) -> Facts | None:
     return {**shown, "dtypes": [one.dtype for one in operands], **found}
 
 
-_FINDERS: Final[Mapping[str, Find]] = {
+#: Operator -> what finds the facts of its decomposition.
+FINDERS: Final[Mapping[str, Find]] = {
     **tflite_decomposed_elementwise.FINDERS,
     **tflite_decomposed_movement.FINDERS,
     **tflite_decomposed_products.FINDERS,
