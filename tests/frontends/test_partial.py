@@ -13,6 +13,7 @@ import pytest
 from frontends.lowered_tflite import NEEDS_TFLITE
 from frontends.run_parts import run_parts
 from frontends.tflite_models import OperatorRow, TensorRow, model
+from frontends.tflite_schema import ACTIVATIONS
 
 from tosa_convert.cli import convert_parts
 from tosa_convert.cli.main import run, verb
@@ -113,11 +114,11 @@ def test_a_model_of_operators_that_do_not_lower_has_no_program(tmp_path: Path) -
 
 
 def test_an_operator_with_which_the_converter_fails_is_cut_out(tmp_path: Path) -> None:
-    """Integers with an activation."""
+    """Integers with an activation that does not clamp; the caller runs another one."""
     tensors = [TensorRow(name, "int32", SHAPE) for name in ("x", "twice", "kept", "out")]
     rows = [
         OperatorRow("ADD", (0, 0), (1,)),
-        OperatorRow("MUL", (1, 0), (2,), {"activation": 1}),
+        OperatorRow("MUL", (1, 0), (2,), {"activation": ACTIVATIONS["tanh"]}),
         OperatorRow("SUB", (2, 0), (3,)),
     ]
     assert convert(written(tmp_path, tensors, rows, [0], [3]), "--partial") == 0
