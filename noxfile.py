@@ -37,9 +37,12 @@ FRONTENDS = {
             "test_operator_programs.py",
         ),
     ),
+    "executorch": ("executorch", (), ("test_executorch.py",)),
+    "litert-torch": ("litert-torch", ("ai-edge-litert", "torchao"), ("test_litert_torch.py",)),
 }
-#: Groups whose pins do not fit those of tosa-tools: TensorFlow wants a younger flatbuffers.
-WITHOUT_TOSA_TOOLS = {"keras"}
+#: Groups whose pins do not fit those of tosa-tools: TensorFlow wants a younger flatbuffers, and
+#: litert-torch, through jax, a younger numpy.
+WITHOUT_TOSA_TOOLS = {"keras", "litert-torch"}
 FRONTEND_TESTS = ROOT / "tests" / "frontends"
 #: Where the lowered networks of the zoo are kept, and what programs did with their files.
 CONSUMERS = ROOT / ".nox" / "consumers-state"

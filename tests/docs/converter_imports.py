@@ -19,6 +19,8 @@ CONVERTERS: dict[str, set[str]] = {
     "torch_signature": _TORCH,
     "torch_unsigned": _TORCH,
     "torch_windows": _TORCH,
+    "executorch_graph": _TORCH,
+    "executorch_program": _TORCH | {"executorch"},
     "onnx_expand": _ONNX,
     "onnx_fold": _ONNX | {"onnxruntime"},
     "onnx_functions": _ONNX,

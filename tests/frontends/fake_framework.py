@@ -2,7 +2,7 @@
 
 Run as a converter, it finds the program in `NAME.tosa` beside the model `NAME.*`, if there is one, and
 does what the text of `NAME.does` says, else writes that program. Run as a runtime, it gives the sum of
-its inputs, or what `NAME.gives` says.
+its inputs, or what `NAME.gives` says. Inputs and outputs in `NAME.scales` are quantised.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ def convert(folder: Path) -> None:
         names = {
             "tflite": "tosa-converter-for-tflite",
             "jax": "jax",
+            "executorch": "executorch",
             **dict.fromkeys(("keras", "tensorflow"), "keras"),
             "torch": "torch",
             "onnx": "onnx",
@@ -54,7 +55,7 @@ def convert(folder: Path) -> None:
         os.kill(os.getpid(), signal.SIGSEGV)
     if command == HANG:
         time.sleep(60)
-    interface: dict[str, Any] = {
+    interface: dict[str, Any] = {"whole": None} | {
         key: [] for key in ("inputs", "outputs", "states", "not_lowered", "corrections", "findings")
     }
     interface["cut"] = interface["decomposed"] = None
@@ -78,8 +79,12 @@ def write_program(
 
     graph = tc.load(program)
     tc.save(graph, folder / "program.mlirbc", validate=False)
+    beside = program.with_suffix(".scales")
+    scales = json.loads(beside.read_text()) if beside.exists() else {}
     for key, names in (("inputs", graph.main.inputs), ("outputs", graph.main.outputs)):
-        interface[key] = [{"name": name, "dtype": "", "shape": None} for name in names]
+        interface[key] = [
+            {"name": name, "dtype": "", "shape": None, **scales.get(name, {})} for name in names
+        ]
     examples = program.with_suffix(".npz")
     if request["options"].get("examples") and examples.exists():
         (folder / "examples.npz").write_bytes(examples.read_bytes())

@@ -39,7 +39,7 @@ def recording(program: Program) -> str:
     return program(_RECORDS)
 
 
-@pytest.mark.parametrize("via", [None, "litert-torch"])
+@pytest.mark.parametrize("via", [None, "executorch", "litert-torch"])
 def test_the_route_that_is_asked_for_is_taken(
     factory: Path, via: str | None, program: Program, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tosa_convert.cli.run_model import arrays_from_files
 from tosa_convert.frontends.run_converter import TIMEOUT
+from tosa_convert.frontends.scales import scales_of
 from tosa_convert.legalizations.compare_model import compare_model
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def check_model(graph: Graph, name: str, found: Lowered, options: ConvertOptions
         options: `arrays` and `random` are the inputs; `python` has the framework.
     """
     by_old_name = dict(zip(found.graph.main.inputs, graph.main.inputs, strict=True))
+    inputs, outputs = graph.main.inputs, graph.main.outputs
     return compare_model(
         graph,
         name,
@@ -34,4 +36,8 @@ def check_model(graph: Graph, name: str, found: Lowered, options: ConvertOptions
         seed=options.random,
         python=options.python,
         timeout=TIMEOUT if options.timeout is None else options.timeout,
+        scales={
+            **scales_of(found.interface.inputs, inputs),
+            **scales_of(found.interface.outputs, outputs),
+        },
     )

@@ -38,20 +38,7 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
     if interface.not_lowered:
         rows = [*interface.not_lowered, *_stayed(request, interface, folder)]
         raise _listed(rows, request)
-    path = folder / PROGRAM_FILE
-    if not path.exists():
-        message = f"the converter wrote no {PROGRAM_FILE}"
-        raise fail("frontend-failed", request.frontend, message, "please report it")
-    # A mapped file cannot be removed on Windows, and the folder is temporary.
-    copy = options.copy or os.name == "nt"
-    options = replace(options, input_shapes={}, pass_captured=True, copy=copy)
-    opened = open_input(path, options, where=source)
-    try:
-        graph = read(opened, options)
-    except TosaConvertError as error:
-        if all(finding.code != "foreign-operator" for finding in error.findings):
-            raise
-        raise _listed(_rows(opened, request, interface, folder), request) from None
+    graph = _program(request, interface, folder, options)
     # What most models do not need is imported when it is: a small model takes little more than imports.
     if interface.decomposed:
         from tosa_convert.frontends.decompositions import with_decompositions
@@ -70,6 +57,32 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
     for change in report.changes:
         log.debug("%s", change)
     return graph
+
+
+def _program(request: Request, interface: Interface, folder: Path, options: ReadOptions) -> Graph:
+    """The program as the converter wrote it."""
+    # A mapped file cannot be removed on Windows, and the folder is temporary.
+    copy = options.copy or os.name == "nt"
+    if interface.whole is not None:
+        from tosa_convert.frontends.joined_parts import joined
+
+        if options.narrow:
+            message = f"programs of {request.frontend} have no types that can be narrowed"
+            raise fail("option-conflict", "--narrow", message, "leave the option out")
+        plain = ReadOptions(limits=options.limits, copy=copy)
+        return joined(interface.whole, folder, plain, request.frontend)
+    path = folder / PROGRAM_FILE
+    if not path.exists():
+        message = f"the converter wrote no {PROGRAM_FILE}"
+        raise fail("frontend-failed", request.frontend, message, "please report it")
+    options = replace(options, input_shapes={}, pass_captured=True, copy=copy)
+    opened = open_input(path, options, where=request.shown or request.source)
+    try:
+        return read(opened, options)
+    except TosaConvertError as error:
+        if all(finding.code != "foreign-operator" for finding in error.findings):
+            raise
+        raise _listed(_rows(opened, request, interface, folder), request) from None
 
 
 def _listed(rows: list[NotLowered], request: Request) -> TosaConvertError:

@@ -14,6 +14,7 @@ from tosa_convert.frontends.cut import Cut
 PROGRAM_FILE: Final = "program.mlirbc"
 INTERFACE_FILE: Final = "interface.json"
 STATE_FILE: Final = "state.npz"
+CONSTANTS_FILE: Final = "constants.npz"
 INSTALLED_FILE: Final = "installed.json"
 
 
@@ -23,11 +24,14 @@ class Value:
 
     name: what the framework calls it. dtype: its element type there, such as "int64", "" if unknown.
     shape: its sizes; -1 where they are dynamic, None if unknown.
+    scale, zero_point: an integer i of it stands for scale * (i - zero_point); None for other values.
     """
 
     name: str
     dtype: str = ""
     shape: tuple[int, ...] | None = None
+    scale: float | None = None
+    zero_point: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -85,6 +89,36 @@ class Correction:
 
 
 @dataclass(slots=True, kw_only=True)
+class Part:
+    """A program in a file of its own, of several that are one together.
+
+    file: a `.tosa` file of the folder.
+    inputs, outputs: values of the whole, in the order of the file's.
+    """
+
+    file: str
+    inputs: list[str]
+    outputs: list[str]
+
+
+@dataclass(slots=True, kw_only=True)
+class Whole:
+    """A program in parts, in place of `program.mlirbc`.
+
+    parts: in an order in which they can be run.
+    values: its arguments and results, and what the parts take and give: their types.
+    inputs, outputs: the arguments and results, in order, states among them.
+    constants: value -> its key in `constants.npz`.
+    """
+
+    parts: list[Part]
+    values: list[Value]
+    inputs: list[str]
+    outputs: list[str]
+    constants: dict[str, str]
+
+
+@dataclass(slots=True, kw_only=True)
 class Interface:
     """The result of a converter, beside `program.mlirbc`.
 
@@ -103,6 +137,7 @@ class Interface:
         then all arguments and results of the program.
     decomposed: operators that the converter does not lower, cut out in the same way; `finish` adds their
         decompositions. Their arguments and results are not among `inputs` and `outputs`.
+    whole: the program, if the converter wrote it as parts; there is no `program.mlirbc` then.
     """
 
     inputs: list[Value] = field(default_factory=list)
@@ -117,6 +152,7 @@ class Interface:
     findings: list[Finding] = field(default_factory=list)
     cut: Cut | None = None
     decomposed: Cut | None = None
+    whole: Whole | None = None
 
     def to_json(self) -> str:
         """The interface as JSON; `from_json` is the way back.
@@ -151,9 +187,22 @@ class Interface:
             None if found is None else Cut.from_row(found)
             for found in (row.pop("cut"), row.pop("decomposed"))
         )
-        return cls(**lists, **row, cut=cut, decomposed=decomposed)
+        whole = row.pop("whole")
+        return cls(
+            **lists,
+            **row,
+            cut=cut,
+            decomposed=decomposed,
+            whole=None if whole is None else _whole(whole),
+        )
 
 
 def _value(row: dict[str, Any]) -> Value:
     shape = row.pop("shape")
     return Value(**row, shape=None if shape is None else tuple(shape))
+
+
+def _whole(row: dict[str, Any]) -> Whole:
+    parts = [Part(**one) for one in row.pop("parts")]
+    values = list(map(_value, row.pop("values")))
+    return Whole(**row, parts=parts, values=values)

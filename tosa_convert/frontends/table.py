@@ -102,6 +102,20 @@ FRONTENDS: Final = {
             forks=True,
         ),
         Frontend(
+            name="executorch",
+            reads="torch models through ExecuTorch's Arm backend (--via executorch)",
+            extra="executorch",
+            packages={
+                "torch": "torch",
+                "torchao": "torchao",
+                "executorch": "executorch",
+                "tosa_serializer": "tosa-tools",
+            },
+            converter="tosa_convert.frontends.converters.executorch_program",
+            runtime="torch",
+            route_of="torch",
+        ),
+        Frontend(
             name="litert-torch",
             reads="torch models through TFLite (--via litert-torch)",
             extra="litert-torch",

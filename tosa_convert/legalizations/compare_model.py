@@ -12,16 +12,17 @@ import numpy as np
 
 from tosa_convert import log
 from tosa_convert.errors import fail
+from tosa_convert.frontends.scales import Scale
 from tosa_convert.frontends.table import frontend
 from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.accuracy.tolerances import NO_TOLERANCES
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.scratch import scratch_folder
 from tosa_convert.golden.arrays.slots import Slot, match
 from tosa_convert.golden.backends.consecutive_calls import WITH_STATES, call_in_a_row
-from tosa_convert.golden.backends.runners import open_backend
+from tosa_convert.golden.backends.runners import Record, open_backend
 from tosa_convert.golden.checking.check import check_outputs, compare_with, reference_outputs
-from tosa_convert.golden.running.programs import input_slots
+from tosa_convert.golden.running.programs import input_slots, output_slots
 from tosa_convert.golden.running.random_inputs import random_inputs
 from tosa_convert.golden.running.reference_model import RunOptions
 from tosa_convert.golden.running.variable_states import (
@@ -29,11 +30,17 @@ from tosa_convert.golden.running.variable_states import (
     variables_of,
     with_variables,
 )
+from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import DYNAMIC, Graph
 from tosa_convert.reading import with_shapes
 
 #: Calls in a row of a model with states.
 CALLS: Final = 3
+#: The runtime whose models have numbers where a program has integers of a scale.
+_IN_NUMBERS: Final = "torch"
+#: How far a quantised output of torch may be from the program's.
+STEPS: Final = 4.0
+_NO_SCALES: Final[Mapping[str, Scale]] = {}
 
 
 def compare_model(
@@ -46,6 +53,7 @@ def compare_model(
     seed: int | None,
     python: str,
     timeout: float,
+    scales: Mapping[str, Scale] = _NO_SCALES,
 ) -> Comparison:
     """Compare a model's outputs in its framework with those of its program on the reference model.
 
@@ -61,6 +69,10 @@ def compare_model(
         seed: of random arrays for inputs that are not given; by default 0, after the examples.
         python: the Python that has the framework.
         timeout: seconds for one run of either.
+        scales: of the inputs and outputs that are integers where the model of torch has numbers. Numbers
+            that are given for such an input are quantised. The framework gets the numbers of the
+            integers, and its outputs are quantised; they may be STEPS integers away, because torch
+            computes between its quantise operators in floating point.
 
     Returns:
         The comparison, as `check` makes it.
@@ -74,6 +86,15 @@ def compare_model(
         raise fail("option-conflict", "--check", message, "leave it out, and use the verb check")
     static = _static(graph, {**examples, **given})
     slots = input_slots(static)
+    given, examples = (
+        {
+            slot.key: _quantised(arrays[slot.key], scales.get(slot.key), slot.dtype)
+            for slot in slots
+            if slot.key in arrays
+        }
+        | {key: arrays[key] for key in arrays.keys() - {slot.key for slot in slots}}
+        for arrays in (given, examples)
+    )
     matched = match([slot for slot in slots if slot.key in given], given)
     for slot in slots:
         if seed is None and slot.key not in matched and slot.key in examples:
@@ -82,11 +103,40 @@ def compare_model(
                 matched[slot.key] = array
     others = [slot for slot in slots if slot.key not in matched]
     inputs = {**matched, **random_inputs(static, others, seed or 0)}
+    if runtime != _IN_NUMBERS:
+        scales = _NO_SCALES
     if runtime in WITH_STATES and variables_of(static):
+        if scales:
+            message = "a quantised program with states cannot be checked"
+            raise fail("option-conflict", "--check", message, "leave the option out")
         calls = [inputs, *(_other_inputs(inputs, given, number) for number in range(1, CALLS))]
         return _compare_calls(static, calls, runtime, model, python, timeout)
-    backend = open_backend(runtime, static, inputs, original=model, python=python, timeout=timeout)
-    return check_outputs(static, inputs, backend, NO_TOLERANCES, RunOptions(timeout=timeout))
+    numbers = {
+        key: scales[key].numbers(array) if key in scales else array for key, array in inputs.items()
+    }
+    backend = open_backend(runtime, static, numbers, original=model, python=python, timeout=timeout)
+    outputs = {slot.key: slot.dtype for slot in output_slots(static)}
+    steps = tuple((key, STEPS) for key in outputs if key in scales)
+    if steps and isinstance(backend, Record):
+        backend.arrays = _in_integers(backend.arrays, scales, outputs)
+    tolerances = replace(NO_TOLERANCES, atol=steps)
+    return check_outputs(static, inputs, backend, tolerances, RunOptions(timeout=timeout))
+
+
+def _in_integers(
+    arrays: Mapping[str, Array], scales: Mapping[str, Scale], outputs: Mapping[str, DType]
+) -> LazyArrays:
+    """The outputs of a framework as integers, where the program has them."""
+    return LazyArrays(
+        arrays, lambda key: _quantised(arrays[key], scales.get(key), outputs.get(key))
+    )
+
+
+def _quantised(array: Array, scale: Scale | None, element: DType | None) -> Array:
+    """Numbers as integers of a scale; other arrays as they are."""
+    if scale is None or element is None or element.is_float or array.dtype.kind != "f":
+        return array
+    return scale.quantised(array, np.dtype(element.numpy))
 
 
 def _other_inputs(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from tosa_convert.frontends.converters.torch_dialect import Unlowered
 from tosa_convert.frontends.interface import NotLowered
+
+if TYPE_CHECKING:
+    from tosa_convert.frontends.converters.torch_dialect import Unlowered
 
 #: Pattern of an operator's name -> what would help. The first that matches counts.
 _ADVICE: Final = (
@@ -35,7 +37,7 @@ _ADVICE: Final = (
     ),
     (
         r"per_channel",
-        "quantise per tensor, or convert through ExecuTorch's Arm backend or litert-torch",
+        "convert with --via executorch or --via litert-torch, or quantise per tensor",
     ),
     (
         r"Loop|Scan|prim\.If|higher_order|cond|while",
@@ -104,7 +106,7 @@ def place(location: str) -> str:
         'conv_1'
     """
     frames = [(path, line) for path, line in _FRAME.findall(location)]
-    own = [frame for frame in frames if not re.search(r"[/\\]torch[/\\]", frame[0])]
+    own = [frame for frame in frames if not re.search(r"[/\\](torch|executorch)[/\\]", frame[0])]
     if own or frames:
         path, line = (own or frames)[0]
         return f"{path}:{line}"

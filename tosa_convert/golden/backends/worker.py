@@ -12,6 +12,7 @@ MISSING if the software is not installed, and REFUSED if it does not support the
 only numpy and the software, so any Python that has both can run it.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -237,6 +238,8 @@ def _torch(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arr
     if path and path.endswith(".py"):
         eager, example = _torch_module(torch, getattr(_python_file(path, "eager_model"), name))
     else:
+        with contextlib.suppress(ImportError):  # The operators of quantised programs.
+            import torch.ao.quantization.fx._decomposed
         eager, example = _torch_exported(torch.export.load(model))
 
     def call(inputs: list[Any], types: list[str]) -> list[Any]:
