@@ -28,6 +28,7 @@ FRONTENDS = {
     ),
     "keras": ("keras", ("ai-edge-litert", "scipy"), ("test_keras*.py", "test_examples.py")),
     "jax": ("jax", ("flax",), ("test_jax_*.py", "test_examples.py")),
+    "litert-converter": ("litert-converter", ("flax",), ("test_litert_*.py",)),
     "torch": (
         "torch,onnx",
         ("onnxscript", "iree-base-compiler"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 _TORCH, _ONNX = {"torch"}, {"onnx"}
 #: Modules of converters -> the frameworks that they import, in the child process only.
 CONVERTERS: dict[str, set[str]] = {
+    "jax.gather_bounds": {"litert_converter"},
+    "jax.tflite_model": {"jax", "litert_converter"},
     "litert_torch_program": _TORCH | {"litert_torch"},
     "torch_cut": {"torch_mlir"},
     "torch_decompositions": _TORCH | {"torch_mlir"},

@@ -42,6 +42,7 @@ def convert(folder: Path) -> None:
             "torch": "torch",
             "onnx": "onnx",
             "litert-torch": "litert-torch",
+            "litert-converter": "litert-converter",
         }
         rows = [{"frontend": name, "versions": {row: "1"}} for name, row in names.items()]
         (folder / "installed.json").write_text(json.dumps(rows))
@@ -59,6 +60,7 @@ def convert(folder: Path) -> None:
         key: [] for key in ("inputs", "outputs", "states", "not_lowered", "corrections", "findings")
     }
     interface["cut"] = interface["decomposed"] = None
+    interface["places"] = {}
     if command == REFUSE:
         row = {"code": "unknown-argument", "where": "x", "message": "no", "hint": "", "rule": ""}
         interface["findings"] = [row]

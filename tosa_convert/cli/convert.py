@@ -132,7 +132,8 @@ if TYPE_CHECKING:
     "--via",
     type=click.Choice(ROUTES),
     help="For a framework's model: another route to TOSA than the usual one. Quantised torch programs "
-    "have integer arithmetic by way of executorch or litert-torch.",
+    "have integer arithmetic by way of executorch or litert-torch; litert-converter has a few functions "
+    "of JAX that are refused otherwise.",
 )
 @click.option(
     "--python",

@@ -54,6 +54,10 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
         graph = with_states(graph, interface, folder)
     graph = _named(graph, interface, request.frontend)
     graph, report = rewrites.apply(graph)
+    if interface.places:
+        from tosa_convert.frontends.places import with_places
+
+        graph = with_places(graph, interface.places, has_full_paths=options.full_paths)
     for change in report.changes:
         log.debug("%s", change)
     return graph
@@ -113,7 +117,8 @@ def _rows(opened: Input, request: Request, interface: Interface, folder: Path) -
 
     model = folder / interface.model if interface.model else Path(request.source)
     places = leftovers.tflite_places(model)
-    return list(leftovers.leftover_rows(foreign_operations(opened), places))
+    rows = leftovers.leftover_rows(foreign_operations(opened), places, interface.places)
+    return list(rows)
 
 
 def _named(graph: Graph, interface: Interface, name: str) -> Graph:

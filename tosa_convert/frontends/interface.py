@@ -131,6 +131,8 @@ class Interface:
     versions: distribution -> version, of what took part.
     model: a file of the folder, which was converted in place of the source, such as the TFLite model of
         a Keras model; else "".
+    places: of a model that was made from the source: name of a tensor -> the location in the source of
+        what makes it, as MLIR has it.
     absent: the distributions that the frontend needs and this Python does not have.
     findings: an expected failure, which the parent raises.
     cut: what was cut out of the program, if that was asked for and necessary. `inputs` and `outputs` are
@@ -148,6 +150,7 @@ class Interface:
     remarks: list[str] = field(default_factory=list)
     versions: Mapping[str, str] = field(default_factory=dict)
     model: str = ""
+    places: Mapping[str, str] = field(default_factory=dict)
     absent: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     cut: Cut | None = None

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Protocol
 
 from tosa_convert.errors import Finding
 from tosa_convert.frontends.converters.tflite_file import place_text, read_tflite
 from tosa_convert.frontends.corrections import name_of
 from tosa_convert.frontends.interface import NotLowered
+from tosa_convert.frontends.places import line_of
 
 #: Operations that only accompany others: constants of operators that stayed, and ends of regions.
 _COMPANIONS: Final = frozenset(
@@ -42,11 +44,14 @@ class Operation(Protocol):
 
 
 def leftover_rows(
-    operations: Sequence[Operation], places: Mapping[str, int]
+    operations: Sequence[Operation],
+    places: Mapping[str, int],
+    source_places: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[NotLowered]:
     """A row for each operator that stayed.
 
     places: name of a tensor -> the number of the operator that makes it.
+    source_places: name of a tensor -> a location in the source, for a model that was made from it.
     """
     for operation in operations:
         if operation.name in _COMPANIONS:
@@ -56,7 +61,8 @@ def leftover_rows(
         index = places.get(tensor)
         yield NotLowered(
             operator=name.upper() if operation.name.startswith("tfl.") else operation.name,
-            where=operation.where if index is None else place_text(index, tensor),
+            where=line_of(source_places.get(tensor, ""))
+            or (operation.where if index is None else place_text(index, tensor)),
             hint=advice(name),
             index=index,
         )

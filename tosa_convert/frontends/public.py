@@ -13,7 +13,7 @@ from tosa_convert.frontends.installed import absent
 from tosa_convert.frontends.lower_model import FrontendOptions, lowered
 from tosa_convert.frontends.recognize import Recognised, recognize
 from tosa_convert.frontends.run_converter import TIMEOUT
-from tosa_convert.frontends.table import FRONTENDS, missing, model_kinds
+from tosa_convert.frontends.table import FRONTENDS, missing, model_kinds, on_route
 from tosa_convert.options import ReadOptions, Shapes, narrow_types, shapes_of
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ def from_jax(
     kwargs: Mapping[str, Any] | None = None,
     *,
     names: Sequence[str] | None = None,
+    via: str = "",
     full_paths: bool = False,
 ) -> Graph:
     """The program of a JAX function, which is lowered in this process.
@@ -134,6 +135,8 @@ def from_jax(
         kwargs: example arguments by keyword.
         names: the names of `args`; by default those of the function's parameters. An array of a tree
             has its path after it: `params.Dense_0.kernel`.
+        via: "litert-converter" for the route through TFLite, which has some primitives that have no
+            lowering of their own, and fewer of the others.
         full_paths: keep the folders of file names in locations.
 
     Returns:
@@ -141,7 +144,8 @@ def from_jax(
         are signed ones with the same bits.
 
     Raises:
-        TosaConvertError: "frontend-missing" if jax is not installed; "not-lowered" with every
+        TosaConvertError: "frontend-missing" if jax is not installed, or a package of the route;
+            "option-conflict" for a route that JAX does not have; "not-lowered" with every
             primitive that does not lower, its lines, and what would help. What the function raises
             while JAX traces it is passed on.
 
@@ -152,12 +156,14 @@ def from_jax(
         >>> graph.main.inputs, graph.main.outputs
         (['x'], ['y'])
     """
-    row = FRONTENDS["jax"]
+    row = on_route("jax", via)
     if distributions := absent(row):
         raise TosaConvertError(missing(row, distributions))
-    from tosa_convert.frontends.converters.jax.convert import graph_of
+    from tosa_convert.frontends.converters.jax.convert import arguments_of, graph_of
 
-    return graph_of(function, args, kwargs, names, full_paths)
+    if via:
+        from tosa_convert.frontends.converters.jax.litert import graph_of
+    return graph_of(function, arguments_of(args, kwargs, names), names, full_paths)
 
 
 def from_keras(

@@ -124,6 +124,15 @@ FRONTENDS: Final = {
             runtime="tflite",
             route_of="torch",
         ),
+        Frontend(
+            name="litert-converter",
+            reads="functions of JAX through TFLite (--via litert-converter)",
+            extra="litert-converter",
+            packages={**_JAX, "litert_converter": "litert-converter", **_TFLITE},
+            converter="tosa_convert.frontends.converters.jax.litert",
+            runtime="jax",
+            route_of="jax",
+        ),
     )
 }
 

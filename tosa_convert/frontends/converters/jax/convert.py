@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,51 +33,89 @@ _MOST_PLACES: Final = 4
 def lower(request: Request, folder: Path) -> Interface:
     """Lower the function that a factory in a Python file returns, with its example arguments."""
     path = Path(request.source)
-    use_cpu()
-    made = call_factory(path, request.member)
-    if not isinstance(made, tuple) or len(made) not in (2, 3) or not callable(made[0]):
-        message = f"{request.member}() returns {type(made).__name__}"
-        hint = "return (function, args) or (function, args, kwargs)"
-        raise fail("frontend-failed", str(path), message, hint)
-    arguments = Arguments(tuple(made[1]), made[2] if len(made) == 3 else {})
-    try:
-        found = lower_function(made[0], arguments, shapes=request.input_shapes, has_full_paths=True)
-    except TosaConvertError:
-        raise
-    except Exception as error:
-        raise failure(error, path) from None
+    function, arguments = made_function(path, request.member)
+    with failures_of(path):
+        found = lower_function(
+            function, arguments, shapes=request.input_shapes, has_full_paths=True
+        )
     if found.graph is not None:
         save(found.graph, folder / PROGRAM_FILE, "mlirbc")
-        if not request.input_shapes:
-            write_examples(request, folder, example_arrays(arguments))
+        write_example_arguments(request, folder, arguments)
     return Interface(
-        inputs=list(map(_value, found.inputs)),
-        outputs=list(map(_value, found.outputs)),
+        inputs=list(map(value_of, found.inputs)),
+        outputs=list(map(value_of, found.outputs)),
         not_lowered=list(_rows(found.problems)),
     )
 
 
+def made_function(path: Path, member: str) -> tuple[Callable[..., Any], Arguments]:
+    """What a factory in a Python file returns: a function, and its example arguments.
+
+    Raises:
+        TosaConvertError: "frontend-failed" if it returns something else.
+    """
+    use_cpu()
+    made = call_factory(path, member)
+    if not isinstance(made, tuple) or len(made) not in (2, 3) or not callable(made[0]):
+        message = f"{member}() returns {type(made).__name__}"
+        hint = "return (function, args) or (function, args, kwargs)"
+        raise fail("frontend-failed", str(path), message, hint)
+    return made[0], Arguments(tuple(made[1]), made[2] if len(made) == 3 else {})
+
+
+@contextlib.contextmanager
+def failures_of(path: Path) -> Iterator[None]:
+    """What the code of a Python file raises, as a TosaConvertError("frontend-failed") with its line."""
+    try:
+        yield
+    except TosaConvertError:
+        raise
+    except Exception as error:
+        raise failure(error, path) from None
+
+
+def write_example_arguments(request: Request, folder: Path, arguments: Arguments) -> None:
+    """Write the example arguments for `--check`, if they have the shapes of the program."""
+    if not request.input_shapes:
+        write_examples(request, folder, example_arrays(arguments))
+
+
 def graph_of(
     function: Callable[..., Any],
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any] | None,
+    arguments: Arguments,
     names: Sequence[str] | None,
     has_full_paths: bool,
 ) -> Graph:
     """The program of a function of this process; see `tosa_convert.frontends.from_jax`."""
-    if names is not None and len(names) != len(args):
-        message = f"found {len(names)} names for {len(args)} arguments"
-        raise fail("option-conflict", "names", message, "give a name for each argument")
-    arguments = Arguments(tuple(args), kwargs or {})
     found: Lowered = lower_function(function, arguments, names, has_full_paths=has_full_paths)
     if found.graph is None:
-        name = getattr(function, "__name__", type(function).__name__)
-        findings: list[Finding] = list(leftovers.findings(list(_rows(found.problems)), name))
-        raise TosaConvertError(findings)
+        raise not_lowered(function, list(_rows(found.problems)))
     return rewrites.apply(found.graph).graph
 
 
-def _value(port: Port) -> Value:
+def not_lowered(function: Callable[..., Any], rows: Sequence[NotLowered]) -> TosaConvertError:
+    """The error for what does not lower in a function of this process."""
+    name = getattr(function, "__name__", type(function).__name__)
+    findings: list[Finding] = list(leftovers.findings(rows, name))
+    return TosaConvertError(findings)
+
+
+def arguments_of(
+    args: Sequence[Any], kwargs: Mapping[str, Any] | None, names: Sequence[str] | None
+) -> Arguments:
+    """Example arguments.
+
+    Raises:
+        TosaConvertError: "option-conflict" for another number of names.
+    """
+    if names is not None and len(names) != len(args):
+        message = f"found {len(names)} names for {len(args)} arguments"
+        raise fail("option-conflict", "names", message, "give a name for each argument")
+    return Arguments(tuple(args), kwargs or {})
+
+
+def value_of(port: Port) -> Value:
+    """An array among a function's arguments and results, as a converter names it."""
     return Value(name=port.name, dtype=port.dtype, shape=port.shape)
 
 

@@ -53,6 +53,21 @@ class Lowered:
     problems: list[Problem]
 
 
+@dataclass(frozen=True)
+class Traced:
+    """A function as JAX sees it.
+
+    jaxpr: of the function of the state's arrays and the arguments' ones, in this order; it returns the
+        results and the state's arrays.
+    inputs, outputs: the arrays of the function's arguments and results, in order.
+    """
+
+    jaxpr: Any
+    state: State
+    inputs: list[Port]
+    outputs: list[Port]
+
+
 class Arguments(NamedTuple):
     """The example arguments of a function: arrays, `jax.ShapeDtypeStruct`, and trees of them."""
 
@@ -72,10 +87,35 @@ def lower_function(
 
     Args:
         function: what `jax.jit` takes, or a module of nnx, whose state becomes variables.
+        arguments: as of `trace`, like the others.
+        names: the names of the positional arguments.
+        shapes: shapes of arguments.
+        has_full_paths: whether locations have the folders of files.
+
+    Raises:
+        TosaConvertError: as `trace`.
+    """
+    traced = trace(function, arguments, names, shapes)
+    walk = Walk(has_full_paths)
+    # Constants are computed in the memory that programs are written from.
+    with jax.default_device(jax.local_devices(backend="cpu")[0]):
+        graph = _program(walk, traced)
+    return Lowered(graph, traced.inputs, traced.outputs, list(walk.problems.values()))
+
+
+def trace(
+    function: Callable[..., Any],
+    arguments: Arguments,
+    names: Sequence[str] | None = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+) -> Traced:
+    """Have JAX trace a function.
+
+    Args:
+        function: what `jax.jit` takes, or a module of nnx.
         arguments: its example arguments.
         names: the names of the positional arguments; by default those of the function's parameters.
         shapes: name of an array among the arguments -> its shape instead of the example's.
-        has_full_paths: whether locations have the folders of files.
 
     Raises:
         TosaConvertError: "unknown-argument" for a shape of no argument. What the function itself raises
@@ -99,11 +139,7 @@ def lower_function(
     names_of_results = list(_result_names(results[0]))
     inputs = _ports(flat, closed.in_avals[len(state.names) :])
     outputs = _ports(names_of_results, closed.out_avals[: len(names_of_results)])
-    walk = Walk(has_full_paths)
-    # Constants are computed in the memory that programs are written from.
-    with jax.default_device(jax.local_devices(backend="cpu")[0]):
-        graph = _program(walk, closed, state, inputs, outputs)
-    return Lowered(graph, inputs, outputs, list(walk.problems.values()))
+    return Traced(closed, state, inputs, outputs)
 
 
 def example_arrays(arguments: Arguments) -> list[Any]:
@@ -145,12 +181,11 @@ def _with_shapes(
     return Arguments(*jax.tree.unflatten(tree, leaves))
 
 
-def _program(
-    walk: Walk, closed: Any, state: State, inputs: Sequence[Port], outputs: Sequence[Port]
-) -> Graph | None:
+def _program(walk: Walk, traced: Traced) -> Graph | None:
+    closed, inputs, outputs = traced.jaxpr, traced.inputs, traced.outputs
     builder = Builder("main")
     scope = Scope(builder)
-    variables = Variables(scope, state, closed.jaxpr)
+    variables = Variables(scope, traced.state, closed.jaxpr)
     arguments: list[Array] = []
     for port, aval in zip(inputs, closed.in_avals[variables.count :], strict=True):
         try:

@@ -49,6 +49,25 @@ def state_of(function: Callable[..., Any]) -> State:
     return State(pure, tree, names, [isinstance(row, nnx.RngState) for _, row in rows[0]])
 
 
+def name_of(state: State, index: int) -> str:
+    """The name of an array of a module's state."""
+    return state.names[index].removesuffix(".value")
+
+
+def changes(state: State, jaxpr: Any) -> list[bool]:
+    """Whether a call changes each array of a module's state.
+
+    Raises:
+        TosaConvertError: "frontend-failed" if a call makes further state.
+    """
+    count = len(state.names)
+    after = jaxpr.outvars[len(jaxpr.outvars) - count :]
+    if len(after) != count or len(jax.tree.leaves(state.tree)) != count:
+        message = "a call of the module makes state that it did not have before"
+        raise fail("frontend-failed", "jax", message, "call the module once before")
+    return [old is not new for old, new in zip(jaxpr.invars[:count], after, strict=True)]
+
+
 class Variables:
     """The arrays of a module's state in a program: constants, or variables if a call changes them.
 
@@ -64,14 +83,8 @@ class Variables:
         self.count = len(state.names)
         self.arrays: list[Array] = []
         leaves = jax.tree.leaves(state.tree)
-        after = jaxpr.outvars[len(jaxpr.outvars) - self.count :]
-        if len(after) != self.count or len(leaves) != self.count:
-            message = "a call of the module makes state that it did not have before"
-            raise fail("frontend-failed", "jax", message, "call the module once before")
-        for index, (leaf, old, new) in enumerate(
-            zip(leaves, jaxpr.invars[: self.count], after, strict=True)
-        ):
-            self.arrays.append(self._array(index, state, leaf, is_changed=old is not new))
+        for index, (leaf, is_changed) in enumerate(zip(leaves, changes(state, jaxpr), strict=True)):
+            self.arrays.append(self._array(index, state, leaf, is_changed=is_changed))
 
     def _array(self, index: int, state: State, leaf: Any, is_changed: bool) -> Array:
         if not is_changed:
@@ -82,7 +95,7 @@ class Variables:
             return Array(leaf.dtype, tuple(leaf.shape))
         data: Data = np.asarray(leaf)
         kind = carrier(data.dtype)
-        name = state.names[index].removesuffix(".value")
+        name = name_of(state, index)
         variable = self.scope.builder.variable(name, kind, data.shape, data.view(kind))
         self.declared[index] = variable
         return self.scope.array(self.scope.builder.read(variable), data.dtype)

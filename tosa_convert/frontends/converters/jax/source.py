@@ -49,9 +49,14 @@ def place_of(equation: Any, outer: Place) -> Place:
 def _frame(equation: Any) -> tuple[str, int] | None:
     traceback = equation.source_info.traceback
     for frame in traceback.frames if traceback is not None else ():
-        if not frame.file_name.startswith((*_library_folders(), *_NO_FILES)):
+        if is_of_user(frame.file_name):
             return frame.file_name, frame.line_num
     return None
+
+
+def is_of_user(file: str) -> bool:
+    """Whether a file of a traceback is none of a library."""
+    return not file.startswith((*_library_folders(), *_NO_FILES))
 
 
 @cache

@@ -204,6 +204,12 @@ _SPECIAL: Final = (
     "TOSA does not have this function",
     "approximate it with functions that lower, such as exp, log and erf",
 )
+#: Special functions that litert-converter writes with operators of TFLite.
+_SPECIAL_IN_TFLITE: Final = (
+    "TOSA does not have this function",
+    "--via litert-converter takes the route through TFLite, which has it; or approximate it with "
+    "functions that lower, such as exp, log and erf",
+)
 _CALLBACK: Final = (
     "it calls Python, which a program of TOSA cannot",
     "remove it, or compute it outside and pass the result as an argument",
@@ -239,10 +245,13 @@ REFUSED: Final[dict[str, tuple[str, str]]] = {
     **dict.fromkeys(("complex", "conj", "real", "imag", "fft"), _COMPLEX),
     **dict.fromkeys(
         (
-            *("bessel_i0e", "bessel_i1e", "digamma", "igamma", "igammac", "igamma_grad_a"),
-            *("lgamma", "nextafter", "polygamma", "regularized_incomplete_beta", "zeta", "mulhi"),
+            *("igamma", "igammac", "igamma_grad_a", "nextafter"),
+            *("regularized_incomplete_beta", "mulhi"),
         ),
         _SPECIAL,
+    ),
+    **dict.fromkeys(
+        ("bessel_i0e", "bessel_i1e", "digamma", "lgamma", "polygamma", "zeta"), _SPECIAL_IN_TFLITE
     ),
     **dict.fromkeys(
         ("pure_callback", "io_callback", "debug_callback", "debug_print", "ffi_call"), _CALLBACK

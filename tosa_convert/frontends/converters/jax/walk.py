@@ -19,7 +19,10 @@ from tosa_convert.frontends.converters.jax.table import CALLS, REFUSED, ROWS
 
 #: The largest constant in bytes that is computed, unless its operands are as large.
 _MOST_FOLDED: Final = 1 << 20
-_NO_RULE: Final = "write it with other functions of jax.numpy, or report it with the function"
+_NO_RULE: Final = (
+    "try --via litert-converter, write it with other functions of jax.numpy, or report it with the "
+    "function"
+)
 
 
 @dataclass
