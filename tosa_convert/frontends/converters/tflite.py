@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import io
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, Final
 import tosa_converter_for_tflite as converter
 
 from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.files import map_file
 from tosa_convert.frontends.converters.tflite_axes import with_axes_from_start
 from tosa_convert.frontends.converters.tflite_corrections import corrections
 from tosa_convert.frontends.converters.tflite_cut import cut_out, without_operators
@@ -44,15 +45,15 @@ def lower(request: Request, folder: Path) -> Interface:
 
 def lower_file(path: Path, request: Request, folder: Path) -> Interface:
     """Lower the TFLite model in a file, which may be made from the request's source."""
-    data = path.read_bytes()
+    data = map_file(path)
     try:
         model = read_tflite(data)
     except ValueError as error:
         raise fail("unrecognised-input", request.shown or str(path), str(error)) from None
     remarks = []
-    changed = data
-    if _KEEP_CONSTANTS in data:
-        changed = data.replace(_KEEP_CONSTANTS, _IGNORED_KEY)
+    changed: bytes | memoryview = data
+    if re.search(_KEEP_CONSTANTS, data):
+        changed = bytes(data).replace(_KEEP_CONSTANTS, _IGNORED_KEY)
         remarks.append(f"the metadata {_KEEP_CONSTANTS.decode()} was ignored")
     whole = with_axes_from_start(with_placeholders(changed, model), model)
     cut = None
@@ -82,7 +83,7 @@ def lower_file(path: Path, request: Request, folder: Path) -> Interface:
 
 def _write_program(
     model: TfliteFile,
-    data: bytes,
+    data: bytes | memoryview,
     path: Path,
     given: Mapping[str, tuple[int, ...]],
     folder: Path,
@@ -102,16 +103,16 @@ def _write_program(
     failure: RuntimeError | None = None
     with words_on_stderr() as words:
         try:
-            program = _bytecode(path, shapes)
+            _convert(path, shapes, folder / PROGRAM_FILE)
         except RuntimeError as error:
             failure = error
     sys.stderr.write("".join(f"{line}\n" for line in words))
     if failure is None:
-        (folder / PROGRAM_FILE).write_bytes(program)
         return []
     scratch = folder / "alone" / path.name
     scratch.parent.mkdir()
-    rows = failing_operators(model, data, scratch, lambda file: _bytecode(file, {}))
+    made = scratch.with_name("program")
+    rows = failing_operators(model, data, scratch, lambda file: _convert(file, {}, made))
     if not rows:
         raise failure
     rest, _ = cut_out(model, [(row.index, row.operator) for row in rows if row.index is not None])
@@ -119,27 +120,32 @@ def _write_program(
         scratch.write_bytes(without_operators(data, rest))
         # What else stays is found in it.
         with contextlib.suppress(RuntimeError):
-            (folder / PROGRAM_FILE).write_bytes(_bytecode(scratch, shapes))
+            _convert(scratch, shapes, folder / PROGRAM_FILE)
     return rows
 
 
-def _bytecode(path: Path, shapes: dict[str, list[int]]) -> bytes:
-    """The converter's program. Raises RuntimeError if it fails, or ends its process."""
-    if sys.platform != "linux":
-        return _converted(path, shapes)
-    return in_fork(lambda: _converted(path, shapes))
+def _convert(path: Path, shapes: dict[str, list[int]], target: Path) -> None:
+    """Write the converter's program, if it does not fail.
+
+    Raises RuntimeError if it fails, or ends its process.
+    """
+    part = target.with_name(f"{target.name}.part")
+    if sys.platform == "linux":
+        in_fork(lambda: _write(path, shapes, part))
+    else:
+        _write(path, shapes, part)
+    part.replace(target)
 
 
-def _converted(path: Path, shapes: dict[str, list[int]]) -> bytes:
-    sink = io.BytesIO()
+def _write(path: Path, shapes: dict[str, list[int]], target: Path) -> None:
     form: Any = converter.TosaConverterOutputFormat.Bytecode
     debug: Any = converter.TosaConverterDebugInfo.Enable
-    if shapes:
-        # Not public, and the only way to give a size to what is dynamic in the model.
-        converter._tflite_flatbuffer_to_tosa_mlir(str(path), sink, form, debug, shapes)
-    else:
-        converter.tflite_flatbuffer_to_tosa_mlir(str(path), sink, form, debug)
-    return sink.getvalue()
+    with open(target, "wb") as sink:
+        if shapes:
+            # Not public, and the only way to give a size to what is dynamic in the model.
+            converter._tflite_flatbuffer_to_tosa_mlir(str(path), sink, form, debug, shapes)
+        else:
+            converter.tflite_flatbuffer_to_tosa_mlir(str(path), sink, form, debug)
 
 
 def _value(model: TfliteFile, number: int, name: str) -> Value:

@@ -11,7 +11,7 @@ from tosa_convert.frontends.converters.tflite_names import operator_name
 _AXIS: Final = 0
 
 
-def with_axes_from_start(data: bytes, model: TfliteFile) -> bytes:
+def with_axes_from_start(data: bytes | memoryview, model: TfliteFile) -> bytes | memoryview:
     """The bytes of a model in which GATHER's axes count from the start."""
     changed: bytearray | None = None
     for operator in model.operators:

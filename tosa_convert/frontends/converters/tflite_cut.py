@@ -74,7 +74,7 @@ def cut_out(model: TfliteFile, chosen: Sequence[tuple[int, str]]) -> tuple[Tflit
     return TfliteFile(model.tensors, inputs, outputs, rest, names_of_inputs, output_names), found
 
 
-def without_operators(data: bytes, rest: TfliteFile) -> bytes:
+def without_operators(data: bytes | memoryview, rest: TfliteFile) -> bytes:
     """The bytes of a model whose main subgraph has the inputs, outputs and operators of `rest` only.
 
     Raises:

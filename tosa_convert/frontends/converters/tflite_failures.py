@@ -23,7 +23,7 @@ _STDERR: Final = 2
 
 
 def failing_operators(
-    model: TfliteFile, data: bytes, path: Path, convert: Callable[[Path], object]
+    model: TfliteFile, data: bytes | memoryview, path: Path, convert: Callable[[Path], object]
 ) -> list[NotLowered]:
     """The operators with which the converter fails, each tried alone.
 
@@ -43,7 +43,7 @@ def failing_operators(
 def _failure(
     model: TfliteFile,
     operator: Operator,
-    data: bytes,
+    data: bytes | memoryview,
     path: Path,
     convert: Callable[[Path], object],
 ) -> NotLowered | None:
@@ -78,8 +78,8 @@ class CrashError(RuntimeError):
     """The converter ended the process that it ran in."""
 
 
-def in_fork(convert: Callable[[], bytes]) -> bytes:
-    """What a converter returns, in a fork of this process, which it may end.
+def in_fork(convert: Callable[[], object]) -> None:
+    """Run a converter in a fork of this process, which it may end.
 
     Raises RuntimeError if it does; CrashError if it ended with a signal.
     """
@@ -91,18 +91,16 @@ def in_fork(convert: Callable[[], bytes]) -> bytes:
         code = os.waitstatus_to_exitcode(status)
         if code < 0:
             raise CrashError(f"it ends with {signal.Signals(-code).name}")
-        file.seek(0)
-        written = file.read()
         if code:
-            raise RuntimeError(written.decode(errors="replace"))
-        return written
+            file.seek(0)
+            raise RuntimeError(file.read().decode(errors="replace"))
 
 
-def _convert_and_exit(convert: Callable[[], bytes], file: IO[bytes]) -> NoReturn:
-    """Write what a converter returns, or what it says; end this process with the code 0, or else 1."""
+def _convert_and_exit(convert: Callable[[], object], file: IO[bytes]) -> NoReturn:
+    """Run a converter, and write what it says if it fails; end this process with the code 0 or 1."""
     code = 1
     try:
-        file.write(convert())
+        convert()
         code = 0
     except RuntimeError as error:
         file.write(str(error).encode())

@@ -53,7 +53,7 @@ def _saturated(value: int) -> int:
     return max(-128, min(127, value))
 
 
-def with_placeholders(data: bytes, model: TfliteFile) -> bytes:
+def with_placeholders(data: bytes | memoryview, model: TfliteFile) -> bytes | memoryview:
     """The bytes of a model with a placeholder for each ABS, if all of them are of int8.
 
     The converter ends at ABS of int8. For the placeholder it writes a table, whose values are then
