@@ -57,6 +57,8 @@ _PROGRAMS: Final = {
     "model-explorer": ("python", consumers.model_explorer, consumers.EXPLORER),
     "iree": ("iree-compile", consumers.iree_compile, ""),
 }
+#: How the message of a program begins that did not end in time.
+_NO_RESULT: Final = "no result in "
 #: A message that begins with a place in a file.
 _PLACE: Final = re.compile(r"^\S*:\d+(:\d+)?: (error: )?")
 
@@ -122,7 +124,8 @@ class Outcomes:
             assert outcome is not None
             message = _PLACE.sub("", outcome.message).replace(str(file), file.name)
             self.known[key] = Outcome(outcome.reads, message, outcome.result)
-            if self.path:
+            # A busy machine is not the program's answer: the next run asks again.
+            if self.path and not message.startswith(_NO_RESULT):
                 with self.path.open("a", encoding="utf-8") as stream:
                     stream.write(self._line(key))
         return self.known[key]

@@ -21,6 +21,7 @@ from compare_consumers import (
     from_torch,
     installed,
 )
+from oracle import consumers
 from oracle.consumers import Consumer, Outcome
 
 import tosa_convert as tc
@@ -138,3 +139,16 @@ def test_known_outcomes_are_not_asked_again_also_after_a_run_that_was_stopped(
     tc.save(scale(), file, weights="offset")
     Outcomes(kept).of(tool, file)
     assert len(asked) == 2
+
+
+def test_a_program_that_did_not_end_in_time_is_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumers, "PATIENCE", 0.01)
+    file, kept = tmp_path / "a.tosa", tmp_path / "outcomes.jsonl"
+    tc.save(scale(), file)
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    slow = Tool("vela", "v 1", lambda file, _: consumers.run(command))
+    assert "no result" in Outcomes(kept).of(slow, file).message
+    ready = Tool("vela", "v 1", lambda file, _: Outcome(True, "", "r"))
+    assert Outcomes(kept).of(ready, file) == Outcome(True, "", "r")
