@@ -16,7 +16,7 @@ from tosa_convert.frontends.converters.jax.convert import (
     write_example_arguments,
 )
 from tosa_convert.frontends.converters.jax.lowering import Arguments, Traced, trace
-from tosa_convert.frontends.converters.jax.tflite_model import TfliteModel, tflite_model
+from tosa_convert.frontends.converters.jax.tflite_model import OWN_WAY, TfliteModel, tflite_model
 from tosa_convert.frontends.converters.tflite_file import read_tflite
 from tosa_convert.frontends.finish import finish
 from tosa_convert.frontends.interface import PROGRAM_FILE, Interface, NotLowered
@@ -89,4 +89,5 @@ def _with_lines(rows: Sequence[NotLowered], model: TfliteModel) -> Iterator[NotL
     names = {index: name for name, index in read_tflite(model.data).operator_making().items()}
     for row in rows:
         name = "" if row.index is None else names.get(row.index, "")
-        yield replace(row, where=line_of(model.places.get(name, "")) or row.where)
+        where = line_of(model.places.get(name, "")) or row.where
+        yield replace(row, where=where, hint=row.hint or OWN_WAY)

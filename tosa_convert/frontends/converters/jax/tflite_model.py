@@ -27,7 +27,8 @@ from tosa_convert.frontends.interface import NotLowered
 _SIGNATURE: Final = "serving_default"
 #: Dialects of what can be written as a TFLite model.
 _DIALECTS: Final = ("tfl", "func", "arith", "builtin")
-_OWN_WAY: Final = "convert without --via litert-converter, where more primitives lower"
+#: What helps where this route does not.
+OWN_WAY: Final = "convert without --via litert-converter, where more primitives lower"
 _NO_STATE: Final = "a call changes it, and TFLite models by litert-converter have no states"
 _WITH_STATE: Final = "convert without --via litert-converter, which makes variables of states"
 _NO_OPERATOR: Final = "litert-converter finds no operator of TFLite for it"
@@ -142,7 +143,7 @@ def _foreign(module: Any) -> list[NotLowered]:
         return ir.WalkResult.SKIP
 
     module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return [_row(name, found, _NO_OPERATOR, _OWN_WAY) for name, found in places.items()]
+    return [_row(name, found, _NO_OPERATOR, OWN_WAY) for name, found in places.items()]
 
 
 def _loops(module: Any) -> list[NotLowered]:
@@ -174,13 +175,13 @@ def _illegal(text: str) -> list[NotLowered]:
             operator=found["name"],
             where=found["line"] or "",
             reason=_NO_OPERATOR + (f" of the types {found['types']}" if found["types"] else ""),
-            hint=_OWN_WAY,
+            hint=OWN_WAY,
         )
         for found in _ILLEGAL.finditer(text)
     ]
     if not rows:
         lines = text.strip().splitlines() or ["it fails without a reason"]
-        raise fail("frontend-failed", "litert-converter", lines[0], _OWN_WAY)
+        raise fail("frontend-failed", "litert-converter", lines[0], OWN_WAY)
     return rows
 
 
