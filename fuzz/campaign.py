@@ -8,6 +8,8 @@ every machine.
     python fuzz/campaign.py --seconds 60                      short, for CI
     python fuzz/campaign.py --inputs 1000000 --seconds 9000 --state DIR
                                             long; the same command resumes it
+    python fuzz/campaign.py --corpus MODELS --targets tflite,onnx,pt2 --inputs 26000 --turn 300
+                                            models of frameworks, as make_models.py writes them
     python fuzz/campaign.py --show tosa --seed 1 --index 77   write that input to standard output
 
 Exits with 1 if there was a crash, a hang, an exception that is not a TosaConvertError, or too much
@@ -37,6 +39,7 @@ from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import model_targets
 import targets
 
 from tosa_convert import api
@@ -101,6 +104,24 @@ class Shared:
         return index, seconds, peak
 
 
+def all_rows() -> dict[str, targets.Row]:
+    """Every target by its name."""
+    return {**targets.TARGETS, **model_targets.MODEL_TARGETS}
+
+
+def make(name: str, folders: list[Path], scratch: Path) -> targets.Target:
+    """The target called `name`."""
+    scratch.mkdir(parents=True, exist_ok=True)
+    return all_rows()[name].make(name, folders, scratch)
+
+
+def available(options: argparse.Namespace) -> list[str]:
+    """The targets whose packages are installed and that have seeds."""
+    folders = [Path(folder) for folder in options.corpus]
+    models = [name for name in model_targets.ROWS if model_targets.is_available(name, folders)]
+    return [*targets.available(), *models]
+
+
 # -- the worker -------------------------------------------------------------------------------
 
 
@@ -139,7 +160,7 @@ def work(options: argparse.Namespace) -> None:
     folders = [Path(folder) for folder in options.corpus]
     scratch = Path(options.scratch)
     shared = Shared(scratch / "shared", create=False)
-    target = targets.make(options.worker, folders, scratch / options.worker)
+    target = make(options.worker, folders, scratch / options.worker)
     failures = Path(options.failures)
     # Modules that are imported on first use must not count as memory of an input.
     target.run(target.sound())
@@ -308,12 +329,12 @@ def save_state(path: Path, tallies: dict[str, Tally]) -> None:
 
 def campaign(options: argparse.Namespace) -> int:
     """Run the campaign; the exit code."""
-    names = options.targets.split(",") if options.targets else targets.available()
+    names = options.targets.split(",") if options.targets else available(options)
     state = Path(options.state or tempfile.mkdtemp(prefix="fuzz-state-"))
     options.failures = state / "failures"
     options.failures.mkdir(parents=True, exist_ok=True)
     tallies = options.tallies = load_state(state / f"{options.seed}.json", names)
-    rows = {name: targets.TARGETS[name] for name in names}
+    rows = {name: all_rows()[name] for name in names}
     whole = sum(row.inputs for row in rows.values())
     options.quota = {
         name: math.ceil(options.inputs * row.inputs / whole) if options.inputs else sys.maxsize
@@ -394,13 +415,15 @@ def main() -> int:
         default=0,
         help="of all targets and runs, until it stops",
     )
-    parser.add_argument("--targets", default="", help=f"some of {', '.join(targets.TARGETS)}")
+    parser.add_argument("--targets", default="", help=f"some of {', '.join(all_rows())}")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--turn", type=float, default=30.0, help="seconds a worker runs at most")
     parser.add_argument(
         "--state", default="", help="folder of counts and failures, to resume later"
     )
-    parser.add_argument("--corpus", action="append", default=[], help="folders of .tosa files")
+    parser.add_argument(
+        "--corpus", action="append", default=[], help="folders of .tosa files and of models"
+    )
     parser.add_argument("--scratch", default="/dev/shm" if os.path.isdir("/dev/shm") else None)
     parser.add_argument(
         "--show", default="", metavar="TARGET", help="write input --index of a target"
@@ -418,7 +441,7 @@ def main() -> int:
         return 0
     if options.show:
         scratch = Path(tempfile.mkdtemp(prefix="fuzz-show-"))
-        target = targets.make(options.show, [Path(f) for f in options.corpus], scratch)
+        target = make(options.show, [Path(f) for f in options.corpus], scratch)
         data = target.input(options.seed, options.index)
         if isinstance(data, bytes):
             sys.stdout.buffer.write(data)

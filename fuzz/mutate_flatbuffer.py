@@ -7,13 +7,14 @@ what they mean, so that most mutants have one fault, and many have none.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Final
 
 from mutate_bytes import INTERESTING, mutate_bytes
 
 from tosa_convert.wire.layout import ATTRIBUTES, ENUMS, ROOT, TABLES
+from tosa_convert.wire.tables import Table
 
 #: Tables and vectors of a file that are mapped; more would not make better mutants.
 MOST_PLACES: Final = 4000
@@ -28,8 +29,19 @@ class Map:
     (position, element width); strings: (position of the length, bytes); entries: vtable slots.
     """
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(
+        self,
+        data: bytes,
+        tables: Mapping[str, Table] = TABLES,
+        enums: Mapping[str, Mapping[str, int]] = ENUMS,
+        root: str = ROOT,
+    ) -> None:
         self.data = data
+        self.tables = tables
+        #: Enum -> the values that its fields have.
+        self.enums: dict[str, Sequence[int]] = {
+            name: list(values.values()) for name, values in enums.items()
+        }
         self.offsets: list[tuple[int, str]] = []
         self.scalars: list[tuple[int, str, str]] = []
         self.lengths: list[tuple[int, int]] = []
@@ -42,7 +54,7 @@ class Map:
         #: kind -> positions of objects of this kind.
         self.targets: dict[str, list[int]] = {}
         self._seen: set[tuple[str, int]] = set()
-        self._follow(0, ROOT)
+        self._follow(0, root)
 
     def _u32(self, at: int) -> int:
         return int(struct.unpack_from("<I", self.data, at)[0])
@@ -79,7 +91,7 @@ class Map:
         self.vtables.append(table)
         self.entries += range(vtable, vtable + size, 2)
         found: dict[str, int] = {}
-        for row in TABLES[name].fields:
+        for row in self.tables[name].fields:
             slot = vtable + 4 + 2 * row.slot
             if slot + 2 > vtable + size:
                 continue
@@ -114,7 +126,7 @@ def _scalar(data: bytearray, places: Map, random: Random) -> None:
     at, code, enum = random.choice(places.scalars)
     width = struct.calcsize(code)
     if enum and random.random() < 0.8:
-        value = random.choice([*ENUMS[enum].values(), len(ENUMS[enum]), 255])
+        value = random.choice([*places.enums[enum], len(places.enums[enum]), 255])
     elif random.random() < 0.4:
         value = int.from_bytes(data[at : at + width], "little") + random.choice([-2, -1, 1, 2, 8])
     else:
