@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final
 
@@ -28,6 +28,8 @@ _LINE_CHARACTERS: Final = 90
 _WINDOWS_EXCEPTION: Final = 0x8000_0000
 #: `prctl` option of Linux: the signal that this process gets when its parent ends.
 _PR_SET_PDEATHSIG: Final = 1
+#: Seconds between two looks at the memory of a child.
+MEMORY_INTERVAL: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +39,20 @@ class Ended:
     code: the exit code, or minus the number of the signal that ended it.
     stderr: the last STDERR_BYTES that it wrote there; empty if stderr was inherited.
     timed_out: it was killed because its time was up.
+    too_large: it was killed because it took too much memory.
     """
 
     code: int
     stderr: str = ""
     timed_out: bool = False
+    too_large: bool = False
 
 
 def run_child(
     command: list[str],
     *,
     timeout: float,
+    memory: int = 0,
     folder: str | os.PathLike[str] | None = None,
     environment: Mapping[str, str] | None = None,
     input_bytes: bytes | memoryview = b"",
@@ -63,6 +68,8 @@ def run_child(
     Args:
         command: the program and its arguments.
         timeout: seconds of wall-clock time, after which the session is killed.
+        memory: bytes of memory that one process of the session may take, besides files that it maps; the
+            session is killed after that (Linux). 0 for any number.
         folder: the working folder; ours by default.
         environment: the environment variables; ours by default.
         input_bytes: what the child reads from stdin.
@@ -72,7 +79,7 @@ def run_child(
         when_started: called once when the child has been started.
 
     Returns:
-        How it ended. A timeout is not an exception.
+        How it ended. A timeout and too much memory are not exceptions.
 
     Raises:
         OSError: the program cannot be started.
@@ -108,12 +115,60 @@ def run_child(
                 )
             if when_started is not None:
                 when_started()
-            timed_out = _wait(child, timeout)
+            with _memory_watched(child, memory) as too_large:
+                timed_out = _wait(child, timeout)
         finally:
             if child is not None:
                 _kill_session(child)
                 child.wait()
-        return Ended(child.returncode, _tail(errors), timed_out)
+        return Ended(child.returncode, _tail(errors), timed_out, too_large.is_set())
+
+
+@contextlib.contextmanager
+def _memory_watched(child: subprocess.Popen[bytes], memory: int) -> Iterator[threading.Event]:
+    """Inside the block, end the session of a child that takes too much memory; the event says so."""
+    too_large, done = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        while not done.wait(MEMORY_INTERVAL):
+            if largest_memory(child.pid) > memory:
+                too_large.set()
+                _kill_session(child)
+                return
+
+    if not memory or sys.platform != "linux":
+        yield too_large
+        return
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield too_large
+    finally:
+        done.set()
+        watcher.join()
+
+
+def largest_memory(process: int) -> int:
+    """The bytes of memory, besides mapped files, of a process or the descendant that has most (Linux).
+
+    0 if there is no such process. A fork shares memory with its parent: a sum would be too large.
+
+    Example:
+        >>> 1 << 20 < largest_memory(os.getpid()) < 1 << 34
+        True
+    """
+    most, pending = 0, [process]
+    while pending:
+        folder = f"/proc/{pending.pop()}"
+        # A process can end while it is looked at.
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            with open(f"{folder}/status", encoding="ascii", errors="replace") as file:
+                found = file.read().partition("RssAnon:")[2].split(maxsplit=1)
+            most = max(most, 1024 * int(found[0]))
+            for thread in os.listdir(f"{folder}/task"):
+                with open(f"{folder}/task/{thread}/children", encoding="ascii") as file:
+                    pending += map(int, file.read().split())
+    return most
 
 
 def _wait(child: subprocess.Popen[bytes], timeout: float) -> bool:

@@ -62,6 +62,12 @@ class Limits:
     location_depth: int = _limit(64, "nesting of locations that are written as MLIR", most=200)
     text_depth: int = _limit(100, "nesting of brackets in MLIR text", most=200)
     manifest_bytes: int = _limit(64 << 20, "size of the manifest of a weights folder, in bytes")
+    converter_memory: int = _limit(
+        4 << 30, "memory that the converter of any framework's model may use, in bytes"
+    )
+    converter_memory_per_byte: int = _limit(
+        16, "memory that it may use in addition, for each byte of the model"
+    )
 
     def __post_init__(self) -> None:
         findings = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,6 +146,28 @@ def test_the_size_of_a_manifest_is_limited(tmp_path: Path) -> None:
     without = tc.load(tmp_path / "m.tosa")
     with pytest.raises(tc.TosaConvertError, match="the limit is 100"):
         tc.import_weights(without, tmp_path / "m.weights", limits=Limits(manifest_bytes=100))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the memory of a process is read from /proc")
+@pytest.mark.parametrize("name", ["converter-memory", "converter-memory-per-byte"])
+def test_a_converter_takes_as_much_memory_as_its_limit(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(b"\x1c\0\0\0TFL3".ljust(1 << 10, b"\0"))
+    python = tmp_path / "python"
+    code = "import sys, time\nheld = b'x' * (200 << 20)\ntime.sleep(1)\nsys.exit('enough')"
+    python.write_text(f"#!{sys.executable}\n{code}\n")
+    python.chmod(0o755)
+    others = {row: 1 for row in LIMIT_NAMES if row.startswith("converter-memory")}
+
+    def said(value: int) -> str:
+        limits = {**others, name: value}
+        return problem(lambda: tc.frontends.from_tflite(path, python=str(python), limits=limits))
+
+    bytes_of_each = 1 if name == "converter-memory" else 1 << 10
+    refused = said((100 << 20) // bytes_of_each)
+    assert "the converter took more than 104," in refused
+    assert "--limit converter-memory=BYTES" in refused
+    assert "enough" in said((1 << 30) // bytes_of_each)
 
 
 def test_every_limit_has_a_test_in_this_file() -> None:

@@ -16,13 +16,15 @@ import os
 import select
 import signal
 import sys
+import textwrap
+import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final, NoReturn
 
-from tosa_convert.child_process import end_with_parent
+from tosa_convert.child_process import MEMORY_INTERVAL, end_with_parent, largest_memory
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.frontends.installed import absent, all_installed
 from tosa_convert.frontends.interface import INSTALLED_FILE, INTERFACE_FILE, Interface
@@ -35,6 +37,10 @@ SERVE: Final = "--serve"
 READY: Final = "ready"
 #: The file of a folder with what its converter wrote to stdout and stderr.
 OUTPUT_FILE: Final = "output.txt"
+#: Lines of an exception's text that are repeated, and their width.
+_MOST_LINES: Final = 12
+_LINE_WIDTH: Final = 70
+_PLEASE: Final = "please report it"
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -67,8 +73,8 @@ def _lower(row: Frontend, request: Request, folder: Path) -> Interface:
     except TosaConvertError as error:
         return Interface(findings=list(error.findings))
     except Exception as error:
-        # The parent repeats the end of stderr: one line says more there than a traceback.
-        sys.exit(f"{type(error).__name__}: {error} ({_place(error)})")
+        # The parent repeats the end of stderr: the text says more there than a traceback.
+        sys.exit(_words(error))
     interface.versions = {**_versions(row), **interface.versions}
     return interface
 
@@ -80,13 +86,17 @@ def _versions(row: Frontend) -> dict[str, str]:
     return {name: version for name, version in found.items() if isinstance(version, str)}
 
 
-def _place(error: Exception) -> str:
-    """The innermost line of this package that an exception came through."""
-    import traceback
-
+def _words(error: Exception) -> str:
+    """What an exception says, and the innermost line of this package that it came through, in lines."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if "tosa_convert" in Path(frame.filename).parts]
-    return f"{Path(ours[-1].filename).name}:{ours[-1].lineno}"
+    place = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}"
+    said = [part for line in str(error).splitlines() for part in textwrap.wrap(line, _LINE_WIDTH)]
+    if ours[-1] is frames[-1]:
+        place += f", a defect of tosa-convert: {_PLEASE}"
+    head = type(error).__name__
+    lines = [f"{head}: {said[0]}" if said else head, *said[1:_MOST_LINES], f"({place})"]
+    return "\n".join(lines)
 
 
 # -- many models, see `converter_server` -----------------------------------------------------------
@@ -95,8 +105,8 @@ def _place(error: Exception) -> str:
 def serve(name: str) -> int:
     """Import a frontend's converter once, and lower a model in a fork for each line of stdin.
 
-    A line has a folder and the seconds that its model may take; the answer is a line on stdout. Before
-    the first one, READY is written there.
+    A line has a folder, and the seconds and the bytes that its model may take; the answer is a line on
+    stdout. Before the first one, READY is written there.
     """
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -110,19 +120,25 @@ def serve(name: str) -> int:
     print(READY, file=answers, flush=True)
     for line in requests:
         job = json.loads(line)
-        print(json.dumps(_in_fork(Path(job["folder"]), job["timeout"])), file=answers, flush=True)
+        answer = _in_fork(Path(job["folder"]), job["timeout"], job["memory"])
+        print(json.dumps(answer), file=answers, flush=True)
     return 0
 
 
-def _in_fork(folder: Path, timeout: float) -> dict[str, object]:
+def _in_fork(folder: Path, timeout: float, memory: int) -> dict[str, object]:
     """How a fork of this process ended that lowered a model."""
     parent = os.getpid()
     child = os.fork()
     if not child:
         _lower_and_exit(folder, parent)
     handle = os.pidfd_open(child)
+    end = time.monotonic() + timeout
+    is_done = too_large = False
     try:
-        is_done = bool(select.select([handle], [], [], timeout)[0])
+        while not (is_done or too_large) and (left := end - time.monotonic()) > 0:
+            wait = min(left, MEMORY_INTERVAL) if memory else left
+            is_done = bool(select.select([handle], [], [], wait)[0])
+            too_large = bool(memory) and not is_done and largest_memory(child) > memory
     finally:
         os.close(handle)
     with contextlib.suppress(OSError):
@@ -130,7 +146,11 @@ def _in_fork(folder: Path, timeout: float) -> dict[str, object]:
     with contextlib.suppress(OSError):  # Before it had a session of its own.
         os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
-    return {"code": os.waitstatus_to_exitcode(status), "timed_out": not is_done}
+    return {
+        "code": os.waitstatus_to_exitcode(status),
+        "timed_out": not (is_done or too_large),
+        "too_large": too_large,
+    }
 
 
 def _lower_and_exit(folder: Path, parent: int) -> NoReturn:

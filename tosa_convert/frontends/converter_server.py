@@ -12,6 +12,7 @@ import os
 import select
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +29,13 @@ if TYPE_CHECKING:
 _PATIENCE: Final = 20.0
 #: Seconds for the import of a framework on a busy machine.
 _START_SECONDS: Final = 300.0
+#: For the temporary files of a process of one model, in its folder.
+TEMPORARY_FOLDER: Final = "temporary"
+
+
+def with_temporary_folder(folder: Path) -> dict[str, str]:
+    """Our environment, with a folder for temporary files, which frameworks leave behind."""
+    return {**os.environ, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))}
 
 
 def can_serve(row: Frontend) -> bool:
@@ -46,9 +54,12 @@ class ConverterServer:
         self.process: subprocess.Popen[bytes] | None = None
         self.has_failed = False
         self._rest = b""
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
-    def run(self, folder: Path, timeout: float) -> Ended | None:
+    def run(self, folder: Path, timeout: float, memory: int = 0) -> Ended | None:
         """Lower the model of a folder's request; None if the process cannot be started.
+
+        timeout, memory: seconds and bytes that it may take; 0 bytes for any number.
 
         Raises:
             OSError: the program cannot be started.
@@ -57,7 +68,7 @@ class ConverterServer:
             self._start()
         if self.process is None:
             return None
-        request = json.dumps({"folder": str(folder), "timeout": timeout}) + "\n"
+        request = json.dumps({"folder": str(folder), "timeout": timeout, "memory": memory}) + "\n"
         line = None
         with contextlib.suppress(BrokenPipeError):
             assert self.process.stdin is not None
@@ -69,13 +80,17 @@ class ConverterServer:
             self.close()
             return Ended(-signal.SIGKILL, _tail(folder), timed_out=timed_out)
         answer = json.loads(line)
-        return Ended(answer["code"], _tail(folder), answer["timed_out"])
+        return Ended(answer["code"], _tail(folder), answer["timed_out"], answer["too_large"])
 
     def _start(self) -> None:
         import subprocess
 
+        self._temporary = tempfile.TemporaryDirectory(
+            prefix="tosa-frontend-", ignore_cleanup_errors=True
+        )
         self.process = subprocess.Popen(
             self.command([SERVE, self.name]),
+            env=with_temporary_folder(Path(self._temporary.name)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -115,6 +130,8 @@ class ConverterServer:
                 with contextlib.suppress(OSError):
                     pipe.close()
         self.process = None
+        if self._temporary is not None:
+            self._temporary.cleanup()
 
 
 def _tail(folder: Path) -> str:

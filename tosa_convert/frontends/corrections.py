@@ -178,7 +178,7 @@ def _rewritten(block: Block, rows: Mapping[str, Correction], left: dict[str, Cor
         try:
             group = group_of(block, operators)
             KINDS[rows[name].kind][2](made, group, rows[name], write)
-        except OtherFormError:
+        except (OtherFormError, ValueError):  # A number may not fit its type.
             continue
         left.pop(name, None)
         instead[id(operators[-1])] = write.operators

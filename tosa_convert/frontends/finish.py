@@ -82,11 +82,21 @@ def _program(request: Request, interface: Interface, folder: Path, options: Read
     options = replace(options, input_shapes={}, pass_captured=True, copy=copy)
     opened = open_input(path, options, where=request.shown or request.source)
     try:
-        return read(opened, options)
+        return _read(opened, options)
     except TosaConvertError as error:
         if all(finding.code != "foreign-operator" for finding in error.findings):
             raise
         raise _listed(_rows(opened, request, interface, folder), request) from None
+
+
+def _read(opened: Input, options: ReadOptions) -> Graph:
+    """The program. If two of its values have one name, all are generated: frameworks allow that."""
+    try:
+        return read(opened, options)
+    except TosaConvertError as error:
+        if any(finding.code != "duplicate-name" for finding in error.findings):
+            raise
+        return read(opened, replace(options, names="generate"))
 
 
 def _listed(rows: list[NotLowered], request: Request) -> TosaConvertError:

@@ -18,7 +18,7 @@ from tosa_convert.frontends.recognize import Recognised
 from tosa_convert.frontends.request import Request, numeric_shapes
 from tosa_convert.frontends.run_converter import TIMEOUT, run_converter
 from tosa_convert.frontends.table import on_route
-from tosa_convert.options import ReadOptions
+from tosa_convert.options import DEFAULT_LIMITS, ReadOptions
 
 if TYPE_CHECKING:
     from tosa_convert.frontends.converter_server import ConverterServer
@@ -72,7 +72,7 @@ class Lowered(NamedTuple):
 def lowered(model: Recognised, options: FrontendOptions = _OPTIONS) -> Iterator[Lowered]:
     """The program of a model; files that the converter made exist inside the block only."""
     with _scratch() as folder:
-        interface = _converted(_request(model, options), folder, options)
+        interface = _converted(_request(model, options), folder, options, _memory(model, options))
         from tosa_convert.frontends.finish import finish
 
         graph = finish(_request(model, options), interface, folder, options.read)
@@ -98,7 +98,7 @@ def lowered_in_parts(model: Recognised, options: FrontendOptions = _OPTIONS) -> 
         for number in range(_ROUNDS):
             folder = scratch / str(number)
             folder.mkdir()
-            interface = _converted(request, folder, options)
+            interface = _converted(request, folder, options, _memory(model, options))
             from tosa_convert.frontends.finish import finish, left_over
 
             rows = left_over(request, interface, folder)
@@ -122,6 +122,29 @@ def _request(model: Recognised, options: FrontendOptions) -> Request:
         input_shapes=numeric_shapes(options.read.input_shapes),
         options=options.options,
     )
+
+
+def _memory(model: Recognised, options: FrontendOptions) -> int:
+    """Bytes that the converter may take; 0 for any number: Python code has no size to compare with."""
+    limits = options.read.limits
+    if model.member and limits.converter_memory == DEFAULT_LIMITS.converter_memory:
+        return 0
+    return limits.converter_memory + limits.converter_memory_per_byte * _size(model)
+
+
+def _size(model: Recognised) -> int:
+    """The bytes of a model; of ONNX with the files beside it, since its weights may be among them."""
+    path = Path(model.path)
+    files = [path]
+    if path.is_dir():
+        files = list(path.rglob("*"))
+    elif model.frontend == "onnx":
+        files = [one for one in path.parent.iterdir() if one == path or one.suffix != path.suffix]
+    size = 0
+    for one in files:
+        with contextlib.suppress(OSError):
+            size += one.stat().st_size if one.is_file() else 0
+    return size
 
 
 def _without(
@@ -170,7 +193,7 @@ def _scratch() -> Iterator[Path]:
         raise fail(finding.code, finding.where, finding.message, hint) from None
 
 
-def _converted(request: Request, folder: Path, options: FrontendOptions) -> Interface:
+def _converted(request: Request, folder: Path, options: FrontendOptions, memory: int) -> Interface:
     """What the converter says; what reads its result is imported meanwhile, on another processor."""
     importing = threading.Thread(target=_import_finish, daemon=True)
     interface = run_converter(
@@ -178,6 +201,7 @@ def _converted(request: Request, folder: Path, options: FrontendOptions) -> Inte
         folder,
         python=options.python,
         timeout=options.timeout,
+        memory=memory,
         when_started=importing.start,
         server=options.server,
     )

@@ -12,9 +12,10 @@ from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.installed import absent
 from tosa_convert.frontends.lower_model import FrontendOptions, lowered
 from tosa_convert.frontends.recognize import Recognised, recognize
+from tosa_convert.frontends.request import TRUSTED
 from tosa_convert.frontends.run_converter import TIMEOUT
 from tosa_convert.frontends.table import FRONTENDS, missing, model_kinds, on_route
-from tosa_convert.options import ReadOptions, Shapes, narrow_types, shapes_of
+from tosa_convert.options import LimitsLike, ReadOptions, Shapes, limits_of, narrow_types, shapes_of
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
@@ -29,6 +30,7 @@ def from_file(
     via: str = "",
     python: str = "",
     timeout: float = TIMEOUT,
+    limits: LimitsLike = None,
 ) -> Graph:
     """The program of a model of any framework, which its content tells.
 
@@ -42,6 +44,7 @@ def from_file(
         via: another route than the usual one, such as "litert-torch" for torch models.
         python: the Python that has the framework's packages; by default this one.
         timeout: seconds that the converter may take.
+        limits: as in `load`; `converter-memory` bounds the converter.
 
     Returns:
         The program, with the framework's names of inputs and outputs, and its states as variables.
@@ -65,7 +68,7 @@ def from_file(
             f"the input is not a model that a frontend reads, expected one of: {model_kinds()}"
         )
         raise fail("unrecognised-input", name, message)
-    read = _read_options(input_shapes, narrow, full_paths)
+    read = _read_options(input_shapes, narrow, full_paths, limits)
     options = FrontendOptions(python=python, timeout=timeout, read=read, via=via)
     with lowered(model, options) as found:
         return found.graph
@@ -79,6 +82,7 @@ def from_tflite(
     narrow: str | Iterable[str] = (),
     python: str = "",
     timeout: float = TIMEOUT,
+    limits: LimitsLike = None,
 ) -> Graph:
     """The program of a TFLite model.
 
@@ -92,6 +96,7 @@ def from_tflite(
             logged.
         python: the Python that has tosa-converter-for-tflite; by default this one.
         timeout: seconds that the converter may take.
+        limits: as in `load`; `converter-memory` bounds the converter.
 
     Returns:
         The program. Inputs and outputs have their names in the signature, else those of the tensors;
@@ -110,7 +115,7 @@ def from_tflite(
         >>> graph.main.inputs
         ['image']
     """
-    read = _read_options(input_shapes, narrow, full_paths)
+    read = _read_options(input_shapes, narrow, full_paths, limits)
     return _of_frontend("tflite", path, FrontendOptions(python=python, timeout=timeout, read=read))
 
 
@@ -174,6 +179,7 @@ def from_keras(
     narrow: str | Iterable[str] = (),
     python: str = "",
     timeout: float = TIMEOUT,
+    limits: LimitsLike = None,
 ) -> Graph:
     """The program of a Keras model; see `from_file`.
 
@@ -184,6 +190,7 @@ def from_keras(
         narrow: element types to convert.
         python: the Python that has Keras and TensorFlow; by default this one.
         timeout: seconds that the converter may take.
+        limits: as in `load`; `converter-memory` bounds the converter.
 
     Returns:
         The program, as of the TFLite model that Keras exports.
@@ -200,7 +207,7 @@ def from_keras(
         >>> tc.frontends.from_keras(model).main.inputs
         ['image']
     """
-    read = _read_options(input_shapes, narrow, full_paths)
+    read = _read_options(input_shapes, narrow, full_paths, limits)
     options = FrontendOptions(python=python, timeout=timeout, read=read)
     if isinstance(model, (str, os.PathLike)):
         return _of_frontend("keras", model, options)
@@ -222,6 +229,7 @@ def from_onnx(
     narrow: str | Iterable[str] = (),
     python: str = "",
     timeout: float = TIMEOUT,
+    limits: LimitsLike = None,
 ) -> Graph:
     """The program of an ONNX model.
 
@@ -234,6 +242,7 @@ def from_onnx(
             logged.
         python: the Python that has the packages of the extra `onnx`; by default this one.
         timeout: seconds that the converter may take.
+        limits: as in `load`; `converter-memory` bounds the converter.
 
     Returns:
         The program. Inputs and outputs have the names of the graph; locations name the nodes.
@@ -252,7 +261,7 @@ def from_onnx(
         >>> graph.main.inputs
         ['image']
     """
-    read = _read_options(input_shapes, narrow, full_paths)
+    read = _read_options(input_shapes, narrow, full_paths, limits)
     return _of_frontend("onnx", path, FrontendOptions(python=python, timeout=timeout, read=read))
 
 
@@ -267,6 +276,7 @@ def from_torch(
     narrow: str | Iterable[str] = (),
     python: str = "",
     timeout: float = TIMEOUT,
+    limits: LimitsLike = None,
 ) -> Graph:
     """The program of a torch module; buffers that a call changes become variables.
 
@@ -283,6 +293,7 @@ def from_torch(
         python: the Python that has the packages of the route, and can load the program that this one
             saves; by default this one.
         timeout: as in `from_file`.
+        limits: as in `from_file`.
 
     Returns:
         The program. Its inputs have the names of the arguments, and the outputs those of the
@@ -300,21 +311,29 @@ def from_torch(
     """
     from tosa_convert.frontends.converters.torch_export import save_program
 
-    read = _read_options(input_shapes, narrow, full_paths)
+    read = _read_options(input_shapes, narrow, full_paths, limits)
     with tempfile.TemporaryDirectory(prefix="tosa-frontend-", ignore_cleanup_errors=True) as name:
         path = Path(name) / "module.pt2"
         save_program(module, args, kwargs, path)
         model = Recognised("torch", str(path), type(module).__name__)
-        options = FrontendOptions(python=python, timeout=timeout, read=read, via=via)
+        options = FrontendOptions(
+            python=python, timeout=timeout, read=read, via=via, options={TRUSTED: "yes"}
+        )
         with lowered(model, options) as found:
             return found.graph
 
 
 def _read_options(
-    input_shapes: Shapes | None, narrow: str | Iterable[str], full_paths: bool
+    input_shapes: Shapes | None,
+    narrow: str | Iterable[str],
+    full_paths: bool,
+    limits: LimitsLike,
 ) -> ReadOptions:
     return ReadOptions(
-        narrow=narrow_types(narrow), full_paths=full_paths, input_shapes=shapes_of(input_shapes)
+        narrow=narrow_types(narrow),
+        full_paths=full_paths,
+        input_shapes=shapes_of(input_shapes),
+        limits=limits_of(limits),
     )
 
 

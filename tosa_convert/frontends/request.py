@@ -13,6 +13,8 @@ from tosa_convert.errors import Finding, TosaConvertError
 REQUEST_FILE: Final = "request.json"
 #: Option of the ONNX frontend: an `.npz` file with inputs that become constants.
 CONSTANTS: Final = "constants"
+#: Option of the torch frontend: "yes" if the file was made in this process, and its code may run.
+TRUSTED: Final = "trusted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,12 @@ from typing import Final
 
 from tosa_convert.child_process import Ended, last_words, run_child
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.frontends.converter_server import ConverterServer, can_serve
+from tosa_convert.frontends.converter_server import (
+    TEMPORARY_FOLDER,
+    ConverterServer,
+    can_serve,
+    with_temporary_folder,
+)
 from tosa_convert.frontends.installed import Installed, all_installed
 from tosa_convert.frontends.interface import INSTALLED_FILE, INTERFACE_FILE, Interface
 from tosa_convert.frontends.request import REQUEST_FILE, Request
@@ -51,6 +56,7 @@ def run_converter(
     *,
     python: str = "",
     timeout: float = TIMEOUT,
+    memory: int = 0,
     when_started: Callable[[], object] | None = None,
     server: ConverterServer | None = None,
 ) -> Interface:
@@ -61,6 +67,7 @@ def run_converter(
         folder: an empty folder, which gets `program.mlirbc` and what else the converter writes.
         python: the Python that has the framework; by default this one.
         timeout: seconds of wall-clock time.
+        memory: bytes that the converter may take (Linux); 0 for any number.
         when_started: called as soon as the child runs, for what this process can do meanwhile.
         server: the process for models of this frontend and this Python, if there is one; it does not
             call `when_started`.
@@ -70,18 +77,18 @@ def run_converter(
 
     Raises:
         TosaConvertError: "frontend-missing" if a package or `python` is missing; "frontend-failed" if
-            the converter refused the model, crashed, or did not end in time; what the converter
-            itself found wrong, such as "unknown-argument".
+            the converter refused the model, crashed, took too much memory, or did not end in time; what
+            the converter itself found wrong, such as "unknown-argument".
     """
     name = request.frontend
     frontend(name)  # refused here, before a process is started
     (folder / REQUEST_FILE).write_text(request.to_json(), encoding="utf-8")
-    ended = None if server is None else server.run(folder, timeout)
+    ended = None if server is None else server.run(folder, timeout, memory)
     if ended is None:
-        ended = _run(folder, python, timeout, when_started)
+        ended = _run(folder, python, timeout, memory=memory, when_started=when_started)
     result = folder / INTERFACE_FILE
     if ended.timed_out or ended.code or not result.exists():
-        raise _failure(ended, name, timeout, folder)
+        raise _failure(ended, request.shown or request.source, timeout, folder, memory)
     try:
         interface = Interface.from_json(result.read_text(encoding="utf-8"))
     except (ValueError, TypeError, KeyError) as error:
@@ -113,14 +120,23 @@ def packages_of(python: str = "", *, timeout: float = 60) -> list[Installed]:
 
 
 def _run(
-    folder: Path, python: str, timeout: float, when_started: Callable[[], object] | None = None
+    folder: Path,
+    python: str,
+    timeout: float,
+    *,
+    memory: int = 0,
+    when_started: Callable[[], object] | None = None,
 ) -> Ended:
     program = _program(python)
+    temporary = folder / TEMPORARY_FOLDER
+    temporary.mkdir()
     try:
         return run_child(
             _command(program, [str(folder)]),
             timeout=timeout,
+            memory=memory,
             folder=folder,
+            environment=with_temporary_folder(temporary),
             with_stdout=True,
             when_started=when_started,
         )
@@ -144,9 +160,15 @@ def _program(python: str) -> str:
     return os.path.abspath(found)
 
 
-def _failure(ended: Ended, name: str, timeout: float, folder: Path) -> TosaConvertError:
+def _failure(
+    ended: Ended, where: str, timeout: float, folder: Path, memory: int = 0
+) -> TosaConvertError:
     text = last_words(ended).replace(f"{folder}{os.sep}", "")
+    if ended.too_large:
+        text = f"the converter took more than {memory:,} bytes of memory; {text.partition('; ')[2]}"
+        hint = "if the model needs it, --limit converter-memory=BYTES allows more"
+        return fail("frontend-failed", where, text.rstrip("; "), hint)
     if ended.timed_out:
         text = f"the converter did not end within {timeout:g} s; {text.partition('; ')[2]}"
-        return fail("frontend-failed", name, text.rstrip("; "), "--timeout SECONDS allows more")
-    return fail("frontend-failed", name, text.replace("it ended", "the converter ended", 1))
+        return fail("frontend-failed", where, text.rstrip("; "), "--timeout SECONDS allows more")
+    return fail("frontend-failed", where, text.replace("it ended", "the converter ended", 1))

@@ -57,7 +57,7 @@ class _FlatModule(torch.nn.Module):  # type: ignore[misc, unused-ignore]
 
 def lower(request: Request, folder: Path) -> Interface:
     """Lower the program of a `.pt2` file or of a factory; see `Interface`."""
-    program = load_program(Path(request.source), request.member)
+    program = load_program(request)
     if request.input_shapes:
         program = freeze_shapes(program, request.input_shapes)
     remarks = [*training_remarks(program), *open_size_remarks(program)]

@@ -22,6 +22,8 @@ from tosa_convert.frontends.converters.torch_dialect import Unlowered
 
 #: Rounds after which a model is taken as it is: each may make nodes that are replaced in the next.
 _ROUNDS: Final = 40
+#: Why a node stays whose expansion failed: it takes what ONNX defines for granted.
+_OTHER_FORM: Final = "it does not have the operands, shapes or attributes that ONNX defines"
 
 
 def expand(model: Any, weights: Weights) -> tuple[Any, dict[Unlowered, int]]:
@@ -69,8 +71,10 @@ def _expand_once(model: Any, weights: Weights, refused: dict[tuple[str, ...], Un
         try:
             made = _replacement(node, values, opset, prefix)
         except RefusedError as error:
-            row = Unlowered(f"onnx.{node.op_type}", f'loc("{node.name}")', str(error))
-            refused[tuple(node.output)] = row
+            refused[tuple(node.output)] = _unlowered(node, str(error))
+            made = None
+        except (LookupError, ValueError, TypeError, ArithmeticError):
+            refused[tuple(node.output)] = _unlowered(node, _OTHER_FORM)
             made = None
         if made is None:
             nodes.append(node)
@@ -82,6 +86,10 @@ def _expand_once(model: Any, weights: Weights, refused: dict[tuple[str, ...], Un
         del model.graph.node[:]
         model.graph.node.extend(nodes)
     return changed
+
+
+def _unlowered(node: Any, reason: str) -> Unlowered:
+    return Unlowered(f"onnx.{node.op_type}", f'loc("{node.name}")', reason)
 
 
 def _unused(name: str, taken: set[str]) -> str:

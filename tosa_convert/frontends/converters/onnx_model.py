@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 import onnx
+from google.protobuf.message import DecodeError
 from onnx import helper
 from torch_mlir.extras import onnx_importer
 
-from tosa_convert.errors import fail
+from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.converters.onnx_expand import expand, infer, opset_of
 from tosa_convert.frontends.converters.onnx_fold import fold_with_onnxruntime
 from tosa_convert.frontends.converters.onnx_import import import_model
@@ -21,6 +23,7 @@ from tosa_convert.frontends.converters.onnx_versions import OPSET, newer
 from tosa_convert.frontends.converters.onnx_weights import Weights, load
 from tosa_convert.frontends.converters.torch_cut import Cutter
 from tosa_convert.frontends.converters.torch_dialect import (
+    THE_MODEL,
     TO_TOSA,
     NotLoweredError,
     Unlowered,
@@ -31,6 +34,8 @@ from tosa_convert.frontends.converters.unlowered_report import report
 from tosa_convert.frontends.interface import PROGRAM_FILE, Interface, Value
 from tosa_convert.frontends.request import CONSTANTS, Request
 
+#: Lines of what onnx's checker says that a message repeats.
+_MOST_LINES: Final = 6
 _TO_BACKEND: Final = "builtin.module(torch-onnx-to-torch-backend-pipeline)"
 
 
@@ -42,7 +47,8 @@ def warm_up() -> None:
 def lower(request: Request, folder: Path) -> Interface:
     """Lower the model of an `.onnx` file; see `Interface`."""
     source = Path(request.source)
-    model, weights = load(source)
+    shown = request.shown or request.source
+    model, weights = checked(source, shown)
     if constants := request.options.get(CONSTANTS):
         make_constants(model, Path(constants))
     inputs, outputs = signature(model)
@@ -50,13 +56,57 @@ def lower(request: Request, folder: Path) -> Interface:
     try:
         module = lower_model(model, weights, folder, request.input_shapes, cutter)
     except NotLoweredError as error:
+        if any(row.operator == THE_MODEL for row in error.found):
+            refuse_invalid(source, shown)
         return Interface(not_lowered=report(error.found, partial(_older_form, opset_of(model))))
+    except TosaConvertError:
+        raise
+    except Exception:  # onnx and torch-mlir raise what they like for an invalid model.
+        refuse_invalid(source, shown)
+        raise
     # By name: MLIR would pass the whole of a constant to a file of Python.
     module.operation.write_bytecode(str(folder / PROGRAM_FILE))
     interface = Interface(inputs=inputs, outputs=outputs)
     if cutter is not None:
         cutter.add_to(interface)
     return interface
+
+
+def checked(source: Path, shown: str) -> tuple[Any, Weights]:
+    """The model of a file, and its weights.
+
+    Raises:
+        TosaConvertError: "unrecognised-input" for a damaged file.
+    """
+    try:
+        model, weights = load(source)
+    except DecodeError as error:
+        message = f"the ONNX model is damaged: {error}"
+        raise fail("unrecognised-input", shown, message) from None
+    if not model.HasField("graph"):
+        raise fail("unrecognised-input", shown, "the ONNX model is damaged: it has no graph")
+    counts = Counter(info.name for info in model.graph.input)
+    twice = next((name for name, count in counts.items() if count > 1), None)
+    if twice is not None:
+        message = f"the ONNX model is damaged: two inputs are called {twice!r}"
+        raise fail("unrecognised-input", shown, message)
+    return model, weights
+
+
+def refuse_invalid(source: Path, shown: str) -> None:
+    """Refuse a model that onnx's checker refuses.
+
+    Called when the model does not lower: many models that the checker refuses do.
+
+    Raises:
+        TosaConvertError: "unrecognised-input" with what the checker says.
+    """
+    try:
+        onnx.checker.check_model(source, full_check=True)
+    except Exception as error:  # Some checks raise other exceptions than the checker's own.
+        lines = [line for line in str(error).splitlines() if line.strip()][:_MOST_LINES]
+        message = "\n    ".join(["the model is not valid ONNX, by onnx's checker:", *lines])
+        raise fail("unrecognised-input", shown, message) from None
 
 
 def _older_form(opset: int, operator: str) -> str:
@@ -160,7 +210,7 @@ def _import(
     try:
         module = import_model(model, weights)
     except onnx_importer.OnnxImportError as error:
-        raise NotLoweredError({Unlowered("the model", "", str(error)): 1}) from None
+        raise NotLoweredError({Unlowered(THE_MODEL, "", str(error)): 1}) from None
     kinds = {node.name: node.op_type for node in model.graph.node}
     if cutter is not None:
         cutter.module = module

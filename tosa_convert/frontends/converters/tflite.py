@@ -22,7 +22,7 @@ from tosa_convert.frontends.converters.tflite_failures import (
     in_fork,
     words_on_stderr,
 )
-from tosa_convert.frontends.converters.tflite_file import TfliteFile, read_tflite
+from tosa_convert.frontends.converters.tflite_file import DamagedError, TfliteFile, read_tflite
 from tosa_convert.frontends.converters.tflite_placeholders import with_placeholders
 from tosa_convert.frontends.interface import (
     PROGRAM_FILE,
@@ -36,6 +36,9 @@ from tosa_convert.frontends.request import Request
 #: operators of StableHLO, which nothing lowers; and a key of the same length that means nothing.
 _KEEP_CONSTANTS: Final = b"keep_stablehlo_constant"
 _IGNORED_KEY: Final = b"keep_no_other_constants"
+#: Lines of what the converter says that a message repeats, and characters of each.
+_MOST_LINES: Final = 12
+_LINE_CHARACTERS: Final = 200
 
 
 def lower(request: Request, folder: Path) -> Interface:
@@ -45,11 +48,23 @@ def lower(request: Request, folder: Path) -> Interface:
 
 def lower_file(path: Path, request: Request, folder: Path) -> Interface:
     """Lower the TFLite model in a file, which may be made from the request's source."""
-    data = map_file(path)
+    shown = request.shown or str(path)
     try:
-        model = read_tflite(data)
-    except ValueError as error:
-        raise fail("unrecognised-input", request.shown or str(path), str(error)) from None
+        return _interface(path, request, folder)
+    except DamagedError as error:
+        raise fail("unrecognised-input", shown, str(error)) from None
+    except RuntimeError as error:
+        raise fail("frontend-failed", shown, f"TFLite's converter fails: {error}") from None
+
+
+def _interface(path: Path, request: Request, folder: Path) -> Interface:
+    """What `lower_file` returns.
+
+    Raises:
+        DamagedError: the model is damaged. RuntimeError: the converter fails.
+    """
+    data = map_file(path)
+    model = read_tflite(data)
     remarks = []
     changed: bytes | memoryview = data
     if re.search(_KEEP_CONSTANTS, data):
@@ -114,7 +129,8 @@ def _write_program(
     made = scratch.with_name("program")
     rows = failing_operators(model, data, scratch, lambda file: _convert(file, {}, made))
     if not rows:
-        raise failure
+        said = [line[:_LINE_CHARACTERS] for line in words[:_MOST_LINES]]
+        raise RuntimeError("\n    ".join([str(failure), *said]))
     rest, _ = cut_out(model, [(row.index, row.operator) for row in rows if row.index is not None])
     if rest.operators:
         scratch.write_bytes(without_operators(data, rest))

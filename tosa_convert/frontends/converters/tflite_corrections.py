@@ -11,7 +11,12 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from tosa_convert.frontends.converters.tflite_file import Operator, Tensor, TfliteFile
+from tosa_convert.frontends.converters.tflite_file import (
+    Operator,
+    Tensor,
+    TfliteFile,
+    expected_form,
+)
 from tosa_convert.frontends.converters.tflite_names import operator_name
 from tosa_convert.frontends.converters.tflite_numbers import multiplier_and_shift, rounded, single
 from tosa_convert.frontends.converters.tflite_placeholders import abs_table
@@ -55,7 +60,8 @@ def corrections(model: TfliteFile) -> Iterator[Correction]:
     for operator in model.operators:
         name = operator_name(operator.code)
         if operator.outputs:
-            yield from _OF_OPERATOR.get(name, _by_activation)(model, operator)
+            with expected_form(model, operator.index, name):
+                yield from _OF_OPERATOR.get(name, _by_activation)(model, operator)
 
 
 def _result(model: TfliteFile, operator: Operator) -> Tensor:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tosa_convert.frontends.converters.tflite_file import (
+    DamagedError,
     Operator,
     TfliteFile,
     place_text,
@@ -78,7 +79,7 @@ def without_operators(data: bytes | memoryview, rest: TfliteFile) -> bytes:
     """The bytes of a model whose main subgraph has the inputs, outputs and operators of `rest` only.
 
     Raises:
-        ValueError: the model has no inputs or no outputs.
+        DamagedError: the model has no inputs or no outputs.
     """
     changed = bytearray(data)
     root = root_table(data)
@@ -97,7 +98,7 @@ def without_operators(data: bytes | memoryview, rest: TfliteFile) -> bytes:
     for field, tensors in ((_INPUTS, rest.inputs), (_OUTPUTS, rest.outputs)):
         place = main.place(field)
         if not place:
-            raise ValueError("the TFLite file has no inputs or no outputs")
+            raise DamagedError("the TFLite file has no inputs or no outputs")
         changed += bytes(-len(changed) % 4)
         struct.pack_into("<I", changed, place, len(changed) - place)
         changed += struct.pack(f"<I{len(tensors)}i", len(tensors), *tensors)

@@ -6,6 +6,9 @@ position in their table.
 
 from __future__ import annotations
 
+import contextlib
+import math
+import re
 import struct
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,6 +23,20 @@ _DTYPES: Final = (
 )
 #: The number of a tensor that an operator leaves out.
 _NO_TENSOR: Final = -1
+#: Element type -> the bits of an element, for types of a fixed size.
+_BITS: Final = {
+    **{name: int(re.sub(r"\D", "", name)) for name in _DTYPES if name[-1:].isdigit()},
+    "bool": 8,
+}
+#: A table of the schema has fewer fields.
+_MOST_FIELDS: Final = 64
+#: Bytes of names and lists that any file may describe, and how many more for each of its bytes.
+_FREE_BYTES: Final = 1 << 16
+_BYTES_PER_BYTE: Final = 16
+
+
+class DamagedError(ValueError):
+    """The file is not a TFLite model, or a damaged one."""
 
 
 @dataclass(slots=True)
@@ -88,12 +105,29 @@ def read_tflite(data: bytes | memoryview) -> TfliteFile:
     """The facts of a model.
 
     Raises:
-        ValueError: an offset leads out of the file, or a number does not name anything.
+        DamagedError: an offset leads out of the file, a number does not name anything, or a constant has
+            another size than its shape.
     """
     try:
         return _model(root_table(data))
     except (struct.error, IndexError, UnicodeDecodeError) as error:
-        raise ValueError("the TFLite file is damaged: an offset leads out of it") from error
+        raise DamagedError("the TFLite file is damaged: an offset leads out of it") from error
+
+
+@contextlib.contextmanager
+def expected_form(model: TfliteFile, index: int, name: str) -> Iterator[None]:
+    """Around code that takes operands and options of an operator for granted.
+
+    Raises:
+        DamagedError: the code found them otherwise.
+    """
+    try:
+        yield
+    except (LookupError, ValueError, ArithmeticError, struct.error) as error:
+        made = next(row.outputs for row in model.operators if row.index == index)
+        where = place_text(index, *(model.tensors[one].name for one in made))
+        message = f"{where}: {name} does not have the operands or options that it has in TFLite"
+        raise DamagedError(message) from error
 
 
 def place_text(index: int, *tensors: str) -> str:
@@ -104,22 +138,41 @@ def place_text(index: int, *tensors: str) -> str:
 
 def root_table(data: bytes | bytearray | memoryview) -> Table:
     """The table of the whole model."""
-    return Table(memoryview(data), *struct.unpack_from("<I", data, 0))
+    view = memoryview(data)
+    budget = _Budget(_FREE_BYTES + _BYTES_PER_BYTE * len(view))
+    (start,) = struct.unpack_from("<I", view, 0)
+    return Table(view, start, budget)
+
+
+class _Budget:
+    """How many bytes of names and lists may still be read.
+
+    A small file can describe very many, if its tables share them.
+    """
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def spend(self, size: int) -> None:
+        self.left -= size
+        if self.left < 0:
+            raise DamagedError("the TFLite file is damaged: it describes more than it could hold")
 
 
 class Table:
     """A table of a flatbuffer; its fields go by their position in the schema."""
 
-    __slots__ = ("_data", "_fields", "_offset")
+    __slots__ = ("_budget", "_data", "_fields", "_offset")
 
-    def __init__(self, data: memoryview, offset: int) -> None:
-        self._data, self._offset = data, offset
+    def __init__(self, data: memoryview, offset: int, budget: _Budget) -> None:
+        self._data, self._offset, self._budget = data, offset, budget
         (back,) = struct.unpack_from("<i", data, offset)
         start = offset - back
         if start < 0:
             raise IndexError(f"a table at {offset} has no fields")
         (size,) = struct.unpack_from("<H", data, start)
-        self._fields = struct.unpack_from(f"<{max(0, size // 2 - 2)}H", data, start + 4)
+        count = min(max(0, size // 2 - 2), _MOST_FIELDS)
+        self._fields = struct.unpack_from(f"<{count}H", data, start + 4)
 
     def place(self, position: int) -> int:
         """Where a field is; 0 if it has its default."""
@@ -140,7 +193,7 @@ class Table:
 
     def table(self, position: int) -> Table | None:
         at = self.place(position)
-        return Table(self._data, self._target(at)) if at else None
+        return Table(self._data, self._target(at), self._budget) if at else None
 
     def text(self, position: int) -> str:
         at = self.place(position)
@@ -148,6 +201,7 @@ class Table:
             return ""
         start = self._target(at)
         (length,) = struct.unpack_from("<I", self._data, start)
+        self._budget.spend(length)
         return bytes(self._data[start + 4 : start + 4 + length]).decode()
 
     def vector(self, position: int) -> tuple[int, int]:
@@ -166,6 +220,7 @@ class Table:
 
     def numbers(self, position: int, form: str) -> list[float]:
         start, length = self.vector(position)
+        self._budget.spend(length * struct.calcsize(form))
         return list(struct.unpack_from(f"<{length}{form}", self._data, start)) if length else []
 
     def octets(self, position: int) -> memoryview:
@@ -175,7 +230,7 @@ class Table:
     def tables(self, position: int) -> Iterator[Table]:
         start, length = self.vector(position)
         for index in range(length):
-            yield Table(self._data, self._target(start + 4 * index))
+            yield Table(self._data, self._target(start + 4 * index), self._budget)
 
 
 def _model(model: Table) -> TfliteFile:
@@ -183,14 +238,17 @@ def _model(model: Table) -> TfliteFile:
     codes = [max(row.number(0, "b"), row.number(3, "i")) for row in model.tables(1)]
     main = next(model.tables(2), None)
     if main is None:
-        raise ValueError("the TFLite file has no subgraph")
+        raise DamagedError("the TFLite file has no subgraph")
     buffers = [row.octets(0) for row in model.tables(4)]
     tensors = [_tensor(row, buffers) for row in main.tables(0)]
     operators = [_operator(index, row, codes) for index, row in enumerate(main.tables(3))]
     found = TfliteFile(tensors, main.integers(1), main.integers(2), operators)
     used = (found.inputs, found.outputs, *(operator.outputs for operator in operators))
-    if any(not 0 <= tensor < len(tensors) for row in used for tensor in row):
-        raise ValueError("the TFLite file names a tensor that it does not have")
+    given = (tensor for operator in operators for tensor in operator.inputs)
+    if any(not 0 <= tensor < len(tensors) for row in used for tensor in row) or any(
+        not _NO_TENSOR <= tensor < len(tensors) for tensor in given
+    ):
+        raise DamagedError("the TFLite file names a tensor that it does not have")
     signatures = [row for row in model.tables(7) if row.number(4, "I") == 0]
     names: dict[int, list[str]] = {}
     if len(signatures) == 1:
@@ -211,7 +269,14 @@ def _tensor(row: Table, buffers: Sequence[memoryview]) -> Tensor:
     dtype = _DTYPES[code] if 0 <= code < len(_DTYPES) else ""
     # `shape_signature` has -1 where `shape` has a size to begin with.
     data = buffers[row.number(2, "I")] if buffers else memoryview(b"")
-    tensor = Tensor(row.text(3), dtype, tuple(row.integers(7) or row.integers(0)), data)
+    shape = tuple(row.integers(0))
+    tensor = Tensor(row.text(3), dtype, tuple(row.integers(7)) or shape, data)
+    # A constant that is stored as a sparse one has fewer elements.
+    if len(data) and dtype in _BITS and row.table(6) is None:
+        needed = math.prod(shape) * _BITS[dtype] + 7 >> 3
+        if needed != len(data):
+            found = f'the constant "{tensor.name}" has {len(data)} bytes'
+            raise DamagedError(f"the TFLite file is damaged: {found}, its shape needs {needed}")
     quantization = row.table(4)
     if quantization is not None:
         scales, zero_points = quantization.numbers(2, "f"), quantization.numbers(3, "q")

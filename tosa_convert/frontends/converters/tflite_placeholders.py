@@ -6,7 +6,12 @@ import math
 import struct
 from typing import Final
 
-from tosa_convert.frontends.converters.tflite_file import Operator, TfliteFile, root_table
+from tosa_convert.frontends.converters.tflite_file import (
+    Operator,
+    TfliteFile,
+    expected_form,
+    root_table,
+)
 
 #: The code of ABS.
 ABS: Final = 101
@@ -60,7 +65,11 @@ def with_placeholders(data: bytes | memoryview, model: TfliteFile) -> bytes | me
     corrected to those of ABS.
     """
     absolute = [operator for operator in model.operators if operator.code == ABS]
-    if not absolute or not all(abs_table(model, operator) for operator in absolute):
+    for operator in absolute:
+        with expected_form(model, operator.index, "ABS"):
+            if not abs_table(model, operator):
+                return data
+    if not absolute:
         return data
     changed = bytearray(data)
     root = root_table(data)
@@ -73,7 +82,9 @@ def with_placeholders(data: bytes | memoryview, model: TfliteFile) -> bytes | me
                 changed[at] = 0
     for index, row in enumerate(root.tables(_CODES)):
         if index in indices:
-            changed[row.place(_OLD_CODE)] = _PLACEHOLDER
+            # A field that is absent has a default, which is not the code of ABS.
+            if at := row.place(_OLD_CODE):
+                changed[at] = _PLACEHOLDER
             if at := row.place(_NEW_CODE):
                 struct.pack_into("<i", changed, at, _PLACEHOLDER)
     return bytes(changed)

@@ -39,7 +39,9 @@ class Unlowered:
     reason: str
 
 
-_CRASH: Final = Unlowered("the model", "", "torch-mlir crashes on it")
+#: In place of an operator's name, if none is to blame.
+THE_MODEL: Final = "the model"
+_CRASH: Final = Unlowered(THE_MODEL, "", "torch-mlir crashes on it")
 
 
 class NotLoweredError(Exception):

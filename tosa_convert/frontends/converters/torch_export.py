@@ -13,7 +13,9 @@ from torch.utils import _pytree as pytree
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.converters.python_file import call_factory
+from tosa_convert.frontends.converters.torch_archive import load_archive
 from tosa_convert.frontends.converters.torch_signature import input_names
+from tosa_convert.frontends.request import TRUSTED, Request
 
 
 def export_module(
@@ -63,14 +65,16 @@ def save_program(
     torch.export.save(export_module(module, arguments, keywords), path)
 
 
-def load_program(source: Path, member: str = "") -> Any:
+def load_program(request: Request) -> Any:
     """The program of a `.pt2` file, or of a factory in a Python file.
 
     The factory returns (module, args) or (module, args, kwargs), or an exported program.
     """
+    source, member = Path(request.source), request.member
     if not member:
         import_quantised_operators()
-        return torch.export.load(source)
+        trusted = request.options.get(TRUSTED) == "yes"
+        return load_archive(source, request.shown or request.source, trusted=trusted)
     made = call_factory(source, member)
     if isinstance(made, torch.export.ExportedProgram):
         return made

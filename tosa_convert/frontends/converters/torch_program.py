@@ -57,7 +57,7 @@ def warm_up() -> None:
 
 def lower(request: Request, folder: Path) -> Interface:
     """Lower the program of a `.pt2` file or of a factory; see `Interface`."""
-    program = load_program(Path(request.source), request.member)
+    program = load_program(request)
     if request.input_shapes:
         program = freeze_shapes(program, request.input_shapes)
     cutter = Cutter() if request.partial else None

@@ -1,0 +1,201 @@
+"""Code in files of exported torch programs is not run, unless the program was made in this process."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import json
+import pickle
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tosa_convert as tc
+from tosa_convert.cli.main import run, verb
+
+if any(importlib.util.find_spec(name) is None for name in ("torch", "torch_mlir")):
+    pytest.skip("torch or torch-mlir is not installed", allow_module_level=True)
+
+import torch
+
+from tosa_convert.frontends.converters.torch_archive import load_archive
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+Files = dict[str, bytes]
+
+
+class Evil:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.path,)
+
+
+@pytest.fixture(scope="module")
+def sound() -> Files:
+    """The members of a program's file."""
+    module = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU()).eval()
+    rows = torch.export.Dim("rows")
+    made = io.BytesIO()
+    program = torch.export.export(module, (torch.zeros(4, 3),), dynamic_shapes=({0: rows},))
+    torch.export.save(program, made)
+    with zipfile.ZipFile(made) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def write(files: Files, path: Path) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return path
+
+
+def member(files: Files, end: str) -> str:
+    return next(name for name in files if name.endswith(end))
+
+
+def changed(files: Files, end: str, change: Callable[[Any], object]) -> None:
+    """Change a member that is JSON."""
+    found = json.loads(files[member(files, end)])
+    change(found)
+    files[member(files, end)] = json.dumps(found).encode()
+
+
+def saved(thing: object) -> bytes:
+    made = io.BytesIO()
+    torch.save(thing, made)
+    return made.getvalue()
+
+
+def example_inputs(files: Files, path: Path) -> None:
+    files[member(files, "sample_inputs/model.pt")] = saved((Evil(path),))
+
+
+def weight(files: Files, path: Path) -> None:
+    changed(
+        files, "weights_config.json", lambda row: row["config"]["0.weight"].update(use_pickle=True)
+    )
+    files[member(files, "weight_0")] = saved(Evil(path))
+
+
+def old_weights(files: Files, path: Path) -> None:
+    name = member(files, "weights_config.json").rpartition("/")[0]
+    files[f"{name}/model.pt"] = saved({"0.weight": Evil(path)})
+
+
+def constant(files: Files, path: Path) -> None:
+    row = {"path_name": "opaque_obj_0", "is_param": False, "use_pickle": True, "tensor_meta": None}
+    changed(files, "constants_config.json", lambda found: found["config"].update(thing=row))
+    name = member(files, "constants_config.json").rpartition("/")[0]
+    files[f"{name}/opaque_obj_0"] = pickle.dumps(Evil(path))
+
+
+def expression(files: Files, path: Path) -> None:
+    text = f"__import__('pathlib').Path({str(path)!r}).touch()"
+
+    def change(found: Any) -> None:
+        values = found["graph_module"]["graph"]["tensor_values"]
+        size = {"expr_str": text, "hint": {"as_int": 4}}
+        next(iter(values.values()))["sizes"][0] = {"as_expr": size}
+
+    changed(files, "models/model.json", change)
+
+
+def compiled(files: Files, path: Path) -> None:
+    files[member(files, "models/model.json").partition("/")[0] + "/data/aotinductor/m/m.so"] = (
+        b"\x7fELF"
+    )
+
+
+@pytest.mark.parametrize(
+    "make", [example_inputs, weight, old_weights, constant, expression, compiled]
+)
+def test_code_in_a_file_is_refused_and_not_run(
+    make: Callable[[Files, Path], None],
+    sound: Files,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    files = dict(sound)
+    make(files, tmp_path / "ran")
+    path = write(files, tmp_path / "m.pt2")
+    assert run(verb("convert"), [str(path), "-o", str(tmp_path / "m.tosa")]) == 4
+    said = capfd.readouterr().err
+    assert f"{path}: error: loading it would run code of the file" in said
+    assert "if you trust the file" in said
+    assert {one.name for one in tmp_path.iterdir()} == {"m.pt2"}
+    if make is not compiled:  # Each of them does run otherwise.
+        with contextlib.suppress(Exception):
+            load_archive(path, "m.pt2", trusted=True)
+        assert (tmp_path / "ran").exists()
+
+
+def test_conditions_on_inputs_are_not_run(sound: Files, tmp_path: Path) -> None:
+    """They are Python, which torch runs when a program is exported again with other shapes."""
+    files = dict(sound)
+    text = f"__import__('pathlib').Path({str(tmp_path / 'ran')!r}).touch() is None"
+    changed(files, "models/model.json", lambda found: found.update(guards_code=[text]))
+    path = write(files, tmp_path / "m.pt2")
+    graph = tc.frontends.from_file(path, input_shapes={"input": (4, 3)})
+    assert graph.main.tensors[graph.main.inputs[0]].shape == (4, 3)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_sound_file_is_loaded(sound: Files, tmp_path: Path) -> None:
+    path = write(sound, tmp_path / "m.pt2")
+    graph = tc.frontends.from_file(path, input_shapes={"input": (4, 3)})
+    assert graph.main.outputs == ["relu"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("s0", "2*s77 + 1", "Max(1, u3)//4", "FloorDiv(s0, 2) - 1.5", "Eq(Mod(s0, 8), 0)"),
+        *("Symbol('s31', positive=True, integer=True)", "Float('1.5', precision=53)"),
+    ],
+)
+def test_sizes_of_torch_are_expressions(text: str) -> None:
+    from tosa_convert.frontends.converters.torch_archive import _is_expression
+
+    assert _is_expression(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["chr(95)", "s0.real", "'a'", "__import__", "eval(s0)", "[s0]", "s0;s1", "S('x')", 3]
+)
+def test_other_python_is_not(text: object) -> None:
+    from tosa_convert.frontends.converters.torch_archive import _is_expression
+
+    assert not _is_expression(text)
+
+
+@pytest.mark.parametrize("name", ["models/model.json", "archive_version", "weights_config.json"])
+def test_a_damaged_file_is_refused(name: str, sound: Files, tmp_path: Path) -> None:
+    files = dict(sound)
+    del files[member(files, name)]
+    with pytest.raises(tc.TosaConvertError) as caught:
+        tc.frontends.from_file(write(files, tmp_path / "m.pt2"))
+    assert caught.value.code == "unrecognised-input"
+    assert "Traceback" not in str(caught.value)
+
+
+def test_a_file_that_unpacks_to_more_than_it_has_is_refused(sound: Files, tmp_path: Path) -> None:
+    path = tmp_path / "m.pt2"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in sound.items():
+            archive.writestr(name, data + b" " * (8 << 20) * name.endswith("model.json"))
+    with pytest.raises(tc.TosaConvertError, match="larger than the archive"):
+        tc.frontends.from_file(path)
+
+
+def test_what_this_process_made_may_have_pickled_objects(tmp_path: Path) -> None:
+    """A tensor of another class, as quantisation makes them, is pickled."""
+    module = torch.nn.Linear(3, 2).eval()
+    assert tc.frontends.from_torch(module, [torch.zeros(1, 3)]).main.inputs == ["input"]

@@ -1,0 +1,177 @@
+"""Loads a file of an exported torch program without running code that is in it.
+
+torch.export.load unpickles what a file asks for, evaluates its expressions of sizes and its conditions
+as Python, and loads compiled code. This was found by experiment with torch 2.13.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import sympy
+import torch
+from torch.utils._sympy import functions
+
+from tosa_convert.errors import TosaConvertError, fail
+
+#: The environment variable with which torch unpickles tensors and plain values only.
+_WEIGHTS_ONLY: Final = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
+#: What torch says if it finds something else.
+_NOT_PLAIN: Final = "Weights only load failed"
+_TRUST: Final = (
+    "if you trust the file: write a Python file with a function that returns torch.export.load(PATH),"
+    " and convert FILE.py:FUNCTION"
+)
+_EXPRESSION: Final = "expr_str"
+#: A member with code that torch loads, and a constant of any class, which torch unpickles.
+_COMPILED, _OBJECT = "data/aotinductor/", "opaque_obj"
+#: Parts of expressions of sizes: symbols, numbers, what is known of a symbol, names, and operators.
+#: Attributes of objects, other texts, and names with underscores at the beginning are not among them.
+_PART: Final = re.compile(
+    r"(?:Symbol|Dummy)\('\w+'|Float\('[\d.eE+-]+'|\w+=(?:True|False|\d+)"
+    r"|\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|(?P<name>[A-Za-z]\w*)|[-+*/%(),<>=!&|~\s]"
+)
+_SYMBOL: Final = re.compile(r"[a-z]+\d+\Z")
+#: Functions of sympy that torch writes, besides its own.
+_FUNCTIONS: Final = frozenset(
+    [
+        *("Abs", "Add", "And", "Eq", "Ge", "Gt", "Integer", "Le", "Lt", "Max", "Min", "Mod", "Mul"),
+        *(
+            "Ne",
+            "Not",
+            "Or",
+            "Piecewise",
+            "Pow",
+            "Rational",
+            "ceiling",
+            "exp",
+            "floor",
+            "log",
+            "sqrt",
+        ),
+        *("False", "True", "int_oo", "oo"),
+    ]
+)
+#: Lines of what torch says that a message repeats.
+_MOST_LINES: Final = 6
+#: An archive of torch is not compressed: a member is not larger than the file.
+_TOO_LARGE: Final = "a file in it is larger than the archive"
+
+
+def load_archive(path: Path, shown: str, *, trusted: bool = False) -> Any:
+    """The program of a `.pt2` file.
+
+    Args:
+        path: the file.
+        shown: how messages name it.
+        trusted: whether code of the file may run.
+
+    Raises:
+        TosaConvertError: "frontend-failed" if loading it would run code; "unrecognised-input" if it is
+            damaged, or torch does not load it.
+    """
+    if trusted:
+        return torch.export.load(path)
+    try:
+        _refuse_code(path, shown)
+        with _plain_values_only():
+            program = torch.export.load(path)
+    except TosaConvertError:
+        raise
+    except Exception as error:  # torch raises what it likes for a damaged file.
+        if _NOT_PLAIN in str(error):
+            raise _code(shown, "it has pickled objects other than tensors") from None
+        lines = [line for line in str(error).splitlines() if line.strip()][:_MOST_LINES]
+        text = "\n    ".join([f"torch.export.load refuses it: {type(error).__name__}", *lines])
+        hint = "a file of another release of torch: export the model again"
+        raise fail("unrecognised-input", shown, text, hint) from None
+    # Conditions on the inputs, as Python: they would run with other shapes.
+    with contextlib.suppress(AttributeError):
+        program._guards_code = []
+    return program
+
+
+def _code(shown: str, what: str) -> TosaConvertError:
+    message = f"loading it would run code of the file: {what}"
+    return fail("frontend-failed", shown, message, _TRUST)
+
+
+@contextlib.contextmanager
+def _plain_values_only() -> Iterator[None]:
+    before = os.environ.get(_WEIGHTS_ONLY)
+    os.environ[_WEIGHTS_ONLY] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_WEIGHTS_ONLY]
+        else:
+            os.environ[_WEIGHTS_ONLY] = before
+
+
+def _refuse_code(path: Path, shown: str) -> None:
+    """Refuse an archive with code, whatever its members are called.
+
+    Raises:
+        TosaConvertError: "frontend-failed". ValueError, zipfile.BadZipFile and others: it is damaged.
+    """
+    size = path.stat().st_size
+    with zipfile.ZipFile(path) as archive:
+        rows = archive.infolist()
+        names = [row.filename for row in rows]
+        # torch reads archives by other code, which could take another member of the name.
+        if len(set(names)) != len(names) or archive.comment or rows[0].header_offset:
+            raise ValueError(
+                "two files in the archive have one name, or it has other data around it"
+            )
+        for row in rows:
+            if _COMPILED in row.filename:
+                raise _code(shown, f"{row.filename} is compiled code")
+            if row.file_size > size:
+                raise ValueError(_TOO_LARGE)
+            if row.filename.endswith("json") or "models/" in row.filename:
+                # What is not JSON is refused by torch.
+                with contextlib.suppress(ValueError, UnicodeDecodeError):
+                    _check_json(archive.read(row), shown)
+
+
+def _check_json(data: bytes, shown: str) -> None:
+    def check(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        for key, value in pairs:
+            if key == _EXPRESSION and not _is_expression(value):
+                raise _code(shown, f"the size {str(value)[:80]!r} is not an expression of sizes")
+            if key == "path_name" and str(value).startswith(_OBJECT):
+                raise _code(shown, "it has a pickled object")
+        return dict(pairs)
+
+    json.loads(data, object_pairs_hook=check)
+
+
+def _is_expression(text: Any) -> bool:
+    """Whether a text has only numbers, symbols, and the functions with which torch writes sizes.
+
+    Example:
+        >>> texts = ("2*s0 + 1", "Add(Symbol('s0', integer=True), Integer(1))", "chr(95)", "s0.real")
+        >>> [_is_expression(text) for text in texts]
+        [True, True, False, False]
+    """
+    if not isinstance(text, str):
+        return False
+    parts = list(_PART.finditer(text))
+    if "".join(part[0] for part in parts) != text:
+        return False
+    names = {part["name"] for part in parts} - {None}
+    return all(_SYMBOL.match(name) or name in _FUNCTIONS or _is_own(name) for name in names)
+
+
+def _is_own(name: str) -> bool:
+    """Whether torch has a function of sizes of this name."""
+    found = getattr(functions, name, None)
+    return isinstance(found, type) and issubclass(found, sympy.Basic)
