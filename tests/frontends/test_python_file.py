@@ -8,6 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+import tosa_convert as tc
+from tosa_convert.frontends.converters.python_file import call_factory
+
 ROOT = Path(__file__).resolve().parents[2]
 _CALL = (
     "import pathlib, sys\n"
@@ -47,3 +52,41 @@ def test_a_compiled_copy_that_another_program_made_is_not_read(tmp_path: Path) -
     py_compile.compile(str(factory))
     write(factory, "def make():\n    return 2\n")
     assert made(factory) == "2"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "import sys\ndef make():\n    sys.exit('no data')\n",
+            ":3: error: the file ends the process: no data",
+        ),
+        ("raise SystemExit\n", ":1: error: the file ends the process: sys.exit()"),
+        ("def make(size):\n    return size\n", "make() is called without arguments"),
+        ("from . import part\n", "import what is beside it by its name, without a dot"),
+        ("def make():\n    raise KeyError('a\\nb')\n", ":2: error: KeyError: "),
+        ("def other():\n    pass\n", "the file has no function 'make'; it has other"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said_with_its_line(
+    text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    monkeypatch.setattr(sys, "dont_write_bytecode", sys.dont_write_bytecode)
+    path = tmp_path / "net.py"
+    write(path, text)
+    with pytest.raises(tc.TosaConvertError) as caught:
+        call_factory(path, "make")
+    assert caught.value.code == "frontend-failed"
+    assert str(path) in str(caught.value)
+    assert message in str(caught.value)
+
+
+def test_a_syntax_error_has_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "net.py"
+    write(path, "import torch\ndef make(:\n")
+    with pytest.raises(
+        tc.TosaConvertError, match=r"net\.py:2: error: the Python file has a syntax error"
+    ):
+        tc.frontends.from_file(f"{path}:make")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -68,6 +69,27 @@ def test_an_interface_without_a_program_is_an_error(program: Program, empty_mode
     text = Interface().to_json()
     error = error_of(empty_model, program(f"open('interface.json', 'w').write({text!r})"))
     assert error.code == "frontend-failed"
+
+
+def test_a_program_that_is_not_python_is_named(program: Program, empty_model: Path) -> None:
+    other = program("raise SystemExit('invalid option -- c')")
+    assert (
+        error_of(empty_model, other).findings[0].hint
+        == f"{other} must be a Python of 3.10 or later"
+    )
+    python = program("open('started', 'w').close()\nraise SystemExit(3)")
+    assert error_of(empty_model, python).findings[0].hint == ""
+
+
+def test_a_full_disk_for_temporary_files_is_named(
+    program: Program, empty_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = shutil.disk_usage(empty_model.parent)._replace(free=0)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
+    error = error_of(empty_model, program("raise SystemExit(1)"))
+    assert error.code == "file-error"
+    assert "is full" in str(error)
+    assert "TMPDIR" in str(error)
 
 
 def test_a_python_that_does_not_exist_is_missing(empty_model: Path) -> None:

@@ -37,6 +37,8 @@ SERVE: Final = "--serve"
 READY: Final = "ready"
 #: The file of a folder with what its converter wrote to stdout and stderr.
 OUTPUT_FILE: Final = "output.txt"
+#: An empty file, which says that the process is a Python that could begin.
+STARTED_FILE: Final = "started"
 #: Lines of an exception's text that are repeated, and their width.
 _MOST_LINES: Final = 12
 _LINE_WIDTH: Final = 70
@@ -52,6 +54,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def main(folder: Path) -> int:
     """Do what a folder's request says; returns the exit code."""
+    (folder / STARTED_FILE).touch()
     if not (folder / REQUEST_FILE).exists():
         rows = [asdict(row) for row in all_installed()]
         (folder / INSTALLED_FILE).write_text(json.dumps(rows), encoding="utf-8")

@@ -61,8 +61,12 @@ def _of_python(path: str) -> str:
     with open(path, "rb") as file:
         try:
             tree = ast.parse(file.read(), path)
-        except (SyntaxError, ValueError) as error:
-            raise fail("unrecognised-input", path, f"the Python file is damaged: {error}") from None
+        except SyntaxError as error:
+            where = path if error.lineno is None else f"{path}:{error.lineno}"
+            message = f"the Python file has a syntax error: {error.msg}"
+            raise fail("unrecognised-input", where, message) from None
+        except (ValueError, RecursionError, MemoryError) as error:
+            raise fail("unrecognised-input", path, f"Python cannot read it: {error}") from None
     packages = {
         name.partition(".")[0]
         for node in ast.walk(tree)

@@ -13,6 +13,7 @@ from typing import Final
 
 from tosa_convert.child_process import Ended, last_words, run_child
 from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.frontends.child import STARTED_FILE
 from tosa_convert.frontends.converter_server import (
     TEMPORARY_FOLDER,
     ConverterServer,
@@ -31,6 +32,8 @@ TIMEOUT: Final = 1800.0
 #: child's path: that may have other packages, built for another Python.
 _START: Final = """
 import importlib.util, os, sys
+if sys.version_info < (3, 10):
+    sys.exit("this is Python " + sys.version.split()[0] + ", expected 3.10 or later")
 package, *arguments = sys.argv[1:]
 spec = importlib.util.spec_from_file_location(
     "tosa_convert", os.path.join(package, "__init__.py"), submodule_search_locations=[package]
@@ -40,6 +43,8 @@ spec.loader.exec_module(module)
 from tosa_convert.frontends.child import run
 raise SystemExit(run(arguments))
 """
+#: Bytes of a disk, below which it is full.
+_LEAST_FREE: Final = 1 << 16
 _PACKAGE: Final = Path(__file__).resolve().parent.parent
 
 
@@ -88,7 +93,8 @@ def run_converter(
         ended = _run(folder, python, timeout, memory=memory, when_started=when_started)
     result = folder / INTERFACE_FILE
     if ended.timed_out or ended.code or not result.exists():
-        raise _failure(ended, request.shown or request.source, timeout, folder, memory)
+        where = request.shown or request.source
+        raise _failure(ended, where, timeout, folder, python=python, memory=memory)
     try:
         interface = Interface.from_json(result.read_text(encoding="utf-8"))
     except (ValueError, TypeError, KeyError) as error:
@@ -116,7 +122,7 @@ def packages_of(python: str = "", *, timeout: float = 60) -> list[Installed]:
             rows = json.loads((folder / INSTALLED_FILE).read_text(encoding="utf-8"))
             return [Installed(**row) for row in rows]
         except (OSError, ValueError, TypeError):
-            raise _failure(ended, python, timeout, folder) from None
+            raise _failure(ended, python, timeout, folder, python=python) from None
 
 
 def _run(
@@ -161,8 +167,9 @@ def _program(python: str) -> str:
 
 
 def _failure(
-    ended: Ended, where: str, timeout: float, folder: Path, memory: int = 0
+    ended: Ended, where: str, timeout: float, folder: Path, *, python: str, memory: int = 0
 ) -> TosaConvertError:
+    """The error for a converter that wrote no result. where: the model, for the message."""
     text = last_words(ended).replace(f"{folder}{os.sep}", "")
     if ended.too_large:
         text = f"the converter took more than {memory:,} bytes of memory; {text.partition('; ')[2]}"
@@ -171,4 +178,10 @@ def _failure(
     if ended.timed_out:
         text = f"the converter did not end within {timeout:g} s; {text.partition('; ')[2]}"
         return fail("frontend-failed", where, text.rstrip("; "), "--timeout SECONDS allows more")
-    return fail("frontend-failed", where, text.replace("it ended", "the converter ended", 1))
+    if shutil.disk_usage(folder).free < _LEAST_FREE:
+        message = f"the disk of the folder for temporary files, {folder.parent}, is full"
+        hint = "set TMPDIR to a folder on a disk with enough space"
+        return fail("file-error", str(folder.parent), message, hint)
+    has_started = not python or (folder / STARTED_FILE).exists()
+    hint = "" if has_started else f"{python} must be a Python of 3.10 or later"
+    return fail("frontend-failed", where, text.replace("it ended", "the converter ended", 1), hint)

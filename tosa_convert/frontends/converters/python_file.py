@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import sys
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tosa_convert.errors import TosaConvertError, fail
 
 #: Lines of an exception's text that a message repeats.
 _MOST_LINES = 12
+_BESIDE: Final = "it is not part of a package: import what is beside it by its name, without a dot"
 
 
 def call_factory(path: Path, member: str) -> Any:
@@ -32,7 +34,7 @@ def call_factory(path: Path, member: str) -> Any:
     sys.dont_write_bytecode = True
     try:
         exec(compile(path.read_bytes(), path, "exec"), vars(loaded))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise failure(error, path) from None
     factory = getattr(loaded, member, None)
     if not callable(factory):
@@ -44,12 +46,20 @@ def call_factory(path: Path, member: str) -> Any:
         message = f"the file has no function {member!r}; it has {', '.join(own) or 'none'}"
         raise fail("frontend-failed", str(path), message)
     try:
+        inspect.signature(factory).bind()
+    except TypeError as error:
+        message = f"{member}() is called without arguments: {error}"
+        hint = "write a function that takes none and returns the model"
+        raise fail("frontend-failed", str(path), message, hint) from None
+    except ValueError:  # It has no signature that Python knows.
+        pass
+    try:
         return factory()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise failure(error, path) from None
 
 
-def failure(error: Exception, path: Path) -> TosaConvertError:
+def failure(error: Exception | SystemExit, path: Path) -> TosaConvertError:
     """The error for an exception of the user's code, with the file's last line in its traceback."""
     lines = [
         frame.lineno
@@ -57,5 +67,9 @@ def failure(error: Exception, path: Path) -> TosaConvertError:
         if Path(frame.filename) == path
     ]
     where = f"{path}:{lines[-1]}" if lines else str(path)
-    text = "\n".join(str(error).splitlines()[:_MOST_LINES])
-    return fail("frontend-failed", where, f"{type(error).__name__}: {text}")
+    text = "\n    ".join(str(error).splitlines()[:_MOST_LINES])
+    if isinstance(error, SystemExit):
+        message = f"the file ends the process: {text or 'sys.exit()'}"
+        return fail("frontend-failed", where, message, "leave sys.exit out, or raise an exception")
+    hint = _BESIDE if "attempted relative import" in text else ""
+    return fail("frontend-failed", where, f"{type(error).__name__}: {text}", hint)
