@@ -18,7 +18,6 @@ from tosa_convert.cli.shared_options import (
 )
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats import FORMATS, MLIR_FORMATS, is_saved_model
-from tosa_convert.frontends.table import ROUTES
 from tosa_convert.options import (
     BYTECODE_VERSION,
     BYTECODE_VERSIONS,
@@ -130,7 +129,8 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--via",
-    type=click.Choice(ROUTES),
+    default="",
+    metavar="ROUTE",
     help="For a framework's model: another route to TOSA than the usual one. Quantised torch programs "
     "have integer arithmetic by way of executorch or litert-torch; litert-converter has a few functions "
     "of JAX that are refused otherwise.",
@@ -254,7 +254,7 @@ def _options(given: dict[str, Any]) -> ConvertOptions:
         consumer=given["consumer"],
         input_names=_names(given["input_names"]),
         output_names=_names(given["output_names"]),
-        via=given["via"] or "",
+        via=given["via"],
         python=given["python"],
         timeout=given["timeout"],
         check=given["check"],
