@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from frontends.lowered_tflite import NEEDS_TFLITE, lowered
-from frontends.tflite_models import OperatorRow, TensorRow
+from frontends.tflite_models import OperatorRow, Subgraph, TensorRow
 from frontends.tflite_schema import ACTIVATIONS
 
 import tosa_convert as tc
@@ -178,3 +178,17 @@ def test_an_input_and_an_output_of_one_name_are_told_apart(
     gelu = [OperatorRow("GELU", (0,), (1,), {"approximate": True})]
     graph = lowered(tmp_path, [X, Y], gelu, [0], [1], signature=names)
     assert (graph.main.inputs, graph.main.outputs) == (["a"], ["a_1"])
+
+
+def test_signatures_of_other_subgraphs_are_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    relu = [OperatorRow("RELU", (0,), (1,))]
+    other = Subgraph([X, Y], [OperatorRow("NEG", (0,), (1,))], [0], [1])
+    names: dict[str, Any] = {"signature": (["a"], ["b"]), "others": [other]}
+    graph = lowered(tmp_path, [X, Y], relu, [0], [1], **names, other_signatures=["decode"])
+    assert graph.main.inputs == ["a"]
+    assert "signatures of other subgraphs are not converted: 'decode'" in caplog.text
+    caplog.clear()
+    lowered(tmp_path, [X, Y], relu, [0], [1], signature=names["signature"])
+    assert "signatures" not in caplog.text

@@ -65,10 +65,12 @@ def model(
     signature: tuple[Sequence[str], Sequence[str]] | None = None,
     metadata: str = "",
     others: Sequence[Subgraph] = (),
+    other_signatures: Sequence[str] = (),
 ) -> bytes:
     """The bytes of a model.
 
     signature: names of inputs and outputs. metadata: the key of an entry. others: subgraphs 1, 2, ...
+    other_signatures: the keys of theirs.
     """
     b = flatbuffers.Builder(4096)
     graphs = [Subgraph(tensors, operators, inputs, outputs), *others]
@@ -83,6 +85,7 @@ def model(
     if metadata:
         key = b.CreateString(metadata)
         fields[6] = _vector(b, [_table(b, 2, {0: key})])
+    signatures = []
     if signature is not None:
         maps = [
             _vector(
@@ -91,7 +94,12 @@ def model(
             for names, numbers in zip(signature, (inputs, outputs), strict=True)
         ]
         key = b.CreateString("serving_default")
-        fields[7] = _vector(b, [_table(b, 5, {0: maps[0], 1: maps[1], 2: key})])
+        signatures.append(_table(b, 5, {0: maps[0], 1: maps[1], 2: key}))
+    for number, name in enumerate(other_signatures, 1):
+        key = b.CreateString(name)
+        signatures.append(_table(b, 5, {2: key}, {4: ("Uint32", number)}))
+    if signatures:
+        fields[7] = _vector(b, signatures)
     root = _table(b, 8, fields, {0: ("Uint32", 3)})
     b.Finish(root, file_identifier=b"TFL3")
     return bytes(b.Output())

@@ -131,6 +131,7 @@ class Interface:
     versions: distribution -> version, of what took part.
     model: a file of the folder, which was converted in place of the source, such as the TFLite model of
         a Keras model; else "".
+    function: the function of the program that is the model, if there are others; else "".
     places: of a model that was made from the source: name of a tensor -> the location in the source of
         what makes it, as MLIR has it.
     absent: the distributions that the frontend needs and this Python does not have.
@@ -150,6 +151,7 @@ class Interface:
     remarks: list[str] = field(default_factory=list)
     versions: Mapping[str, str] = field(default_factory=dict)
     model: str = ""
+    function: str = ""
     places: Mapping[str, str] = field(default_factory=dict)
     absent: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)

@@ -36,6 +36,8 @@ from tosa_convert.frontends.request import Request
 #: operators of StableHLO, which nothing lowers; and a key of the same length that means nothing.
 _KEEP_CONSTANTS: Final = b"keep_stablehlo_constant"
 _IGNORED_KEY: Final = b"keep_no_other_constants"
+#: What the converter calls the function of the first subgraph.
+_MAIN: Final = "main"
 #: Lines of what the converter says that a message repeats, and characters of each.
 _MOST_LINES: Final = 12
 _LINE_CHARACTERS: Final = 200
@@ -70,6 +72,9 @@ def _interface(path: Path, request: Request, folder: Path) -> Interface:
     if re.search(_KEEP_CONSTANTS, data):
         changed = bytes(data).replace(_KEEP_CONSTANTS, _IGNORED_KEY)
         remarks.append(f"the metadata {_KEEP_CONSTANTS.decode()} was ignored")
+    if model.other_signatures:
+        names = ", ".join(map(repr, model.other_signatures))
+        remarks.append(f"signatures of other subgraphs are not converted: {names}")
     whole = with_axes_from_start(with_placeholders(changed, model), model)
     cut = None
     if request.cut:
@@ -91,6 +96,7 @@ def _interface(path: Path, request: Request, folder: Path) -> Interface:
         not_lowered=not_lowered,
         corrections=list(corrections(rest)),
         remarks=remarks,
+        function=_MAIN if model.other_signatures else "",
         cut=cut,
         decomposed=decomposed,
     )

@@ -72,7 +72,8 @@ class TfliteFile:
     """The main subgraph of a model.
 
     input_signature: tensor -> its name in the only signature. output_names: what the author calls each
-    output: its name in the signature, else that of the tensor.
+    output: its name in the signature, else that of the tensor. other_signatures: the keys of those that
+    are of other subgraphs.
     """
 
     tensors: list[Tensor]
@@ -81,6 +82,7 @@ class TfliteFile:
     operators: list[Operator]
     input_signature: dict[int, str] = field(default_factory=dict)
     output_names: list[str] = field(default_factory=list)
+    other_signatures: list[str] = field(default_factory=list)
 
     def input_name(self, tensor: int) -> str:
         """What the author calls an input: its name in the signature, else that of the tensor."""
@@ -249,7 +251,12 @@ def _model(model: Table) -> TfliteFile:
         not _NO_TENSOR <= tensor < len(tensors) for tensor in given
     ):
         raise DamagedError("the TFLite file names a tensor that it does not have")
-    signatures = [row for row in model.tables(7) if row.number(4, "I") == 0]
+    signatures = []
+    for row in model.tables(7):
+        if row.number(4, "I"):
+            found.other_signatures.append(row.text(2))
+        else:
+            signatures.append(row)
     names: dict[int, list[str]] = {}
     if len(signatures) == 1:
         rows = _signature(signatures[0].tables(0), found.inputs)
