@@ -441,6 +441,7 @@ class Array:
     dtype = "int32"
     def __init__(self, array): self.array = array
     def detach(self): return self
+    def clone(self): return Array(self.array.copy())
     def numpy(self): return self.array
     def to(self, dtype): return self
 Tensor = Array
