@@ -64,6 +64,10 @@ def test_a_compiled_copy_that_another_program_made_is_not_read(tmp_path: Path) -
         ("raise SystemExit\n", ":1: error: the file ends the process: sys.exit()"),
         ("def make(size):\n    return size\n", "make() is called without arguments"),
         ("from . import part\n", "import what is beside it by its name, without a dot"),
+        (
+            "def make():\n    return open('weights.npy')\n",
+            "name a file beside it Path(__file__).with_name(NAME)",
+        ),
         ("def make():\n    raise KeyError('a\\nb')\n", ":2: error: KeyError: "),
         ("def other():\n    pass\n", "the file has no function 'make'; it has other"),
     ],

@@ -13,6 +13,9 @@ from tosa_convert.errors import TosaConvertError, fail
 
 #: Lines of an exception's text that a message repeats.
 _MOST_LINES = 12
+_OWN_FOLDER: Final = (
+    "the file runs in a folder of its own: name a file beside it Path(__file__).with_name(NAME)"
+)
 _BESIDE: Final = "it is not part of a package: import what is beside it by its name, without a dot"
 
 
@@ -72,4 +75,6 @@ def failure(error: Exception | SystemExit, path: Path) -> TosaConvertError:
         message = f"the file ends the process: {text or 'sys.exit()'}"
         return fail("frontend-failed", where, message, "leave sys.exit out, or raise an exception")
     hint = _BESIDE if "attempted relative import" in text else ""
+    if isinstance(error, FileNotFoundError):
+        hint = _OWN_FOLDER
     return fail("frontend-failed", where, f"{type(error).__name__}: {text}", hint)
