@@ -440,8 +440,7 @@ TORCH = """
 class Array:
     dtype = "int32"
     def __init__(self, array): self.array = array
-    def detach(self): return self
-    def clone(self): return Array(self.array.copy())
+    detach = clone = lambda self: self
     def numpy(self): return self.array
     def to(self, dtype): return self
 Tensor = Array
