@@ -39,7 +39,8 @@ def with_decompositions(graph: Graph, cut: Cut) -> Graph:
         cut: the operators, with the facts that a converter gives as attributes.
 
     Raises:
-        TosaConvertError: "frontend-failed" if the converter names an operator without a decomposition.
+        TosaConvertError: "frontend-failed" if the converter names an operator without a decomposition;
+            "unrecognised-input" for an operator whose operands do not fit one another.
     """
     main = graph.main
 
@@ -72,8 +73,13 @@ def _decompose(block: Block, one: CutOperator, operands: list[str], results: lis
     given = [_input(b, f"operand_{index}", block.tensors[n]) for index, n in enumerate(operands)]
     known = [block.tensors[name] for name in operands]
     constants = [None if t.data is None else t.data.numpy().reshape(t.shape or ()) for t in known]
-    found = KINDS[one.operator](b, Given(given, constants, one.attributes))
-    b.output(*found)
+    try:
+        b.output(*KINDS[one.operator](b, Given(given, constants, one.attributes)))
+    except (LookupError, ValueError, ArithmeticError) as error:
+        types = ", ".join(block.tensors[name].type_text() for name in operands)
+        message = f"{one.operator} of {types} does not have the operands that it has in TFLite"
+        hint = "if TFLite runs the model, please report it"
+        raise fail("unrecognised-input", one.where, message, hint) from error
     made = b.graph().main
     names = dict(zip(made.inputs, operands, strict=True))
     names.update(zip(made.outputs, results, strict=True))
