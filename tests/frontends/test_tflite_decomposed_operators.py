@@ -354,6 +354,6 @@ def test_an_operator_with_operands_of_too_many_axes_is_named(tmp_path: Path) -> 
     program = Program("BATCH_MATMUL", "damaged")
     x, y = program.input("float32", (2, 1, 3, 4, 4)), program.input("float32", (1, 4, 4))
     program.returns(program.apply("BATCH_MATMUL", [x, y], ("float32", (3, 4, 4))))
-    with pytest.raises(tc.TosaConvertError, match="BATCH_MATMUL of .* does not have") as caught:
+    with pytest.raises(tc.TosaConvertError, match=r"BATCH_MATMUL of .* does not have") as caught:
         tc.frontends.from_tflite(write(program, tmp_path))
     assert caught.value.code == "unrecognised-input"
