@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from frontends.tflite_models import OperatorRow, TensorRow, model
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
+from tosa_convert.frontends.converters.tflite_file import DamagedError, root_table
 
 pytestmark = NEEDS_TFLITE
 
@@ -198,3 +200,20 @@ def test_decompositions_stay_when_other_operators_are_cut_out(tmp_path: Path) ->
     np.testing.assert_array_equal(a, np.cumsum(x, 1))
     (c,) = tc.run(second, {second.main.inputs[0]: x[:1]}).outputs.values()
     np.testing.assert_array_equal(c, np.cumsum(x[:1], 1))
+
+
+def test_an_operator_that_takes_its_own_result_is_named(tmp_path: Path) -> None:
+    rows = [TensorRow(name, "float32", (4,)) for name in ("x", "y", "z")]
+    rows.append(TensorRow("axis", "int32", (), integers(0)[0]))
+    operators = [OperatorRow("ADD", (0, 2), (1,)), OperatorRow("CUMSUM", (1, 3), (2,))]
+    with pytest.raises(tc.TosaConvertError, match="computed from its own result") as caught:
+        lowered(tmp_path, rows, operators, [0], [2])
+    assert caught.value.code == "unrecognised-input"
+
+
+def test_a_field_outside_of_the_file_is_damage_whenever_it_is_read() -> None:
+    vtable = struct.pack("<3H", 6, 8, 60000)
+    table = root_table(struct.pack("<I", 12) + vtable + bytes(2) + struct.pack("<ii", 8, 0))
+    for read in (lambda: table.number(0, "b"), lambda: table.real(0), lambda: table.text(0)):
+        with pytest.raises(DamagedError, match="an offset leads out of it"):
+            read()

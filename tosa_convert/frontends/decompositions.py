@@ -109,8 +109,12 @@ def _input(b: Builder, name: str, tensor: Tensor) -> Value:
 
 
 def _in_order(block: Block) -> list[Operator]:
-    """The operators of a block, each after those that make its operands."""
+    """The operators of a block, each after those that make its operands.
+
+    Raises TosaConvertError("unrecognised-input") if that cannot be, because the model is damaged.
+    """
     makers = {name: one for one in block.operators for name in one.outputs}
+    begun: set[int] = set()
     done: set[int] = set()
     found: list[Operator] = []
     for last in block.operators:
@@ -118,7 +122,11 @@ def _in_order(block: Block) -> list[Operator]:
         while pending:
             one = pending[-1]
             before = [makers[n] for n in one.inputs if n in makers and id(makers[n]) not in done]
+            if before and id(one) in begun:
+                message = f"{one.spec.name} takes a value that is computed from its own result"
+                raise fail("unrecognised-input", one.location, message, "the model is damaged")
             if before:
+                begun.add(id(one))
                 pending += before
                 continue
             pending.pop()

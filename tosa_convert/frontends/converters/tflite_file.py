@@ -13,7 +13,7 @@ import struct
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 #: Element types by their code.
 _DTYPES: Final = (
@@ -33,6 +33,7 @@ _MOST_FIELDS: Final = 64
 #: Bytes of names and lists that any file may describe, and how many more for each of its bytes.
 _FREE_BYTES: Final = 1 << 16
 _BYTES_PER_BYTE: Final = 16
+_LEADS_OUT: Final = "the TFLite file is damaged: an offset leads out of it"
 
 
 class DamagedError(ValueError):
@@ -113,7 +114,7 @@ def read_tflite(data: bytes | memoryview) -> TfliteFile:
     try:
         return _model(root_table(data))
     except (struct.error, IndexError, UnicodeDecodeError) as error:
-        raise DamagedError("the TFLite file is damaged: an offset leads out of it") from error
+        raise DamagedError(_LEADS_OUT) from error
 
 
 @contextlib.contextmanager
@@ -161,6 +162,14 @@ class _Budget:
             raise DamagedError("the TFLite file is damaged: it describes more than it could hold")
 
 
+def _unpacked(form: str, data: memoryview, at: int) -> tuple[Any, ...]:
+    """Numbers at a place of the file. Some options of operators are not read before their lowering."""
+    try:
+        return struct.unpack_from(form, data, at)
+    except struct.error:
+        raise DamagedError(_LEADS_OUT) from None
+
+
 class Table:
     """A table of a flatbuffer; its fields go by their position in the schema."""
 
@@ -168,13 +177,13 @@ class Table:
 
     def __init__(self, data: memoryview, offset: int, budget: _Budget) -> None:
         self._data, self._offset, self._budget = data, offset, budget
-        (back,) = struct.unpack_from("<i", data, offset)
+        (back,) = _unpacked("<i", data, offset)
         start = offset - back
         if start < 0:
             raise IndexError(f"a table at {offset} has no fields")
-        (size,) = struct.unpack_from("<H", data, start)
+        (size,) = _unpacked("<H", data, start)
         count = min(max(0, size // 2 - 2), _MOST_FIELDS)
-        self._fields = struct.unpack_from(f"<{count}H", data, start + 4)
+        self._fields = _unpacked(f"<{count}H", data, start + 4)
 
     def place(self, position: int) -> int:
         """Where a field is; 0 if it has its default."""
@@ -183,15 +192,15 @@ class Table:
 
     def number(self, position: int, form: str, default: int = 0) -> int:
         at = self.place(position)
-        return int(struct.unpack_from(f"<{form}", self._data, at)[0]) if at else default
+        return int(_unpacked(f"<{form}", self._data, at)[0]) if at else default
 
     def real(self, position: int, default: float = 0.0) -> float:
         """A number in FP32."""
         at = self.place(position)
-        return float(struct.unpack_from("<f", self._data, at)[0]) if at else default
+        return float(_unpacked("<f", self._data, at)[0]) if at else default
 
     def _target(self, at: int) -> int:
-        return at + int(struct.unpack_from("<I", self._data, at)[0])
+        return at + int(_unpacked("<I", self._data, at)[0])
 
     def table(self, position: int) -> Table | None:
         at = self.place(position)
@@ -202,7 +211,7 @@ class Table:
         if not at:
             return ""
         start = self._target(at)
-        (length,) = struct.unpack_from("<I", self._data, start)
+        (length,) = _unpacked("<I", self._data, start)
         self._budget.spend(length)
         return bytes(self._data[start + 4 : start + 4 + length]).decode()
 
@@ -212,7 +221,7 @@ class Table:
         if not at:
             return 0, 0
         start = self._target(at)
-        (length,) = struct.unpack_from("<I", self._data, start)
+        (length,) = _unpacked("<I", self._data, start)
         if length > len(self._data):
             raise IndexError(f"a list at {start} has {length} elements")
         return start + 4, int(length)
@@ -223,7 +232,7 @@ class Table:
     def numbers(self, position: int, form: str) -> list[float]:
         start, length = self.vector(position)
         self._budget.spend(length * struct.calcsize(form))
-        return list(struct.unpack_from(f"<{length}{form}", self._data, start)) if length else []
+        return list(_unpacked(f"<{length}{form}", self._data, start)) if length else []
 
     def octets(self, position: int) -> memoryview:
         start, length = self.vector(position)
