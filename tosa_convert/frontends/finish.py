@@ -87,7 +87,10 @@ def _program(request: Request, interface: Interface, folder: Path, options: Read
     except TosaConvertError as error:
         if all(finding.code != "foreign-operator" for finding in error.findings):
             raise
-        raise _listed(_rows(opened, request, interface, folder), request) from None
+        rows = _rows(opened, request, interface, folder)
+        if not rows:  # None of them is an operator of the model: the finding names what stayed.
+            raise
+        raise _listed(rows, request) from None
 
 
 def _read(opened: Input, options: ReadOptions) -> Graph:
