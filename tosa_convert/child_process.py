@@ -151,7 +151,7 @@ def _memory_watched(child: subprocess.Popen[bytes], memory: int) -> Iterator[thr
 def largest_memory(process: int) -> int:
     """The bytes of memory, besides mapped files, of a process or the descendant that has most (Linux).
 
-    0 if there is no such process. A fork shares memory with its parent: a sum would be too large.
+    0 if there is no such process. The largest one, not the sum: a fork shares memory with its parent.
 
     Example:
         >>> 1 << 20 < largest_memory(os.getpid()) < 1 << 34

@@ -98,7 +98,7 @@ def _diagonal(b: Builder, given: Given) -> list[Value]:
 
 
 def _reverse_sequence(b: Builder, given: Given) -> list[Value]:
-    """Position p of a row of n elements is n - 1 - p in the operand; behind the row it is p."""
+    """Positions in the operand: n - 1 - p for a position p of the first n elements, p for the others."""
     x, lengths = given.operands
     axes = given.facts["axes"]
     order = [*axes, *(axis for axis in range(len(given.shape)) if axis not in axes)]

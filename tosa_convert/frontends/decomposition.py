@@ -58,7 +58,7 @@ def around(value: Value, axis: int) -> tuple[int, int, int]:
 
 
 def between(b: Builder, value: Value, bounds: Sequence[float | None]) -> Value:
-    """The value with a lowest and a highest number; None is no bound."""
+    """The value, clamped to a lowest and a highest number; None means no bound."""
     low, high = bounds
     if low is not None:
         value = b.maximum(value, low)

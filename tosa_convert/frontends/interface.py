@@ -24,7 +24,7 @@ class Value:
 
     name: what the framework calls it. dtype: its element type there, such as "int64", "" if unknown.
     shape: its sizes; -1 where they are dynamic, None if unknown.
-    scale, zero_point: an integer i of it stands for scale * (i - zero_point); None for other values.
+    scale, zero_point: an integer i means scale * (i - zero_point); None if it is not quantised.
     """
 
     name: str

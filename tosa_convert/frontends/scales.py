@@ -14,7 +14,7 @@ Array = npt.NDArray[Any]
 
 
 class Scale(NamedTuple):
-    """An integer i stands for scale * (i - zero_point).
+    """An integer i means scale * (i - zero_point).
 
     Example:
         >>> scale = Scale(0.5, -1)

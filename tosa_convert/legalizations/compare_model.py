@@ -177,7 +177,7 @@ def _compare_calls(
             expected = reference_outputs(program, inputs, options)
             (judged := folder / f"judged{number}").mkdir()
             one = compare_with(program, inputs, expected, answer, judged, NO_TOLERANCES, options)
-            # A state that the framework does not have is no state of the model.
+            # A state that the framework does not have does not belong to the model.
             absent = [key for key in expected if key not in answer and key not in one.missing]
             found.append(_of_call(replace(one, missing=(*one.missing, *absent)), number))
             states = {

@@ -14,7 +14,7 @@ _GET: Final = "getitem"
 
 
 class Scale(NamedTuple):
-    """An integer i stands for scale * (i - zero_point)."""
+    """An integer i means scale * (i - zero_point)."""
 
     scale: float
     zero_point: int
@@ -32,7 +32,7 @@ class Scale(NamedTuple):
 class Boundary:
     """An argument or a result of the program.
 
-    node: the placeholder, or what is returned. value: the value of the parts that stands for it.
+    node: the placeholder, or what is returned. value: the value of the parts that it is.
     scale: if the value is quantised and the argument or result in torch is not.
     """
 

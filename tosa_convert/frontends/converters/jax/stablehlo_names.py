@@ -12,7 +12,7 @@ from tosa_convert.frontends.converters.jax.source import Place, is_of_user
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"(?::(\d+):\d+)?')
 #: How the function that is lowered is called, and so the beginning of each name.
 _MAIN: Final = "jit(main)"
-#: A function that JAX compiles on its own, which is no named scope.
+#: A function that JAX compiles separately; it is not a named scope.
 _CALL: Final = re.compile(r"jit\(.*\)")
 
 
@@ -51,7 +51,7 @@ def _first_of_user(files: Iterable[tuple[str, int]]) -> tuple[str, int]:
 
 
 def unused(name: str, taken: set[str]) -> str:
-    """The name, with a number behind it if it is taken; it is taken from then on."""
+    """The name, with a number appended if it is taken. The result is taken afterwards."""
     found, number = name, 1
     while found in taken:
         found, number = f"{name}_{number}", number + 1

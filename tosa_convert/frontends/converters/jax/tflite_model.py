@@ -58,7 +58,7 @@ class TfliteModel:
 
 
 def tflite_model(traced: Traced) -> TfliteModel | list[NotLowered]:
-    """The TFLite model of a function, or what stands in the way of it.
+    """The TFLite model of a function, or the operators and states that prevent it.
 
     Raises:
         TosaConvertError: "frontend-failed" if litert-converter fails and does not say at what.
