@@ -87,7 +87,7 @@ class TensorComparison:
         return text + note
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as JSON values; infinities and NaN as strings."""
+        """Return all fields as JSON values; infinities and NaN as strings."""
         row = {name: _json_value(getattr(self, name)) for name in TensorComparison.__slots__}
         if self.statistics is not None:
             names = ErrorStatistics.__slots__
@@ -96,7 +96,7 @@ class TensorComparison:
 
 
 def count_text(ok: bool, elements: int, differing: int, failing: int) -> str:
-    """How many elements of a tensor are equal, differ, and differ more than its rule allows.
+    """Return text that counts the elements of a tensor that are equal, differ, and violate its rule.
 
     Example:
         >>> count_text(ok=True, elements=4, differing=3, failing=0)
@@ -113,7 +113,7 @@ def count_text(ok: bool, elements: int, differing: int, failing: int) -> str:
 
 
 def printable(text: str) -> str:
-    """A name or location for one line of a report: quoted if it has line breaks or the like."""
+    """Return text for one line of a report, quoted if it has unprintable characters."""
     return text if text.isprintable() else json.dumps(text)
 
 
@@ -132,12 +132,12 @@ class Comparison:
 
     @property
     def ok(self) -> bool:
-        """Whether at least one tensor was compared, all passed, and none is missing."""
+        """Return whether at least one tensor was compared, all passed, and none is missing."""
         return bool(self.tensors) and not self.missing and all(t.ok for t in self.tensors)
 
     @property
     def failures(self) -> list[TensorComparison]:
-        """The tensors that do not agree."""
+        """Return the tensors that do not agree."""
         return [tensor for tensor in self.tensors if not tensor.ok]
 
     def __str__(self) -> str:
@@ -155,7 +155,7 @@ class Comparison:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as JSON values; infinities and NaN as strings."""
+        """Return all fields as JSON values; infinities and NaN as strings."""
         return {
             "ok": self.ok,
             "compared": len(self.tensors),
@@ -281,7 +281,7 @@ def compare_tensor(
 
 
 def _in_type_of(expected: Array, actual: Array) -> tuple[Array, str, str]:
-    """The array in the expected type if all of its values fit, a note about that, and a problem."""
+    """Convert the array to the expected type if all values fit; add a note about it, and a problem."""
     wanted = expected.dtype
     if actual.shape != expected.shape:
         return actual, "", f"expected shape {list(expected.shape)}, found {list(actual.shape)}"
@@ -367,7 +367,7 @@ class _Totals:
         self._add_worst(part.start, where, is_failing, score)
 
     def _by_rule(self, part: slice, expected: Array, actual: Array) -> tuple[Array, Array] | None:
-        """For each element whether it is allowed and its error in bounds; None for a tolerance."""
+        """Return for each element whether it is allowed, and its error in bounds, if it has a rule."""
         if self.network is not None:
             return self.network.add(part, expected, actual)
         if self.criterion.check is not None:
@@ -420,7 +420,7 @@ def _differences(one: Array, other: Array) -> tuple[Array, Array]:
 
 
 def _ulp_distance(one: Array, other: Array) -> float:
-    """The largest distance in representable values; infinite for NaN.
+    """Return the largest distance in representable values; infinite for NaN.
 
     0 for integers, and for types below 8 bits and scales, whose codes are not in the values' order.
     """

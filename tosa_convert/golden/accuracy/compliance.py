@@ -59,7 +59,7 @@ class Compliance:
     dot_product: DotProduct | None = None
 
     def problem(self, reference: Array, bounds: Array | None, actual: Array) -> str:
-        """Why the official verifier refuses an array, or "".
+        """Return why the official verifier refuses an array, or "".
 
         Args:
             reference: the result of the reference model; float64, from a run in FP64, unless the
@@ -82,7 +82,7 @@ class Compliance:
 
 
 def parse_compliance(row: Mapping[str, Any]) -> Compliance:
-    """The rule of a row of `meta.compliance.tensors`.
+    """Parse a row of `meta.compliance.tensors` into its rule.
 
     Raises TosaConvertError("unsupported-operator") for a mode that is not known here.
 
@@ -158,7 +158,7 @@ def _exact(reference: Array, bounds: Array | None, actual: Array, kind: DType) -
 
 
 def _special(reference: Array, bounds: Array | None, actual: Array, kind: DType) -> Array:
-    """The same kind of number: NaN, an infinity of the same sign, or finite with the same sign.
+    """Compare the class of each number: NaN, an infinity and its sign, or finite and its sign.
 
     Zeros have no sign, but only beside another zero. A NaN is allowed where the bound is NaN.
     """
@@ -180,7 +180,7 @@ def _between(reference: Array, bounds: Array | None, actual: Array, kind: DType)
 
 
 def _unsigned_between(reference: Array, bounds: Array | None, actual: Array, kind: DType) -> Array:
-    """The same for the bytes of unsigned integers."""
+    """Check that the bytes of unsigned integers lie between the reference and the bounds."""
     assert bounds is not None
     unsigned = f"u{actual.dtype.itemsize}"
     low, high, found = (
@@ -228,7 +228,7 @@ def _dot_product_problem(
 
 
 def _sum(values: Array) -> float:
-    """The sum in the order of the elements, as the verifier adds them."""
+    """Sum in the order of the elements, as the verifier does."""
     return float(np.cumsum(values.reshape(-1))[-1]) if values.size else 0.0
 
 

@@ -66,7 +66,7 @@ class NetworkTotals:
     largest: float = 0.0
 
     def add(self, part: slice, expected: Array, actual: Array) -> tuple[Array, Array]:
-        """For each element of a part, whether it is accepted and its error as a fraction."""
+        """Judge each element of a part. Return whether it is accepted, and its error as a fraction."""
         check = self.check
         exact = check.exact.reshape(-1)[part].astype(np.float64)
         found, golden = numbers(actual, check.dtype), numbers(expected, check.dtype)
@@ -91,7 +91,7 @@ class NetworkTotals:
         return errors <= limit, np.where(np.isnan(fractions), np.inf, fractions)
 
     def fraction(self) -> float:
-        """The errors of the whole tensor as a fraction of what is allowed; more than 1 is too much."""
+        """Return the errors of the whole tensor as a fraction of what is allowed; above 1 fails."""
         pairs = ((math.sqrt(self.squares), self.check.root), (self.largest, self.check.largest))
         ratios = [
             0.0 if error == 0 else (error / (limit * NETWORK_MULTIPLE) if limit else math.inf)
@@ -114,7 +114,7 @@ class Criterion:
     network: NetworkCheck | None = field(default=None)
 
     def bound_fractions(self, part: slice, actual: Array) -> tuple[Array, Array]:
-        """For each element of a part, whether the rule allows it and its error in bounds."""
+        """Return for each element of a part whether the rule allows it, and its error in bounds."""
         check = self.check
         assert check is not None
         assert check.exact is not None
@@ -133,7 +133,7 @@ def criterion_for(
     tolerances: Tolerances,
     check: Check | None = None,
 ) -> Criterion:
-    """A tensor's criterion: a tolerance that names it, else its check, else its type's tolerance."""
+    """Choose a tensor's criterion: a tolerance for it, else its check, else its type's tolerance."""
     atol, rtol = tolerances.of(name, element_type)
     if check is not None and not tolerances.names(name, element_type):
         if isinstance(check, NetworkCheck):
@@ -150,7 +150,7 @@ def criterion_for(
 
 
 def half_units(array: Array, dtype: DType) -> Array:
-    """The rounding error of each number in its element type; 0 for integers."""
+    """Return the rounding error of each number in its element type; 0 for integers."""
     if dtype.name not in FLOATS:
         return np.zeros(array.shape)
     frac, least, _, _ = FLOATS[dtype.name]

@@ -74,7 +74,7 @@ class StatisticsBuilder:
         self._histogram += np.bincount(codes, minlength=_BINS)
 
     def result(self) -> ErrorStatistics:
-        """The statistics of what was added."""
+        """Return the statistics of all values added."""
         count = max(self._count, 1)
         if self._noise:
             snr = 10 * math.log10(self._expected / self._noise) if self._expected else -math.inf
@@ -86,7 +86,7 @@ class StatisticsBuilder:
         return ErrorStatistics(self._sum / count, self._largest, quantiles, snr, cosine)
 
     def _quantile(self, share: float) -> float:
-        """The upper end of the bin of this share of the elements."""
+        """Return the upper end of the histogram bin that contains this share of the elements."""
         if not self._count:
             return 0.0
         wanted = math.ceil(share * self._count)
@@ -97,7 +97,7 @@ class StatisticsBuilder:
         return min(float(upper), self._largest)
 
     def vacuous(self) -> str:
-        """What makes the expected array say little, or "": all NaN, or one value everywhere."""
+        """Return why the expected array says little (all NaN, or one value everywhere), or ""."""
         if self.elements and self.nans == self.elements:
             return "every element of the golden answer is NaN"
         if self.elements > 1 and not self.nans and self.lowest == self.highest:

@@ -69,7 +69,7 @@ _BLOCK: Final = 1 << 16
 
 
 def with_noise(graph: Graph, seed: int) -> Graph:
-    """The same program, with noise on the results of inexact operators, also inside of regions."""
+    """Copy the program, with noise added to the results of inexact operators, also inside regions."""
     return Graph(
         graph.version,
         [
@@ -133,7 +133,7 @@ def _noise(tensor: Tensor, seed: int) -> Array:
 
 
 def measured(row: DType, golden: Array, exact: Array, noisy: Iterable[Array]) -> NetworkCheck:
-    """The error of a tensor's golden answer.
+    """Measure the error of a tensor's golden answer.
 
     Args:
         row: the tensor's element type.

@@ -32,7 +32,7 @@ def _none(block: Block, operator: Operator, result: Tensor) -> None:
 
 
 def _same(rule: Rule) -> RuleOf:
-    """The same rule for all element types."""
+    """Use the same rule for all element types."""
     return lambda block, operator, result: rule
 
 
@@ -90,7 +90,7 @@ class SumOfProducts:
     wide_bf16: bool = False
 
     def __call__(self, block: Block, operator: Operator, result: Tensor) -> Rule:
-        """The rule: by the sum's length, its operands and its accumulator."""
+        """Return the rule for the sum's length, the operands and the accumulator."""
         operands = [block.tensors[operator.inputs[i]] for i in self.factors]
         output = result.dtype.name
         accumulator = self._accumulator(operator, output)
@@ -113,7 +113,7 @@ class SumOfProducts:
         return "FP32" if self.wide_bf16 and name == "BF16" else name
 
     def _has_bias(self, block: Block, operator: Operator, operands: list[Tensor]) -> bool:
-        """Whether there is one more term: a bias that is not known to be zero."""
+        """Return whether there is one more term: a bias that is not known to be zero."""
         if self.bias is None:
             return False
         if self.block_scaled or any(t.scale is not None for t in operands):
@@ -152,17 +152,17 @@ def _axis_size(block: Block, operator: Operator) -> int:
 
 
 def _weights(position: int) -> Length:
-    """The weights of one output channel, for weights that are [output, kernel..., input]."""
+    """Count the weights of one output channel, for weights that are [output, kernel..., input]."""
     return lambda block, operator: math.prod(_shape(block, operator, position)[1:])
 
 
 def _depthwise_weights(block: Block, operator: Operator) -> int:
-    """The weights are [kernel..., channel, multiple]."""
+    """Count the weights of one output channel, for weights that are [kernel..., channel, multiple]."""
     return math.prod(_shape(block, operator, 1)[:2])
 
 
 def _plane(values: int) -> Length:
-    """All points of a plane, each with `values` values."""
+    """Count the values of a plane whose points have `values` values each."""
     return lambda block, operator: values * math.prod(_shape(block, operator, 0)[1:])
 
 
@@ -299,7 +299,7 @@ MOVES: Final = frozenset(
 
 
 def rule_of(block: Block, operator: Operator, output: str) -> Rule | None:
-    """The rule for an operator's output when its operands are exact; None where TOSA gives none."""
+    """Return the rule for an output of an operator with exact operands; None where TOSA gives none."""
     result = block.tensors.get(output)
     if result is not None and result.dtype.name in FLOATS:
         return FLOAT_RULES[operator.spec.name](block, operator, result)
@@ -309,7 +309,7 @@ def rule_of(block: Block, operator: Operator, output: str) -> Rule | None:
 
 
 def _rule_of_regions(graph: Graph, operator: Operator, output: str) -> Rule | None:
-    """The rule for an output of control flow: that of its region's output.
+    """Return the rule for an output of control flow: that of its region's output.
 
     If only one of two branches is exact, the rule of the other. The errors of a loop's iterations add
     up, so a loop that is not exact has no rule.
@@ -332,7 +332,7 @@ def _rule_of_regions(graph: Graph, operator: Operator, output: str) -> Rule | No
 
 
 def rules(graph: Graph) -> dict[str, Rule]:
-    """The rule for each tensor of the main block that depends on at most one inexact operator.
+    """Return the rule for each tensor of the main block that depends on at most one inexact operator.
 
     The other tensors inherit errors: no rule of TOSA is about them.
     """
@@ -361,7 +361,7 @@ def rules(graph: Graph) -> dict[str, Rule]:
 def _result_rule(
     graph: Graph, operator: Operator, name: str, operands: list[Rule | None]
 ) -> Rule | None:
-    """The rule for an output, from those of the operands."""
+    """Derive the rule for an output from those of the operands."""
     if None in operands:
         return None
     if all(rule == EXACT for rule in operands):
@@ -373,7 +373,7 @@ def _result_rule(
 
 
 def _is_exact_inside(graph: Graph, operator: Operator, operands: list[Rule | None]) -> bool:
-    """Whether all that an operator's regions compute is exact, so that the states they write are."""
+    """Return whether all that an operator's regions compute is exact, and so the states they write."""
     return all(rule == EXACT for rule in operands) and all(
         rule_of(block, op, name) == EXACT
         for region in reachable(graph, [operator])

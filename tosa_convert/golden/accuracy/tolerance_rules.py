@@ -61,7 +61,7 @@ class Rule:
 
     @property
     def needs_bounds(self) -> bool:
-        """Whether the bound is computed from the bounds tensor."""
+        """Return whether the bound needs the bounds tensor."""
         return self.kind in ("dot-product", "abs-error", "bounds")
 
     def __str__(self) -> str:
@@ -92,7 +92,7 @@ class Rule:
         return low, high, error
 
     def _error(self, reference: Array, bounds: Array | None, dtype: DType) -> Array:
-        """The bound on the error for each element."""
+        """Return the bound on the error for each element."""
         frac, least, most, _ = FLOATS[dtype.name]
         size = np.abs(reference)
         if self.kind == "ulp":
@@ -125,7 +125,7 @@ class Rule:
         return bounds
 
     def accepts(self, actual: Array, reference: Array, bounds: Array | None, dtype: DType) -> Array:
-        """For each element whether the result is allowed. actual: in the type's own numpy type."""
+        """Return for each element whether the result is allowed. actual: in the type's numpy type."""
         _, least, _, has_infinity = FLOATS[dtype.name]
         result = numbers(actual, dtype)
         low, high, error = self.limits(reference, bounds, dtype)
@@ -144,13 +144,13 @@ class Rule:
 
 
 def numbers(array: Array, dtype: DType) -> Array:
-    """The numbers that elements encode, in float64."""
+    """Return the values that elements encode, in float64."""
     values = array.astype(np.float64)
     return values * MXINT8_UNIT if dtype.name == "MXINT8" else values
 
 
 def _ulp(size: Array, frac: int, least: float) -> Array:
-    """The unit in the last place of each value; that of the smallest normal below it, 0 for 0."""
+    """Return the unit in the last place of each value: at least that of the smallest normal; 0 for 0."""
     finite = np.where(np.isfinite(size) & (size > 0), size, 1.0)
     exponent = np.frexp(finite)[1] - 1
     power = np.maximum(np.ldexp(1.0, exponent), least)

@@ -49,12 +49,12 @@ class Tolerances:
         )
 
     def names(self, name: str, element_type: np.dtype[Any]) -> bool:
-        """Whether a pattern matches this tensor."""
+        """Return whether a pattern matches this tensor."""
         is_float = not is_integer(element_type)
         return any(_matches(pattern, name, is_float) for pattern, _ in (*self.atol, *self.rtol))
 
     def restricted_to(self, names: Collection[str]) -> Tolerances:
-        """The same tolerances without patterns that match none of the names."""
+        """Copy the tolerances, without patterns that match none of the names."""
 
         def some(pairs: tuple[tuple[str, float], ...]) -> tuple[tuple[str, float], ...]:
             return tuple(
@@ -97,7 +97,7 @@ def _matches(pattern: str, name: str, is_float: bool) -> bool:
 
 
 def is_integer(element_type: np.dtype[Any]) -> bool:
-    """Whether elements are integers or booleans; the short integers of ml_dtypes have kind "V"."""
+    """Return whether elements are integers or booleans; ml_dtypes' short integers have kind "V"."""
     return element_type.kind in "biu" or "int" in element_type.name
 
 

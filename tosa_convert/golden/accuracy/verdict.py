@@ -128,7 +128,7 @@ def checks_for(
     options: RunOptions,
     noisy_runs: int = 0,
 ) -> tuple[Mapping[str, Check], tuple[str, ...]]:
-    """The check of each array that no tolerance names, and notes; see `judge`.
+    """Return the check of each array that no tolerance names, and notes; see `judge`.
 
     noisy_runs: runs with noise for the error of a network.
     """
@@ -236,7 +236,7 @@ def _runs_with_noise(
     precise: RunOptions,
     count: int,
 ) -> list[LazyArrays]:
-    """The tensors from runs with noise, as far as the reference model does not refuse them."""
+    """Run with noise, and return the tensors of the runs that the reference model does not refuse."""
     results = []
     for seed in range(count if names else 0):
         noisy = with_noise(extract(graph, names), seed)

@@ -22,7 +22,7 @@ from tosa_convert.golden.arrays.scratch import file_errors, readable_by_numpy
 
 
 def read_npy(path: str | os.PathLike[str]) -> Array:
-    """The array of an `.npy` file; raises TosaConvertError("file-error")."""
+    """Read the array of an `.npy` file; raise TosaConvertError("file-error")."""
     with _reading(path), open(path, "rb") as file:
         if file.read(2) == b"PK":
             message = "it holds several arrays, expected an .npy file"
@@ -32,7 +32,7 @@ def read_npy(path: str | os.PathLike[str]) -> Array:
 
 
 def open_array(path: str | os.PathLike[str]) -> Array:
-    """The array of an `.npy` file, mapped if possible; raises TosaConvertError("file-error")."""
+    """Open the array of an `.npy` file, mapped if possible; raise TosaConvertError("file-error")."""
     lib: Any = np.lib.format
     with _reading(path), open(path, "rb") as file:
         is_array = file.read(6) == lib.MAGIC_PREFIX
@@ -45,7 +45,10 @@ def open_array(path: str | os.PathLike[str]) -> Array:
 
 
 def _read_array(file: Any) -> Array:
-    """The array of an open `.npy` file. FP8E5M2 of ml_dtypes is opaque bytes, as its other types are."""
+    """Read the array of an open `.npy` file.
+
+    FP8E5M2 of ml_dtypes is opaque bytes, as its other types are.
+    """
     lib: Any = np.lib.format
     try:
         array: Array = lib.read_array(file, allow_pickle=False)
@@ -63,12 +66,12 @@ def _read_array(file: Any) -> Array:
 
 
 def load_npz(path: str | os.PathLike[str]) -> dict[str, Array]:
-    """The arrays of an `.npz` by name; raises TosaConvertError("file-error")."""
+    """Read the arrays of an `.npz` file by name; raise TosaConvertError("file-error")."""
     return dict(open_npz(path))
 
 
 def open_npz(path: str | os.PathLike[str]) -> LazyArrays:
-    """The arrays of an `.npz` by name, each read on demand.
+    """Open the arrays of an `.npz` file by name, each read on demand.
 
     The file stays open. Raises TosaConvertError("file-error").
     """
@@ -112,7 +115,7 @@ def _reading(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def unpack_npz(path: Path, folder: Path) -> LazyArrays:
-    """The arrays of an `.npz`, unpacked into a folder and read from there on demand.
+    """Unpack the arrays of an `.npz` file into a folder, and read them from there on demand.
 
     Raises TosaConvertError("file-error").
     """
@@ -147,7 +150,7 @@ def save_npz(
 
 
 def npz_pieces(arrays: Mapping[str, Array] | Iterable[tuple[str, Array]]) -> Pieces:
-    """The bytes of an `.npz` file; see `save_npz`."""
+    """Return the bytes of an `.npz` file; see `save_npz`."""
     pairs = arrays.items() if isinstance(arrays, Mapping) else arrays
     return lambda sink: write_npz(_Stream(sink), pairs)
 

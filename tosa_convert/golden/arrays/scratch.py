@@ -36,7 +36,7 @@ def file_errors(path: PathLike, hint: str = "") -> Iterator[None]:
 
 @contextlib.contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A temporary folder that is removed after the `with` block.
+    """Make a temporary folder that is removed after the `with` block.
 
     Raises:
         TosaConvertError: `file-error` if it cannot be created, or if the block raises an OSError:
@@ -54,7 +54,7 @@ def scratch_errors(folder: PathLike) -> contextlib.AbstractContextManager[None]:
 
 
 def new_scratch_folder() -> Path:
-    """A new temporary folder that the caller removes. Raises TosaConvertError("file-error")."""
+    """Make a temporary folder that the caller removes. Raise TosaConvertError("file-error")."""
     with temporary_file_errors():
         return Path(tempfile.mkdtemp(prefix="tosa-run-"))
 
@@ -65,19 +65,19 @@ def temporary_file_errors() -> contextlib.AbstractContextManager[None]:
 
 
 def _temporary_root() -> str:
-    """The folder for temporary files, or the requested one if none can be used."""
+    """Return the folder for temporary files, or the requested one if none can be used."""
     with contextlib.suppress(OSError):
         return tempfile.gettempdir()
     return os.environ.get("TMPDIR", "") or "TMPDIR"
 
 
 def incomplete_file(path: Path, problem: object) -> TosaConvertError:
-    """The error for a file in a temporary folder that its writer did not complete."""
+    """Make the error for a file in a temporary folder that its writer did not complete."""
     return fail("file-error", os.fspath(path), f"the file is incomplete: {problem}", _HINT)
 
 
 def full_disk(folder: Path) -> TosaConvertError:
-    """The error for a temporary folder on a disk without space."""
+    """Make the error for a temporary folder on a disk without space."""
     return fail("file-error", os.fspath(folder), "no space left for the model's output", _HINT)
 
 
@@ -91,7 +91,7 @@ def write_scratch(path: Path, pieces: Pieces) -> None:
 
 
 def readable_by_numpy(array: Array) -> Array:
-    """The array in a type that numpy reads back.
+    """Return the array in a type that numpy reads back.
 
     numpy writes FP8E5M2 of ml_dtypes as `<f1`, which it cannot read; the other types that it does not
     have become opaque bytes, and so does this one.
@@ -101,7 +101,7 @@ def readable_by_numpy(array: Array) -> Array:
 
 
 def npy_pieces(array: Array) -> list[Any]:
-    """The bytes of an `.npy` file, the same that `numpy.save` writes; the data is not copied.
+    """Return the bytes of an `.npy` file, the same that `numpy.save` writes; the data is not copied.
 
     numpy itself reports a full disk without the operating system's reason, and leaves the file.
     """

@@ -50,7 +50,7 @@ class Slot:
 
 
 def slots(block: Block, name: str, where: str = "") -> list[Slot]:
-    """The arrays of a tensor or shape: one, or values and scales.
+    """List the arrays of a tensor or shape: one, or values and scales.
 
     Raises TosaConvertError("unsupported-shape") if the shape is not static.
     """
@@ -73,7 +73,7 @@ def slots(block: Block, name: str, where: str = "") -> list[Slot]:
 
 
 def coerce(slot: Slot, array: Any) -> Array:
-    """The array in the slot's own numpy type and shape.
+    """Convert an array to the slot's own numpy type and shape.
 
     Opaque bytes, as numpy reads types of ml_dtypes from a file, and raw uint8 codes are
     reinterpreted; a list of numbers is converted if no value changes. Nothing is broadcast.
@@ -108,7 +108,7 @@ def _converted(slot: Slot, numbers: Any) -> Array:
 
 
 def _reinterpreted(slot: Slot, array: Array) -> Array:
-    """An array in the slot's type, if its own type holds the same elements in another notation."""
+    """View an array in the slot's type, if its own type holds the same elements in another notation."""
     target = slot.dtype.numpy
     if array.dtype == target:
         return array
@@ -135,12 +135,12 @@ def _mismatch(slot: Slot, found: str, expected: str = "") -> TosaConvertError:
 
 
 def missing_input(slot: Slot) -> Finding:
-    """The finding for an input without an array."""
+    """Make the finding for an input without an array."""
     return Finding("input-mismatch", f'input "{slot.key}"', f"it is missing; it is {slot}")
 
 
 def match(wanted: list[Slot], given: Mapping[str, Any], *, strict: bool = True) -> dict[str, Array]:
-    """Every slot's array, in the slots' order.
+    """Return every slot's array, in the slots' order.
 
     strict: also refuse arrays that have no slot.
     Raises TosaConvertError("input-mismatch") with a finding for each array that is missing, that
@@ -214,7 +214,7 @@ def load_npy(path: Path, slot: Slot) -> Array:
 
 
 def unpacked(slot: Slot, array: Array) -> Array:
-    """An array whose elements below 8 bits are packed as the reference model packs them, unpacked.
+    """Unpack an array that is packed as the reference model packs elements below 8 bits.
 
     Any other array is returned unchanged.
     """

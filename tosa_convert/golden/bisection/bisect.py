@@ -61,7 +61,7 @@ class Bisection:
 
     @property
     def ok(self) -> bool:
-        """Whether something was compared, the outputs agree, and no operator is wrong by itself."""
+        """Return whether something was compared, the outputs agree, and no operator is wrong alone."""
         outputs_ok = self.outputs is None or self.outputs.ok
         return self.compared > 0 and outputs_ok and self.first is None
 
@@ -87,7 +87,7 @@ class Bisection:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the arrays, as JSON values."""
+        """Return everything but the arrays, as JSON values."""
         return {
             "ok": self.ok,
             "outputs": None if self.outputs is None else self.outputs.to_dict(),
@@ -208,7 +208,7 @@ class _Search:
                         return
 
     def wrong_operators(self, judged: Judged) -> dict[int, Judged]:
-        """The operators of wrong results of a group."""
+        """Find the operators of wrong results of a group."""
         keys = [tensor.name for tensor in judged.comparison.failures]
         tensors = map(self.operators.tensor, keys)
         return {self.operators.producers[name]: judged for name in tensors}
@@ -228,7 +228,7 @@ class _Search:
     def named(
         self, backend: Runner, index: int, batch: Batch, folder: Path, wrong_in: Group | None
     ) -> Divergence:
-        """The divergence of an operator: it runs alone, more than once.
+        """Describe the divergence of an operator: it runs alone, more than once.
 
         wrong_in: the group in which it was wrong; None if its results changed from run to run there.
         """
@@ -255,7 +255,7 @@ class _Search:
     def beside_others(
         self, backend: Runner, index: int, batch: Batch, folder: Path, group: Group
     ) -> Divergence | None:
-        """The divergence of an operator that is wrong only beside others; None if its results change."""
+        """Describe the divergence of an operator that is wrong only beside others; None if it varies."""
 
         def judged(group: Group) -> Judged:
             return self.operators.run_group(backend, group, batch.golden, folder)
@@ -279,7 +279,7 @@ class _Search:
         return self.divergence(sorted(indices), case, "in-context")
 
     def search_regions(self, backend: Runner, index: int, batch: Batch) -> Divergence | None:
-        """The wrong operator inside an operator with regions, each region given golden values."""
+        """Find the wrong operator inside an operator with regions, each region given golden values."""
         op = self.graph.main.operators[index]
         path = operator_path("", index, op).strip()
         reason = why_not_runnable(self.graph, op)
@@ -308,7 +308,7 @@ class _Search:
         return None
 
     def divergence(self, indices: Iterable[int], case: Case, kind: Kind) -> Divergence:
-        """The operators with their paths, locations and signatures."""
+        """Describe a divergence: the operators with their paths, locations and signatures."""
         rows = []
         for index in indices:
             op = self.graph.main.operators[index]
@@ -341,7 +341,7 @@ class _Search:
         self.add(self.as_a_whole(states, actual))
 
     def whole_case(self, actual: Mapping[str, Array]) -> Case:
-        """The program as it is, with its golden outputs."""
+        """Make a case of the whole program, with its golden outputs."""
         assert self.result.outputs is not None
         expected: dict[str, Array] = {}
         outputs = set(self.graph.main.outputs)
@@ -352,7 +352,7 @@ class _Search:
         return Case(self.graph, self.operators.inputs, expected, found, self.result.outputs)
 
     def changing(self, backend: Runner, actual: Mapping[str, Array]) -> Divergence:
-        """The first operator whose results change from run to run, or else the outputs' operators."""
+        """Find the first operator whose results change from run to run, or else the outputs' makers."""
         for batch in self.operators.golden(self.operators.computed):
             for group in self.operators.groups(
                 [name for _, name in batch.tensors], self.operators.computed
@@ -369,7 +369,7 @@ class _Search:
         return self.divergence(sorted(set(outputs)), self.whole_case(actual), "nondeterministic")
 
     def failing_tensors(self) -> list[str]:
-        """The computed tensors among the wrong outputs."""
+        """List the computed tensors among the wrong outputs."""
         assert self.result.outputs is not None
         tensors = [self.operators.tensor(tensor.name) for tensor in self.result.outputs.failures]
         return [name for name in dict.fromkeys(tensors) if name in self.operators.computed]
@@ -387,7 +387,7 @@ class _Search:
         return self.divergence(self.needed(self.failing_tensors()), case, "in-context")
 
     def needed(self, names: list[str]) -> list[int]:
-        """The operators that compute tensors, without constants."""
+        """List the operators that compute tensors, without constants."""
         operators = self.graph.main.operators
         indices = needed_operators(self.graph, names)
         return [i for i in sorted(indices) if operators[i].spec not in (CONST, CONST_SHAPE)]
@@ -420,7 +420,7 @@ class _Search:
     def recorded_divergence(
         self, judged: Judged, index: int, recorded: Mapping[str, Array]
     ) -> Divergence:
-        """The operators that compute a wrong result of an operator from recorded tensors."""
+        """Find the operators that compute a wrong result of an operator from recorded tensors."""
         names = [n for n in self.graph.main.operators[index].outputs if n in judged.group.names]
         cuts, indices = self.operators.operands(index, recorded)
         group = Group()
@@ -433,7 +433,7 @@ class _Search:
         return self.divergence(indices, case, "by-itself")
 
     def recorded(self, backend: Record) -> LazyArrays:
-        """The recorded tensors of the model, in the tensors' types where the elements are the same."""
+        """Return the recorded tensors in the tensors' types, where the elements are the same."""
         computed = self.operators.computed
         by_key = {s.key: s for name in computed for s in slots(self.graph.main, name)}
         aligned: dict[str, int] = {}

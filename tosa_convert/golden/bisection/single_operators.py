@@ -39,7 +39,7 @@ class Group:
     indices: dict[str, list[int]] = field(default_factory=dict)
 
     def takes(self, names: Iterable[str], cuts: Container[str]) -> bool:
-        """Whether these results can be computed beside the others."""
+        """Return whether these results can be computed beside the others."""
         return not any(name in self.cuts for name in names) and not any(
             name in cuts for name in self.names
         )
@@ -90,15 +90,15 @@ class Operators:
             yield batch
 
     def keys(self, names: Iterable[str]) -> list[str]:
-        """The arrays of tensors."""
+        """List the keys of the arrays of tensors."""
         return [slot.key for name in names for slot in slots(self.graph.main, name)]
 
     def tensor(self, key: str) -> str:
-        """The tensor that an array belongs to."""
+        """Return the tensor that an array belongs to."""
         return key if key in self.producers else key.removesuffix(SCALE_SUFFIX)
 
     def operands(self, index: int, known: Container[str]) -> tuple[list[str], list[int]]:
-        """The nearest known tensors that an operator depends on, and the operators after them.
+        """Return the nearest known tensors that an operator depends on, and the operators after them.
 
         A read of a variable depends on the write before it.
         """
@@ -129,7 +129,7 @@ class Operators:
         return list(cuts), indices
 
     def groups(self, names: list[str], known: Container[str]) -> list[Group]:
-        """The tensors in groups that can be computed from known ones in one run each."""
+        """Group the tensors that can be computed from known ones in one run."""
         result: list[Group] = []
         by_operator: dict[int, list[str]] = {}
         for name in names:
@@ -145,14 +145,14 @@ class Operators:
     def judge_runner(
         self, backend: Runner, batch: Batch, names: list[str], folder: Path
     ) -> Iterator[Judged]:
-        """The verdict on the operators of tensors of a batch."""
+        """Judge the operators of a batch's tensors."""
         for group in self.groups(names, self.computed):
             yield self.run_group(backend, group, batch.golden, folder)
 
     def run_group(
         self, backend: Runner, group: Group, golden: Mapping[str, Array], folder: Path
     ) -> Judged:
-        """A backend's results for a group on golden operands, judged."""
+        """Run a group on a backend with golden operands, and judge the results."""
         part = extract(self.graph, group.names, group.cuts)
         given = self._given(part, golden)
         expected = LazyArrays(self.keys(group.names), golden.__getitem__)
@@ -163,7 +163,7 @@ class Operators:
         return Judged(group, comparison, given)
 
     def _given(self, part: Graph, values: Mapping[str, Array]) -> LazyArrays:
-        """All inputs of the graph, and the tensors that became inputs."""
+        """Return all inputs of the graph, and the tensors that became inputs."""
         needed = {slot.key for slot in input_slots(part)}
         return LazyArrays(
             (*self.inputs, *needed),
@@ -178,7 +178,7 @@ class Operators:
         actual: Mapping[str, Array],
         folder: Path,
     ) -> Comparison:
-        """The comparison by the operators' rules; what was not asked for is left out."""
+        """Compare by the operators' rules; leave out tensors that were not requested."""
         wanted = LazyArrays((key for key in actual if key in expected), actual.__getitem__)
         judged = _new(folder, "judged")
         result = judge(
@@ -195,7 +195,7 @@ class Operators:
         return result
 
     def judge_record(self, recorded: Mapping[str, Array]) -> Iterator[list[Judged]]:
-        """The verdict on the operators between recorded tensors, batch by batch."""
+        """Judge the operators between recorded tensors, batch by batch."""
         names = [name for _, name in self.order if name in recorded]
         for batch in self._split(names):
             result = []
@@ -207,7 +207,7 @@ class Operators:
     def judge_recorded_group(
         self, group: Group, recorded: Mapping[str, Array], *, keep: bool = True
     ) -> tuple[Comparison, dict[str, Array], LazyArrays]:
-        """The verdict on recorded results, what the reference computes, and from which inputs.
+        """Judge recorded results. Return the verdict, what the reference computes, and the inputs.
 
         keep: return the reference's arrays, which are in memory then.
         """
@@ -221,7 +221,7 @@ class Operators:
             return comparison, dict(expected) if keep else {}, given
 
     def _split(self, names: list[str]) -> Iterator[list[str]]:
-        """The tensors in batches of at most `batch_bytes`, where single ones allow it."""
+        """Split the tensors into batches of at most `batch_bytes`, where single ones allow it."""
         batch: list[str] = []
         nbytes = 0
         for name in names:

@@ -36,7 +36,10 @@ REPEATS: Final = 4
 def repeated(
     backend: Runner, graph: Graph, names: list[str], given: Mapping[str, Array], cuts: list[str]
 ) -> tuple[dict[str, Array], set[str]]:
-    """The first results of REPEATS runs on the same inputs, and the keys of those that change."""
+    """Run REPEATS times on the same inputs.
+
+    Return the first results, and the keys of those that change.
+    """
     first: dict[str, Array] = {}
     changing: set[str] = set()
     for number in range(REPEATS):
@@ -50,7 +53,7 @@ def repeated(
 
 
 def _same(one: Array, other: Array) -> bool:
-    """Whether two arrays are equal bit for bit."""
+    """Return whether two arrays are equal bit for bit."""
     left, right = (np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in (one, other))
     return one.dtype == other.dtype and np.array_equal(left, right)
 
@@ -67,7 +70,7 @@ class WholeProgram:
         self.golden = self._store(folder)
 
     def _store(self, folder: Path) -> LazyArrays:
-        """Every computed tensor in a file."""
+        """Store every computed tensor in a file."""
         files: dict[str, Path] = {}
         for batch in self.operators.golden(self.operators.computed):
             for key in self.operators.keys(name for _, name in batch.tensors):
@@ -88,7 +91,7 @@ class WholeProgram:
         return LazyArrays(files, read)
 
     def explain(self, outputs: list[str]) -> tuple[Kind, list[int], Case] | None:
-        """The kind of fault of wrong outputs, the operators, and a case; None if no part is wrong."""
+        """Return the kind of fault of wrong outputs, the operators, and a case; None if all is right."""
         whole: Cut = (tuple(outputs), ())
         shrinker = Shrinker(self.graph, lambda cut: self.comparison(cut) is not None)
         if not shrinker.fails(whole):
@@ -106,24 +109,24 @@ class WholeProgram:
         return kind, indices, case
 
     def comparison(self, cut: Cut) -> Comparison | None:
-        """The verdict on a part, or None if it is right."""
+        """Judge a part; return None if it is right."""
         result = self._run(cut, self.backend_outputs)[2]
         return None if result.ok else result
 
     def case(self, cut: Cut) -> Case:
-        """A part with its arrays."""
+        """Make a case of a part with its arrays."""
         expected, actual, comparison = self._run(cut, self.backend_outputs)
         part = extract(self.graph, *cut)
         given = {slot.key: self.value(slot.key) for slot in input_slots(part)}
         return Case(part, given, expected, actual, comparison)
 
     def value(self, key: str) -> Array:
-        """The golden array of a tensor or input."""
+        """Return the golden array of a tensor or input."""
         inputs = self.operators.inputs
         return inputs[key] if key in inputs else self.golden[key]
 
     def backend_outputs(self, cut: Cut) -> dict[str, Array]:
-        """What the backend computes for a part in one run."""
+        """Run a part on the backend, once."""
         part = extract(self.graph, *cut)
         keys = [slot.key for slot in input_slots(part)]
         given = LazyArrays((*self.operators.inputs, *keys), self.value)
@@ -132,7 +135,7 @@ class WholeProgram:
             return {key: answer[key] for key in self.operators.keys(cut[0]) if key in answer}
 
     def is_right_in_steps(self, cut: Cut) -> bool:
-        """Whether a part is right if its operators run one at a time, on the backend's own results."""
+        """Return whether a part is right if its operators run one at a time, on the backend's values."""
         return self._run(cut, self._in_steps)[2].ok
 
     def _in_steps(self, cut: Cut) -> dict[str, Array]:
@@ -157,7 +160,7 @@ class WholeProgram:
     def _run(
         self, cut: Cut, compute: Callable[[Cut], dict[str, Array]]
     ) -> tuple[dict[str, Array], dict[str, Array], Comparison]:
-        """A part's golden outputs, its outputs by `compute`, and the verdict."""
+        """Return a part's golden outputs, its outputs by `compute`, and the verdict."""
         part = extract(self.graph, *cut)
         keys = [slot.key for slot in input_slots(part)]
         given = LazyArrays(keys, self.value)

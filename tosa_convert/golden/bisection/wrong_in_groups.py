@@ -35,7 +35,7 @@ def smallest_group(
 
 
 def _group(operators: Operators, group: Group, indices: list[int]) -> Group:
-    """The results of these operators that a group has."""
+    """Return the part of a group that these operators compute."""
     chosen = Group()
     for index in sorted(indices):
         names = [name for name in group.names if operators.producers[name] == index]

@@ -107,7 +107,7 @@ def check_outputs(
 def reference_outputs(
     graph: Graph, inputs: Mapping[str, Array], options: RunOptions
 ) -> dict[str, Array]:
-    """The outputs and states of a program on the reference model."""
+    """Run a program on the reference model; return its outputs and states."""
     result = run_program(Program(graph), inputs, options)
     states = {STATE_PREFIX + name: array for name, array in result.variables.items()}
     return {**result.outputs, **states}
@@ -158,7 +158,7 @@ def _why_not_compared(key: str, golden: Mapping[str, Array], actual: Mapping[str
 def backend_outputs(
     graph: Graph, inputs: Mapping[str, Array], backend: Backend, folder: Path
 ) -> Mapping[str, Array]:
-    """What a backend gives for a program as it is: outputs, and states if it gives them."""
+    """Run a whole program on a backend; return its outputs, and its states if the backend gives them."""
     if isinstance(backend, Record):
         return _recorded_outputs(graph, backend, inputs)
     names = list(dict.fromkeys(graph.main.outputs))
@@ -171,7 +171,7 @@ def as_backend(
     inputs: Mapping[str, Array],
     timeout: float,
 ) -> Backend:
-    """A backend of any form that `check` and `bisect` take."""
+    """Open a backend of any form that `check` and `bisect` take."""
     if isinstance(against, str):
         return open_backend(against, graph, inputs, timeout=timeout)
     return Record("arrays", against) if isinstance(against, Mapping) else against
@@ -180,7 +180,7 @@ def as_backend(
 def with_initial_states(
     graph: Graph, backend: Backend, variables: Mapping[str, Any]
 ) -> tuple[Graph, Backend]:
-    """The program and the backend with other initial states of variables.
+    """Return the program and the backend with other initial states of variables.
 
     The states are part of the program that backends get; another model has its own.
     """
@@ -192,7 +192,7 @@ def with_initial_states(
 
 
 def _recorded_outputs(graph: Graph, backend: Record, inputs: Mapping[str, Array]) -> LazyArrays:
-    """The recorded outputs and states, and recorded arrays that are not tensors of the model.
+    """Return the recorded outputs and states, and recorded arrays that are not tensors of the model.
 
     Recorded inputs and intermediates are for `bisect`.
     """

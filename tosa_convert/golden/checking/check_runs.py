@@ -95,7 +95,7 @@ def check_inputs(
 
 
 def _difference(one: Array, other: Array | None) -> str:
-    """How another run differs, bit for bit."""
+    """Describe how another run differs, bit for bit."""
     if other is None:
         return "gives no such output"
     if one.shape != other.shape or one.dtype != other.dtype:
@@ -108,7 +108,7 @@ def _difference(one: Array, other: Array | None) -> str:
 
 
 def _with_changes(result: Comparison, changed: Mapping[str, str]) -> Comparison:
-    """The comparison, in which tensors that change from run to run fail."""
+    """Mark tensors that change from run to run as failed."""
     rows = tuple(
         replace(row, ok=False, problem=f"nondeterministic: {changed[row.name]}")
         if row.name in changed
@@ -147,7 +147,7 @@ def seeded_inputs(
 def calibration_inputs(
     graph: Graph, path: Path, given: Mapping[str, Array]
 ) -> Iterator[tuple[str, dict[str, Array]]]:
-    """The samples of an `.npz` file whose arrays have a further first dimension, the samples.
+    """Iterate over the samples of an `.npz` file whose arrays have samples as their first dimension.
 
     Args:
         graph: the program.
