@@ -60,6 +60,14 @@ def function(lines: str, arguments: str, result: str) -> bytes:
     return f"func.func @f({arguments}) -> {result} {{\n{lines}\nreturn %0 : {result}\n}}".encode()
 
 
+def fully_connected(image: str, weight: str, result: str) -> str:
+    bias = weight.partition("x")[0]
+    return (
+        '%0 = "tosa.fully_connected"(%a, %b, %c) : '
+        f"(tensor<{image}xf32>, tensor<{weight}xf32>, tensor<{bias}xf32>) -> tensor<{result}xf32>"
+    )
+
+
 @pytest.mark.parametrize(
     ("lines", "arguments", "result", "reason"),
     [
@@ -106,6 +114,29 @@ def function(lines: str, arguments: str, result: str) -> bytes:
             "tensor<4xf32>",
             "has a shift",
         ),
+        *(
+            (
+                f'%0 = "tosa.mul"(%a, %a) {{shift = 1 : i32}} : ({kind}, {kind}) -> {kind}',
+                f"%a: {kind}",
+                kind,
+                "a MUL with a shift has a result of INT",
+            )
+            for kind in ("tensor<4xi8>", "tensor<4xi16>")
+        ),
+        (
+            '%c = "tosa.mul"(%a, %a) {shift = 0 : i32} : '
+            "(tensor<?x?xf32>, tensor<?x?xf32>) -> tensor<?x?xf32>\n"
+            '%0 = "tosa.add"(%c, %b) : (tensor<?x?xf32>, tensor<2x?x?xf32>) -> tensor<2x?x?xf32>',
+            "%a: tensor<?x?xf32>, %b: tensor<2x?x?xf32>",
+            "tensor<2x?x?xf32>",
+            "a RESHAPE to 2 sizes that are not known",
+        ),
+        (
+            fully_connected("?x4", "?x4", "?x?"),
+            "%a: tensor<?x4xf32>, %b: tensor<?x4xf32>, %c: tensor<?xf32>",
+            "tensor<?x?xf32>",
+            "a RESHAPE to 2 sizes that are not known",
+        ),
         (
             '%0 = "tosa.negate"(%a) {quantization_info = {input_zp = 300 : i32}} : '
             "(tensor<4xi8>) -> tensor<4xi8>",
@@ -138,6 +169,30 @@ def test_what_has_no_form_today_is_refused(
         tc.load(function(lines, arguments, result))
     assert {finding.code for finding in caught.value.findings} == {"cannot-upgrade"}
     assert reason in caught.value.findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("image", "weight", "result", "shape"),
+    [
+        ("3x4", "5x4", "?x?", (3, 5)),
+        ("?x4", "5x4", "3x?", (3, 5)),
+        ("3x4", "?x4", "?x5", (3, 5)),
+        ("3x?", "5x4", "3x5", (3, 5)),
+        ("?x?", "5x4", "?x?", (-1, 5)),
+        ("3x4", "?x4", "?x?", (3, -1)),
+    ],
+)
+def test_sizes_of_a_product_follow_from_one_another(
+    image: str, weight: str, result: str, shape: tuple[int, ...]
+) -> None:
+    arguments = ", ".join(
+        f"%{name}: tensor<{sizes}xf32>"
+        for name, sizes in zip("abc", (image, weight, weight.partition("x")[0]), strict=True)
+    )
+    text = function(fully_connected(image, weight, result), arguments, f"tensor<{result}xf32>")
+    found = tc.load(text)
+    assert tc.validate(found) == []
+    assert found.main.shapes[found.main.operators[-1].inputs[1]].values() == shape
 
 
 def test_all_operations_that_cannot_be_upgraded_are_named_at_once() -> None:

@@ -162,9 +162,14 @@ class Editor:
         self.operators.append(Operator(CONST_SHAPE, (), (name,), {}, self.location))
         return name
 
-    def reshape(self, stem: str, name: str, shape: tuple[int, ...]) -> str:
-        """A RESHAPE of a tensor to static sizes."""
-        result = self.temporary(stem, self.tensor(name).dtype, shape)
+    def reshape(self, stem: str, name: str, shape: tuple[int, ...], result: str = "") -> str:
+        """A RESHAPE of a tensor. result: the name of its result, if there is one already."""
+        if shape.count(DYNAMIC) > 1:
+            raise Refused(
+                f"it needs a RESHAPE to {shape.count(DYNAMIC)} sizes that are not known",
+                "give the tensors of the program static shapes before exporting",
+            )
+        result = result or self.temporary(stem, self.tensor(name).dtype, shape)
         self.emit("RESHAPE", (name, self.shape(f"{result}_shape", shape)), (result,))
         return result
 

@@ -228,14 +228,16 @@ def fully_connected(edit: Editor, old: OldOperation) -> None:
     if {len(rows), len(kernels), len(shape)} != {2}:
         raise Refused("its input, weight or result is not of rank 2")
     stem = old.outputs[0]
+    count, results = sizes = resolved((rows[0], kernels[0]), shape)
+    of_rows, of_kernels = resolved(rows[1:], kernels[1:]), resolved(kernels[1:], rows[1:])
     inputs = [
-        edit.reshape(f"{stem}_input", image.name, (rows[0], 1, 1, rows[1])),
-        edit.reshape(f"{stem}_weight", weight.name, (kernels[0], 1, 1, kernels[1])),
+        edit.reshape(f"{stem}_input", image.name, (count, 1, 1, *of_rows)),
+        edit.reshape(f"{stem}_weight", weight.name, (results, 1, 1, *of_kernels)),
         old.inputs[2],
     ]
     for name, operand in (("input_zp", image), ("weight_zp", weight)):
         inputs.append(zero_point_operand(edit, old, name, operand))
-    product = edit.temporary(f"{stem}_conv2d", result.dtype, (shape[0], 1, 1, shape[1]))
+    product = edit.temporary(f"{stem}_conv2d", result.dtype, (count, 1, 1, results))
     edit.emit(
         "CONV2D",
         inputs,
@@ -246,7 +248,7 @@ def fully_connected(edit: Editor, old: OldOperation) -> None:
         local_bound=False,
         acc_type=_accumulator(old, _ACCUMULATORS.get(image.dtype.name)),
     )
-    edit.emit("RESHAPE", (product, edit.shape(f"{stem}_shape", shape)), old.outputs)
+    edit.reshape("", product, sizes, stem)
 
 
 def matmul(edit: Editor, old: OldOperation) -> None:

@@ -115,12 +115,13 @@ def maximum_and_minimum(edit: Editor, value: str, result: str, bounds: tuple[byt
 
 def mul(edit: Editor, old: OldOperation) -> None:
     """The shift becomes an operand; one of narrow integers applies to INT32."""
-    edit.result(old)
-    left, right = edit.operand(old, 0), edit.operand(old, 1)
+    result, left, right = edit.result(old), edit.operand(old, 0), edit.operand(old, 1)
     inputs, shift = list(old.inputs[:2]), integer(old, "shift", 0)
     if shift and left.dtype.is_float:
         raise Refused("a MUL of floating-point numbers has a shift, which means nothing")
     if shift and left.dtype in (INT8, _INT16):
+        if result.dtype is not INT32:
+            raise Refused(f"a MUL with a shift has a result of {result.dtype}, expected INT32")
         edit.note("the operands of a MUL with a shift are cast to INT32")
         for index, (side, tensor) in enumerate((("input1", left), ("input2", right))):
             wide = edit.temporary(f"{old.outputs[0]}_{side}", INT32, tensor.shape)
