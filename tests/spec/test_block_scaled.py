@@ -47,6 +47,8 @@ EXAMPLES: Final[dict[str, Changes]] = {
 }
 
 BROKEN: Final[list[tuple[str, str, Changes]]] = [
+    ("CAST_FROM_BLOCK_SCALED", "block-size", {"block_size": 1}),
+    ("CAST_TO_BLOCK_SCALED", "block-size", {"block_size": 1, "output_scale": "FP8UE8M0[5,64]"}),
     (
         "CAST_FROM_BLOCK_SCALED",
         "input-data-rank",

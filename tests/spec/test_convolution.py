@@ -84,6 +84,7 @@ BROKEN: Final[list[tuple[str, str, dict[str, Any]]]] = [
     ("CONV2D", "output-height", {"output": "INT32[2,5,10,4]"}),
     ("CONV2D", "output-width", {"output": "INT32[2,4,9,4]"}),
     ("CONV2D", "output-channels", {"output": "INT32[2,4,10,3]"}),
+    ("CONV2D_BLOCK_SCALED", "block-size", {"block_size": 1}),
     ("CONV3D", "input-rank", {"input": "FP32[1,5,7,9]"}),
     ("CONV3D", "channels", {"weight": "FP32[4,1,3,2,4]"}),
     ("CONV3D", "bias-size", {"bias": "FP32[2]"}),

@@ -79,6 +79,18 @@ BROKEN: Final[list[tuple[str, dict[str, Any], set[str]]]] = [
     ("TRANSPOSE", {"output": "INT8[2,3,4]"}, {"output-shape"}),
 ]
 
+SLICED_BLOCKS: Final = {
+    "input1": "MXINT8[4,96]@32",
+    "start": "SHAPE[1,32]",
+    "size": "SHAPE[3,64]",
+    "output": "MXINT8[3,64]@32",
+}
+TRANSPOSED_BLOCKS: Final = {
+    "input1": "FP4E2M1[2,3,32]@32",
+    "output": "FP4E2M1[3,2,32]@32",
+    "perms": (1, 0, 2),
+}
+
 #: An operator whose sizes are partly unknown, and the shape that follows.
 INFERRED: Final[list[tuple[str, dict[str, Any], tuple[int, ...] | None]]] = [
     ("PAD", {"input1": "INT8[?,3]"}, (-1, 5)),
@@ -114,6 +126,44 @@ def test_an_operator_that_holds_all_rules_has_no_violation(name: str) -> None:
 @pytest.mark.parametrize(("name", "changes", "rules"), BROKEN)
 def test_a_broken_rule_is_named(name: str, changes: dict[str, Any], rules: set[str]) -> None:
     assert broken_rules(name, EXAMPLES[name] | changes) == rules
+
+
+@pytest.mark.parametrize(
+    ("name", "example", "changes", "rules"),
+    [
+        ("SLICE", SLICED_BLOCKS, {}, set()),
+        ("SLICE", SLICED_BLOCKS, {"start": "SHAPE[1,16]"}, {"start-blocks"}),
+        (
+            "SLICE",
+            SLICED_BLOCKS,
+            {"start": "SHAPE[?,31]", "input1": "MXINT8[*]@32"},
+            {"start-blocks"},
+        ),
+        ("SLICE", SLICED_BLOCKS, {"start": "SHAPE[1,?]"}, set()),
+        ("SLICE", SLICED_BLOCKS, {"start": "SHAPE[1,-1]", "input1": "MXINT8[4,?]@32"}, set()),
+        ("SLICE", SLICED_BLOCKS, {"start": "SHAPE[1,128]"}, {"bounds"}),
+        ("TRANSPOSE", TRANSPOSED_BLOCKS, {}, set()),
+        (
+            "TRANSPOSE",
+            TRANSPOSED_BLOCKS,
+            {"input1": "FP4E2M1[2,32,64]@32", "perms": (0, 2, 1), "output": "FP4E2M1[2,64,32]@32"},
+            {"perms-blocks"},
+        ),
+        (
+            "TRANSPOSE",
+            TRANSPOSED_BLOCKS,
+            {"input1": "FP4E2M1[*]@32", "perms": (1, 0), "output": "FP4E2M1[*]@32"},
+            {"perms-blocks"},
+        ),
+        ("TRANSPOSE", TRANSPOSED_BLOCKS, {"perms": (1, 0, 3)}, {"perms-range"}),
+    ],
+)
+def test_blocks_stay_whole(
+    name: str, example: dict[str, Any], changes: dict[str, Any], rules: set[str]
+) -> None:
+    assert broken_rules(name, example | changes) == rules
+    for known in less_known(name, example):
+        assert broken_rules(name, known) == set()
 
 
 @pytest.mark.parametrize(("name", "changes", "shape"), INFERRED)

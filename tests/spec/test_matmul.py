@@ -48,6 +48,7 @@ BROKEN: Final[list[tuple[str, str, dict[str, Any]]]] = [
     ("MATMUL_T", "b-zp-shape", {"b_zp": "INT8[]"}),
     ("MATMUL_T", "a-zp-not-zero", {"a_zp": "INT16[1]=1"}),
     ("MATMUL_T", "output-width", {"output": "INT32[2,3,4]"}),
+    ("MATMUL_T_BLOCK_SCALED", "block-size", {"block_size": 1}),
     ("MATMUL_T_BLOCK_SCALED", "a-scale-rank", {"a_scale": "FP8UE8M0[6,2]"}),
     ("MATMUL_T_BLOCK_SCALED", "a-scale-shape", {"a_scale": "FP8UE8M0[2,3,64]"}),
     ("MATMUL_T_BLOCK_SCALED", "b-scale-shape", {"b_scale": "FP8UE8M0[1,5,2]"}),

@@ -11,6 +11,7 @@ from tosa_convert.spec.operator_view import OperatorView
 from tosa_convert.spec.rules.blocks import (
     block_size,
     data_shape,
+    divides_into_blocks,
     one_rank,
     scales_of,
     scales_shape,
@@ -173,11 +174,17 @@ def _gathered(view: OperatorView) -> Shape:
 RULES: Final[Rules] = {
     "CAST_FROM_BLOCK_SCALED": OperatorRules(
         _infer_from,
-        (rank_between("input_data", 1), one_rank("input_data", "input_scale")),
+        (
+            divides_into_blocks,
+            rank_between("input_data", 1),
+            one_rank("input_data", "input_scale"),
+        ),
         (whole_blocks("input_data"), scales_of("input_data", "input_scale")),
     ),
     "CAST_TO_BLOCK_SCALED": OperatorRules(
-        _infer_to, (rank_between("input_data", 1),), (whole_blocks("input_data"),)
+        _infer_to,
+        (divides_into_blocks, rank_between("input_data", 1)),
+        (whole_blocks("input_data"),),
     ),
     "RESHAPE_BLOCK_SCALED": OperatorRules(
         _with_scales_inferred("input_scale", _new_shape),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tosa_convert.graph.dtypes import BlockSize
 from tosa_convert.graph.model import DYNAMIC
 from tosa_convert.spec.operator_view import OperatorView
 from tosa_convert.spec.rules.core import Check, Violation, agree, dashed, known
@@ -13,6 +14,12 @@ from tosa_convert.spec.values import Shape, shape_text
 def block_size(view: OperatorView) -> int:
     """How many elements of the last dimension share a scale."""
     return int(view.attributes["block_size"])
+
+
+def divides_into_blocks(view: OperatorView) -> Iterator[Violation]:
+    """An operator that takes or makes scales has blocks of several elements."""
+    if block_size(view) == BlockSize.BLOCK_SIZE_1:
+        yield Violation("block-size", "block_size is 1", str(int(BlockSize.BLOCK_SIZE_32)))
 
 
 def scales_shape(shape: Shape, block: int) -> Shape:

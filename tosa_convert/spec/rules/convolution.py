@@ -7,7 +7,13 @@ from typing import Final
 
 from tosa_convert.graph.model import DYNAMIC
 from tosa_convert.spec.operator_view import OperatorView
-from tosa_convert.spec.rules.blocks import block_size, data_shape, scales_of, whole_blocks
+from tosa_convert.spec.rules.blocks import (
+    block_size,
+    data_shape,
+    divides_into_blocks,
+    scales_of,
+    whole_blocks,
+)
 from tosa_convert.spec.rules.core import (
     Check,
     OperatorRules,
@@ -227,6 +233,7 @@ class _BlockScaledConvolution(_Convolution):
         return OperatorRules(
             self.infer,
             (
+                divides_into_blocks,
                 *self.ranks(),
                 rank("input_scale", 4),
                 rank("weight_scale", 4),

@@ -175,6 +175,19 @@ def slice_bounds(view: OperatorView) -> Iterator[Violation]:
             )
 
 
+def start_of_block(view: OperatorView) -> Iterator[Violation]:
+    """A slice of a block-scaled tensor begins with a whole block: scales are not divided."""
+    scale, starts = view.tensor("input1").scale, view.sizes("start")
+    last = starts[-1] if starts else None
+    if scale is not None and last is not None and last > 0 and last % int(scale[1]):
+        yield Violation(
+            "start-blocks",
+            f"start is {_listed(starts)}, whose last value is {last}, "
+            f"and input1 is {view.tensor('input1')}",
+            f"a multiple of the block size {int(scale[1])}",
+        )
+
+
 def _sliced(view: OperatorView) -> tuple[ResultShape, ...]:
     starts, sizes = view.sizes("start"), view.sizes("size")
     shape = _shape(view, len(sizes))
@@ -270,6 +283,18 @@ def perms_are_a_permutation(view: OperatorView) -> Iterator[Violation]:
         yield Violation("perms-duplicate", message, expected)
 
 
+def blocks_stay_last(view: OperatorView) -> Iterator[Violation]:
+    """The last dimension of a block-scaled tensor, in which its blocks lie, stays the last."""
+    perms, value = view.attributes["perms"], view.tensor("input1")
+    last = len(perms) - 1
+    if value.scale is not None and last in perms and perms[-1] != last:
+        yield Violation(
+            "perms-blocks",
+            f"perms {list(perms)} moves the last dimension of input1, and input1 is {value}",
+            f"{last} as the last index",
+        )
+
+
 def _transposed(view: OperatorView) -> tuple[ResultShape, ...]:
     perms = view.attributes["perms"]
     shape = _shape(view, len(perms))
@@ -296,6 +321,7 @@ RULES: Final[Rules] = {
             at_least("start", 0, rule="start"),
             at_least("size", 1, rule="size"),
             slice_bounds,
+            start_of_block,
         ),
     ),
     "TILE": OperatorRules(
@@ -304,6 +330,8 @@ RULES: Final[Rules] = {
         (at_least("multiples", 1, rule="multiples"),),
     ),
     "TRANSPOSE": OperatorRules(
-        _transposed, (_HAS_DIMENSIONS, perms_length), (perms_are_a_permutation,)
+        _transposed,
+        (_HAS_DIMENSIONS, perms_length),
+        (perms_are_a_permutation, blocks_stay_last),
     ),
 }

@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from tosa_convert.spec.operator_view import OperatorView
-from tosa_convert.spec.rules.blocks import block_size, data_shape, scales_of, whole_blocks
+from tosa_convert.spec.rules.blocks import (
+    block_size,
+    data_shape,
+    divides_into_blocks,
+    scales_of,
+    whole_blocks,
+)
 from tosa_convert.spec.rules.core import (
     Check,
     OperatorRules,
@@ -94,6 +100,6 @@ RULES: Final[Rules] = {
     "MATMUL": _Product("", is_transposed=False).rules(checks=_ZERO_POINTS),
     "MATMUL_T": _Product("", is_transposed=True).rules(checks=_ZERO_POINTS),
     "MATMUL_T_BLOCK_SCALED": _Product("_data", is_transposed=True).rules(
-        (rank("a_scale", 3), rank("b_scale", 3)), _SCALES
+        (divides_into_blocks, rank("a_scale", 3), rank("b_scale", 3)), _SCALES
     ),
 }
