@@ -123,10 +123,15 @@ def test_each_operator_that_a_target_does_not_have_is_reported() -> None:
     assert list(misfits(graph, {"PRO-INT", "PRO-FP", "EXT-BF16"})) == []
 
 
-def test_a_target_of_an_older_version_is_told_the_version() -> None:
-    graph = program("GATHER BOOL INT32 -> BOOL")
-    (found,) = misfits(graph, {"PRO-INT"}, (1, 0))
-    assert found.hint == "request TOSA 1.1"
+def test_types_that_a_profile_has_since_1_1_need_another_profile_in_1_0() -> None:
+    graph = program("GATHER INT8 INT32 -> INT8")
+    assert list(misfits(graph, {"PRO-FP"}, (1, 1))) == []
+    (found,) = misfits(graph, {"PRO-FP"}, (1, 0))
+    assert found.hint == "add PRO-INT to the target"
+
+
+def test_what_no_target_of_a_version_has_is_no_matter_of_profiles() -> None:
+    assert list(misfits(program("GATHER BOOL INT32 -> BOOL"), {"PRO-INT"}, (1, 0))) == []
 
 
 def test_the_earlier_name_of_the_block_scaled_types_implies_them() -> None:

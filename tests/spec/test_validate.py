@@ -10,10 +10,11 @@ from unit.building import branching, graph, op, region, shape, tensor
 import tosa_convert as tc
 from tosa_convert.errors import CODES, MAX_FINDINGS
 from tosa_convert.file_consumers import CONSUMERS
-from tosa_convert.graph import Graph, Operator
+from tosa_convert.graph import Graph, Operator, ShapeValue, Tensor
 from tosa_convert.graph.dtypes import BY_CODE, NanPropagationMode
 from tosa_convert.graph.opset import OPERATORS
 from tosa_convert.graph.target import Target
+from tosa_convert.graph.versions import V1_0, V1_1_DRAFT, lowest_version
 from tosa_convert.spec.infer import infer
 from tosa_convert.spec.public import TARGET_CODES, needs
 
@@ -146,6 +147,82 @@ def test_the_target_that_a_program_carries_is_used() -> None:
     assert tc.validate(program) == []
 
 
+def of_1_1() -> Graph:
+    """A program with an operator, types, combined types and sizes that TOSA 1.0 does not have."""
+    values: list[Tensor | ShapeValue] = [
+        tensor("v", "BOOL", (1, 4, 3)),
+        tensor("i", "INT32", (1, 2)),
+        tensor("g", "BOOL", (1, 2, 3)),
+        tensor("w", "INT64", (2, 3)),
+        tensor("n", "INT64", (2, 3)),
+        tensor("d", "FP32", (-1, 3)),
+        tensor("u", "FP32", None),
+        ShapeValue("s", 1),
+    ]
+    operators = [
+        op("GATHER", "v i", "g"),
+        op("ABS", "w", "n"),
+        op("EXP", "d", "u"),
+        op("DIM", "d", "s", axis=0),
+    ]
+    made = graph("v i w d", "g n u s", values, operators)
+    made.version = V1_1_DRAFT
+    return made
+
+
+NOT_IN_1_0 = [
+    "operator #0 GATHER",
+    "operator #3 DIM",
+    'tensor "w"',
+    'tensor "n"',
+    'tensor "d"',
+    'tensor "u"',
+]
+
+
+def places(findings: list[tc.Finding]) -> list[str]:
+    assert set(codes(findings)) <= {"version-too-low"}
+    return [finding.where.partition('block "main" ')[2] for finding in findings]
+
+
+def test_what_the_requested_version_does_not_have_is_a_finding() -> None:
+    assert places(tc.validate(of_1_1(), spec_version="1.0")) == NOT_IN_1_0
+    assert tc.validate(of_1_1(), spec_version="1.1") == []
+    assert tc.validate(of_1_1()) == []
+
+
+def test_the_version_of_the_target_that_a_program_carries_is_honoured() -> None:
+    program = of_1_1()
+    program.target = Target("NONE", ())
+    assert tc.validate(program) == []
+    program.version = V1_0
+    assert places(tc.validate(program)) == NOT_IN_1_0
+    assert places(tc.validate(program, level="none", profile="PRO-INT,PRO-FP")) == NOT_IN_1_0
+    assert tc.validate(program, spec_version="1.1") == []
+
+
+def test_the_version_that_a_file_states_has_its_operators_and_types() -> None:
+    program = of_1_1()
+    program.version = V1_0
+    # A size can be unknown in a file of any version until the program runs.
+    assert places(tc.validate(program)) == NOT_IN_1_0[:-2]
+
+
+def test_a_profile_is_that_of_the_requested_version() -> None:
+    values = [tensor("v", "INT8", (1, 4, 3)), tensor("i", "INT32", (1, 2))]
+    values.append(tensor("g", "INT8", (1, 2, 3)))
+    program = graph("v i", "g", values, [op("GATHER", "v i", "g")])
+    assert tc.validate(program, profile="PRO-FP", spec_version="1.1") == []
+    found = tc.validate(program, profile="PRO-FP", spec_version="1.0")
+    assert codes(found) == ["outside-profile"]
+
+
+def test_a_version_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(tc.TosaConvertError, match="spec_version") as caught:
+        tc.validate(sum_of(), spec_version="0.80")
+    assert caught.value.code == "option-conflict"
+
+
 def test_what_is_wrong_with_that_target_is_a_finding() -> None:
     program = sum_of("FP32")
     program.target = Target("8K", ("PRO-HALF",))
@@ -216,6 +293,7 @@ def test_every_reader_reads_a_sum_of_integers() -> None:
 def test_what_a_reader_does_not_read_is_a_finding(
     reader: str, program: Graph, message: str
 ) -> None:
+    program.version = lowest_version(program)
     found = [row for row in tc.validate(program, for_reader=reader) if row.code in TARGET_CODES]
     assert {row.code for row in found} == {"unsupported-by-reader"}
     assert any(message in row.message for row in found)

@@ -31,6 +31,12 @@ from tosa_convert.file_consumers import CONSUMERS
     help="The level of the target; a limit that an operator exceeds is a finding.",
 )
 @click.option(
+    "--spec-version",
+    type=click.Choice(["1.0", "1.1"]),
+    help="The TOSA version of the target; operators, types and unknown sizes that it does not have are "
+    "findings.",
+)
+@click.option(
     "--for",
     "reader",
     metavar="READER[==RELEASE]",
@@ -74,6 +80,7 @@ def validate(files: tuple[str, ...], jobs: int, output: str | None, **given: Any
         read=read,
         profile=None if given["profile"] is None else parse(given["profile"]),
         level=given["level"],
+        spec_version=given["spec_version"],
         reader=given["reader"],
         least=given["least"] or given["as_json"],
     )

@@ -43,12 +43,14 @@ Form = Callable[[Sequence[FileReport]], str]
 class Checks:
     """How files are read, and what is checked.
 
-    profile, level, reader: see `validate`. least: also find the least target of each valid program.
+    profile, level, spec_version, reader: see `validate`. least: also find the least target of each
+    valid program.
     """
 
     read: ReadOptions
     profile: frozenset[str] | None = None
     level: str | None = None
+    spec_version: str | None = None
     reader: str | None = None
     least: bool = False
 
@@ -108,7 +110,13 @@ def _caught(name: str) -> Iterator[list[FileReport]]:
 def _checked(name: str, opened: Input, checks: Checks) -> FileReport:
     graph = read_one_of_many(opened, checks.read, read)
     findings = tuple(
-        validate(graph, profile=checks.profile, level=checks.level, for_reader=checks.reader)
+        validate(
+            graph,
+            profile=checks.profile,
+            level=checks.level,
+            spec_version=checks.spec_version,
+            for_reader=checks.reader,
+        )
     )
     allowed = all(finding.code in TARGET_CODES for finding in findings)
     return FileReport(

@@ -1,10 +1,17 @@
-"""The sizes that stay unknown after inference, and why."""
+"""Unknown sizes: those that stay after inference and why, and those that a version does not have."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from tosa_convert.errors import Finding
+from tosa_convert.graph.dtypes import V1_1
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Tensor, counted, operator_path, quoted
+
+if TYPE_CHECKING:
+    from tosa_convert.graph.model import Version
 
 #: Most names that one line lists.
 _NAMED = 4
@@ -39,6 +46,24 @@ def causes(graph: Graph) -> list[Cause]:
     A tensor whose sizes have several causes is listed with the first one.
     """
     return [cause for where, block in graph.blocks() for cause in _causes_in(where, block)]
+
+
+def version_findings(graph: Graph, version: Version) -> Iterator[Finding]:
+    """A finding for each tensor with unknown sizes if the version has only static shapes.
+
+    Source: MLIR refuses them for TOSA 1.0, at level 8K.
+    """
+    if (version.major, version.minor) >= V1_1:
+        return
+    for where, block in graph.blocks():
+        for name, tensor in block.tensors.items():
+            if _is_open(tensor):
+                yield Finding(
+                    "version-too-low",
+                    f"{where} tensor {quoted(name)}",
+                    f"unknown sizes need TOSA {V1_1[0]}.{V1_1[1]}; {version} does not have them",
+                    "request TOSA 1.1, or give the sizes with --input-shape of convert",
+                )
 
 
 def _causes_in(where: str, block: Block) -> list[Cause]:

@@ -286,6 +286,8 @@ def misfits(
 ) -> Iterator[Misfit]:
     """The operators that need another profile or extension than those of a target.
 
+    Those that no target of the version has are left out: `graph.versions.version_findings` names them.
+
     Args:
         graph: The program.
         names: The profiles and extensions of the target.
@@ -312,13 +314,10 @@ def misfits(
 
 
 def _missing(needs: tuple[Need, ...], has: frozenset[str], version: tuple[int, int]) -> str:
-    """What to do so that a target satisfies a requirement, or "" if it does."""
+    """What to add so that a target satisfies a requirement, or "" if it does or never can."""
     allowed = [need for need in needs if need.since <= version]
-    if any(need.names <= has for need in allowed):
+    if not allowed or any(need.names <= has for need in allowed):
         return ""
-    if not allowed:
-        major, minor = min(need.since for need in needs)
-        return f"request TOSA {major}.{minor}"
     fewest = min((need.names - has for need in allowed), key=len)
     return f"add {' and '.join(listed(fewest).split(','))} to the target"
 

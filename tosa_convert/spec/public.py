@@ -15,13 +15,15 @@ from tosa_convert.spec.verdict import Verdict, judge
 
 if TYPE_CHECKING:
     from tosa_convert.graph.columns import BlockColumns
-    from tosa_convert.graph.model import Graph
+    from tosa_convert.graph.model import Graph, Version
     from tosa_convert.graph.target import Target
     from tosa_convert.spec.levels import Level
     from tosa_convert.spec.operator_view import OperatorView
 
 #: The codes of findings about a target: TOSA allows the program.
-TARGET_CODES: Final = frozenset({"outside-profile", "outside-level", "unsupported-by-reader"})
+TARGET_CODES: Final = frozenset(
+    {"outside-profile", "outside-level", "version-too-low", "unsupported-by-reader"}
+)
 
 #: Codes of findings about the sizes of a tensor. Its operators are judged by these sizes all the same,
 #: because a size below 0 often follows from an attribute that is wrong.
@@ -34,6 +36,7 @@ def validate(
     *,
     profile: str | Iterable[str] | None = None,
     level: str | None = None,
+    spec_version: str | None = None,
     for_reader: str | None = None,
 ) -> list[Finding]:
     """Everything that TOSA forbids in a program.
@@ -48,6 +51,10 @@ def validate(
         level: "8k" or "none". If neither profile nor level is given, they are those of the target
             environment that an MLIR module carries, if it has one. A limit of the level that an
             operator exceeds is a finding of code "outside-level".
+        spec_version: the TOSA version of the target, "1.0" or "1.1"; by default that of the target
+            environment. Operators, types and unknown sizes that it does not have are findings of code
+            "version-too-low". Without either, the version that the file states is used for operators
+            and types.
         for_reader: a program that is to read the file, such as "vela" or "tosa-opt==2026.2"; a name of
             `tosa_convert.file_consumers.CONSUMERS`. What it does not read is a finding of code
             "unsupported-by-reader".
@@ -74,10 +81,11 @@ def validate(
         add-output-shape output is FP32 [1, 11]; expected [1, 10]
     """
     wrong: list[Finding] = []
+    version = _version(graph, spec_version)
     if profile is None and level is None and graph.target is not None:
-        profile, level, wrong = _own_target(graph, graph.target)
+        profile, level, wrong = _own_target(graph.target, version or graph.version)
     limits = None if level is None else _level(level)
-    targets = [wrong, *_targets(graph, profile, for_reader)]
+    targets = [wrong, *_targets(graph, profile, version, for_reader)]
     unsound = verify(graph)
     if unsound and _only_sizes(graph, unsound):
         found = chain(unsound, Validator(graph).findings())
@@ -138,13 +146,23 @@ def needs(graph: Graph) -> Needs | None:
     )
 
 
+def _version(graph: Graph, name: str | None) -> Version | None:
+    """The version of the requested target, else of that which the program carries, if there is one."""
+    from tosa_convert.graph.versions import BY_NAME
+
+    if name is None:
+        return None if graph.target is None else graph.version
+    refuse_unknown("spec_version", name, BY_NAME)
+    return BY_NAME[name]
+
+
 def _own_target(
-    graph: Graph, target: Target
+    target: Target, version: Version
 ) -> tuple[tuple[str, ...] | None, str | None, list[Finding]]:
     """Profile and level of the target that a program carries, or else what is wrong with it."""
     from tosa_convert.spec.target import check
 
-    wrong = list(check(target, (graph.version.major, graph.version.minor)))
+    wrong = list(check(target, (version.major, version.minor)))
     if wrong:
         return None, None, wrong
     names = (*target.profiles, *target.extensions)
@@ -175,17 +193,26 @@ def _level_findings(graph: Graph, level: Level) -> Iterator[Finding]:
 
 
 def _targets(
-    graph: Graph, profile: str | Iterable[str] | None, for_reader: str | None
+    graph: Graph,
+    profile: str | Iterable[str] | None,
+    version: Version | None,
+    for_reader: str | None,
 ) -> list[Iterator[Finding]]:
     """What does not fit the requested targets. Targets that do not exist are refused at once."""
-    targets: list[Iterator[Finding]] = []
+    from tosa_convert.graph.versions import V1_1_DRAFT, version_findings
+    from tosa_convert.spec.open_sizes import version_findings as unknown_sizes
+
+    targets = [version_findings(graph, version or graph.version)]
+    if version is not None:
+        targets.append(unknown_sizes(graph, version))
     if profile is not None:
         from tosa_convert.spec.profiles import misfits, parse
 
         names = parse(profile if isinstance(profile, str) else ",".join(profile))
+        limit = version or V1_1_DRAFT
         targets.append(
             Finding("outside-profile", row.where, row.message, row.hint)
-            for row in misfits(graph, names)
+            for row in misfits(graph, names, (limit.major, limit.minor))
         )
     if for_reader is not None:
         from tosa_convert.file_consumers import CONSUMERS, reader_named
