@@ -21,27 +21,18 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-#: Names that are not part of the sources: what git ignores, and what commands of the README write.
-_MADE: Final = ("*.egg-info", "dist", "__pycache__", "*.pyc", ".git", ".nox")
-_MADE_AT_TOP: Final = (".venv", ".*_cache", ".hypothesis", "*.tosa", "build")
 #: Files of the wheel that are not Python, below the package or the metadata.
 _WHEEL: Final = ("tosa_convert/py.typed", "tosa_convert/build/*.pyi", "*.dist-info/*")
 
 
-def source_files(root: Path = ROOT) -> set[str]:
-    """The files of a checkout that git would list, without asking git, which CI's copy does not have."""
-    found = set()
-    for path in root.rglob("*"):
-        parts = path.relative_to(root).parts
-        at_top = any(fnmatch(parts[0], pattern) for pattern in _MADE_AT_TOP)
-        made = (parts[0:1] != ("tosa_convert",) and _is_made(parts)) or "__pycache__" in parts
-        if path.is_file() and not at_top and not made:
-            found.add("/".join(parts))
-    return found
+def source_files(root: Path = ROOT) -> set[str] | None:
+    """Return the files that git tracks; None outside a git checkout.
 
-
-def _is_made(parts: tuple[str, ...]) -> bool:
-    return any(fnmatch(part, pattern) for part in parts for pattern in _MADE)
+    What commands leave in a checkout is not part of it, whatever its name is.
+    """
+    if not (root / ".git").exists():  # may be a file; a folder above is another repository
+        return None
+    return set(run("git", "ls-files", "-z", cwd=str(root)).split("\0")) - {""}
 
 
 def sdist_problems(names: set[str], files: set[str]) -> Iterator[str]:
@@ -107,10 +98,13 @@ def main(folder: str, *pythons: str) -> int:
     """Check the archives in a folder; the exit code."""
     in_sdist, in_wheel, wheel = archive_names(Path(folder))
     files = source_files()
-    problems = [*sdist_problems(in_sdist, files), *wheel_problems(in_wheel, files)]
-    print(
-        "\n".join(problems) or f"{len(in_sdist)} files in the sdist, {len(in_wheel)} in the wheel"
-    )
+    problems: list[str] = []
+    if files is None:
+        print("this is not a git checkout: the contents of the archives are not compared with it")
+    else:
+        problems += [*sdist_problems(in_sdist, files), *wheel_problems(in_wheel, files)]
+    counts = f"{len(in_sdist)} files in the sdist, {len(in_wheel)} in the wheel"
+    print("\n".join(problems) or counts)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for python in pythons or (sys.executable,):
         version = run(python, "--version").strip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -33,19 +34,55 @@ def test_a_wheel_has_the_package_and_nothing_else() -> None:
     assert found == ["the wheel lacks tosa_convert/py.typed", "the wheel has tests/a.py"]
 
 
-def test_the_files_of_the_repository_are_those_of_git(root: Path) -> None:
-    done = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard"],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        pytest.skip("this copy of the sources is not a git repository")
-    listed = set(done.stdout.splitlines())
-    assert source_files(root) - listed == set()
-    assert {name for name in listed - source_files(root) if (root / name).is_file()} == set()
+def git(folder: Path, *words: str) -> None:
+    author = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+    subprocess.run(["git", *author, *words], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A git checkout with one file that was deleted, and files of every kind that commands leave."""
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    folder = tmp_path / "checkout"
+    tracked = ("README.md", "tests/été.py", "tosa_convert/api.py", "tosa_convert/lost.py")
+    left = ("digits_cnn.tosa", "my.mlir", "converted/a.tosa", "build/x", "tosa_convert/new.py")
+    for name in ("tosa_convert", "tests", "converted", "build"):
+        (folder / name).mkdir(parents=True)
+    for name in (*tracked, *left):
+        (folder / name).write_text(name)
+    (folder / ".gitignore").write_text("/build/\n")
+    git(folder, "init", "--quiet")
+    git(folder, "add", ".gitignore", *tracked)
+    git(folder, "commit", "--quiet", "--message", "files")
+    (folder / "tosa_convert/lost.py").unlink()
+    return folder
+
+
+def test_what_commands_leave_in_a_checkout_is_not_part_of_the_repository(checkout: Path) -> None:
+    files = source_files(checkout)
+    package = {"tosa_convert/api.py", "tosa_convert/lost.py"}
+    assert files == {".gitignore", "README.md", "tests/été.py", *package}
+    archive = files - {"tosa_convert/lost.py"} | {"digits_cnn.tosa"}
+    assert list(sdist_problems(archive, files)) == [
+        "the sdist lacks tosa_convert/lost.py",
+        "the sdist has digits_cnn.tosa, which is not a file of the repository",
+    ]
+    assert list(wheel_problems({"tosa_convert/api.py", "tosa_convert/new.py"}, files)) == [
+        "the wheel lacks tosa_convert/lost.py",
+        "the wheel has tosa_convert/new.py",
+    ]
+
+
+def test_a_copy_inside_another_repository_has_no_files_to_compare_with(checkout: Path) -> None:
+    assert source_files(checkout / "tosa_convert") is None
+
+
+def test_this_checkout_has_this_test(root: Path) -> None:
+    files = source_files(root)
+    if files is None:
+        pytest.skip("this copy of the sources is not a git checkout")
+    assert "tests/docs/test_release.py" in files
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib is new in Python 3.11")
