@@ -49,9 +49,11 @@ def docstrings(module: str, source: str) -> Iterator[Docstring]:
         for child in ast.iter_child_nodes(node):
             name = getattr(child, "name", None)
             is_scope = isinstance(child, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
-            yield from visit(child, (*names, name) if is_scope and name else names)
+            if isinstance(child, ast.stmt):  # expressions have no docstrings, and are most nodes
+                yield from visit(child, (*names, name) if is_scope and name else names)
 
-    yield from visit(ast.parse(source), ())
+    if ">>>" in source:
+        yield from visit(ast.parse(source), ())
 
 
 def all_docstrings() -> Iterator[Docstring]:
