@@ -115,6 +115,30 @@ _CHARACTERS: Final = 2000
 _SHOWN_MESSAGES, _SHOWN_PLACES = 8, 4
 
 
+def printable(text: str) -> str:
+    r"""Return a text from outside as one line that a terminal only shows.
+
+    Control characters, line ends, direction marks and what is not Unicode are escaped as in Python.
+
+    Example:
+        >>> print(printable("a\x1b[2J\nb\u202e é.tosa"))
+        a\x1b[2J\nb\u202e é.tosa
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def printable_lines(text: str) -> str:
+    """Return a text with its line ends, each line as `printable` returns it."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def indented(text: str) -> str:
+    """Return the printable lines of a text; those after the first cannot be taken for a finding."""
+    return "\n    ".join(printable(line.strip()) for line in text.split("\n"))
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that is wrong.
@@ -156,9 +180,9 @@ class Finding:
 
     def headline(self) -> str:
         """The first line of the printed finding: location, message and code."""
-        place = f"{self.where}: " if self.where else ""
+        place = f"{printable(self.where)}: " if self.where else ""
         name = f"{self.code}: {self.rule}" if self.rule else self.code
-        return f"{place}error: {self.message} [{name}]"
+        return f"{place}error: {indented(self.message)} [{name}]"
 
 
 class TosaConvertError(Exception):
@@ -226,11 +250,11 @@ def _group_lines(messages: Sequence[Sequence[Finding]]) -> Iterator[str]:
     for equal in messages[:_SHOWN_MESSAGES]:
         first, *others = equal
         yield first.headline()
-        yield from (f"    {line}" for line in first.excerpt.splitlines())
+        yield from (f"    {printable(line)}" for line in first.excerpt.splitlines())
         places = [other.where for other in others if other.where]
         if places:
             more = len(places) - _SHOWN_PLACES
-            text = ", ".join(places[:_SHOWN_PLACES])
+            text = ", ".join(map(printable, places[:_SHOWN_PLACES]))
             yield f"    also at {text} and {more} more" if more > 0 else f"    also at {text}"
         elif others:
             yield f"    {len(equal)} times"
@@ -239,7 +263,7 @@ def _group_lines(messages: Sequence[Sequence[Finding]]) -> Iterator[str]:
     if hidden:
         yield f"    and {hidden} more [{first.code}]"
     if first.hint:
-        yield f"    {first.hint}"
+        yield f"    {indented(first.hint)}"
 
 
 class Findings:

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
+from tosa_convert.errors import printable
+
 NAME: Final = "tosa_convert"
 #: How the command line prints a message on stderr.
 _FORMAT: Final = "%(levelname)s: %(message)s"
@@ -39,7 +41,8 @@ def warning(message: str, *values: object) -> None:
 
     if _for_command_line:
         logging.basicConfig(format=_FORMAT, level=logging.WARNING)
-    logging.getLogger(NAME).warning(message, *values, stacklevel=2)
+    plain = [printable(value) if isinstance(value, str) else value for value in values]
+    logging.getLogger(NAME).warning(message, *plain, stacklevel=2)
 
 
 @contextlib.contextmanager

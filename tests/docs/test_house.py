@@ -36,7 +36,7 @@ _FOR_FORMATS = {"bindings", "gc_pause", "applicable_options"}
 #: Part of the package -> the parts it may import, besides itself. Modules at the top are parts, too.
 ARROWS: dict[str, set[str]] = {
     "errors": set(),
-    "log": set(),
+    "log": {"errors"},
     "version": set(),
     "options": {"errors"},
     "ending_signals": set(),

@@ -272,7 +272,7 @@ def test_reports_say_what_did_not_pass() -> None:
     assert (found.get("tests"), found.get("failures"), found.get("errors")) == ("3", "1", "1")
     failure = found.find("testcase[@name='b']/failure")
     assert failure is not None
-    assert failure.get("message") == 'x < "y" ?'
+    assert failure.get("message") == 'x < "y" \\x00'
 
 
 @pytest.mark.oracle

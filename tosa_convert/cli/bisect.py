@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from tosa_convert.cli.check import against_options
-from tosa_convert.cli.command import Verb
+from tosa_convert.cli.command import Verb, say
 from tosa_convert.cli.run import input_options
 
 
@@ -65,9 +65,9 @@ def bisect(model: str, **options: Any) -> int:
     if options["as_json"]:
         click.echo(json.dumps({**result.to_dict(), "case": options["case"]}, indent=1))
     else:
-        click.echo(str(result))
+        say(str(result))
     if options["case"] and result.first is not None:
         for command in golden.save_case(result.first, options["case"], backend):
             if not options["as_json"]:
-                click.echo(f"in {options['case']}: {command}")
+                say(f"in {options['case']}: {command}")
     return 0 if result.ok else 1

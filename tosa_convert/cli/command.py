@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from tosa_convert.errors import printable, printable_lines
 from tosa_convert.version import __version__
 
 if TYPE_CHECKING:
@@ -73,13 +74,18 @@ def complete_file_name(
     return [CompletionItem(incomplete, type="file")]
 
 
+def say(text: str, *, err: bool = False) -> None:
+    """Print lines for people. Characters that a terminal would obey are escaped."""
+    click.echo(printable_lines(text), err=err)
+
+
 def report_bug(trace: str, where: str = "") -> None:
     """Print the traceback of an unexpected exception and say that it is our fault.
 
     where: the file that was being worked on, where there are several.
     """
-    prefix = f"{where}: " if where else ""
-    click.echo(
+    prefix = f"{printable(where)}: " if where else ""
+    say(
         f"{trace}{prefix}internal error in tosa-convert {__version__}: "
         "please report it with the command and, if you can share it, the input",
         err=True,

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from tosa_convert import api
-from tosa_convert.cli.command import EXIT_BUG, report_bug
+from tosa_convert.cli.command import EXIT_BUG, report_bug, say
 from tosa_convert.cli.convert_file import (
     ConvertOptions,
     convert_opened,
@@ -27,7 +27,7 @@ from tosa_convert.cli.many_files import (
     outcomes,
     refuse_no_inputs,
 )
-from tosa_convert.errors import Finding, TosaConvertError
+from tosa_convert.errors import Finding, TosaConvertError, printable
 from tosa_convert.files import STANDARD, file_error
 from tosa_convert.formats import MLIR_FORMATS, Format, of_path
 
@@ -54,15 +54,17 @@ def convert_many(
         for (source, _), failure in zip(jobs, failures, strict=True):
             if isinstance(failure, TosaConvertError):
                 prefix = (
-                    "" if any(str(source) in f.where for f in failure.findings) else f"{source}: "
+                    ""
+                    if any(str(source) in f.where for f in failure.findings)
+                    else f"{printable(str(source))}: "
                 )
-                click.echo(f"{prefix}{failure}", err=True)
+                say(f"{prefix}{failure}", err=True)
                 exit_codes.append(failure.exit_code)
             elif failure is not None:
                 report_bug(failure, str(source))
                 exit_codes.append(EXIT_BUG)
     converted = len(jobs) - len(exit_codes) + 1
-    click.echo(f"{converted} of {len(jobs)} files converted", err=True)
+    say(f"{converted} of {len(jobs)} files converted", err=True)
     return max(exit_codes)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tosa_convert.cli.command import say
 from tosa_convert.cli.convert_file import (
     ConvertOptions,
     applicable_to,
@@ -92,7 +93,7 @@ def convert_model(
             result = check_model(graph, on_route(model.frontend, options.via).name, found, options)
             is_equal = result.ok
             # Standard output may be the program.
-            click.echo(str(result), err=output is None)
+            say(str(result), err=output is None)
         if output is None:
             write_to_standard_output(graph, file_format, write_options)
         else:

@@ -9,9 +9,9 @@ import tempfile
 import zipfile
 from typing import TYPE_CHECKING, Any
 
-import click
-
+from tosa_convert.cli.command import say
 from tosa_convert.cli.convert_file import save_with_progress
+from tosa_convert.errors import printable
 from tosa_convert.files import file_error, replace_file
 from tosa_convert.graph.model import Graph
 from tosa_convert.writing import stamp
@@ -64,7 +64,7 @@ def write_parts(
             _move(os.path.join(scratch, name), os.path.join(folder, name))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    click.echo("\n".join(_report(parts, programs, interface)), err=True)
+    say("\n".join(map(printable, _report(parts, programs, interface))), err=True)
 
 
 def _save_arrays(path: str, arrays: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ import click
 
 from tosa_convert.cli.command import Verb
 from tosa_convert.cli.shared_options import func_option
+from tosa_convert.errors import printable
 from tosa_convert.file_consumers import READERS, reader_named
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def _as_text(stored: StoredProgram, graph: Graph, found: list[Diagnosis]) -> str
     lines.append(head)
     for line, row in zip(rows, found, strict=True):
         lines += [line, *(f"    {text}" for text in _reasons(row))]
-    return "".join(f"{line}\n" for line in lines)
+    return "".join(f"{printable(line)}\n" for line in lines)
 
 
 def installed_release(package: str) -> str:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tosa_convert.cli.command import Verb
+from tosa_convert.cli.command import Verb, say
 from tosa_convert.cli.shared_options import no_validate_option
+from tosa_convert.errors import printable
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
@@ -50,9 +51,10 @@ def extract(
     result = cut(graph, split_names(graph, outputs), split_names(graph, inputs))
     api.save(result, output, validate=not no_validate)
     computed = sum(bool(op.inputs) for op in result.main.operators)
-    click.echo(
-        f"{output}: {computed} operators, inputs {', '.join(result.main.inputs) or 'none'}, "
-        f"outputs {', '.join(result.main.outputs)}",
+    say(
+        f"{printable(output)}: {computed} operators, "
+        f"inputs {', '.join(map(printable, result.main.inputs)) or 'none'}, "
+        f"outputs {', '.join(map(printable, result.main.outputs))}",
         err=True,
     )
     return 0

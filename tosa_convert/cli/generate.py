@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from tosa_convert.cli.command import Verb
+from tosa_convert.cli.command import Verb, say
+from tosa_convert.errors import printable
 
 
 @click.command("generate", cls=Verb)
@@ -48,5 +49,5 @@ def generate(
         with OutputFolder(Path(output) / f"seed{number}") as folder:
             folder.write("model.tosa", api.encode(graph))
             folder.write("inputs.npz", npz_pieces(inputs))
-    click.echo(f"{count} cases in {output}", err=True)
+    say(f"{count} cases in {printable(output)}", err=True)
     return 0

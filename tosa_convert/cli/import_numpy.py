@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 
 def import_numpy() -> None:
     """Import numpy in a thread, where no other function is running.
@@ -10,6 +12,8 @@ def import_numpy() -> None:
     piece maps it and unmaps it again. Deep inside our own imports, numpy's would do so a thousand times,
     which takes longer than the conversion of a small file.
     """
+    if "numpy" in sys.modules:
+        return
     import threading
 
     thread = threading.Thread(target=_import, daemon=True)

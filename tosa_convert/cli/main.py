@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import io
 import os
 import signal
 import sys
@@ -17,10 +18,10 @@ from typing import Final, NoReturn
 import click
 
 from tosa_convert import log
-from tosa_convert.cli.command import EXIT_BUG, Verbs, declare_own_process, report_bug
+from tosa_convert.cli.command import EXIT_BUG, Verbs, declare_own_process, report_bug, say
 from tosa_convert.cli.import_numpy import import_numpy
 from tosa_convert.ending_signals import EXIT_SIGNAL, RequestToEnd, Terminated
-from tosa_convert.errors import TosaConvertError
+from tosa_convert.errors import TosaConvertError, indented
 from tosa_convert.version import __version__
 
 EXIT_INTERRUPTED: Final = EXIT_SIGNAL + signal.SIGINT
@@ -104,12 +105,14 @@ def run(
             sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except TosaConvertError as error:
-        click.echo(str(error), err=True)
+        say(str(error), err=True)
         return error.exit_code
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except click.ClickException as error:
-        error.show()
+        text, message = io.StringIO(), click.unstyle(error.format_message())
+        error.show(text)
+        say(text.getvalue().rstrip("\n").replace(message, indented(message)), err=True)
         return error.exit_code
     except Terminated as terminated:
         return EXIT_SIGNAL + terminated.number

@@ -9,6 +9,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from tosa_convert.cli.command import say
+
 #: Seconds of work before a bar appears: shorter work shows nothing.
 PATIENCE: Final = 1.0
 #: Seconds between lines if stderr is not a terminal.
@@ -56,7 +58,7 @@ class ProgressDisplay:
             self._draw(done)
         else:
             self.next_at = now + LINE_EVERY
-            click.echo(self.line(done), err=True)
+            say(self.line(done), err=True)
 
     def _draw(self, done: int) -> None:
         if self.bar is None:

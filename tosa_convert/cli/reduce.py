@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.command import Verb
+from tosa_convert.cli.command import Verb, say
 from tosa_convert.cli.run import input_options
+from tosa_convert.errors import printable
 
 
 @click.command("reduce", cls=Verb)
@@ -68,12 +69,13 @@ def reduce(model: str, command: str, work: str, output: str | None, **options: A
         arrays,
         timeout=options["timeout"],
         expect=golden.Failure(options["expect_exit"], options["expect_text"]),
-        progress=lambda text: click.echo(text, err=True) if is_terminal else None,
+        progress=lambda text: say(text, err=True) if is_terminal else None,
     )
     if output is not None:
         save_any(stamp(result.graph), output)
-    click.echo(
-        f"{counted(result.operators, 'operator')} in {output or Path(work) / 'reduced.tosa'}; "
+    target = printable(str(output or Path(work) / "reduced.tosa"))
+    say(
+        f"{counted(result.operators, 'operator')} in {target}; "
         f"{counted(result.tried, 'candidate')} tried, "
         f"{counted(result.reused, 'answer')} from earlier runs"
     )

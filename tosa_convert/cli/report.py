@@ -9,6 +9,7 @@ import click
 
 from tosa_convert.cli.command import Verb
 from tosa_convert.cli.shared_options import func_option
+from tosa_convert.errors import printable
 
 if TYPE_CHECKING:
     from tosa_convert.pictures.public import ReportFormat
@@ -65,7 +66,7 @@ def report(
     from tosa_convert.pictures.public import report as draw
 
     graph = load_graph(model, ReadOptions(func=func))
-    title = "" if model == STANDARD else os.path.basename(model)
+    title = "" if model == STANDARD else printable(os.path.basename(model))
     target = None if output == STANDARD else output
     if target is None:
         text = draw(graph, to=to, errors=errors, scopes=scopes, title=title)

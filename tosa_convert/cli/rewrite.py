@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tosa_convert.cli.command import Verb
+from tosa_convert.cli.command import Verb, say
 from tosa_convert.cli.shared_options import no_validate_option
+from tosa_convert.errors import printable
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
@@ -66,11 +67,11 @@ def rewrite(
     api.refuse_same_file(model, output)
     result, report = rewrites.apply(graph, *names)
     for change in report.changes:
-        click.echo(str(change), err=True)
+        say(str(change), err=True)
     api.save(result, output, validate=not no_validate)
     changes = sum(change.count for change in report.changes)
-    click.echo(
-        f"{output}: {counted(changes, 'change')}; "
+    say(
+        f"{printable(output)}: {counted(changes, 'change')}; "
         f"{counted(_operators(graph), 'operator')} became {_operators(result)}",
         err=True,
     )
@@ -89,4 +90,4 @@ def _print_list(names: tuple[str, ...]) -> None:
     rows = [row for row in REWRITES if row.name in names]
     width = max(len(row.name) for row in rows)
     for row in rows:
-        click.echo(f"{row.name:{width}}  {row.group:8}  {row.reason}")
+        say(f"{row.name:{width}}  {row.group:8}  {row.reason}")

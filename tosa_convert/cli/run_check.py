@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from tosa_convert.cli.command import say
 from tosa_convert.cli.run_model import (
     backend_of,
     given_arrays,
@@ -17,6 +18,7 @@ from tosa_convert.cli.run_model import (
     tolerances_of,
     variables_of,
 )
+from tosa_convert.errors import printable
 from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.backends.runners import Backend
@@ -66,10 +68,10 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
             if is_single
             else [runs_as_json(results)]
         )
-        click.echo(text)
+        say(text)
     elif not is_single:
         right = sum(result.ok for result in results.values())
-        click.echo(f"{right} of {counted(len(results), 'run')} agree")
+        say(f"{right} of {counted(len(results), 'run')} agree")
     return 0 if ok else 1
 
 
@@ -106,5 +108,5 @@ def _opener(
 
 def _print(name: str, result: Comparison, *, is_single: bool) -> None:
     if not is_single:
-        click.echo(f"{name}:")
-    click.echo(str(result))
+        say(f"{printable(name)}:")
+    say(str(result))

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import click
 
+from tosa_convert.cli.command import say
 from tosa_convert.cli.suite_plan import SuitePlan
 from tosa_convert.cli.text_columns import aligned, one_line
 from tosa_convert.golden.suite.report import Verdict
@@ -54,7 +55,7 @@ def legalization_plan(given: tuple[str, ...], options: Mapping[str, Any]) -> Sui
     settings.require_packages()
     if cases.left_out:
         listed = ", ".join(f"{count} for {name}" for name, count in sorted(cases.left_out.items()))
-        click.echo(f"left out: {listed}", err=True)
+        say(f"left out: {listed}", err=True)
 
     def html(run: Verdict, target: Path) -> Iterator[bytes]:
         return html_report(run, _page(cases.root, settings, run), target)

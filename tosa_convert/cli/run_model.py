@@ -11,8 +11,9 @@ from typing import Any
 import click
 import numpy as np
 
+from tosa_convert.cli.command import say
 from tosa_convert.cli.input_shapes import parsed
-from tosa_convert.errors import fail
+from tosa_convert.errors import fail, printable
 from tosa_convert.golden.accuracy.tolerances import FLOATING_POINT, Tolerances
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import load_npz, read_npy, save_npz
@@ -215,16 +216,14 @@ def _print_summary(summary: Mapping[str, Any], as_json: bool) -> None:
     for key, label in (("outputs", "output"), ("variables", "variable")):
         for row in summary[key]:
             span = f" {row['min']} .. {row['max']}" if "min" in row else ""
-            click.echo(f"{label} {row['name']}: {row['dtype']}{row['shape']}{span}")
+            say(f"{label} {printable(row['name'])}: {row['dtype']}{row['shape']}{span}")
     if "intermediates" in summary:
         count, path = summary["intermediates"]["count"], summary["intermediates"]["path"]
-        click.echo(f"{counted(count, 'intermediate')} in {path}")
+        say(f"{counted(count, 'intermediate')} in {path}")
         for row in summary["intermediates"]["not_collected"]:
             names = [name for tensors in row["tensors"].values() for name in tensors]
             listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-            click.echo(
-                f"note: {row['operator']}: {row['reason']}; not collected: {listed or 'nothing'}"
-            )
+            say(f"note: {row['operator']}: {row['reason']}; not collected: {listed or 'nothing'}")
 
 
 def backend_of(

@@ -16,10 +16,11 @@ from typing import Any, Final
 
 import click
 
+from tosa_convert.cli.command import say
 from tosa_convert.cli.own_process import may_fork
 from tosa_convert.cli.progress import ProgressDisplay
 from tosa_convert.cli.suite_plan import SuitePlan
-from tosa_convert.errors import fail
+from tosa_convert.errors import fail, printable
 from tosa_convert.files import file_error, replace_file
 from tosa_convert.golden.suite import run_cases as converted_cases
 from tosa_convert.golden.suite.qualification import Qualification, qualify_with
@@ -129,9 +130,7 @@ def _answers(plan: SuitePlan, options: Mapping[str, Any]) -> list[Answer]:
         stack.callback(journal.close)
         already = len(journal.answers.keys() & set(plan.names))
         if already:
-            click.echo(
-                f"{already} of {len(plan.names)} cases have answers from an earlier run", err=True
-            )
+            say(f"{already} of {len(plan.names)} cases have answers from an earlier run", err=True)
         run_cases = _case_runner(options["scheduler"], options["jobs"] or os.cpu_count() or 1)
         with _CaseProgress(len(plan.names) - already) as progress:
             run_all(plan.names, run_cases, journal, plan.run_case, progress=progress.add)
@@ -229,19 +228,19 @@ def _print(
     failures = sorted(run.failures, key=lambda answer: answer.case)
     for row in failures[:PRINTED_CASES]:
         first_line = row.message.splitlines()[0] if row.message else ""
-        click.echo(f"{row.status.upper()} {row.case}: {first_line}")
+        say(f"{row.status.upper()} {printable(row.case)}: {first_line}")
     if len(failures) > PRINTED_CASES:
-        click.echo(f"... and {len(failures) - PRINTED_CASES} more")
+        say(f"... and {len(failures) - PRINTED_CASES} more")
     for row in run.unexpected_passes[:PRINTED_CASES]:
-        click.echo(f"UNEXPECTED PASS {row.case}: {run.expected[row.case]}")
+        say(f"UNEXPECTED PASS {printable(row.case)}: {run.expected[row.case]}")
     for pattern in run.unused:
-        click.echo(f"note: no case matches the expected failure {pattern}", err=True)
+        say(f"note: no case matches the expected failure {pattern}", err=True)
     if changed is not None:
         _print_changes(changed)
     for line in plan.lines(run):
-        click.echo(line)
+        say(line)
     text = plan.counts + (_EXPECTED if run.expected else "") + _ALWAYS
-    click.echo(text.format(**report))
+    say(text.format(**report))
 
 
 def _print_changes(changed: Changes) -> None:
@@ -253,9 +252,9 @@ def _print_changes(changed: Changes) -> None:
         ("gone", changed.gone),
     ):
         if names:
-            listed = ", ".join(names[:PRINTED_CASES])
+            listed = ", ".join(map(printable, names[:PRINTED_CASES]))
             more = ", ..." if len(names) > PRINTED_CASES else ""
-            click.echo(f"{label}: {len(names)}: {listed}{more}")
+            say(f"{label}: {len(names)}: {listed}{more}")
 
 
 def _case_runner(scheduler: str | None, processes: int) -> CaseRunner:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import click
 import numpy.typing as npt
 
 from tosa_convert.cli import show_json
+from tosa_convert.cli.command import say
 from tosa_convert.cli.text_columns import (
     STATISTICS_HEADER,
     STATISTICS_NUMBERS,
@@ -21,7 +21,7 @@ from tosa_convert.cli.text_columns import (
     one_line,
     statistics_cells,
 )
-from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.errors import TosaConvertError, fail, printable
 from tosa_convert.files import write_standard_output
 from tosa_convert.golden.arrays.npz import open_array, open_npz
 from tosa_convert.graph.dtypes import DType, dtype
@@ -71,14 +71,12 @@ def show_arrays(paths: Sequence[str], element_type: str | None, *, as_json: bool
     if as_json:
         write_standard_output([_as_json(rows).encode()])
     elif rows:
-        write_standard_output(
-            f"{line}\n".encode("utf-8", "backslashreplace") for line in fitted(_lines(rows))
-        )
+        write_standard_output(f"{printable(line)}\n".encode() for line in fitted(_lines(rows)))
     return code
 
 
 def _report(error: TosaConvertError) -> int:
-    click.echo(str(error), err=True)
+    say(str(error), err=True)
     return error.exit_code
 
 

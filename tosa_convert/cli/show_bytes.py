@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-import click
-
+from tosa_convert.cli.command import say
 from tosa_convert.cli.load_graph import open_path
 from tosa_convert.cli.text_columns import fitted, one_line
-from tosa_convert.errors import CODES
+from tosa_convert.errors import CODES, printable
 from tosa_convert.files import write_standard_output
 from tosa_convert.options import ReadOptions
 from tosa_convert.reading import annotate
@@ -34,11 +33,11 @@ def show_bytes(
     opened = open_path(path, options)
     found = annotate(opened)
     lines = fitted(byte_lines(found, pattern, in_full=in_full))
-    write_standard_output(f"{line}\n".encode("utf-8", "backslashreplace") for line in lines)
+    write_standard_output(f"{printable(line)}\n".encode() for line in lines)
     for error in found.errors:
-        where = f"{opened.where}: byte {error.offset}"
+        where = f"{printable(opened.where)}: byte {error.offset}"
         place = f"{error.path}: " if error.path else ""
-        click.echo(f"{where}: error: {place}{error.message} [{_DAMAGED}]", err=True)
+        say(f"{where}: error: {place}{error.message} [{_DAMAGED}]", err=True)
     return int(CODES[_DAMAGED][0]) if found.errors else 0
 
 

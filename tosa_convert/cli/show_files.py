@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
 from tosa_convert.cli import show_json, show_text
-from tosa_convert.cli.command import EXIT_BUG, report_bug
+from tosa_convert.cli.command import EXIT_BUG, report_bug, say
 from tosa_convert.cli.load_graph import open_path
 from tosa_convert.cli.many_files import (
     crash,
@@ -25,7 +23,7 @@ from tosa_convert.cli.many_files import (
 )
 from tosa_convert.cli.shown import Shown
 from tosa_convert.cli.text_columns import fitted
-from tosa_convert.errors import Finding, TosaConvertError
+from tosa_convert.errors import Finding, TosaConvertError, printable
 from tosa_convert.files import write_standard_output
 from tosa_convert.inspection.summary import summarize
 from tosa_convert.options import ReadOptions
@@ -129,7 +127,7 @@ def show_files(paths: Sequence[str], view: View, processes: int) -> int:
         if result.trace:
             report_bug(result.trace, result.name)
         elif result.shown is None:
-            click.echo(str(TosaConvertError(result.findings)), err=True)
+            say(str(TosaConvertError(result.findings)), err=True)
     return max(map(_exit_code, results))
 
 
@@ -168,7 +166,7 @@ def _exit_code(result: Result) -> int:
 
 
 def _as_lines(lines: Iterable[str]) -> Iterator[str]:
-    return (f"{line}\n" for line in lines)
+    return (f"{printable(line)}\n" for line in lines)
 
 
 def _print(texts: Iterable[str]) -> None:

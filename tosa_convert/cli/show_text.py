@@ -13,7 +13,7 @@ from tosa_convert.cli.text_columns import (
     size_text,
     statistics_cells,
 )
-from tosa_convert.errors import grouped
+from tosa_convert.errors import grouped, printable
 from tosa_convert.formats import FORMATS, MLIR_FORMATS
 from tosa_convert.graph.model import counted
 from tosa_convert.inspection.listing import (
@@ -52,7 +52,7 @@ _PLACES: Final = {
 def screen(shown: Shown) -> Iterator[str]:
     """What a program is, on one screen."""
     summary = shown.summary
-    yield f"{shown.name}: {FORMATS[shown.format]}, {size_text(shown.size)}"
+    yield f"{printable(shown.name)}: {FORMATS[shown.format]}, {size_text(shown.size)}"
     sections: list[tuple[str, Sequence[str]]] = [("version", [f"TOSA {summary.version}"])]
     if shown.format not in MLIR_FORMATS:
         sections.append(("producer", [str(summary.producer or "not in the file")]))
@@ -179,7 +179,7 @@ def table(files: Sequence[Shown]) -> Iterator[str]:
         summary = shown.summary
         rows.append(
             (
-                shown.name,
+                printable(shown.name),
                 shown.format,
                 size_text(shown.size),
                 str(summary.version),

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from tosa_convert.errors import printable
 from tosa_convert.inspection.statistics import Statistics
 
 #: The bars of a histogram, from empty to full.
@@ -44,17 +45,17 @@ def fitted(lines: Iterable[str]) -> Iterator[str]:
 
 
 def one_line(text: str, characters: int = 80) -> str:
-    """A name or location of a file on one line: what cannot be printed is escaped, the middle is cut.
+    r"""Return a name or location on one line: what cannot be printed is escaped, the middle is cut.
 
     Example:
         >>> one_line("x" * 100, 10)
         'xxxx...xxx'
-        >>> print(one_line("a" + chr(10) + "b") == repr("a" + chr(10) + "b"))
+        >>> print(one_line("a" + chr(10) + "b") == r"a\nb")
         True
     """
     if len(text) > characters:
         text = f"{text[: (characters - 2) // 2]}...{text[len(text) - (characters - 3) // 2 :]}"
-    return text if text.isprintable() else repr(text)
+    return printable(text)
 
 
 def size_text(count: int) -> str:

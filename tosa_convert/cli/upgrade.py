@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.command import Verb
+from tosa_convert.cli.command import Verb, say
 from tosa_convert.cli.shared_options import no_validate_option
+from tosa_convert.errors import printable
 from tosa_convert.formats import FORMATS
 
 
@@ -62,9 +63,9 @@ def upgrade(source: str, output: str, report: str | None, **given: Any) -> None:
     graph, changes = read_upgraded(opened, options.read)
     save_with_progress(graph, output, file_format, write_options)
     for line in changes.lines():
-        click.echo(line, err=True)
+        say(printable(line), err=True)
     if not changes:
-        click.echo("nothing to upgrade: the program has the form of TOSA 1.0", err=True)
+        say("nothing to upgrade: the program has the form of TOSA 1.0", err=True)
     if report is not None:
         _write(report, source, changes)
 

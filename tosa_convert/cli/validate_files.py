@@ -12,7 +12,7 @@ from typing import Final
 
 import click
 
-from tosa_convert.cli.command import EXIT_BUG, report_bug
+from tosa_convert.cli.command import EXIT_BUG, report_bug, say
 from tosa_convert.cli.many_files import (
     crash,
     inputs_below,
@@ -147,7 +147,7 @@ def _finish(reports: Sequence[FileReport], form: Form | None, output: str | None
         if report.trace:
             report_bug(report.trace, report.name)
     if len(reports) > 1:
-        click.echo(summary(reports), err=True)
+        say(summary(reports), err=True)
     return max(map(_exit_code, reports))
 
 

@@ -10,7 +10,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, Final
 
-from tosa_convert.errors import CODES, Finding, grouped
+from tosa_convert.errors import CODES, Finding, grouped, printable
 from tosa_convert.graph.opset import OPERATORS
 from tosa_convert.spec.public import Needs
 from tosa_convert.spec.rules.core import dashed
@@ -79,10 +79,11 @@ def _text_lines(report: FileReport) -> Iterator[str]:
         needs = report.needs
         level = f"level {needs.level}" if needs.level else "no level"
         names = ", ".join((*needs.profiles, *needs.extensions, level))
-        yield f"{report.name}: needs TOSA {needs.version}, {names}"
+        yield f"{printable(report.name)}: needs TOSA {needs.version}, {names}"
     for line in grouped(report.findings):
         # Further lines of a finding are indented.
-        prefix = "" if line.startswith(("    ", report.name)) else f"{report.name}: "
+        name = printable(report.name)
+        prefix = "" if line.startswith(("    ", name)) else f"{name}: "
         yield prefix + line
 
 

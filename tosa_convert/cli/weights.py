@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from tosa_convert.cli.command import Verbs
+from tosa_convert.cli.command import Verbs, say
 from tosa_convert.cli.shared_options import no_validate_option
+from tosa_convert.errors import printable
 
 
 @click.group(cls=Verbs)
@@ -33,7 +34,7 @@ def export_weights(source: str, output: str | None, larger_than: int) -> None:
 
     folder = output or api.weights_folder(source)
     count = api.export_weights(load_graph(source), folder, larger_than=larger_than)
-    click.echo(f"{count} constants in {folder}", err=True)
+    say(f"{count} constants in {printable(str(folder))}", err=True)
 
 
 @weights.command("import")

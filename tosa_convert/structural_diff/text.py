@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tosa_convert.errors import printable
 from tosa_convert.graph.model import Block, Graph, counted, value_text
 from tosa_convert.structural_diff.changes import Change, Detail, Diff, Item
 from tosa_convert.structural_diff.element_difference import ElementDifference
@@ -44,9 +45,9 @@ def as_text(diff: Diff, left: Graph, form: TextForm) -> Iterator[str]:
             ("---", form.names[0], diff.left),
             ("+++", form.names[1], diff.right),
         ):
-            yield form.paint("file", f"{mark} {_printable(name)}: {title}")
+            yield form.paint("file", f"{mark} {printable(name)}: {title}")
     for note in diff.notes:
-        yield f"note: {note.what}: {_printable(note.left)} -> {_printable(note.right)}"
+        yield f"note: {note.what}: {printable(note.left)} -> {printable(note.right)}"
     blocks = {
         (region.name, block.name): block for region in left.regions for block in region.blocks
     }
@@ -157,8 +158,8 @@ def _change_lines(change: Change, form: TextForm, *, with_heading: bool = True) 
 
 
 def _sides(detail: Detail, form: TextForm) -> Iterator[str]:
-    yield form.paint("removed", f"-     {detail.what}: {_printable(detail.left)}")
-    yield form.paint("added", f"+     {detail.what}: {_printable(detail.right)}")
+    yield form.paint("removed", f"-     {detail.what}: {printable(detail.left)}")
+    yield form.paint("added", f"+     {detail.what}: {printable(detail.right)}")
 
 
 def _heading(change: Change) -> str:
@@ -205,7 +206,3 @@ def elements_text(found: ElementDifference) -> str:
 def item_text(item: Item) -> str:
     """An item in a line, with its number."""
     return f"#{item.index} {item.text}" if item.index >= 0 else item.text
-
-
-def _printable(text: str) -> str:
-    return text if text.isprintable() else repr(text)

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tosa_convert.errors import printable
 from tosa_convert.golden.accuracy.criteria import Check, Criterion, NetworkTotals, criterion_for
 from tosa_convert.golden.accuracy.error_statistics import ErrorStatistics, StatisticsBuilder
 from tosa_convert.golden.accuracy.tolerances import NO_TOLERANCES, Tolerances, is_integer
@@ -110,11 +111,6 @@ def count_text(ok: bool, elements: int, differing: int, failing: int) -> str:
         return f"all {elements} elements within the rule, {elements - differing} equal"
     text = f"{differing} of {elements} elements differ, "
     return text + (f"{failing} too much" if failing else "each within the rule, together too much")
-
-
-def printable(text: str) -> str:
-    """Return text for one line of a report, quoted if it has unprintable characters."""
-    return text if text.isprintable() else json.dumps(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from tosa_convert import api
+from tosa_convert.errors import printable
 from tosa_convert.files import PathLike
-from tosa_convert.golden.accuracy.comparison import Comparison, printable
+from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import npz_pieces
 from tosa_convert.golden.arrays.scratch import OutputFolder

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 from xml.sax.saxutils import quoteattr
 
-from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.errors import Finding, TosaConvertError, fail, printable, printable_lines
 from tosa_convert.files import file_error
 from tosa_convert.golden.suite.run_cases import Answer
 
@@ -195,9 +195,9 @@ def junit(run: Verdict, seconds: float) -> Iterator[bytes]:
     for answer in rows:
         group, _, name = answer.case.rpartition("/")
         tag, message = _tag(run, answer)
-        inner = f"<{tag} message={quoteattr(_printable(message))}/>" if tag else ""
+        inner = f"<{tag} message={quoteattr(printable_lines(message))}/>" if tag else ""
         yield (
-            f"<testcase classname={quoteattr(_printable(group))} name={quoteattr(_printable(name))} "
+            f"<testcase classname={quoteattr(printable(group))} name={quoteattr(printable(name))} "
             f'time="{answer.seconds:.4f}">{inner}</testcase>\n'
         ).encode()
     yield b"</testsuite></testsuites>\n"
@@ -215,8 +215,3 @@ def _tag(run: Verdict, answer: Answer) -> tuple[str, str]:
     tag = "failure" if answer.status in ("fail", "wrong", "refused") else "error"
     prefix = f"{answer.status}: " if answer.status in BACKEND_STATUSES else ""
     return tag, prefix + answer.message
-
-
-def _printable(text: str) -> str:
-    """The text without characters that XML cannot hold."""
-    return "".join(c if c in "\t\n" or ord(c) >= 32 else "?" for c in text)

@@ -10,10 +10,11 @@ import urllib.parse
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from html import escape
+from html import escape as escape_html
 from pathlib import Path
 from typing import Final
 
+from tosa_convert.errors import printable_lines
 from tosa_convert.golden.suite.qualification import Qualification, command_for
 from tosa_convert.golden.suite.report import FAILED, Verdict
 from tosa_convert.golden.suite.run_cases import Answer
@@ -254,3 +255,8 @@ def _link(text: str, place: Path, target: Path) -> str:
         path = str(place)
     path = urllib.parse.quote(path.replace(os.sep, "/")) + "/" * place.is_dir()
     return f'<a href="{escape(path)}">{escape(text)}</a>'
+
+
+def escape(text: str) -> str:
+    """Return a text from outside as HTML shows it."""
+    return escape_html(printable_lines(text))
