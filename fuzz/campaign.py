@@ -10,6 +10,8 @@ every machine.
                                             long; the same command resumes it
     python fuzz/campaign.py --corpus MODELS --targets tflite,onnx,pt2 --inputs 26000 --turn 300
                                             models of frameworks, as make_models.py writes them
+    python fuzz/campaign.py --targets verbs --inputs 1000000 --seconds 9000 --state DIR
+                                            command lines of every verb, counted by verb and file
     python fuzz/campaign.py --show tosa --seed 1 --index 77   write that input to standard output
 
 Exits with 1 if there was a crash, a hang, an exception that is not a TosaConvertError, or too much
@@ -41,9 +43,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import model_targets
 import targets
+import verb_targets
 
 from tosa_convert import api
-from tosa_convert.errors import CODES, TosaConvertError
+from tosa_convert.errors import TosaConvertError
 
 #: Peak memory that an input may use: a constant, and an amount for each of its bytes.
 MEMORY_FREE: Final = 64 << 20
@@ -54,12 +57,15 @@ ADDRESS_SPACE: Final = 12 << 30
 WAIT_AFTER: Final = 60.0
 #: Inputs after which a worker is replaced by a new one.
 SLICE: Final = 100_000
+#: Outcomes of inputs that were not refused.
+ACCEPTED: Final = {targets.ACCEPTED} | {
+    outcome for outcome in verb_targets.Verb.outcomes if outcome.endswith((" 0", " 1"))
+}
 #: Saved inputs for each kind of failure and target.
 KEPT: Final = 20
 
-#: Outcomes, one byte an input.
-_CODES: Final = sorted(CODES)
-_NONE, _ACCEPTED, _FOREIGN, _FIRST_CODE = 0, 1, 2, 3
+#: Outcomes, one byte an input: from _FIRST on, those of the target's class.
+_NONE, _FOREIGN, _FIRST = 0, 1, 2
 #: Shared memory: number of the running input, processor seconds when it began, peak KiB, then outcomes.
 _HEAD: Final = struct.Struct("<qdq")
 
@@ -106,7 +112,7 @@ class Shared:
 
 def all_rows() -> dict[str, targets.Row]:
     """Every target by its name."""
-    return {**targets.TARGETS, **model_targets.MODEL_TARGETS}
+    return {**targets.TARGETS, **verb_targets.VERB_TARGETS, **model_targets.MODEL_TARGETS}
 
 
 def make(name: str, folders: list[Path], scratch: Path) -> targets.Target:
@@ -119,7 +125,7 @@ def available(options: argparse.Namespace) -> list[str]:
     """The targets whose packages are installed and that have seeds."""
     folders = [Path(folder) for folder in options.corpus]
     models = [name for name in model_targets.ROWS if model_targets.is_available(name, folders)]
-    return [*targets.available(), *models]
+    return [*targets.available(), *verb_targets.VERB_TARGETS, *models]
 
 
 # -- the worker -------------------------------------------------------------------------------
@@ -178,10 +184,7 @@ def work(options: argparse.Namespace) -> None:
         measured = forget_peak()
         before = memory_kib()
         try:
-            outcome = target.run(data)
-            value = (
-                _ACCEPTED if outcome == targets.ACCEPTED else _CODES.index(outcome) + _FIRST_CODE
-            )
+            value = target.outcomes.index(target.run(data)) + _FIRST
         except Exception:  # any exception is a defect
             value = _FOREIGN
             keep(failures, options, "foreign", index, target, data, traceback.format_exc())
@@ -276,8 +279,7 @@ class Run:
             if value == _FOREIGN:
                 tally.foreign += 1
             else:
-                name = targets.ACCEPTED if value == _ACCEPTED else _CODES[value - _FIRST_CODE]
-                tally.outcomes[name] += 1
+                tally.outcomes[all_rows()[self.name].make.outcomes[value - _FIRST]] += 1
         tally.inputs += done
         tally.next = index
         tally.worst = max(tally.worst, peak / 1024)
@@ -330,8 +332,10 @@ def save_state(path: Path, tallies: dict[str, Tally]) -> None:
 def campaign(options: argparse.Namespace) -> int:
     """Run the campaign; the exit code."""
     names = options.targets.split(",") if options.targets else available(options)
+    if options.targets == "verbs":
+        names = list(verb_targets.VERB_TARGETS)
     state = Path(options.state or tempfile.mkdtemp(prefix="fuzz-state-"))
-    options.failures = state / "failures"
+    options.failures = (state / "failures").absolute()
     options.failures.mkdir(parents=True, exist_ok=True)
     tallies = options.tallies = load_state(state / f"{options.seed}.json", names)
     rows = {name: all_rows()[name] for name in names}
@@ -384,7 +388,7 @@ def report(tallies: dict[str, Tally], state: Path) -> None:
     head = ("target", "inputs", "accepted", "refused", "crashes", "hangs", "foreign", "memory")
     print(" | ".join(head), "| worst MiB | inputs/s")
     for name, tally in tallies.items():
-        accepted = tally.outcomes[targets.ACCEPTED]
+        accepted = sum(tally.outcomes[outcome] for outcome in ACCEPTED & tally.outcomes.keys())
         refused = sum(tally.outcomes.values()) - accepted
         crashes = sum(tally.crashes.values())
         cells = (name, tally.inputs, accepted, refused, crashes, tally.hangs, tally.foreign)
@@ -394,8 +398,16 @@ def report(tallies: dict[str, Tally], state: Path) -> None:
             print("   ", ", ".join(f"{kind}: {n}" for kind, n in tally.crashes.most_common()))
     print(f"total {total(tallies)} inputs")
     codes: collections.Counter[str] = collections.Counter()
-    for tally in tallies.values():
-        codes += tally.outcomes
+    for name, tally in tallies.items():
+        if name not in verb_targets.VERB_TARGETS:
+            codes += tally.outcomes
+    verb_targets.print_counts(
+        {
+            name: tally.outcomes
+            for name, tally in tallies.items()
+            if name in verb_targets.VERB_TARGETS
+        }
+    )
     print("outcomes:", ", ".join(f"{code} {count}" for code, count in codes.most_common()))
     failures = sorted(path.name for path in (state / "failures").iterdir())
     if failures:

@@ -24,7 +24,7 @@ from mutate_text import mutate_text, tokens_of
 
 from tosa_convert import api
 from tosa_convert.bindings.packages import Bindings, default_bindings
-from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.errors import CODES, TosaConvertError, fail
 from tosa_convert.graph.compare import compare
 from tosa_convert.graph.model import Graph
 from tosa_convert.mlir.bytecode.format import NEWEST_VERSION
@@ -47,6 +47,8 @@ MOST_CONSTANT_BYTES: Final = 4 << 20
 class Target:
     """One format, with one package of MLIR bindings or with none."""
 
+    #: What `run` returns.
+    outcomes: tuple[str, ...] = (ACCEPTED, *sorted(CODES))
     #: Seconds of processor time after which an input hangs.
     hang_after = 5.0
 
@@ -402,4 +404,6 @@ def make(name: str, folders: list[Path], scratch: Path) -> Target:
 
 def described(data: Any) -> str:
     """An input that is not one file, for a report."""
+    if hasattr(data, "described"):
+        return str(data.described())
     return json.dumps({"special": data[2], "accept": data[3]}) if isinstance(data, tuple) else ""
