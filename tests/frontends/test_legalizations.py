@@ -177,6 +177,25 @@ def test_a_node_test_without_tensors_is_not_run(tmp_path: Path, python: str) -> 
 # -- the verb --------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("refmodel")
+def test_a_case_that_is_not_judged_is_named_with_the_reason(
+    tmp_path: Path, python: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """TOSA requires shift amounts below the number of bits."""
+    b = Builder()
+    x, amount = b.input("x", "int8", (4,)), b.input("y", "int8", (4,))
+    b.output(b.logical_left_shift(x, amount), name="shifted")
+    tflite(tmp_path, "shift", b.graph())
+    np.savez(tmp_path / "shift.inputs.npz", x=np.ones(4, np.int8), y=np.full(4, 40, np.int8))
+    html = tmp_path / "r.html"
+    suite(tmp_path, "--frontends", "tflite", "--python", python, "--html", html)
+    lines = capsys.readouterr().out.splitlines()
+    (place,) = (number for number, line in enumerate(lines) if line.startswith("not judged"))
+    assert lines[place + 1].startswith("tflite/shift.tflite")
+    assert "the specification leaves the result unpredictable" in lines[place + 1]
+    assert "<h2>Not judged</h2>" in html.read_text()
+
+
 def suite(*words: object) -> int:
     return run(verb("suite"), [*map(str, words), "--jobs", "1"])
 

@@ -62,6 +62,42 @@ def test_a_factory_gives_the_arguments_of_its_torch_module(tmp_path: Path) -> No
     judged(open_backend(f"torch:{path}:make", program(), INPUTS))
 
 
+@pytest.mark.parametrize("given", ["file.py", "program.pt2"])
+def test_what_a_torch_model_writes_to_its_inputs_is_compared(tmp_path: Path, given: str) -> None:
+    torch: Any = pytest.importorskip("torch", reason="torch is not installed")
+    pytest.importorskip("tosa_reference_model", reason="tosa-tools is not installed")
+    path = tmp_path / "m.py"
+    path.write_text(
+        "import torch\n\n\n"
+        "class Model(torch.nn.Module):\n"
+        "    def forward(self, ids, scale, offset):\n"
+        "        ids[0].fill_(7)\n"
+        "        scale.mul_(2)\n"
+        "        return scale + offset\n\n\n"
+        "def make():\n"
+        "    ids, scale = torch.zeros(2, 3, dtype=torch.int64), torch.zeros(2, 3)\n"
+        "    return Model(), (ids, scale, torch.zeros(2, 3))\n"
+    )
+    original = f"{path}:make"
+    if given == "program.pt2":
+        made: dict[str, Any] = {}
+        exec(path.read_text(), made)
+        original = str(tmp_path / given)
+        torch.export.save(torch.export.export(*made["make"]()), original)
+    inputs = {**INPUTS, "offset": np.ones((2, 3), np.float32)}
+    for factor, is_same in ((2.0, True), (3.0, False)):
+        b = Builder()
+        ids, scale = b.input("ids", "int32", (2, 3)), b.input("scale", "fp32", (2, 3))
+        offset = b.input("offset", "fp32", (2, 3))
+        b.output(b.add(b.mul(scale, 2.0), offset), name="sum")
+        mask = np.array([[True] * 3, [False] * 3])
+        b.output(b.select(mask, np.full((2, 3), 7, np.int32), ids), name="ids_changed")
+        b.output(b.mul(scale, factor), name="scale_changed")
+        graph = b.graph()
+        backend = open_backend(f"torch:{original}", graph, inputs)
+        assert tc.check(graph, backend, inputs).ok is is_same
+
+
 def test_a_function_of_a_python_file_runs_in_jax(tmp_path: Path) -> None:
     pytest.importorskip("jax", reason="jax is not installed")
     pytest.importorskip("tosa_reference_model", reason="tosa-tools is not installed")

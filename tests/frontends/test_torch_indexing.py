@@ -79,3 +79,74 @@ def test_bags_and_triangles_lower() -> None:
     graph = tc.frontends.from_torch(module, (rows,), narrow="i64")
     (found,) = tc.run(graph, {"rows": rows.to(torch.int32).numpy()}).outputs.values()
     np.testing.assert_allclose(found, module(rows).detach().numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int64"])
+@pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
+def test_reductions_into_places(reduce: str, include_self: bool, dtype: str) -> None:
+    from tosa_convert.frontends.converters import torch_indexing
+
+    random = np.random.default_rng(0)
+    x, source = (
+        torch.tensor(random.integers(-20, 20, shape)).to(getattr(torch, dtype))
+        for shape in ((5, 4), (3, 3))
+    )
+    index = torch.tensor([[0, 1, 2], [0, 3, 2], [0, 1, 1]])
+    for dim in (0, 1, -1):
+        given = (dim, index, source, reduce)
+        found = torch_indexing.scatter_reduce(x, *given, include_self=include_self)
+        expected = x.scatter_reduce(*given, include_self=include_self)
+        torch.testing.assert_close(found, expected)
+    if reduce != "sum":
+        rows = (0, torch.tensor([4, 1, 4]), source[:, :1].expand(3, 4), reduce)
+        found = torch_indexing.index_reduce(x, *rows, include_self=include_self)
+        torch.testing.assert_close(found, x.index_reduce(*rows, include_self=include_self))
+    elif include_self:
+        added = (1, torch.tensor([1, 1, 0]), source[:1].expand(5, 3))
+        found = torch_indexing.index_add(x, *added, alpha=2)
+        torch.testing.assert_close(found, x.index_add(*added, alpha=2))
+
+
+def test_reductions_into_places_lower() -> None:
+    class Reduced(torch.nn.Module):
+        def forward(self, x: Any, index: Any, source: Any) -> Any:
+            kinds = [
+                x.scatter_reduce(0, index, source, kind, include_self=inside)
+                for kind in ("sum", "prod", "mean", "amax", "amin")
+                for inside in (True, False)
+            ]
+            counted = (x * 4).to(torch.int32)
+            counted.view(-1).index_put_((index[0],), index[1].to(torch.int32), accumulate=True)
+            return (
+                *kinds,
+                x.scatter(0, index, source, reduce="multiply"),
+                x.scatter(0, index, 2.5, reduce="add"),
+                x.index_reduce(0, index[0], source, "amax"),
+                counted,
+            )
+
+    torch.manual_seed(0)
+    index = torch.tensor([[0, 1, 2], [0, 3, 2], [0, 1, 1]])
+    given = torch.randn(4, 3), index, torch.randn(3, 3)
+    graph = tc.frontends.from_torch(Reduced(), given, narrow="i64")
+    arrays = [given[0].numpy(), index.to(torch.int32).numpy(), given[2].numpy()]
+    found = tc.run(graph, dict(zip(graph.main.inputs, arrays, strict=True))).outputs.values()
+    for one, expected in zip(found, Reduced()(*given), strict=True):
+        np.testing.assert_allclose(one, expected.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_what_torch_cannot_trace_or_decompose_is_named() -> None:
+    class Polar(torch.nn.Module):
+        def forward(self, size: Any, angle: Any) -> Any:
+            return torch.polar(size, angle).real
+
+    class Open(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.fake_quantize_per_tensor_affine(x[x > 0], 0.1, 0, -128, 127)
+
+    x = torch.randn(4, 3)
+    for module, given, name in ((Polar(), (x, x), "aten.polar"), (Open(), (x,), "fake_quantize")):
+        with pytest.raises(tc.TosaConvertError, match=name) as caught:
+            tc.frontends.from_torch(module, given)
+        assert caught.value.code == "not-lowered"

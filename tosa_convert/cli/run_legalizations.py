@@ -88,6 +88,9 @@ def _lines(run: Verdict) -> Iterator[str]:
         ]
         yield from aligned([report.OPERATORS_HEAD, *rows], report.OPERATORS_NUMBERS)
         yield ""
+    if open_rows := list(report.not_judged_rows(answers)):
+        yield from aligned([report.NOT_JUDGED_HEAD, *open_rows], ())
+        yield ""
 
 
 def _of(run: Verdict) -> list[Legalization]:
@@ -120,6 +123,9 @@ def _page(root: Path, settings: Settings, run: Verdict) -> Page:
                 report.OPERATORS_HEAD,
                 report.unlowered_rows(report.unlowered(answers)),
                 report.OPERATORS_NUMBERS,
+            ),
+            report.html_table(
+                "Not judged", report.NOT_JUDGED_HEAD, report.not_judged_rows(answers), ()
             ),
         ),
     )

@@ -19,6 +19,8 @@ TABLE_NUMBERS: Final = range(2, 8)
 #: The same for operators that do not lower.
 OPERATORS_HEAD: Final = ("does not lower", "cases", "times", "frontends")
 OPERATORS_NUMBERS: Final = (1, 2)
+#: The same for cases whose program and model could not be compared.
+NOT_JUDGED_HEAD: Final = ("not judged", "why")
 
 
 def table_rows(answers: Iterable[Legalization]) -> Iterator[tuple[str, ...]]:
@@ -72,6 +74,14 @@ def unlowered_rows(found: Iterable[Unlowered]) -> Iterator[tuple[str, ...]]:
     """The operators as rows under OPERATORS_HEAD."""
     for row in found:
         yield row.operator, str(row.cases), str(row.times), ", ".join(row.frontends)
+
+
+def not_judged_rows(answers: Iterable[Legalization]) -> Iterator[tuple[str, str]]:
+    """The cases that were not judged, and why: the last line of a traceback, the first of a message."""
+    for answer in answers:
+        if answer.status == "error":
+            lines = answer.message.strip().splitlines() or [""]
+            yield answer.case, lines[-1 if lines[0].startswith("Traceback") else 0]
 
 
 def html_table(

@@ -35,11 +35,18 @@ def export_module(
 def _exported(module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """The exported program of a module.
 
-    Raises TosaConvertError("not-lowered") if a branch or a size depends on the data.
+    Raises TosaConvertError("not-lowered") if a branch or a size depends on the data, or if torch cannot
+    trace an operator.
     """
+    from torch._subclasses.fake_tensor import UnsupportedOperatorException
+
     try:
         with torch.no_grad():
             return torch.export.export(module, arguments, keywords)
+    except UnsupportedOperatorException as error:
+        message = f"torch.export cannot trace the operator {error.func}, for example for open sizes"
+        hint = "fix the sizes of the inputs, or write it with other operators"
+        raise fail("not-lowered", type(module).__name__, message, hint) from None
     except _data_dependent() as error:
         lines = str(error).splitlines()
         said = next((line for line in lines if line.startswith("Could not")), lines[0])

@@ -98,32 +98,96 @@ def embedding_bag(
 
 def index_copy(x: Any, dim: int, index: Any, source: Any) -> Any:
     """A scatter whose indices are the same in every row."""
-    shape = [1] * x.dim()
+    return torch.scatter(x, dim, _in_every_row(index, dim, source), source)
+
+
+def _in_every_row(index: Any, dim: int, source: Any) -> Any:
+    """The indices along one axis as those of each element."""
+    shape = [1] * source.dim()
     shape[dim] = index.numel()
-    return torch.scatter(x, dim, index.reshape(shape).expand_as(source), source)
+    return index.reshape(shape).expand_as(source)
 
 
 def scatter_add(x: Any, dim: int, index: Any, source: Any) -> Any:
     """Each position sums the elements whose index is the position: TOSA's SCATTER takes each once."""
-    size, dim = x.shape[dim], dim % x.dim() if x.dim() else 0
-    if not x.dim() or index.numel() * size > _COMPARED:
+    return scatter_reduce(x, dim, index, source, "sum")
+
+
+def scatter_with(x: Any, dim: int, index: Any, source: Any, *, reduce: str) -> Any:
+    """`scatter` with a sum or a product; the source may be one number."""
+    if not isinstance(source, torch.Tensor):
+        source = torch.full(index.shape, source, dtype=x.dtype, device=x.device)
+    return scatter_reduce(x, dim, index, source, {"add": "sum", "multiply": "prod"}[reduce])
+
+
+def index_reduce(
+    x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
+) -> Any:
+    """A reduction into positions whose indices are the same in every row."""
+    places = _in_every_row(index, dim, source)
+    return scatter_reduce(x, dim, places, source, reduce, include_self=include_self)
+
+
+def scatter_reduce(
+    x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
+) -> Any:
+    """Each position reduces the elements whose index is the position, and what it had before."""
+    size, dim = x.shape[dim] if x.dim() else 1, dim % x.dim() if x.dim() else 0
+    if not x.dim() or x.dtype == torch.bool or index.numel() * size > _COMPARED:
         return NotImplemented
     for axis in range(x.dim()):  # Elements beyond the index do not take part.
         source = source.narrow(axis, 0, index.shape[axis])
     index, source = index.movedim(dim, -1).unsqueeze(-1), source.movedim(dim, -1).unsqueeze(-1)
     hit = index == torch.arange(size, device=x.device)
-    added = torch.where(hit, source, torch.zeros_like(source)).sum(-2).to(x.dtype).movedim(-1, dim)
-    padding = [
-        amount
-        for axis in reversed(range(x.dim()))
-        for amount in (0, x.shape[axis] - added.shape[axis])
-    ]
-    return x + (torch.constant_pad_nd(added, padding) if any(padding) else added)
+    neutral = _neutral(reduce, source)
+    chosen = torch.where(hit, source, neutral)
+
+    def placed(reduced: Any, filler: int = 0) -> Any:
+        reduced = reduced.to(x.dtype).movedim(-1, dim)
+        axes = reversed(range(x.dim()))
+        padding = [part for axis in axes for part in (0, x.shape[axis] - reduced.shape[axis])]
+        return torch.constant_pad_nd(reduced, padding, filler) if any(padding) else reduced
+
+    if reduce in ("sum", "mean"):
+        made = placed(chosen.sum(-2))
+        made = x + made if include_self else made
+        if reduce == "sum" and include_self:
+            return made
+    else:
+        join, along = _JOINED[reduce]
+        made = placed(along(chosen, -2), int(reduce == "prod"))
+        made = join(x, made) if include_self else made
+    count = placed(hit.to(torch.int32).sum(-2))
+    if reduce == "mean":
+        divisor = count + 1 if include_self else torch.where(count > 0, count, 1)
+        is_float = x.is_floating_point()
+        made = made / divisor if is_float else torch.div(made, divisor, rounding_mode="floor")
+    return torch.where(count > 0, made, x)
+
+
+#: Reduction -> the function of two tensors, and the one along an axis.
+_JOINED: Final = {
+    "prod": (torch.mul, torch.prod),
+    "amax": (torch.maximum, torch.amax),
+    "amin": (torch.minimum, torch.amin),
+}
+
+
+def _neutral(reduce: str, source: Any) -> Any:
+    """What a reduction may take besides elements of the source without another result."""
+    if reduce not in ("amax", "amin"):
+        return torch.full_like(source, int(reduce == "prod"))
+    if source.is_floating_point():
+        return torch.full_like(source, -math.inf if reduce == "amax" else math.inf)
+    # Not the limit of the type, which is lost where 64 bits are narrowed.
+    return (source.amin() if reduce == "amax" else source.amax()).expand_as(source)
 
 
 def index_add(x: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """A matrix of ones where an index is a position, times the rows that are added."""
-    if not x.is_floating_point() or not x.dim() or index.numel() * x.shape[dim] > _COMPARED:
+    if not x.is_floating_point() and x.dim():
+        return scatter_add(x, dim, _in_every_row(index, dim, source), source * alpha)
+    if not x.dim() or index.numel() * x.shape[dim] > _COMPARED:
         return NotImplemented
     hit = torch.arange(x.shape[dim], device=x.device).unsqueeze(1) == index.reshape(1, -1)
     rows = source.movedim(dim, 0)

@@ -127,7 +127,12 @@ def lower_program(program: Any, cutter: Cutter | None = None) -> tuple[Any, Sign
     found: dict[Unlowered, int] = {}
     left: dict[Unlowered, int] = {}
     for _ in range(_ROUNDS):
-        decomposed, names, wrong = _decomposed(program, table)
+        try:
+            decomposed, names, wrong = _decomposed(program, table)
+        except AssertionError:
+            if not found:
+                raise
+            break  # One of torch's own decompositions changes a tensor, which torch then refuses.
         if effects := _effects(decomposed):
             # A decomposition may add them: what is known of the model says more.
             found = found or effects

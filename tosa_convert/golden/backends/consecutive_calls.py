@@ -11,7 +11,7 @@ from tosa_convert.errors import fail
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import unpack_npz
 from tosa_convert.golden.arrays.scratch import scratch_errors, write_scratch
-from tosa_convert.golden.backends.process import run_worker
+from tosa_convert.golden.backends.process import numbered, run_worker
 from tosa_convert.golden.backends.runners import by_position, in_program_types
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.variable_states import variables_of
@@ -58,9 +58,16 @@ def call_in_a_row(
     if rest:
         message = f"{counted(len(calls), 'call')} gave {counted(len(outputs), 'output')}"
         raise fail("backend-failed", software, message)
+    changed = numbered(folder, "changed")
+    writes = len(changed) // len(calls)
     found: list[Mapping[str, Array]] = []
     for number in range(len(calls)):
-        own = by_position(graph, outputs[number * count : (number + 1) * count], software)
+        own = by_position(
+            graph,
+            outputs[number * count : (number + 1) * count],
+            software,
+            changed[number * writes : (number + 1) * writes],
+        )
         (kept := folder / f"call{number}").mkdir()
         states = unpack_npz(folder / f"call{number}.npz", kept)
         found.append(in_program_types(graph, {**own, **states}))

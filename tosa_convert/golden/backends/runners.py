@@ -197,7 +197,8 @@ def _run_original(
     try:
         with scratch_errors(files):
             outputs, steps = run_worker(python, software, original, given, timeout, files)
-        answer = in_program_types(graph, by_position(graph, outputs, software))
+        changed = numbered(files, "changed")
+        answer = in_program_types(graph, by_position(graph, outputs, software, changed))
         return Record(software, answer, steps, files)
     except BaseException:
         shutil.rmtree(files, ignore_errors=True)
@@ -238,11 +239,28 @@ def part_of(graph: Graph, names: Sequence[str], cuts: Sequence[str]) -> Graph:
     return extract_from(graph, names, cuts)
 
 
-def by_position(graph: Graph, outputs: Sequence[Callable[[], Array]], name: str) -> LazyArrays:
-    """A model's outputs by the names that the program has for them. Raises "backend-failed"."""
+def by_position(
+    graph: Graph,
+    outputs: Sequence[Callable[[], Array]],
+    name: str,
+    changed: Sequence[Callable[[], Array]] = (),
+) -> LazyArrays:
+    """A model's outputs by the names that the program has for them.
+
+    Args:
+        graph: the program.
+        outputs: in order.
+        name: of the software, for messages.
+        changed: the inputs that the model writes to, which a program may have as its last outputs.
+
+    Raises:
+        TosaConvertError: "backend-failed".
+    """
     names = graph.main.outputs
     # A program may return a tensor twice.
     wanted = [slot for output in names for slot in slots(graph.main, output)]
+    if len(wanted) == len(outputs) + len(changed):
+        outputs = [*outputs, *changed]
     if len(wanted) != len(outputs):
         wanted = output_slots(graph)
     if len(wanted) != len(outputs):

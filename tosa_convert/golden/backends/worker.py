@@ -7,12 +7,14 @@ the names of their types: numpy reads a type that it does not have, such as bflo
 If there is `calls.json`, the inputs are those of several calls in a row, and so are the outputs;
 call0.npz, call1.npz, ... have the states after each call that the file names and the model has.
 The folder gets out0.npy, out1.npy, ... and, if the software gives them, the results of its own operators
-as step0.npy, step1.npy, ... in running order, each written before the next is fetched. The exit code is
-MISSING if the software is not installed, and REFUSED if it does not support the model. The script needs
-only numpy and the software, so any Python that has both can run it.
+as step0.npy, step1.npy, ... in running order, each written before the next is fetched; of inputs that
+the model writes to, changed0.npy, ... have the new values. The exit code is MISSING if the software is
+not installed, and REFUSED if it does not support the model. The script needs only numpy and the
+software, so any Python that has both can run it.
 """
 
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -240,13 +242,20 @@ def _torch(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arr
     else:
         with contextlib.suppress(ImportError):  # The operators of quantised programs.
             import torch.ao.quantization.fx._decomposed
-        eager, example = _torch_exported(torch.export.load(model))
+        program = torch.export.load(model)
+        eager, example = program.module(), program.example_inputs
+    changed = itertools.count()
 
     def call(inputs: list[Any], types: list[str]) -> list[Any]:
         tensors = [_to_torch(torch, *pair) for pair in zip(inputs, types, strict=True)]
         args, kwargs = _torch_arguments(torch, tensors, example)
+        leaves = torch.utils._pytree.tree_leaves((args, kwargs))
+        versions = [(leaf, leaf._version) for leaf in leaves if isinstance(leaf, torch.Tensor)]
         with torch.no_grad():
             results = torch.utils._pytree.tree_leaves(eager(*args, **kwargs))
+        for tensor, version in versions:
+            if tensor._version != version:
+                np.save(f"changed{next(changed)}.npy", _from_torch(torch, tensor.detach()))
         tensors = [result.detach() for result in results if hasattr(result, "detach")]
         # A result may share memory with a state, which a later call changes.
         return [_from_torch(torch, tensor.clone()) for tensor in tensors]
@@ -291,15 +300,11 @@ def _torch_module(torch: Any, named: Any) -> tuple[Any, Any]:
         return named, None
     made = named()
     if isinstance(made, torch.export.ExportedProgram):
-        return _torch_exported(made)
+        return made.module(), made.example_inputs
     if isinstance(made, tuple):
         module, arguments, *keywords = made
         return module, (tuple(arguments), dict(*keywords))
     return (made.eval() if isinstance(named, type) else made), None
-
-
-def _torch_exported(program: Any) -> tuple[Any, Any]:
-    return program.module(), program.example_inputs
 
 
 def _torch_arguments(torch: Any, tensors: list[Any], example: Any) -> tuple[Any, Any]:
@@ -321,12 +326,8 @@ def _torch_arguments(torch: Any, tensors: list[Any], example: Any) -> tuple[Any,
     return args, kwargs
 
 
-#: numpy's name -> torch's, of the types that numpy does not have.
-_TORCH_TYPES = {
-    "bfloat16": "bfloat16",
-    "float8_e4m3fn": "float8_e4m3fn",
-    "float8_e5m2": "float8_e5m2",
-}
+#: Types that numpy does not have.
+_TORCH_TYPES = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
 def _to_torch(torch: Any, array: Any, type_name: str) -> Any:
@@ -335,11 +336,11 @@ def _to_torch(torch: Any, array: Any, type_name: str) -> Any:
     if type_name not in _TORCH_TYPES:
         _refuse(f"torch has no type {type_name}")
     codes = torch.from_numpy(array.view(f"i{array.dtype.itemsize}"))
-    return codes.view(getattr(torch, _TORCH_TYPES[type_name]))
+    return codes.view(getattr(torch, type_name))
 
 
 def _from_torch(torch: Any, tensor: Any) -> Any:
-    if tensor.dtype not in {getattr(torch, name, None) for name in _TORCH_TYPES.values()}:
+    if tensor.dtype not in {getattr(torch, name, None) for name in _TORCH_TYPES}:
         return tensor.numpy()
     width = tensor.element_size()
     codes = tensor.contiguous().view({1: torch.int8, 2: torch.int16}[width]).numpy()
