@@ -14,6 +14,7 @@ def saved(
     inputs: dict[str, tuple[Any, list[int | str]]],
     outputs: list[str],
     weights: dict[str, Any] | None = None,
+    functions: list[Any] | None = None,
     **options: Any,
 ) -> Path:
     """Write a model; inputs: name -> numpy's type and sizes."""
@@ -27,7 +28,9 @@ def saved(
     tensors = [numpy_helper.from_array(array, name) for name, array in (weights or {}).items()]
     results = [helper.make_empty_tensor_value_info(name) for name in outputs]
     graph = helper.make_graph(nodes, "graph", given, results, tensors)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    sets = [helper.make_opsetid("", 21)]
+    sets += [helper.make_opsetid(function.domain, 1) for function in functions or ()]
+    model = helper.make_model(graph, opset_imports=sets, functions=functions)
     model = onnx.shape_inference.infer_shapes(model)
     onnx.save(model, path, **options)
     return path

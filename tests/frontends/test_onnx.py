@@ -33,6 +33,26 @@ def test_names_of_inputs_outputs_and_nodes_are_those_of_the_model(tmp_path: Path
     assert found.tolist() == [[3, 3]] * 4
 
 
+def test_functions_of_a_model_are_inlined(tmp_path: Path) -> None:
+    import onnx
+
+    path = saved(
+        tmp_path / "m.onnx",
+        [node("Twice", ["x"], ["y"], domain="own")],
+        {"x": (np.float32, [2, 3])},
+        ["y"],
+        functions=[
+            onnx.helper.make_function(
+                *("own", "Twice", ["a"], ["b"], [node("Add", ["a", "a"], ["b"])]),
+                [onnx.helper.make_opsetid("", 21)],
+            )
+        ],
+    )
+    graph = tc.frontends.from_onnx(path)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    assert tc.run(graph, {"x": x}).outputs["y"].tolist() == (2 * x).tolist()
+
+
 def test_external_weights_are_read_from_the_folder_of_the_model(tmp_path: Path) -> None:
     weight = np.random.default_rng(0).random((32, 32)).astype(np.float32)
     path = saved(

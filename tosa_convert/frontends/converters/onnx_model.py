@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import helper
+from onnx import helper, inliner
 from torch_mlir.extras import onnx_importer
 
 from tosa_convert.errors import TosaConvertError, fail
@@ -179,7 +179,7 @@ def lower_model(
     if shapes:
         set_shapes(model, shapes)
     if model.functions:
-        model = onnx.inliner.inline_local_functions(model)
+        model = inliner.inline_local_functions(model)
     try:
         return _lower(model, weights, scratch)
     except (NotLoweredError, onnx.defs.SchemaError):
