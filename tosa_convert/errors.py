@@ -36,7 +36,10 @@ CODES: Final[dict[str, tuple[Category, str]]] = {
     "unknown-argument": (_USAGE, "the function has no argument of the given name"),
     "unknown-format": (_USAGE, "the extension of the output does not name a format"),
     "would-overwrite-input": (_USAGE, "the output is the same file as the input"),
-    "option-conflict": (_USAGE, "an option has an invalid value, or options contradict each other"),
+    "option-conflict": (
+        _USAGE,
+        "an option is unknown, missing, repeated or invalid, or options contradict each other",
+    ),
     "missing-bindings": (_USAGE, "MLIR is needed, and its Python bindings are not installed"),
     "missing-layout": (_USAGE, "the library that lays out pictures is not installed"),
     "frontend-missing": (_USAGE, "a package that a frontend needs is not installed"),
@@ -111,6 +114,8 @@ CODES: Final[dict[str, tuple[Category, str]]] = {
 MAX_FINDINGS: Final = 1000
 #: Most characters of each text of a finding. A damaged file can have a name or a shape of megabytes.
 _CHARACTERS: Final = 2000
+#: Characters of names that are compared to find a mistyped one.
+_COMPARED: Final = 100
 #: How many messages with one hint, and how many further locations of one message, are printed.
 _SHOWN_MESSAGES, _SHOWN_PLACES = 8, 4
 
@@ -304,10 +309,33 @@ class Findings:
 
 
 def refuse_unknown(option: str, value: object, choices: Collection[object]) -> None:
-    """Raise TosaConvertError("option-conflict") unless the value is one of an option's choices."""
+    """Raise TosaConvertError("option-conflict") unless the value is one of an option's choices.
+
+    Example:
+        >>> refuse_unknown("--for", "velo", ["vela", "iree"])
+        Traceback (most recent call last):
+        tosa_convert.errors.TosaConvertError: --for: error: found 'velo', expected one of ...
+            did you mean vela?
+    """
     if value not in choices:
         expected = ", ".join(str(choice) or '""' for choice in choices)
-        raise fail("option-conflict", option, f"found {value!r}, expected one of {expected}")
+        near = near_match(value, choices)
+        hint = f"did you mean {near}?" if near else ""
+        raise fail("option-conflict", option, f"found {value!r}, expected one of {expected}", hint)
+
+
+def near_match(value: object, choices: Iterable[object]) -> str:
+    """Return the choice that a mistyped value is closest to; "" if none is close.
+
+    Example:
+        >>> near_match("PRO_INT", ["PRO-INT", "PRO-FP"])
+        'PRO-INT'
+    """
+    from difflib import get_close_matches
+
+    by_fold = {str(choice).lower()[:_COMPARED]: str(choice) for choice in choices}
+    found = get_close_matches(str(value).lower()[:_COMPARED], by_fold, 1)
+    return by_fold[found[0]] if found else ""
 
 
 def lone_surrogate(error: UnicodeEncodeError) -> TosaConvertError:

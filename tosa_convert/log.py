@@ -18,12 +18,32 @@ NAME: Final = "tosa_convert"
 _FORMAT: Final = "%(levelname)s: %(message)s"
 
 _for_command_line = False
+#: The level of logging.INFO, logging.WARNING or logging.ERROR.
+_INFO, _WARNING, _ERROR = 20, 30, 40
+_level = _WARNING
 
 
 def print_for_command_line() -> None:
     """Let warnings be printed as the command line does, unless the program has configured logging."""
     global _for_command_line
     _for_command_line = True
+
+
+def choose_level(*, quiet: bool = False, verbose: bool = False) -> None:
+    """Choose what the command line prints: with `quiet` no warnings, with `verbose` also `info`."""
+    global _level
+    _level = _ERROR if quiet else _INFO if verbose else _WARNING
+
+
+def is_quiet() -> bool:
+    """Return whether the command line prints errors only."""
+    return _level == _ERROR
+
+
+def info(message: str, *values: object) -> None:
+    """Print what the command line recognised or assumed, if --verbose asks for it."""
+    if _for_command_line and _level == _INFO:
+        _log(_INFO, message, values)
 
 
 def warning(message: str, *values: object) -> None:
@@ -37,12 +57,19 @@ def warning(message: str, *values: object) -> None:
         2 tensors are dynamic
         >>> logging.getLogger(NAME).removeFilter(show)
     """
+    if not is_quiet():
+        _log(_WARNING, message, values)
+
+
+def _log(level: int, message: str, values: tuple[object, ...]) -> None:
     import logging
 
     if _for_command_line:
         logging.basicConfig(format=_FORMAT, level=logging.WARNING)
+        if _level == _INFO:
+            logging.getLogger(NAME).setLevel(_INFO)
     plain = [printable(value) if isinstance(value, str) else value for value in values]
-    logging.getLogger(NAME).warning(message, *plain, stacklevel=2)
+    logging.getLogger(NAME).log(level, message, *plain, stacklevel=3)
 
 
 @contextlib.contextmanager

@@ -255,7 +255,7 @@ def parse_limit(text: str) -> tuple[str, int]:
     """
     name, equals, value = text.partition("=")
     if not equals or not value.isdecimal() or not value.isascii() or len(value) > _DIGITS:
-        raise fail("option-conflict", f"limit {text[:200]}", "expected NAME=N, a whole number")
+        raise fail("option-conflict", f"--limit {text[:200]}", "expected NAME=N, a whole number")
     return name, int(value)
 
 

@@ -102,7 +102,9 @@ def open_input(source: Source, options: ReadOptions = _READ_OPTIONS, *, where: s
             f"the input has {len(data)} bytes, the limit is {limit}",
             "to accept it, raise the limit: --limit input-bytes=N, or limits={'input-bytes': N}",
         )
-    return Input(data, path, where, sniff(data, where))
+    file_format = sniff(data, where)
+    log.info("%s: %s by its content, %d bytes", where, FORMATS[file_format], len(data))
+    return Input(data, path, where, file_format)
 
 
 def _bytes_of(source: Any) -> memoryview:

@@ -12,7 +12,7 @@ from tosa_convert import log
 from tosa_convert.applicable_options import FORMS, Form, refuse_weights
 from tosa_convert.errors import fail
 from tosa_convert.files import Progress, map_file, replace_file
-from tosa_convert.formats import MLIR_FORMATS, Format
+from tosa_convert.formats import FORMATS, MLIR_FORMATS, Format
 from tosa_convert.gc_pause import garbage_collection_paused
 from tosa_convert.options import ReadOptions, Weights, WriteOptions
 from tosa_convert.reading import Input, read, weights_folder, with_weights
@@ -341,7 +341,10 @@ def save(
             _compare_with(graph, Input(map_file(new), "", "", file_format), target, options)
 
     needs_finish = options.verify or size_beside is not None
-    replace_file(target, pieces, finish if needs_finish else None, progress)
+    size = replace_file(target, pieces, finish if needs_finish else None, progress)
+    beside = "" if size_beside is None else f", weights in {weights_folder(target)}"
+    what = FORMATS[file_format]
+    log.info("%s: %s, TOSA %s, %d bytes%s", target, what, graph.version, size, beside)
 
 
 def _compare_with(graph: Graph, written: Input, path: str, options: WriteOptions) -> None:

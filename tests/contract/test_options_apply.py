@@ -302,7 +302,7 @@ def test_the_table_of_the_program_has_a_row_for_every_option() -> None:
     flags = {row.flag for row in OPTIONS.values()} - {""}
     assert flags == CONVERT.keys()
     # These say where and how to convert, and always have an effect.
-    others = {"--output", "--to", "--jobs", "--version", "--help"}
+    others = {"--output", "--to", "--jobs", "--version", "--help", "--quiet", "--verbose"}
     others |= {"--export-to-flatbuffer", "--import-from-flatbuffer"}
     offered = {max(option.opts, key=len) for option in verb("convert").params} - {"inputs"}
     assert offered - others == flags

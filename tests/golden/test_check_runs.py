@@ -143,3 +143,21 @@ def test_a_range_limits_the_inputs_that_its_pattern_names() -> None:
         assert low <= array.min() <= array.max() <= high
     with pytest.raises(TosaConvertError, match="no input matches it; they are x"):
         input_arrays(graph, {}, 1, [("z", 0, 1)])
+
+
+@pytest.mark.parametrize("order", [(RIGHT, COPY), (COPY, RIGHT)])
+def test_every_backend_that_is_named_is_run(
+    check: Check, tmp_path: Path, order: tuple[str, str]
+) -> None:
+    other = tmp_path / "other.py"
+    other.write_text(f"import numpy as np\n\n\ndef run(model, inputs):\n    {order[1]}\n")
+    given = ("--random", "3", "--range", "x=-9:-1", "--against", str(other))
+    code, said = check(order[0], *given, "--save", str(tmp_path / "saved"))
+    assert (code, "1 of 2 runs agree" in said) == (1, True)
+    names = [f"against {tmp_path / name}:" for name in ("backend.py", "other.py")]
+    assert [line for line in said.splitlines() if line.startswith("against")] == names
+    assert {path.name for path in (tmp_path / "saved").iterdir()} == {"backend-0", "backend-1"}
+    code, said = check(order[0], *given, "--seeds", "2", "--json")
+    answer = json.loads(said)
+    assert [row["ok"] for row in answer["runs"]] == 2 * [body == RIGHT for body in order]
+    assert answer["runs"][3]["run"] == f"seed-4 against {other}"

@@ -248,7 +248,7 @@ def test_colour_is_for_terminals_or_on_request(diff: Any, monkeypatch: pytest.Mo
 def test_options_that_contradict_each_other_are_refused(diff: Any, options: tuple[str]) -> None:
     code, out, err = diff("a.tosa", "changed.tosa", *options)
     assert (code, out) == (2, "")
-    assert "Usage:" in err
+    assert "[option-conflict]" in err
 
 
 def test_files_that_cannot_be_read_have_the_exit_code_of_their_error(

@@ -6,32 +6,31 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.check import against_options
-from tosa_convert.cli.command import Verb, say
+from tosa_convert.cli.check import against_option, against_options
+from tosa_convert.cli.command import Verb, option, say
 from tosa_convert.cli.run import input_options
 
 
 @click.command("bisect", cls=Verb)
 @click.argument("model", type=click.Path())
 @input_options
+@against_option(multiple=False)
 @against_options
-@click.option(
+@option(
     "--case",
     type=click.Path(),
     metavar="DIR",
     help="Write the operator, its inputs and both results into a folder.",
 )
-@click.option(
+@option(
     "--batch-mib",
     type=click.IntRange(1),
     default=256,
     show_default=True,
     help="MiB of tensors that one run computes; they are stored in files.",
 )
-@click.option(
-    "--all", "find_all", is_flag=True, help="Name every operator that is wrong by itself."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@option("--all", "find_all", is_flag=True, help="Name every operator that is wrong by itself.")
+@option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def bisect(model: str, **options: Any) -> int:
     """Name the operators at which a BACKEND goes wrong on MODEL, and how.
 

@@ -1,13 +1,23 @@
-"""Shared by all verbs: `-h`, help that is not truncated, set-up before work, and bug reports."""
+"""Shared by all verbs: options, help in sections, usage errors, set-up before work, and bug reports."""
 
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from tosa_convert.errors import printable, printable_lines
+from tosa_convert import log
+from tosa_convert.errors import (
+    Finding,
+    TosaConvertError,
+    near_match,
+    printable,
+    printable_lines,
+    refuse_unknown,
+)
 from tosa_convert.version import __version__
 
 if TYPE_CHECKING:
@@ -27,8 +37,95 @@ def declare_own_process() -> None:
 
 
 def is_own_process() -> bool:
-    """Whether this process is the command's own, and may fork."""
+    """Return whether this process is the command's own, and may fork."""
     return _own_process
+
+
+# -- options ---------------------------------------------------------------------------------------
+
+
+class Option(click.Option):
+    """An option of a verb. It is given at most once, unless `multiple` adds its values up.
+
+    section: its heading in the help; "" for the first one.
+    distinct: of values that add up, the part in which no two of them may be equal.
+    excludes: options that contradict it. needs: options of which at least one must be given, too.
+    old: earlier spellings, which are still accepted and not shown.
+    """
+
+    def __init__(
+        self,
+        *declarations: Any,
+        section: str = "",
+        distinct: Callable[[str], str] | None = None,
+        excludes: Sequence[str] = (),
+        needs: Sequence[str] = (),
+        old: Sequence[str] = (),
+        **attributes: Any,
+    ) -> None:
+        super().__init__(*declarations, **attributes)
+        self.section, self.distinct = section, distinct
+        self.excludes, self.needs, self.old = excludes, needs, old
+
+    @property
+    def flag(self) -> str:
+        """The name in messages: the first long one."""
+        return next((name for name in self.opts if name.startswith("--")), self.opts[0])
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        """Let the parser know the earlier spellings, too."""
+        shown = self.opts
+        self.opts = [*shown, *self.old]
+        super().add_to_parser(parser, ctx)
+        self.opts = shown
+
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
+        """Refuse what is not a choice as all options do, with the nearest choice."""
+        if self.distinct is not None and value:
+            seen: set[str] = set()
+            for text in value:
+                name = self.distinct(text)
+                if name in seen:
+                    raise click.UsageError(f"{self.flag} {name} is given twice", ctx)
+                seen.add(name)
+        try:
+            return super().type_cast_value(ctx, value)
+        except click.BadParameter:
+            if isinstance(self.type, click.Choice):
+                for text in value if self.multiple else [value]:
+                    refuse_unknown(self.flag, text, self.type.choices)
+            raise
+
+
+def option(*declarations: str, **attributes: Any) -> Callable[[Any], Any]:
+    """Return the decorator that gives a verb an `Option`."""
+    return click.option(*declarations, cls=Option, **attributes)
+
+
+def refuse_contradictions(ctx: click.Context, order: Iterable[click.Parameter]) -> None:
+    """Raise click.UsageError for options that are given twice or contradict each other.
+
+    order: the parameters in the order of the command line, as often as they are given.
+    """
+    given = [row for row in order if isinstance(row, Option)]
+    flags = {row.flag for row in given}
+    by_name: dict[str | None, Option] = {}
+    for row in given:
+        before = by_name.get(row.name)
+        if before is not None and not row.multiple:
+            if before is row:
+                raise click.UsageError(f"{row.flag} is given twice; it has one value", ctx)
+            raise click.UsageError(f"{before.flag} and {row.flag} exclude each other", ctx)
+        by_name[row.name] = row
+    for row in given:
+        for other in row.excludes:
+            if other in flags:
+                raise click.UsageError(f"{row.flag} and {other} exclude each other", ctx)
+        if row.needs and not flags.intersection(row.needs):
+            raise click.UsageError(f"{row.flag} needs {' or '.join(row.needs)}", ctx)
+
+
+# -- verbs -----------------------------------------------------------------------------------------
 
 
 class Verb(click.Command):
@@ -40,15 +137,83 @@ class Verb(click.Command):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         options.setdefault("context_settings", _HELP)
         super().__init__(*arguments, **options)
+        self.params += [
+            Option(
+                ["-q", "--quiet"],
+                is_flag=True,
+                expose_value=False,
+                section=MESSAGES,
+                callback=_remember,
+                excludes=("--verbose",),
+                help="Print only errors and what was asked for: no summaries, notes and warnings.",
+            ),
+            Option(
+                ["-v", "--verbose"],
+                is_flag=True,
+                expose_value=False,
+                section=MESSAGES,
+                callback=_remember,
+                help="Also print what was recognised and assumed, and how long it took.",
+            ),
+        ]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse options that are given twice, which click would answer with the last one."""
+        if not ctx.resilient_parsing:
+            _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+            if not any(getattr(row, "is_eager", False) for row in order):
+                refuse_contradictions(ctx, order)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
+        """Do the verb's work, and say with --verbose how long it took."""
+        log.choose_level(quiet="quiet" in ctx.meta, verbose="verbose" in ctx.meta)
         if ctx.obj is not None:
             ctx.obj(self.name)
-        return super().invoke(ctx)
+        start = time.perf_counter()
+        try:
+            result = super().invoke(ctx)
+            log.info("%s took %.2f s", self.name, time.perf_counter() - start)
+            return result
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx
+            raise
+        finally:
+            log.choose_level()
 
     def get_short_help_str(self, limit: int = 45) -> str:
         """The whole first sentence: the list of verbs wraps long lines, and click would cut them off."""
         return super().get_short_help_str(sys.maxsize)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options below the headings of their sections."""
+        for heading, rows in option_sections(self, ctx):
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
+
+#: The last section of the options of each verb.
+MESSAGES: Final = "Help and messages"
+
+
+def _remember(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    """Note that the flag is given."""
+    if value and param.name:
+        ctx.meta[param.name] = True
+
+
+def option_sections(
+    command: click.Command, ctx: click.Context
+) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Yield the headings of a command's options, each with the help of its options."""
+    sections: dict[str, list[tuple[str, str]]] = {}
+    for param in command.get_params(ctx):
+        record = param.get_help_record(ctx)
+        if record is not None and isinstance(param, click.Option):
+            section = getattr(param, "section", MESSAGES)
+            sections.setdefault(section, []).append(record)
+    for section in sorted(sections, key=lambda name: (name == MESSAGES, name != "")):
+        yield section or "Options", sections[section]
 
 
 class Verbs(click.Group):
@@ -60,9 +225,68 @@ class Verbs(click.Group):
         options.setdefault("context_settings", _HELP)
         super().__init__(*arguments, **options)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Print the help if no verb is given."""
+        if not args and not ctx.resilient_parsing:
+            click.echo(ctx.get_help(), err=True)
+            ctx.exit(2)
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Refuse a verb that does not exist as all options do, with the nearest verb."""
+        name = args[0]
+        if not ctx.resilient_parsing and not name.startswith("-"):
+            refuse_unknown(ctx.command_path, name, self.list_commands(ctx))
+        return super().resolve_command(ctx, args)
+
     def get_short_help_str(self, limit: int = 45) -> str:
         """The whole first sentence, as for a verb."""
         return super().get_short_help_str(sys.maxsize)
+
+
+# -- messages --------------------------------------------------------------------------------------
+
+
+def note(text: str) -> None:
+    """Print a summary or a note on stderr, unless --quiet is given."""
+    if not log.is_quiet():
+        say(text, err=True)
+
+
+def usage_error(error: click.UsageError) -> TosaConvertError:
+    """Return the error of a wrong command line in the form that all errors have."""
+    path = error.ctx.command_path if error.ctx is not None else ""
+    where, message, hint = path, error.message, f"see `{path} --help`" if path else ""
+    if isinstance(error, click.NoSuchOption):
+        message = f"there is no option {error.option_name}"
+        known = [] if error.ctx is None else _flags(error.ctx)
+        near = near_match(error.option_name, known)
+        hint = f"did you mean {near}?" if near else hint
+    elif isinstance(error, click.MissingParameter) and error.param is not None:
+        message = f"{_name_of(error.param, error.ctx)} is missing"
+    elif isinstance(error, click.BadParameter) and error.param is not None:
+        where = _name_of(error.param, error.ctx)
+    return TosaConvertError(Finding("option-conflict", where, message.rstrip("."), hint))
+
+
+def _flags(ctx: click.Context) -> list[str]:
+    """Return the names of the options that a command shows."""
+    return [
+        name
+        for param in ctx.command.get_params(ctx)
+        if isinstance(param, click.Option)
+        for name in param.opts
+        if name.startswith("--")
+    ]
+
+
+def _name_of(param: click.Parameter, ctx: click.Context | None) -> str:
+    """Return the name of a parameter in messages."""
+    if isinstance(param, Option):
+        return param.flag
+    return param.human_readable_name
 
 
 def complete_file_name(

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from tosa_convert.cli.command import Verb, complete_file_name
+from tosa_convert.cli.command import Verb, complete_file_name, option
 from tosa_convert.cli.import_numpy import import_numpy
 from tosa_convert.cli.input_shapes import input_shape_option, parsed
 from tosa_convert.cli.shared_options import (
     consumer_option,
+    func_option,
     jobs_option,
     limit_option,
+    narrow_option,
     no_validate_option,
 )
 from tosa_convert.errors import TosaConvertError
@@ -36,13 +38,13 @@ if TYPE_CHECKING:
     "Options that do not apply to the input or the output are refused.",
 )
 @click.argument("inputs", nargs=-1, type=click.Path(), metavar="[IN]...")
-@click.option(
+@option(
     "-o",
     "--output",
     type=click.Path(),
     help="A file or a directory; for several inputs a directory.",
 )
-@click.option(
+@option(
     "--to",
     type=click.Choice(list(FORMATS)),
     help="Format of the output: "
@@ -50,12 +52,15 @@ if TYPE_CHECKING:
     + ". By default what the extension says, else the other side: MLIR becomes tosa, "
     "everything else mlir.",
 )
-@click.option("--export-to-flatbuffer", is_flag=True, help="MLIR in, a flatbuffer out; for pipes.")
-@click.option(
-    "--import-from-flatbuffer", is_flag=True, help="A flatbuffer in, MLIR out; for pipes."
+@option(
+    "--export-to-flatbuffer",
+    is_flag=True,
+    excludes=("--import-from-flatbuffer",),
+    help="MLIR in, a flatbuffer out; for pipes.",
 )
-@click.option("--func", metavar="NAME", help="The function to export, if there are several.")
-@click.option(
+@option("--import-from-flatbuffer", is_flag=True, help="A flatbuffer in, MLIR out; for pipes.")
+@func_option
+@option(
     "--names",
     type=click.Choice(NAMES),
     default="retain",
@@ -63,13 +68,13 @@ if TYPE_CHECKING:
     help="Keep the names that the module carries and generate the others, or generate all, as tosa-opt "
     "does.",
 )
-@click.option(
+@option(
     "--tosa-version",
     type=click.Choice(["1.0", "1.1"]),
     help="Version to stamp; by default the lowest that expresses the function, and for a "
     "flatbuffer the one it has.",
 )
-@click.option(
+@option(
     "--weights",
     type=click.Choice(list(WEIGHTS)),
     default="auto",
@@ -77,7 +82,7 @@ if TYPE_CHECKING:
     help="Where constants are stored. embedded: in the flatbuffer; offset: appended after it; npy: .npy "
     "files beside it; auto: embedded up to 2 GiB.",
 )
-@click.option(
+@option(
     "--bytecode-version",
     type=click.Choice([*map(str, BYTECODE_VERSIONS)]),
     default=str(BYTECODE_VERSION),
@@ -85,49 +90,43 @@ if TYPE_CHECKING:
     help="Version of the MLIR bytecode to write. Every MLIR reads version 1; attributes are properties "
     "since version 5.",
 )
-@click.option("--generic", is_flag=True, help="Write MLIR text in generic form.")
-@click.option("--no-locations", is_flag=True, help="Write MLIR text without locations.")
-@click.option(
+@option("--generic", is_flag=True, help="Write MLIR text in generic form.")
+@option("--no-locations", is_flag=True, help="Write MLIR text without locations.")
+@option(
     "--elide",
     type=click.IntRange(min=0),
     metavar="N",
     help="Leave constants of more than N elements out of MLIR text, which then cannot be read back.",
 )
 @consumer_option
-@click.option(
-    "--narrow",
-    metavar="TYPES",
-    default="",
-    help="Element types to convert, separated by commas: i64 to i32, f64 to f32, quant (quantised "
-    "types) to the integers that they are stored as. Each tensor that is narrowed is reported.",
-)
-@click.option(
+@narrow_option
+@option(
     "--pass-captured",
     is_flag=True,
     help="Pass values that a region of MLIR uses from outside as operands of its control-flow "
     "operator, and copy constants into the region. Both are reported.",
 )
 @input_shape_option
-@click.option(
+@option(
     "--input-names",
     multiple=True,
     metavar="NAME,...",
     help="Names for all arguments, in order: separated by commas, or one for each use of the option.",
 )
-@click.option(
+@option(
     "--output-names",
     multiple=True,
     metavar="NAME,...",
     help="Names for all results, in the same way.",
 )
-@click.option("--verify", is_flag=True, help="Read the result back and compare it bit for bit.")
+@option("--verify", is_flag=True, help="Read the result back and compare it bit for bit.")
 @no_validate_option
-@click.option(
+@option(
     "--accept-changed-weights",
     is_flag=True,
     help="Accept .npy weights whose checksum is not the one in their manifest.",
 )
-@click.option(
+@option(
     "--via",
     default="",
     metavar="ROUTE",
@@ -135,33 +134,33 @@ if TYPE_CHECKING:
     "have integer arithmetic by way of executorch or litert-torch; litert-converter has a few functions "
     "of JAX that are refused otherwise.",
 )
-@click.option(
+@option(
     "--python",
     default="",
     metavar="PROGRAM",
     shell_complete=complete_file_name,
     help="For a framework's model: the Python that has the framework's packages; by default this one.",
 )
-@click.option(
+@option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
     help="For a framework's model: the time that one run of its converter may take; half an hour by "
     "default.",
 )
-@click.option(
+@option(
     "--partial",
     is_flag=True,
     help="For a framework's model: if operators do not lower, write the rest as several programs, "
     "NAME.0.tosa and so on, and NAME.json, which says how they and the operators belong together.",
 )
-@click.option(
+@option(
     "--check",
     is_flag=True,
     help="For a framework's model: run it in the framework, run the program on the reference model, and "
     "compare the outputs. Exit code 1 if they differ.",
 )
-@click.option(
+@option(
     "-i",
     "--input",
     "arrays",
@@ -171,14 +170,14 @@ if TYPE_CHECKING:
     help="Inputs of --check: an .npz file with an array for each name, or NAME=FILE.npy. May be "
     "repeated.",
 )
-@click.option(
+@option(
     "--random",
     type=click.IntRange(0),
     metavar="SEED",
     help="The seed of the other inputs of --check; 0 by default.",
 )
 @jobs_option
-@click.option("--full-paths", is_flag=True, help="Keep the folders of file names in locations.")
+@option("--full-paths", is_flag=True, help="Keep the folders of file names in locations.")
 @limit_option
 @click.version_option(package_name="tosa-convert")
 def convert(inputs: tuple[str, ...], output: str | None, jobs: int, **given: Any) -> int:
@@ -218,12 +217,10 @@ def _options(given: dict[str, Any]) -> ConvertOptions:
     from tosa_convert.options import (
         ReadOptions,
         WriteOptions,
-        limits_of,
         narrow_types,
-        parse_limit,
     )
 
-    limits = limits_of(dict(map(parse_limit, given["limits"])))
+    limits = given["limits"]
     direction = _direction(given)
     names = given["names"]
     return ConvertOptions(
@@ -275,10 +272,6 @@ def _direction(given: dict[str, Any]) -> Literal["", "export", "import"]:
     """The requested direction, which --to must not contradict."""
     to = given["to"]
     exports, imports = given["export_to_flatbuffer"], given["import_from_flatbuffer"]
-    if exports and imports:
-        raise click.UsageError(
-            "--export-to-flatbuffer and --import-from-flatbuffer exclude each other"
-        )
     if exports and to in MLIR_FORMATS:
         raise click.UsageError(f"--export-to-flatbuffer does not write {FORMATS[to]}")
     if imports and to is not None and to not in MLIR_FORMATS:

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from tosa_convert import api
-from tosa_convert.cli.command import EXIT_BUG, report_bug, say
+from tosa_convert.cli.command import EXIT_BUG, note, report_bug, say
 from tosa_convert.cli.convert_file import (
     ConvertOptions,
     convert_opened,
@@ -64,7 +64,7 @@ def convert_many(
                 report_bug(failure, str(source))
                 exit_codes.append(EXIT_BUG)
     converted = len(jobs) - len(exit_codes) + 1
-    say(f"{converted} of {len(jobs)} files converted", err=True)
+    note(f"{converted} of {len(jobs)} files converted")
     return max(exit_codes)
 
 

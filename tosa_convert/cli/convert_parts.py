@@ -9,7 +9,7 @@ import tempfile
 import zipfile
 from typing import TYPE_CHECKING, Any
 
-from tosa_convert.cli.command import say
+from tosa_convert.cli.command import note
 from tosa_convert.cli.convert_file import save_with_progress
 from tosa_convert.errors import printable
 from tosa_convert.files import file_error, replace_file
@@ -64,7 +64,7 @@ def write_parts(
             _move(os.path.join(scratch, name), os.path.join(folder, name))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    say("\n".join(map(printable, _report(parts, programs, interface))), err=True)
+    note("\n".join(map(printable, _report(parts, programs, interface))))
 
 
 def _save_arrays(path: str, arrays: Mapping[str, Any]) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.command import Verb
+from tosa_convert.cli.command import Verb, option
+from tosa_convert.cli.shared_options import func_option
 
 _COLOURS = {"removed": "red", "added": "green", "changed": "yellow", "place": "cyan"}
 
@@ -19,15 +20,15 @@ _COLOURS = {"removed": "red", "added": "green", "changed": "yellow", "place": "c
 )
 @click.argument("left", type=click.Path())
 @click.argument("right", type=click.Path())
-@click.option("--names", is_flag=True, help="Also compare the names of regions, blocks and values.")
-@click.option("--locations", is_flag=True, help="Also compare the locations of operators.")
-@click.option(
+@option("--names", is_flag=True, help="Also compare the names of regions, blocks and values.")
+@option("--locations", is_flag=True, help="Also compare the locations of operators.")
+@option(
     "--ignore-order",
     is_flag=True,
     help="Do not report operators that are the same at another place. Reads and writes of a variable "
     "keep their order.",
 )
-@click.option(
+@option(
     "-U",
     "--context",
     type=click.IntRange(min=0),
@@ -35,20 +36,31 @@ _COLOURS = {"removed": "red", "added": "green", "changed": "yellow", "place": "c
     metavar="N",
     help="How many operators to print around one that differs; 1 by default.",
 )
-@click.option(
+@option(
     "--all",
     "everything",
     is_flag=True,
     help="List all results whose types differ because those of operands do, not only the first.",
 )
-@click.option("--stat", is_flag=True, help="Print only how many operators of each name differ.")
-@click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
-@click.option(
+@option(
+    "--stat",
+    is_flag=True,
+    excludes=("--json", "--all", "--color"),
+    help="Print only how many operators of each name differ.",
+)
+@option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    excludes=("--all", "--color"),
+    help="Print the differences as JSON.",
+)
+@option(
     "--color",
     type=click.Choice(["auto", "always", "never"]),
     help="When to print in colour; by default (auto) on a terminal, unless $NO_COLOR is set.",
 )
-@click.option("--func", metavar="NAME", help="The function of MLIR modules that have several.")
+@func_option
 def diff(left: str, right: str, **given: Any) -> int:
     """Report how program RIGHT differs from LEFT; the names of values do not count."""
     from tosa_convert.cli.load_graph import load_input
@@ -57,7 +69,6 @@ def diff(left: str, right: str, **given: Any) -> int:
     from tosa_convert.structural_diff.public import diff as compute
     from tosa_convert.structural_diff.text import TextForm
 
-    _refuse_contradictions(given)
     if left == right == STANDARD:
         raise click.UsageError("only one of the files can be standard input")
     loaded = [load_input(path, ReadOptions(func=given["func"])) for path in (left, right)]
@@ -73,15 +84,6 @@ def diff(left: str, right: str, **given: Any) -> int:
     form = TextForm((left, right), given["context"], given["everything"], _paint(given["color"]))
     click.echo(_report(found, graphs[0], form, given), nl=False, color=True)
     return 1 if found else 0
-
-
-def _refuse_contradictions(given: dict[str, Any]) -> None:
-    if given["as_json"] and given["stat"]:
-        raise click.UsageError("--json and --stat exclude each other")
-    for name, option in (("everything", "--all"), ("color", "--color")):
-        for other, report in (("as_json", "--json"), ("stat", "--stat")):
-            if given[name] and given[other]:
-                raise click.UsageError(f"{option} has no effect with {report}")
 
 
 def _paint(when: str | None) -> Any:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tosa_convert.cli.command import Verb
-from tosa_convert.cli.shared_options import func_option
+from tosa_convert.cli.command import Verb, option
+from tosa_convert.cli.shared_options import func_option, reader_option
 from tosa_convert.errors import printable
 from tosa_convert.file_consumers import READERS, reader_named
 
@@ -27,15 +27,13 @@ _CUSTOM_FORM = rb"(?m)^\s*(?:%[^=\n]*=\s*)?tosa\."
     "cannot be read.",
 )
 @click.argument("file", type=click.Path())
-@click.option(
-    "--for",
+@reader_option(
     "readers",
-    metavar="READER[==RELEASE]",
     multiple=True,
     help="A program that has to read the file, such as vela or iree==3.2; may be repeated. By default "
     "all are reported: " + ", ".join(READERS),
 )
-@click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
+@option("--json", "as_json", is_flag=True, help="Report as JSON.")
 @func_option
 def doctor(file: str, readers: tuple[str, ...], as_json: bool, func: str | None) -> int:
     """Name the programs that read FILE, why others do not, and the command that helps.

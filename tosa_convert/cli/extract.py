@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tosa_convert.cli.command import Verb, say
-from tosa_convert.cli.shared_options import no_validate_option
+from tosa_convert.cli.command import Verb, note, option
+from tosa_convert.cli.shared_options import func_option, no_validate_option
 from tosa_convert.errors import printable
 
 if TYPE_CHECKING:
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 @click.command("extract", cls=Verb)
 @click.argument("model", type=click.Path())
-@click.option(
+@option(
     "--outputs", multiple=True, required=True, metavar="T[,T]", help="Tensors that become outputs."
 )
-@click.option("--inputs", multiple=True, metavar="S[,S]", help="Tensors that become inputs.")
-@click.option(
+@option("--inputs", multiple=True, metavar="S[,S]", help="Tensors that become inputs.")
+@option(
     "-o",
     "--output",
     required=True,
     type=click.Path(),
     help="The file; its extension is its format.",
 )
-@click.option("--func", metavar="NAME", help="The function to cut, where there are several.")
+@func_option
 @no_validate_option
 def extract(
     model: str,
@@ -51,11 +51,10 @@ def extract(
     result = cut(graph, split_names(graph, outputs), split_names(graph, inputs))
     api.save(result, output, validate=not no_validate)
     computed = sum(bool(op.inputs) for op in result.main.operators)
-    say(
+    note(
         f"{printable(output)}: {computed} operators, "
         f"inputs {', '.join(map(printable, result.main.inputs)) or 'none'}, "
-        f"outputs {', '.join(map(printable, result.main.outputs))}",
-        err=True,
+        f"outputs {', '.join(map(printable, result.main.outputs))}"
     )
     return 0
 

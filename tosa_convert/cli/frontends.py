@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tosa_convert.cli.command import Verb, complete_file_name
+from tosa_convert.cli.command import Verb, complete_file_name, option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     epilog="Exit code: 0 if all that were asked for are installed, else 1.",
 )
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option(
+@option(
     "--python",
     default="",
     metavar="PROGRAM",
     shell_complete=complete_file_name,
     help="The Python to look into; by default this one.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
+@option("--json", "as_json", is_flag=True, help="Report as JSON.")
 def frontends(names: tuple[str, ...], python: str, as_json: bool) -> int:
     """List the frameworks whose models can be converted, and what has to be installed for the others.
 

@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import click
 
-from tosa_convert.cli.command import Verb, say
+from tosa_convert.cli.command import Verb, note, option
+from tosa_convert.cli.shared_options import names_option
 from tosa_convert.errors import printable
 
 
+def _operators() -> Iterable[str]:
+    """Return the names of the operators that can be generated."""
+    from tosa_convert.golden.random_graphs import RULES
+
+    return sorted(RULES)
+
+
 @click.command("generate", cls=Verb)
-@click.option("--seed", type=int, required=True, help="The same seed gives the same bytes.")
-@click.option(
+@option("--seed", type=int, required=True, help="The same seed gives the same bytes.")
+@option(
     "--operators",
     type=click.IntRange(1),
     default=20,
     show_default=True,
     help="Operators in each graph, constants not counted.",
 )
-@click.option(
+@option(
     "--count",
     type=click.IntRange(1),
     help="Write so many cases into the folder -o, for SEED, SEED + 1, ...",
 )
-@click.option("--only", multiple=True, metavar="OP[,OP]", help="Use only these operators.")
-@click.option(
+@names_option(
+    "--only",
+    metavar="OP[,OP]",
+    choices=_operators,
+    absent="",
+    help="Use only these operators.",
+)
+@option(
     "-o", "--output", required=True, type=click.Path(), help="A file, or a folder with --count."
 )
-def generate(
-    seed: int, operators: int, count: int | None, only: tuple[str, ...], output: str
-) -> int:
+def generate(seed: int, operators: int, count: int | None, only: str, output: str) -> int:
     """Write a random valid graph, or with --count a folder of cases for `suite`.
 
     A case is a folder with `model.tosa` and random `inputs.npz`.
@@ -39,7 +53,7 @@ def generate(
     from tosa_convert.golden.arrays.npz import npz_pieces
     from tosa_convert.golden.arrays.scratch import OutputFolder
 
-    kinds = [name.upper() for text in only for name in text.split(",") if name] or None
+    kinds = list(filter(None, only.split(","))) or None
     if count is None:
         api.save(golden.generate(seed, operators, kinds=kinds), output)
         return 0
@@ -49,5 +63,5 @@ def generate(
         with OutputFolder(Path(output) / f"seed{number}") as folder:
             folder.write("model.tosa", api.encode(graph))
             folder.write("inputs.npz", npz_pieces(inputs))
-    say(f"{count} cases in {printable(output)}", err=True)
+    note(f"{count} cases in {printable(output)}")
     return 0

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import click
 
+from tosa_convert.cli.command import option
+
 #: The largest size of a dimension in a file.
 _MAX_SIZE: Final = 2**31 - 1
 #: A number, "?", or a symbol: "x" separates sizes, so that it is not a letter of symbols.
@@ -16,7 +18,7 @@ _SIZE: Final = "[0-9]{1,10}|[?]|[A-Za-wyz_][A-Za-wyz_0-9]{0,63}"
 
 def input_shape_option(command: Any) -> Any:
     """Add the option to a command; `parsed` reads its values."""
-    return click.option(
+    return option(
         "--input-shape",
         "input_shapes",
         multiple=True,

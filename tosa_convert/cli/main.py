@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
-import io
 import os
 import signal
 import sys
@@ -18,36 +17,53 @@ from typing import Final, NoReturn
 import click
 
 from tosa_convert import log
-from tosa_convert.cli.command import EXIT_BUG, Verbs, declare_own_process, report_bug, say
+from tosa_convert.cli.command import (
+    EXIT_BUG,
+    Verbs,
+    declare_own_process,
+    report_bug,
+    say,
+    usage_error,
+)
 from tosa_convert.cli.import_numpy import import_numpy
 from tosa_convert.ending_signals import EXIT_SIGNAL, RequestToEnd, Terminated
-from tosa_convert.errors import TosaConvertError, indented
+from tosa_convert.errors import TosaConvertError
 from tosa_convert.version import __version__
 
 EXIT_INTERRUPTED: Final = EXIT_SIGNAL + signal.SIGINT
 
-#: Verb -> the module that defines it, under the verb's name.
-VERBS: Final = {
-    "bisect": "tosa_convert.cli.bisect",
-    "check": "tosa_convert.cli.check",
-    "convert": "tosa_convert.cli.convert",
-    "data": "tosa_convert.cli.data",
-    "diff": "tosa_convert.cli.diff",
-    "doctor": "tosa_convert.cli.doctor",
-    "extract": "tosa_convert.cli.extract",
-    "frontends": "tosa_convert.cli.frontends",
-    "generate": "tosa_convert.cli.generate",
-    "reduce": "tosa_convert.cli.reduce",
-    "repack": "tosa_convert.cli.repack",
-    "report": "tosa_convert.cli.report",
-    "rewrite": "tosa_convert.cli.rewrite",
-    "run": "tosa_convert.cli.run",
-    "show": "tosa_convert.cli.show",
-    "suite": "tosa_convert.cli.suite",
-    "upgrade": "tosa_convert.cli.upgrade",
-    "validate": "tosa_convert.cli.validate",
-    "weights": "tosa_convert.cli.weights",
+#: Heading in the help -> verb -> the module that defines it, under the verb's name.
+SECTIONS: Final = {
+    "Convert": {
+        "convert": "tosa_convert.cli.convert",
+        "frontends": "tosa_convert.cli.frontends",
+        "repack": "tosa_convert.cli.repack",
+        "upgrade": "tosa_convert.cli.upgrade",
+        "weights": "tosa_convert.cli.weights",
+    },
+    "Look": {
+        "data": "tosa_convert.cli.data",
+        "diff": "tosa_convert.cli.diff",
+        "doctor": "tosa_convert.cli.doctor",
+        "report": "tosa_convert.cli.report",
+        "show": "tosa_convert.cli.show",
+        "validate": "tosa_convert.cli.validate",
+    },
+    "Run and check": {
+        "bisect": "tosa_convert.cli.bisect",
+        "check": "tosa_convert.cli.check",
+        "generate": "tosa_convert.cli.generate",
+        "reduce": "tosa_convert.cli.reduce",
+        "run": "tosa_convert.cli.run",
+        "suite": "tosa_convert.cli.suite",
+    },
+    "Edit": {
+        "extract": "tosa_convert.cli.extract",
+        "rewrite": "tosa_convert.cli.rewrite",
+    },
 }
+#: Verb -> its module.
+VERBS: Final = {name: module for rows in SECTIONS.values() for name, module in rows.items()}
 
 
 #: Verbs that end soon after they made a graph, and never collect garbage. No object of ours is part of a
@@ -74,6 +90,12 @@ class _AllVerbs(Verbs):
         if cmd_name not in VERBS:
             return None
         return verb(cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the verbs below the headings of what they are for."""
+        for heading, rows in SECTIONS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, verb(name).get_short_help_str()) for name in rows])
 
 
 def verb(name: str) -> click.Command:
@@ -109,10 +131,8 @@ def run(
         return error.exit_code
     except click.exceptions.Exit as leave:
         return leave.exit_code
-    except click.ClickException as error:
-        text, message = io.StringIO(), click.unstyle(error.format_message())
-        error.show(text)
-        say(text.getvalue().rstrip("\n").replace(message, indented(message)), err=True)
+    except click.UsageError as error:
+        say(str(usage_error(error)), err=True)
         return error.exit_code
     except Terminated as terminated:
         return EXIT_SIGNAL + terminated.number

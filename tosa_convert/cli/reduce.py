@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.command import Verb, say
+from tosa_convert.cli.command import Verb, option, say
 from tosa_convert.cli.run import input_options
 from tosa_convert.errors import printable
 
@@ -14,7 +14,7 @@ from tosa_convert.errors import printable
 @click.command("reduce", cls=Verb)
 @click.argument("model", type=click.Path())
 @input_options
-@click.option(
+@option(
     "--check",
     "command",
     required=True,
@@ -22,23 +22,21 @@ from tosa_convert.errors import printable
     help="The command; {model} and {inputs} are replaced by the candidate's files. Any exit code "
     "but 0 means failure.",
 )
-@click.option(
+@option(
     "--work",
     type=click.Path(),
     required=True,
     metavar="DIR",
     help="Folder for candidates and answers; the same command again continues from there.",
 )
-@click.option(
-    "--expect-exit", type=int, metavar="N", help="Only this exit code of CMD means failure."
-)
-@click.option(
+@option("--expect-exit", type=int, metavar="N", help="Only this exit code of CMD means failure.")
+@option(
     "--expect-text",
     default="",
     metavar="TEXT",
     help="Only a failure that prints TEXT counts, on stdout or stderr.",
 )
-@click.option("-o", "--output", type=click.Path(), help="Also write the reduced model here.")
+@option("-o", "--output", type=click.Path(), help="Also write the reduced model here.")
 def reduce(model: str, command: str, work: str, output: str | None, **options: Any) -> int:
     """Shrink MODEL while CMD keeps failing on it; DIR/reduced.tosa is the result."""
     import sys

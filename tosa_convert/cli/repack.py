@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.command import Verb
+from tosa_convert.cli.command import Verb, option
 from tosa_convert.cli.shared_options import consumer_option, no_validate_option
 from tosa_convert.formats import FORMATS, MLIR_FORMATS
 from tosa_convert.options import WEIGHTS
@@ -14,8 +14,8 @@ from tosa_convert.options import WEIGHTS
 
 @click.command(cls=Verb)
 @click.argument("source", type=click.Path(), metavar="IN")
-@click.option("-o", "--output", required=True, type=click.Path(), help="A .tosa or .json file.")
-@click.option(
+@option("-o", "--output", required=True, type=click.Path(), help="A .tosa or .json file.")
+@option(
     "--weights",
     type=click.Choice(WEIGHTS),
     default="auto",
@@ -24,10 +24,8 @@ from tosa_convert.options import WEIGHTS
     "npy: .npy files beside it; auto: embedded up to 2 GiB.",
 )
 @consumer_option
-@click.option(
-    "--accept-changed-weights", is_flag=True, help="Accept .npy weights that were edited."
-)
-@click.option("--verify", is_flag=True, help="Read the result back and compare it bit for bit.")
+@option("--accept-changed-weights", is_flag=True, help="Accept .npy weights that were edited.")
+@option("--verify", is_flag=True, help="Read the result back and compare it bit for bit.")
 @no_validate_option
 def repack(source: str, output: str, consumer: str | None, **given: Any) -> None:
     """Store a program's weights elsewhere: in the file, after the flatbuffer, or in .npy files."""

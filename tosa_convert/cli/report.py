@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tosa_convert.cli.command import Verb
+from tosa_convert.cli.command import Verb, option
 from tosa_convert.cli.shared_options import func_option
 from tosa_convert.errors import printable
 
@@ -22,28 +22,28 @@ if TYPE_CHECKING:
     epilog="The layout needs fast-sugiyama (the extra `report`); DOT and node data do not.",
 )
 @click.argument("model", default="-", type=click.Path())
-@click.option(
+@option(
     "-o",
     "--output",
     type=click.Path(),
     help="The file to write; by default standard output. The extensions .svg, .dot and .gv choose "
     "that form.",
 )
-@click.option("--svg", "to", flag_value="svg", help="Write an SVG picture instead.")
-@click.option("--dot", "to", flag_value="dot", help="Write a graph for Graphviz instead.")
-@click.option(
+@option("--svg", "to", flag_value="svg", help="Write an SVG picture instead.")
+@option("--dot", "to", flag_value="dot", help="Write a graph for Graphviz instead.")
+@option(
     "--model-explorer",
     "to",
     flag_value="model-explorer",
     help="Write node data for Model Explorer instead: the errors, or the multiply-accumulates.",
 )
-@click.option(
+@option(
     "--errors",
     type=click.Path(),
     metavar="JSON",
     help="Show a result as colour: what check, bisect or suite wrote with --json.",
 )
-@click.option(
+@option(
     "--scopes",
     type=click.Choice(["auto", "names", "locations", "none"]),
     default="auto",

@@ -2,44 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
 
-from tosa_convert.cli.command import Verb, say
-from tosa_convert.cli.shared_options import no_validate_option
+from tosa_convert.cli.command import Verb, note, option, say
+from tosa_convert.cli.shared_options import (
+    func_option,
+    names_option,
+    narrow_option,
+    no_validate_option,
+)
 from tosa_convert.errors import printable
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
 
 
+def _names() -> Iterable[str]:
+    """Return the names of the rewrites and of their groups."""
+    from tosa_convert.rewrites import GROUPS, REWRITES
+
+    return (*(row.name for row in REWRITES), *GROUPS)
+
+
 @click.command("rewrite", cls=Verb)
 @click.argument("model", type=click.Path(), required=False)
-@click.option("-o", "--output", type=click.Path(), help="The file; its extension is its format.")
-@click.option(
+@option("-o", "--output", type=click.Path(), help="The file; its extension is its format.")
+@names_option(
     "--only",
-    "names",
-    multiple=True,
-    metavar="NAME",
-    help="Run only this rewrite, or the group repair or clean-up. May be repeated.",
+    "only",
+    metavar="NAME,...",
+    choices=_names,
+    absent="",
+    help="Run only these rewrites, or the group repair or clean-up.",
 )
-@click.option("--list", "list_only", is_flag=True, help="List the rewrites and end.")
-@click.option("--func", metavar="NAME", help="The function, where a module has several.")
-@click.option(
-    "--narrow",
-    metavar="TYPES",
-    default="",
-    help="Element types of MLIR to convert, as for convert: i64, f64, quant.",
+@option(
+    "--list", "list_only", is_flag=True, excludes=("--output",), help="List the rewrites and end."
 )
-@click.option(
-    "--pass-captured", is_flag=True, help="Pass what regions of MLIR capture, as for convert."
-)
+@func_option
+@narrow_option
+@option("--pass-captured", is_flag=True, help="Pass what regions of MLIR capture, as for convert.")
 @no_validate_option
 def rewrite(
     model: str | None,
     output: str | None,
-    names: tuple[str, ...],
+    only: str,
     list_only: bool,
     func: str | None,
     narrow: str,
@@ -49,6 +58,7 @@ def rewrite(
     """Repair what TOSA forbids in MODEL, clean it up, and report every change."""
     from tosa_convert import rewrites
 
+    names = tuple(filter(None, only.split(",")))
     if list_only:
         _print_list(rewrites.names_of(*names))
         return 0
@@ -60,20 +70,18 @@ def rewrite(
     from tosa_convert.graph.verify import refuse_unsound
     from tosa_convert.options import ReadOptions, narrow_types
 
-    rewrites.names_of(*names)
     options = ReadOptions(func=func, narrow=narrow_types(narrow), pass_captured=pass_captured)
     graph = load_graph(model, options)
     refuse_unsound(graph)
     api.refuse_same_file(model, output)
     result, report = rewrites.apply(graph, *names)
     for change in report.changes:
-        say(str(change), err=True)
+        note(str(change))
     api.save(result, output, validate=not no_validate)
     changes = sum(change.count for change in report.changes)
-    say(
+    note(
         f"{printable(output)}: {counted(changes, 'change')}; "
-        f"{counted(_operators(graph), 'operator')} became {_operators(result)}",
-        err=True,
+        f"{counted(_operators(graph), 'operator')} became {_operators(result)}"
     )
     return 0
 

@@ -6,20 +6,21 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.command import Verb, complete_file_name
+from tosa_convert.cli.command import Verb, complete_file_name, option
 from tosa_convert.cli.input_shapes import input_shape_option
+from tosa_convert.cli.shared_options import func_option, narrow_option
 
 
 def input_options(command: Any) -> Any:
     """The options of the verbs that run programs: what is run, and on which inputs."""
     # The last decorator comes first in the help.
-    for option in reversed(_INPUT_OPTIONS):
-        command = option(command)
+    for add in reversed(_INPUT_OPTIONS):
+        command = add(command)
     return command
 
 
 _INPUT_OPTIONS = (
-    click.option(
+    option(
         "-i",
         "--input",
         "inputs",
@@ -28,30 +29,26 @@ _INPUT_OPTIONS = (
         shell_complete=complete_file_name,
         help="An .npz file with an array for each name, or NAME=FILE.npy; may be repeated.",
     ),
-    click.option(
+    option(
         "--random",
         type=click.IntRange(0),
         metavar="SEED",
         help="Random values for the other inputs, in a range for each element type.",
     ),
-    click.option(
+    option(
         "--range",
         "ranges",
         multiple=True,
         metavar="NAME=LOW:HIGH",
+        distinct=lambda text: text.rpartition("=")[0],
         help="Another range for the random values of the inputs whose name matches NAME.",
     ),
     input_shape_option,
-    click.option("--func", metavar="NAME", help="The function to run, if there are several."),
-    click.option(
-        "--narrow",
-        metavar="TYPES",
-        default="",
-        help="Element types to convert, as in convert: i64, f64, quant.",
-    ),
-    click.option(
+    func_option,
+    narrow_option,
+    option(
         "--timeout",
-        type=float,
+        type=click.FloatRange(min=0, min_open=True),
         default=600.0,
         show_default=True,
         metavar="SECONDS",
@@ -63,31 +60,34 @@ _INPUT_OPTIONS = (
 @click.command("run", cls=Verb)
 @click.argument("model", type=click.Path())
 @input_options
-@click.option("-o", "--output", type=click.Path(), metavar="NPZ", help="Write the outputs by name.")
-@click.option(
+@option("-o", "--output", type=click.Path(), metavar="NPZ", help="Write the outputs by name.")
+@option(
     "--variables", metavar="NPZ", type=click.Path(), help="Initial states of variables, by name."
 )
-@click.option(
+@option(
     "--save-variables", metavar="NPZ", type=click.Path(), help="Write the states after the run."
 )
-@click.option(
-    "--save-inputs", metavar="NPZ", type=click.Path(), help="Write the inputs that were used."
-)
-@click.option("--precise", is_flag=True, help="Compute floating point in FP64.")
-@click.option(
+@option("--save-inputs", metavar="NPZ", type=click.Path(), help="Write the inputs that were used.")
+@option("--precise", is_flag=True, help="Compute floating point in FP64.")
+@option(
     "--bounds", metavar="NPZ", type=click.Path(), help="Write accuracy bounds (implies --precise)."
 )
-@click.option(
+@option(
     "--intermediates",
     metavar="DIR|NPZ",
     type=click.Path(),
     help="Write every computed tensor, with its operator and location.",
 )
-@click.option(
-    "--pattern", multiple=True, metavar="GLOB", help="Only intermediates whose name matches."
+@option(
+    "--pattern",
+    multiple=True,
+    needs=("--intermediates",),
+    metavar="GLOB",
+    help="Only intermediates whose name matches.",
 )
-@click.option(
+@option(
     "--inside",
+    needs=("--intermediates",),
     type=click.IntRange(0),
     default=0,
     show_default=True,
@@ -95,21 +95,22 @@ _INPUT_OPTIONS = (
     help="Also write the tensors of the branch that COND_IF takes, and of the first N iterations of "
     "WHILE_LOOP.",
 )
-@click.option(
+@option(
     "--batch-mib",
+    needs=("--intermediates",),
     type=click.IntRange(1),
     default=256,
     show_default=True,
     help="MiB of intermediates that one run computes.",
 )
-@click.option(
+@option(
     "--level",
     type=click.Choice(["none", "8k"]),
     default="none",
     show_default=True,
     help="Limits on sizes that the reference model checks.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
+@option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
 def run(model: str, **options: Any) -> int:
     """Run MODEL (MLIR, .tosa or JSON) on the TOSA reference model.
 

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import click
-
 from tosa_convert.cli.command import say
 from tosa_convert.cli.run_model import (
     backend_of,
@@ -54,13 +52,20 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
         save=Path(options["save"]) if options["save"] else None,
         reference=None if reference is None else _opener(graph, states, options, reference),
     )
-    opener = _opener(graph, states, options, options["against"])
-    is_single = not (options["seeds"] or options["calibration"])
+    backends = {
+        text if len(options["against"]) > 1 else "": _opener(graph, states, options, text)
+        for text in options["against"]
+    }
+    has_sets = options["seeds"] or options["calibration"]
+    is_single = not has_sets and len(backends) == 1
     results: dict[str, Comparison] = {}
     for name, arrays in sets:
-        results[name] = check_inputs(graph, arrays, name, opener, plan)
-        if not options["as_json"]:
-            _print(name, results[name], is_single=is_single)
+        for number, (text, opener) in enumerate(backends.items()):
+            label = " ".join(filter(None, (name if has_sets else "", text and f"against {text}")))
+            folder = f"backend-{number}/{name}" if text else name
+            results[label] = check_inputs(graph, arrays, folder, opener, plan)
+            if not options["as_json"]:
+                _print(label, results[label], is_single=is_single)
     ok = all(result.ok for result in results.values())
     if options["as_json"]:
         (text,) = (
@@ -77,10 +82,6 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
 
 def _inputs(model: str, options: Mapping[str, Any]) -> tuple[Graph, NamedInputs]:
     """The program, and the sets of inputs that the options ask for."""
-    if options["seeds"] and options["calibration"]:
-        raise click.UsageError("--seeds and --calibration exclude each other")
-    if options["calibration"] and options["random"] is not None:
-        raise click.UsageError("--random and --calibration exclude each other")
     if not options["seeds"] and not options["calibration"]:
         program, arrays = program_and_inputs(model, options)
         name = "given" if options["random"] is None else f"seed-{options['random']}"
@@ -88,8 +89,6 @@ def _inputs(model: str, options: Mapping[str, Any]) -> tuple[Graph, NamedInputs]
     graph = load_program(model, read_options(options)).graph
     given = given_arrays(graph, options)
     if options["calibration"]:
-        if options["ranges"]:
-            raise click.UsageError("--range needs --random SEED or --seeds N")
         return graph, calibration_inputs(graph, Path(options["calibration"]), given)
     ranges = parse_ranges(options["ranges"])
     return graph, seeded_inputs(graph, given, options["random"] or 0, options["seeds"], ranges)

@@ -109,9 +109,6 @@ def arrays_from_files(given: Iterable[str], names: Sequence[str]) -> dict[str, A
 
 def run_command(model: str, options: Mapping[str, Any]) -> int:
     """The verb `run`."""
-    for option in ("pattern", "inside"):
-        if options[option] and not options["intermediates"]:
-            raise click.UsageError(f"--{option} needs --intermediates DIR|NPZ")
     program, arrays = program_and_inputs(model, options)
     states = variables_of(options)
     run_options = RunOptions(

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.command import Verb
+from tosa_convert.cli.command import Verb, option
 from tosa_convert.cli.shared_options import func_option, jobs_option, limit_option
 
 
@@ -18,29 +18,34 @@ from tosa_convert.cli.shared_options import func_option, jobs_option, limit_opti
     "another one for a file that cannot be read. `tosa-flatbuffer data` shows arrays.",
 )
 @click.argument("files", nargs=-1, type=click.Path(), metavar="[FILES]...")
-@click.option("--operators", is_flag=True, help="List the operators: a line each.")
-@click.option("--tensors", is_flag=True, help="List the tensors and shapes: a row each.")
-@click.option(
+@option("--operators", is_flag=True, help="List the operators: a line each.")
+@option("--tensors", is_flag=True, help="List the tensors and shapes: a row each.")
+@option(
     "--weights",
     is_flag=True,
     help="List the constants with their range, mean, zeros and histogram. Reads all of them.",
 )
-@click.option(
+@option(
     "--grep",
+    needs=("--operators", "--tensors", "--weights", "--hex"),
     metavar="REGEX",
     help="List only what matches: operators, tensors and constants by their names, by the operators "
     "that compute or read them, or by location; bytes by their field.",
 )
-@click.option(
+@option(
     "--hex",
     "as_hex",
     is_flag=True,
+    excludes=("--operators", "--tensors", "--weights", "--json", "--func"),
     help="Show every byte of a .tosa file with the field that it belongs to.",
 )
-@click.option(
-    "--all-bytes", is_flag=True, help="With --hex: also show the bytes of large data in full."
+@option(
+    "--all-bytes",
+    is_flag=True,
+    needs=("--hex",),
+    help="With --hex: also show the bytes of large data in full.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON; docs/show.md describes it.")
+@option("--json", "as_json", is_flag=True, help="Print JSON; docs/show.md describes it.")
 @func_option
 @jobs_option
 @limit_option
@@ -51,19 +56,22 @@ def show(files: tuple[str, ...], grep: str | None, jobs: int, **given: Any) -> i
 
     from tosa_convert.cli.show_files import LISTINGS, View, show_files, show_one
     from tosa_convert.files import STANDARD
-    from tosa_convert.options import ReadOptions, limits_of, parse_limit
+    from tosa_convert.options import ReadOptions
 
     paths = list(files) or [STANDARD]
     several = len(paths) > 1 or os.path.isdir(paths[0])
     listings = tuple(name for name in LISTINGS if given[name])
-    _refuse_conflicts(given, grep, several, bool(listings))
+    if several and given["as_hex"]:
+        raise click.UsageError("--hex shows one file")
+    if several and listings and not given["as_json"]:
+        raise click.UsageError("a listing is of one file; --json lists several")
     try:
         pattern = None if grep is None else re.compile(grep)
     except (re.error, OverflowError, RecursionError) as error:
         raise click.UsageError(f"--grep: not a regular expression: {error}") from None
     read = ReadOptions(
         func=given["func"],
-        limits=limits_of(dict(map(parse_limit, given["limits"]))),
+        limits=given["limits"],
     )
     if given["as_hex"]:
         from tosa_convert.cli.show_bytes import show_bytes
@@ -71,22 +79,3 @@ def show(files: tuple[str, ...], grep: str | None, jobs: int, **given: Any) -> i
         return show_bytes(paths[0], read, pattern, in_full=given["all_bytes"])
     view = View(read=read, listings=listings, pattern=pattern, as_json=given["as_json"])
     return show_files(paths, view, jobs) if several else show_one(paths[0], view)
-
-
-def _refuse_conflicts(
-    given: dict[str, Any], grep: str | None, several: bool, has_listing: bool
-) -> None:
-    """Refuse options that have no effect, or that exclude each other."""
-    if given["as_hex"]:
-        for option in ("operators", "tensors", "weights", "as_json", "func"):
-            if given[option]:
-                name = option.removeprefix("as_")
-                raise click.UsageError(f"--{name} does not apply to --hex, which shows bytes")
-        if several:
-            raise click.UsageError("--hex shows one file")
-    elif given["all_bytes"]:
-        raise click.UsageError("--all-bytes applies to --hex only")
-    elif grep is not None and not has_listing:
-        raise click.UsageError("--grep needs --operators, --tensors, --weights or --hex")
-    if several and has_listing and not given["as_json"]:
-        raise click.UsageError("a listing is of one file; --json lists several")

@@ -2,34 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import click
 
-from tosa_convert.cli.command import Verb, complete_file_name
+from tosa_convert.cli.command import Verb, complete_file_name, option
+from tosa_convert.cli.shared_options import names_option, profiles
+from tosa_convert.options import NARROW
+
+
+def _frontends() -> Iterable[str]:
+    """Return the names of all frontends."""
+    from tosa_convert.frontends.table import FRONTENDS
+
+    return FRONTENDS
 
 
 @click.command("suite", cls=Verb)
 @click.argument("cases", nargs=-1, required=True, type=click.Path(), metavar="CASES...")
-@click.option(
+@names_option(
     "--frontends",
     metavar="LIST",
+    choices=_frontends,
     help="Lower models of frameworks instead, and compare each with its framework: names of "
     "`tosa-flatbuffer frontends`, such as torch,onnx,tflite.",
 )
-@click.option(
+@names_option(
     "--narrow",
     metavar="TYPES",
-    default="",
+    choices=lambda: NARROW,
+    absent="",
     help="For models: element types to convert, i64 to i32 and f64 to f32, such as i64,f64.",
 )
-@click.option(
+@option(
     "--via",
     type=click.Choice(["tosa", "mlir", "mlirbc", "json"]),
     help="Format that each file is converted into before it becomes a flatbuffer again; tosa by "
     "default.",
 )
-@click.option(
+@option(
     "--against",
     metavar="BACKEND",
     shell_complete=complete_file_name,
@@ -38,60 +50,60 @@ from tosa_convert.cli.command import Verb, complete_file_name
     "iree, a .py file with a function run, a command with {model} {inputs} {outputs}, or a folder with "
     "a folder of results for each case.",
 )
-@click.option(
+@option(
     "--python",
     default="",
     metavar="PROGRAM",
     shell_complete=complete_file_name,
     help="The Python that has the packages of the backend or of the frameworks; by default this one.",
 )
-@click.option(
+@names_option(
     "--profile",
     metavar="NAMES",
+    choices=profiles,
     help="The profiles that the backend has, such as PRO-INT; cases that need another one or an "
     "extension that is not listed are not run. By default all are.",
 )
-@click.option(
+@names_option(
     "--extensions",
     metavar="NAMES",
+    choices=profiles,
     help="The extensions that the backend has, such as EXT-INT16,EXT-BF16.",
 )
-@click.option(
+@option(
     "--level",
     type=click.Choice(["8k", "none"], case_sensitive=False),
     help="The level that the backend has, 8k by default; what exceeds it is not run.",
 )
-@click.option(
+@option(
     "--keep",
     type=click.Path(),
     metavar="DIR",
     help="Keep the program, inputs, results and messages of each case that does not pass.",
 )
-@click.option(
+@option(
     "--reduce",
     is_flag=True,
     help="Keep the smallest inputs on which a result is still wrong; needs up to 60 further runs of "
     "such a case.",
 )
-@click.option(
+@option(
     "--xfail",
     type=click.Path(),
     metavar="FILE",
     help="Expected failures: a pattern of case names and a reason in each line. A case that passes "
     "although it is listed fails the run.",
 )
-@click.option(
+@option(
     "--baseline",
     type=click.Path(),
     metavar="FILE",
     help="An earlier result of --json: print what changed since.",
 )
-@click.option(
-    "--jobs", type=click.IntRange(1), help="Local processes; by default one per processor."
-)
-@click.option("--scheduler", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler.")
-@click.option("--limit", type=click.IntRange(1), help="Run so many cases, spread over the folder.")
-@click.option(
+@option("--jobs", type=click.IntRange(1), help="Local processes; by default one per processor.")
+@option("--scheduler", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler.")
+@option("--limit", type=click.IntRange(1), help="Run so many cases, spread over the folder.")
+@option(
     "--timeout",
     type=float,
     default=60.0,
@@ -100,17 +112,15 @@ from tosa_convert.cli.command import Verb, complete_file_name
     help="Time that one run of the reference model, of the backend, or of a converter or framework may "
     "take. A case needs two or three runs.",
 )
-@click.option(
+@option(
     "--out",
     type=click.Path(),
     metavar="DIR",
     help="Keep answers there; continue from them.",
 )
-@click.option("--junit", type=click.Path(), metavar="FILE", help="Write the answers as JUnit XML.")
-@click.option(
-    "--json", "json_file", type=click.Path(), metavar="FILE", help="Write the answers as JSON."
-)
-@click.option(
+@option("--junit", type=click.Path(), metavar="FILE", help="Write the answers as JUnit XML.")
+@option("--json", "json_file", type=click.Path(), metavar="FILE", help="Write the answers as JSON.")
+@option(
     "--html",
     type=click.Path(),
     metavar="FILE",

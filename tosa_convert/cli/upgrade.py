@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.command import Verb, say
-from tosa_convert.cli.shared_options import no_validate_option
+from tosa_convert.cli.command import Verb, note, option
+from tosa_convert.cli.shared_options import func_option, narrow_option, no_validate_option
 from tosa_convert.errors import printable
 from tosa_convert.formats import FORMATS
 
@@ -20,21 +20,16 @@ from tosa_convert.formats import FORMATS
     "reports each kind of change, and refuses what has no form in TOSA 1.0.",
 )
 @click.argument("source", type=click.Path(), metavar="IN")
-@click.option("-o", "--output", required=True, type=click.Path(), help="The file to write.")
-@click.option(
+@option("-o", "--output", required=True, type=click.Path(), help="The file to write.")
+@option(
     "--to",
     type=click.Choice(list(FORMATS)),
     help="Format of the output; by default what its extension says.",
 )
-@click.option("--func", metavar="NAME", help="The function to upgrade, if there are several.")
-@click.option(
-    "--narrow",
-    metavar="TYPES",
-    default="",
-    help="Element types of MLIR to convert, as for convert: i64, f64, quant.",
-)
-@click.option("--report", type=click.Path(), metavar="FILE", help="Write the changes as JSON, too.")
-@click.option("--verify", is_flag=True, help="Read the result back and compare it bit for bit.")
+@func_option
+@narrow_option
+@option("--report", type=click.Path(), metavar="FILE", help="Write the changes as JSON, too.")
+@option("--verify", is_flag=True, help="Read the result back and compare it bit for bit.")
 @no_validate_option
 def upgrade(source: str, output: str, report: str | None, **given: Any) -> None:
     """Bring a program of an older TOSA to the form of TOSA 1.0, and report each change."""
@@ -63,9 +58,9 @@ def upgrade(source: str, output: str, report: str | None, **given: Any) -> None:
     graph, changes = read_upgraded(opened, options.read)
     save_with_progress(graph, output, file_format, write_options)
     for line in changes.lines():
-        say(printable(line), err=True)
+        note(printable(line))
     if not changes:
-        say("nothing to upgrade: the program has the form of TOSA 1.0", err=True)
+        note("nothing to upgrade: the program has the form of TOSA 1.0")
     if report is not None:
         _write(report, source, changes)
 

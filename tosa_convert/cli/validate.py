@@ -6,8 +6,15 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.command import Verb
-from tosa_convert.cli.shared_options import func_option, jobs_option, limit_option
+from tosa_convert.cli.command import Verb, option
+from tosa_convert.cli.shared_options import (
+    func_option,
+    jobs_option,
+    limit_option,
+    names_option,
+    profiles,
+    reader_option,
+)
 from tosa_convert.file_consumers import CONSUMERS
 
 
@@ -19,39 +26,45 @@ from tosa_convert.file_consumers import CONSUMERS
     "file that cannot be read.",
 )
 @click.argument("files", nargs=-1, type=click.Path(), metavar="[FILES]...")
-@click.option(
+@names_option(
     "--profile",
     metavar="NAMES",
+    choices=profiles,
     help="The profiles and extensions of the target, such as PRO-INT,EXT-INT16; what needs another one "
     "is a finding.",
 )
-@click.option(
+@option(
     "--level",
     type=click.Choice(["8k", "none"], case_sensitive=False),
     help="The level of the target; a limit that an operator exceeds is a finding.",
 )
-@click.option(
+@option(
     "--spec-version",
     type=click.Choice(["1.0", "1.1"]),
     help="The TOSA version of the target; operators, types and unknown sizes that it does not have are "
     "findings.",
 )
-@click.option(
-    "--for",
-    "reader",
-    metavar="READER[==RELEASE]",
-    help="The program that is to read the file; what it does not read is a finding: "
+@reader_option(
+    "readers",
+    multiple=True,
+    help="A program that is to read the file; what it does not read is a finding. May be repeated: "
     + ", ".join(CONSUMERS),
 )
-@click.option(
+@option(
     "--least",
     is_flag=True,
     help="Also print the least TOSA version, profiles, extensions and level that each program needs. "
     "JSON always has them.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
-@click.option("--sarif", "as_sarif", is_flag=True, help="Report as SARIF 2.1.0, for code scanning.")
-@click.option(
+@option("--json", "as_json", is_flag=True, help="Report as JSON.")
+@option(
+    "--sarif",
+    "as_sarif",
+    is_flag=True,
+    excludes=("--json", "--least"),
+    help="Report as SARIF 2.1.0, for code scanning.",
+)
+@option(
     "-o",
     "--output",
     type=click.Path(),
@@ -65,23 +78,19 @@ def validate(files: tuple[str, ...], jobs: int, output: str | None, **given: Any
     from tosa_convert.cli.validate_files import Checks, validate_files, validate_standard_input
     from tosa_convert.cli.validation_report import as_json, as_sarif, as_text
     from tosa_convert.files import STANDARD
-    from tosa_convert.options import ReadOptions, limits_of, parse_limit
+    from tosa_convert.options import ReadOptions
     from tosa_convert.spec.profiles import parse
 
-    if given["as_json"] and given["as_sarif"]:
-        raise click.UsageError("--json and --sarif exclude each other")
-    if given["least"] and given["as_sarif"]:
-        raise click.UsageError("--least does not apply to --sarif")
     read = ReadOptions(
         func=given["func"],
-        limits=limits_of(dict(map(parse_limit, given["limits"]))),
+        limits=given["limits"],
     )
     checks = Checks(
         read=read,
         profile=None if given["profile"] is None else parse(given["profile"]),
         level=given["level"],
         spec_version=given["spec_version"],
-        reader=given["reader"],
+        readers=given["readers"],
         least=given["least"] or given["as_json"],
     )
     form = as_json if given["as_json"] else as_sarif if given["as_sarif"] else as_text

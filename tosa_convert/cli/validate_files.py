@@ -12,7 +12,7 @@ from typing import Final
 
 import click
 
-from tosa_convert.cli.command import EXIT_BUG, report_bug, say
+from tosa_convert.cli.command import EXIT_BUG, note, report_bug
 from tosa_convert.cli.many_files import (
     crash,
     inputs_below,
@@ -43,7 +43,7 @@ Form = Callable[[Sequence[FileReport]], str]
 class Checks:
     """How files are read, and what is checked.
 
-    profile, level, spec_version, reader: see `validate`. least: also find the least target of each
+    profile, level, spec_version, readers: see `validate`. least: also find the least target of each
     valid program.
     """
 
@@ -51,7 +51,7 @@ class Checks:
     profile: frozenset[str] | None = None
     level: str | None = None
     spec_version: str | None = None
-    reader: str | None = None
+    readers: tuple[str, ...] = ()
     least: bool = False
 
 
@@ -115,7 +115,7 @@ def _checked(name: str, opened: Input, checks: Checks) -> FileReport:
             profile=checks.profile,
             level=checks.level,
             spec_version=checks.spec_version,
-            for_reader=checks.reader,
+            for_reader=checks.readers,
         )
     )
     allowed = all(finding.code in TARGET_CODES for finding in findings)
@@ -147,7 +147,7 @@ def _finish(reports: Sequence[FileReport], form: Form | None, output: str | None
         if report.trace:
             report_bug(report.trace, report.name)
     if len(reports) > 1:
-        say(summary(reports), err=True)
+        note(summary(reports))
     return max(map(_exit_code, reports))
 
 

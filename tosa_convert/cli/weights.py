@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tosa_convert.cli.command import Verbs, say
+from tosa_convert.cli.command import Verbs, note, option
 from tosa_convert.cli.shared_options import no_validate_option
 from tosa_convert.errors import printable
 
@@ -16,10 +16,10 @@ def weights() -> None:
 
 @weights.command("export")
 @click.argument("source", type=click.Path(), metavar="IN")
-@click.option(
+@option(
     "-o", "--output", type=click.Path(), metavar="DIR", help="By default IN's stem with .weights."
 )
-@click.option(
+@option(
     "--larger-than",
     type=click.IntRange(min=0),
     default=0,
@@ -34,14 +34,14 @@ def export_weights(source: str, output: str | None, larger_than: int) -> None:
 
     folder = output or api.weights_folder(source)
     count = api.export_weights(load_graph(source), folder, larger_than=larger_than)
-    say(f"{count} constants in {printable(str(folder))}", err=True)
+    note(f"{count} constants in {printable(str(folder))}")
 
 
 @weights.command("import")
 @click.argument("source", type=click.Path(), metavar="IN")
 @click.argument("folder", type=click.Path(file_okay=False), metavar="DIR")
-@click.option("-o", "--output", required=True, type=click.Path(), help="The new file.")
-@click.option("--accept-changed-weights", is_flag=True, help="Accept weights that were edited.")
+@option("-o", "--output", required=True, type=click.Path(), help="The new file.")
+@option("--accept-changed-weights", is_flag=True, help="Accept weights that were edited.")
 @no_validate_option
 def import_weights(
     source: str, folder: str, output: str, accept_changed_weights: bool, no_validate: bool
@@ -58,8 +58,8 @@ def import_weights(
 
 @weights.command("strip")
 @click.argument("source", type=click.Path(), metavar="IN")
-@click.option("-o", "--output", required=True, type=click.Path(), help="The new file.")
-@click.option(
+@option("-o", "--output", required=True, type=click.Path(), help="The new file.")
+@option(
     "--all",
     "everything",
     is_flag=True,

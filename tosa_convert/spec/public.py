@@ -37,7 +37,7 @@ def validate(
     profile: str | Iterable[str] | None = None,
     level: str | None = None,
     spec_version: str | None = None,
-    for_reader: str | None = None,
+    for_reader: str | Iterable[str] | None = None,
 ) -> list[Finding]:
     """Everything that TOSA forbids in a program.
 
@@ -55,9 +55,9 @@ def validate(
             environment. Operators, types and unknown sizes that it does not have are findings of code
             "version-too-low". Without either, the version that the file states is used for operators
             and types.
-        for_reader: a program that is to read the file, such as "vela" or "tosa-opt==2026.2"; a name of
-            `tosa_convert.file_consumers.CONSUMERS`. What it does not read is a finding of code
-            "unsupported-by-reader".
+        for_reader: a program that is to read the file, such as "vela" or "tosa-opt==2026.2", or a
+            collection of them; names of `tosa_convert.file_consumers.CONSUMERS`. What one of them does
+            not read is a finding of code "unsupported-by-reader".
 
     Returns:
         The findings, at most `errors.MAX_FINDINGS`; [] if TOSA allows the program. Those of `verify`
@@ -196,7 +196,7 @@ def _targets(
     graph: Graph,
     profile: str | Iterable[str] | None,
     version: Version | None,
-    for_reader: str | None,
+    for_reader: str | Iterable[str] | None,
 ) -> list[Iterator[Finding]]:
     """What does not fit the requested targets. Targets that do not exist are refused at once."""
     from tosa_convert.graph.versions import V1_1_DRAFT, version_findings
@@ -214,12 +214,12 @@ def _targets(
             Finding("outside-profile", row.where, row.message, row.hint)
             for row in misfits(graph, names, (limit.major, limit.minor))
         )
-    if for_reader is not None:
+    for name in [for_reader] if isinstance(for_reader, str) else for_reader or ():
         from tosa_convert.file_consumers import CONSUMERS, reader_named
         from tosa_convert.spec.readers import reader_findings
 
-        refuse_unknown("for_reader", for_reader.partition("==")[0], CONSUMERS)
-        targets.append(reader_findings(graph, reader_named(for_reader, "for_reader")))
+        refuse_unknown("for_reader", name.partition("==")[0], CONSUMERS)
+        targets.append(reader_findings(graph, reader_named(name, "for_reader")))
     return targets
 
 

@@ -54,7 +54,7 @@ def check_inputs(
     Args:
         graph: the program.
         inputs: an array for each of its inputs.
-        name: of the inputs: the name of their folder.
+        name: of the folder that saves them.
         opener: the backend.
         plan: how they are checked.
 

@@ -1,0 +1,196 @@
+"""Options of all verbs: each is given once, or its values add up, and all errors have one form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from unit.building import PRODUCER, example, graph, op, tensor
+
+from manual.commands import Documented, verbs
+from tosa_convert.cli.command import Option
+from tosa_convert.cli.main import run, tosa_flatbuffer
+from tosa_convert.flatbuffer.write import plan
+
+ALL = [verb for verb in verbs() if not isinstance(verb.command, click.Group)]
+OPTIONS = [
+    pytest.param(verb, param, id=f"{verb.name} {param.opts[-1]}")
+    for verb in ALL
+    for param in verb.command.params
+    if isinstance(param, click.Option) and not param.is_eager
+]
+#: Two values of each option whose values add up.
+VALUES = {
+    "--against": ("one", "other"),
+    "--atol": ("a:1", "b:2"),
+    "--extensions": ("EXT-INT16", "EXT-INT4"),
+    "--for": ("vela", "flatc"),
+    "--frontends": ("onnx", "torch"),
+    "--input": ("a=a.npy", "b=b.npy"),
+    "--input-names": ("a", "b"),
+    "--input-shape": ("a=1", "b=2"),
+    "--inputs": ("a", "b"),
+    "--limit": ("json-depth=7", "text-depth=9"),
+    "--narrow": ("i64", "f64"),
+    "--only": ("REPAIR", "clean-up"),
+    "--output-names": ("a", "b"),
+    "--outputs": ("a", "b"),
+    "--pattern": ("a*", "b*"),
+    "--profile": ("PRO-INT", "ext-int16"),
+    "--range": ("a=0:1", "b=0:1"),
+    "--rtol": ("a:1", "b:2"),
+}
+
+
+def tokens(param: click.Option, value: str = "x") -> list[str]:
+    return [param.opts[-1]] if param.is_flag else [param.opts[-1], value]
+
+
+@pytest.mark.parametrize(("verb", "param"), OPTIONS)
+def test_an_option_is_one_of_ours(verb: Documented, param: click.Option) -> None:
+    assert isinstance(param, Option)
+    listed = {name for other in verb.command.params for name in other.opts}
+    assert {*param.excludes, *param.needs} <= listed
+
+
+@pytest.mark.parametrize(
+    ("verb", "param"),
+    [row for row in OPTIONS if not row.values[1].multiple],  # type: ignore[union-attr]
+)
+def test_an_option_that_is_given_twice_is_refused(
+    verb: Documented, param: Option, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [*verb.name.split(), *tokens(param), *tokens(param, "y")]
+    assert run(tosa_flatbuffer, given) == 2
+    assert f"{param.flag} is given twice" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("verb", "param"),
+    [row for row in OPTIONS if row.values[1].multiple],  # type: ignore[union-attr]
+)
+def test_all_values_of_an_option_reach_the_verb(
+    verb: Documented, param: Option, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = VALUES[param.flag]
+    if param.flag == "--only" and verb.name == "generate":
+        values = "ABS", "add"
+    seen: dict[str, Any] = {}
+    monkeypatch.setattr(verb.command, "callback", lambda **given: seen.update(given))
+    monkeypatch.setattr(param, "needs", ())
+    monkeypatch.setattr(verb.command, "params", [param])
+    given = [*verb.name.split(), *tokens(param, values[0]), *tokens(param, values[1])]
+    assert run(tosa_flatbuffer, given) == 0
+    text = repr(seen[param.name or ""]).lower().replace("_", "-")
+    assert all(value.lower() in text for value in values)
+
+
+@pytest.mark.parametrize(
+    ("verb", "first", "second"),
+    [
+        pytest.param(verb, param, other, id=f"{verb.name} {param.opts[-1]} {other}")
+        for verb in ALL
+        for param in verb.command.params
+        if isinstance(param, Option)
+        for other in param.excludes
+    ],
+)
+def test_options_that_exclude_each_other_are_refused_in_any_order(
+    verb: Documented, first: Option, second: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (other,) = (row for row in verb.command.params if second in row.opts)
+    assert isinstance(other, Option)
+    for given in (
+        [*tokens(first), *tokens(other)],
+        [*tokens(other), *tokens(first)],
+    ):
+        assert run(tosa_flatbuffer, [*verb.name.split(), *given]) == 2
+        err = capsys.readouterr().err
+        assert f"{first.flag} and {other.flag} exclude each other" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected", "near"),
+    [
+        (["conver"], "found 'conver', expected one of", "did you mean convert?"),
+        (["weights", "strp"], "found 'strp'", "did you mean strip?"),
+        (["show", "--operator"], "there is no option --operator", "did you mean --operators?"),
+        (["show", "--xyzzy"], "there is no option --xyzzy", "see `"),
+        (["convert", "--to", "mir"], "--to: error: found 'mir'", "did you mean mlir?"),
+        (["convert", "--for", "velo"], "--for: error: found 'velo'", "did you mean vela?"),
+        (["doctor", "x", "--for", "iree==3.22"], "'3.22'", "did you mean 3.2.0?"),
+        (["show", "--limit", "text-dept=3"], "--limit: error: found 'text-dept'", "text-depth?"),
+        (["show", "--limit", "depth"], "--limit depth: error: expected NAME=N", ""),
+        (["validate", "--profile", "PRO_INT"], "--profile: error: found 'PRO_INT'", "PRO-INT?"),
+        (["suite", "x", "--extensions", "INT16"], "--extensions: error: ", "EXT-INT16?"),
+        (["rewrite", "--only", "clean"], "--only: error: found 'clean'", "did you mean clean-up?"),
+        (["generate", "--seed", "1", "--only", "ADDD"], "--only: error: ", "did you mean ADD?"),
+        (["run", "x", "--narrow", "i46"], "--narrow: error: found 'i46'", "did you mean i64?"),
+        (["suite", "x", "--frontends", "onx"], "--frontends: error: ", "did you mean onnx?"),
+        (["generate", "--seed", "one"], "--seed: error: 'one' is not a valid integer", "see `"),
+        (["extract"], "MODEL is missing", "see `"),
+        (["show", "--grep", "("], "--grep needs --operators", "see `"),
+        (["run", "x", "--inside", "1"], "--inside needs --intermediates", "see `"),
+        (["show", "--limit", "json-depth=1", "--limit", "json-depth=2"], "is given twice", ""),
+    ],
+)  # fmt: skip
+def test_all_errors_of_the_command_line_have_one_form(
+    arguments: list[str], expected: str, near: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tosa_flatbuffer, arguments) == 2
+    out, err = capsys.readouterr()
+    head, *hints = err.splitlines()
+    assert out == ""
+    assert expected in head
+    assert ": error: " in head
+    assert head.endswith("[option-conflict]")
+    assert near in " ".join(hints)
+
+
+@pytest.mark.parametrize("order", [("vela", "flatc"), ("flatc", "vela")])
+def test_a_file_is_judged_for_every_program_that_is_named(
+    order: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.tosa"
+    path.write_bytes(b"".join(plan(example(), PRODUCER).pieces()))
+    assert run(tosa_flatbuffer, ["validate", str(path), "--for", "flatc"]) == 0
+    assert run(tosa_flatbuffer, ["validate", str(path), "--for", "vela"]) == 1
+    capsys.readouterr()
+    assert run(tosa_flatbuffer, ["validate", str(path), "--for", order[0], "--for", order[1]]) == 1
+    assert "unsupported-by-reader" in capsys.readouterr().out
+
+
+def test_profiles_add_up(tmp_path: Path) -> None:
+    path = tmp_path / "m.tosa"
+    tensors = [tensor("x", "INT16", (1,)), tensor("y", "INT16", (1,))]
+    made = graph("x", "y", tensors, [op("IDENTITY", "x", "y")])
+    path.write_bytes(b"".join(plan(made, PRODUCER).pieces()))
+    options = ["--profile", "PRO-INT", "--profile", "EXT-INT16"]
+    for given in (options, options[2:] + options[:2]):
+        assert run(tosa_flatbuffer, ["validate", str(path), *given]) == 0
+    assert run(tosa_flatbuffer, ["validate", str(path), *options[2:]]) == 2
+
+
+def test_quiet_leaves_errors_and_data_and_verbose_says_what_was_recognised(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    path, part = tmp_path / "m.tosa", tmp_path / "part.tosa"
+    path.write_bytes(b"".join(plan(example(), PRODUCER).pieces()))
+    given = ["extract", str(path), "--outputs", example().main.outputs[0], "-o", str(part)]
+    assert run(tosa_flatbuffer, given) == 0
+    assert capsys.readouterr().err.startswith(f"{part}: ")
+    assert run(tosa_flatbuffer, [*given, "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert not caplog.messages
+    assert run(tosa_flatbuffer, [*given, "-v"]) == 0
+    read, written, took = caplog.messages
+    assert read.startswith(f"{path}: TOSA flatbuffer")
+    assert written.startswith(f"{part}: TOSA flatbuffer, TOSA 1.0")
+    assert took.startswith("extract took ")
+    capsys.readouterr()
+    assert run(tosa_flatbuffer, ["show", "-q", str(path)]) == 0
+    assert capsys.readouterr().out
+    assert run(tosa_flatbuffer, ["show", "-q", str(tmp_path / "gone.tosa")]) == 2
+    assert "[file-error]" in capsys.readouterr().err
