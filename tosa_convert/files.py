@@ -1,4 +1,4 @@
-"""Files: mapped for reading, replaced whole when writing.
+"""Files: mapped for reading, replaced whole when writing, and found below their folder.
 
 A write goes to a temporary file in the directory of the target, is flushed to the disk, and is
 renamed into place. Readers see either the old file or the new one. A failed write leaves the old file
@@ -26,6 +26,19 @@ GATHER_BYTES: Final = 1 << 20
 #: Characters of the target's name in the name of its temporary file. A character takes up to 4 bytes,
 #: and a name has at most 255.
 _NAME_CHARACTERS: Final = 32
+#: Bytes of one read call from a pipe.
+READ_BYTES: Final = 1 << 20
+#: Most bytes of a JSON file that describes a case, a run or a result.
+JSON_BYTES: Final = 1 << 28
+#: Flags that open a file without a wait for the writer of a pipe.
+REGULAR_FLAGS: Final = (
+    os.O_RDONLY
+    | getattr(os, "O_BINARY", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+)
+#: What a path is that is neither a regular file nor a device.
+_KINDS: Final = {stat.S_IFIFO: "a pipe", stat.S_IFDIR: "a folder", stat.S_IFSOCK: "a socket"}
 #: Bytes of one write call; progress is reported after each.
 WRITE_BYTES: Final = 1 << 24
 
@@ -49,25 +62,168 @@ def refuse_invalid_path(path: PathLike) -> None:
         raise fail("file-error", ascii(text), f"invalid path: {problem}")
 
 
-def map_file(path: PathLike, *, copy: bool = False) -> memoryview:
+def map_file(path: PathLike, *, copy: bool = False, limit: int = sys.maxsize) -> memoryview:
     """The bytes of a file: mapped into memory if it is a regular file and not `copy`, else read.
 
     A mapped file must not be truncated or rewritten in place while the view is in use. Replacing it
     by a rename, as `replace_file` does, is safe.
 
+    limit: bytes that are read of a pipe or a device, which has no size of its own.
+
     Raises:
-        TosaConvertError: "file-error"; "unrecognised-input" for a directory that holds a model.
+        TosaConvertError: "file-error"; "unrecognised-input" for a directory that holds a model;
+            "too-large".
     """
     refuse_invalid_path(path)
     try:
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
-            if copy or not stat.S_ISREG(status.st_mode) or status.st_size == 0:
+            if not stat.S_ISREG(status.st_mode):
+                return read_at_most(file, limit, os.fspath(path))
+            if copy or status.st_size == 0:
                 return memoryview(file.read())
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except OSError as error:
         refuse_model_directory(path)
         raise file_error(path, error, "read") from None
+
+
+def read_at_most(file: Any, limit: int, where: str) -> memoryview:
+    """Read a stream to its end. Raises TosaConvertError("too-large") as soon as it exceeds the limit."""
+    content = bytearray()
+    while part := file.read(min(READ_BYTES, limit + 1 - len(content))):
+        content += part
+        if len(content) > limit:
+            raise too_large(where, f"more than {limit}", limit)
+    return memoryview(content).toreadonly()
+
+
+def too_large(where: str, found: object, limit: int) -> TosaConvertError:
+    """The error for an input of more bytes than `--limit input-bytes` allows."""
+    return fail(
+        "too-large",
+        where,
+        f"the input has {found} bytes, the limit is {limit}",
+        "to accept it, raise the limit: --limit input-bytes=N, or limits={'input-bytes': N}",
+    )
+
+
+def open_regular(path: PathLike) -> BinaryIO:
+    """Open a regular file. A pipe or device, whose read may never end, is refused without a wait.
+
+    Raises TosaConvertError("file-error").
+    """
+    refuse_invalid_path(path)
+    descriptor = -1
+    try:
+        descriptor = os.open(path, REGULAR_FLAGS)
+        _refuse_irregular(path, os.fstat(descriptor).st_mode)
+        return open(descriptor, "rb")
+    except BaseException as error:
+        if descriptor >= 0:
+            os.close(descriptor)
+        if isinstance(error, OSError):
+            raise file_error(path, error, "read") from None
+        raise
+
+
+def _refuse_irregular(path: PathLike, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        message = f"it is {_KINDS.get(stat.S_IFMT(mode), 'a device')}, expected a regular file"
+        raise fail("file-error", os.fspath(path), message)
+
+
+def refuse_irregular(path: PathLike) -> None:
+    """Raise TosaConvertError("file-error") for a pipe, a device or a folder in place of a file."""
+    with contextlib.suppress(OSError):  # the reader says what is wrong
+        _refuse_irregular(path, os.stat(path).st_mode)
+
+
+def path_below(folder: PathLike, name: object, where: str) -> str:
+    """The path of a regular file that another file names, with its links resolved.
+
+    Args:
+        folder: the folder in which the naming file is.
+        name: what it says; it must be text, and lead to a place below the folder.
+        where: the naming file, for messages.
+
+    Raises:
+        TosaConvertError: "unsafe-path" for any other place; "file-error".
+
+    Example:
+        >>> path_below("cases", "../../etc/passwd", "desc.json")
+        Traceback (most recent call last):
+        tosa_convert.errors.TosaConvertError: desc.json: error: it names "../../etc/passwd", ...
+    """
+    if not isinstance(name, str) or not name:
+        raise fail("unsafe-path", where, f"found {name!r:.80}, expected the name of a file")
+    refuse_invalid_path(name)
+    root = os.path.realpath(folder)
+    try:
+        path = os.path.realpath(os.path.join(root, name))
+    except OSError as error:
+        raise file_error(name, error, "read") from None
+    if not path.startswith(os.path.join(root, "")):
+        message = f'it names "{name}", which leads to {path}, and not to a file below {root}'
+        raise fail("unsafe-path", where, message, "copy the file itself into the folder")
+    refuse_irregular(path)
+    return path
+
+
+def walk(root: PathLike) -> Iterator[tuple[str, list[str]]]:
+    """Each folder from `root` down, and the names of the files in it, sorted; links are not followed.
+
+    A folder that cannot be read has no files. Unlike `os.walk`, it goes to any depth.
+    """
+    waiting = [os.fspath(root)]
+    while waiting:
+        folder = waiting.pop()
+        names: list[str] = []
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                is_folder = entry.is_dir(follow_symlinks=False)
+                (waiting if is_folder else names).append(entry.path if is_folder else entry.name)
+        yield folder, sorted(names)
+
+
+def parse_json(data: bytes | bytearray | memoryview | str, where: str, expected: str) -> Any:
+    """The value of a JSON text that a program writes and a user may have edited.
+
+    Args:
+        data: the text.
+        where: its place, for messages.
+        expected: what it should be, such as "a test descriptor".
+
+    Raises:
+        TosaConvertError: "file-error" for a text that is not JSON in UTF-8 or nests too deep.
+
+    Example:
+        >>> parse_json("[" * 100_000, "state.json", "a state of reduce")
+        Traceback (most recent call last):
+        tosa_convert.errors.TosaConvertError: state.json: error: not a state of reduce: ...
+    """
+    import json  # only some commands need it
+
+    try:
+        return json.loads(data if isinstance(data, str) else bytes(data).decode())
+    except RecursionError:
+        reason = "it is nested too deep"
+    except ValueError as error:
+        reason = str(error)[:200]
+    raise fail("file-error", where, f"not {expected}: {reason}")
+
+
+def read_json(path: PathLike, expected: str) -> Any:
+    """`parse_json` of a regular file of at most JSON_BYTES."""
+    with open_regular(path) as file:
+        try:
+            data = file.read(JSON_BYTES + 1)
+        except OSError as error:
+            raise file_error(path, error, "read") from None
+    if len(data) > JSON_BYTES:
+        message = f"not {expected}: it has more than {JSON_BYTES} bytes"
+        raise fail("file-error", os.fspath(path), message)
+    return parse_json(data, os.fspath(path), expected)
 
 
 def standard_input() -> TextIO:
@@ -82,11 +238,6 @@ def standard_output() -> TextIO:
     if sys.stdout is None:
         raise fail("file-error", "<stdout>", "standard output is closed")
     return sys.stdout
-
-
-def read_standard_input() -> memoryview:
-    """All of standard input."""
-    return memoryview(standard_input().buffer.read())
 
 
 def write_standard_output(pieces: Pieces) -> None:

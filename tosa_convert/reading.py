@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, get
 from tosa_convert import log
 from tosa_convert.applicable_options import refuse_inapplicable
 from tosa_convert.errors import fail
-from tosa_convert.files import map_file
+from tosa_convert.files import map_file, read_at_most, too_large
 from tosa_convert.formats import FORMATS, MLIR_FORMATS, Format, sniff
 from tosa_convert.gc_pause import garbage_collection_paused
 from tosa_convert.options import ReadOptions, given_options
@@ -82,47 +82,43 @@ def open_input(source: Source, options: ReadOptions = _READ_OPTIONS, *, where: s
         TypeError: the source is neither a path nor an object with bytes.
         TosaConvertError: "file-error", "too-large", "empty-input" or "unrecognised-input".
     """
-    path = ""
+    path, limit = "", options.limits.input_bytes
     if isinstance(source, (str, os.PathLike)):
         name = os.fsdecode(source)
-        data = map_file(name, copy=options.copy)
+        data = map_file(name, copy=options.copy, limit=limit)
         path = name if os.path.isfile(name) else ""
         where = where or name
     else:
-        data = _bytes_of(source)
-        if options.copy:
-            data = memoryview(bytes(data))
         name = getattr(source, "name", "")
         where = where or (name if isinstance(name, str) else "")
-    limit = options.limits.input_bytes
+        data = _bytes_of(source, limit, where)
+        if options.copy:
+            data = memoryview(bytes(data))
     if len(data) > limit:
-        raise fail(
-            "too-large",
-            where,
-            f"the input has {len(data)} bytes, the limit is {limit}",
-            "to accept it, raise the limit: --limit input-bytes=N, or limits={'input-bytes': N}",
-        )
+        raise too_large(where, len(data), limit)
     file_format = sniff(data, where)
     log.info("%s: %s by its content, %d bytes", where, FORMATS[file_format], len(data))
     return Input(data, path, where, file_format)
 
 
-def _bytes_of(source: Any) -> memoryview:
-    """The bytes of a buffer or a binary file; those of a strided buffer are copied."""
+def _bytes_of(source: Any, limit: int, where: str) -> memoryview:
+    """The bytes of a buffer or a binary file; those of a strided buffer are copied.
+
+    limit: most bytes that are read of a file, whose name is `where`.
+    """
     try:
         view = memoryview(source)
     except TypeError:
         view = None
     if view is None:
         read = getattr(source, "read", None)
-        content = read() if callable(read) else None
-        if isinstance(content, str):
-            raise TypeError("the file is open in text mode, expected binary mode: open(path, 'rb')")
-        if content is None:
+        if not callable(read):
             raise TypeError(
                 f"found {type(source).__name__}, expected a path, bytes or an open binary file"
             )
-        view = memoryview(content)
+        if isinstance(read(0), str):
+            raise TypeError("the file is open in text mode, expected binary mode: open(path, 'rb')")
+        view = read_at_most(source, limit, where)
     if view.format == "O":
         raise TypeError("found an array of Python objects, expected an array of bytes")
     # An array of no elements cannot be cast.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -210,3 +211,46 @@ def test_limits_last_for_one_call() -> None:
     assert problem(lambda: tc.load(data, limits={"input-bytes": 1}))
     assert not problem(lambda: tc.load(data))
     assert not problem(lambda: reading.load(data))
+
+
+class Endless:
+    """A binary stream without an end, which counts what is read of it."""
+
+    def __init__(self) -> None:
+        self.given = 0
+
+    def read(self, size: int) -> bytes:
+        self.given += size
+        return bytes(size)
+
+
+def test_a_stream_is_not_read_beyond_the_limit() -> None:
+    source = Endless()
+    with pytest.raises(
+        tc.TosaConvertError, match="more than 1000 bytes, the limit is 1000"
+    ) as caught:
+        tc.load(source, limits={"input-bytes": 1000})
+    assert caught.value.code == "too-large"
+    assert source.given == 1001
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="devices of POSIX")
+def test_a_device_is_not_read_beyond_the_limit() -> None:
+    with pytest.raises(tc.TosaConvertError, match="the limit is 1000") as caught:
+        tc.load("/dev/zero", limits={"input-bytes": 1000})
+    assert caught.value.code == "too-large"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="devices of POSIX")
+def test_standard_input_is_not_read_beyond_the_limit() -> None:
+    command = [sys.executable, "-m", "tosa_convert", "convert", "-", "--to", "json"]
+    with open("/dev/zero", "rb") as zeros:
+        found = subprocess.run(
+            [*command, "--limit", "input-bytes=1000"],
+            stdin=zeros,
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+    assert found.returncode == 4
+    assert b"<stdin>: error: the input has more than 1000 bytes, the limit is 1000" in found.stderr

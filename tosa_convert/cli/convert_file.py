@@ -15,7 +15,6 @@ from tosa_convert.file_consumers import options_for, reader_named
 from tosa_convert.files import (
     STANDARD,
     file_error,
-    read_standard_input,
     refuse_same_file,
     standard_input,
     standard_output,
@@ -70,7 +69,7 @@ def open_source(source: str, options: ConvertOptions) -> Input:
     if source == STANDARD:
         if standard_input().isatty():
             raise click.UsageError("no input: give a file, or pipe one in (see --help)")
-        opened = open_input(read_standard_input(), options.read, where="<stdin>")
+        opened = open_input(standard_input().buffer, options.read, where="<stdin>")
     else:
         opened = open_input(source, options.read)
     found = FORMATS[opened.format]

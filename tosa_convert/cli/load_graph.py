@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tosa_convert.applicable_options import refuse_inapplicable
-from tosa_convert.files import STANDARD, read_standard_input, standard_input
+from tosa_convert.files import STANDARD, standard_input
 from tosa_convert.formats import of_path
 from tosa_convert.options import ReadOptions, WriteOptions, given_options
 from tosa_convert.reading import Input, open_input, read
@@ -42,7 +42,7 @@ def open_path(path: str, options: ReadOptions) -> Input:
         return open_input(path, options)
     if standard_input().isatty():
         raise click.UsageError("no input: name files, or pipe one in (see --help)")
-    return open_input(read_standard_input(), options, where="<stdin>")
+    return open_input(standard_input().buffer, options, where="<stdin>")
 
 
 def save_any(graph: Graph, path: str) -> None:

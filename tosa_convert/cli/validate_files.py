@@ -24,7 +24,6 @@ from tosa_convert.cli.progress import ProgressDisplay
 from tosa_convert.cli.validation_report import FileReport, Status, as_text, summary
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.files import (
-    read_standard_input,
     replace_file,
     standard_input,
     write_standard_output,
@@ -61,7 +60,7 @@ def validate_standard_input(checks: Checks, form: Form, output: str | None) -> i
         raise click.UsageError("no input: name files, or pipe one in (see --help)")
     name = "<stdin>"
     with _caught(name) as reports:
-        opened = open_input(read_standard_input(), checks.read, where=name)
+        opened = open_input(standard_input().buffer, checks.read, where=name)
         reports.append(_checked(name, opened, checks))
     return _finish(reports, form, output)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.files import file_error, sync_folder, temporary_path
+from tosa_convert.files import REGULAR_FLAGS, file_error, sync_folder, temporary_path
 from tosa_convert.options import DEFAULT_LIMITS, Limits
 from tosa_convert.weights import manifest
 
@@ -21,14 +21,7 @@ from tosa_convert.weights import manifest
 MAP_BYTES: Final = 1 << 16
 #: Before Python 3.13, a mapping keeps its file open.
 _KEEPS_OPEN: Final = sys.version_info < (3, 13)
-_FLAGS: Final = (
-    os.O_RDONLY
-    | getattr(os, "O_BINARY", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_NOFOLLOW", 0)
-    # Opening a pipe would wait for its writer.
-    | getattr(os, "O_NONBLOCK", 0)
-)
+_FLAGS: Final = REGULAR_FLAGS | getattr(os, "O_NOFOLLOW", 0)
 
 #: Flags of renameat2 (names relative to the working directory; exchange) and of renamex_np (swap).
 _HERE, _EXCHANGE, _DARWIN_SWAP = -100, 2, 2
