@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
+import operator
 import os
 import shutil
 import tokenize
@@ -11,30 +13,63 @@ import weakref
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from tosa_convert.errors import fail
-from tosa_convert.files import Pieces, Sink, file_error, replace_file
+from tosa_convert.files import Pieces, Sink, file_error, open_regular, replace_file
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.scratch import file_errors, readable_by_numpy
 
+#: Most bytes of the header of an `.npy` file that numpy reads from strangers.
+_HEADER_BYTES: Final = 10_000
+Shape = tuple[int, ...]
 
-def read_npy(path: str | os.PathLike[str]) -> Array:
-    """Read the array of an `.npy` file; raise TosaConvertError("file-error")."""
-    with _reading(path), open(path, "rb") as file:
+
+def read_npy(path: str | os.PathLike[str], shape: Shape | None = None) -> Array:
+    """Read the array of an `.npy` file; raise TosaConvertError("file-error").
+
+    shape: the expected one. The data of an array of another shape is not read: its elements are zeros
+        that take no memory, and its shape says what is wrong.
+    """
+    with _reading(path), open_regular(path) as file:
         if file.read(2) == b"PK":
             message = "it holds several arrays, expected an .npy file"
             raise fail("file-error", os.fspath(path), message)
         file.seek(0)
+        if shape is not None and (other := _of_another_shape(file, shape)) is not None:
+            return other
+        file.seek(0)
         return _read_array(file)
+
+
+def _of_another_shape(file: Any, shape: Shape | None) -> Array | None:
+    """Return what stands for an array of another shape than the expected; None if it has that shape.
+
+    file: at its start; the header is read. A damaged one is left to numpy's reader.
+    """
+    start = file.read(12)
+    wide = start[6:7] > b"\1"
+    size = int.from_bytes(start[8 : 12 if wide else 10], "little")
+    if not start.startswith(b"\x93NUMPY") or size > _HEADER_BYTES:
+        return None
+    text = start[10:] * (not wide) + file.read(size - 2 * (not wide))
+    try:
+        header = ast.literal_eval(text.decode("utf-8").strip())
+        found = tuple(map(operator.index, header["shape"]))
+        if found == shape or min(found, default=0) < 0:
+            return None
+        kind = header["descr"] if header["descr"] != "<f1" else "V1"
+        return np.broadcast_to(np.zeros((), np.dtype(kind)), found)
+    except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError):
+        return None
 
 
 def open_array(path: str | os.PathLike[str]) -> Array:
     """Open the array of an `.npy` file, mapped if possible; raise TosaConvertError("file-error")."""
     lib: Any = np.lib.format
-    with _reading(path), open(path, "rb") as file:
+    with _reading(path), open_regular(path) as file:
         is_array = file.read(6) == lib.MAGIC_PREFIX
     if is_array:
         # Empty arrays cannot be mapped, and damaged files have a better error from the reader.
@@ -77,7 +112,7 @@ def open_npz(path: str | os.PathLike[str]) -> LazyArrays:
     """
     with _reading(path):
         # An open file, not its name: numpy does not close a file that is not an archive.
-        file = open(path, "rb")  # noqa: SIM115
+        file = open_regular(path)
         try:
             archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
@@ -114,19 +149,35 @@ def _reading(path: str | os.PathLike[str]) -> Iterator[None]:
         ) from None
 
 
-def unpack_npz(path: Path, folder: Path) -> LazyArrays:
+def unpack_npz(
+    path: Path, folder: Path, shapes: Mapping[str, Shape] | None = None
+) -> Mapping[str, Array]:
     """Unpack the arrays of an `.npz` file into a folder, and read them from there on demand.
+
+    shapes: the expected one of each array, if they are known. The data of an array that has another
+        one, or that is not expected, is not unpacked; see `read_npy`.
 
     Raises TosaConvertError("file-error").
     """
     files: dict[str, Path] = {}
-    with _reading(path), zipfile.ZipFile(path) as archive:
+    others: dict[str, Array] = {}
+    with _reading(path), open_regular(path) as opened, zipfile.ZipFile(opened) as archive:
         for entry in archive.infolist():
+            name = entry.filename.removesuffix(".npy")
+            if shapes is not None:
+                with archive.open(entry) as source:
+                    other = _of_another_shape(source, shapes.get(name))
+                if other is not None:
+                    others[name] = other
+                    continue
             target = folder / f"unpacked{len(files)}.npy"
             with archive.open(entry) as source, file_errors(target), open(target, "wb") as file:
                 shutil.copyfileobj(source, file, 1 << 20)
-            files[entry.filename.removesuffix(".npy")] = target
-    return npy_files(files)
+            files[name] = target
+    arrays = npy_files(files)
+    return LazyArrays(
+        [*files, *others], lambda name: others[name] if name in others else arrays[name]
+    )
 
 
 def npy_files(files: Mapping[str, Path]) -> LazyArrays:

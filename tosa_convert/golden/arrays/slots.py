@@ -80,11 +80,12 @@ def coerce(slot: Slot, array: Any) -> Array:
     Raises TosaConvertError("input-mismatch").
     """
     if isinstance(array, (np.ndarray, np.generic)):
-        result = _reinterpreted(slot, np.asarray(array))
+        result = np.asarray(array)
     else:
         result = _converted(slot, array)
     if result.shape != slot.shape:
         raise _mismatch(slot, f"found shape {list(result.shape)}", str(list(slot.shape)))
+    result = _reinterpreted(slot, result)
     if slot.dtype is INT48 and result.size:
         _refuse_values_outside(slot, result, -(2**47), 2**47 - 1, "48 bits")
     return np.ascontiguousarray(result).reshape(slot.shape)

@@ -37,7 +37,7 @@ _REFUSAL_CHARACTERS: Final = 400
 
 def run_worker(
     python: str, software: str, model: str, inputs: list[Array], timeout: float, folder: Path
-) -> tuple[list[Callable[[], Array]], list[Callable[[], Array]]]:
+) -> tuple[list[Callable[..., Array]], list[Callable[..., Array]]]:
     """Run a model by `worker.py` under `python`; its outputs and steps, read from `folder`.
 
     Raises TosaConvertError("missing-backend") and ("backend-failed").
@@ -62,9 +62,9 @@ def run_worker(
     return numbered(folder, "out"), numbered(folder, "step")
 
 
-def numbered(folder: Path, prefix: str) -> list[Callable[[], Array]]:
-    """The arrays of the files `<prefix>0.npy`, `<prefix>1.npy`, ... of a folder."""
-    readers: list[Callable[[], Array]] = []
+def numbered(folder: Path, prefix: str) -> list[Callable[..., Array]]:
+    """Readers of the files `<prefix>0.npy`, `<prefix>1.npy`, ... of a folder; see `read_npy`."""
+    readers: list[Callable[..., Array]] = []
     while (path := folder / f"{prefix}{len(readers)}.npy").exists():
         readers.append(functools.partial(read_npy, path))
     return readers
@@ -90,6 +90,12 @@ def refuse_failure(ended: Ended, name: str) -> None:
         raise fail("backend-failed", name, last_words(ended))
 
 
+def _irregular(folder: str, names: list[str]) -> list[str]:
+    """The names of pipes and the like, which cannot be copied."""
+    paths = {name: Path(folder, name) for name in names}
+    return [name for name, path in paths.items() if not path.is_file() and not path.is_dir()]
+
+
 @contextlib.contextmanager
 def failures_kept(name: str, folder: Path, keep: Path | None) -> Iterator[None]:
     """Keep a copy of a backend's folder if the block raises that the backend failed or refused.
@@ -108,6 +114,6 @@ def failures_kept(name: str, folder: Path, keep: Path | None) -> Iterator[None]:
             number = len(list(keep.glob("failed-*"))) if keep.is_dir() else 0
             kept = keep / f"failed-{number}"
             with file_errors(kept):
-                shutil.copytree(folder, kept)
+                shutil.copytree(folder, kept, ignore=_irregular)
             hint = f"its model and inputs are in {kept}"
         raise fail(code, name, finding.message, hint) from None

@@ -22,7 +22,7 @@ import numpy as np
 from tosa_convert import api
 from tosa_convert.child_process import last_words
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.files import file_error, map_file
+from tosa_convert.files import map_file, path_below, read_json
 from tosa_convert.formats import EXTENSIONS
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.npz import npy_files, open_npz, unpack_npz, write_npz
@@ -241,15 +241,15 @@ def part_of(graph: Graph, names: Sequence[str], cuts: Sequence[str]) -> Graph:
 
 def by_position(
     graph: Graph,
-    outputs: Sequence[Callable[[], Array]],
+    outputs: Sequence[Callable[..., Array]],
     name: str,
-    changed: Sequence[Callable[[], Array]] = (),
+    changed: Sequence[Callable[..., Array]] = (),
 ) -> LazyArrays:
     """A model's outputs by the names that the program has for them.
 
     Args:
         graph: the program.
-        outputs: in order.
+        outputs: their readers in order, which get the expected shape as `read_npy` does.
         name: of the software, for messages.
         changed: the inputs that the model writes to, which a program may have as its last outputs.
 
@@ -266,8 +266,8 @@ def by_position(
     if len(wanted) != len(outputs):
         message = f"it has {counted(len(outputs), 'output')}, the TOSA model has {len(wanted)}"
         raise fail("backend-failed", name, message)
-    by_key = {slot.key: read for slot, read in zip(wanted, outputs, strict=True)}
-    return LazyArrays(by_key, lambda key: by_key[key]())
+    by_key = {slot.key: (read, slot.shape) for slot, read in zip(wanted, outputs, strict=True)}
+    return LazyArrays(by_key, lambda key: by_key[key][0](shape=by_key[key][1]))
 
 
 def open_folder(folder: Path) -> LazyArrays:
@@ -278,14 +278,14 @@ def open_folder(folder: Path) -> LazyArrays:
     manifest = folder / "manifest.json"
     if not manifest.exists():
         return npy_files({path.stem: path for path in sorted(folder.glob("*.npy"))})
+    expected = "a manifest of tensors"
+    content = read_json(manifest, expected)
     try:
-        rows = json.loads(manifest.read_text())["tensors"]
-        # Only the last component: a manifest must not lead out of its folder.
-        files = {str(row["name"]): folder / Path(str(row["file"])).name for row in rows}
-    except OSError as error:
-        raise file_error(manifest, error, "read") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise fail("file-error", str(manifest), f"not a valid manifest: {error!r}") from None
+        names = {str(row["name"]): row["file"] for row in content["tensors"]}
+    except (KeyError, TypeError) as error:
+        raise fail("file-error", str(manifest), f"not {expected}: {error!r:.200}") from None
+    where = str(manifest)
+    files = {name: Path(path_below(folder, file, where)) for name, file in names.items()}
     return npy_files(files)
 
 
@@ -484,7 +484,9 @@ class Command:
                     part, numbered(folder / "out", "out"), self.name
                 )
             elif (folder / "out.npz").exists():
-                answer = unpack_npz(folder / "out.npz", folder)
+                wanted = [*output_slots(part), *state_slots(part).values()]
+                shapes = {slot.key: slot.shape for slot in wanted}
+                answer = unpack_npz(folder / "out.npz", folder, shapes)
             else:
                 raise fail("backend-failed", self.name, last_words(ended, " and no outputs"))
             for name in answer:
