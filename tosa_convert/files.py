@@ -63,7 +63,7 @@ def refuse_invalid_path(path: PathLike) -> None:
 
 
 def map_file(path: PathLike, *, copy: bool = False, limit: int = sys.maxsize) -> memoryview:
-    """The bytes of a file: mapped into memory if it is a regular file and not `copy`, else read.
+    """Return the bytes of a file: mapped into memory if it is a regular file and not `copy`, else read.
 
     A mapped file must not be truncated or rewritten in place while the view is in use. Replacing it
     by a rename, as `replace_file` does, is safe.
@@ -99,7 +99,7 @@ def read_at_most(file: Any, limit: int, where: str) -> memoryview:
 
 
 def too_large(where: str, found: object, limit: int) -> TosaConvertError:
-    """The error for an input of more bytes than `--limit input-bytes` allows."""
+    """Make the error for an input of more bytes than `--limit input-bytes` allows."""
     return fail(
         "too-large",
         where,
@@ -140,7 +140,7 @@ def refuse_irregular(path: PathLike) -> None:
 
 
 def path_below(folder: PathLike, name: object, where: str) -> str:
-    """The path of a regular file that another file names, with its links resolved.
+    """Find a regular file that another file names; return its path, with links resolved.
 
     Args:
         folder: the folder in which the naming file is.
@@ -171,7 +171,7 @@ def path_below(folder: PathLike, name: object, where: str) -> str:
 
 
 def walk(root: PathLike) -> Iterator[tuple[str, list[str]]]:
-    """Each folder from `root` down, and the names of the files in it, sorted; links are not followed.
+    """Yield each folder from `root` down, and the names of its files, sorted; follow no links.
 
     A folder that cannot be read has no files. Unlike `os.walk`, it goes to any depth.
     """
@@ -187,7 +187,7 @@ def walk(root: PathLike) -> Iterator[tuple[str, list[str]]]:
 
 
 def parse_json(data: bytes | bytearray | memoryview | str, where: str, expected: str) -> Any:
-    """The value of a JSON text that a program writes and a user may have edited.
+    """Return the value of a JSON text that a program writes and a user may have edited.
 
     Args:
         data: the text.
@@ -214,7 +214,7 @@ def parse_json(data: bytes | bytearray | memoryview | str, where: str, expected:
 
 
 def read_json(path: PathLike, expected: str) -> Any:
-    """`parse_json` of a regular file of at most JSON_BYTES."""
+    """Parse a regular file of at most JSON_BYTES as `parse_json` does."""
     with open_regular(path) as file:
         try:
             data = file.read(JSON_BYTES + 1)

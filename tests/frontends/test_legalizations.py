@@ -251,7 +251,7 @@ def test_a_run_is_resumed_and_compared_with_an_earlier_one(
     out = tmp_path / "out"
     suite(*common, "--limit", "2", "--out", out)
     assert suite(*common, "--out", out, "--json", first) == 1
-    assert "2 of 4 cases have answers from an earlier run" in capsys.readouterr().err
+    assert "2 run now, 2 from an earlier run" in capsys.readouterr().out
     assert len((out / "answers.jsonl").read_text().splitlines()) == 5
     (models / "good" / "off.off").unlink()
     known = tmp_path / "known.txt"

@@ -27,10 +27,9 @@ from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import random_inputs
 from tosa_convert.golden.running.run import run
 from tosa_convert.golden.suite import run_cases
+from tosa_convert.golden.suite.journal import Answer, Journal
 from tosa_convert.golden.suite.report import junit, summary, verdict
 from tosa_convert.golden.suite.run_cases import (
-    Answer,
-    Journal,
     find_cases,
     on_executor,
     on_local_processes,

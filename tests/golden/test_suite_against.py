@@ -20,9 +20,9 @@ from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.npz import load_npz, save_npz
 from tosa_convert.golden.running import model_process
+from tosa_convert.golden.suite.journal import Answer
 from tosa_convert.golden.suite.qualification import Qualification, qualify_case
 from tosa_convert.golden.suite.report import Expected, changes, read_expected, verdict
-from tosa_convert.golden.suite.run_cases import Answer
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 
@@ -204,7 +204,7 @@ def test_a_damaged_descriptor_costs_one_case(tmp_path: Path) -> None:
     for text in ("{", "[]", '{"tosa_file": "test.tosa"}', '{"tosa_file": 5}'):
         (tmp_path / "case/desc.json").write_text(text)
         answer = one(tmp_path, str(tmp_path))
-        assert (answer.status, "not a test descriptor" in answer.message) == ("not-run", True)
+        assert (answer.status, "not a test descriptor" in answer.message) == ("error", True)
 
 
 @pytest.mark.parametrize(

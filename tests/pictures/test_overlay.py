@@ -13,7 +13,7 @@ from unit.building import example
 import tosa_convert as tc
 from tosa_convert import golden
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.suite.run_cases import Answer
+from tosa_convert.golden.suite.journal import Answer
 from tosa_convert.pictures.build_diagram import build_diagram
 from tosa_convert.pictures.errors_overlay import Overlay, overlay
 

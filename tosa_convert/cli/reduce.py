@@ -27,7 +27,12 @@ from tosa_convert.errors import printable
     type=click.Path(),
     required=True,
     metavar="DIR",
-    help="Folder for candidates and answers; the same command again continues from there.",
+    help="Folder for candidates and answers; the same command again continues an interrupted run.",
+)
+@option(
+    "--resume",
+    is_flag=True,
+    help="Keep the answers of a complete run, too, which by default begins anew.",
 )
 @option("--expect-exit", type=int, metavar="N", help="Only this exit code of CMD means failure.")
 @option(
@@ -68,13 +73,14 @@ def reduce(model: str, command: str, work: str, output: str | None, **options: A
         timeout=options["timeout"],
         expect=golden.Failure(options["expect_exit"], options["expect_text"]),
         progress=lambda text: say(text, err=True) if is_terminal else None,
+        resume=options["resume"],
     )
     if output is not None:
         save_any(stamp(result.graph), output)
     target = printable(str(output or Path(work) / "reduced.tosa"))
     say(
         f"{counted(result.operators, 'operator')} in {target}; "
-        f"{counted(result.tried, 'candidate')} tried, "
-        f"{counted(result.reused, 'answer')} from earlier runs"
+        f"{counted(result.tried, 'candidate')} tried now, "
+        f"{counted(result.reused, 'answer')} from an earlier run"
     )
     return 0

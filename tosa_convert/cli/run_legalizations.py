@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shlex
 from collections.abc import Iterator, Mapping
@@ -13,11 +14,12 @@ import click
 from tosa_convert.cli.command import say
 from tosa_convert.cli.suite_plan import SuitePlan
 from tosa_convert.cli.text_columns import aligned, one_line
+from tosa_convert.golden.backends.fingerprint import of_software
+from tosa_convert.golden.suite.journal import Answer
 from tosa_convert.golden.suite.report import Verdict
-from tosa_convert.golden.suite.run_cases import Answer
 from tosa_convert.golden.suite.table import Page, html_report
 from tosa_convert.legalizations import report
-from tosa_convert.legalizations.find_cases import find_cases, source_of
+from tosa_convert.legalizations.find_cases import files_of_model, find_cases, source_of
 from tosa_convert.legalizations.run_case import Legalization, Settings, run_with
 from tosa_convert.options import narrow_types
 
@@ -68,6 +70,9 @@ def legalization_plan(given: tuple[str, ...], options: Mapping[str, Any]) -> Sui
             "python": settings.python,
             "narrow": list(settings.narrow),
         },
+        decides={"timeout": settings.timeout, "software": of_software(settings.python)},
+        files=functools.partial(files_of_model, str(cases.root)),
+        skipped=frozenset(),
         run_case=run_with(cases.root, settings),
         html=html,
         counts=_COUNTS,

@@ -9,7 +9,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
@@ -22,9 +22,16 @@ from tosa_convert.cli.progress import ProgressDisplay
 from tosa_convert.cli.suite_plan import SuitePlan
 from tosa_convert.errors import fail, printable
 from tosa_convert.files import file_error, replace_file
+from tosa_convert.golden.backends.fingerprint import digest, of_backend, of_files, of_software
 from tosa_convert.golden.suite import run_cases as converted_cases
-from tosa_convert.golden.suite.qualification import Qualification, qualify_with
+from tosa_convert.golden.suite.journal import Answer, Journal
+from tosa_convert.golden.suite.qualification import (
+    Qualification,
+    files_qualified,
+    qualify_with,
+)
 from tosa_convert.golden.suite.report import (
+    SKIPPED,
     Changes,
     Verdict,
     changes,
@@ -35,10 +42,9 @@ from tosa_convert.golden.suite.report import (
     verdict,
 )
 from tosa_convert.golden.suite.run_cases import (
-    Answer,
     CaseRunner,
-    Journal,
     Via,
+    files_of_case,
     find_cases,
     on_executor,
     on_local_processes,
@@ -55,23 +61,29 @@ _COMPUTED: Final = (
     "{passed} of {cases} cases pass ({wrong} wrong, {refused} refused, {crashed} crashed, "
     "{not_run} not run, {errors} errors)"
 )
-_ALWAYS: Final = ", {outputs} outputs compared, {seconds} s, {cases_per_second} cases/s"
+_ALWAYS: Final = (
+    ", {outputs} outputs compared, {seconds} s, {cases_per_second} cases/s; "
+    "{run_now} run now, {from_earlier} from an earlier run"
+)
 _EXPECTED: Final = ", {expected_failures} failures were expected"
 
 
 def run_suite(given: tuple[str, ...], options: Mapping[str, Any]) -> int:
     """Run the cases of a folder, or of several with --frontends; returns the exit code."""
+    if options["resume"] and not options["out"]:
+        raise click.UsageError("--resume needs --out DIR, which has the answers")
     # Of the files that say what is expected, each is read before the first case is run.
     expected = read_expected(Path(options["xfail"])) if options["xfail"] else []
     baseline = read_baseline(Path(options["baseline"])) if options["baseline"] else None
     plan = plan_of(given, options)
     plan = replace(plan, names=_spread(plan.names, options["limit"]))
     start = time.monotonic()
-    answers = _answers(plan, options)
+    answers, earlier = _answers(plan, options)
     seconds = time.monotonic() - start
-    run = verdict(answers, expected)
+    skipped = {None: plan.skipped, "skip": SKIPPED, "fail": frozenset[str]()}[options["refused"]]
+    run = verdict(answers, expected, skipped)
     changed = None if baseline is None else changes(answers, baseline)
-    report = summary(run, seconds)
+    report = summary(run, seconds, earlier)
     if options["json_file"]:
         replace_file(options["json_file"], [_as_json(report, run, changed, plan)])
     if options["junit"]:
@@ -98,14 +110,21 @@ def plan_of(given: tuple[str, ...], options: Mapping[str, Any]) -> SuitePlan:
     settings = settings_of(options)
     root = Path(given[0]).resolve()
     names = find_cases(root)
+    if names == ["."]:
+        root, names = root.parent, [root.name]
+        if settings is not None and os.path.basename(settings.against) == names[0]:
+            settings = replace(settings, against=os.path.dirname(settings.against))
+    timeout = options["timeout"]
     if settings is None:
         via: Via = options["via"] or "tosa"
         return SuitePlan(
             root=root,
             names=names,
             header={"folder": str(root), "via": via},
+            decides={"timeout": timeout, "software": of_software()},
+            files=functools.partial(files_of_case, str(root)),
             run_case=functools.partial(
-                converted_cases.run_case, str(root), via=via, timeout=options["timeout"]
+                converted_cases.run_case, str(root), via=via, timeout=timeout
             ),
             html=None,
             counts=_CONVERTED,
@@ -116,25 +135,49 @@ def plan_of(given: tuple[str, ...], options: Mapping[str, Any]) -> SuitePlan:
         root=root,
         names=names,
         header={"folder": str(root), **header_of(settings)},
+        decides={
+            "options": [timeout, settings.keep is not None, settings.reduce, settings.python],
+            "backend": of_backend(settings.against),
+            "software": of_software(settings.python),
+        },
+        files=functools.partial(files_qualified, str(root), settings=settings),
         run_case=qualify_with(root, settings),
         html=lambda run, target: html_report(run, page, target),
         counts=_COMPUTED,
     )
 
 
-def _answers(plan: SuitePlan, options: Mapping[str, Any]) -> list[Answer]:
-    """The answer of each case, from an earlier run or from this one."""
+def _answers(plan: SuitePlan, options: Mapping[str, Any]) -> tuple[list[Answer], int]:
+    """Get the answer of each case, and how many are those of an earlier run."""
+    key = functools.partial(_key, decided=digest(plan.decides), files=plan.files)
+
+    def kept(earlier: dict[str, Answer]) -> list[Answer]:
+        """Choose the answers that count: that of a case only if nothing that decided it has changed."""
+        wanted = set(plan.names)
+        again = wanted <= earlier.keys() and not options["resume"]
+        return [
+            answer
+            for name, answer in earlier.items()
+            if name not in wanted or (not again and answer.key == key(name))
+        ]
+
     with contextlib.ExitStack() as stack:
         journal_folder = _journal_folder(options["out"], stack)
-        journal = Journal(journal_folder / "answers.jsonl", plan.header, plan.kind)
+        journal = Journal(journal_folder / "answers.jsonl", plan.header, plan.kind, kept)
         stack.callback(journal.close)
         already = len(journal.answers.keys() & set(plan.names))
-        if already:
-            say(f"{already} of {len(plan.names)} cases have answers from an earlier run", err=True)
         run_cases = _case_runner(options["scheduler"], options["jobs"] or os.cpu_count() or 1)
+        run_case = functools.partial(
+            converted_cases.answered, run=plan.run_case, key=key, kind=plan.kind
+        )
         with _CaseProgress(len(plan.names) - already) as progress:
-            run_all(plan.names, run_cases, journal, plan.run_case, progress=progress.add)
-        return [journal.answers[name] for name in plan.names]
+            run_all(plan.names, run_cases, journal, run_case, progress=progress.add)
+        return [journal.answers[name] for name in plan.names], already
+
+
+def _key(name: str, *, decided: str, files: Callable[[str], list[str]]) -> str:
+    """Return the fingerprint of all that decides a case: a kept answer counts only while it is the same."""
+    return digest([decided, name, of_files(files(name))])
 
 
 def settings_of(options: Mapping[str, Any]) -> Qualification | None:

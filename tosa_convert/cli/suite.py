@@ -95,6 +95,12 @@ def _frontends() -> Iterable[str]:
     "although it is listed fails the run.",
 )
 @option(
+    "--refused",
+    type=click.Choice(["skip", "fail"]),
+    help="What a case means that the backend refuses: skip counts it as not run, fail as a failure. By "
+    "default skip, and fail with --frontends.",
+)
+@option(
     "--baseline",
     type=click.Path(),
     metavar="FILE",
@@ -116,7 +122,13 @@ def _frontends() -> Iterable[str]:
     "--out",
     type=click.Path(),
     metavar="DIR",
-    help="Keep answers there; continue from them.",
+    help="Keep answers there, and continue an interrupted run. An answer counts only while the case, "
+    "the backend, the options and the installed packages stay the same.",
+)
+@option(
+    "--resume",
+    is_flag=True,
+    help="With --out: keep the answers of a complete run, too, which by default begins anew.",
 )
 @option("--junit", type=click.Path(), metavar="FILE", help="Write the answers as JUnit XML.")
 @option("--json", "json_file", type=click.Path(), metavar="FILE", help="Write the answers as JSON.")

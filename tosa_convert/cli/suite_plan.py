@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tosa_convert.golden.suite.report import Verdict
-from tosa_convert.golden.suite.run_cases import Answer
+from tosa_convert.golden.suite.journal import Answer
+from tosa_convert.golden.suite.report import SKIPPED, Verdict
 
 
 def no_lines(run: Verdict) -> Iterator[str]:
@@ -27,7 +27,10 @@ class SuitePlan:
 
     root: the folder of the cases. names: the cases.
     header: what identifies the run: answers of other settings are not continued.
-    run_case: runs one case; worker processes get it pickled.
+    decides: what else decides every answer: options, files of a backend, releases.
+    files: of a case, those that decide its answer.
+    run_case: runs one case; worker processes get it pickled, and `files`.
+    skipped: statuses that do not fail the run.
     html: the report in pieces, for the file that is written; None if there is none.
     counts: the last line, with places for the entries of `summary`.
     kind: the class of the answers.
@@ -38,7 +41,10 @@ class SuitePlan:
     root: Path
     names: list[str]
     header: Mapping[str, Any]
+    decides: Mapping[str, Any]
+    files: Callable[[str], list[str]]
     run_case: Callable[[str], Answer]
+    skipped: frozenset[str] = SKIPPED
     html: Callable[[Verdict, Path], Iterator[bytes]] | None
     counts: str
     kind: type[Answer] = Answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -12,11 +13,13 @@ from typing import Final
 
 from tosa_convert import log
 from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.files import open_regular, walk
 from tosa_convert.formats import is_saved_model
 from tosa_convert.frontends.recognize import recognize
 from tosa_convert.frontends.table import frontend
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import load_npz
+from tosa_convert.golden.backends.fingerprint import files_of_python
 
 #: Files that may be models; their content says which frontend reads them.
 _EXTENSIONS: Final = (".tflite", ".onnx", ".pt2", ".keras")
@@ -85,6 +88,37 @@ def source_of(root: Path, name: str) -> tuple[str, str]:
     """The frontend of a case, and its model as a frontend recognises it."""
     kind, _, path = name.partition("/")
     return kind, str(root / path)
+
+
+def files_of_model(root: str, name: str) -> list[str]:
+    """List the files that decide a case: its model, those that the model names, and its inputs.
+
+    A Python file brings the modules that it imports, a folder all files in it.
+    """
+    _, source = source_of(Path(root), name)
+    path = Path(source.rpartition(":")[0] if ".py:" in source else source)
+    if path.is_dir():
+        return [os.path.join(folder, file) for folder, files in walk(path) for file in files]
+    if path.suffix == ".py":
+        return [str(found) for found in files_of_python(path)]
+    inputs = path.with_suffix(INPUTS_SUFFIX)
+    return [str(path), *([str(inputs)] if inputs.exists() else []), *_external_data(path)]
+
+
+def _external_data(model: Path) -> Iterator[str]:
+    """Yield the files beside or below an ONNX model whose names are in it."""
+    if model.suffix != ".onnx":
+        return
+    with contextlib.suppress(TosaConvertError), open_regular(model) as file:
+        content = file.read()
+        for folder, names in walk(model.parent):
+            for name in names:
+                place = os.path.relpath(os.path.join(folder, name), model.parent)
+                if (
+                    not name.endswith(_EXTENSIONS)
+                    and os.fsencode(place.replace(os.sep, "/")) in content
+                ):
+                    yield os.path.join(folder, name)
 
 
 def is_node_test(folder: Path) -> bool:

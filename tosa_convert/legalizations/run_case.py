@@ -6,7 +6,6 @@ import functools
 import math
 import tempfile
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,7 +23,7 @@ from tosa_convert.frontends.table import FRONTENDS, missing
 from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import save_npz
-from tosa_convert.golden.suite.run_cases import Answer, Status
+from tosa_convert.golden.suite.journal import Answer, Status
 from tosa_convert.legalizations.compare_model import compare_model
 from tosa_convert.legalizations.find_cases import (
     inputs_of,
@@ -116,13 +115,8 @@ def run_legalization(root: str, name: str, *, settings: Settings) -> Legalizatio
             found = _node_test(name, path, settings)
         else:
             found = _model(name, source, settings)
-    except (KeyboardInterrupt, SystemExit):
-        raise
     except TosaConvertError as error:
-        found = Legalization(name, "not-run", str(error))
-    except Exception:
-        # Our own defect in one case must not cost the answers of all others.
-        found = Legalization(name, "error", traceback.format_exc())
+        found = Legalization(name, "error", str(error))
     seconds = round(time.monotonic() - start, 3)
     return replace(found, operator=group, types=kind, seconds=seconds)
 

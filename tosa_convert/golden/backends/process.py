@@ -91,7 +91,7 @@ def refuse_failure(ended: Ended, name: str) -> None:
 
 
 def _irregular(folder: str, names: list[str]) -> list[str]:
-    """The names of pipes and the like, which cannot be copied."""
+    """List the pipes and the like, which cannot be copied."""
     paths = {name: Path(folder, name) for name in names}
     return [name for name, path in paths.items() if not path.is_file() and not path.is_dir()]
 

@@ -18,11 +18,12 @@ import numpy as np
 from tosa_convert import api
 from tosa_convert.child_process import Ended
 from tosa_convert.errors import fail
-from tosa_convert.files import PathLike, file_error, replace_file
+from tosa_convert.files import PathLike, read_json, replace_file
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import save_npz
 from tosa_convert.golden.arrays.scratch import file_errors, npy_pieces
 from tosa_convert.golden.arrays.slots import slots
+from tosa_convert.golden.backends.fingerprint import digest, of_command, of_software
 from tosa_convert.golden.reduction.shrinking import Cut, Shrinker, size
 from tosa_convert.golden.running.commands import command_words, run_command, with_paths
 from tosa_convert.golden.running.intermediates import iterate_tensors
@@ -65,6 +66,8 @@ class Failure:
 
 
 ANY_FAILURE: Final = Failure()
+#: The file of the work folder that has the answers.
+STATE: Final = "state.json"
 
 
 def reduce(
@@ -78,6 +81,7 @@ def reduce(
     expect: Failure = ANY_FAILURE,
     progress: Callable[[str], None] = lambda text: None,
     read: ReadOptions = AS_IT_IS,
+    resume: bool = False,
 ) -> Reduction:
     """Find a small part of a program on which a command still fails.
 
@@ -87,7 +91,8 @@ def reduce(
             the model is appended if neither is there. Any exit code but 0, and no end within
             `timeout`, mean that the candidate fails.
         work: a folder for candidates and answers; the result is its `reduced.tosa`, with
-            `inputs.npz` if there are inputs. The same call again continues an interrupted one.
+            `inputs.npz` if there are inputs. The same call again continues an interrupted one, unless a
+            file that the command names, or a release of the software, has changed.
         inputs: an array for each input; values that become inputs get the arrays that the reference
             model computes from them. Without `inputs` and `random` the command gets the model only.
         random: a seed, 0 or more, for inputs that are not given.
@@ -95,6 +100,7 @@ def reduce(
         expect: what counts as a failure, if not every one.
         progress: called with a line of text after each candidate.
         read: how to read a file or module.
+        resume: keep the answers of a complete reduction, too, which by default begins anew.
 
     Returns:
         The reduced graph, the number of its operators, and how often the command ran.
@@ -117,7 +123,10 @@ def reduce(
     graph = as_graph(program, read)
     has_inputs = inputs is not None or random is not None
     arrays = input_arrays(graph, inputs, random) if has_inputs else None
-    return _Reducer(graph, command, Path(work), arrays, timeout, expect, progress).run()
+    key = digest([timeout, of_command(command), of_software()])
+    reducer = _Reducer(graph, command, Path(work), arrays, timeout, expect, progress, key)
+    reducer.continue_from(reducer.stored_state(), resume=resume)
+    return reducer.run()
 
 
 class _Reducer:
@@ -132,6 +141,7 @@ class _Reducer:
         timeout: float,
         expect: Failure,
         progress: Callable[[str], None],
+        key: str,
     ) -> None:
         self.graph, self.folder, self.timeout, self.expect = graph, folder, timeout, expect
         self.inputs, self.progress = inputs, progress
@@ -141,6 +151,7 @@ class _Reducer:
         self.tried = self.reused = 0
         self.said = ""
         self._golden: dict[str, Array] | None = None
+        self.key = key
         identity = hashlib.sha256(b"".join(api.encode(graph)))
         identity.update(f"{command} {expect}".encode())
         for key, array in sorted((inputs or {}).items()):
@@ -148,29 +159,44 @@ class _Reducer:
         self.identity = identity.hexdigest()
         with file_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        self.answers = self._stored_answers()
+        self.answers: dict[str, bool] = {}
         self.shrinker = Shrinker(graph, self.fails)
 
-    def _stored_answers(self) -> dict[str, bool]:
-        """The answers of an interrupted run of the same reduction."""
-        path = self.folder / "state.json"
-        try:
-            state = json.loads(path.read_text(encoding="utf-8"))
-            identity, answers = state["identity"], state["answers"]
-        except FileNotFoundError:
+    def stored_state(self) -> Mapping[str, Any]:
+        """Read what an earlier run of the same reduction left in the folder; {} if there was none.
+
+        Raises TosaConvertError("option-conflict") for the folder of another one, and ("file-error").
+        """
+        path = self.folder / STATE
+        if not path.exists():
             return {}
-        except OSError as error:
-            raise file_error(path, error, "read") from None
-        except (ValueError, KeyError, TypeError):
-            identity, answers = "", {}
-        if identity != self.identity or not isinstance(answers, dict):
+        expected = "the state of a reduction"
+        state = read_json(path, expected)
+        if not isinstance(state, dict) or state.get("identity") != self.identity:
             raise fail(
                 "option-conflict",
                 str(self.folder),
                 "it belongs to another reduction (model, inputs or command differ)",
                 "choose another --work folder, or remove this one",
             )
-        return answers
+        answers = state.get("answers")
+        if not isinstance(answers, dict) or not all(type(a) is bool for a in answers.values()):
+            raise fail("file-error", str(path), f"not {expected}: its answers are damaged")
+        return state
+
+    def continue_from(self, state: Mapping[str, Any], *, resume: bool) -> None:
+        """Take the answers of an earlier run, as far as all that decided them is the same."""
+        if state.get("key") == self.key and (resume or state.get("complete") is not True):
+            self.answers = dict(state["answers"])
+
+    def _save_state(self, *, complete: bool) -> None:
+        state = {
+            "identity": self.identity,
+            "key": self.key,
+            "complete": complete,
+            "answers": self.answers,
+        }
+        replace_file(self.folder / STATE, [json.dumps(state).encode()])
 
     def run(self) -> Reduction:
         """Reduce until nothing more can be removed."""
@@ -188,6 +214,7 @@ class _Reducer:
         replace_file(self.folder / "reduced.tosa", api.encode(api.stamp(part)))
         if self.inputs is not None:
             save_npz(self.folder / "inputs.npz", self.arrays_for(part))
+        self._save_state(complete=True)
         return Reduction(part, best, size(part), self.tried, self.reused)
 
     def _refuse_unrelated_failure(self) -> None:
@@ -217,8 +244,7 @@ class _Reducer:
         has_failed = self._run_command(part)
         self.tried += 1
         self.answers[key] = has_failed
-        state = {"identity": self.identity, "answers": self.answers}
-        replace_file(self.folder / "state.json", [json.dumps(state).encode()])
+        self._save_state(complete=False)
         if has_failed:
             replace_file(self.folder / "reduced.tosa", api.encode(api.stamp(part)))
         self.progress(f"{counted(size(part), 'operator')}: {'fails' if has_failed else 'passes'}")

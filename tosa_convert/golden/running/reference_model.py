@@ -41,6 +41,8 @@ TIMEOUT: Final = 600.0
 _LEVELS: Final[dict[Level, str]] = {"none": "NONE", "8k": "EIGHTK"}
 #: The exit code of the model if a file would exceed the process's limit on file sizes.
 _FILE_TOO_LARGE: Final = -getattr(signal, "SIGXFSZ", 0) or None
+#: What the name of a file with scales adds to that of the values.
+SCALE_FILE: Final = "_scale"
 #: The operator that the model refuses to run without a level.
 _NEEDS_LEVEL: Final = "EXP2_SHAPE"
 
@@ -181,7 +183,7 @@ def file_name(all_slots: Sequence[Slot], slot: Slot, prefix: str = "in") -> str:
 
 def slot_file(stem: str, slot: Slot) -> str:
     """The name of a slot's file, for the stem of its tensor's file."""
-    return f"{stem}.npy" if slot.key == slot.tensor else f"{stem}_scale.npy"
+    return f"{stem}.npy" if slot.key == slot.tensor else f"{stem}{SCALE_FILE}.npy"
 
 
 def with_outputs(graph: Graph, outputs: list[str]) -> Graph:

@@ -9,6 +9,7 @@ to it.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +19,7 @@ import numpy as np
 
 from tosa_convert.child_process import describe_exit
 from tosa_convert.errors import fail
-from tosa_convert.files import file_error
-from tosa_convert.golden.accuracy.compliance import parse_compliance
+from tosa_convert.golden.accuracy.compliance import Compliance, parse_compliance
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.scratch import write_scratch
 from tosa_convert.golden.arrays.slots import Slot, load_npy, save_npy
@@ -27,6 +27,7 @@ from tosa_convert.golden.running import model_process
 from tosa_convert.golden.running.programs import Program, input_slots, load_program, output_slots
 from tosa_convert.golden.running.reference_model import link_or_copy, slot_file
 from tosa_convert.golden.suite.data_generation import generate_data
+from tosa_convert.golden.suite.descriptor import NAME, case_file, described_run, read_descriptor
 from tosa_convert.graph.model import Graph
 
 _LEVELS: Final = {"8k": "EIGHTK", "none": "NONE"}
@@ -37,11 +38,12 @@ _NOT_COMPLIANT: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class OfficialCase:
-    """A case that was read. description: its `desc.json`."""
+    """A case that was read. description: its `desc.json`. source: the file of its program."""
 
     folder: Path
     description: dict[str, Any]
     program: Program
+    source: Path
 
     @property
     def graph(self) -> Graph:
@@ -58,6 +60,20 @@ class OfficialCase:
         """The rows of `meta.compliance.tensors`."""
         rows = self.description.get("meta", {}).get("compliance", {}).get("tensors", {})
         return dict(rows)
+
+    def rule(self, name: str) -> Compliance:
+        """Return the rule of `meta.compliance.tensors` for an output.
+
+        Raises TosaConvertError("file-error") for a damaged one.
+        """
+        row = self.rules[name]
+        try:
+            return parse_compliance(
+                dict(row, data_type="INT64") if row["data_type"] == "SHAPE" else row
+            )
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            message = f"not a test descriptor: the rule of {name!r:.80} is damaged: {error!r:.200}"
+            raise fail("file-error", str(self.folder / NAME), message) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +94,13 @@ def read_case(folder: Path) -> OfficialCase:
     Raises:
         TosaConvertError: what is wrong with its descriptor or its program.
     """
-    path = folder / "desc.json"
-    try:
-        description = json.loads(path.read_text(encoding="utf-8"))
-        source = folder / str(description["tosa_file"])
-        lists = [description[k] for k in ("ifm_name", "ifm_file", "ofm_name", "ofm_file")]
-    except OSError as error:
-        raise file_error(path, error, "read") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise fail("unrecognised-input", str(path), f"not a test descriptor: {error!r}") from None
-    if any(not isinstance(row, list) for row in lists):
-        raise fail("unrecognised-input", str(path), "the names of inputs or outputs are not lists")
-    return OfficialCase(folder, description, load_program(source))
+    description = read_descriptor(folder)
+    source = case_file(folder, description["tosa_file"])
+    case = OfficialCase(folder, description, load_program(source), source)
+    for name, row in case.rules.items():
+        if not _has_scale(row):
+            case.rule(name)
+    return case
 
 
 def operator_and_type(case: OfficialCase) -> tuple[str, str]:
@@ -115,13 +126,14 @@ def case_inputs(case: OfficialCase) -> dict[str, Array]:
     Raises TosaConvertError("input-mismatch") for an input that has neither.
     """
     description = case.description
-    files = dict(zip(description["ifm_name"], description["ifm_file"], strict=False))
+    files = dict(zip(description["ifm_name"], description["ifm_file"], strict=True))
     data_gen = description.get("meta", {}).get("data_gen", {})
     arrays = {}
     for slot in input_slots(case.graph):
         is_scale = slot.key != slot.tensor
-        path = case.folder / slot_file(Path(str(files.get(slot.tensor, ""))).stem, slot)
-        if slot.tensor in files and path.exists():
+        stem = files.get(slot.tensor, "").removesuffix(".npy")
+        path = case_file(case.folder, slot_file(stem, slot))
+        if slot.tensor in files and os.path.exists(path):
             arrays[slot.key] = load_npy(path, slot)
         else:
             name = slot.tensor + "_scale" if is_scale else slot.tensor
@@ -147,18 +159,14 @@ def run_reference(
     wanted, outs = input_slots(case.graph), output_slots(case.graph)
     for slot in wanted:
         save_npy(folder / _file(wanted, slot, "in"), slot, inputs[slot.key])
-    source = case.folder / str(case.description["tosa_file"])
-    ins = list(dict.fromkeys(slot.tensor for slot in wanted))
-    names = list(dict.fromkeys(slot.tensor for slot in outs))
-    description = {
-        **case.description,
-        "tosa_file": "model.tosa",
-        "ifm_name": ins,
-        "ifm_file": [f"in{i}.npy" for i in range(len(ins))],
-        "ofm_name": names,
-        "ofm_file": [f"out{i}.npy" for i in range(len(names))],
-    }
-    link_or_copy(source, folder / "model.tosa")
+    description = described_run(
+        {
+            **case.description,
+            "ifm_name": list(dict.fromkeys(slot.tensor for slot in wanted)),
+            "ofm_name": list(dict.fromkeys(slot.tensor for slot in outs)),
+        }
+    )
+    link_or_copy(case.source, folder / "model.tosa")
     write_scratch(folder / "desc.json", [json.dumps(description).encode()])
     command = [
         str(model_process.locate()),
@@ -172,7 +180,7 @@ def run_reference(
     if ended.code or missing:
         code = "refmodel-refused" if ended.code > 0 else "refmodel-failed"
         said = " / ".join(ended.stderr.strip().splitlines()[:3])
-        raise fail(code, str(source), f"the reference {describe_exit(ended.code)}: {said}")
+        raise fail(code, str(case.source), f"the reference {describe_exit(ended.code)}: {said}")
     arrays = {s.key: load_npy(folder / _file(outs, s, "out"), s) for s in outs}
     bounds = {}
     for slot in outs:
@@ -210,9 +218,8 @@ def problems(
         elif row["mode"] == "FROM_BLOCK":
             by_verifier.setdefault(slot.tensor, []).append(slot)
         else:
-            kind = dict(row, data_type="INT64") if row["data_type"] == "SHAPE" else row
             bounds = reference.bounds.get(slot.key)
-            text = parse_compliance(kind).problem(
+            text = case.rule(slot.tensor).problem(
                 reference.arrays[slot.key], bounds, found[slot.key]
             )
             if text:

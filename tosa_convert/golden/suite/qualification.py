@@ -7,7 +7,6 @@ import os
 import shlex
 import sys
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,11 +33,13 @@ from tosa_convert.golden.backends.runners import (
 from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.reduction.data_reduction import nonzero_elements, reduce_data
 from tosa_convert.golden.running.programs import (
+    Program,
     input_arrays,
     input_slots,
     load_program,
     output_slots,
 )
+from tosa_convert.golden.suite.journal import Answer, Status
 from tosa_convert.golden.suite.official_case import (
     OfficialCase,
     Reference,
@@ -48,12 +49,14 @@ from tosa_convert.golden.suite.official_case import (
     read_case,
     run_reference,
 )
-from tosa_convert.golden.suite.run_cases import MODELS, Answer, Status
+from tosa_convert.golden.suite.run_cases import files_of_case, model_of
 from tosa_convert.graph.model import Block, Graph, Region
 from tosa_convert.graph.versions import V1_0
 from tosa_convert.spec.profiles import complete
 from tosa_convert.spec.public import validate
 
+#: Codes that say that a file of the case cannot be used.
+_DAMAGED: Final = ("file-error", "unsafe-path")
 _EMPTY: Final = Graph(V1_0, [Region("main", [Block("main")])])
 
 
@@ -104,38 +107,39 @@ def qualify_case(root: str, name: str, *, settings: Qualification) -> Answer:
     """Run one case on a backend.
 
     The status is "pass"; "wrong" if the rules refuse a result; "refused" if the backend does not
-    support the program; "crashed" if it gave no result; "not-run" with the reason; "error" if this
-    package could not judge it.
+    support the program; "crashed" if it gave no result; "not-run" with the reason; "error" if the case
+    is damaged.
     """
     start = time.monotonic()
     folder = Path(os.path.normpath(Path(root, name).absolute()))
     operator = types = ""
+    status: Status = "error"
     try:
         if (folder / "desc.json").exists():
             case = read_case(folder)
             operator, types = operator_and_type(case)
+            status = "not-run"
             status, message, outputs = _status(case, name, settings)
         else:
             operator = "network"
-            status, message, outputs = _saved_case(folder, name, settings)
+            program = load_program(model_of(folder))
+            inputs = input_arrays(program.graph, load_npz(folder / "inputs.npz"))
+            status = "not-run"
+            status, message, outputs = _saved_case(program, inputs, name, settings)
     except TosaConvertError as error:
-        status, message, outputs = "not-run", str(error), 0
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except Exception:
-        # Our own defect in one case must not cost the answers of all others.
-        status, message, outputs = "error", traceback.format_exc(), 0
+        if error.code in _DAMAGED:
+            status = "error"
+        message, outputs = str(error), 0
     seconds = round(time.monotonic() - start, 4)
     return Answer(name, status, message, seconds, outputs, operator, types)
 
 
-def _saved_case(folder: Path, name: str, settings: Qualification) -> tuple[Status, str, int]:
+def _saved_case(
+    program: Program, inputs: dict[str, Array], name: str, settings: Qualification
+) -> tuple[Status, str, int]:
     """A case with a program and `inputs.npz`, as `check --save` writes it: judged as by `check`."""
-    path = next(folder / model for model in MODELS if (folder / model).exists())
-    program = load_program(path)
     if reason := _why_not_allowed(program.graph, settings):
         return "not-run", reason, 0
-    inputs = input_arrays(program.graph, load_npz(folder / "inputs.npz"))
     keep = None if settings.keep is None else settings.keep / name
     against = settings.against
     if os.path.isdir(against):
@@ -304,8 +308,8 @@ def _recorded(case: OfficialCase, folder: Path) -> Record:
     """Results in a folder: `.npy` files named as the tensors, or as the descriptor names them."""
     arrays = open_folder(folder)
     names: dict[str, str] = {}
-    files = zip(case.description["ofm_name"], case.description["ofm_file"], strict=False)
-    stems = {name: Path(str(file)).stem for name, file in files}
+    files = zip(case.description["ofm_name"], case.description["ofm_file"], strict=True)
+    stems = {name: Path(file).stem for name, file in files}
     for slot in output_slots(case.graph):
         suffix = "" if slot.key == slot.tensor else "_scale"
         for stem in (slot.key, slot.tensor + suffix, stems.get(slot.tensor, "") + suffix):
@@ -356,8 +360,7 @@ def _keep_failure(
     if keep is None:
         return
     with OutputFolder(keep) as target:
-        source = case.folder / str(case.description["tosa_file"])
-        target.write("model.tosa", [source.read_bytes()])
+        target.write("model.tosa", [case.source.read_bytes()])
         keys = [slot.key for slot in input_slots(case.graph)]
         target.write("inputs.npz", npz_pieces({key: inputs[key] for key in keys}))
         if reference is not None:
@@ -371,3 +374,11 @@ def _keep_failure(
 def qualify_with(root: Path, settings: Qualification) -> Callable[[str], Answer]:
     """`qualify_case` for the cases below a folder, as worker processes take it."""
     return functools.partial(qualify_case, str(root), settings=settings)
+
+
+def files_qualified(root: str, name: str, *, settings: Qualification) -> list[str]:
+    """List the files that decide a case besides the backend: those of the case, and its results."""
+    found = files_of_case(root, name)
+    if os.path.isdir(settings.against):
+        found += files_of_case(settings.against, name)
+    return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,11 +11,13 @@ from typing import Any, Final
 from xml.sax.saxutils import quoteattr
 
 from tosa_convert.errors import Finding, TosaConvertError, fail, printable, printable_lines
-from tosa_convert.files import file_error
-from tosa_convert.golden.suite.run_cases import Answer
+from tosa_convert.files import file_error, open_regular, read_json
+from tosa_convert.golden.suite.journal import Answer, is_status
 
 #: Statuses of a case that neither passed nor was left out.
 FAILED: Final = ("fail", "error", "wrong", "refused", "crashed")
+#: Those of them that do not fail a run, unless asked: the backend does not support the program.
+SKIPPED: Final = frozenset({"refused"})
 
 #: The statuses that only a backend's run has.
 BACKEND_STATUSES: Final = ("wrong", "refused", "crashed", "not-run")
@@ -36,16 +37,26 @@ class Verdict:
 
     expected: by case, the reason of the failure that was expected.
     unused: patterns that no case matches.
+    skipped: statuses that count as those of cases that are not run.
     """
 
     answers: tuple[Answer, ...]
     expected: Mapping[str, str] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
+    skipped: frozenset[str] = SKIPPED
+
+    def is_skipped(self, answer: Answer) -> bool:
+        """Return whether a case was left out, by us or by the backend."""
+        return answer.status == "not-run" or answer.status in self.skipped
 
     @property
     def failures(self) -> list[Answer]:
         """The cases that failed and were not expected to."""
-        return [a for a in self.answers if a.status in FAILED and a.case not in self.expected]
+        return [
+            a
+            for a in self.answers
+            if a.status in FAILED and not self.is_skipped(a) and a.case not in self.expected
+        ]
 
     @property
     def unexpected_passes(self) -> list[Answer]:
@@ -55,7 +66,7 @@ class Verdict:
     @property
     def ok(self) -> bool:
         """Whether a case passed or failed as expected, and no other failed or passed."""
-        ran = any(a.status != "not-run" for a in self.answers)
+        ran = not all(map(self.is_skipped, self.answers))
         return ran and not self.failures and not self.unexpected_passes
 
 
@@ -67,10 +78,11 @@ def read_expected(path: Path) -> list[Expected]:
             reason.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        if isinstance(error, OSError):
-            raise file_error(path, error, "read") from None
+        with open_regular(path) as file:
+            lines = file.read().decode().splitlines()
+    except OSError as error:
+        raise file_error(path, error, "read") from None
+    except UnicodeDecodeError as error:
         raise fail("file-error", str(path), f"not a text in UTF-8: {error}") from None
     rows, findings = [], []
     for number, line in enumerate(lines, 1):
@@ -90,7 +102,11 @@ def read_expected(path: Path) -> list[Expected]:
     return rows
 
 
-def verdict(answers: Iterable[Answer], expected: Sequence[Expected] = ()) -> Verdict:
+def verdict(
+    answers: Iterable[Answer],
+    expected: Sequence[Expected] = (),
+    skipped: frozenset[str] = SKIPPED,
+) -> Verdict:
     """The verdict on a run with expected failures; the first pattern that matches a case counts.
 
     Example:
@@ -107,7 +123,7 @@ def verdict(answers: Iterable[Answer], expected: Sequence[Expected] = ()) -> Ver
                 used.add(row.pattern)
                 reasons.setdefault(answer.case, row.reason)
     unused = tuple(row.pattern for row in expected if row.pattern not in used)
-    return Verdict(rows, reasons, unused)
+    return Verdict(rows, reasons, unused, skipped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,18 +166,28 @@ def read_baseline(path: Path) -> dict[str, str]:
 
     Raises TosaConvertError("file-error").
     """
-    try:
-        rows = json.loads(path.read_text(encoding="utf-8"))["answers"]
-        return {str(row["case"]): str(row["status"]) for row in rows}
-    except OSError as error:
-        raise file_error(path, error, "read") from None
-    except (ValueError, KeyError, TypeError) as error:
-        message = f"not a report that suite --json wrote: {error!r}"
-        raise fail("file-error", str(path), message) from None
+    expected = "a report that suite --json wrote"
+    report = read_json(path, expected)
+    rows = report.get("answers") if isinstance(report, dict) else None
+    if not isinstance(rows, list):
+        raise fail("file-error", str(path), f"not {expected}: it has no list of answers")
+    found: dict[str, str] = {}
+    for number, row in enumerate(rows):
+        name, status = (
+            (row.get("case"), row.get("status")) if isinstance(row, dict) else (None, None)
+        )
+        if not isinstance(name, str) or not is_status(status):
+            message = f"not {expected}: answers[{number}] has the case {name!r:.80}, {status!r:.80}"
+            raise fail("file-error", str(path), message)
+        found[name] = str(status)
+    return found
 
 
-def summary(run: Verdict, seconds: float) -> dict[str, Any]:
-    """The counts and every case that did not pass, to be written as JSON."""
+def summary(run: Verdict, seconds: float, earlier: int = 0) -> dict[str, Any]:
+    """The counts and every case that did not pass, to be written as JSON.
+
+    earlier: how many answers are those of an earlier run.
+    """
     rows = sorted(run.answers, key=lambda answer: answer.case)
     counts = Counter(answer.status for answer in rows)
     return {
@@ -176,8 +202,10 @@ def summary(run: Verdict, seconds: float) -> dict[str, Any]:
         "unexpected_passes": [row.case for row in run.unexpected_passes],
         "ok": run.ok,
         "outputs": sum(answer.outputs for answer in rows),
+        "run_now": len(rows) - earlier,
+        "from_earlier": earlier,
         "seconds": round(seconds, 2),
-        "cases_per_second": round(len(rows) / seconds, 2) if seconds else None,
+        "cases_per_second": round((len(rows) - earlier) / seconds, 2) if seconds else None,
         "not_passed": [asdict(answer) for answer in rows if answer.status in FAILED],
     }
 
@@ -208,6 +236,8 @@ def _tag(run: Verdict, answer: Answer) -> tuple[str, str]:
     reason = run.expected.get(answer.case)
     if answer.status == "not-run":
         return "skipped", answer.message
+    if reason is None and run.is_skipped(answer):
+        return "skipped", f"{answer.status}: {answer.message}"
     if answer.status == "pass":
         return ("", "") if reason is None else ("failure", f"it was expected to fail: {reason}")
     if reason is not None:

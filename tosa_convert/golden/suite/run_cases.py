@@ -2,8 +2,7 @@
 
 A case is a folder with an official descriptor (`desc.json`), or with a model and `inputs.npz` as
 `bisect` writes them. Cases run in local worker processes, or through any executor of
-`concurrent.futures` such as that of a Dask cluster. Each answer is written to a journal under the case's
-name as it comes, so that an interrupted run goes on where it was, and a case that ran twice counts once.
+`concurrent.futures` such as that of a Dask cluster. `journal` keeps the answers.
 """
 
 from __future__ import annotations
@@ -13,16 +12,17 @@ import io
 import json
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+import traceback
+from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from tosa_convert import api
 from tosa_convert.child_process import Ended, describe_exit
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.files import file_error, write_pieces
+from tosa_convert.files import refuse_irregular, walk, write_pieces
 from tosa_convert.formats import Format
 from tosa_convert.golden.accuracy.comparison import compare
 from tosa_convert.golden.arrays.npz import load_npz
@@ -32,10 +32,11 @@ from tosa_convert.golden.running import model_process
 from tosa_convert.golden.running.programs import as_graph
 from tosa_convert.golden.running.reference_model import RunOptions
 from tosa_convert.golden.running.run import run
+from tosa_convert.golden.suite.descriptor import case_files, described_run, read_descriptor
+from tosa_convert.golden.suite.journal import Answer, Journal, Status
 from tosa_convert.process_pool import run_jobs
 
 Via = Literal["tosa", "mlir", "mlirbc", "json"]
-Status = Literal["pass", "fail", "error", "wrong", "refused", "crashed", "not-run"]
 
 #: Runs a function on each of many cases; yields the answers as they come, in any order.
 CaseRunner = Callable[[Callable[[str], "Answer"], list[str]], Generator["Answer", None, None]]
@@ -46,25 +47,6 @@ ATTEMPTS: Final = 2
 MODELS: Final = ("case.tosa", "model.tosa", "test.tosa")
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The outcome of a case.
-
-    status: "pass"; "fail" if the outputs differ from the original's; "error" if there are none. On a
-        backend the others occur, too; see `qualify_case`.
-    seconds: how long the case took. outputs: the number of tensors that were compared.
-    operator, types: what the case tests, and the element type of its first operand.
-    """
-
-    case: str
-    status: Status
-    message: str = ""
-    seconds: float = 0.0
-    outputs: int = 0
-    operator: str = ""
-    types: str = ""
-
-
 def find_cases(root: Path) -> list[str]:
     """The cases below a folder, by their path in it, sorted.
 
@@ -73,8 +55,8 @@ def find_cases(root: Path) -> list[str]:
     """
     names = [
         os.path.relpath(folder, root)
-        for folder, _, files in os.walk(root)
-        if "desc.json" in files or ("inputs.npz" in files and set(files) & set(MODELS))
+        for folder, names in walk(root)
+        if "desc.json" in names or ("inputs.npz" in names and set(names) & set(MODELS))
     ]
     if not names:
         raise fail(
@@ -83,6 +65,50 @@ def find_cases(root: Path) -> list[str]:
             "no case below it: a folder with desc.json, or with case.tosa and inputs.npz",
         )
     return sorted(names)
+
+
+def files_of_case(root: str, name: str) -> list[str]:
+    """List all files of a case: those in its folder and below, but not those of further cases."""
+    found: list[str] = []
+    waiting = [os.path.join(root, name)]
+    while waiting:
+        folder = waiting.pop()
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                if not entry.is_dir(follow_symlinks=False):
+                    found.append(entry.path)
+                elif not any(
+                    os.path.exists(os.path.join(entry.path, mark))
+                    for mark in ("desc.json", "inputs.npz")
+                ):
+                    waiting.append(entry.path)
+    return found
+
+
+def model_of(folder: Path) -> Path:
+    """Find the program of a case that has `inputs.npz`. Raises TosaConvertError("file-error")."""
+    for name in MODELS:
+        if (folder / name).exists():
+            refuse_irregular(folder / name)
+            return folder / name
+    raise fail("file-error", str(folder), f"cannot be read: it has none of {', '.join(MODELS)}")
+
+
+def answered(
+    name: str, *, run: Callable[[str], Answer], key: Callable[[str], str], kind: type[Answer]
+) -> Answer:
+    """Run a case, and say by its key what decided the answer.
+
+    A defect of ours in one case must not cost the answers of all others.
+    """
+    start = time.monotonic()
+    before = key(name)
+    try:
+        return replace(run(name), key=before)
+    except Exception as error:
+        said = f"a defect of tosa-convert: {type(error).__name__}: {error}"
+        text = f"{said}\n{traceback.format_exc()}"
+        return kind(name, "error", text, round(time.monotonic() - start, 4), key=before)
 
 
 def run_case(root: str, name: str, via: Via = "tosa", timeout: float = 60.0) -> Answer:
@@ -114,11 +140,11 @@ def convert_there_and_back(data: bytes | memoryview, via: Via) -> bytes:
 
 def _official(folder: Path, via: Via, timeout: float) -> tuple[Status, str, int]:
     """An official case: both files with the descriptor's inputs, outputs compared byte for byte."""
-    description = json.loads((folder / "desc.json").read_text())
-    source = folder / description["tosa_file"]
+    description = read_descriptor(folder)
+    source, inputs = case_files(folder, description)
     with scratch_folder() as work:
         original_folder, converted_folder = work / "original", work / "converted"
-        _prepare(original_folder, folder, description)
+        _prepare(original_folder, inputs, description)
         (original_folder / "model.tosa").symlink_to(source)
         original = _run_official(original_folder, timeout)
         try:
@@ -127,7 +153,7 @@ def _official(folder: Path, via: Via, timeout: float) -> tuple[Status, str, int]
             if original.code > 0:
                 return "pass", f"both refuse it: {error.findings[0]}", 0
             return "error", f"not converted: {error}", 0
-        _prepare(converted_folder, folder, description)
+        _prepare(converted_folder, inputs, description)
         write_scratch(converted_folder / "model.tosa", [converted_data])
         converted = _run_official(converted_folder, timeout)
         if original.code != converted.code:
@@ -141,12 +167,12 @@ def _official(folder: Path, via: Via, timeout: float) -> tuple[Status, str, int]
         return _compare_files(original_folder / "out", converted_folder / "out")
 
 
-def _prepare(folder: Path, case: Path, description: dict[str, Any]) -> None:
+def _prepare(folder: Path, inputs: Mapping[str, Path], description: Mapping[str, Any]) -> None:
     """Make a folder with a case's inputs and its descriptor, for a model of the name model.tosa."""
     (folder / "out").mkdir(parents=True)
-    for path in case.glob("*.npy"):
-        (folder / path.name).symlink_to(path)
-    (folder / "desc.json").write_text(json.dumps({**description, "tosa_file": "model.tosa"}))
+    for name, path in inputs.items():
+        (folder / name).symlink_to(path)
+    write_scratch(folder / "desc.json", [json.dumps(described_run(description)).encode()])
 
 
 def _run_official(folder: Path, timeout: float) -> Ended:
@@ -171,7 +197,7 @@ def _compare_files(original: Path, converted: Path) -> tuple[Status, str, int]:
 
 def _ours(folder: Path, via: Via, timeout: float) -> tuple[Status, str, int]:
     """A case with `inputs.npz`: compared with `expected.npz`, or else with the original's outputs."""
-    path = next(folder / name for name in MODELS if (folder / name).exists())
+    path = model_of(folder)
     inputs = load_npz(folder / "inputs.npz")
     graph = as_graph(convert_there_and_back(path.read_bytes(), via))
     if (folder / "expected.npz").exists():
@@ -183,75 +209,6 @@ def _ours(folder: Path, via: Via, timeout: float) -> tuple[Status, str, int]:
         result = compare(original, run(graph, inputs, options).outputs)
     message = "" if result.ok else "\n".join(map(str, result.failures)) or str(result)
     return ("pass" if result.ok else "fail"), message, len(result.tensors)
-
-
-class Journal:
-    """Answers by case, in a file of JSON lines; starts with what an interrupted run left there.
-
-    header: identifies the run. A file with another header is refused ("option-conflict").
-    kind: the class of the answers.
-    A file that cannot be read or written is a "file-error".
-    """
-
-    def __init__(self, path: Path, header: Mapping[str, Any], kind: type[Answer] = Answer) -> None:
-        self.answers: dict[str, Answer] = {}
-        self.path, self.kind = path, kind
-        try:
-            content = path.read_text(encoding="utf-8") if path.exists() else ""
-        except OSError as error:
-            raise file_error(path, error, "read") from None
-        lines = content.splitlines()
-        if lines:
-            self._read(lines, header)
-        with self._file_errors():
-            self.file = open(path, "a", encoding="utf-8")  # noqa: SIM115
-            if not lines:
-                self._write(dict(header))
-            elif not content.endswith("\n"):
-                self.file.write("\n")
-
-    def _read(self, lines: list[str], header: Mapping[str, Any]) -> None:
-        try:
-            other = json.loads(lines[0])
-        except ValueError:
-            other = None
-        if other != header:
-            raise fail(
-                "option-conflict",
-                str(self.path),
-                f"it belongs to another run: {other}, now {header}",
-                "choose another --out, or remove the file",
-            )
-        for line in lines[1:]:
-            try:
-                row = json.loads(line)
-            except ValueError:
-                continue  # the last line of an interrupted run
-            self.answers[row["case"]] = self.kind(**row)
-
-    def add(self, answer: Answer) -> bool:
-        """Record an answer; False if the case has one already."""
-        if answer.case in self.answers:
-            return False
-        self.answers[answer.case] = answer
-        with self._file_errors():
-            self._write(asdict(answer))
-        return True
-
-    def close(self) -> None:
-        with self._file_errors():
-            self.file.close()
-
-    def _write(self, row: dict[str, Any]) -> None:
-        self.file.write(json.dumps(row) + "\n")
-        self.file.flush()
-
-    @contextlib.contextmanager
-    def _file_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise file_error(self.path, error, "written") from None
 
 
 def run_all(

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from tosa_convert.errors import printable_lines
+from tosa_convert.golden.suite.journal import Answer
 from tosa_convert.golden.suite.qualification import Qualification, command_for
 from tosa_convert.golden.suite.report import FAILED, Verdict
-from tosa_convert.golden.suite.run_cases import Answer
 
 _STATUSES: Final = (
     ("pass", "passed"),

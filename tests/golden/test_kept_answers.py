@@ -1,0 +1,263 @@
+"""A kept answer counts only while all that decided it stays the same."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from golden.official_cases import X, make_suite, unary, write_case
+
+import tosa_convert as tc
+from tosa_convert import golden
+from tosa_convert.cli import main
+from tosa_convert.golden.backends import fingerprint
+from tosa_convert.golden.running import model_process
+
+pytestmark = pytest.mark.usefixtures("refmodel")
+
+RIGHT = "import numpy as np\nfrom parts import helper\n\n\ndef run(model, inputs):\n    return "
+GOOD = RIGHT + "{'y': helper.absolute(inputs['x'])}\n"
+HELPER = "import numpy as np\nabsolute = np.abs\n"
+
+
+def run_verb(verb: str, *arguments: object) -> int:
+    return main.run(main.verb(verb), list(map(str, arguments)))
+
+
+def counts(said: str) -> tuple[int, int]:
+    """How many cases the last line says were run now, and how many are from an earlier run."""
+    found = re.search(r"(\d+) run now, (\d+) from an earlier run", said.splitlines()[-1])
+    assert found is not None, said
+    return int(found[1]), int(found[2])
+
+
+def backend_files(folder: Path) -> Path:
+    (folder / "parts").mkdir()
+    (folder / "parts/__init__.py").write_text("")
+    (folder / "parts/helper.py").write_text(HELPER)
+    (folder / "sim.py").write_text(GOOD)
+    return folder / "sim.py"
+
+
+def change_inputs(root: Path) -> None:
+    for name in ("abs/a", "abs/b"):
+        np.save(root / f"cases/{name}/x.npy", np.array([1, 2, 3, 4], np.int32))
+
+
+def change_programs(root: Path) -> None:
+    for name in ("abs/a", "abs/b"):
+        tc.save(unary("NEGATE"), root / f"cases/{name}/test.tosa")
+
+
+def change_descriptors(root: Path) -> None:
+    for path in root.glob("cases/abs/*/desc.json"):
+        path.write_text(path.read_text() + "\n")
+
+
+#: What changes between an interrupted run and the next one, of which every answer is in doubt.
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "nothing": lambda root: None,
+    "backend": lambda root: (root / "sim.py").write_text(RIGHT + "{}\n"),
+    "module": lambda root: (root / "parts/helper.py").write_text(
+        HELPER + "absolute = np.negative\n"
+    ),
+    "inputs": change_inputs,
+    "programs": change_programs,
+    "descriptors": change_descriptors,
+}
+
+
+def interrupted(root: Path, *arguments: object) -> list[object]:
+    """Arguments of a run that has one answer more than the cases have, so that it is not complete."""
+    for name in ("abs/a", "abs/b"):
+        write_case(root / "cases" / name, unary("ABS"), X)
+    common = ["suite", root / "cases", *arguments, "--jobs", "1", "--out", root / "out"]
+    run_verb(*common)  # type: ignore[arg-type]
+    write_case(root / "cases/clz", unary("CLZ"), X)
+    return common
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_an_answer_of_a_backend_counts_only_for_what_was_run(
+    change: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    common = interrupted(tmp_path, "--against", backend_files(tmp_path))
+    CHANGES[change](tmp_path)
+    capsys.readouterr()
+    code = run_verb(*common)  # type: ignore[arg-type]
+    out = capsys.readouterr().out
+    assert counts(out) == ((1, 2) if change == "nothing" else (3, 0))
+    assert code == 1, out
+    if change in ("backend", "module", "programs"):
+        assert "0 of 3 cases pass" in out
+
+
+@pytest.mark.parametrize("change", ["nothing", "inputs", "programs", "descriptors"])
+def test_an_answer_of_a_conversion_counts_only_for_the_case_as_it_was(
+    change: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    common = interrupted(tmp_path)
+    CHANGES[change](tmp_path)
+    capsys.readouterr()
+    run_verb(*common)  # type: ignore[arg-type]
+    assert counts(capsys.readouterr().out) == ((1, 2) if change == "nothing" else (3, 0))
+
+
+@pytest.mark.parametrize("what", ["result", "command", "timeout", "release", "model"])
+def test_results_commands_options_and_releases_are_part_of_what_decides(
+    what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "sim"
+    script.write_text("#!/bin/sh\nexit 77\n")
+    script.chmod(0o755)
+    for name in ("abs/a", "abs/b"):
+        (tmp_path / "results" / name).mkdir(parents=True)
+        np.save(tmp_path / "results" / name / "y.npy", np.abs(X["x"]))
+    against = tmp_path / "results" if what == "result" else f"sh {script}"
+    common = interrupted(tmp_path, "--against", against)
+    more: list[object] = []
+    if what == "result":
+        for name in ("abs/a", "abs/b"):
+            np.save(tmp_path / "results" / name / "y.npy", X["x"])
+    elif what == "command":
+        script.write_text("#!/bin/sh\nexit 78\n")
+    elif what == "timeout":
+        more = ["--timeout", "61"]
+    elif what == "release":
+        monkeypatch.setattr(fingerprint, "__version__", "0.0.0")
+    else:
+        program = tmp_path / "model"
+        program.write_text(f'#!/bin/sh\nexec {model_process.locate()} "$@"\n')
+        program.chmod(0o755)
+        monkeypatch.setenv(model_process.ENVIRONMENT, str(program))
+    capsys.readouterr()
+    run_verb(*common, *more)  # type: ignore[arg-type]
+    assert counts(capsys.readouterr().out) == (3, 0)
+
+
+def test_a_complete_run_begins_anew_unless_it_is_resumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_suite(tmp_path / "cases")
+    common = [tmp_path / "cases", "--against", "sh -c 'exit 77'", "--jobs", "1"]
+    out = ["--out", tmp_path / "out"]
+    assert run_verb("suite", *common, "--resume") == 2
+    found = []
+    for more in (
+        [],
+        [],
+        ["--resume"],
+        ["--limit", "2"],
+        ["--limit", "2", "--resume"],
+        ["--resume"],
+    ):
+        run_verb("suite", *common, *out, *more)
+        found.append(counts(capsys.readouterr().out))
+    assert found == [(4, 0), (4, 0), (0, 4), (2, 0), (0, 2), (0, 4)]
+
+
+def test_answers_that_say_nothing_of_what_decided_them_do_not_count(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As journals of earlier releases have them."""
+    common = interrupted(tmp_path)
+    journal = tmp_path / "out/answers.jsonl"
+    journal.write_text(re.sub(r', "key": "\w*"', "", journal.read_text()))
+    capsys.readouterr()
+    run_verb(*common)  # type: ignore[arg-type]
+    assert counts(capsys.readouterr().out) == (3, 0)
+
+
+# -- reduce
+
+
+@pytest.fixture
+def reduction(tmp_path: Path) -> list[object]:
+    """Arguments of a reduction whose command is a Python file with a module beside it."""
+    tc.save(golden.generate(seed=2, operators=4, kinds=["ABS"]), tmp_path / "m.tosa")
+    (tmp_path / "fails.py").write_text("import decides\n")
+    (tmp_path / "decides.py").write_text(
+        "import sys\nsys.exit(len(open(sys.argv[1], 'rb').read()) > 1)\n"
+    )
+    command = f"{sys.executable} {tmp_path / 'fails.py'}"
+    return [tmp_path / "m.tosa", "--check", command, "--work", tmp_path / "w", "--expect-exit", "1"]
+
+
+def tried(said: str) -> tuple[int, int]:
+    found = re.search(r"(\d+) candidates? tried now, (\d+) answers? from an earlier run", said)
+    assert found is not None, said
+    return int(found[1]), int(found[2])
+
+
+def test_an_answer_of_a_reduction_counts_only_for_the_command_as_it_was(
+    reduction: list[object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_verb("reduce", *reduction) == 0
+    first = tried(capsys.readouterr().out)
+    assert first[0] > 0
+    assert first[1] == 0
+    assert run_verb("reduce", *reduction, "--resume") == 0
+    assert tried(capsys.readouterr().out) == (0, first[0])
+    assert run_verb("reduce", *reduction) == 0
+    assert tried(capsys.readouterr().out) == first
+    (tmp_path / "decides.py").write_text("")
+    assert run_verb("reduce", *reduction, "--resume") == 2
+    assert "it does not fail as expected" in capsys.readouterr().err
+
+
+# -- fingerprints
+
+
+def test_a_fingerprint_is_of_the_content_and_not_of_the_time_or_size(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"one")
+    status, before = path.stat(), fingerprint.of_file(path)
+    path.write_bytes(b"two")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert fingerprint.of_file(path) != before
+    path.write_bytes(b"one")
+    assert fingerprint.of_file(path) == before
+
+
+def test_a_python_file_brings_what_it_imports_and_names(tmp_path: Path) -> None:
+    def write(name: str, text: str = "") -> None:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+
+    write("a.py", "import numpy, b.c\nfrom d import thing\nTABLE = 'tables/t.npy'\n")
+    write("b/__init__.py", "from . import e\nfrom .f import *\n")
+    for name in ("b/c.py", "b/e.py", "b/f.py", "b/unused.py", "d.py", "tables/t.npy", "z.py"):
+        write(name)
+    found = {
+        str(path.relative_to(tmp_path)) for path in fingerprint.files_of_python(tmp_path / "a.py")
+    }
+    assert found == {"a.py", "b/__init__.py", "b/c.py", "b/e.py", "b/f.py", "d.py", "tables/t.npy"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="programs of POSIX")
+def test_a_command_brings_its_program_and_the_files_that_its_words_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    for name in ("sim", "chip.cfg", "x.py"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    found = fingerprint.of_command("sim --config=chip.cfg x.py {model} absent")
+    assert {Path(path).name for path in found} == {"sim", "chip.cfg", "x.py"}
+
+
+def test_a_program_of_another_python_is_known_by_its_packages(tmp_path: Path) -> None:
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\necho one\n")
+    program.chmod(0o755)
+    before = fingerprint.of_software(str(program))
+    program.write_text("#!/bin/sh\necho two\n")
+    assert fingerprint.of_software(str(program)) != before
+    assert fingerprint.of_software(str(tmp_path / "absent")) != before
+    assert fingerprint.of_software() == fingerprint.of_software()

@@ -1,0 +1,156 @@
+"""The answers of a suite, in a file of JSON lines, to which each is added as it comes.
+
+So an interrupted run goes on where it was, and a case that ran twice counts once. An answer is kept with
+the fingerprint of all that decided it, and counts only for that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
+
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.files import file_error, open_regular, parse_json, replace_file
+
+Status = Literal["pass", "fail", "error", "wrong", "refused", "crashed", "not-run"]
+STATUSES: Final[tuple[Status, ...]] = get_args(Status)
+
+#: No time and no error of an answer is larger; JSON can have larger numbers, and an infinity.
+_LARGEST: Final = 1e300
+_EXPECTED: Final = "an answer that suite wrote"
+_HINT: Final = "remove the file, and the cases run again"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The outcome of a case.
+
+    status: "pass"; "fail" if the outputs differ from the original's; "error" if there are none. On a
+        backend the others occur, too; see `qualify_case`.
+    seconds: how long the case took. outputs: the number of tensors that were compared.
+    operator, types: what the case tests, and the element type of its first operand.
+    key: the fingerprint of what decided it.
+    """
+
+    case: str
+    status: Status
+    message: str = ""
+    seconds: float = 0.0
+    outputs: int = 0
+    operator: str = ""
+    types: str = ""
+    key: str = ""
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float) and abs(value) < _LARGEST
+
+
+#: The annotation of a field -> whether a value of JSON is one.
+_HOLDS: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "str": lambda value: isinstance(value, str),
+    "Status": lambda value: isinstance(value, str) and value in STATUSES,
+    "int": lambda value: type(value) is int,
+    "bool": lambda value: type(value) is bool,
+    "float": _is_number,
+    "float | None": lambda value: value is None or _is_number(value),
+    "Mapping[str, int]": lambda value: (
+        isinstance(value, dict) and all(type(count) is int for count in value.values())
+    ),
+}
+
+
+def is_status(value: object) -> bool:
+    """Return whether a value of JSON is the status of a case."""
+    return _HOLDS["Status"](value)
+
+
+def _parsed(line: str, kind: type[Answer], where: str) -> Answer:
+    row = parse_json(line, where, _EXPECTED)
+    rows = {one.name: one for one in fields(kind)}
+    if not isinstance(row, dict) or not {"case", "status"} <= row.keys() <= rows.keys():
+        raise fail("file-error", where, f"not {_EXPECTED}: its fields differ", _HINT)
+    for name, value in row.items():
+        if not _HOLDS[str(rows[name].type)](value):
+            raise fail("file-error", where, f"not {_EXPECTED}: {name} is {value!r:.80}", _HINT)
+    return kind(**row)
+
+
+class Journal:
+    """The answers by case: those of an earlier run that still count, and those that are added.
+
+    header: identifies the run. A file with another header is refused ("option-conflict").
+    kind: the class of the answers.
+    kept: chooses those that still count from all earlier ones.
+    A file that cannot be read or written, or has other content, is a "file-error".
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        header: Mapping[str, Any],
+        kind: type[Answer] = Answer,
+        kept: Callable[[dict[str, Answer]], Iterable[Answer]] = lambda earlier: earlier.values(),
+    ) -> None:
+        self.path, self.kind = path, kind
+        self.answers = {answer.case: answer for answer in kept(self._read(header))}
+        rows = [dict(header), *map(asdict, self.answers.values())]
+        replace_file(path, [(json.dumps(row) + "\n").encode() for row in rows])
+        with self._file_errors():
+            self.file = open(path, "a", encoding="utf-8")  # noqa: SIM115
+
+    def _read(self, header: Mapping[str, Any]) -> dict[str, Answer]:
+        if not self.path.exists():
+            return {}
+        try:
+            with open_regular(self.path) as file:
+                text = file.read().decode()
+        except OSError as error:
+            raise file_error(self.path, error, "read") from None
+        except UnicodeDecodeError as error:
+            raise fail("file-error", str(self.path), f"not a text in UTF-8: {error}") from None
+        *lines, unfinished = text.split("\n")
+        if not text:
+            return {}
+        try:
+            other = parse_json(lines[0] if lines else unfinished, str(self.path), _EXPECTED)
+        except TosaConvertError:
+            other = None
+        if other != json.loads(json.dumps(header)):
+            raise fail(
+                "option-conflict",
+                str(self.path),
+                f"it belongs to another run: {other!r:.400}, now {header}",
+                "choose another --out, or remove the file",
+            )
+        # The last line of a run that was killed may be a part of one.
+        found = (
+            _parsed(line, self.kind, f"{self.path}:{number}")
+            for number, line in enumerate(lines[1:], 2)
+        )
+        return {answer.case: answer for answer in found}
+
+    def add(self, answer: Answer) -> bool:
+        """Record an answer; False if the case has one already."""
+        if answer.case in self.answers:
+            return False
+        self.answers[answer.case] = answer
+        with self._file_errors():
+            self.file.write(json.dumps(asdict(answer)) + "\n")
+            self.file.flush()
+        return True
+
+    def close(self) -> None:
+        with self._file_errors():
+            self.file.close()
+
+    @contextlib.contextmanager
+    def _file_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise file_error(self.path, error, "written") from None
