@@ -44,7 +44,7 @@ class Array(Protocol):
 class BinaryFile(Protocol):
     """Any object whose `read` returns bytes: io.BytesIO, a file opened in binary mode."""
 
-    def read(self) -> bytes: ...
+    def read(self, size: int, /) -> bytes: ...
 
 
 #: The types of sources from which a program can be read.

@@ -176,7 +176,7 @@ def _answers(plan: SuitePlan, options: Mapping[str, Any]) -> tuple[list[Answer],
 
 
 def _key(name: str, *, decided: str, files: Callable[[str], list[str]]) -> str:
-    """Return the fingerprint of all that decides a case: a kept answer counts only while it is the same."""
+    """Return the fingerprint of all that decides a case; a kept answer counts only for the same."""
     return digest([decided, name, of_files(files(name))])
 
 

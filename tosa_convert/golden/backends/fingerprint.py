@@ -64,7 +64,7 @@ def of_files(paths: Iterable[PathLike]) -> dict[str, str]:
 
 
 def of_software(python: str = "") -> dict[str, Any]:
-    """Describe what computes and judges: this package, the reference model, and the packages of a Python."""
+    """Describe what computes and judges: this package, the reference model, packages of a Python."""
     try:
         model: Any = of_files([model_process.locate()])
     except TosaConvertError as error:
@@ -81,7 +81,7 @@ def of_software(python: str = "") -> dict[str, Any]:
 
 @functools.cache
 def _own_source() -> str:
-    """Return the fingerprint of this package: in a checkout, its release stays while its files change."""
+    """Return the fingerprint of this package: in a checkout its files change, and no release."""
     folder = Path(__file__).parents[2]
     return digest([of_file(path) for path in sorted(folder.rglob("*.py"))])
 
@@ -102,7 +102,7 @@ def of_backend(text: str) -> dict[str, str]:
 
 
 def of_command(text: str) -> dict[str, str]:
-    """Return the files that a command names, and its program. A Python file brings those that it imports."""
+    """Return the files that a command names, its program, and what Python files of them import."""
     paths: set[Path] = set()
     words = command_words(text)
     program = shutil.which(words[0]) if words else None

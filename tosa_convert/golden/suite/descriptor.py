@@ -90,7 +90,7 @@ def case_file(folder: Path, name: str) -> Path:
 
 
 def case_files(folder: Path, description: Mapping[str, Any]) -> tuple[Path, dict[str, Path]]:
-    """Find the program of a case, and the files of its inputs by the name that `described_run` gives them.
+    """Find the program of a case, and the files of its inputs by their names in `described_run`.
 
     Files of scales are beside those of the values; files that do not exist are left out.
     """
@@ -104,7 +104,7 @@ def case_files(folder: Path, description: Mapping[str, Any]) -> tuple[Path, dict
 
 
 def described_run(description: Mapping[str, Any]) -> dict[str, Any]:
-    """Make the descriptor for a run in a folder with `model.tosa`, in0.npy, ... that gets out0.npy, ..."""
+    """Make the descriptor of a run in a folder that has model.tosa and in0.npy and gets out0.npy."""
     kept = {name: description[name] for name in _FOR_THE_MODEL if name in description}
     return {
         **kept,

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, cast, get_args
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.files import file_error, open_regular, parse_json, replace_file
@@ -47,7 +47,7 @@ class Answer:
 
 
 def _is_number(value: object) -> bool:
-    return type(value) in (int, float) and abs(value) < _LARGEST
+    return type(value) in (int, float) and abs(cast("float", value)) < _LARGEST
 
 
 #: The annotation of a field -> whether a value of JSON is one.
