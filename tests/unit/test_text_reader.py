@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tosa_convert as tc
+from tosa_convert.bindings.packages import default_bindings
 from tosa_convert.mlir.bytecode.decode import Bytecode
 from tosa_convert.mlir.bytecode.file_sections import sections_in_pieces
 from tosa_convert.mlir.locations import LocationReader
@@ -98,6 +99,51 @@ def test_a_decimal_number_is_rounded_once(element: str) -> None:
     assert raw == exact
 
 
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [("4.0", 129), ("-4.0", 129), ("3.0", 129), ("5.0", 129), ("6.0", 130), ("0.0", 0), ("-0.0", 0),
+     ("1.0e-40", 0), ("5.9e-39", 0), ("1.0e39", 255), ("0x01", 1), ("0xFF", 255)],
+)  # fmt: skip
+def test_a_scale_is_rounded_to_a_power_of_two_as_mlir_does(number: str, expected: int) -> None:
+    type_ = "tensor<1xf8E8M0FNU>"
+    assert data_of(f"dense<{number}> : {type_}", type_)[0] == expected
+    bindings = default_bindings("torch_mlir")
+    module = bindings.ir.Module.parse(
+        constant(f"dense<{number}> : {type_}", type_), bindings.new_context()
+    )
+    data = tc.load(str(module).encode()).main.tensors["TosaOutput_0"].data
+    assert data is not None
+    assert bytes(data.packed())[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("scale", "expected"),
+    [("2.0", 128), ("3.0", 129), ("6.0", 130), ("0.0", 0), ("1.0e39", 255), ("0xFF", 255),
+     ("0x00", 0), ("0x4000000000000000", 128), ("0x7FF8000000000000", 255), ("-4.0", None)],
+)  # fmt: skip
+def test_the_scale_of_a_block_is_the_number_that_mlir_reads(
+    scale: str, expected: int | None
+) -> None:
+    plain = "tensor<1x32x!tosa.block_scaled<BLOCK_SHAPE_32:f8E8M0FNU:f8E5M2>>"
+    own = plain.replace(">>", f", {{{scale}}}>>")
+    text = constant(f"dense<{own} : 0.5 : f8E5M2>", plain)
+    if expected is None:
+        with pytest.raises(tc.TosaConvertError, match="not a number of f8E8M0FNU"):
+            tc.load(text.encode())
+        return
+    found = tc.load(text.encode()).main.tensors["TosaOutput_0"].scale
+    assert found is not None
+    assert found.data is not None
+    assert bytes(found.data.packed())[0] == expected
+
+
+@pytest.mark.parametrize("escape", ["\\7", "\\r", "\\x41", "\\"])
+def test_an_unknown_escape_in_a_string_is_refused(escape: str) -> None:
+    text = f'module attributes {{a = "b{escape} "}} {{}}'
+    found = refusal(text)
+    assert (found.where, "backslash" in found.message) == ("-:1:26", True)
+
+
 def test_a_long_list_is_read_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     from tosa_convert.mlir.text import parse_elements
 
@@ -124,6 +170,8 @@ def test_a_resource_is_read_with_its_alignment() -> None:
         ("dense<256> : tensor<1xi8>", "tensor<1xi8>", "'256' does not fit i8"),
         ("dense<-129> : tensor<1xi8>", "tensor<1xi8>", "'-129' does not fit i8"),
         ("dense<1.5> : tensor<1xi8>", "tensor<1xi8>", "'1.5' is not an integer"),
+        ("dense<1> : tensor<1xf32>", "tensor<1xf32>", "'1' is not a number of f32"),
+        ("dense<[1.0, 2]> : tensor<2xf16>", "tensor<2xf16>", "'2' is not a number of f16"),
         ('dense<"0x012"> : tensor<1xi8>', "tensor<1xi8>", "odd number"),
         ('dense<"0x0102"> : tensor<3xi8>', "tensor<3xi8>", "found 2 bytes, expected 3"),
         ('dense<"0x01ZZ"> : tensor<2xi8>', "tensor<2xi8>", "no hexadecimal digit"),

@@ -8,8 +8,8 @@ from typing import Final
 #: A string literal, as a regular expression.
 STRING: Final = r'"(?:[^"\\\n]|\\.)*"'
 
-_ESCAPE: Final = re.compile(rb'\\(?:([0-9A-Fa-f]{2})|(["\\ntr]))')
-_ESCAPES: Final = {b'"': b'"', b"\\": b"\\", b"n": b"\n", b"t": b"\t", b"r": b"\r"}
+_ESCAPE: Final = re.compile(rb'\\(?:([0-9A-Fa-f]{2})|(["\\nt]))')
+_ESCAPES: Final = {b'"': b'"', b"\\": b"\\", b"n": b"\n", b"t": b"\t"}
 #: Bytes that are not escaped: printable ASCII without the quotation mark and the backslash.
 _PLAIN: Final = re.compile(rb"[ !#-\[\]-~]*\Z")
 
@@ -17,6 +17,12 @@ _PLAIN: Final = re.compile(rb"[ !#-\[\]-~]*\Z")
 def unescape(text: str) -> bytes:
     """The bytes of a string literal."""
     return unescape_bytes(text[1:-1].encode("utf-8", "replace"))
+
+
+def unknown_escape(raw: bytes) -> int:
+    """Return where the first backslash is that begins no escape; -1 if there is none."""
+    left = _ESCAPE.sub(lambda match: b" " * len(match[0]), raw)
+    return left.find(b"\\")
 
 
 def unescape_bytes(raw: bytes) -> bytes:

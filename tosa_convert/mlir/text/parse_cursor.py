@@ -6,7 +6,7 @@ import re
 from typing import Final, NoReturn
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.mlir.quoting import unescape_bytes
+from tosa_convert.mlir.quoting import unescape_bytes, unknown_escape
 from tosa_convert.mlir.text.source_text import SourceText
 from tosa_convert.source_excerpt import excerpt_at
 
@@ -149,7 +149,15 @@ class TextCursor:
         if span is None:
             return None
         raw = bytes(self.data[span[0] : span[1]])
-        return unescape_bytes(raw) if b"\\" in raw else raw
+        if b"\\" not in raw:
+            return raw
+        wrong = unknown_escape(raw)
+        if wrong >= 0:
+            message = (
+                'found a backslash that is not before two hexadecimal digits or one of " \\ n t'
+            )
+            self.refuse(message, span[0] + wrong)
+        return unescape_bytes(raw)
 
     def skip_balanced(self, opened: bytes, what: str) -> None:
         """Take a bracket and everything up to the one that closes it."""
