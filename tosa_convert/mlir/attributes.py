@@ -16,10 +16,16 @@ import numpy as np
 
 from tosa_convert.graph.dtypes import BY_MLIR, DType
 from tosa_convert.graph.opset import AttributeSpec, AttributeValue, OperatorSpec
-from tosa_convert.mlir.bytecode.attributes import DenseArrayAttr, ScalarAttr, TypeAttr
+from tosa_convert.mlir.bytecode.attributes import (
+    DenseArrayAttr,
+    ScalarAttr,
+    TensorType,
+    Type,
+    TypeAttr,
+)
 from tosa_convert.mlir.bytecode.format import DENSE_ARRAY, FLOAT, INTEGER, TYPE
 from tosa_convert.mlir.bytecode.varint import encode_varint, to_zigzag
-from tosa_convert.mlir.types import TypeWriter, int_bits
+from tosa_convert.mlir.types import TypeWriter, int_bits, is_stored_as
 
 if TYPE_CHECKING:
     from tosa_convert.mlir.bytecode.decode import Bytecode
@@ -40,8 +46,10 @@ MNEMONICS: Final = {
 MLIR_MEMBERS: Final = {("ResizeMode", "NEAREST"): "NEAREST_NEIGHBOR"}
 _GRAPH_MEMBERS: Final = {(enum, mlir): member for (enum, member), mlir in MLIR_MEMBERS.items()}
 
-#: The text of an enum's attribute ends with the member: #tosa.nan_mode<PROPAGATE>.
-_MEMBER: Final = re.compile(r"(\w+)>?$")
+#: The mnemonic and the member of an enum's attribute: `#tosa.nan_mode<PROPAGATE>`.
+_MEMBER: Final = re.compile(r"#tosa[.<](\w+)[<\s]\s*(\w+)\s*>\Z")
+#: The types of integers; up to October 2023 they were i64.
+_INTEGERS: Final = ("i32", "i64")
 #: A file keeps an element as an attribute (the bounds of CLAMP) in this many bytes, padded with zeros.
 ELEMENT_BYTES: Final = 8
 
@@ -60,8 +68,13 @@ class AttributeReader:
         self.bytecode = bytecode
         self.narrowing = narrowing
 
-    def __call__(self, row: AttributeSpec, index: int) -> AttributeValue:
-        """The value of the attribute with this number, read as the attribute of `row`."""
+    def __call__(self, row: AttributeSpec, index: int, of: Type = "") -> AttributeValue:
+        """The value of the attribute with this number, read as the attribute of `row`.
+
+        of: the type of the operation's result.
+        """
+        if row.kind == "element":
+            self._check_element(index, of)
         return _READERS[row.kind](self, row, index)
 
     def _wrong(self, index: int, expected: str) -> BadAttribute:
@@ -71,17 +84,18 @@ class AttributeReader:
 
     def _i32(self, row: AttributeSpec, index: int) -> int:
         attribute = self.bytecode.attribute(index)
-        if not isinstance(attribute, ScalarAttr) or attribute.is_float or attribute.type == "i1":
-            raise self._wrong(index, "an integer")
+        if not isinstance(attribute, ScalarAttr) or attribute.type not in _INTEGERS:
+            raise self._wrong(index, "an integer of type i32")
         return attribute.signed()
 
     def _i32s(self, row: AttributeSpec, index: int) -> tuple[int, ...]:
         array = self.bytecode.attribute(index)
         if isinstance(array, list):  # up to 2022
             return tuple(self._i32(row, item) for item in array)
-        if not isinstance(array, DenseArrayAttr) or array.element not in ("i32", "i64"):
-            raise self._wrong(index, "an array of integers")
-        return struct.unpack(f"<{array.count}{'i' if array.element == 'i32' else 'q'}", array.data)
+        bits = 32 if any(row.name == name for _, name in I32_ARRAYS) else 64
+        if not isinstance(array, DenseArrayAttr) or array.element != f"i{bits}":
+            raise self._wrong(index, f"an array of integers of type i{bits}")
+        return struct.unpack(f"<{array.count}{'i' if bits == 32 else 'q'}", array.data)
 
     def _bool(self, row: AttributeSpec, index: int) -> bool:
         attribute = self.bytecode.attribute(index)
@@ -100,15 +114,24 @@ class AttributeReader:
 
     def _enum(self, row: AttributeSpec, index: int) -> IntEnum:
         assert row.enum is not None
-        text = self.bytecode.attribute(index)
+        text, name = self.bytecode.attribute(index), ""
         if isinstance(text, bytes):  # up to 2025-07
-            text = text.decode("utf-8", "replace")
-        match = _MEMBER.search(text) if isinstance(text, str) else None
-        name = match[1] if match else ""
+            name = text.decode("utf-8", "replace")
+        elif isinstance(text, str):
+            match = _MEMBER.match(text)
+            name = match[2] if match and match[1] == MNEMONICS[row.enum.__name__] else ""
         name = _GRAPH_MEMBERS.get((row.enum.__name__, name), name)
         if name not in row.enum.__members__:
             raise self._wrong(index, "one of " + ", ".join(row.enum.__members__))
         return row.enum[name]
+
+    def _check_element(self, index: int, of: Type) -> None:
+        """Refuse a number that is not of the element type of a tensor."""
+        attribute = self.bytecode.attribute(index)
+        if isinstance(of, TensorType) and isinstance(attribute, ScalarAttr):
+            found = of._replace(element=str(attribute.type))
+            if not is_stored_as(found, of):
+                raise self._wrong(index, f"a number of type {of.element}")
 
     def _element(self, row: AttributeSpec, index: int) -> bytes:
         attribute = self.bytecode.attribute(index)

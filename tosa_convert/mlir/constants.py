@@ -25,9 +25,10 @@ from tosa_convert.mlir.bytecode.attributes import (
     DenseStringsAttr,
     ResourceAttr,
     TensorType,
+    Type,
 )
 from tosa_convert.mlir.bytecode.format import DENSE_STRINGS
-from tosa_convert.mlir.types import TypeReader, TypeWriter, ValueType
+from tosa_convert.mlir.types import TypeReader, TypeWriter, ValueType, is_stored_as
 from tosa_convert.options import Constants
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ UNNAMED_RESOURCE: Final = "constant"
 #: The name of a resource without data, which stays in MLIR's context.
 _PLACEHOLDER: Final = "tosa_convert"
 
+#: Characters of an attribute that a message quotes.
+_QUOTED: Final = 60
 _STRING_ELEMENT: Final = rb"0x([0-9A-Fa-f]+)\Z"
 _SCALES: Final = r"!tosa\.block_scaled<[^,>]*, \{([^}]*)\}>"
 _E8M0: Final = dtype("FP8UE8M0")
@@ -84,7 +87,8 @@ def read(attribute: Attribute, dtype: DType, count: int) -> Constant:
         return _read_resource(attribute, dtype, count)
     if isinstance(attribute, DenseStringsAttr):
         return _read_strings(attribute, dtype, count)
-    raise Unreadable("it is neither dense nor a dense_resource")
+    found = f"{attribute[:_QUOTED]}, which" if isinstance(attribute, str) else "it"
+    raise Unreadable(f"{found} is neither dense nor a dense_resource")
 
 
 def read_block_scaled(
@@ -160,24 +164,25 @@ def _read_strings(attribute: DenseStringsAttr, dtype: DType, count: int) -> Cons
 
 
 def _e8m0_from_text(text: str) -> int:
-    """The byte of a scale, a power of two printed in decimal."""
-    text = text.strip()
-    if text.lower() in ("nan", "+nan", "-nan"):
+    """The byte of a scale, which MLIR prints in decimal, and NaN as 0xFF.
+
+    Of other hexadecimal digits MLIR reads the bits of a double.
+    """
+    from tosa_convert.mlir.text.parse_numbers import powers_of_two  # few constants have scales
+
+    text = text.strip().lower()
+    if text == "0xff":
         return 0xFF
     try:
-        if text == _NAN_TEXT:
-            scale = 0xFF
-        elif text.startswith("0x"):
-            scale = int(text, 16)
+        if text.startswith("0x"):
+            value = float(np.array([int(text, 16)], "<u8").view("<f8")[0])
         else:
-            mantissa, exponent = np.frexp(float(text))
-            # frexp gives 0.5 <= mantissa < 1; printed digits may fall just short of the power of two.
-            scale = int(exponent) + 126 + int(mantissa > 0.75)
-    except ValueError:
-        scale = -1
-    if not 0 <= scale <= 0xFF:
+            value = float(text)
+    except (ValueError, OverflowError):
+        value = -1.0
+    if value < 0:
         raise Unreadable("a scale in its type is not a number of f8E8M0FNU")
-    return scale
+    return int(powers_of_two(np.array([value]))[0])
 
 
 # -- MLIR -> graph: an operation --------------------------------------------------------------------
@@ -255,7 +260,14 @@ class ConstantReader:
             self.report.add(operation, "malformed-operator", message)
             return
         attribute = self.bytecode.attribute(dictionary[attribute_name])
-        if value_type.dtype is None:
+        is_shape, wanted = value_type.dtype is None, self.bytecode.type(operation.types[0])
+        if is_shape:
+            wanted = TensorType((shapes[name].rank,), "index")
+        # A constant of unknown size has a finding of its own.
+        known = is_shape or value_type.count is not None
+        if known and not self.is_of_type(operation, attribute_name, attribute, wanted):
+            return
+        if is_shape:
             try:
                 shapes[name].data = read(attribute, INT64, shapes[name].rank)
             except Unreadable as problem:
@@ -274,6 +286,18 @@ class ConstantReader:
                 self.cache[key] = data
         else:
             self._fill_block_scaled(operation, attribute_name, attribute, tensors[name])
+
+    def is_of_type(
+        self, operation: Operation, name: str, attribute: Attribute, wanted: Type
+    ) -> bool:
+        """Tell whether the attribute `name` has the type of the value that it is for, or report it."""
+        found = getattr(attribute, "type", wanted)
+        if found == wanted or is_stored_as(found, wanted):
+            return True
+        label = self.bytecode.names[operation.name]
+        message = f"'{label}' attribute {name}: its type is {found}, expected {wanted}"
+        self.report.add(operation, "malformed-operator", message)
+        return False
 
     def constant(
         self,

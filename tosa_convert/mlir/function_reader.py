@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
@@ -12,12 +13,13 @@ from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor
 from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import (
     IDENTITY,
+    VARIABLE,
     operator,
 )
 from tosa_convert.graph.versions import V1_1_DRAFT
 from tosa_convert.mlir.block_scope import PendingRegion, Scope
 from tosa_convert.mlir.bytecode import operations as bytecode_operations
-from tosa_convert.mlir.bytecode.attributes import TensorType
+from tosa_convert.mlir.bytecode.attributes import FunctionType, TensorType, TypeAttr
 from tosa_convert.mlir.bytecode.decode import Bytecode
 from tosa_convert.mlir.bytecode.operations import Fields, Operation
 from tosa_convert.mlir.constants import ARITH_CONSTANT
@@ -91,7 +93,8 @@ class FunctionReader:
         Raises TosaConvertError with everything that cannot be carried.
         """
         taken: set[str] = set()
-        for variable in variables:
+        inner = list(self._inner_variables())
+        for variable in chain(variables, inner):
             from tosa_convert.mlir.variables import read_variable
 
             tensor, findings = read_variable(
@@ -99,6 +102,9 @@ class FunctionReader:
             )
             self.report.findings.extend(findings)
             if tensor is not None:
+                if tensor.variable_name in self.reader.variables:
+                    message = f"variable @{tensor.variable_name} is declared twice"
+                    self.report.add(variable.root, "duplicate-name", message)
                 taken.add(tensor.name)
                 self.reader.variables[tensor.variable_name] = tensor
         # Depth first, in the order of the file. Not recursive: modules may nest deeply.
@@ -111,14 +117,22 @@ class FunctionReader:
         if self.captures is not None and not self.report.findings:
             self.captures.finish()
         is_old = self.old is not None or self.reader.constants.found_old or self.reader.renamed
-        if is_old or self.unsigned or self.upgrade is not None:
-            self._upgrade()
+        if is_old or inner or self.unsigned or self.upgrade is not None:
+            self._upgrade(len(inner))
         self.report.findings.raise_if_any()
         if any(name != noted for name, noted in self.reader.noted.items()):
             from tosa_convert.mlir.shared_regions import merge_copies
 
             self.regions = merge_copies(self.regions, self.reader.noted)
         return Graph(V1_1_DRAFT, self.regions)
+
+    def _inner_variables(self) -> Iterator[Bytecode]:
+        """The variables that are declared in the function, as they were up to early 2025."""
+        if VARIABLE.mlir in self.bytecode.names:
+            from tosa_convert.mlir.foreign_operations import operations_named
+
+            number = self.bytecode.names.index(VARIABLE.mlir)
+            yield from map(self.bytecode.rooted, operations_named(self.bytecode.root, {number}))
 
     def _main(self) -> PendingRegion:
         """The function's own region."""
@@ -157,11 +171,15 @@ class FunctionReader:
             scope.taken.update(name for name in names if name is not None)
         self._arguments(item)
         last = body.last()
-        terminator = _RETURN if self.reader.name(owner) == "func.func" else _YIELD
+        in_function = self.reader.name(owner) == "func.func"
+        terminator = _RETURN if in_function else _YIELD
         if last is None or self.reader.name(last) != terminator:
-            self.report.add(
-                last or owner, "malformed-structure", f"the block does not end in {terminator}"
-            )
+            label = terminator if last is None else self.reader.name(last)
+            if last is not None and label.partition(".")[0] not in ("func", "tosa"):
+                self.reader.foreign(last)
+            else:
+                message = f"the block does not end in {terminator}"
+                self.report.add(last or owner, "malformed-structure", message)
             return
         self._name_results(item, last.operands, carried)
         self._operations(block)
@@ -170,6 +188,8 @@ class FunctionReader:
             if name is None:
                 name = self.reader.captured(last, value, scope)
             block.outputs.append(name)
+        if in_function:
+            self._check_signature(body, last)
         # The order of tosa-opt: variables, the last declared first, then everything by name.
         variables = {tensor.name: tensor for tensor in self.reader.variables.values()}
         for name in variables:
@@ -182,6 +202,34 @@ class FunctionReader:
         scope.tensors, scope.shapes = block.tensors, block.shapes
         if scope.unsigned:
             self.unsigned[id(block)] = scope.unsigned
+
+    def _check_signature(self, body: bytecode_operations.Block, last: Operation) -> None:
+        """Report arguments and returned values that are not of the function's type."""
+        bytecode, types = self.bytecode, self.bytecode.type
+        number = bytecode.dictionary(bytecode.root.attributes).get("function_type")
+        attribute = None if number is None else bytecode.attribute(number)
+        signature = attribute.type if isinstance(attribute, TypeAttr) else None
+        if not isinstance(signature, FunctionType):
+            message = f"function @{self.symbol} has no type"
+            self.report.add(bytecode.root, "malformed-structure", message)
+            return
+        arguments = list(map(types, body.arguments))
+        # Results of foreign operations, and values from outside, have findings of their own.
+        returned = [
+            types(number) if number >= 0 and self.scope.values.get(value) else wanted
+            for value, number, wanted in zip_longest(
+                last.operands, body.types_of(last.operands), signature.results
+            )
+            if value is not None
+        ]
+        for what, operation, found, expected in (
+            ("has arguments of types", bytecode.root, arguments, signature.inputs),
+            ("returns values of types", last, returned, signature.results),
+        ):
+            if tuple(found) != expected:
+                listed, wanted = (", ".join(map(str, part)) or "none" for part in (found, expected))
+                message = f"function @{self.symbol} {what} {listed}; its own type has {wanted}"
+                self.report.add(operation, "malformed-structure", message)
 
     def _arguments(self, item: PendingRegion) -> None:
         """Name a block's arguments and add them to its values."""
@@ -369,23 +417,29 @@ class FunctionReader:
             self.old = OldOperations(self.bytecode, self.report, self.upgrade)
         return self.old
 
-    def _upgrade(self) -> None:
-        """Bring the function to the form of TOSA 1.0."""
+    def _upgrade(self, moved: int) -> None:
+        """Bring the function to the form of TOSA 1.0. moved: how many variables it declares itself."""
         old = self._old_operations()
         assert self.upgrade is not None
+        self.upgrade.is_old |= moved > 0
+        for _ in range(moved):
+            self.upgrade.add("variable", "the module declares it, not the function")
         self.upgrade.is_old |= self.reader.constants.found_old
         old.count_renamed(self.reader.renamed)
         if self.upgrade.is_old or self.unsigned:
             old.finish((region.blocks[0] for region in self.regions), self.unsigned)
 
     def _live_operations(self) -> list[Fields]:
-        """The block's operations except the last, without constants that are unused and not tensors.
+        """The block's operations except the last, without variables, which are not of the block.
 
-        Frontends leave such constants (arith.constant of type index) after folding; `canonicalize` would
-        remove them.
+        Nor are constants among them that are unused and not tensors. Frontends leave such constants
+        (arith.constant of type index) after folding; `canonicalize` would remove them.
         """
         operations = self.scope.body.operations[:-1]
         names = self.bytecode.names
+        if VARIABLE.mlir in names:
+            declaring = names.index(VARIABLE.mlir)
+            operations = [fields for fields in operations if fields[0] != declaring]
         if ARITH_CONSTANT not in names:
             return operations
         number = names.index(ARITH_CONSTANT)

@@ -27,7 +27,7 @@ TARGETS: Final = {"i64": (INT64, INT32), "f64": (_FP64, _FP32)}
 
 QUANT: Final = "quant"
 #: A quantised type with the integer that it is stored as, which may have bounds.
-_QUANTISED: Final = re.compile(r"!quant\.(?:uniform|any)<([iu])([0-9]{1,3})[<:,>]")
+QUANTISED: Final = re.compile(r"!quant\.(?:uniform|any)<([iu])([0-9]{1,3})[<:,>]")
 
 #: Operators whose result depends on the number of bits, not only on the value.
 WIDTH_MATTERS: Final = frozenset({"CLZ", "LOGICAL_RIGHT_SHIFT"})
@@ -67,7 +67,7 @@ class Narrowing:
             >>> Narrowing(["quant"]).storage("!quant.uniform<u8<1:255>:f32, 0.5:128>")
             (INT8, True)
         """
-        found = _QUANTISED.match(element) if QUANT in self.elements else None
+        found = QUANTISED.match(element) if QUANT in self.elements else None
         integer = BY_MLIR.get(f"i{found[2]}") if found is not None else None
         return None if found is None or integer is None else (integer, found[1] == "u")
 

@@ -16,6 +16,7 @@ from tosa_convert.graph.opset import (
     VARIABLE_WRITE,
     AttributeValue,
     OperatorSpec,
+    operator,
 )
 from tosa_convert.mlir.attributes import AttributeReader, BadAttribute
 from tosa_convert.mlir.block_scope import PendingRegion, RegionNames, Scope
@@ -42,6 +43,8 @@ _OWN_ATTRIBUTES: Final = {
 
 #: Operators whose operations have attributes besides those of their rows.
 _WITH_OWN: Final = frozenset({CONST, CONST_SHAPE, VARIABLE_READ, VARIABLE_WRITE})
+#: The operator whose attributes have the element type of its result.
+_CLAMP: Final = operator("CLAMP")
 #: Operations that have another name today.
 RENAMED: Final = {
     "tosa.reduce_prod": "tosa.reduce_product",
@@ -58,6 +61,10 @@ OF_GLOBALS: Final = {
 _NAMES_OF_TODAY: Final = RENAMED | OF_GLOBALS
 #: Operations that the dialect does not have any more, but `upgrade` knows.
 _REMOVED: Final = frozenset({"tosa.fully_connected", "tosa.reluN"})
+#: Operations of the dialect that files do not have: helpers, and one that only IREE has.
+_WITHOUT_FIELD: Final = frozenset({"tosa.apply_scale", "tosa.yield", "tosa.argmin", *_REMOVED})
+#: Characters of a name for which a similar one is looked for.
+_LONGEST_NAME: Final = 40
 #: Operations whose number of operands does not always show the form of an older release -> an
 #: attribute that they have today.
 _SAME_COUNT: Final = {"tosa.clamp": "min_val", "tosa.custom": "operator_name", "tosa.pad": ""}
@@ -109,8 +116,9 @@ class OperatorReader:
         self.operand_counts = list(map(_operand_count, bytecode.names, self.specs))
         #: The names of operations that have another name today, one for each operation.
         self.renamed: list[str] = []
-        #: Attributes that were read, by the number of the operation's name and of the dictionary.
-        self.cache: dict[tuple[int, int], dict[str, AttributeValue]] = {}
+        #: Attributes that were read, by the numbers of the operation's name and of the dictionary, and
+        #: of the result's type where attributes are of its element type; else -1.
+        self.cache: dict[tuple[int, int, int], dict[str, AttributeValue]] = {}
         #: Dictionaries that have just the name of a result.
         self.names_only: set[int] = set()
         #: The names of the function's values in text, once a message needs one.
@@ -137,7 +145,7 @@ class OperatorReader:
         spec = operator.spec
         if attributes in self.names_only and not spec.attributes and spec not in _WITH_OWN:
             return True
-        cached = self.cache.get((name, attributes))
+        cached = self.cache.get((name, attributes, type_index if spec is _CLAMP else -1))
         if cached is not None:
             operator.attributes = cached.copy()
             return True
@@ -166,7 +174,9 @@ class OperatorReader:
         elif spec is VARIABLE_READ or spec is VARIABLE_WRITE:
             self._variable(operator, operation)
         elif len(attributes) == used and len(self.report.findings) == findings_before:
-            self.cache[operation.name, operation.attributes] = operator.attributes.copy()
+            type_index = operation.types[0] if spec is _CLAMP and operation.types else -1
+            key = operation.name, operation.attributes, type_index
+            self.cache[key] = operator.attributes.copy()
         if len(attributes) > used:
             self._other_attributes(spec, operation, attributes)
 
@@ -231,12 +241,22 @@ class OperatorReader:
     def foreign(self, operation: Operation) -> None:
         """Report an operation that has no row."""
         name = self.name(operation)
-        if name.startswith("tosa."):
+        if name in _WITHOUT_FIELD:
             self.report.add(
                 operation,
                 "unsupported-operator",
                 f"'{name}' is in the dialect but not in the file format",
                 "lower or decompose it before exporting",
+            )
+        elif name.startswith("tosa."):
+            from difflib import get_close_matches
+
+            close = get_close_matches(name, BY_MLIR, 1) if len(name) <= _LONGEST_NAME else []
+            self.report.add(
+                operation,
+                "unsupported-operator",
+                f"'{name}' is not an operator of TOSA",
+                f"did you mean {close[0]}?" if close else "",
             )
         else:
             from tosa_convert.mlir.lowering_hints import lowering_hint
@@ -284,13 +304,14 @@ class OperatorReader:
     ) -> int:
         """Read the attributes of the operator's row; returns how many the operation has."""
         label, used = self.name(operation), 0
+        result = self.bytecode.type(operation.types[0]) if operation.types else ""
         for row in operator.spec.attributes:
             if row.kind == "region":
                 continue
             if row.name in attributes:
                 used += 1
                 try:
-                    value = self.attributes(row, attributes[row.name])
+                    value = self.attributes(row, attributes[row.name], result)
                 except BadAttribute as error:
                     self.report.add(
                         operation,

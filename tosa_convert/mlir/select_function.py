@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError, fail
 from tosa_convert.graph.opset import VARIABLE
 from tosa_convert.mlir.bytecode.decode import Bytecode
 from tosa_convert.mlir.bytecode.operations import Operation
@@ -16,6 +17,9 @@ FUNCTION: Final = "func.func"
 GLOBAL: Final = "ml_program.global"
 #: Dialects whose operations may be at the top of a TOSA module.
 _AROUND_TOSA: Final = ("builtin", "func", "ml_program", "tosa")
+#: Of several functions, one of which has to be chosen, so many are read, and so many are named.
+_MOST_READ: Final = 16
+_MOST_NAMED: Final = 50
 
 
 class Function(NamedTuple):
@@ -30,11 +34,11 @@ class Function(NamedTuple):
 class Selection(NamedTuple):
     """What a module offers.
 
-    functions: the function to read, or every candidate if there are several.
+    functions: the function to read, or the first candidates if there are several.
     variables: the tosa.variable operations of the module.
     globals: its ml_program.global operations.
-    findings: one for each candidate if there are several, else none. They are not raised at once, so
-        that other problems of the candidates can be reported together with them.
+    findings: of symbols that are defined twice, and one for each candidate if there are several. They
+        are not raised at once, so that problems of the functions can be reported together with them.
     """
 
     functions: list[Function]
@@ -60,13 +64,16 @@ def select(bytecode: Bytecode, func: str | None) -> Selection:
     others = [item for item in operations if bytecode.names[item.name] == GLOBAL]
     functions = _functions(bytecode, operations)
     with_body = [item for item in functions if any(r.blocks for r in item.operation.regions)]
+    repeated = list(_repeated_symbols(bytecode, operations))
     if func is not None:
-        return Selection([_called(func, with_body)], variables, others, [])
+        return Selection([_called(func, with_body)], variables, others, repeated)
     if not with_body:
         raise _no_function(bytecode, functions, operations)
     candidates = [item for item in with_body if item.is_public] or with_body
-    findings = [] if len(candidates) == 1 else _ambiguous(candidates)
-    return Selection(candidates, variables, others, findings)
+    findings = (
+        [] if len(candidates) == 1 else _ambiguous(candidates[:MAX_FINDINGS], len(candidates))
+    )
+    return Selection(candidates[:_MOST_READ], variables, others, [*repeated, *findings])
 
 
 def _top_level(bytecode: Bytecode) -> list[Operation]:
@@ -145,13 +152,32 @@ def _no_function(
     )
 
 
-def _ambiguous(functions: list[Function]) -> list[Finding]:
+def _repeated_symbols(bytecode: Bytecode, operations: list[Operation]) -> Iterator[Finding]:
+    """Findings of symbols that two operations of a module define.
+
+    Two variables of one symbol are reported where variables are read.
+    """
+    locations = LocationReader(bytecode)
+    defined: dict[str, bool] = {}
+    for operation in operations:
+        symbol = text_of(bytecode, bytecode.dictionary(operation.attributes).get("sym_name"))
+        if symbol is None:
+            continue
+        is_variable = bytecode.names[operation.name] == VARIABLE.mlir
+        if symbol in defined and not (is_variable and defined[symbol]):
+            where = plain_location(locations.full(operation.location))
+            yield Finding("duplicate-name", where, f"the symbol @{symbol} is defined twice")
+        defined[symbol] = is_variable
+
+
+def _ambiguous(functions: list[Function], count: int) -> list[Finding]:
+    """The findings of some of `count` functions of which one has to be chosen."""
     listing = _listing(functions)
     return [
         Finding(
             "ambiguous-function",
             function.where,
-            f"function @{function.name} is one of {len(functions)} that could be exported: {listing}",
+            f"function @{function.name} is one of {count} that could be exported: {listing}",
             f"choose one: --func {function.name}, or func={function.name!r}",
         )
         for function in functions
@@ -159,4 +185,6 @@ def _ambiguous(functions: list[Function]) -> list[Finding]:
 
 
 def _listing(functions: list[Function]) -> str:
-    return ", ".join(f"@{function.name}" for function in functions)
+    more = len(functions) - _MOST_NAMED
+    names = ", ".join(f"@{function.name}" for function in functions[:_MOST_NAMED])
+    return f"{names} and {more} more" if more > 0 else names

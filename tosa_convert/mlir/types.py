@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from tosa_convert.graph.dtypes import BY_MLIR, BlockShape, DType
 from tosa_convert.graph.model import DYNAMIC, INT32_MAX, BlockScale, Tensor, element_count
-from tosa_convert.mlir.bytecode.attributes import TensorType
+from tosa_convert.mlir.bytecode.attributes import TensorType, Type
 from tosa_convert.mlir.bytecode.format import (
     BF16_TYPE,
     F16_TYPE,
@@ -21,6 +21,7 @@ from tosa_convert.mlir.bytecode.format import (
     UNRANKED_TENSOR_TYPE,
 )
 from tosa_convert.mlir.bytecode.varint import encode_varint, to_zigzag
+from tosa_convert.mlir.narrowing import QUANTISED
 
 if TYPE_CHECKING:
     from tosa_convert.mlir.bytecode.decode import Bytecode
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 
 _SHAPE: Final = re.compile(r"!tosa\.shape<([0-9]{1,9})>$")
+_SCALES: Final = re.compile(r",\s*\{[^}]*\}(?=>\Z)")
 _BLOCK_SCALED: Final = r"!tosa\.block_scaled<(\w+):([\w!.]+):([\w!.]+)>$"
 
 #: Prefixes of element types that programs have but TOSA does not, with hints.
@@ -51,6 +53,19 @@ _DYNAMIC: Final = -(2**63)
 def int_bits(dtype: DType) -> int:
     """Bits of an integer element in MLIR. i1 has one, though it takes a byte in a file."""
     return 1 if dtype.name == "BOOL" else dtype.bits
+
+
+def is_stored_as(found: Type, wanted: Type) -> bool:
+    """Tell whether values of a type are those of another one in the form that constants have.
+
+    A quantised type has the integers that it is stored as, and a constant's type has its scales.
+    """
+    if not isinstance(found, TensorType) or not isinstance(wanted, TensorType):
+        return False
+    element = _SCALES.sub("", found.element)
+    quantised = QUANTISED.match(wanted.element)
+    elements = (f"i{quantised[2]}", f"ui{quantised[2]}") if quantised else (wanted.element,)
+    return element in elements and found.shape == wanted.shape and not found.encoded
 
 
 def _hint_of(text: str) -> str:

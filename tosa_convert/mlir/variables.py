@@ -65,7 +65,8 @@ def read_variable(
     if key in attributes:
         constants = ConstantReader(bytecode, types, narrowing, report, pad_resources=retain)
         value = bytecode.attribute(attributes[key])
-        tensor.data = constants.constant(root, key, value, value_type, set)
+        if constants.is_of_type(root, key, value, TensorType(shape, str(element.type))):
+            tensor.data = constants.constant(root, key, value, value_type, set)
     return tensor, report.findings.rows
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -79,6 +80,23 @@ class Block:
         if self.columns is not None:
             return Operation(*next(operations_of(self.columns.only(len(self.columns.names) - 1))))
         return Operation(*self._operations[-1]) if self._operations else None
+
+    def types_of(self, values: Sequence[int]) -> list[int]:
+        """The numbers of the types of values of this block; -1 for a value from outside."""
+        found = []
+        for value in values:
+            index, number = value - self.first, -1
+            if 0 <= index < len(self.arguments):
+                number = self.arguments[index]
+            elif index >= 0 and self.columns is not None:
+                place = int(self.columns.firsts.searchsorted(value, "right")) - 1
+                number = int(self.columns.types[place])
+            elif index >= 0:
+                place = bisect_right(self._operations, value, key=itemgetter(5)) - 1
+                types, first = self._operations[place][3], self._operations[place][5]
+                number = types[value - first] if value - first < len(types) else -1
+            found.append(number)
+        return found
 
 
 class Region:

@@ -267,11 +267,17 @@ class AttributeParser:
             enum = _ENUM_TEXT.match(text)
             if enum is not None and text[enum.end() : enum.end() + 1] not in (",", "="):
                 text = f"#{enum[1]}.{enum[2]}<{text[enum.end() :].removesuffix('>').strip()}>"
-            return self.text(text)
+            return self._typed_text(text)
         name = head[0].decode()
         if "." in name and name not in self.aliases:
-            return self.text(name)
+            return self._typed_text(name)
         return self.aliases.resolve(name, start, self)
+
+    def _typed_text(self, text: str) -> bytes:
+        """An attribute of a dialect, which a type may follow that says nothing."""
+        if self.cursor.accept(b":"):
+            self.types()
+        return self.text(text)
 
     # -- words --------------------------------------------------------------------------------
 
