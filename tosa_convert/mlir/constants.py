@@ -171,13 +171,10 @@ def _e8m0_from_text(text: str) -> int:
     from tosa_convert.mlir.text.parse_numbers import powers_of_two  # few constants have scales
 
     text = text.strip().lower()
-    if text == "0xff":
-        return 0xFF
+    text = "nan" if text == "0xff" else text
     try:
-        if text.startswith("0x"):
-            value = float(np.array([int(text, 16)], "<u8").view("<f8")[0])
-        else:
-            value = float(text)
+        bits = np.array([int(text, 16)], "<u8") if text.startswith("0x") else None
+        value = float(text) if bits is None else float(bits.view("<f8")[0])
     except (ValueError, OverflowError):
         value = -1.0
     if value < 0:
