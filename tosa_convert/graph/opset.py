@@ -110,6 +110,11 @@ class OperatorSpec:
         """The lowest and highest number of results; None for no upper bound."""
         return _range(self.results)
 
+    def takes(self, operands: int, results: int) -> bool:
+        """Whether an operator may have so many operands and results."""
+        ranges = ((operands, self.operand_range()), (results, self.result_range()))
+        return all(low <= n and (high is None or n <= high) for n, (low, high) in ranges)
+
     def operand(self, index: int, count: int) -> OperandSpec:
         """The row of operand `index` of an operator with `count` operands."""
         return _at(self.operands, index, count)
