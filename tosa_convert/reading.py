@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, get_args
 
 from tosa_convert import log
 from tosa_convert.applicable_options import refuse_inapplicable
-from tosa_convert.errors import fail
+from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.files import map_file, read_at_most, too_large
 from tosa_convert.formats import FORMATS, MLIR_FORMATS, Format, sniff
 from tosa_convert.gc_pause import garbage_collection_paused
@@ -198,6 +199,24 @@ def _read_alone(opened: Input, options: ReadOptions, upgrade: Upgrade | None = N
     from tosa_convert.jsontext.read import read as read_json
 
     return read_json(opened.data, opened.where, limits=options.limits)
+
+
+def quoted(findings: Iterable[Finding], opened: Input) -> tuple[Finding, ...]:
+    """Return findings of an input's program that quote its line, if the input is MLIR text."""
+    if opened.format != "mlir":
+        return tuple(findings)
+    from tosa_convert.mlir.text.source_text import SourceText
+
+    return SourceText(opened.data, opened.path).of_operators(findings)
+
+
+@contextmanager
+def quoting(opened: Input) -> Iterator[None]:
+    """Let errors about an input's program that are raised inside quote its lines."""
+    try:
+        yield
+    except TosaConvertError as error:
+        raise TosaConvertError(quoted(error.findings, opened)) from None
 
 
 class Storage(NamedTuple):

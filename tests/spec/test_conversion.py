@@ -124,4 +124,4 @@ def test_the_first_wrong_shift_is_named_by_its_channel() -> None:
         for value in made.inputs
     )
     (violation,) = judge_shapes(OperatorView(made.operator, inputs, made.outputs)).violations
-    assert violation == ("shift", "shift [1] is 1", "2 to 62")
+    assert violation[:3] == ("shift", "shift [1] is 1", "2 to 62")

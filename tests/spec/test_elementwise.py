@@ -174,7 +174,7 @@ def test_sizes_that_are_not_known_are_broadcast(
 
 def test_a_wrong_shift_is_named_by_its_place() -> None:
     (violation,) = judge_shapes(view(SHIFTS[0], shifted("INT8", 9))).violations
-    assert violation == ("shift", "input2 [0, 1] is 9", "0 to 7, since input1 is of INT8")
+    assert violation[:3] == ("shift", "input2 [0, 1] is 9", "0 to 7, since input1 is of INT8")
 
 
 def test_constants_of_other_operators_are_not_read() -> None:

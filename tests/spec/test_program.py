@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from unit.building import branching, counting, example, op, region, shape, tensor
 
+from tosa_convert import dumps, load, validate
 from tosa_convert.graph import Graph
 from tosa_convert.spec.program import program_findings
 from tosa_convert.spec.values import TensorType, TypeTable
@@ -25,6 +27,68 @@ def test_a_program_can_return_a_shape_and_takes_none() -> None:
     made.main.shapes["more"] = shape("more", 1)
     made.main.inputs.append("more")
     assert rules(made) == ["program-input"]
+
+
+@pytest.mark.parametrize("is_returned", [False, True])
+def test_an_input_that_no_operator_uses_is_judged(is_returned: bool) -> None:
+    for sizes, rule in (
+        ((1, 0), "program-input-size"),
+        ((1,) * 9, "program-level-input-rank"),
+        ((1 << 10, 1 << 10, 1 << 11), "program-level-input-size"),
+    ):
+        made = example()
+        made.main.tensors["u"] = tensor("u", "INT8", sizes)
+        made.main.inputs.append("u")
+        made.main.outputs += ["u"] if is_returned else []
+        (found,) = validate(made, level="8k")
+        assert found.rule == rule
+        assert '"u"' in found.message
+        assert (found.code == "outside-level") == ("level" in rule)
+        assert bool(validate(made, level="none")) == (rule == "program-input-size")
+
+
+def test_an_input_that_an_operator_uses_is_judged_with_it() -> None:
+    made = example()
+    made.main.tensors["x"].shape = (0, 3)
+    assert [rule for rule in rules(made) if rule.startswith("program")] == []
+
+
+def unused(graph: Graph) -> list[str]:
+    found = [finding for finding in validate(graph) if finding.rule == "program-unused-value"]
+    return [finding.where.partition('block "')[2] for finding in found]
+
+
+def test_a_value_that_no_operator_makes_or_uses_is_a_finding() -> None:
+    for made in (example(), branching(), counting()):
+        assert unused(made) == []
+    made = branching()
+    inner = made.regions[1].blocks[0]
+    made.main.tensors["u"] = tensor("u")
+    made.main.shapes["s"] = shape("s", 1)
+    inner.tensors["w"] = tensor("w", "INT8", (1,), b"\1")
+    assert unused(made) == ['main" tensor "u"', 'main" shape "s"', f'{inner.name}" tensor "w"']
+    made.main.inputs.append("u")
+    made.main.operators.append(op("CONST_SHAPE", "", "s"))
+    inner.operators.append(op("CONST", "", "w"))
+    assert unused(made) == []
+
+
+def test_a_variable_is_used_if_any_block_uses_it() -> None:
+    made = branching()
+    inner = made.regions[1].blocks[0]
+    for block in (made.main, inner):
+        block.tensors["v"] = tensor("v", "FP32", (2, 3), bytes(24))
+        block.tensors["v"].variable, block.tensors["v"].variable_name = True, "state"
+    assert len(unused(made)) == 2
+    inner.operators.insert(0, op("VARIABLE_WRITE", inner.inputs[0], "v"))
+    assert unused(made) == []
+
+
+def test_a_program_with_an_unused_value_can_be_written() -> None:
+    made = example()
+    made.main.tensors["u"] = tensor("u")
+    assert "u" in load(dumps(made)).main.tensors
+    assert unused(load(dumps(load(dumps(made)), "mlirbc"))) == []
 
 
 def test_a_variable_has_one_type_in_all_regions() -> None:

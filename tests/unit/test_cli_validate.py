@@ -25,6 +25,8 @@ FINDING = (
     "input1 INT32 [2, 3], input2 INT32 [2, 5]; expected equal sizes, or 1 "
     "[invalid-operator: add-broadcast]"
 )
+#: The same of a function of text.
+TEXT_FINDING = FINDING.replace('region "main"', 'region "f"')
 TEXT = """func.func @f(%a: tensor<2x3xi32>, %b: tensor<2x3xi32>) -> tensor<2x3xi32> {
   %0 = tosa.add %a, %b : (tensor<2x3xi32>, tensor<2x3xi32>) -> tensor<2x3xi32>
   return %0 : tensor<2x3xi32>
@@ -348,8 +350,76 @@ def test_sarif_has_the_line_of_a_text(validate: Any, folder: Path, torch_mlir: A
     assert (1, 1) in lines
 
 
+def test_a_finding_about_text_begins_with_its_position_and_quotes_the_line(
+    folder: Path, validate: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "d").mkdir()
+    text = TEXT.replace("tensor<2x3xi32>)", "tensor<2x5xi32>)")
+    (folder / "d" / "m.mlir").write_text(text)
+    head = f"d/m.mlir:2:8: {TEXT_FINDING}"
+    quoted = f"      {text.splitlines()[1].strip()}\n           ^\n"
+    assert validate("d/m.mlir")[1] == f"{head}\n{quoted}"
+    assert run(verb("convert"), ["d/m.mlir", "-o", "m.tosa"]) == 3
+    assert capfd.readouterr().err.startswith(f"{head}\n{quoted}")
+    (result,) = check_sarif(validate("d/m.mlir", "--sarif")[1])["results"]
+    physical = result["locations"][0]["physicalLocation"]
+    assert (physical["region"]["startLine"], physical["region"]["startColumn"]) == (2, 8)
+    assert result["locations"][0]["logicalLocations"][0]["name"] == "operator #0 ADD"
+
+
+@pytest.mark.parametrize("flags", [["--level", "8k"], ["--profile", "PRO-FP"], ["--for", "vela"]])
+def test_findings_about_a_target_quote_the_line(
+    folder: Path, validate: Any, flags: list[str]
+) -> None:
+    shape, seven = "tensor<2x3xi32>", "tensor<1x1x1x1x1x1x2xi8>"
+    text = TEXT.replace(shape, seven).replace("tosa.add %a, %b", "tosa.bitwise_and %a, %b")
+    dim = f"%s = tosa.dim %0 {{axis = 0 : i32}} : ({seven}) -> !tosa.shape<1>"
+    text = text.replace("return", f"{dim}\n  return")
+    (folder / "m.mlir").write_text(text)
+    lines = validate("m.mlir", *flags)[1].splitlines()
+    places = [line.removeprefix("    also at ") for line in lines if "operator #" in line]
+    assert places
+    assert all(line.startswith(("m.mlir:2:8: region", "m.mlir:3:8: region")) for line in places)
+
+
+@pytest.mark.parametrize(
+    ("location", "place"),
+    [
+        ('loc("model.py":9:4)', "m.mlir: model.py:9:4: "),
+        ('loc("sum"("model.py":9:4))', 'm.mlir: model.py:9:4: loc("sum"("model.py":9:4)): '),
+        ('loc("sum")', 'm.mlir: loc("sum"): '),
+        # The text may have been printed from another file of its name.
+        ('loc("m.mlir":9:4)', "m.mlir:9:4: "),
+        ("loc(unknown)", "m.mlir: "),
+    ],
+)
+def test_a_location_in_the_text_is_before_the_path_and_its_line_is_not_quoted(
+    folder: Path, validate: Any, location: str, place: str
+) -> None:
+    text = TEXT.replace("tensor<2x3xi32>)", "tensor<2x5xi32>)")
+    text = text.replace(") -> tensor<2x3xi32>\n", f") -> tensor<2x3xi32> {location}\n")
+    (folder / "m.mlir").write_text(text)
+    assert validate("m.mlir")[1] == f"{place}{TEXT_FINDING}\n"
+
+
+def test_operands_of_different_rank_may_be_those_of_an_older_program(
+    folder: Path, validate: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "m.mlir").write_text(
+        TEXT.replace("%a: tensor<2x3xi32>", "%a: tensor<3xi32>").replace(
+            "(tensor<2x3xi32>", "(tensor<3xi32>"
+        )
+    )
+    assert "tosa-flatbuffer upgrade, or dialect=" in validate("m.mlir")[1]
+    assert run(verb("convert"), ["m.mlir", "-o", "m.tosa"]) == 3
+    error = capfd.readouterr().err
+    assert "tosa-flatbuffer upgrade, or dialect=" in error
+    assert "--no-validate" in error
+    assert run(verb("upgrade"), ["m.mlir", "-o", "m.tosa"]) == 0
+
+
 def test_sarif_has_the_line_of_an_operator_location() -> None:
-    where = 'region "main" block "main" operator #3 ADD loc("m.mlir":7:9)'
+    where = 'm.mlir:7:9: region "main" block "main" operator #3 ADD'
     finding = tc.Finding("invalid-operator", where, "x", rule="add-rank")
     for name, line in (("a b/m.mlir", 7), ("n.mlir", 1)):
         report = FileReport(name, Status.INVALID, (finding,))

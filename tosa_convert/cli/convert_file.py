@@ -22,7 +22,7 @@ from tosa_convert.files import (
 )
 from tosa_convert.formats import FORMATS, MLIR_FORMATS, Format, of_path
 from tosa_convert.options import ReadOptions, WriteOptions, given_options
-from tosa_convert.reading import Input, open_input, read
+from tosa_convert.reading import Input, open_input, quoting, read
 from tosa_convert.writing import dumps, render, save, stamp
 
 if TYPE_CHECKING:
@@ -150,9 +150,10 @@ def convert_opened(
         context: an ir.Context to parse MLIR in; by default a new one.
     """
     write_options = applicable(opened, file_format, options)
-    graph = _read(opened, options, context)
-    refuse_unread(graph, file_format, options)
-    save_with_progress(graph, output, file_format, write_options)
+    with quoting(opened):
+        graph = _read(opened, options, context)
+        refuse_unread(graph, file_format, options)
+        save_with_progress(graph, output, file_format, write_options)
 
 
 def save_with_progress(
@@ -170,9 +171,10 @@ def _convert_to_standard_output(opened: Input, options: ConvertOptions) -> None:
     file_format = options.to or default_format(opened.format)
     refuse_terminal(file_format)
     write_options = applicable(opened, file_format, options)
-    graph = _read(opened, options, None)
-    refuse_unread(graph, file_format, options)
-    write_to_standard_output(graph, file_format, write_options)
+    with quoting(opened):
+        graph = _read(opened, options, None)
+        refuse_unread(graph, file_format, options)
+        write_to_standard_output(graph, file_format, write_options)
 
 
 def write_to_standard_output(

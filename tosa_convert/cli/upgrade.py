@@ -42,7 +42,7 @@ def upgrade(source: str, output: str, report: str | None, **given: Any) -> None:
     )
     from tosa_convert.files import refuse_same_file
     from tosa_convert.options import ReadOptions, WriteOptions, narrow_types
-    from tosa_convert.reading import read_upgraded
+    from tosa_convert.reading import quoting, read_upgraded
 
     options = ConvertOptions(
         read=ReadOptions(func=given["func"], narrow=narrow_types(given["narrow"])),
@@ -55,8 +55,9 @@ def upgrade(source: str, output: str, report: str | None, **given: Any) -> None:
     if report is not None:
         refuse_same_file(source, report)
     write_options = applicable(opened, file_format, options)
-    graph, changes = read_upgraded(opened, options.read)
-    save_with_progress(graph, output, file_format, write_options)
+    with quoting(opened):
+        graph, changes = read_upgraded(opened, options.read)
+        save_with_progress(graph, output, file_format, write_options)
     for line in changes.lines():
         note(printable(line))
     if not changes:

@@ -29,7 +29,7 @@ from tosa_convert.files import (
     write_standard_output,
 )
 from tosa_convert.options import ReadOptions
-from tosa_convert.reading import Input, open_input, read
+from tosa_convert.reading import Input, open_input, quoted, read
 from tosa_convert.spec.public import TARGET_CODES, needs, validate
 
 EXIT_FINDINGS: Final = 1
@@ -108,15 +108,14 @@ def _caught(name: str) -> Iterator[list[FileReport]]:
 
 def _checked(name: str, opened: Input, checks: Checks) -> FileReport:
     graph = read_one_of_many(opened, checks.read, read)
-    findings = tuple(
-        validate(
-            graph,
-            profile=checks.profile,
-            level=checks.level,
-            spec_version=checks.spec_version,
-            for_reader=checks.readers,
-        )
+    found = validate(
+        graph,
+        profile=checks.profile,
+        level=checks.level,
+        spec_version=checks.spec_version,
+        for_reader=checks.readers,
     )
+    findings = quoted(found, opened)
     allowed = all(finding.code in TARGET_CODES for finding in findings)
     return FileReport(
         name,

@@ -17,7 +17,7 @@ from tosa_convert.spec.rules.core import dashed
 from tosa_convert.version import __version__
 
 SARIF_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
-#: The start of a finding's place: its region and block, and perhaps an operator.
+#: The end of a finding's place: its region and block, and perhaps an operator.
 _PLACE: Final = r'(?s)(region ".*" block ".*?")( operator #\d+ \w+)?'
 
 
@@ -211,7 +211,7 @@ def _sarif_location(file: str, finding: Finding) -> dict[str, Any]:
 
 def _logical_locations(where: str) -> Iterator[dict[str, str]]:
     """The operator and the block of a finding, the inner one first."""
-    found = re.match(_PLACE, where)
+    found = re.search(_PLACE, where)
     if found is None:
         return
     block, operator = found.groups()

@@ -14,7 +14,15 @@ from typing import Final
 
 from tosa_convert.errors import Finding
 from tosa_convert.graph.dtypes import BY_CODE, V1_1, DType
-from tosa_convert.graph.model import Block, Graph, Operator, SoftwareVersion, Version, operator_path
+from tosa_convert.graph.model import (
+    Block,
+    Graph,
+    Operator,
+    SoftwareVersion,
+    Version,
+    located,
+    operator_path,
+)
 
 V1_0: Final = Version(1, 0)
 V1_1_DRAFT: Final = Version(1, 1, 0, draft=True)
@@ -135,7 +143,7 @@ def version_findings(graph: Graph, version: Version) -> Iterator[Finding]:
                 if types in _NEW_IN_1_1[operator.spec.name][1]:
                     what, since = f"{operator.spec.name} of {', '.join(types)}", V1_1
             if since > limit:
-                path = operator.location or operator_path(where, index, operator)
+                path = located(operator_path(where, index, operator), operator)
                 yield _too_low(path, what, since, version)
         for tensor in block.tensors.values():
             dtypes = [tensor.dtype] if tensor.scale is None else [tensor.dtype, tensor.scale.dtype]

@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator
 from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tosa_convert.graph.model import DYNAMIC, block_path, operator_path
+from tosa_convert.errors import Finding
+from tosa_convert.graph.model import DYNAMIC, block_path, operator_path, quoted
 from tosa_convert.spec.operator_view import OperatorView
+from tosa_convert.spec.program import unjudged_inputs
 from tosa_convert.spec.rules.core import Violation, dashed, known
 from tosa_convert.spec.values import ShapeType, Size, TensorType, ValueType
 
@@ -176,6 +178,14 @@ def _scale_violations(view: OperatorView, level: Level) -> Iterator[Violation]:
         if numerator // denominator > level.scale:
             text = f"scale is {numerator}/{denominator}"
             yield _over("scale", text, level, level.scale)
+
+
+def input_findings(graph: Graph, level: Level) -> Iterator[Finding]:
+    """Yield what a level does not allow of tensors that blocks take and no operator uses."""
+    for where, name, type_ in unjudged_inputs(graph):
+        for found in _one_value("input", type_, level, exempt=False):
+            message = f"{quoted(name)}: {found.message}; expected {found.expected}"
+            yield Finding("outside-level", where, message, rule=f"program-{found.rule}")
 
 
 class DeepOperator(NamedTuple):

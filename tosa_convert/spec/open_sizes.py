@@ -49,7 +49,7 @@ def causes(graph: Graph) -> list[Cause]:
 
 
 def version_findings(graph: Graph, version: Version) -> Iterator[Finding]:
-    """A finding for each tensor with unknown sizes if the version has only static shapes.
+    """Yield a finding for each tensor with unknown sizes if the version has only static shapes.
 
     Source: MLIR refuses them for TOSA 1.0, at level 8K.
     """

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tosa_convert.errors import Findings
 from tosa_convert.graph.dtypes import V1_0, V1_1, RoundingMode
-from tosa_convert.graph.model import operator_path
+from tosa_convert.graph.model import located, operator_path
 from tosa_convert.spec.types import Element, Need, match
 
 if TYPE_CHECKING:
@@ -171,7 +171,9 @@ def requirements(graph: Graph) -> Iterator[Requirement]:
         for index, operator in enumerate(block.operators):
             needs = _needs(block, operator, known)
             if needs:
-                yield Requirement(operator_path(where, index, operator), operator, needs)
+                yield Requirement(
+                    located(operator_path(where, index, operator), operator), operator, needs
+                )
 
 
 def _needs(

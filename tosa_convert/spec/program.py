@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import Finding
-from tosa_convert.graph.model import block_path, operator_path, quoted
-from tosa_convert.spec.values import TypeTable
+from tosa_convert.graph.model import block_path, located, operator_path, quoted
+from tosa_convert.spec.values import TensorType, TypeTable
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Block, Graph, Operator
@@ -25,8 +25,60 @@ def program_findings(graph: Graph) -> Iterator[Finding]:
     graph: `verify` finds nothing in it.
     """
     yield from _inputs(graph)
+    for where, name, type_ in unjudged_inputs(graph):
+        if type_.shape is not None and 0 in type_.shape:
+            message = f"input {quoted(name)} is {type_}; expected sizes of 1 or more"
+            yield Finding(_CODE, where, message, rule="program-input-size")
     yield from _variables(graph)
     yield from _missing_results(graph)
+
+
+def unused_values(graph: Graph) -> Iterator[Finding]:
+    """Yield a finding for each tensor or shape that no operator of its block makes or uses.
+
+    A variable counts in all blocks together. Source: the reference model refuses such a program. Its
+    writers do not, because a file keeps the value and MLIR leaves it out.
+    """
+    used = {where: _used(block) for where, block in graph.blocks()}
+    variables = {
+        tensor.variable_name or name
+        for where, block in graph.blocks()
+        for name, tensor in block.tensors.items()
+        if tensor.variable and name in used[where]
+    }
+    for where, block in graph.blocks():
+        for kind, names in (("tensor", block.tensors), ("shape", block.shapes)):
+            for name in names:
+                tensor = block.tensors.get(name)
+                if tensor is not None and tensor.variable:
+                    is_used = (tensor.variable_name or name) in variables
+                else:
+                    is_used = name in used[where]
+                if not is_used:
+                    place = f"{where} {kind} {quoted(name)}"
+                    message = (
+                        f"no operator makes or uses it; expected a program without this {kind}"
+                    )
+                    yield Finding(_CODE, place, message, rule="program-unused-value")
+
+
+def _used(block: Block) -> set[str]:
+    """Return the values that operators of a block make or use, or that it takes."""
+    used = {name for operator in block.operators for name in (*operator.inputs, *operator.outputs)}
+    return used.union(block.inputs)
+
+
+def unjudged_inputs(graph: Graph) -> Iterator[tuple[str, str, TensorType]]:
+    """Yield the tensors that blocks take and no operator uses, whose types no other rule judges.
+
+    Each has the path of its block, its name and its type.
+    """
+    table = TypeTable()
+    for where, block in graph.blocks():
+        used = {name for operator in block.operators for name in operator.inputs}
+        for name in block.inputs:
+            if name in block.tensors and name not in used:
+                yield where, name, table.of_tensor(block.tensors[name], with_data=False)
 
 
 def _inputs(graph: Graph) -> Iterator[Finding]:
@@ -63,7 +115,8 @@ def _missing_results(graph: Graph) -> Iterator[Finding]:
     for where, block in graph.blocks():
         for index, operator in enumerate(block.operators):
             if operator.spec.regions and not operator.outputs:
-                yield from _returned(blocks, operator, operator_path(where, index, operator))
+                path = located(operator_path(where, index, operator), operator)
+                yield from _returned(blocks, operator, path)
 
 
 def _returned(blocks: dict[str, Block], operator: Operator, path: str) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError, refuse_unknown
 from tosa_convert.graph.model import MAX_RANK, Block, operator_path, quoted
 from tosa_convert.graph.verify import verify
+from tosa_convert.spec.program import unused_values
 from tosa_convert.spec.validate import Validator, finding
 from tosa_convert.spec.verdict import Verdict, judge
 
@@ -93,7 +94,7 @@ def validate(
         found = chain(unsound, _sound_findings(graph, unsound))
     else:
         rules = Validator(graph).findings() if limits is None else _level_findings(graph, limits)
-        found = chain(rules, *targets)
+        found = chain(unused_values(graph), rules, *targets)
     return list(islice(found, MAX_FINDINGS))
 
 
@@ -104,7 +105,10 @@ def refuse_invalid(graph: Graph, columns: Mapping[str, BlockColumns] | None = No
     """
     findings = list(islice(Validator(graph, columns=columns).findings(), MAX_FINDINGS))
     if findings:
-        raise TosaConvertError(replace(finding, hint=_WRITE_IT) for finding in findings)
+        raise TosaConvertError(
+            replace(finding, hint="; ".join(filter(None, (finding.hint, _WRITE_IT))))
+            for finding in findings
+        )
 
 
 class Needs(NamedTuple):
@@ -147,7 +151,7 @@ def needs(graph: Graph) -> Needs | None:
 
 
 def _version(graph: Graph, name: str | None) -> Version | None:
-    """The version of the requested target, else of that which the program carries, if there is one."""
+    """Return the version of the requested target, else of that which the program carries, or None."""
     from tosa_convert.graph.versions import BY_NAME
 
     if name is None:
@@ -179,7 +183,7 @@ def _level(name: str) -> Level:
 
 def _level_findings(graph: Graph, level: Level) -> Iterator[Finding]:
     """The findings of a sound graph, those of a level included."""
-    from tosa_convert.spec.levels import nesting_violations, violations
+    from tosa_convert.spec.levels import input_findings, nesting_violations, violations
 
     def judge_for_level(view: OperatorView) -> Verdict:
         verdict = judge(view)
@@ -188,6 +192,7 @@ def _level_findings(graph: Graph, level: Level) -> Iterator[Finding]:
         return Verdict(tuple(violations(view, level)), verdict.results)
 
     yield from Validator(graph, judge_for_level).findings()
+    yield from input_findings(graph, level)
     for row in nesting_violations(graph, level):
         yield finding(row.operator, row.where, row.violation)
 

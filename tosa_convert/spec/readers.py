@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tosa_convert.errors import Finding
-from tosa_convert.graph.model import DYNAMIC, operator_path, quoted
+from tosa_convert.graph.model import DYNAMIC, located, operator_path, quoted
 from tosa_convert.upgrade.dialect_states import state_of
 from tosa_convert.upgrade.form_080 import form_080
 from tosa_convert.upgrade.older_form import dialect_form, missing, older_findings
@@ -33,7 +33,8 @@ def reader_findings(graph: Graph, reader: Consumer) -> Iterator[Finding]:
                 yield Finding(_CODE, f"{where} tensor {quoted(name)}", message)
         for index, operator in enumerate(block.operators):
             for message in _problems(block, operator, reader):
-                yield Finding(_CODE, operator_path(where, index, operator), message)
+                place = located(operator_path(where, index, operator), operator)
+                yield Finding(_CODE, place, message)
         if reader.computed:
             for name in dict.fromkeys(block.outputs):
                 if name in block.inputs:

@@ -7,7 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from tosa_convert.errors import Finding
-from tosa_convert.graph.model import block_path, operator_path
+from tosa_convert.graph.model import block_path, located, operator_path
 from tosa_convert.spec.operator_view import OperatorView
 from tosa_convert.spec.program import program_findings
 from tosa_convert.spec.rules.core import Violation, dashed
@@ -95,8 +95,7 @@ class Validator:
 
 def finding(operator: Operator, path: str, violation: Violation) -> Finding:
     """A violation of an operator as a finding. path: that of the operator."""
-    where = f"{path} {operator.location}" if operator.location else path
     message = f"{violation.message}; expected {violation.expected}"
     rule = f"{dashed(operator.spec.name)}-{violation.rule}"
     code = "outside-level" if violation.rule.startswith("level-") else "invalid-operator"
-    return Finding(code, where, message, rule=rule)
+    return Finding(code, located(path, operator), message, violation.hint, rule=rule)

@@ -16,6 +16,7 @@ from tosa_convert.graph.model import (
     Region,
     Tensor,
     block_path,
+    located,
     operator_path,
     quoted,
 )
@@ -112,10 +113,10 @@ def missing(graph: Graph, form: Form) -> Iterator[Finding]:
         yield from _type_findings(block, where, form)
         for index, operator in enumerate(block.operators):
             if not form.has_operator(operator):
-                place = operator_path(where, index, operator)
+                place = located(operator_path(where, index, operator), operator)
                 yield Finding(_CODE, place, f"{form.who} has no {operator.spec.name}")
             elif form.state < INT4_OPERANDS and _is_new_for_int4(block, operator, form):
-                place = operator_path(where, index, operator)
+                place = located(operator_path(where, index, operator), operator)
                 yield Finding(_CODE, place, f"{form.who} has no {operator.spec.name} of INT4")
 
 
@@ -184,7 +185,7 @@ def _block(block: Block, where: str, form: Form, findings: list[Finding]) -> Blo
     for index, operator in enumerate(block.operators):
         spec = operator.spec
         lowering.location = operator.location
-        place = operator_path(where, index, operator)
+        place = located(operator_path(where, index, operator), operator)
         since, lower = form.lowered.get(spec.name, ("", None))
         if not form.has_operator(operator):
             continue

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
@@ -13,6 +14,10 @@ from tosa_convert.source_excerpt import excerpt_at
 
 #: What MLIR calls a text that is not a file.
 UNNAMED: Final = "-"
+#: A position at the beginning of the place of an operator.
+_PLACE: Final = re.compile(r"([^\n]*?):(\d{1,9}):(\d{1,9}): ")
+#: The most findings that quote a line.
+_QUOTED: Final = 100
 _POSITION: Final = re.compile(r"(.*):(\d+):(\d+)\Z", re.DOTALL)
 #: Bytes that are searched for line ends at once.
 _BLOCK: Final = 1 << 20
@@ -72,6 +77,29 @@ class SourceText:
             quoted in bytes(self.data[start : start + _BLOCK + overlap])
             for start in range(0, len(self.data), _BLOCK)
         )
+
+    def of_operators(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+        """Return findings that begin with a position in this text, with its whole name and the line.
+
+        The locations of operators have only the last part of the name.
+        """
+        short = SourceText(self.data, os.path.basename(self.name))
+        if short.has_own_locations():
+            return tuple(findings)
+        found: list[Finding] = []
+        quoted = 0
+        for finding in findings:
+            match = _PLACE.match(finding.where)
+            if match is not None and match[1] in (short.name, self.name) and not finding.excerpt:
+                offset = None
+                if quoted < _QUOTED:
+                    offset = short.offset(f"{short.name}:{match[2]}:{match[3]}")
+                    quoted += 1
+                excerpt = "" if offset is None else excerpt_at(self.data, offset)
+                where = f"{self.name}{finding.where[match.end(1) :]}"
+                finding = replace(finding, where=where, excerpt=excerpt)
+            found.append(finding)
+        return tuple(found)
 
     def with_excerpts(self, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
         """The findings; those at a position in this text quote its line, with a caret."""

@@ -17,7 +17,7 @@ def block_size(view: OperatorView) -> int:
 
 
 def divides_into_blocks(view: OperatorView) -> Iterator[Violation]:
-    """An operator that takes or makes scales has blocks of several elements."""
+    """Refuse blocks of one element, of an operator that takes or makes scales."""
     if block_size(view) == BlockSize.BLOCK_SIZE_1:
         yield Violation("block-size", "block_size is 1", str(int(BlockSize.BLOCK_SIZE_32)))
 

@@ -14,12 +14,13 @@ class Violation(NamedTuple):
     """A condition of an operator that does not hold.
 
     rule: the condition's name without the operator's, such as "broadcast" or "output-height".
-    message: what was found. expected: what would be right.
+    message: what was found. expected: what would be right. hint: what to do about it, or "".
     """
 
     rule: str
     message: str
     expected: str
+    hint: str = ""
 
 
 #: The most operands that a message lists.

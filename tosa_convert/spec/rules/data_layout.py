@@ -176,7 +176,7 @@ def slice_bounds(view: OperatorView) -> Iterator[Violation]:
 
 
 def start_of_block(view: OperatorView) -> Iterator[Violation]:
-    """A slice of a block-scaled tensor begins with a whole block: scales are not divided."""
+    """Refuse a slice that begins inside a block: scales are not divided."""
     scale, starts = view.tensor("input1").scale, view.sizes("start")
     last = starts[-1] if starts else None
     if scale is not None and last is not None and last > 0 and last % int(scale[1]):
@@ -284,7 +284,7 @@ def perms_are_a_permutation(view: OperatorView) -> Iterator[Violation]:
 
 
 def blocks_stay_last(view: OperatorView) -> Iterator[Violation]:
-    """The last dimension of a block-scaled tensor, in which its blocks lie, stays the last."""
+    """Refuse to move the last dimension of a block-scaled tensor, in which its blocks lie."""
     perms, value = view.attributes["perms"], view.tensor("input1")
     last = len(perms) - 1
     if value.scale is not None and last in perms and perms[-1] != last:

@@ -77,12 +77,20 @@ def _broadcast_names(view: OperatorView) -> list[str]:
     return [row.name for row, _ in view.operands() if row.name not in _APART]
 
 
+#: In text that says nothing of its age, these operators have the form of today.
+_RANKS_HINT: Final = (
+    "TOSA 1.0 does not allow that; a program that is older is read with tosa-flatbuffer upgrade, "
+    'or dialect="2024-12"'
+)
+
+
 def operands_have_one_rank(view: OperatorView) -> Iterator[Violation]:
     """The operands that are broadcast have one rank."""
     ranks = {value.rank for value in broadcast_operands(view)} - {None}
     if len(ranks) > 1:
         operands = listing(view, _broadcast_names(view))
-        yield Violation("rank", f"operands have different ranks: {operands}", "one rank")
+        message = f"operands have different ranks: {operands}"
+        yield Violation("rank", message, "one rank", _RANKS_HINT)
 
 
 def operands_broadcast(view: OperatorView) -> Iterator[Violation]:
