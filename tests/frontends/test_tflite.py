@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -99,3 +100,19 @@ def test_several_models_become_flatbuffers(model: Model, tmp_path: Path) -> None
     sources = [str(model(name)) for name in NAMES[:2]]
     assert run(verb("convert"), [*sources, "-o", str(tmp_path)]) == 0
     assert {path.name for path in tmp_path.iterdir()} == {f"{name}.tosa" for name in NAMES[:2]}
+
+
+def test_a_model_is_converted_from_standard_input(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source = model("hello_world_int8")
+    assert run(verb("convert"), [str(source), "-o", str(tmp_path / "file.tosa")]) == 0
+    with source.open("rb") as file:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(file))
+        assert run(verb("convert"), ["-", "-o", str(tmp_path / "pipe.tosa")]) == 0
+    graphs = [tc.load(tmp_path / name) for name in ("file.tosa", "pipe.tosa")]
+    assert tc.compare(*graphs) is None
+    with source.open("rb") as file:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(file))
+        assert run(verb("convert"), ["-", "-o", str(tmp_path), "--to", "tosa"]) == 2
+    assert "name a file for standard input" in capfd.readouterr().err

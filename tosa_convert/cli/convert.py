@@ -19,7 +19,7 @@ from tosa_convert.cli.shared_options import (
     no_validate_option,
 )
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.formats import FORMATS, MLIR_FORMATS, is_saved_model
+from tosa_convert.formats import FORMATS, MLIR_FORMATS, is_saved_model, model_kind
 from tosa_convert.options import (
     BYTECODE_VERSION,
     BYTECODE_VERSIONS,
@@ -199,9 +199,15 @@ def convert(inputs: tuple[str, ...], output: str | None, jobs: int, **given: Any
 
         return convert_many(paths, output, options, jobs)
     from tosa_convert.cli.convert_file import convert_one, open_source
+    from tosa_convert.cli.load_graph import standard_data
 
+    data = standard_data(options.read) if paths[0] == STANDARD else None
+    if data is not None and (kind := model_kind(data)):
+        from tosa_convert.cli.convert_model import convert_standard_model
+
+        return convert_standard_model(data, kind, output, options)
     try:
-        opened = open_source(paths[0], options)
+        opened = open_source(paths[0], options, data)
     except TosaConvertError as error:
         from tosa_convert.cli.convert_model import convert_model_or_raise
 

@@ -9,6 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from tosa_convert.applicable_options import refuse_inapplicable, refuse_weights
+from tosa_convert.cli.load_graph import (
+    open_path,
+    refuse_terminal,
+    write_to_standard_output,
+)
 from tosa_convert.cli.progress import WriteProgress
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.file_consumers import options_for, reader_named
@@ -16,14 +21,11 @@ from tosa_convert.files import (
     STANDARD,
     file_error,
     refuse_same_file,
-    standard_input,
-    standard_output,
-    write_standard_output,
 )
 from tosa_convert.formats import FORMATS, MLIR_FORMATS, Format, of_path
 from tosa_convert.options import ReadOptions, WriteOptions, given_options
-from tosa_convert.reading import Input, open_input, quoting, read
-from tosa_convert.writing import dumps, render, save, stamp
+from tosa_convert.reading import Input, quoting, read
+from tosa_convert.writing import save, stamp
 
 if TYPE_CHECKING:
     from tosa_convert.applicable_options import Form
@@ -64,14 +66,12 @@ class ConvertOptions:
         return given | given_options(self.read) | given_options(self.write)
 
 
-def open_source(source: str, options: ConvertOptions) -> Input:
-    """The opened input; refused if it does not fit the requested direction."""
-    if source == STANDARD:
-        if standard_input().isatty():
-            raise click.UsageError("no input: give a file, or pipe one in (see --help)")
-        opened = open_input(standard_input().buffer, options.read, where="<stdin>")
-    else:
-        opened = open_input(source, options.read)
+def open_source(source: str, options: ConvertOptions, data: memoryview | None = None) -> Input:
+    """Open an input; refuse it if it does not fit the requested direction.
+
+    data: standard input, if it is read already.
+    """
+    opened = open_path(source, options.read, data)
     found = FORMATS[opened.format]
     if options.direction == "export" and not opened.is_mlir:
         problem = f"--export-to-flatbuffer reads MLIR, found {found}"
@@ -88,14 +88,18 @@ def default_format(read_from: Format) -> Format:
     return "tosa" if read_from in MLIR_FORMATS else "mlir"
 
 
-def output_format(output: str, options: ConvertOptions) -> Format:
+def output_format(output: str, options: ConvertOptions, like: Format = "tosa") -> Format:
     """The format of an output file: what --to says, or its extension, or the direction.
+
+    like: the format of standard output.
 
     Raises:
         TosaConvertError: "unknown-format"; "option-conflict" if it is not of the direction asked for.
     """
     if options.to is not None:
         return options.to
+    if output == STANDARD:
+        return like
     try:
         file_format = of_path(output)
     except TosaConvertError:
@@ -116,7 +120,8 @@ def output_format(output: str, options: ConvertOptions) -> Format:
 def convert_one(opened: Input, source: str, output: str | None, options: ConvertOptions) -> None:
     """Convert the only input. A directory as output gets a file of the input's name, as with `cp`."""
     if output is None or output == STANDARD:
-        _convert_to_standard_output(opened, options)
+        file_format = options.to or default_format(opened.format)
+        convert_opened(opened, STANDARD, file_format, options)
         return
     if os.path.isdir(output) or output.endswith(("/", os.sep)):
         output = inside(output, source, options.to or default_format(opened.format))
@@ -144,11 +149,13 @@ def convert_opened(
 
     Args:
         opened: the input.
-        output: the file.
+        output: the file, or "-".
         file_format: its format.
         options: those of `convert`.
         context: an ir.Context to parse MLIR in; by default a new one.
     """
+    if output == STANDARD:
+        refuse_terminal(file_format)
     write_options = applicable(opened, file_format, options)
     with quoting(opened):
         graph = _read(opened, options, context)
@@ -159,40 +166,16 @@ def convert_opened(
 def save_with_progress(
     graph: Graph, output: str, file_format: Format, write_options: WriteOptions
 ) -> None:
-    """Write a file, with a bar on a terminal if it takes long."""
+    """Write a file, with a bar on a terminal if it takes long; "-" is standard output."""
+    if output == STANDARD:
+        refuse_terminal(file_format)
+        write_to_standard_output(graph, file_format, write_options)
+        return
     # Most conversions end before a total is shown.
     with WriteProgress(
         output, lambda: sum(data.nbytes for _, data in graph.constants())
     ) as progress:
         save(graph, output, file_format, write_options, progress)
-
-
-def _convert_to_standard_output(opened: Input, options: ConvertOptions) -> None:
-    file_format = options.to or default_format(opened.format)
-    refuse_terminal(file_format)
-    write_options = applicable(opened, file_format, options)
-    with quoting(opened):
-        graph = _read(opened, options, None)
-        refuse_unread(graph, file_format, options)
-        write_to_standard_output(graph, file_format, write_options)
-
-
-def write_to_standard_output(
-    graph: Graph, file_format: Format, write_options: WriteOptions
-) -> None:
-    """Write a program to standard output; all of it or nothing if it is verified."""
-    if write_options.verify:
-        write_standard_output([dumps(graph, file_format, write_options)])
-    else:
-        write_standard_output(render(graph, file_format, write_options))
-
-
-def refuse_terminal(file_format: Format) -> None:
-    """Raise click.UsageError if standard output is a terminal, and the format is not text."""
-    if file_format in ("tosa", "mlirbc") and standard_output().isatty():
-        raise click.UsageError(
-            f"{FORMATS[file_format]} does not go to a terminal; use -o FILE or a pipe"
-        )
 
 
 def applicable(opened: Input, file_format: Format, options: ConvertOptions) -> WriteOptions:

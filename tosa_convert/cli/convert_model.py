@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import tempfile
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -13,13 +14,12 @@ from tosa_convert.cli.convert_file import (
     applicable_to,
     inside,
     output_format,
-    refuse_terminal,
     renamed,
     save_with_progress,
-    write_to_standard_output,
 )
+from tosa_convert.cli.load_graph import refuse_terminal
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.files import STANDARD, refuse_same_file
+from tosa_convert.files import STANDARD, refuse_same_file, replace_file
 from tosa_convert.frontends.examples import WANTED
 from tosa_convert.frontends.lower_model import FrontendOptions, lowered, lowered_in_parts
 from tosa_convert.frontends.recognize import Recognised, recognize
@@ -29,6 +29,9 @@ from tosa_convert.writing import stamp
 
 if TYPE_CHECKING:
     from tosa_convert.formats import Format
+
+#: Frontend -> the extension of its files, where converters look at it.
+_EXTENSIONS: Final = {"torch": "pt2"}
 
 
 def convert_model_or_raise(
@@ -40,10 +43,23 @@ def convert_model_or_raise(
     Returns the exit code.
     """
     unread = error.code in ("unrecognised-input", "file-error")
-    model = recognize(source) if unread and source != STANDARD else None
+    model = recognize(source) if unread else None
     if model is None:
         raise error
     return convert_model(model, source, output, options)
+
+
+def convert_standard_model(
+    data: memoryview, kind: str, output: str | None, options: ConvertOptions
+) -> int:
+    """Convert a framework's model from standard input; converters read files.
+
+    kind: its frontend. Returns the exit code.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, f"stdin.{_EXTENSIONS.get(kind, kind)}")
+        replace_file(path, [data])
+        return convert_model(Recognised(kind, path, "<stdin>"), STANDARD, output, options)
 
 
 def convert_model(
@@ -66,7 +82,8 @@ def convert_model(
         refuse_terminal(file_format)
     else:
         if os.path.isdir(output) or output.endswith(("/", os.sep)):
-            output = inside(output, os.path.normpath(model.path), options.to or "tosa")
+            named = source if source == STANDARD else os.path.normpath(model.path)
+            output = inside(output, named, options.to or "tosa")
         refuse_same_file(model.path, output)
         file_format = output_format(output, options)
     write_options = applicable_to("model", source, file_format, options)
@@ -94,10 +111,7 @@ def convert_model(
             is_equal = result.ok
             # Standard output may be the program.
             say(str(result), err=output is None)
-        if output is None:
-            write_to_standard_output(graph, file_format, write_options)
-        else:
-            save_with_progress(graph, output, file_format, write_options)
+        save_with_progress(graph, output or STANDARD, file_format, write_options)
     return 0 if is_equal else 1
 
 

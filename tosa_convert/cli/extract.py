@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from tosa_convert.cli.command import Verb, note, option
-from tosa_convert.cli.shared_options import func_option, no_validate_option
+from tosa_convert.cli.shared_options import func_option, no_validate_option, to_option
 from tosa_convert.errors import printable
 
 if TYPE_CHECKING:
+    from tosa_convert.formats import Format
     from tosa_convert.graph.model import Graph
 
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     type=click.Path(),
     help="The file; its extension is its format.",
 )
+@to_option
 @func_option
 @no_validate_option
 def extract(
@@ -34,6 +36,7 @@ def extract(
     outputs: tuple[str, ...],
     inputs: tuple[str, ...],
     output: str,
+    to: Format | None,
     func: str | None,
     no_validate: bool,
 ) -> int:
@@ -42,14 +45,15 @@ def extract(
     It begins at the tensors of --inputs, and at inputs of MODEL where it needs them.
     """
     from tosa_convert import api
-    from tosa_convert.cli.load_graph import load_graph
+    from tosa_convert.cli.load_graph import load_input, save_graph
     from tosa_convert.graph.extract import extract as cut
-    from tosa_convert.options import ReadOptions
+    from tosa_convert.options import ReadOptions, WriteOptions
 
-    graph = load_graph(model, ReadOptions(func=func))
+    graph, opened = load_input(model, ReadOptions(func=func))
     api.refuse_same_file(model, output)
     result = cut(graph, split_names(graph, outputs), split_names(graph, inputs))
-    api.save(result, output, validate=not no_validate)
+    options = WriteOptions(validate=not no_validate)
+    save_graph(result, output, to, like=opened.format, options=options)
     computed = sum(bool(op.inputs) for op in result.main.operators)
     note(
         f"{printable(output)}: {computed} operators, "

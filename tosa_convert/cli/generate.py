@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import click
 
 from tosa_convert.cli.command import Verb, note, option
-from tosa_convert.cli.shared_options import names_option
+from tosa_convert.cli.shared_options import names_option, to_option
 from tosa_convert.errors import printable
+
+if TYPE_CHECKING:
+    from tosa_convert.formats import Format
 
 
 def _operators() -> Iterable[str]:
@@ -29,6 +33,7 @@ def _operators() -> Iterable[str]:
 )
 @option(
     "--count",
+    excludes=("--to",),
     type=click.IntRange(1),
     help="Write so many cases into the folder -o, for SEED, SEED + 1, ...",
 )
@@ -42,7 +47,10 @@ def _operators() -> Iterable[str]:
 @option(
     "-o", "--output", required=True, type=click.Path(), help="A file, or a folder with --count."
 )
-def generate(seed: int, operators: int, count: int | None, only: str, output: str) -> int:
+@to_option
+def generate(
+    seed: int, operators: int, count: int | None, only: str, output: str, to: Format | None
+) -> int:
     """Write a random valid graph, or with --count a folder of cases for `suite`.
 
     A case is a folder with `model.tosa` and random `inputs.npz`.
@@ -50,13 +58,17 @@ def generate(seed: int, operators: int, count: int | None, only: str, output: st
     from pathlib import Path
 
     from tosa_convert import api, golden
+    from tosa_convert.cli.load_graph import save_graph
+    from tosa_convert.files import STANDARD
     from tosa_convert.golden.arrays.npz import npz_pieces
     from tosa_convert.golden.arrays.scratch import OutputFolder
 
     kinds = list(filter(None, only.split(","))) or None
     if count is None:
-        api.save(golden.generate(seed, operators, kinds=kinds), output)
+        save_graph(golden.generate(seed, operators, kinds=kinds), output, to)
         return 0
+    if output == STANDARD:
+        raise click.UsageError("--count writes a folder: -o DIR")
     for number in range(seed, seed + count):
         graph = golden.generate(number, operators, kinds=kinds)
         inputs = golden.input_arrays(graph, None, random=number)

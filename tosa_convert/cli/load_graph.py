@@ -7,16 +7,23 @@ from typing import TYPE_CHECKING
 import click
 
 from tosa_convert.applicable_options import refuse_inapplicable
-from tosa_convert.files import STANDARD, standard_input
-from tosa_convert.formats import of_path
+from tosa_convert.files import (
+    STANDARD,
+    read_at_most,
+    standard_input,
+    standard_output,
+    write_standard_output,
+)
+from tosa_convert.formats import FORMATS, Format, of_path
 from tosa_convert.options import ReadOptions, WriteOptions, given_options
 from tosa_convert.reading import Input, open_input, read
-from tosa_convert.writing import save, stamp
+from tosa_convert.writing import dumps, render, save, stamp
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
 
 _READ_OPTIONS = ReadOptions()
+_WRITE_OPTIONS = WriteOptions()
 
 
 def load_graph(path: str, options: ReadOptions = _READ_OPTIONS) -> Graph:
@@ -30,21 +37,65 @@ def load_graph(path: str, options: ReadOptions = _READ_OPTIONS) -> Graph:
 
 def load_input(path: str, options: ReadOptions = _READ_OPTIONS) -> tuple[Graph, Input]:
     """The program in a file, and the file."""
-    opened = open_input(path, options)
+    opened = open_path(path, options)
     refuse_inapplicable(given_options(options), opened.where, read_from=opened.format)
     graph = read(opened, options)
     return stamp(graph) if opened.is_mlir else graph, opened
 
 
-def open_path(path: str, options: ReadOptions) -> Input:
-    """An opened input; "-" is standard input, which must not be a terminal."""
+def open_path(path: str, options: ReadOptions, data: memoryview | None = None) -> Input:
+    """Open an input; "-" is standard input. data: standard input, if it is read already."""
     if path != STANDARD:
         return open_input(path, options)
+    return open_input(standard_data(options) if data is None else data, options, where="<stdin>")
+
+
+def standard_data(options: ReadOptions) -> memoryview:
+    """Read standard input."""
+    refuse_terminal_input()
+    return read_at_most(standard_input().buffer, options.limits.input_bytes, "<stdin>")
+
+
+def refuse_terminal_input() -> None:
+    """Raise click.UsageError if standard input is a terminal."""
     if standard_input().isatty():
-        raise click.UsageError("no input: name files, or pipe one in (see --help)")
-    return open_input(standard_input().buffer, options, where="<stdin>")
+        raise click.UsageError("no input: give a file, or pipe one in")
 
 
-def save_any(graph: Graph, path: str) -> None:
-    """Write a program for a bug report: TOSA need not allow it."""
-    save(graph, path, of_path(path), WriteOptions(validate=False))
+def save_graph(
+    graph: Graph,
+    path: str,
+    to: Format | None = None,
+    *,
+    like: Format = "tosa",
+    options: WriteOptions = _WRITE_OPTIONS,
+) -> None:
+    """Write a program; "-" is standard output.
+
+    to: the format, if --to names it; else the extension of a file decides.
+    like: the format for standard output, if --to does not name it.
+    """
+    if path != STANDARD:
+        save(graph, path, to or of_path(path), options)
+        return
+    file_format = to or like
+    refuse_terminal(file_format)
+    write_to_standard_output(graph, file_format, options)
+
+
+def write_to_standard_output(
+    graph: Graph, file_format: Format, write_options: WriteOptions
+) -> None:
+    """Write a program to standard output; all of it or nothing if it is verified."""
+    if write_options.verify:
+        write_standard_output([dumps(graph, file_format, write_options)])
+    else:
+        write_standard_output(render(graph, file_format, write_options))
+
+
+def refuse_terminal(file_format: Format) -> None:
+    """Raise click.UsageError if standard output is a terminal, and the format is not text."""
+    if file_format in ("tosa", "mlirbc") and standard_output().isatty():
+        raise click.UsageError(
+            f"{FORMATS[file_format]} does not go to a terminal; use -o FILE or a pipe"
+        )

@@ -8,6 +8,7 @@ import click
 
 from tosa_convert.cli.command import Verb, option, say
 from tosa_convert.cli.run import input_options
+from tosa_convert.cli.shared_options import to_option
 from tosa_convert.errors import printable
 
 
@@ -42,28 +43,32 @@ from tosa_convert.errors import printable
     help="Only a failure that prints TEXT counts, on stdout or stderr.",
 )
 @option("-o", "--output", type=click.Path(), help="Also write the reduced model here.")
+@to_option
 def reduce(model: str, command: str, work: str, output: str | None, **options: Any) -> int:
     """Shrink MODEL while CMD keeps failing on it; DIR/reduced.tosa is the result."""
     import sys
     from pathlib import Path
 
     from tosa_convert import golden
-    from tosa_convert.cli.load_graph import save_any
-    from tosa_convert.cli.run_model import program_and_inputs, read_options
-    from tosa_convert.files import refuse_same_file
-    from tosa_convert.golden.running.programs import load_program
+    from tosa_convert.cli.load_graph import save_graph
+    from tosa_convert.cli.run_model import program_and_inputs, program_of
+    from tosa_convert.files import STANDARD, refuse_same_file
+    from tosa_convert.formats import of_path
     from tosa_convert.graph.model import counted
+    from tosa_convert.options import WriteOptions
     from tosa_convert.writing import stamp
 
     if output is not None:
         refuse_same_file(model, output)
+        if output != STANDARD and options["to"] is None:
+            of_path(output)  # refuses an unknown format before the work
     arrays = None
     if options["inputs"] or options["ranges"] or options["random"] is not None:
         program, arrays = program_and_inputs(model, options)
     elif "{inputs}" in command:
         raise click.UsageError("{inputs} needs -i or --random")
     else:
-        program = load_program(model, read_options(options))
+        program = program_of(model, options)
     is_terminal = sys.stderr.isatty()
     result = golden.reduce(
         program,
@@ -76,11 +81,13 @@ def reduce(model: str, command: str, work: str, output: str | None, **options: A
         resume=options["resume"],
     )
     if output is not None:
-        save_any(stamp(result.graph), output)
+        written = WriteOptions(validate=False)
+        save_graph(stamp(result.graph), output, options["to"], options=written)
     target = printable(str(output or Path(work) / "reduced.tosa"))
     say(
         f"{counted(result.operators, 'operator')} in {target}; "
         f"{counted(result.tried, 'candidate')} tried now, "
-        f"{counted(result.reused, 'answer')} from an earlier run"
+        f"{counted(result.reused, 'answer')} from an earlier run",
+        err=output == STANDARD,
     )
     return 0

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from tosa_convert.cli.command import Verb, option
-from tosa_convert.cli.shared_options import consumer_option, no_validate_option
+from tosa_convert.cli.shared_options import consumer_option, no_validate_option, to_option
 from tosa_convert.formats import FORMATS, MLIR_FORMATS
 from tosa_convert.options import WEIGHTS
 
@@ -15,6 +15,7 @@ from tosa_convert.options import WEIGHTS
 @click.command(cls=Verb)
 @click.argument("source", type=click.Path(), metavar="IN")
 @option("-o", "--output", required=True, type=click.Path(), help="A .tosa or .json file.")
+@to_option
 @option(
     "--weights",
     type=click.Choice(WEIGHTS),
@@ -44,10 +45,11 @@ def repack(source: str, output: str, consumer: str | None, **given: Any) -> None
         write=WriteOptions(
             weights=given["weights"], verify=given["verify"], validate=not given["no_validate"]
         ),
+        to=given["to"],
         consumer=consumer,
     )
     opened = open_source(source, options)
-    file_format = output_format(output, options)
+    file_format = output_format(output, options, opened.format)
     if opened.is_mlir or file_format in MLIR_FORMATS:
         raise fail(
             "option-conflict",

@@ -13,10 +13,12 @@ from tosa_convert.cli.shared_options import (
     names_option,
     narrow_option,
     no_validate_option,
+    to_option,
 )
 from tosa_convert.errors import printable
 
 if TYPE_CHECKING:
+    from tosa_convert.formats import Format
     from tosa_convert.graph.model import Graph
 
 
@@ -30,6 +32,7 @@ def _names() -> Iterable[str]:
 @click.command("rewrite", cls=Verb)
 @click.argument("model", type=click.Path(), required=False)
 @option("-o", "--output", type=click.Path(), help="The file; its extension is its format.")
+@to_option
 @names_option(
     "--only",
     "only",
@@ -48,6 +51,7 @@ def _names() -> Iterable[str]:
 def rewrite(
     model: str | None,
     output: str | None,
+    to: Format | None,
     only: str,
     list_only: bool,
     func: str | None,
@@ -65,19 +69,20 @@ def rewrite(
     if model is None or output is None:
         raise click.UsageError("name a program and -o OUTPUT, or pass --list")
     from tosa_convert import api
-    from tosa_convert.cli.load_graph import load_graph
+    from tosa_convert.cli.load_graph import load_input, save_graph
     from tosa_convert.graph.model import counted
     from tosa_convert.graph.verify import refuse_unsound
-    from tosa_convert.options import ReadOptions, narrow_types
+    from tosa_convert.options import ReadOptions, WriteOptions, narrow_types
 
     options = ReadOptions(func=func, narrow=narrow_types(narrow), pass_captured=pass_captured)
-    graph = load_graph(model, options)
+    graph, opened = load_input(model, options)
     refuse_unsound(graph)
     api.refuse_same_file(model, output)
     result, report = rewrites.apply(graph, *names)
     for change in report.changes:
         note(str(change))
-    api.save(result, output, validate=not no_validate)
+    written = WriteOptions(validate=not no_validate)
+    save_graph(result, output, to, like=opened.format, options=written)
     changes = sum(change.count for change in report.changes)
     note(
         f"{printable(output)}: {counted(changes, 'change')}; "

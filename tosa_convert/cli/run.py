@@ -60,7 +60,13 @@ _INPUT_OPTIONS = (
 @click.command("run", cls=Verb)
 @click.argument("model", type=click.Path())
 @input_options
-@option("-o", "--output", type=click.Path(), metavar="NPZ", help="Write the outputs by name.")
+@option(
+    "-o",
+    "--output",
+    type=click.Path(),
+    metavar="NPZ",
+    help="Write the outputs by name; a single one also as .npy.",
+)
 @option(
     "--variables", metavar="NPZ", type=click.Path(), help="Initial states of variables, by name."
 )

@@ -12,7 +12,7 @@ from tosa_convert.cli.run_model import (
     given_arrays,
     parse_ranges,
     program_and_inputs,
-    read_options,
+    program_of,
     tolerances_of,
     variables_of,
 )
@@ -29,7 +29,6 @@ from tosa_convert.golden.checking.check_runs import (
     runs_as_json,
     seeded_inputs,
 )
-from tosa_convert.golden.running.programs import load_program
 from tosa_convert.golden.running.reference_model import RunOptions
 from tosa_convert.golden.running.variable_states import with_variables
 from tosa_convert.graph.model import Graph, counted
@@ -86,7 +85,7 @@ def _inputs(model: str, options: Mapping[str, Any]) -> tuple[Graph, NamedInputs]
         program, arrays = program_and_inputs(model, options)
         name = "given" if options["random"] is None else f"seed-{options['random']}"
         return program.graph, iter([(name, arrays)])
-    graph = load_program(model, read_options(options)).graph
+    graph = program_of(model, options).graph
     given = given_arrays(graph, options)
     if options["calibration"]:
         return graph, calibration_inputs(graph, Path(options["calibration"]), given)

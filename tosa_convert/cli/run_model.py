@@ -13,10 +13,13 @@ import numpy as np
 
 from tosa_convert.cli.command import say
 from tosa_convert.cli.input_shapes import parsed
+from tosa_convert.cli.load_graph import load_graph
 from tosa_convert.errors import fail, printable
+from tosa_convert.files import STANDARD, replace_file, standard_output, write_standard_output
 from tosa_convert.golden.accuracy.tolerances import FLOATING_POINT, Tolerances
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.npz import load_npz, read_npy, save_npz
+from tosa_convert.golden.arrays.npz import load_npz, npz_pieces, read_npy, save_npz
+from tosa_convert.golden.arrays.scratch import npy_pieces
 from tosa_convert.golden.arrays.slots import match
 from tosa_convert.golden.backends.runners import Backend, open_backend
 from tosa_convert.golden.running.intermediates import (
@@ -29,7 +32,7 @@ from tosa_convert.golden.running.programs import Program, input_arrays, input_sl
 from tosa_convert.golden.running.reference_model import RunOptions, run_program
 from tosa_convert.golden.running.variable_states import variables_of as declared_variables
 from tosa_convert.golden.running.variable_states import with_variables
-from tosa_convert.graph.model import Graph, counted
+from tosa_convert.graph.model import Graph, counted, quoted
 from tosa_convert.options import ReadOptions, narrow_types
 
 
@@ -42,12 +45,18 @@ def read_options(options: Mapping[str, Any]) -> ReadOptions:
     )
 
 
+def program_of(model: str, options: Mapping[str, Any]) -> Program:
+    """Read the program that a verb runs; "-" is standard input."""
+    read = read_options(options)
+    return Program(load_graph(model, read)) if model == STANDARD else load_program(model, read)
+
+
 def program_and_inputs(model: str, options: Mapping[str, Any]) -> tuple[Program, dict[str, Array]]:
     """The program, and an array for each of its inputs in the input's type and shape.
 
     Raises TosaConvertError.
     """
-    program = load_program(model, read_options(options))
+    program = program_of(model, options)
     slots = input_slots(program.graph)
     arrays = arrays_from_files(options["inputs"], [slot.key for slot in slots])
     if options["random"] is None and not arrays and slots:
@@ -139,12 +148,32 @@ def run_command(model: str, options: Mapping[str, Any]) -> int:
         ("save_inputs", arrays),
     ):
         if options[option]:
-            save_npz(options[option], content)
+            save_arrays(options[option], content)
     if options["intermediates"]:
         graph = with_variables(program.graph, states)
         summary["intermediates"] = _save_intermediates(graph, arrays, run_options, options)
-    _print_summary(summary, options["as_json"])
+    _print_summary(summary, options["as_json"], err=options["output"] == STANDARD)
     return 0
+
+
+def save_arrays(path: str, arrays: Mapping[str, Array]) -> None:
+    """Write arrays by name into an `.npz` file, or one into an `.npy` file; "-" is standard output.
+
+    Raises:
+        TosaConvertError: "option-conflict" for several arrays in an `.npy` file.
+    """
+    if path == STANDARD:
+        if standard_output().isatty():
+            raise click.UsageError("an .npz file does not go to a terminal; use -o FILE or a pipe")
+        write_standard_output(npz_pieces(arrays))
+    elif not path.lower().endswith(".npy"):
+        save_npz(path, arrays)
+    elif len(arrays) == 1:
+        replace_file(path, npy_pieces(*arrays.values()))
+    else:
+        names = ", ".join(map(quoted, arrays)) or "none"
+        message = f"an .npy file holds one array, found {len(arrays)}: {names}"
+        raise fail("option-conflict", path, message, "name an .npz file")
 
 
 def _save_intermediates(
@@ -206,21 +235,24 @@ def _json_number(value: Any) -> Any:
     return number if not isinstance(number, float) or np.isfinite(number) else str(number)
 
 
-def _print_summary(summary: Mapping[str, Any], as_json: bool) -> None:
+def _print_summary(summary: Mapping[str, Any], as_json: bool, *, err: bool) -> None:
     if as_json:
-        click.echo(json.dumps(summary, indent=1))
+        click.echo(json.dumps(summary, indent=1), err=err)
         return
     for key, label in (("outputs", "output"), ("variables", "variable")):
         for row in summary[key]:
             span = f" {row['min']} .. {row['max']}" if "min" in row else ""
-            say(f"{label} {printable(row['name'])}: {row['dtype']}{row['shape']}{span}")
+            say(f"{label} {printable(row['name'])}: {row['dtype']}{row['shape']}{span}", err=err)
     if "intermediates" in summary:
         count, path = summary["intermediates"]["count"], summary["intermediates"]["path"]
-        say(f"{counted(count, 'intermediate')} in {path}")
+        say(f"{counted(count, 'intermediate')} in {path}", err=err)
         for row in summary["intermediates"]["not_collected"]:
             names = [name for tensors in row["tensors"].values() for name in tensors]
             listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-            say(f"note: {row['operator']}: {row['reason']}; not collected: {listed or 'nothing'}")
+            say(
+                f"note: {row['operator']}: {row['reason']}; not collected: {listed or 'nothing'}",
+                err=err,
+            )
 
 
 def backend_of(

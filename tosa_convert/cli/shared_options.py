@@ -10,6 +10,7 @@ import click
 from tosa_convert.cli.command import Option, option
 from tosa_convert.errors import refuse_unknown
 from tosa_convert.file_consumers import READERS, reader_named, releases
+from tosa_convert.formats import FORMATS
 from tosa_convert.options import LIMIT_NAMES, NARROW, limits_of, parse_limit
 
 if TYPE_CHECKING:
@@ -112,6 +113,14 @@ narrow_option: Final = names_option(
     absent="",
     help="Element types to convert, separated by commas: i64 to i32, f64 to f32, quant (quantised "
     "types) to the integers that they are stored as. Each tensor that is narrowed is reported.",
+)
+
+#: For verbs that write programs.
+to_option: Final = option(
+    "--to",
+    type=click.Choice(list(FORMATS)),
+    help="Format of the output; by default what its extension says, and for standard output that of "
+    "the input.",
 )
 
 #: For verbs that write programs.

@@ -7,9 +7,13 @@ from typing import Any
 import click
 
 from tosa_convert.cli.command import Verb, note, option
-from tosa_convert.cli.shared_options import func_option, narrow_option, no_validate_option
+from tosa_convert.cli.shared_options import (
+    func_option,
+    narrow_option,
+    no_validate_option,
+    to_option,
+)
 from tosa_convert.errors import printable
-from tosa_convert.formats import FORMATS
 
 
 @click.command(
@@ -21,11 +25,7 @@ from tosa_convert.formats import FORMATS
 )
 @click.argument("source", type=click.Path(), metavar="IN")
 @option("-o", "--output", required=True, type=click.Path(), help="The file to write.")
-@option(
-    "--to",
-    type=click.Choice(list(FORMATS)),
-    help="Format of the output; by default what its extension says.",
-)
+@to_option
 @func_option
 @narrow_option
 @option("--report", type=click.Path(), metavar="FILE", help="Write the changes as JSON, too.")
@@ -50,7 +50,7 @@ def upgrade(source: str, output: str, report: str | None, **given: Any) -> None:
         to=given["to"],
     )
     opened = open_source(source, options)
-    file_format = output_format(output, options)
+    file_format = output_format(output, options, opened.format)
     refuse_same_file(source, output)
     if report is not None:
         refuse_same_file(source, report)

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import click
-
 from tosa_convert.cli.command import EXIT_BUG, note, report_bug
+from tosa_convert.cli.load_graph import open_path, refuse_terminal_input
 from tosa_convert.cli.many_files import (
     crash,
     inputs_below,
@@ -23,11 +22,7 @@ from tosa_convert.cli.many_files import (
 from tosa_convert.cli.progress import ProgressDisplay
 from tosa_convert.cli.validation_report import FileReport, Status, as_text, summary
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.files import (
-    replace_file,
-    standard_input,
-    write_standard_output,
-)
+from tosa_convert.files import STANDARD, replace_file, write_standard_output
 from tosa_convert.options import ReadOptions
 from tosa_convert.reading import Input, open_input, quoted, read
 from tosa_convert.spec.public import TARGET_CODES, needs, validate
@@ -56,11 +51,10 @@ class Checks:
 
 def validate_standard_input(checks: Checks, form: Form, output: str | None) -> int:
     """Report on the program in standard input; returns the exit code."""
-    if standard_input().isatty():
-        raise click.UsageError("no input: name files, or pipe one in (see --help)")
+    refuse_terminal_input()
     name = "<stdin>"
     with _caught(name) as reports:
-        opened = open_input(standard_input().buffer, checks.read, where=name)
+        opened = open_path(STANDARD, checks.read)
         reports.append(_checked(name, opened, checks))
     return _finish(reports, form, output)
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from tosa_convert.cli.command import Verbs, note, option
-from tosa_convert.cli.shared_options import no_validate_option
+from tosa_convert.cli.shared_options import no_validate_option, to_option
 from tosa_convert.errors import printable
+
+if TYPE_CHECKING:
+    from tosa_convert.formats import Format
 
 
 @click.group(cls=Verbs)
@@ -31,7 +36,10 @@ def export_weights(source: str, output: str | None, larger_than: int) -> None:
     """Write a .npy for each constant, and a manifest."""
     from tosa_convert import api
     from tosa_convert.cli.load_graph import load_graph
+    from tosa_convert.files import STANDARD
 
+    if output is None and source == STANDARD:
+        raise click.UsageError("name the folder with -o DIR for standard input")
     folder = output or api.weights_folder(source)
     count = api.export_weights(load_graph(source), folder, larger_than=larger_than)
     note(f"{count} constants in {printable(str(folder))}")
@@ -41,40 +49,51 @@ def export_weights(source: str, output: str | None, larger_than: int) -> None:
 @click.argument("source", type=click.Path(), metavar="IN")
 @click.argument("folder", type=click.Path(file_okay=False), metavar="DIR")
 @option("-o", "--output", required=True, type=click.Path(), help="The new file.")
+@to_option
 @option("--accept-changed-weights", is_flag=True, help="Accept weights that were edited.")
 @no_validate_option
 def import_weights(
-    source: str, folder: str, output: str, accept_changed_weights: bool, no_validate: bool
+    source: str,
+    folder: str,
+    output: str,
+    to: Format | None,
+    accept_changed_weights: bool,
+    no_validate: bool,
 ) -> None:
     """Put the constants of a folder into a program of the same shapes and types."""
     from tosa_convert import api
-    from tosa_convert.cli.load_graph import load_graph
+    from tosa_convert.cli.load_graph import load_input, save_graph
+    from tosa_convert.options import WriteOptions
 
-    graph = load_graph(source)
+    graph, opened = load_input(source)
     api.refuse_same_file(source, output)
     graph = api.import_weights(graph, folder, accept_changed_weights=accept_changed_weights)
-    api.save(graph, output, validate=not no_validate)
+    options = WriteOptions(validate=not no_validate)
+    save_graph(graph, output, to, like=opened.format, options=options)
 
 
 @weights.command("strip")
 @click.argument("source", type=click.Path(), metavar="IN")
 @option("-o", "--output", required=True, type=click.Path(), help="The new file.")
+@to_option
 @option(
     "--all",
     "everything",
     is_flag=True,
     help="Also zero points, shifts, multipliers and padding values.",
 )
-def strip_weights(source: str, output: str, everything: bool) -> None:
+def strip_weights(source: str, output: str, to: Format | None, everything: bool) -> None:
     """Replace the weights by zeros, so that a confidential model can go with a bug report.
 
     Shapes and element types stay as they are, and so do zero points, shifts, multipliers and padding
     values. Names and locations stay, too: check that they tell nothing confidential.
     """
     from tosa_convert import api
-    from tosa_convert.cli.load_graph import load_graph, save_any
+    from tosa_convert.cli.load_graph import load_input, save_graph
+    from tosa_convert.options import WriteOptions
 
-    graph = load_graph(source)
+    graph, opened = load_input(source)
     api.refuse_same_file(source, output)
     stripped = api.strip_weights(graph, keep_parameters=not everything)
-    save_any(stripped, output)
+    options = WriteOptions(validate=False)
+    save_graph(stripped, output, to, like=opened.format, options=options)
