@@ -9,7 +9,7 @@ import os
 import re
 from typing import Final, Literal, NamedTuple
 
-from tosa_convert.errors import fail
+from tosa_convert.errors import TosaConvertError, fail
 
 Format = Literal["mlir", "mlirbc", "tosa", "json"]
 
@@ -84,6 +84,16 @@ _ZIP_MEMBERS: Final = (
     (b"data.pkl", _TORCH),
     (b".npy", _NUMPY),
 )
+#: Extension -> what it says that a file is.
+_CLAIMS: Final = {
+    ".tflite": _TFLITE.what,
+    ".onnx": _ONNX.what,
+    ".keras": _KERAS.what,
+    ".pt2": _EXPORTED_PROGRAM.what,
+    **{extension: FORMATS[name] for extension, name in EXTENSIONS.items()},
+}
+#: How MLIR's text begins: an alias, a value, a name in quotes, or the name of an operation.
+_BEGINS_MLIR: Final = re.compile(rb"[#!%^@\"{]|module\b|func\b|[a-z_]\w*\.\w")
 #: Wire tags that follow `ir_version` in an ONNX ModelProto: producer_name to opset_import.
 _ONNX_TAGS: Final = frozenset(b"\x12\x1a\x22\x28\x32\x3a\x42")
 
@@ -117,16 +127,23 @@ def sniff(data: memoryview, where: str) -> Format:
         # A JSON object starts with a brace, and so does `{-#`, the resource section of MLIR.
         if text.startswith(b"{") and not text.startswith(b"{-#"):
             return "json"
-        if _is_text(head):
+        extension = os.path.splitext(where)[1].lower()
+        # Text without a sign of another format is MLIR's, and its parser says what is wrong.
+        if _is_text(head) and (extension in ("", ".mlir") or _BEGINS_MLIR.match(text)):
             return "mlir"
-    other = _other_model(data, head)
-    raise fail(
-        "unrecognised-input",
-        where,
-        f"the input {f'is {other.what}' if other else f'starts with {head[:8]!r}'}, "
-        f"expected {_expected()}",
-        other.hint if other else "",
-    )
+    raise _unrecognised(_other_model(data, head), head, where)
+
+
+def _unrecognised(other: _OtherModel | None, head: bytes, where: str) -> TosaConvertError:
+    """The error for an input that has none of the formats."""
+    found = f"is {other.what}" if other else f"starts with {head[:8]!r}"
+    hint = other.hint if other else ""
+    claimed = _CLAIMS.get(os.path.splitext(where)[1].lower())
+    if claimed in (None, other and other.what):
+        return fail("unrecognised-input", where, f"the input {found}, expected {_expected()}", hint)
+    message = f"the input {found}, expected {claimed}, as its extension says"
+    hint = "the file is damaged or incomplete, or has the extension of another format"
+    return fail("unrecognised-input", where, message, hint)
 
 
 def _expected() -> str:

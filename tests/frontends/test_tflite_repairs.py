@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from frontends.lowered_tflite import NEEDS_TFLITE, lowered
-from frontends.tflite_models import OperatorRow, Subgraph, TensorRow
+from frontends.tflite_models import OperatorRow, Subgraph, TensorRow, model
 from frontends.tflite_schema import ACTIVATIONS
 
 import tosa_convert as tc
+from tosa_convert.cli.main import run, verb
 
 Array = npt.NDArray[Any]
 
@@ -192,3 +193,22 @@ def test_signatures_of_other_subgraphs_are_reported(
     caplog.clear()
     lowered(tmp_path, [X, Y], relu, [0], [1], signature=names["signature"])
     assert "signatures" not in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["ethos-u", "my_operator"])
+@pytest.mark.parametrize("words", [[], ["--partial"]])
+def test_a_custom_operator_with_memory_that_nothing_makes_is_named(
+    kind: str, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tensors = [
+        TensorRow("x", "int8", (1, 4)),
+        TensorRow("scratch", "uint8", (32,)),
+        TensorRow("y", "int8", (1, 4)),
+    ]
+    path = tmp_path / "m.tflite"
+    path.write_bytes(model(tensors, [OperatorRow(kind, (0, 1), (2,))], [0], [2]))
+    assert run(verb("convert"), [str(path), "-o", str(tmp_path / "m.tosa"), *words]) != 0
+    said = capsys.readouterr().err
+    assert f'{kind} has no lowering to TOSA: it takes "scratch"' in said
+    assert "not-lowered" in said
+    assert ("Vela" in said) is (kind == "ethos-u")

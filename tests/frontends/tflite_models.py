@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from frontends.tflite_schema import ELEMENT_TYPES, OPERATORS
 
+#: Code, union and options of an operator that is not in the schema.
+_CUSTOM: Final = (32, 0, "")
 _SLOTS: Final = {"b": "Int8", "i": "Int32", "I": "Uint32", "f": "Float32", "?": "Bool"}
 
 
@@ -34,7 +36,7 @@ class TensorRow:
 
 @dataclass(frozen=True)
 class OperatorRow:
-    """operator: its name in TensorFlow's schema. inputs: -1 is a tensor that is left out.
+    """operator: its name in TensorFlow's schema, or of a custom one. inputs: -1 is one left out.
 
     options: fields of its table of options, by name.
     """
@@ -129,9 +131,12 @@ def _vector(b: Any, tables: Sequence[int]) -> int:
 
 
 def _code(b: Any, operator: str, version: int) -> int:
-    code, _, _ = OPERATORS[operator]
+    offsets = {}
+    if operator not in OPERATORS:
+        offsets = {1: b.CreateString(operator)}
+    code, _, _ = OPERATORS.get(operator, _CUSTOM)
     numbers = {0: ("Int8", min(code, 127)), 2: ("Int32", version), 3: ("Int32", code)}
-    return _table(b, 4, {}, numbers)
+    return _table(b, 4, offsets, numbers)
 
 
 def _buffer(b: Any, data: npt.NDArray[Any] | None) -> int:
@@ -189,7 +194,7 @@ def _tensor(b: Any, row: TensorRow, buffers: list[npt.NDArray[Any] | None]) -> i
 def _operator(b: Any, row: OperatorRow, codes: Sequence[tuple[str, int]]) -> int:
     offsets = {1: _integers(b, row.inputs), 2: _integers(b, row.outputs)}
     numbers: dict[int, tuple[str, Any]] = {0: ("Uint32", codes.index((row.operator, row.version)))}
-    _, union, text = OPERATORS[row.operator]
+    _, union, text = OPERATORS.get(row.operator, _CUSTOM)
     if union:
         offsets[4] = _options(b, text, row.options)
         numbers[3] = ("Uint8", union)

@@ -109,6 +109,49 @@ def test_a_model_of_another_framework_is_named_with_the_way_to_tosa(
     assert bool(hint) == bool(finding.hint)
 
 
+@pytest.mark.parametrize(
+    ("name", "claimed"),
+    [
+        ("m.onnx", "an ONNX model"),
+        ("m.tflite", "a TFLite model"),
+        ("m.PT2", "a program of torch.export"),
+        ("m.keras", "a Keras model"),
+        ("m.tosa", "TOSA flatbuffer"),
+        ("m.json", "TOSA flatbuffer as JSON"),
+        ("m.mlirbc", "MLIR bytecode"),
+    ],
+)
+@pytest.mark.parametrize("data", [b"\xfe\xed\xff\0", b"PK\3\4\0\0", b"Hello, this is text.\n"])
+def test_a_file_that_is_not_what_its_extension_says_is_named(
+    name: str, claimed: str, data: bytes
+) -> None:
+    with pytest.raises(TosaConvertError) as caught:
+        sniff(memoryview(data), name)
+    (finding,) = caught.value.findings
+    assert finding.code == "unrecognised-input"
+    assert f"expected {claimed}, as its extension says" in finding.message
+    assert "damaged" in finding.hint
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "model.py"])
+def test_text_that_is_no_program_is_not_taken_for_mlir(name: str) -> None:
+    with pytest.raises(TosaConvertError) as caught:
+        sniff(memoryview(b"import torch\n"), name)
+    assert caught.value.code == "unrecognised-input"
+
+
+@pytest.mark.parametrize("name", ["m.tosa", "m.txt", "m.json", "m.onnx"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("module {}", "func.func @f() {}", '"builtin.module"() ({}) : () -> ()', "#a = 1 : i32"),
+        *("!t = tensor<2xf32>", "// a comment\nmodule @m {}", "builtin.module {}", "{-# -#}"),
+    ],
+)
+def test_the_content_decides_and_not_the_extension(name: str, text: str) -> None:
+    assert sniff(memoryview(text.encode()), name) == "mlir"
+
+
 def test_a_saved_model_directory_is_named_with_the_way_to_tosa(tmp_path: Path) -> None:
     folder = tmp_path / "net"
     (folder / "variables").mkdir(parents=True)

@@ -145,6 +145,16 @@ def test_an_unreadable_version_is_the_only_finding(version: Json) -> None:
     assert error.exit_code == 4
 
 
+@pytest.mark.parametrize("absent", [("minor",), ("minor", "patch")])
+def test_a_version_without_a_part_is_said_to_be_without_it(absent: tuple[str, ...]) -> None:
+    version = {"_major": 1, "_minor": 0, "_patch": 0}
+    for name in absent:
+        del version[f"_{name}"]
+    text = str(refused(json.dumps(base() | {"version": version}).encode()))
+    assert f"states {' and '.join(f'no {name}' for name in absent)} version" in text
+    assert "-1" not in text
+
+
 def test_a_missing_attribute_type_is_refused() -> None:
     assert "attribute_type is missing" in str(
         refused(changed("operator.attribute_type", drop=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +15,7 @@ from tosa_convert.frontends.lower_model import FrontendOptions, lowered
 from tosa_convert.frontends.recognize import Recognised, recognize
 from tosa_convert.frontends.request import TRUSTED
 from tosa_convert.frontends.run_converter import TIMEOUT
-from tosa_convert.frontends.table import FRONTENDS, missing, model_kinds, on_route
+from tosa_convert.frontends.table import FRONTENDS, frontend, missing, model_kinds, on_route
 from tosa_convert.options import LimitsLike, ReadOptions, Shapes, limits_of, narrow_types, shapes_of
 
 if TYPE_CHECKING:
@@ -309,6 +310,8 @@ def from_torch(
         >>> graph.main.inputs, graph.main.outputs
         (['input'], ['linear'])
     """
+    if importlib.util.find_spec("torch") is None:
+        raise TosaConvertError(missing(frontend("torch"), ["torch"]))
     from tosa_convert.frontends.converters.torch_export import save_program
 
     read = _read_options(input_shapes, narrow, full_paths, limits)

@@ -17,6 +17,7 @@ from tosa_convert.graph.model import (
     Tensor,
     element_value,
     operator_path,
+    require_graphs,
 )
 from tosa_convert.graph.opset import AttributeSpec, AttributeValue
 
@@ -78,6 +79,7 @@ def compare(
         >>> tc.compare(left, right).path
         'region "digits_cnn" block "main" operator #13 CONV2D attribute stride'
     """
+    require_graphs(left, right)
     try:
         _compare_graphs(left, right, _Options(names, locations, version))
     except _Differs as signal:

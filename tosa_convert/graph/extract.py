@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 
 from tosa_convert.errors import Findings, fail
-from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor, quoted
+from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor, quoted, require_graphs
 from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE_READ, VARIABLE_WRITE
 
@@ -40,6 +40,7 @@ def extract(graph: Graph, outputs: Sequence[str], inputs: Iterable[str] = ()) ->
         block "main": (layer_14: FP32 [1, 16, 16, 16]) -> (layer_15: FP32 [1, 8, 8, 16])
           layer_15 = MAX_POOL2D(layer_14) {...} : FP32 [1, 8, 8, 16]
     """
+    require_graphs(graph)
     block = graph.main
     cuts = list(dict.fromkeys(inputs))
     _check_names(block, [*outputs, *cuts])

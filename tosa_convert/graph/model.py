@@ -488,3 +488,13 @@ def element_value(raw: bytes, element: DType) -> bool | int | float:
     """
     number = Constant(element, 1, raw[: element.element_bytes], splat=True).numpy()[0]
     return float(number) if element.is_float else number.item()
+
+
+def require_graphs(*values: object) -> None:
+    """Raise TypeError for a value that is not a graph, which a caller without types can pass."""
+    for value in values:
+        if not isinstance(value, Graph):
+            message = (
+                f"found {type(value).__name__}, expected a Graph, as tosa_convert.load returns it"
+            )
+            raise TypeError(message)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tosa_convert.errors import Finding, TosaConvertError
-from tosa_convert.graph.model import Block, Graph, quoted
+from tosa_convert.graph.model import Block, Graph, quoted, require_graphs
 from tosa_convert.graph.names import unused_name
 
 
@@ -36,6 +36,7 @@ def rename(
         >>> rename(graph, input_names=["image"]).main.outputs
         ['image']
     """
+    require_graphs(graph)
     main = graph.main
     renamed: dict[str, str] = {}
     findings: list[Finding] = []

@@ -22,6 +22,7 @@ from tosa_convert.graph.model import (
     block_path,
     operator_path,
     quoted,
+    require_graphs,
 )
 from tosa_convert.graph.opset import (
     CONST,
@@ -79,6 +80,7 @@ def refuse_unsound(graph: Graph) -> dict[str, BlockColumns]:
 
 
 def _check(graph: Graph) -> tuple[list[Finding], dict[str, BlockColumns]]:
+    require_graphs(graph)
     findings = Findings()
     rules = _GraphRules(graph, findings)
     # Raised when there are as many findings as one error has.

@@ -11,7 +11,7 @@ from tosa_convert.errors import Finding
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import BY_CODE as DTYPE_BY_CODE
 from tosa_convert.graph.dtypes import INT4
-from tosa_convert.graph.model import MAX_RANK, ShapeValue
+from tosa_convert.graph.model import MAX_RANK, ShapeValue, require_graphs
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.inspection.memory import peak_activations
 from tosa_convert.spec.amounts import Amount, total
@@ -146,6 +146,7 @@ def summarize(graph: Graph) -> Summary:
         >>> found.needs.profiles, [f"{row.name}: {row}" for row in found.inputs]
         (('PRO-FP',), ['image: FP32 [1, 1, 16, 16]'])
     """
+    require_graphs(graph)
     findings = tuple(validate(_without_large_int4(graph)))
     allowed = all(finding.code in TARGET_CODES for finding in findings)
     regions = tuple(_regions(graph))

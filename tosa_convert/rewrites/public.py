@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from tosa_convert.errors import refuse_unknown
-from tosa_convert.graph.model import Graph
+from tosa_convert.graph.model import Graph, require_graphs
 from tosa_convert.rewrites.operator_pass import OperatorPass, OperatorRewrite
 from tosa_convert.rewrites.report import Recorder, Report
 from tosa_convert.rewrites.table import GROUPS, REWRITES, GraphRewrite, Rewrite
@@ -51,6 +51,7 @@ def apply(graph: Graph, *names: str) -> Rewritten:
         >>> print(graph.main.operators[-1])
         Operator(y = MUL(x, x, mul_shift))
     """
+    require_graphs(graph)
     chosen = _chosen(names)
     recorder = Recorder(tuple(row.name for row in REWRITES))
     passes = _passes(chosen, recorder)

@@ -8,7 +8,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError, refuse_unknown
-from tosa_convert.graph.model import MAX_RANK, Block, operator_path, quoted
+from tosa_convert.graph.model import MAX_RANK, Block, operator_path, quoted, require_graphs
 from tosa_convert.graph.verify import verify
 from tosa_convert.spec.program import unused_values
 from tosa_convert.spec.validate import Validator, finding
@@ -81,6 +81,7 @@ def validate(
         ...     print(finding.rule, finding.message)
         add-output-shape output is FP32 [1, 11]; expected [1, 10]
     """
+    require_graphs(graph)
     wrong: list[Finding] = []
     version = _version(graph, spec_version)
     if profile is None and level is None and graph.target is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tosa_convert.graph.compare import compare
-from tosa_convert.graph.model import Graph, Region, counted, value_text
+from tosa_convert.graph.model import Graph, Region, counted, require_graphs, value_text
 from tosa_convert.graph.unrun_regions import unrun_regions
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.structural_diff.block_changes import BlockChanges, Compared
@@ -59,6 +59,7 @@ def diff(
         changed operator #13 CONV2D: attribute stride: [1, 1] -> [2, 2]
         1 operator changed
     """
+    require_graphs(left, right)
     changes = list(_metadata_changes(left, right)) if version else []
     first = compare(left, right, names=False)
     if first is not None or names or locations:

@@ -12,7 +12,7 @@ from typing import Final
 from tosa_convert.errors import Findings, TosaConvertError
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DType, dtype
-from tosa_convert.graph.model import Block, Graph, Tensor, quoted
+from tosa_convert.graph.model import Block, Graph, Tensor, quoted, require_graphs
 from tosa_convert.graph.opset import CONST
 from tosa_convert.options import DEFAULT_LIMITS, Limits
 from tosa_convert.weights import npy
@@ -54,6 +54,7 @@ def read(
         TosaConvertError: The findings of the first step that has any: the manifest, the manifest
             against the graph, the files, their checksums, their values.
     """
+    require_graphs(graph)
     folder = Path(folder)
     where = os.fspath(folder / NAME)
     entries = manifest_of(folder, limits)

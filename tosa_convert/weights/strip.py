@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tosa_convert.graph.constant import Constant
-from tosa_convert.graph.model import Block, Graph, Operator, Tensor
+from tosa_convert.graph.model import Block, Graph, Operator, Tensor, require_graphs
 from tosa_convert.graph.opset import operator
 from tosa_convert.weights.replace_data import with_data, with_tensors
 
@@ -32,6 +32,7 @@ def strip(graph: Graph, *, keep_parameters: bool = True) -> Graph:
         >>> any(data.numpy().any() for _, data in graph.constants())
         False
     """
+    require_graphs(graph)
     changed: dict[int, dict[str, Tensor]] = {}
     for _, block in graph.blocks():
         kept = _parameters(block) if keep_parameters else frozenset()

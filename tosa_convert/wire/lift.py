@@ -72,9 +72,12 @@ def version(major: int, minor: int, patch: int, draft: bool, report: Report) -> 
     """The version of the specification; reports one that is not readable."""
     found = Version(major, minor, patch, draft)
     if Version(major, minor, 0, draft) not in READABLE:
+        fields = {"major": major, "minor": minor, "patch": patch}
+        absent = " and ".join(f"no {name}" for name, number in fields.items() if number < 0)
+        said = f"states {absent} version of TOSA" if absent else f"is TOSA {found}"
         report(
             "unsupported-version",
-            f"the file is TOSA {found}; readable versions are " + ", ".join(map(str, READABLE)),
+            f"the file {said}; readable versions are " + ", ".join(map(str, READABLE)),
             _version_hint(major, minor),
         )
     return found

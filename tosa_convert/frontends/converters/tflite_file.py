@@ -59,13 +59,18 @@ class Tensor:
 
 @dataclass(slots=True)
 class Operator:
-    """code: of the built-in operator. index: its position. options: their table, if it has one."""
+    """One operator.
+
+    code: of the built-in operator. index: its position. options: their table, if it has one.
+    custom: its name if it is not built in.
+    """
 
     code: int
     index: int
     inputs: list[int]
     outputs: list[int]
     options: Table | None = None
+    custom: str = ""
 
 
 @dataclass(slots=True)
@@ -246,7 +251,7 @@ class Table:
 
 def _model(model: Table) -> TfliteFile:
     # Old files have the code in a field of one byte; in new ones it is at most 127 there.
-    codes = [max(row.number(0, "b"), row.number(3, "i")) for row in model.tables(1)]
+    codes = [(max(row.number(0, "b"), row.number(3, "i")), row.text(1)) for row in model.tables(1)]
     main = next(model.tables(2), None)
     if main is None:
         raise DamagedError("the TFLite file has no subgraph")
@@ -302,10 +307,10 @@ def _tensor(row: Table, buffers: Sequence[memoryview]) -> Tensor:
     return tensor
 
 
-def _operator(index: int, row: Table, codes: Sequence[int]) -> Operator:
-    code = codes[row.number(0, "I")]
+def _operator(index: int, row: Table, codes: Sequence[tuple[int, str]]) -> Operator:
+    code, custom = codes[row.number(0, "I")]
     outputs = [tensor for tensor in row.integers(2) if tensor != _NO_TENSOR]
-    return Operator(code, index, row.integers(1), outputs, row.table(4))
+    return Operator(code, index, row.integers(1), outputs, row.table(4), custom)
 
 
 def _signature(rows: Iterator[Table], tensors: Sequence[int]) -> dict[int, list[str]]:

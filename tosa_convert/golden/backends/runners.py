@@ -152,6 +152,8 @@ def open_backend(
         ...
         tosa_convert.errors.TosaConvertError: --against no-such-program: error: ...
     """
+    if not isinstance(text, str):
+        raise TypeError(f"found {type(text).__name__}, expected a text, as --against takes it")
     python = python or sys.executable
     if text == "iree":
         return Iree(python, timeout, keep)

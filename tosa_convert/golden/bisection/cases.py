@@ -106,6 +106,8 @@ def save_case(divergence: Divergence, folder: PathLike, backend: Backend) -> lis
     Raises:
         TosaConvertError: `file-error`; no file of this call is left then.
     """
+    if not isinstance(divergence, Divergence):
+        raise TypeError(f"found {type(divergence).__name__}, expected a Divergence of bisect")
     case = divergence.case
     with OutputFolder(folder) as target:
         target.write("case.tosa", api.encode(api.stamp(case.graph)))

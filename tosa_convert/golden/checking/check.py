@@ -174,7 +174,12 @@ def as_backend(
     """Open a backend of any form that `check` and `bisect` take."""
     if isinstance(against, str):
         return open_backend(against, graph, inputs, timeout=timeout)
-    return Record("arrays", against) if isinstance(against, Mapping) else against
+    if isinstance(against, Mapping):
+        return Record("arrays", against)
+    if not isinstance(against, Record) and not hasattr(against, "compute"):
+        message = f"found {type(against).__name__}, expected a backend, arrays by tensor, or a text"
+        raise TypeError(message)
+    return against
 
 
 def with_initial_states(

@@ -15,6 +15,8 @@ from tosa_convert.golden.arrays.scratch import temporary_file_errors
 
 def command_words(text: str) -> list[str]:
     """The words of a command line, or [] if it does not start with a program that exists."""
+    if not isinstance(text, str):
+        raise TypeError(f"found {type(text).__name__}, expected the text of a command line")
     try:
         words = shlex.split(text)
     except ValueError:  # an unclosed quote

@@ -33,7 +33,7 @@ from tosa_convert.golden.running.reference_model import (
     write_model,
 )
 from tosa_convert.graph.extract import computed_tensors, extract, extract_from, last_uses
-from tosa_convert.graph.model import Graph, operator_path
+from tosa_convert.graph.model import Graph, operator_path, require_graphs
 from tosa_convert.graph.names import unused_name
 
 #: Bytes of outputs in a batch unless the caller says otherwise.
@@ -124,6 +124,7 @@ def iterate_tensors(
         >>> [tensor.operator for tensor in golden.iterate_tensors(graph, inputs)]
         ['operator #0 ABS', 'operator #1 ABS', 'operator #2 ABS']
     """
+    require_graphs(graph)
     block = graph.main
     expanded: set[int] = set()
     wanted = select(graph, patterns)

@@ -14,7 +14,7 @@ from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.slots import Slot, match, slots
 from tosa_convert.golden.running.random_inputs import Ranges, random_inputs
-from tosa_convert.graph.model import Block, Graph
+from tosa_convert.graph.model import Block, Graph, require_graphs
 from tosa_convert.options import ReadOptions, given_options
 from tosa_convert.reading import open_input, weights_folder
 from tosa_convert.reading import read as read_graph
@@ -87,6 +87,7 @@ def input_slots(graph: Graph) -> list[Slot]:
 
     Raises TosaConvertError("unsupported-shape") with a finding for each shape that is not static.
     """
+    require_graphs(graph)
     return _slots_of(graph.main, graph.main.inputs, "input")
 
 
