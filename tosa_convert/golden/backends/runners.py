@@ -252,19 +252,17 @@ def by_position(
     Args:
         graph: the program.
         outputs: their readers in order, which get the expected shape as `read_npy` does.
-        name: of the software, for messages.
-        changed: the inputs that the model writes to, which a program may have as its last outputs.
+        name: of the software.
+        changed: the inputs that the model writes to, which may be the program's last outputs.
 
     Raises:
         TosaConvertError: "backend-failed".
     """
-    names = graph.main.outputs
     # A program may return a tensor twice.
-    wanted = [slot for output in names for slot in slots(graph.main, output)]
+    wanted = [slot for output in graph.main.outputs for slot in slots(graph.main, output)]
     if len(wanted) == len(outputs) + len(changed):
         outputs = [*outputs, *changed]
-    if len(wanted) != len(outputs):
-        wanted = output_slots(graph)
+    wanted = wanted if len(wanted) == len(outputs) else output_slots(graph)
     if len(wanted) != len(outputs):
         message = f"it has {counted(len(outputs), 'output')}, the TOSA model has {len(wanted)}"
         raise fail("backend-failed", name, message)
