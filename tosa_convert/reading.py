@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, get_args
@@ -142,7 +143,7 @@ def read(opened: Input, options: ReadOptions = _READ_OPTIONS) -> Graph:
         opened: the input.
         options: how to read it.
     """
-    return _with_shapes(_read_file(opened, options), options)
+    return _with_shapes(_read_file(opened, options), options, opened)
 
 
 def read_upgraded(opened: Input, options: ReadOptions) -> tuple[Graph, Upgrade]:
@@ -156,7 +157,7 @@ def read_upgraded(opened: Input, options: ReadOptions) -> tuple[Graph, Upgrade]:
 
     upgrade = Upgrade(is_old=True)
     options = replace(options, pass_captured=opened.is_mlir)
-    return _with_shapes(_read_file(opened, options, upgrade), options), upgrade
+    return _with_shapes(_read_file(opened, options, upgrade), options, opened), upgrade
 
 
 def read_module(module_or_func: Any, options: ReadOptions = _READ_OPTIONS) -> Graph:
@@ -240,7 +241,7 @@ def read_with_storage(
     upgrade: what changes in a program of an older TOSA is noted in it; None to log a summary.
     """
     if opened.is_mlir:
-        graph = _with_shapes(_read_file(opened, options, upgrade), options)
+        graph = _with_shapes(_read_file(opened, options, upgrade), options, opened)
         return graph, _storage(graph, lambda constant: "embedded")
     with garbage_collection_paused():
         alone = _read_alone(opened, options, upgrade)
@@ -366,13 +367,25 @@ def _lacks_scales(tensor: Tensor) -> bool:
     return tensor.scale is not None and tensor.scale.data is None
 
 
-def _with_shapes(graph: Graph, options: ReadOptions) -> Graph:
-    """The graph with the shapes that the options give its arguments; logs what stays dynamic."""
-    return with_shapes(graph, options.input_shapes) if options.input_shapes else graph
+def _with_shapes(graph: Graph, options: ReadOptions, opened: Input | None = None) -> Graph:
+    """Return the graph with the shapes that the options give its arguments; log what stays dynamic."""
+    if not options.input_shapes:
+        return graph
+    names: list[str] = []
+    if opened is not None and opened.format == "mlir":
+        from tosa_convert.mlir.text.source_text import argument_names
+
+        names = argument_names(opened.data, graph.regions[0].name)
+    return with_shapes(graph, options.input_shapes, names)
 
 
-def with_shapes(graph: Graph, shapes: Mapping[str, tuple[int | str, ...]]) -> Graph:
-    """The graph with shapes for arguments and what follows from them; logs what stays dynamic."""
+def with_shapes(
+    graph: Graph, shapes: Mapping[str, tuple[int | str, ...]], text_names: Sequence[str] = ()
+) -> Graph:
+    """Return the graph with shapes for arguments and what follows from them; log what stays dynamic.
+
+    text_names: the names that the arguments have in MLIR text, such as %x.
+    """
     from tosa_convert.graph.static_shapes import make_reshapes_static
     from tosa_convert.graph.verify import refuse_unsound
     from tosa_convert.mlir.names import Namer
@@ -382,8 +395,13 @@ def with_shapes(graph: Graph, shapes: Mapping[str, tuple[int | str, ...]]) -> Gr
 
     refuse_unsound(graph)
     namer = Namer()
-    generated = {namer.input(): index for index in range(len(graph.main.inputs))}
-    inferred = infer(graph, resolved(graph, shapes, generated))
+    aliases = {namer.input(): index for index in range(len(graph.main.inputs))}
+    for index, name in enumerate(text_names):
+        aliases[name] = index
+        # Without the %, arg0 is the first argument, whatever its name.
+        if re.fullmatch(r"%arg\d+", name) is None:
+            aliases[name.removeprefix("%")] = index
+    inferred = infer(graph, resolved(graph, shapes, aliases))
     make_reshapes_static(inferred)
     for cause in causes(inferred):
         log.warning("%s", cause)

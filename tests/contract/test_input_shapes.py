@@ -57,6 +57,40 @@ def test_a_reshape_with_an_inferred_size_gets_its_sizes(
     np.testing.assert_array_equal(reference(graph, x)[0], x.reshape(5, 6))
 
 
+TEXT = """
+func.func @f(%q: tensor<?x4xf32> {a = "%x: ("}, // %y: no
+             %arg0 : tensor<1x?xf32>, %1: tensor<?xf32>) -> tensor<?x4xf32> {
+  %0 = tosa.add %q, %arg0 : (tensor<?x4xf32>, tensor<1x?xf32>) -> tensor<?x4xf32>
+  return %0 : tensor<?x4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "position"),
+    [("%q", 0), ("q", 0), ("arg0", 0), ("%arg0", 1), ("arg1", 1), ("%1", 2), ("1", 2)],
+)
+def test_an_argument_goes_by_its_name_in_the_text(name: str, position: int) -> None:
+    sizes: tuple[tuple[int, ...], ...] = ((2, 4), (1, 4), (3,))
+    graph = tc.load(TEXT.encode(), input_shapes={name: sizes[position]})
+    declared = graph.main.tensors[graph.main.inputs[position]].shape
+    assert declared == sizes[position]
+
+
+def test_an_argument_goes_by_its_name_in_generic_text() -> None:
+    text = """
+    "builtin.module"() ({
+      "func.func"() <{function_type = (tensor<?xf32>) -> tensor<?xf32>, sym_name = "f"}> ({
+      ^bb0(%q: tensor<?xf32>):
+        %0 = "tosa.exp"(%q) : (tensor<?xf32>) -> tensor<?xf32>
+        "func.return"(%0) : (tensor<?xf32>) -> ()
+      }) : () -> ()
+    }) : () -> ()
+    """
+    graph = tc.load(text.encode(), input_shapes={"%q": (5,)})
+    assert {tensor.shape for tensor in graph.main.tensors.values()} == {(5,)}
+
+
 def test_an_unranked_argument_may_get_a_shape(torch_mlir: Bindings) -> None:
     text = (
         "func.func @f(%x: tensor<*xf32>) -> tensor<*xf32> "

@@ -24,8 +24,9 @@ def input_shape_option(command: Any) -> Any:
         multiple=True,
         metavar="NAME=1x224x224x3",
         help="Sizes of an argument with dynamic dimensions; the other shapes are inferred. NAME may be "
-        "its position: arg0, arg1, ... A size may be ?, which stays open, or a symbol such as B, which "
-        "is the same size everywhere and may be set with B=8. May be repeated.",
+        "its position, arg0, arg1, ..., or its name in MLIR text, such as %x. A size may be ?, which "
+        "stays open, or a symbol such as B, which is the same size everywhere and may be set with B=8. "
+        "May be repeated.",
     )(command)
 
 

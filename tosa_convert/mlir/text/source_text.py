@@ -18,6 +18,11 @@ UNNAMED: Final = "-"
 _PLACE: Final = re.compile(r"([^\n]*?):(\d{1,9}):(\d{1,9}): ")
 #: The most findings that quote a line.
 _QUOTED: Final = 100
+#: The beginning of a function's arguments, in custom and in generic form; what is read of them.
+_FUNCTION: Final = rb'\bfunc(?:\.func)?\s+(?:\w+\s+)?@(?:%b|"%b")\s*\('
+_GENERIC_FUNCTION: Final = rb'"(?:func|builtin)\.func"\s*\('
+_FIRST_BLOCK: Final = rb"\(\s*\{\s*\^[\w$.-]+\("
+_TOKEN: Final = rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|//[^\n]*|->|[()\[\]{}<>]|%[\w$.-]+(?=\s*:)'
 _POSITION: Final = re.compile(r"(.*):(\d+):(\d+)\Z", re.DOTALL)
 #: Bytes that are searched for line ends at once.
 _BLOCK: Final = 1 << 20
@@ -110,6 +115,31 @@ class SourceText:
             finding if place is None else replace(finding, excerpt=excerpt_at(self.data, place))
             for finding, place in zip(findings, places, strict=True)
         )
+
+
+def argument_names(data: memoryview, function: str) -> list[str]:
+    """Return the names that a function's arguments have in a text that was parsed, such as %x.
+
+    [] if the function is not found. In generic form it must be the only one.
+    """
+    name = re.escape(function.encode("utf-8", "surrogateescape"))
+    start = re.search(_FUNCTION % (name, name), data)
+    if start is None:
+        generic = list(re.finditer(_GENERIC_FUNCTION, data))
+        start = (
+            re.compile(_FIRST_BLOCK).search(data, generic[0].end()) if len(generic) == 1 else None
+        )
+    names: list[str] = []
+    depth = 1
+    for token in () if start is None else re.compile(_TOKEN).finditer(data, start.end()):
+        text = token[0]
+        if text.startswith(b"%") and depth == 1:
+            names.append(text.decode())
+        elif len(text) == 1:
+            depth += 1 if text in b"([{<" else -1
+        if not depth:
+            break
+    return names
 
 
 @contextmanager
