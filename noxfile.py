@@ -178,6 +178,13 @@ def mlir(session: nox.Session) -> None:
 
 
 @nox.session
+def specification(session: nox.Session) -> None:
+    """Compare the tables with a `tosa.xml` of the specification, at `-- PATH`, which is never copied."""
+    session.install(".")
+    session.run("python", "schema/compare_specification.py", *session.posargs)
+
+
+@nox.session
 def conformance(session: nox.Session) -> None:
     """Judge official tests: 8,000 negative ones, 10,850 positive ones, changed ones; random programs.
 

@@ -16,7 +16,7 @@ from tosa_convert.spec.type_rows import SETS, TABLE
 Element = DType | tuple[DType, DType] | None
 
 #: What a type needs by itself.
-_EXTENSIONS: Final = {
+EXTENSIONS_OF_TYPES: Final = {
     "BF16": "BF16",
     "FP8E4M3": "FP8E4M3",
     "FP8E5M2": "FP8E5M2",
@@ -278,7 +278,7 @@ def _elements(cell: str) -> list[tuple[Element, str]]:
             kind, _, name = word.rpartition(":")
             element = dtype(name)
             if not kind:
-                found.append((element, _EXTENSIONS.get(name, "")))
+                found.append((element, EXTENSIONS_OF_TYPES.get(name, "")))
                 continue
             extension = f"MX-COMMON MX-{name.removeprefix('MX')}"
             found.append(((element, BLOCK_SCALE) if kind == "mx" else element, extension))
