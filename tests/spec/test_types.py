@@ -95,6 +95,16 @@ def test_the_version_of_each_row_is_that_of_graph_versions(spec: OperatorSpec) -
         ("CAST", "FP32 -> FP32", set()),
         ("CAST", "FP32 -> mx:FP8E4M3", {"1.1 PRO-FP EXT-MX-FP8E4M3 EXT-MX-COMMON"}),
         ("GATHER", "INT8 INT32 -> INT8", {"PRO-INT", "1.1 PRO-FP"}),
+        (
+            "GATHER",
+            "INT64 INT32 -> INT64",
+            {"1.1 PRO-INT EXT-INT64", "1.1 PRO-FP EXT-INT64"},
+        ),
+        (
+            "SCATTER",
+            "INT64 INT32 INT64 -> INT64",
+            {"1.1 PRO-INT EXT-INT64", "1.1 PRO-FP EXT-INT64"},
+        ),
         ("PAD", "FP16 shape FP16 -> FP16", {"PRO-FP"}),
         ("CONCAT", "BOOL BOOL BOOL -> BOOL", {"PRO-INT", "PRO-FP"}),
         ("CONST", "-> INT48", {"PRO-INT EXT-INT16"}),

@@ -12,7 +12,7 @@ repeated: BF16, INT4, INT48, INT64, the FP8 and the MX types need extensions. Th
 others is that in which the form names them.
 
 Sources: the compliance table of LLVM's TOSA dialect, the dialect's operator definitions, and the
-requirements that the official tests state.
+requirements that the official tests state; docs/conformance.md has what is newer.
 """
 
 from __future__ import annotations
@@ -168,12 +168,12 @@ RESHAPE_BLOCK_SCALED | T S -> T S
 GATHER | T U -> T
   INT            | i8,i16,i32:i32
   1.1 FP         | i8,i16,i32:i32
-  1.1 INT/FP     | b:i32,i64 i8,i16,i32,i64:i64
+  1.1 INT/FP     | b,i64:i32,i64 i8,i16,i32:i64
   FP             | float,f8,mx:i32,i64
 SCATTER | T U T -> T
   INT            | i8,i16,i32:i32
   1.1 FP         | i8,i16,i32:i32
-  1.1 INT/FP     | b:i32,i64 i8,i16,i32,i64:i64
+  1.1 INT/FP     | b,i64:i32,i64 i8,i16,i32:i64
   FP             | float,f8,mx:i32,i64
 ROW_GATHER | T U i32 -> T
   INT/FP         | b,i8,i16,i32,i64:i32,i64
