@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from tosa_convert import golden
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.suite.journal import Answer
 from tosa_convert.pictures.build_diagram import build_diagram
-from tosa_convert.pictures.errors_overlay import Overlay, overlay
+from tosa_convert.pictures.errors_overlay import Overlay, overlay, read_result
 
 
 def of_example(result: Any) -> Overlay:
@@ -98,7 +99,24 @@ def test_a_file_that_is_not_json_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     for text in ("{", "[" * 100_000, "\udcff"):
         path.write_text(text, encoding="utf-8", errors="surrogateescape")
-        with pytest.raises(TosaConvertError, match="not JSON"):
+        with pytest.raises(TosaConvertError, match="not a result that check"):
             tc.report(example(), to="dot", errors=path)
     path.write_text(json.dumps(compared(y=2).to_dict()))
     assert "fillcolor" in tc.report(example(), to="dot", errors=path)
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "1" * 400, "NaN", '"x"', "null", "[]"])
+@pytest.mark.parametrize("field", ["differing", "elements", "margin", "failing"])
+def test_numbers_out_of_range_are_refused_or_shown(field: str, number: str, tmp_path: Path) -> None:
+    result = compared(y=2).to_dict()
+    result["tensors"][0][field] = "HERE"
+    path = tmp_path / "r.json"
+    path.write_text(json.dumps(result).replace('"HERE"', number))
+    with contextlib.suppress(TosaConvertError):
+        of_example(read_result(path))
+
+
+def test_a_result_that_is_nested_too_deep_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "r.json").write_text("[" * 100_000)
+    with pytest.raises(TosaConvertError, match="not a result that check, bisect or suite wrote"):
+        read_result(tmp_path / "r.json")

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import math
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.errors import fail
-from tosa_convert.files import PathLike, map_file
+from tosa_convert.files import JSON_BYTES, PathLike, map_file, parse_json
 from tosa_convert.graph.model import counted
 
 if TYPE_CHECKING:
     from tosa_convert.pictures.diagram import Diagram
 
+_RESULT: Final = "a result that check, bisect or suite wrote with --json"
 #: Statuses of a case of `suite` in which the backend gave no right result.
 _WRONG: Final = ("wrong", "fail", "crashed", "error", "refused")
 #: The share of the bound that stands for a wrong result that has no bound.
@@ -54,10 +55,7 @@ def read_result(path: PathLike) -> Any:
     Raises:
         TosaConvertError: "file-error" if it cannot be read, or is not such a result.
     """
-    try:
-        return json.loads(bytes(map_file(path)))
-    except (ValueError, RecursionError) as error:
-        raise _not_a_result(str(path), f"not JSON: {error}") from None
+    return parse_json(map_file(path, limit=JSON_BYTES), os.fspath(path), _RESULT)
 
 
 def overlay(diagram: Diagram, result: Any, where: str = "") -> Overlay:
@@ -74,7 +72,7 @@ def overlay(diagram: Diagram, result: Any, where: str = "") -> Overlay:
     """
     try:
         found = _rows(diagram, result)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise _not_a_result(where, f"{type(error).__name__}: {error}") from None
     if found is None:
         raise _not_a_result(where, "none of the fields `tensors`, `runs`, `first` and `answers`")
@@ -90,8 +88,7 @@ def overlay(diagram: Diagram, result: Any, where: str = "") -> Overlay:
 
 
 def _not_a_result(where: str, reason: str) -> Exception:
-    message = f"not a result that check, bisect or suite wrote with --json ({reason})"
-    return fail("file-error", where, message)
+    return fail("file-error", where, f"not {_RESULT} ({reason})")
 
 
 def _rows(diagram: Diagram, result: Any) -> Overlay | None:

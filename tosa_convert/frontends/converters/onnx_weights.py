@@ -18,6 +18,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from tosa_convert.errors import fail
+from tosa_convert.files import path_below
 from tosa_convert.frontends.protobuf import encoded_bytes, encoded_number, message, spans
 
 #: Bytes from which the data of a tensor stays in its file.
@@ -120,10 +121,7 @@ class Weights:
 
     def _given(self, location: str, tensor: str) -> Path:
         """The path of a file that a model names, which must not lead out of the model's folder."""
-        path = self.folder / location
-        if not location or not path.resolve().is_relative_to(self.folder.resolve()):
-            raise fail("unsafe-path", tensor, f'its external data is in "{location}"', _BESIDE)
-        return path
+        return Path(path_below(self.folder, location, f"the external data of {tensor}"))
 
 
 def load(path: Path) -> tuple[Any, Weights]:
