@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from golden.official_cases import X, make_suite, unary, write_case
 
 from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden.arrays.npz import read_npy
 from tosa_convert.golden.suite import data_generation
 from tosa_convert.golden.suite.descriptor import read_descriptor
 from tosa_convert.golden.suite.journal import STATUSES, Answer, Journal
@@ -375,3 +377,38 @@ def test_a_single_case_has_its_name(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert run_verb("suite", *arguments) == 1
     assert "WRONG abs_1: " in capsys.readouterr().out
     assert run_verb("suite", *arguments, "--xfail", listed) == 0
+
+
+# -- what a backend writes
+
+_HUGE = """
+import sys, zipfile, numpy as np
+from numpy.lib import format
+with zipfile.ZipFile(sys.argv[1], 'w') as archive, archive.open('y.npy', 'w') as file:
+    format.write_array_header_1_0(file, {'descr': '<i4', 'fortran_order': False, 'shape': (1 << 40,)})
+"""
+
+
+@POSIX
+@pytest.mark.parametrize("name", ["{outputs}", "{output_dir}/out0.npy"])
+def test_a_backend_that_makes_a_pipe_of_its_output_has_failed(
+    name: str, case: Path, tmp_path: Path
+) -> None:
+    settings = Qualification(against=f"mkfifo {name}", timeout=20.0, keep=tmp_path / "kept")
+    answer = qualify_case(str(tmp_path / "cases"), "case", settings=settings)
+    assert answer.status == "crashed"
+    assert "it is a pipe, expected a regular file" in answer.message
+    assert (tmp_path / "kept/case/failed-0/model.tosa").is_file()
+
+
+def test_the_data_of_an_output_of_another_shape_is_not_read(case: Path, tmp_path: Path) -> None:
+    """The array has 4 TiB by its header, and no data."""
+    (tmp_path / "huge.py").write_text(_HUGE)
+    against = f"{sys.executable} {tmp_path / 'huge.py'} {{outputs}}"
+    settings = Qualification(against=against, timeout=60.0)
+    answer = qualify_case(str(tmp_path / "cases"), "case", settings=settings)
+    assert answer.status == "wrong"
+    assert "expected shape [4], found [1099511627776]" in answer.message
+    np.save(tmp_path / "small.npy", X["x"])
+    assert read_npy(tmp_path / "small.npy", (4,)).tolist() == X["x"].tolist()
+    assert read_npy(tmp_path / "small.npy", (2, 2)).tolist() == [0] * 4
