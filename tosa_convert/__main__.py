@@ -1,5 +1,5 @@
 """`python -m tosa_convert`: the same as `tosa-flatbuffer`."""
 
-from tosa_convert.cli.main import main
+from tosa_convert.cli.start import main
 
 main()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import io
+import os
 import signal
 import subprocess
 import sys
@@ -172,6 +173,22 @@ def test_an_interrupt_that_python_loses_is_still_the_exit_code(tmp_path: Path) -
     done = subprocess.run(command, check=False, capture_output=True, timeout=60)
     assert (done.returncode, done.stderr) == (130, b"")
     assert target.exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_an_interrupt_during_the_imports_ends_the_command_without_a_traceback(
+    tmp_path: Path,
+) -> None:
+    text = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(9)\n"
+    (tmp_path / "click.py").write_text(text)
+    ended = subprocess.run(
+        [sys.executable, "-m", "tosa_convert", "--help"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (-signal.SIGINT, b"")
 
 
 def test_another_thread_changes_no_handlers() -> None:
