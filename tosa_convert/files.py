@@ -367,8 +367,8 @@ def replace_file(
 ) -> int:
     """Replace the file at `path`, or create it; on failure nothing changes.
 
-    Follows symbolic links and keeps the permissions of an existing file. Writes directly into a pipe
-    or a device.
+    Follows symbolic links and keeps the permissions of an existing file, and its owner and group where
+    the system permits it. Writes directly into a pipe or a device.
 
     Args:
         path: The file.
@@ -392,21 +392,21 @@ def replace_file(
     refuse_invalid_path(path)
     target = os.path.realpath(path)
     try:
-        mode: int | None = os.stat(target).st_mode
+        old: os.stat_result | None = os.stat(target)
     except OSError:
-        mode = None
+        old = None
     try:
-        if mode is not None and not stat.S_ISREG(mode):
+        if old is not None and not stat.S_ISREG(old.st_mode):
             with open(target, "wb", buffering=0) as special:
                 return write_pieces(special, pieces, progress)
-        return _replace(target, mode, pieces, check, progress)
+        return _replace(target, old, pieces, check, progress)
     except OSError as error:
         raise file_error(path, error, "written") from None
 
 
 def _replace(
     target: str,
-    mode: int | None,
+    old: os.stat_result | None,
     pieces: Pieces,
     check: Callable[[str], None] | None,
     progress: Progress | None,
@@ -418,8 +418,9 @@ def _replace(
         descriptor = os.open(temporary, flags, 0o666)
         with open(descriptor, "wb", buffering=0) as file:
             total = write_pieces(file, pieces, progress)
-            if mode is not None and hasattr(os, "fchmod"):
-                os.fchmod(file.fileno(), stat.S_IMODE(mode))
+            if old is not None and hasattr(os, "fchmod"):
+                keep_owner(file.fileno(), old)
+                os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode))
             os.fsync(file.fileno())
         if check is not None:
             check(temporary)
@@ -430,6 +431,19 @@ def _replace(
         raise
     sync_folder(os.path.dirname(target))
     return total
+
+
+def keep_owner(descriptor: int, old: os.stat_result) -> None:
+    """Give a new file the owner and the group of the old one, or the group alone, where permitted.
+
+    Only the superuser gives files away; others may choose among their own groups.
+    """
+    new = os.fstat(descriptor)
+    for owner in (old.st_uid, -1):
+        if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+            with contextlib.suppress(OSError):
+                os.fchown(descriptor, owner, old.st_gid)
+                return
 
 
 def temporary_path(target: PathLike, extension: str) -> str:

@@ -333,3 +333,44 @@ def test_an_invalid_path_is_refused_with_the_reason(path: str, problem: str) -> 
             use(path)
         assert caught.value.code == "file-error"
         assert caught.value.findings[0].where == ascii(path)
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away"
+)
+def test_the_owner_and_the_group_of_a_replaced_file_stay(tmp_path: Path) -> None:
+    target = tmp_path / "model.tosa"
+    target.write_bytes(b"old")
+    os.chown(target, 1234, 1235)
+    target.chmod(0o4640)
+    replace_file(target, [b"new"])
+    status = target.stat()
+    assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (1234, 1235, 0o4640)
+    assert target.read_bytes() == b"new"
+
+
+@POSIX
+def test_the_group_stays_where_the_owner_cannot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "model.tosa"
+    target.write_bytes(b"old")
+    tried: list[tuple[int, int]] = []
+
+    def refuse_others(descriptor: int, owner: int, group: int) -> None:
+        tried.append((owner, group))
+        if owner != -1:
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    real = os.fstat
+
+    def of_another(descriptor: int) -> os.stat_result:
+        found = list(real(descriptor))
+        found[stat.ST_UID] += 1
+        return os.stat_result(found)
+
+    monkeypatch.setattr(os, "fchown", refuse_others)
+    monkeypatch.setattr(os, "fstat", of_another)
+    replace_file(target, [b"new"])
+    assert tried == [(target.stat().st_uid, target.stat().st_gid), (-1, target.stat().st_gid)]
+    assert target.read_bytes() == b"new"
