@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final
 
-from tosa_convert.ending_signals import signals_deferred
+from tosa_convert.ending_signals import ENDING, signals_deferred
 
 if TYPE_CHECKING:
     import subprocess
@@ -113,6 +113,7 @@ def run_child(
                     stderr=errors,
                     start_new_session=True,
                 )
+            _KEEPER.tell(f"+s {child.pid}")
             if when_started is not None:
                 when_started()
             with _memory_watched(child, memory) as too_large:
@@ -121,7 +122,103 @@ def run_child(
             if child is not None:
                 _kill_session(child)
                 child.wait()
+                _KEEPER.tell(f"-s {child.pid}")
         return Ended(child.returncode, _tail(errors), timed_out, too_large.is_set())
+
+
+#: What the keeper does. A session that has just been killed may still be writing, hence the second try.
+_KEEPER_CODE: Final = """
+import os, shutil, signal, sys, time
+os.setsid()
+os.chdir("/")
+left = set()
+for line in sys.stdin:
+    sign, rest = line[0], line[1:].strip()
+    (left.add if sign == "+" else left.discard)(rest)
+for rest in left:
+    if rest.startswith("s "):
+        try:
+            os.killpg(int(rest[2:]), signal.SIGKILL)
+        except OSError:
+            pass
+for pause in (0, 0.2, 1):
+    time.sleep(pause)
+    for rest in left:
+        if rest.startswith("d "):
+            shutil.rmtree(bytes.fromhex(rest[2:]), ignore_errors=True)
+"""
+
+
+class _Keeper:
+    """A process that cleans up if this one is killed: it ends sessions and removes temporary folders.
+
+    It reads what there is from a pipe, whose end it sees when this process ends, however that happens.
+    It starts with the first line. A fork of this process has one of its own.
+    """
+
+    def __init__(self) -> None:
+        self.owner = self.pipe = 0
+        self.lock = threading.Lock()
+
+    def tell(self, line: str) -> None:
+        """Say what has been made (`+`) or is gone (`-`): a session `s PID`, or a folder `d HEX`."""
+        if os.name != "posix" or not sys.executable:
+            return
+        with contextlib.suppress(OSError), self.lock:
+            if self.owner != os.getpid():
+                self._start()
+            os.writev(self.pipe, [line.encode(), b"\n"])
+
+    def _start(self) -> None:
+        theirs, self.pipe = os.pipe()
+        try:
+            os.posix_spawn(
+                sys.executable,
+                [sys.executable, "-I", "-S", "-c", _KEEPER_CODE],
+                os.environ,
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, theirs, 0),
+                    (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+                    (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+                ],
+                setsigmask=ENDING,
+            )
+            self.owner = os.getpid()
+        finally:
+            os.close(theirs)
+
+
+_KEEPER: Final = _Keeper()
+
+
+@contextlib.contextmanager
+def temporary_folder(prefix: str) -> Iterator[str]:
+    """Make a temporary folder that is removed after the block, also if this process is killed (POSIX).
+
+    Raises OSError if it cannot be made.
+    """
+    folder = new_temporary_folder(prefix)
+    try:
+        yield folder
+    finally:
+        remove_temporary_folder(folder)
+
+
+def new_temporary_folder(prefix: str) -> str:
+    """Make a temporary folder for the caller to remove; it is removed if this process is killed."""
+    import tempfile
+
+    folder = tempfile.mkdtemp(prefix=prefix)
+    _KEEPER.tell(f"+d {os.fsencode(folder).hex()}")
+    return folder
+
+
+def remove_temporary_folder(folder: str | os.PathLike[str]) -> None:
+    """Remove a folder that `new_temporary_folder` has made, as far as the system allows it."""
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
+    _KEEPER.tell(f"-d {os.fsencode(folder).hex()}")
 
 
 @contextlib.contextmanager

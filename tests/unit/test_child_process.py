@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -11,7 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from tosa_convert.api import save
 from tosa_convert.child_process import STDERR_BYTES, describe_exit, run_child
+from tosa_convert.golden.arrays.npz import save_npz
+from tosa_convert.golden.random_graphs import generate
+from tosa_convert.golden.running.programs import input_arrays
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
@@ -145,3 +150,39 @@ def test_a_child_leaves_no_core_file() -> None:
         "sys.exit(resource.getrlimit(resource.RLIMIT_CORE)[0])"
     )
     assert run_child(python(code), timeout=60).code == 0
+
+
+@posix
+@pytest.mark.parametrize("arguments", [["check", "m.tosa"], ["suite", "cases", "--jobs", "2"]])
+def test_a_tool_that_is_killed_leaves_no_backend_and_no_folder(
+    arguments: list[str], tmp_path: Path
+) -> None:
+    """SIGKILL gives the tool no chance to clean up, nor the worker processes of a suite."""
+    graph = generate(2, 2, kinds=["ABS"])
+    save(graph, tmp_path / "m.tosa")
+    for name in "ab":
+        (tmp_path / "cases" / name).mkdir(parents=True)
+        save(graph, tmp_path / "cases" / name / "model.tosa")
+        save_npz(tmp_path / "cases" / name / "inputs.npz", input_arrays(graph, None, random=1))
+    (tmp_path / "temporary").mkdir()
+    script = tmp_path / "backend"
+    script.write_text(f"#!/bin/sh\nsleep 60 & echo $$ $! > {tmp_path}/pids\nwait\n")
+    script.chmod(0o755)
+    more = ["--random", "1"] if arguments[0] == "check" else []
+    tool = subprocess.Popen(
+        [sys.executable, "-m", "tosa_convert", *arguments, *more, "--against", str(script)],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},
+    )
+    try:
+        pids = list(map(int, wait_for(tmp_path / "pids").split()))
+        assert all(map(is_alive, pids))
+        assert os.listdir(tmp_path / "temporary")
+    finally:
+        tool.kill()
+        tool.wait()
+    assert all(map(ends, pids))
+    deadline = time.monotonic() + 10
+    while os.listdir(tmp_path / "temporary") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert os.listdir(tmp_path / "temporary") == []

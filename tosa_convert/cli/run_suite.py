@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import click
 
+from tosa_convert.child_process import temporary_folder
 from tosa_convert.cli.command import say
 from tosa_convert.cli.own_process import may_fork
 from tosa_convert.cli.progress import ProgressDisplay
@@ -256,8 +257,7 @@ def _journal_folder(out: str | None, stack: contextlib.ExitStack) -> Path:
     """The folder for the journal, made if necessary; a temporary one unless the user named one."""
     try:
         if not out:
-            temporary = tempfile.TemporaryDirectory(prefix="tosa-suite-")
-            return Path(stack.enter_context(temporary))
+            return Path(stack.enter_context(temporary_folder("tosa-suite-")))
         Path(out).mkdir(parents=True, exist_ok=True)
         return Path(out)
     except OSError as error:

@@ -12,13 +12,17 @@ import os
 import select
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tosa_convert.child_process import STDERR_BYTES, Ended
+from tosa_convert.child_process import (
+    STDERR_BYTES,
+    Ended,
+    new_temporary_folder,
+    remove_temporary_folder,
+)
 from tosa_convert.frontends.child import OUTPUT_FILE, READY, SERVE
 from tosa_convert.frontends.table import Frontend
 
@@ -54,7 +58,7 @@ class ConverterServer:
         self.process: subprocess.Popen[bytes] | None = None
         self.has_failed = False
         self._rest = b""
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._temporary = ""
 
     def run(self, folder: Path, timeout: float, memory: int = 0) -> Ended | None:
         """Lower the model of a folder's request; None if the process cannot be started.
@@ -85,12 +89,10 @@ class ConverterServer:
     def _start(self) -> None:
         import subprocess
 
-        self._temporary = tempfile.TemporaryDirectory(
-            prefix="tosa-frontend-", ignore_cleanup_errors=True
-        )
+        self._temporary = new_temporary_folder("tosa-frontend-")
         self.process = subprocess.Popen(
             self.command([SERVE, self.name]),
-            env=with_temporary_folder(Path(self._temporary.name)),
+            env=with_temporary_folder(Path(self._temporary)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -130,8 +132,7 @@ class ConverterServer:
                 with contextlib.suppress(OSError):
                     pipe.close()
         self.process = None
-        if self._temporary is not None:
-            self._temporary.cleanup()
+        remove_temporary_folder(self._temporary)
 
 
 def _tail(folder: Path) -> str:

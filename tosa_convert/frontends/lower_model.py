@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tosa_convert.child_process import temporary_folder
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.files import file_error
 from tosa_convert.frontends.examples import read_examples
@@ -183,9 +183,7 @@ def _with_hints(cut: Cut) -> Cut:
 def _scratch() -> Iterator[Path]:
     """A folder for what converters write."""
     try:
-        with tempfile.TemporaryDirectory(
-            prefix="tosa-frontend-", ignore_cleanup_errors=True
-        ) as name:
+        with temporary_folder("tosa-frontend-") as name:
             yield Path(name)
     except OSError as error:
         hint = "set TMPDIR to a folder on a disk with enough space"

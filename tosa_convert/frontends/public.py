@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tosa_convert.child_process import temporary_folder
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.installed import absent
 from tosa_convert.frontends.lower_model import FrontendOptions, lowered
@@ -215,7 +215,7 @@ def from_keras(
     export = getattr(model, "export", None)
     if export is None:
         raise TypeError(f"found {type(model).__name__}, expected a keras.Model or a path")
-    with tempfile.TemporaryDirectory(prefix="tosa-frontend-") as folder:
+    with temporary_folder("tosa-frontend-") as folder:
         # A SavedModel has no Python code: layers of one's own need not be known to the child.
         path = os.path.join(folder, getattr(model, "name", "") or "model")
         export(path, verbose=False)
@@ -315,7 +315,7 @@ def from_torch(
     from tosa_convert.frontends.converters.torch_export import save_program
 
     read = _read_options(input_shapes, narrow, full_paths, limits)
-    with tempfile.TemporaryDirectory(prefix="tosa-frontend-", ignore_cleanup_errors=True) as name:
+    with temporary_folder("tosa-frontend-") as name:
         path = Path(name) / "module.pt2"
         save_program(module, args, kwargs, path)
         model = Recognised("torch", str(path), type(module).__name__)

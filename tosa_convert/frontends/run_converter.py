@@ -6,12 +6,11 @@ import json
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from tosa_convert.child_process import Ended, last_words, run_child
+from tosa_convert.child_process import Ended, last_words, run_child, temporary_folder
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.child import STARTED_FILE
 from tosa_convert.frontends.converter_server import (
@@ -115,7 +114,7 @@ def packages_of(python: str = "", *, timeout: float = 60) -> list[Installed]:
     """
     if not python:
         return all_installed()
-    with tempfile.TemporaryDirectory(prefix="tosa-frontend-") as name:
+    with temporary_folder("tosa-frontend-") as name:
         folder = Path(name)
         ended = _run(folder, python, timeout)
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -23,6 +22,7 @@ from tosa_convert.frontends.table import FRONTENDS, missing
 from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import save_npz
+from tosa_convert.golden.arrays.scratch import scratch_folder
 from tosa_convert.golden.suite.journal import Answer, Status
 from tosa_convert.legalizations.compare_model import compare_model
 from tosa_convert.legalizations.find_cases import (
@@ -164,10 +164,10 @@ def _attempt(
         for key, array in test.inputs.items()
         if key in test.model.open_inputs and key not in constants
     }
-    with tempfile.TemporaryDirectory(prefix="tosa-suite-") as scratch:
+    with scratch_folder() as scratch:
         options: dict[str, str] = {}
         if constants:
-            path = Path(scratch, "constants.npz")
+            path = scratch / "constants.npz"
             save_npz(path, {key: _storable(array) for key, array in constants.items()})
             options = {CONSTANTS: str(path)}
         return _one(

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from tosa_convert.child_process import new_temporary_folder, remove_temporary_folder
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.files import PathLike, Pieces, file_error, write_pieces
 from tosa_convert.golden.arrays.by_name import Array
@@ -42,10 +43,12 @@ def scratch_folder() -> Iterator[Path]:
         TosaConvertError: `file-error` if it cannot be created, or if the block raises an OSError:
             nothing but the files of this folder is touched there without handling of its own.
     """
-    with temporary_file_errors():
-        folder = tempfile.TemporaryDirectory(prefix="tosa-run-", ignore_cleanup_errors=True)
-    with folder as name, scratch_errors(name):
-        yield Path(name)
+    folder = new_scratch_folder()
+    try:
+        with scratch_errors(folder):
+            yield folder
+    finally:
+        remove_temporary_folder(folder)
 
 
 def scratch_errors(folder: PathLike) -> contextlib.AbstractContextManager[None]:
@@ -56,7 +59,7 @@ def scratch_errors(folder: PathLike) -> contextlib.AbstractContextManager[None]:
 def new_scratch_folder() -> Path:
     """Make a temporary folder that the caller removes. Raise TosaConvertError("file-error")."""
     with temporary_file_errors():
-        return Path(tempfile.mkdtemp(prefix="tosa-run-"))
+        return Path(new_temporary_folder("tosa-run-"))
 
 
 def temporary_file_errors() -> contextlib.AbstractContextManager[None]:

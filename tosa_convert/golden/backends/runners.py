@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +19,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from tosa_convert import api
-from tosa_convert.child_process import last_words
+from tosa_convert.child_process import last_words, remove_temporary_folder
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.files import map_file, path_below, read_json
 from tosa_convert.formats import EXTENSIONS
@@ -111,7 +110,7 @@ class Record:
     ) -> None:
         self.name, self.arrays, self.steps, self.files = name, arrays, steps, files
         if files is not None:
-            weakref.finalize(self, shutil.rmtree, files, ignore_errors=True)
+            weakref.finalize(self, remove_temporary_folder, files)
 
 
 Backend = Runner | Record
@@ -203,7 +202,7 @@ def _run_original(
         answer = in_program_types(graph, by_position(graph, outputs, software, changed))
         return Record(software, answer, steps, files)
     except BaseException:
-        shutil.rmtree(files, ignore_errors=True)
+        remove_temporary_folder(files)
         raise
 
 
