@@ -390,7 +390,7 @@ def with_shapes(
     from tosa_convert.graph.verify import refuse_unsound
     from tosa_convert.mlir.names import Namer
     from tosa_convert.spec.argument_shapes import resolved
-    from tosa_convert.spec.infer import infer
+    from tosa_convert.spec.infer import infer, refuse_impossible_symbols
     from tosa_convert.spec.open_sizes import causes
 
     refuse_unsound(graph)
@@ -401,7 +401,9 @@ def with_shapes(
         # Without the %, arg0 is the first argument, whatever its name.
         if re.fullmatch(r"%arg\d+", name) is None:
             aliases[name.removeprefix("%")] = index
-    inferred = infer(graph, resolved(graph, shapes, aliases))
+    given = resolved(graph, shapes, aliases)
+    refuse_impossible_symbols(graph, shapes, aliases)
+    inferred = infer(graph, given)
     make_reshapes_static(inferred)
     for cause in causes(inferred):
         log.warning("%s", cause)

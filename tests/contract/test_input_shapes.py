@@ -91,6 +91,40 @@ def test_an_argument_goes_by_its_name_in_generic_text() -> None:
     assert {tensor.shape for tensor in graph.main.tensors.values()} == {(5,)}
 
 
+def concatenated(first: int, second: int) -> bytes:
+    """Text with rows of `first` and of `second` elements above those of the arguments, which have ?."""
+    return f"""
+    func.func @f(%q: tensor<3x?xf32>, %p: tensor<3x?xf32>, %a: tensor<1x{first}xf32>,
+                 %b: tensor<1x{second}xf32>) -> (tensor<4x?xf32>, tensor<4x?xf32>) {{
+      %0 = tosa.concat %q, %a {{axis = 0 : i32}}
+        : (tensor<3x?xf32>, tensor<1x{first}xf32>) -> tensor<4x?xf32>
+      %1 = tosa.concat %p, %b {{axis = 0 : i32}}
+        : (tensor<3x?xf32>, tensor<1x{second}xf32>) -> tensor<4x?xf32>
+      return %0, %1 : tensor<4x?xf32>, tensor<4x?xf32>
+    }}
+    """.encode()
+
+
+def test_a_symbol_that_must_be_two_sizes_is_refused() -> None:
+    given: dict[str, tuple[int | str, ...]] = {"q": (3, "B"), "p": (3, "B")}
+    with pytest.raises(
+        tc.TosaConvertError, match='the size "B" must be 2 here, and 7 at'
+    ) as caught:
+        tc.load(concatenated(2, 7), input_shapes=given)
+    assert caught.value.code == "unsupported-shape"
+    assert "operator #0 CONCAT" in caught.value.findings[0].where
+    assert tc.load(concatenated(7, 7), input_shapes=given)
+    assert tc.load(concatenated(2, 7), input_shapes={"q": (3, "B"), "p": (3, "C")})
+    assert tc.load(concatenated(2, 7), input_shapes={"q": (3, "?"), "p": (3, "?")})
+
+
+def test_a_symbol_that_may_be_broadcast_is_not_refused() -> None:
+    text = concatenated(2, 7).replace(b"1x2x", b"3x2x").replace(b"1x7x", b"3x7x")
+    text = text.replace(b"4x?", b"3x?").replace(b"tosa.concat", b"tosa.add")
+    text = text.replace(b"{axis = 0 : i32}", b"")
+    assert tc.load(text, input_shapes={"q": (3, "B"), "p": (3, "B")})
+
+
 def test_an_unranked_argument_may_get_a_shape(torch_mlir: Bindings) -> None:
     text = (
         "func.func @f(%x: tensor<*xf32>) -> tensor<*xf32> "

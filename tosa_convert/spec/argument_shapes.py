@@ -37,6 +37,18 @@ def resolved(
     return _Arguments(graph, aliases or {}).resolved(shapes)
 
 
+def open_symbols(
+    graph: Graph,
+    shapes: Mapping[str, tuple[GivenSize, ...]],
+    aliases: Mapping[str, int] | None = None,
+) -> list[str]:
+    """Return the symbols to which `resolved` gives no value, in their order."""
+    arguments = _Arguments(graph, aliases or {})
+    arguments.resolved(shapes)
+    names = [size for sizes in shapes.values() for size in sizes if isinstance(size, str)]
+    return [name for name in dict.fromkeys(names) if name != OPEN and name not in arguments.values]
+
+
 class _Arguments:
     """The arguments of one program."""
 

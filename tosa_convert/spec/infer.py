@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from tosa_convert.errors import Findings, fail
+from tosa_convert.errors import Findings, TosaConvertError, fail
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator, Region, operator_path
 from tosa_convert.graph.opset import operator
+from tosa_convert.spec.argument_shapes import GivenSize, open_symbols, resolved
 from tosa_convert.spec.operator_view import OperatorView
 from tosa_convert.spec.rules.core import ResultShape, common_shape
 from tosa_convert.spec.validate import finding
@@ -23,6 +24,10 @@ from tosa_convert.spec.verdict import Verdict, judge
 MAX_NESTING: Final = 256
 
 _RESHAPE: Final = operator("RESHAPE")
+
+#: `refuse_impossible_symbols` tries the sizes up to the first of these and some from the second on,
+#: unless that is more than the third number of operators to judge.
+_TRIED, _UNLIKELY, _MOST_TRIED = 16, 1_000_003, 200_000
 
 #: A region and the types of the values that it is given.
 _Call = tuple[str, tuple[ValueType, ...]]
@@ -52,6 +57,57 @@ def infer(graph: Graph, arguments: Mapping[str, tuple[int, ...]]) -> Graph:
             these shapes; "too-large" if regions are nested too deeply.
     """
     return _Inference(graph).graph_with(arguments)
+
+
+def refuse_impossible_symbols(
+    graph: Graph,
+    shapes: Mapping[str, tuple[GivenSize, ...]],
+    aliases: Mapping[str, int],
+) -> None:
+    """Refuse a symbol without a value that one operator needs to be another size than a second one.
+
+    The sizes that occur in the program, small ones and large ones are tried. An operator needs the size
+    that is the only one it allows.
+
+    Raises:
+        TosaConvertError: "unsupported-shape" with a finding for each symbol.
+    """
+    findings = Findings()
+    blocks = [block for _, block in graph.blocks()]
+    own = {size for block in blocks for row in block.tensors.values() for size in row.shape or ()}
+    small = sorted({*range(1, _TRIED + 1), *own} - {0, DYNAMIC})
+    sizes = [*small, *range(_UNLIKELY, _UNLIKELY + _TRIED)]
+    if len(sizes) * sum(len(block.operators) for block in blocks) > _MOST_TRIED:
+        return
+    for symbol in open_symbols(graph, shapes, aliases):
+
+        def wrong(size: int, symbol: str = symbol) -> set[str]:
+            try:
+                infer(graph, resolved(graph, {**shapes, symbol: (size,)}, aliases))
+            except TosaConvertError as error:
+                return {finding.where for finding in error.findings}
+            return set()
+
+        demanding = wrong(_UNLIKELY)
+        if not demanding:
+            continue
+        refused = {size: wrong(size) for size in sizes}
+        if not all(refused.values()):
+            continue
+        needed: dict[int, str] = {}
+        for place in sorted(demanding):
+            allowed = [size for size in sizes if place not in refused[size]]
+            if len(allowed) == 1:
+                needed.setdefault(allowed[0], place)
+        if len(needed) > 1:
+            (one, here), (other, there) = list(needed.items())[:2]
+            findings.add(
+                "unsupported-shape",
+                here,
+                f'the size "{symbol}" must be {one} here, and {other} at {there}',
+                "give the arguments sizes that fit, or symbols of their own",
+            )
+    findings.raise_if_any()
 
 
 class _Inference:
