@@ -13,8 +13,10 @@ from unittest import mock
 
 import pytest
 
+import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
-from tosa_convert.frontends.table import FRONTENDS
+from tosa_convert.frontends.table import FRONTENDS, RUNTIMES
+from tosa_convert.legalizations.requirements import require_for_check
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -92,3 +94,26 @@ def test_the_child_starts_without_numpy() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     ).stdout
     assert not {"numpy", "ml_dtypes", "click"} & set(out.split())
+
+
+def test_what_check_needs_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    with mock.patch.object(importlib.util, "find_spec", return_value=None):
+        out = listed(capsys, "tflite").out
+        (row,) = json.loads(listed(capsys, "tflite", "--json").out)
+    assert "for --check: ai-edge-litert is not installed" in out
+    assert any("ai-edge-litert" in text for text in row["missing_for_check"])
+
+
+@pytest.mark.parametrize("name", list(FRONTENDS))
+def test_check_names_everything_that_is_missing_at_once(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOSA_REFERENCE_MODEL", "/no/such/program")
+    absent = mock.patch.object(importlib.util, "find_spec", return_value=None)
+    with absent, pytest.raises(tc.TosaConvertError) as caught:
+        require_for_check(name)
+    codes = {finding.code for finding in caught.value.findings}
+    assert codes >= {"frontend-missing", "missing-refmodel"}
+    said = str(caught.value)
+    assert all(distribution in said for distribution in FRONTENDS[name].packages.values())
+    assert any(distribution in said for distribution in RUNTIMES[FRONTENDS[name].runtime].values())

@@ -101,6 +101,10 @@ def convert_model(
 
         write_parts(made, source, output, file_format, write_options, options)
         return 0
+    if options.check:
+        from tosa_convert.legalizations.requirements import require_for_check
+
+        require_for_check(on_route(model.frontend, options.via).name, options.python)
     with lowered(model, wanted) as found:
         graph = renamed(stamp(found.graph, options.tosa_version), options)
         is_equal = True

@@ -46,6 +46,7 @@ def frontends(names: tuple[str, ...], python: str, as_json: bool) -> int:
 
 def _as_text(found: Sequence[Installed], python: str) -> Iterator[str]:
     from tosa_convert.frontends.table import FRONTENDS
+    from tosa_convert.legalizations.requirements import missing_for_check
 
     for row in found:
         have = [
@@ -58,10 +59,13 @@ def _as_text(found: Sequence[Installed], python: str) -> Iterator[str]:
         yield f"              {state}" + (f"; has {', '.join(have)}" if have else "")
         if row.missing:
             yield f"              {FRONTENDS[row.frontend].install(python)}"
+        for finding in missing_for_check(row, python):
+            yield f"              for --check: {finding.message}: {finding.hint}"
 
 
 def _as_json(found: Sequence[Installed], python: str) -> str:
     from tosa_convert.frontends.table import FRONTENDS
+    from tosa_convert.legalizations.requirements import missing_for_check
 
     rows = [
         {
@@ -70,6 +74,7 @@ def _as_json(found: Sequence[Installed], python: str) -> str:
             "route_of": FRONTENDS[row.frontend].route_of,
             "versions": row.versions,
             "missing": row.missing,
+            "missing_for_check": [one.message for one in missing_for_check(row, python)],
             "install": FRONTENDS[row.frontend].install(python),
         }
         for row in found

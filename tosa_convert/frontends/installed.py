@@ -6,7 +6,7 @@ import contextlib
 import importlib.util
 from dataclasses import dataclass
 
-from tosa_convert.frontends.table import FRONTENDS, Frontend
+from tosa_convert.frontends.table import FRONTENDS, RUNTIMES, Frontend
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,10 +14,12 @@ class Installed:
     """The packages of a frontend.
 
     versions: distribution -> its version, "" if it has none, None if it is not installed.
+    missing_runtime: what would run its models for `--check`; "" if that is installed.
     """
 
     frontend: str
     versions: dict[str, str | None]
+    missing_runtime: str = ""
 
     @property
     def missing(self) -> list[str]:
@@ -40,7 +42,9 @@ def installed(row: Frontend) -> Installed:
         distribution: _version(package, distribution)
         for package, distribution in row.packages.items()
     }
-    return Installed(row.name, found)
+    runtimes = RUNTIMES.get(row.runtime, {})
+    runs = not runtimes or any(map(_is_there, runtimes))
+    return Installed(row.name, found, "" if runs else next(iter(runtimes.values())))
 
 
 def all_installed() -> list[Installed]:

@@ -39,6 +39,13 @@ class Frontend:
         return install_command(self.extra, python)
 
 
+#: Backend that runs models -> package to import -> its distribution. One of them is enough.
+RUNTIMES: Final[Mapping[str, Mapping[str, str]]] = {
+    "tflite": {"ai_edge_litert": "ai-edge-litert", "tensorflow": "tensorflow"},
+    "torch": {"torch": "torch"},
+    "onnxruntime": {"onnxruntime": "onnxruntime"},
+    "jax": {"jax": "jax"},
+}
 _JAX: Final = {"jax": "jax"}
 _TFLITE: Final = {"tosa_converter_for_tflite": "tosa-converter-for-tflite"}
 
