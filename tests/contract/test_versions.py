@@ -68,11 +68,12 @@ def test_features_that_1_0_lacks_are_refused_with_their_location(
             module(bindings, NEW), tmp_path / "m.tosa", tosa_version="1.0"
         )
     found = [(f.code, f.where, f.message) for f in caught.value.findings]
+    block = 'region "f" block "main"'
     assert {code for code, _, _ in found} == {"version-too-low"}
     assert [(where, message.partition(";")[0]) for _, where, message in found] == [
-        ('loc("the cast")', "CAST of BOOL, FP32 needs TOSA 1.1"),
-        ('loc("f.mlir":7:3)', "DIM needs TOSA 1.1"),
-        ('region "f" block "main" tensor "TosaInput_1"', "INT64 needs TOSA 1.1"),
+        (f'loc("the cast"): {block} operator #0 CAST', "CAST of BOOL, FP32 needs TOSA 1.1"),
+        (f"f.mlir:7:3: {block} operator #1 DIM", "DIM needs TOSA 1.1"),
+        (f'{block} tensor "TosaInput_1"', "INT64 needs TOSA 1.1"),
     ]
     assert caught.value.exit_code == 4
     assert list(tmp_path.iterdir()) == []

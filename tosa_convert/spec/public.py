@@ -206,10 +206,11 @@ def _targets(
 ) -> list[Iterator[Finding]]:
     """What does not fit the requested targets. Targets that do not exist are refused at once."""
     from tosa_convert.graph.versions import V1_1_DRAFT, version_findings
-    from tosa_convert.spec.open_sizes import version_findings as unknown_sizes
 
     targets = [version_findings(graph, version or graph.version)]
     if version is not None:
+        from tosa_convert.spec.open_sizes import version_findings as unknown_sizes
+
         targets.append(unknown_sizes(graph, version))
     if profile is not None:
         from tosa_convert.spec.profiles import misfits, parse
