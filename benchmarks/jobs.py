@@ -217,7 +217,7 @@ def progress(source: str, target: str, writes: int = 8) -> dict[str, float]:
     import os
 
     import tosa_convert as tc
-    from tosa_convert.cli.progress import WriteProgress
+    from tosa_convert.cli.progress import ProgressDisplay
 
     graph = tc.load(source)
     total = writes * sum(data.nbytes for _, data in graph.constants())
@@ -237,7 +237,7 @@ def progress(source: str, target: str, writes: int = 8) -> dict[str, float]:
             os.read(ours, 1 << 16)
 
     started = time.perf_counter()
-    with WriteProgress(target, total) as bar:
+    with ProgressDisplay(target, total) as bar:
         for number in range(writes):
             before = number * total // writes
             tc.save(graph, target, progress=tell)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tosa_convert.cli.main import VERBS, run, tosa_flatbuffer, verb
+from tosa_convert.cli.main import SECTIONS, VERBS, run, tosa_flatbuffer, verb
 
 
 def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -19,7 +19,7 @@ def test_the_lines_of_the_verbs_are_not_cut_off(
 ) -> None:
     monkeypatch.setenv("COLUMNS", width)
     text = shown(capsys)
-    assert "..." not in text.partition("Commands:")[2]
+    assert "..." not in text.partition("Convert:")[2]
     for name in VERBS:
         paragraph = " ".join((verb(name).help or "").partition("\n\n")[0].split())
         assert paragraph.partition(". ")[0].rstrip(".") in text
@@ -29,6 +29,17 @@ def test_the_lines_of_verbs_within_a_verb_are_not_cut_off(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert "..." not in shown(capsys, "weights").partition("Commands:")[2]
+
+
+def test_options_and_verbs_have_headings(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, "convert")
+    headings = ("Options:", "MLIR:", "Names and shapes:", "Weights:", "Framework models:")
+    places = [text.index(f" {name} ") for name in (*headings, "Help and messages:")]
+    assert sorted(places) == [places[0], *sorted(places[1:-1]), places[-1]]
+    assert text.index("--via") > text.index("Framework models:")
+    text = shown(capsys)
+    for heading, names in SECTIONS.items():
+        assert f"{heading}: {min(names)} " in text
 
 
 def test_help_mentions_only_verbs_that_exist(capsys: pytest.CaptureFixture[str]) -> None:

@@ -194,3 +194,37 @@ def test_quiet_leaves_errors_and_data_and_verbose_says_what_was_recognised(
     assert capsys.readouterr().out
     assert run(tosa_flatbuffer, ["show", "-q", str(tmp_path / "gone.tosa")]) == 2
     assert "[file-error]" in capsys.readouterr().err
+
+
+def test_a_mistyped_tensor_is_named_with_its_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.tosa"
+    tensors = [tensor("layer_1", "FP32", (1,)), tensor("layer_2", "FP32", (1,))]
+    made = graph("layer_1", "layer_2", tensors, [op("EXP", "layer_1", "layer_2")])
+    path.write_bytes(b"".join(plan(made, PRODUCER).pieces()))
+    given = ["extract", str(path), "--outputs", "layer2", "-o", str(tmp_path / "out.tosa")]
+    assert run(tosa_flatbuffer, given) == 3
+    err = capsys.readouterr().err
+    assert f'{path}: "layer2": error: the main block has no such value' in err
+    assert 'did you mean "layer_2"?' in err
+
+
+@pytest.mark.parametrize(
+    ("backend", "expected"),
+    [
+        ("nosuch.py", "cannot be read: No such file or directory [file-error]"),
+        ("nosuch.tosa", "cannot be read: No such file or directory [file-error]"),
+        ("keras:m.keras", "are run as the TFLite model that they become"),
+        ("tensorflow:folder", "are run as the TFLite model that they become"),
+        ("onnxruntim:m.onnx", "did you mean onnxruntime?"),
+    ],
+)
+def test_a_backend_that_is_not_there_is_named(
+    backend: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.tosa"
+    path.write_bytes(b"".join(plan(example(), PRODUCER).pieces()))
+    given = ["check", str(path), "--random", "1", "--against", backend]
+    assert run(tosa_flatbuffer, given) == 2
+    assert expected in capsys.readouterr().err

@@ -112,7 +112,7 @@ def test_a_program_is_read_from_standard_input(
     name: str, piped: Any, request: pytest.FixtureRequest
 ) -> None:
     if name in NEED_REFERENCE:
-        pytest.importorskip("tosa_tools", reason="the reference model is not installed")
+        request.getfixturevalue("refmodel")
     code, _, err = piped(name, READS[name])
     assert (code, "error" in err) == (0, False), err
     assert not Path("-").exists()
@@ -191,8 +191,8 @@ def test_a_terminal_is_no_input(name: str, piped: Any) -> None:
     assert (code, "no input" in err) == (2, True), err
 
 
+@pytest.mark.usefixtures("refmodel")
 def test_outputs_of_a_run_go_where_they_are_wanted(piped: Any) -> None:
-    pytest.importorskip("tosa_tools", reason="the reference model is not installed")
     save_npz("x.npz", {"x": np.array([1, 2], np.int32)})
     given = ["m.tosa", "-i", "x.npz"]
     code, out, err = piped("run", [*given, "-o", "-"])

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 @func_option
 @option(
     "--names",
+    section="Names and shapes",
     type=click.Choice(NAMES),
     default="retain",
     show_default=True,
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
 )
 @option(
     "--weights",
+    section="Weights",
     type=click.Choice(list(WEIGHTS)),
     default="auto",
     show_default=True,
@@ -84,16 +86,18 @@ if TYPE_CHECKING:
 )
 @option(
     "--bytecode-version",
+    section="MLIR",
     type=click.Choice([*map(str, BYTECODE_VERSIONS)]),
     default=str(BYTECODE_VERSION),
     show_default=True,
     help="Version of the MLIR bytecode to write. Every MLIR reads version 1; attributes are properties "
     "since version 5.",
 )
-@option("--generic", is_flag=True, help="Write MLIR text in generic form.")
-@option("--no-locations", is_flag=True, help="Write MLIR text without locations.")
+@option("--generic", section="MLIR", is_flag=True, help="Write MLIR text in generic form.")
+@option("--no-locations", section="MLIR", is_flag=True, help="Write MLIR text without locations.")
 @option(
     "--elide",
+    section="MLIR",
     type=click.IntRange(min=0),
     metavar="N",
     help="Leave constants of more than N elements out of MLIR text, which then cannot be read back.",
@@ -109,12 +113,14 @@ if TYPE_CHECKING:
 @input_shape_option
 @option(
     "--input-names",
+    section="Names and shapes",
     multiple=True,
     metavar="NAME,...",
     help="Names for all arguments, in order: separated by commas, or one for each use of the option.",
 )
 @option(
     "--output-names",
+    section="Names and shapes",
     multiple=True,
     metavar="NAME,...",
     help="Names for all results, in the same way.",
@@ -123,11 +129,13 @@ if TYPE_CHECKING:
 @no_validate_option
 @option(
     "--accept-changed-weights",
+    section="Weights",
     is_flag=True,
     help="Accept .npy weights whose checksum is not the one in their manifest.",
 )
 @option(
     "--via",
+    section="Framework models",
     default="",
     metavar="ROUTE",
     help="For a framework's model: another route to TOSA than the usual one. Quantised torch programs "
@@ -136,6 +144,7 @@ if TYPE_CHECKING:
 )
 @option(
     "--python",
+    section="Framework models",
     default="",
     metavar="PROGRAM",
     shell_complete=complete_file_name,
@@ -143,6 +152,7 @@ if TYPE_CHECKING:
 )
 @option(
     "--timeout",
+    section="Framework models",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
     help="For a framework's model: the time that one run of its converter may take; half an hour by "
@@ -150,12 +160,14 @@ if TYPE_CHECKING:
 )
 @option(
     "--partial",
+    section="Framework models",
     is_flag=True,
     help="For a framework's model: if operators do not lower, write the rest as several programs, "
     "NAME.0.tosa and so on, and NAME.json, which says how they and the operators belong together.",
 )
 @option(
     "--check",
+    section="Framework models",
     is_flag=True,
     help="For a framework's model: run it in the framework, run the program on the reference model, and "
     "compare the outputs. Exit code 1 if they differ.",
@@ -164,6 +176,7 @@ if TYPE_CHECKING:
     "-i",
     "--input",
     "arrays",
+    section="Framework models",
     multiple=True,
     metavar="[NAME=]FILE",
     shell_complete=complete_file_name,
@@ -172,12 +185,18 @@ if TYPE_CHECKING:
 )
 @option(
     "--random",
+    section="Framework models",
     type=click.IntRange(0),
     metavar="SEED",
     help="The seed of the other inputs of --check; 0 by default.",
 )
 @jobs_option
-@option("--full-paths", is_flag=True, help="Keep the folders of file names in locations.")
+@option(
+    "--full-paths",
+    section="MLIR",
+    is_flag=True,
+    help="Keep the folders of file names in locations.",
+)
 @limit_option
 @click.version_option(package_name="tosa-convert")
 def convert(inputs: tuple[str, ...], output: str | None, jobs: int, **given: Any) -> int:

@@ -14,7 +14,7 @@ from tosa_convert.cli.load_graph import (
     refuse_terminal,
     write_to_standard_output,
 )
-from tosa_convert.cli.progress import WriteProgress
+from tosa_convert.cli.progress import ProgressDisplay
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.file_consumers import options_for, reader_named
 from tosa_convert.files import (
@@ -172,7 +172,7 @@ def save_with_progress(
         write_to_standard_output(graph, file_format, write_options)
         return
     # Most conversions end before a total is shown.
-    with WriteProgress(
+    with ProgressDisplay(
         output, lambda: sum(data.nbytes for _, data in graph.constants())
     ) as progress:
         save(graph, output, file_format, write_options, progress)

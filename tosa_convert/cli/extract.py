@@ -8,7 +8,7 @@ import click
 
 from tosa_convert.cli.command import Verb, note, option
 from tosa_convert.cli.shared_options import func_option, no_validate_option, to_option
-from tosa_convert.errors import printable
+from tosa_convert.errors import TosaConvertError, printable
 
 if TYPE_CHECKING:
     from tosa_convert.formats import Format
@@ -44,6 +44,8 @@ def extract(
 
     It begins at the tensors of --inputs, and at inputs of MODEL where it needs them.
     """
+    from dataclasses import replace
+
     from tosa_convert import api
     from tosa_convert.cli.load_graph import load_input, save_graph
     from tosa_convert.graph.extract import extract as cut
@@ -51,7 +53,12 @@ def extract(
 
     graph, opened = load_input(model, ReadOptions(func=func))
     api.refuse_same_file(model, output)
-    result = cut(graph, split_names(graph, outputs), split_names(graph, inputs))
+    try:
+        result = cut(graph, split_names(graph, outputs), split_names(graph, inputs))
+    except TosaConvertError as error:
+        raise TosaConvertError(
+            replace(row, where=f"{opened.where}: {row.where}") for row in error.findings
+        ) from None
     options = WriteOptions(validate=not no_validate)
     save_graph(result, output, to, like=opened.format, options=options)
     computed = sum(bool(op.inputs) for op in result.main.operators)

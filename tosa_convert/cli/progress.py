@@ -1,4 +1,4 @@
-"""Progress of long work, on stderr: a bar on a terminal, a plain line now and then elsewhere."""
+"""Progress of long work: a bar on stderr, if that is a terminal. Files and pipes get nothing."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from tosa_convert.cli.command import say
+from tosa_convert import log
 
 #: Seconds of work before a bar appears: shorter work shows nothing.
 PATIENCE: Final = 1.0
-#: Seconds between lines if stderr is not a terminal.
-LINE_EVERY: Final = 10.0
 #: Seconds between updates of a bar: each takes milliseconds, and together they may take 1 % at most.
 DRAW_EVERY: Final = 0.5
 
@@ -32,9 +30,9 @@ class ProgressDisplay:
         """label: the text before the bar. total: the amount of work, or what finds it; 0 if unknown."""
         self.label = label
         self._total = total
-        self.is_terminal = sys.stderr is not None and sys.stderr.isatty()
+        self.is_shown = sys.stderr is not None and sys.stderr.isatty() and not log.is_quiet()
         self.started = time.time()
-        self.next_at = time.monotonic() + (PATIENCE if self.is_terminal else LINE_EVERY)
+        self.next_at = time.monotonic() + PATIENCE
         self.bar: Any = None
 
     @property
@@ -44,21 +42,12 @@ class ProgressDisplay:
             self._total = self._total()
         return self._total
 
-    def line(self, done: int) -> str:
-        """The plain line for the amount that is done."""
-        raise NotImplementedError
-
     def __call__(self, done: int) -> None:
         """Show that the amount `done` is done, unless the last update was a moment ago."""
         now = time.monotonic()
-        if now < self.next_at:
-            return
-        if self.is_terminal:
+        if self.is_shown and now >= self.next_at:
             self.next_at = now + DRAW_EVERY
             self._draw(done)
-        else:
-            self.next_at = now + LINE_EVERY
-            say(self.line(done), err=True)
 
     def _draw(self, done: int) -> None:
         if self.bar is None:
@@ -76,11 +65,3 @@ class ProgressDisplay:
     def __exit__(self, *_: object) -> None:
         if self.bar is not None:
             self.bar.__exit__(None, None, None)
-
-
-class WriteProgress(ProgressDisplay):
-    """The progress of writing a file of about `total` bytes."""
-
-    def line(self, done: int) -> str:
-        share = f" ({min(100, 100 * done // self.total)} %)" if self.total else ""
-        return f"{self.label}: {done / 2**20:.0f} MiB written{share}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import itertools
 import json
 import os
 import tempfile
@@ -171,8 +172,13 @@ def _answers(plan: SuitePlan, options: Mapping[str, Any]) -> tuple[list[Answer],
         run_case = functools.partial(
             converted_cases.answered, run=plan.run_case, key=key, kind=plan.kind
         )
-        with _CaseProgress(len(plan.names) - already) as progress:
-            run_all(plan.names, run_cases, journal, run_case, progress=progress.add)
+        finished = itertools.count(1)
+        with ProgressDisplay("cases", len(plan.names) - already) as progress:
+
+            def show(_: Answer) -> None:
+                progress(next(finished))
+
+            run_all(plan.names, run_cases, journal, run_case, progress=show)
         return [journal.answers[name] for name in plan.names], already
 
 
@@ -317,21 +323,3 @@ def _case_runner(scheduler: str | None, processes: int) -> CaseRunner:
     # If a worker dies, Dask itself gives its case to another worker.
     workers = max(1, len(client.scheduler_info()["workers"]))
     return on_executor(client.get_executor(pure=False), window=16 * workers)
-
-
-class _CaseProgress(ProgressDisplay):
-    """The progress of a suite."""
-
-    def __init__(self, total: int) -> None:
-        super().__init__("cases", total)
-        self.done = 0
-        self.not_passed = 0
-
-    def add(self, answer: Answer) -> None:
-        """Count an answer."""
-        self.done += 1
-        self.not_passed += answer.status != "pass"
-        self(self.done)
-
-    def line(self, done: int) -> str:
-        return f"{done} of {self.total} cases, {self.not_passed} not passed"

@@ -70,13 +70,13 @@ def validate_files(
     reports: list[FileReport] = []
     with (
         contextlib.closing(outcomes(work, files, files, processes, _crashed)) as results,
-        _FileProgress(len(files)) as progress,
+        ProgressDisplay("files", len(files)) as progress,
     ):
         for report in results:
             reports.append(report)
             if at_once:
                 _print(as_text([report]))
-            progress.add(report)
+            progress(len(reports))
     return _finish(reports, None if at_once else form, output)
 
 
@@ -154,21 +154,3 @@ def _exit_code(report: FileReport) -> int:
 def _print(text: str) -> None:
     if text:
         write_standard_output([text.encode("utf-8", "backslashreplace")])
-
-
-class _FileProgress(ProgressDisplay):
-    """The progress of reading many files."""
-
-    def __init__(self, total: int) -> None:
-        super().__init__("files", total)
-        self.done = 0
-        self.not_valid = 0
-
-    def add(self, report: FileReport) -> None:
-        """Count a file."""
-        self.done += 1
-        self.not_valid += report.status is not Status.VALID
-        self(self.done)
-
-    def line(self, done: int) -> str:
-        return f"{done} of {self.total} files, {self.not_valid} not valid"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 
-from tosa_convert.errors import Findings, fail
+from tosa_convert.errors import Findings, fail, near_match
 from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor, quoted, require_graphs
 from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE_READ, VARIABLE_WRITE
@@ -224,10 +224,8 @@ def _check_names(block: Block, names: Iterable[str]) -> None:
     findings = Findings()
     for name in names:
         if name not in defined:
-            import difflib  # Takes as long to import as all else of this module.
-
-            similar = difflib.get_close_matches(name, defined, 3)
-            hint = "did you mean " + " or ".join(map(quoted, similar)) + "?" if similar else ""
+            near = near_match(name, defined)
+            hint = f"did you mean {quoted(near)}?" if near else ""
             findings.add("undefined-name", quoted(name), "the main block has no such value", hint)
     findings.raise_if_any()
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from tosa_convert.child_process import Ended, last_words
-from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.errors import TosaConvertError, fail, near_match
+from tosa_convert.formats import EXTENSIONS
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import read_npy
 from tosa_convert.golden.arrays.scratch import file_errors, write_npy, write_scratch
@@ -31,6 +32,8 @@ PACKAGES: Final = {
     "onnxruntime": "pip install onnxruntime",
     "jax": "pip install jax",
 }
+#: Frontends whose models `convert --check` runs as TFLite.
+_MADE_INTO_TFLITE: Final = ("keras", "tensorflow")
 #: Characters of a line that says why a program was refused.
 _REFUSAL_CHARACTERS: Final = 400
 
@@ -117,3 +120,18 @@ def failures_kept(name: str, folder: Path, keep: Path | None) -> Iterator[None]:
                 shutil.copytree(folder, kept, ignore=_irregular)
             hint = f"its model and inputs are in {kept}"
         raise fail(code, name, finding.message, hint) from None
+
+
+def unknown_backend(text: str) -> TosaConvertError:
+    """Return the error for a text that names no backend."""
+    where, name = f"--against {text}", text.partition(":")[0]
+    if text.endswith((".py", *EXTENSIONS)):
+        return fail("file-error", where, "cannot be read: No such file or directory")
+    if name in _MADE_INTO_TFLITE:
+        message = f"models for {name} are run as the TFLite model that they become"
+        hint = "tosa-flatbuffer-convert MODEL -o m.tosa --check, or --against tflite:MODEL.tflite"
+        return fail("option-conflict", where, message, hint)
+    near = near_match(name, PACKAGES)
+    known = ", ".join(PACKAGES)
+    message = f"expected {known}, a .py file, a folder, an .npz file, a model, or a command on PATH"
+    return fail("missing-backend", where, message, f"did you mean {near}?" if near else "")

@@ -38,6 +38,7 @@ from tosa_convert.golden.backends.process import (
     refuse_failure,
     run_backend,
     run_worker,
+    unknown_backend,
 )
 from tosa_convert.golden.running.commands import command_words, with_paths
 from tosa_convert.golden.running.programs import Program, as_graph, input_slots, output_slots
@@ -171,12 +172,7 @@ def open_backend(
         return OtherModel(text, timeout)
     words = command_words(text)
     if not words:
-        raise fail(
-            "missing-backend",
-            f"--against {text}",
-            "expected iree, tflite, torch, onnxruntime, jax, a .py file, a folder, an .npz file, a "
-            "model, or a command on PATH",
-        )
+        raise unknown_backend(text)
     return Command(words, timeout, keep)
 
 
