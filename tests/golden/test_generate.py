@@ -9,9 +9,11 @@ import pytest
 import tosa_convert as tc
 from tosa_convert import api, golden
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.formats import Format
 from tosa_convert.golden import random_graphs
 from tosa_convert.golden.random_graphs import NOT_GENERATED, RULES, generate
 from tosa_convert.golden.running import model_process
+from tosa_convert.graph import Graph
 from tosa_convert.graph.opset import OPERATORS
 from tosa_convert.graph.versions import V1_0
 
@@ -25,6 +27,33 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_does_not() -> None:
     assert data(3) != data(4)
 
 
+#: Of programs with variables and regions.
+KINDS = ["VARIABLE_READ", "VARIABLE_WRITE", "COND_IF", "WHILE_LOOP", "ADD"]
+
+
+@pytest.mark.parametrize("form", ["mlir", "mlirbc", "json", "tosa"])
+def test_variables_of_regions_come_back_as_they_were(form: Format) -> None:
+    both = 0
+    for seed in range(40):
+        made = generate(seed, 12, kinds=KINDS)
+        again = tc.load(tc.dumps(made, form))
+        assert tc.compare(made, again, names=True, locations=True) is None
+        assert listed(again) == listed(made), "blocks list other variables"
+        both += bool(listed(made)[0]) and len(made.regions) > 1
+        once = tc.dumps(again, "tosa")
+        assert tc.dumps(tc.load(tc.dumps(again, form)), "tosa") == once
+    assert both > 5
+
+
+def listed(made: Graph) -> list[set[tuple[str, bool]]]:
+    """The variables that each block lists, and whether with an initial value."""
+    return [
+        {(t.variable_name, t.data is not None) for t in block.tensors.values() if t.variable}
+        for _, block in made.blocks()
+    ]
+
+
+@pytest.mark.slow
 def test_the_bytes_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
     import os
     import sys
@@ -55,6 +84,7 @@ def test_every_graph_is_sound_and_has_as_many_operators_as_asked_for(seed: int) 
     assert graph.main.outputs
 
 
+@pytest.mark.slow
 def test_every_operator_of_the_table_is_generated_or_there_is_a_reason() -> None:
     seen = {op.spec.name for seed in range(60) for op in generate(seed, 40).main.operators}
     every = {row.name for row in OPERATORS}
@@ -69,6 +99,7 @@ def test_every_second_seed_uses_only_the_first_version() -> None:
     assert V1_0 not in versions[::2]
 
 
+@pytest.mark.slow
 def test_regions_hold_operators_and_other_regions() -> None:
     graphs = [generate(seed, 30) for seed in range(60)]
     nested = [op for g in graphs for r in g.regions[1:] for op in r.blocks[0].operators]
@@ -108,6 +139,7 @@ def test_the_reference_model_accepts_generated_graphs(seed: int) -> None:
     ).outputs
 
 
+@pytest.mark.slow
 @pytest.mark.oracle
 @pytest.mark.usefixtures("refmodel")
 @pytest.mark.parametrize("kind", sorted(RULES))
@@ -116,6 +148,7 @@ def test_the_reference_model_accepts_each_operator_alone(kind: str) -> None:
         assert golden.run(generate(seed, 4, kinds=[kind]), random=seed).outputs
 
 
+@pytest.mark.slow
 @pytest.mark.oracle
 @pytest.mark.usefixtures("refmodel")
 def test_tosa_opt_accepts_generated_graphs(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import tosa_convert as tc
 from tosa_convert.bindings.packages import Bindings
 from tosa_convert.bindings.read import read
 from tosa_convert.bindings.write import write
+from tosa_convert.build import Builder, Value
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.flatbuffer.read import read as read_flatbuffer
 from tosa_convert.flatbuffer.write import plan
@@ -414,3 +415,29 @@ def test_an_unranked_variable_is_refused_and_a_dynamic_one_is_not(
     again = read(write(made, bindings, context))
     assert again.main.tensors["v"].shape == (-1,)
     assert again.main.tensors["v"].dtype is dtype("INT32")
+
+
+@pytest.mark.parametrize("form", ["mlir", "mlirbc", "json", "tosa"])
+def test_a_block_lists_the_variables_that_it_uses_and_the_main_block_all(form: Format) -> None:
+    b = Builder()
+    x, condition = b.input("x", "fp32", (2,)), b.input("condition", "bool", ())
+    used, unused = (b.variable(name, "fp32", (2,), initial=1) for name in ("used", "unused"))
+
+    def then(inner: Builder, value: Value) -> Value:
+        inner.write(used, inner.add(inner.read(used), value))
+        return value
+
+    (y,) = b.cond_if(condition, [x], then, lambda inner, value: inner.negate(value))
+    b.output(b.add(y, b.read(unused)))
+    made = b.graph()
+    again = tc.load(tc.dumps(made, form))
+    assert compare(made, again, names=True, locations=True) is None
+    listed = [
+        {(t.variable_name, t.data is not None) for t in block.tensors.values() if t.variable}
+        for _, block in again.blocks()
+    ]
+    assert listed == [{("used", True), ("unused", True)}, {("used", True)}, set()]
+    # As tosa-opt does: the program is the same, but every block lists every variable.
+    everywhere = tc.load(tc.dumps(made, "mlir"), names="generate")
+    assert [sum(t.variable for t in b.tensors.values()) for _, b in everywhere.blocks()] == [2] * 3
+    assert compare(made, everywhere, names=False) is None

@@ -107,7 +107,8 @@ class BlockState:
                 "the region is finished: its function has returned",
                 "use the builder of a region only inside of the function that gets it",
             )
-        operator.location = self.location
+        # As a program has it that comes from MLIR.
+        operator.location = self.location or "loc(unknown)"
         self._block.operators.append(operator)
 
     def _declare(self, tensor: Tensor) -> Value:

@@ -103,9 +103,36 @@ def _compare_graphs(left: Graph, right: Graph, options: _Options) -> None:
         _same("version", left.version, right.version)
     if options.names:
         _same("number of regions", len(left.regions), len(right.regions))
+    _compare_variables(left, right)
     regions = _Regions(left, right)
     regions.compare(left.regions[:1], right.regions[:1], options)
     regions.compare(left.regions, right.regions, options)
+
+
+def _compare_variables(left: Graph, right: Graph) -> None:
+    """Compare the variables that the programs declare, in whichever of their blocks."""
+    one, other = _declared(left), _declared(right)
+    _same("variables", sorted(one), sorted(other))
+    for symbol, tensor in one.items():
+        path = f'variable "{symbol}"'
+        _same(f"{path} dtype", tensor.dtype, other[symbol].dtype)
+        _same(f"{path} shape", tensor.shape, other[symbol].shape)
+        _compare_data(path, tensor.data, other[symbol].data)
+
+
+def _declared(graph: Graph) -> dict[str, Tensor]:
+    """The first tensor of each variable, by symbol."""
+    found: dict[str, Tensor] = {}
+    for _, block in graph.blocks():
+        for tensor in block.tensors.values():
+            if tensor.variable:
+                found.setdefault(_symbol(tensor), tensor)
+    return found
+
+
+def _symbol(tensor: Tensor) -> str:
+    """What a run calls a variable; empty for other tensors."""
+    return (tensor.variable_name or tensor.name) if tensor.variable else ""
 
 
 class _Regions:
@@ -191,14 +218,13 @@ class _BlockComparison:
             self.value(f'{path} "{one}"', one, other)
 
     def variables(self) -> None:
-        """Compare the variables. They correspond by symbol, which is what a run refers to."""
+        """Compare the variables of both blocks. A block may list others that it does not use."""
         left, right = (
-            {t.variable_name or t.name: t.name for t in block.tensors.values() if t.variable}
+            {_symbol(t): t.name for t in block.tensors.values() if t.variable}
             for block in (self.left, self.right)
         )
-        _same(f"{self.path} variables", sorted(left), sorted(right))
-        for symbol, name in left.items():
-            self.value(f'{self.path} variable "{symbol}"', name, right[symbol])
+        for symbol in filter(right.__contains__, left):
+            self.value(f'{self.path} variable "{symbol}"', left[symbol], right[symbol])
 
     def operator(self, index: int, one: Operator, other: Operator) -> None:
         where = operator_path(self.path, index, one)
@@ -255,7 +281,7 @@ class _BlockComparison:
     def tensor(self, path: str, one: Tensor, other: Tensor, *, has_value: bool) -> None:
         _same(f"{path} dtype", one.dtype, other.dtype)
         _same(f"{path} shape", one.shape, other.shape)
-        _same(f"{path} variable", one.variable, other.variable)
+        _same(f"{path} variable", _symbol(one), _symbol(other))
         if has_value:
             _compare_data(path, one.data, other.data)
         if one.scale is None or other.scale is None:

@@ -194,6 +194,10 @@ class FunctionReader:
         variables = {tensor.name: tensor for tensor in self.reader.variables.values()}
         for name in variables:
             tensors.pop(name, None)
+        if variables and self.retain and terminator is not _RETURN:
+            # With generated names the file is that of tosa-opt, where each block lists all.
+            used = {name for op in block.operators for name in (*op.inputs, *op.outputs)}
+            variables = {name: row for name, row in variables.items() if name in used}
         block.tensors = dict(reversed(variables.items()))
         # Sorting the names in the order in which they were numbered is fast: it has long sorted runs.
         ordered = sorted(tensors)
