@@ -11,7 +11,7 @@ import re
 import tokenize
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 PACKAGE = "tosa_convert"
@@ -50,6 +50,7 @@ class Source:
         return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
+@lru_cache
 def sources(root: Path, *folders: str) -> list[Source]:
     """All Python files of some folders of the checkout, sorted."""
     paths = sorted(path for folder in folders for path in (root / folder).rglob("*.py"))
@@ -57,6 +58,13 @@ def sources(root: Path, *folders: str) -> list[Source]:
         Source(path.relative_to(root).as_posix(), path.read_text(encoding="utf-8"))
         for path in paths
     ]
+
+
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes below a node that can hold statements: most of a tree is expressions."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.stmt, ast.excepthandler, ast.match_case)):
+            yield child
 
 
 # -- imports ---------------------------------------------------------------------------------------
@@ -87,7 +95,7 @@ def imports(source: Source, modules: set[str]) -> Imports:
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
                 into.update({inner if inner in modules else node.module} & modules)
-        for child in ast.iter_child_nodes(node):
+        for child in statements(node):
             visit(child, into)
 
     visit(source.tree, found.running)
@@ -216,7 +224,7 @@ def long_functions(source: Source) -> Iterator[tuple[str, int]]:
     """
 
     def visit(node: ast.AST, names: tuple[str, ...]) -> Iterator[tuple[str, int]]:
-        for child in ast.iter_child_nodes(node):
+        for child in statements(node):
             if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 inner = (*names, child.name)
                 if not isinstance(child, ast.ClassDef):

@@ -190,9 +190,9 @@ def everything(root: Path, package: list[Source]) -> list[Source]:
 
 def modules(root: Path) -> Iterator[tuple[str, str, ast.Module]]:
     """Part, dotted name below the package, and syntax of every module."""
-    for path in sorted((root / PACKAGE).rglob("*.py")):
-        parts = path.relative_to(root / PACKAGE).with_suffix("").parts
-        yield parts[0], ".".join(parts), ast.parse(path.read_text(encoding="utf-8"))
+    for source in sources(root, PACKAGE):
+        _, *parts = source.path.removesuffix(".py").split("/")
+        yield parts[0], ".".join(parts), source.tree
 
 
 def imported(tree: ast.Module) -> Iterator[str]:
