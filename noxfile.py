@@ -77,9 +77,16 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """All tests but the long ones; `-- ARGS` go to pytest."""
+    """The tests of `python -m pytest`, all but the slow and long ones; `-- ARGS` go to pytest."""
     session.install(".[test]")
     session.run("python", "-m", "pytest", *session.posargs)
+
+
+@nox.session
+def slow(session: nox.Session) -> None:
+    """The tests that are marked `slow`; `-- ARGS` go to pytest."""
+    session.install(".[test]")
+    session.run("python", "-m", "pytest", "-m", "slow and not long", *session.posargs)
 
 
 @nox.session
@@ -110,7 +117,7 @@ def frontends(session: nox.Session, group: str) -> None:
         session.install(f".[{extras},refmodel]", *needed, *constraints)
     session.run("python", "-m", "pip", "list")
     files = [str(path) for name in tests for path in sorted(FRONTEND_TESTS.glob(name))]
-    session.run("python", "-m", "pytest", "-n", "auto", *files, *arguments)
+    session.run("python", "-m", "pytest", "-m", "not long", "-n", "auto", *files, *arguments)
 
 
 @nox.session
@@ -120,7 +127,7 @@ def docs(session: nox.Session) -> None:
     if "--regenerate" in session.posargs:
         session.run("python", "tests/docs/regenerate.py")
     else:
-        session.run("python", "-m", "pytest", "tests/docs", *session.posargs)
+        session.run("python", "-m", "pytest", "-m", "not long", "tests/docs", *session.posargs)
 
 
 @nox.session

@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_report_header() -> str:
-    return "tests marked `long` run with `-m long`, or `nox -s long`"
+    return "the tests that are marked `slow` or `long` run with `-m 'slow or long'`"
 
 
 def pytest_configure(config: pytest.Config) -> None:

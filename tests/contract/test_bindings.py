@@ -191,6 +191,7 @@ def test_a_module_built_with_iree_imports_into_a_torch_mlir_context(
     assert 'loc("frontend.py":3:1)' in generic(found)
 
 
+@pytest.mark.slow
 @pytest.mark.oracle
 def test_iree_compiles_what_we_import_into_its_context(iree: Bindings, example: Path) -> None:
     tools = importlib.import_module("iree.compiler.tools")
@@ -255,6 +256,7 @@ def upstream(torch_mlir: Bindings, tmp_path_factory: pytest.TempPathFactory) -> 
     return standin.make(tmp_path_factory.mktemp("standin"), wheel)
 
 
+@pytest.mark.slow
 def test_upstreams_layout_works_without_torch_mlir(
     upstream: Path, torch_mlir: Bindings, example: Path, tmp_path: Path
 ) -> None:

@@ -30,6 +30,7 @@ def filled(smallest: list[Case], root: Path, torch_mlir: Any) -> table.Table:
     return table.run([*(case.tosa for case in smallest), *own])
 
 
+@pytest.mark.slow
 def test_the_table_has_every_operator_and_at_least_sixty_official_files(
     filled: table.Table, smallest: list[Case]
 ) -> None:
@@ -57,6 +58,7 @@ def test_the_command_prints_the_counts_and_succeeds(
     assert "0 differences" in printed
 
 
+@pytest.mark.slow
 def test_a_file_that_mlir_refuses_is_reported_and_not_counted(
     example: Path, tmp_path: Path, torch_mlir: Any
 ) -> None:
@@ -101,6 +103,7 @@ def _restamp(graph: Any) -> None:
 _EMBEDDED = table.FORMS[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "form"),
     [(_flip, form) for form in table.FORMS]
@@ -126,6 +129,7 @@ def test_the_table_detects_damage_in_one_format(
     }
 
 
+@pytest.mark.slow
 def test_the_table_detects_other_bytes_of_the_same_program(
     example: Path, monkeypatch: pytest.MonkeyPatch, torch_mlir: Any
 ) -> None:
@@ -155,6 +159,7 @@ def judged(smallest: list[Case]) -> list[Case]:
     return sorted(random.Random(20).sample(smallest, JUDGED))
 
 
+@pytest.mark.slow
 @pytest.mark.oracle
 @pytest.mark.parametrize("form", READ_OUTSIDE, ids=lambda form: form.name)
 def test_tosa_opt_reads_our_file_as_it_reads_the_official_one(
@@ -174,6 +179,7 @@ def test_tosa_opt_reads_our_file_as_it_reads_the_official_one(
     assert equal >= JUDGED * 3 // 4, f"tosa-opt refuses {refused} of {len(judged)} official files"
 
 
+@pytest.mark.slow
 @pytest.mark.oracle
 def test_our_json_and_the_json_of_flatc_give_the_official_program(
     judged: list[Case], oracle: Any, tmp_path: Path
@@ -190,6 +196,7 @@ def test_our_json_and_the_json_of_flatc_give_the_official_program(
         assert tc.compare(tc.load(case.tosa), tc.load(text), locations=True, version=True) is None
 
 
+@pytest.mark.slow
 @pytest.mark.oracle
 @pytest.mark.parametrize("form", READ_OUTSIDE, ids=lambda form: form.name)
 def test_the_reference_model_computes_the_same_from_our_file(

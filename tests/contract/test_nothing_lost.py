@@ -45,6 +45,7 @@ def signature(graph: tc.Graph) -> tuple[list[str], list[str]]:
 # -- names --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["main", "net-1.torch", "größe", "a b", "forward$1"])
 def test_the_function_keeps_its_name(name: str, bindings: Bindings) -> None:
     graph = export(bindings, function().replace("@f", f'@"{name}"'))
@@ -143,6 +144,7 @@ def place(bindings: Bindings, location: str, **options: Any) -> str:
     return export(bindings, text, **options).main.operators[0].location
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("location", "kept"), LOCATIONS.items())
 def test_a_location_is_stored_without_folders_of_the_machine(
     location: str, kept: str, bindings: Bindings
@@ -155,6 +157,7 @@ def first_operation(module: Any) -> Any:
     return next(iter(module.body.operations)).regions[0].blocks[0].operations[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("location", sorted(set(LOCATIONS.values())))
 def test_a_location_survives_the_round_trip(location: str, bindings: Bindings) -> None:
     first = tc.export_tosa_func_to_flatbuffer(
@@ -231,6 +234,7 @@ def test_another_process_with_other_hashes_writes_the_same_bytes(
     assert (tmp_path / "1.tosa").read_bytes() == (tmp_path / "2.tosa").read_bytes()
 
 
+@pytest.mark.slow
 def test_mlir_to_tosa_to_mlir_to_tosa_gives_equal_bytes(
     smallest: list[Case], bindings: Bindings, example: Path
 ) -> None:
@@ -291,6 +295,7 @@ def _change_an_attribute(graph: tc.Graph) -> None:
     operator.attributes = {**operator.attributes, "local_bound": True}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "damage"),
     [

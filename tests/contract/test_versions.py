@@ -302,6 +302,7 @@ def needs_1_1(made: Any) -> bool | None:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.oracle
 def test_the_version_we_stamp_is_the_one_that_mlirs_validator_requires(
     suite: list[Case], smallest: list[Case], torch_mlir: Bindings

@@ -40,6 +40,7 @@ def test_every_part_is_listed(root: Path) -> None:
     assert sorted(listed_parts(root)) == sorted(folders)
 
 
+@pytest.mark.slow
 def test_each_part_imports_only_those_above_it(root: Path) -> None:
     package = [source for source in sources(root, "tosa_convert") if "/golden/" in source.path]
     assert imports_from_below(package, listed_parts(root)) == []

@@ -58,6 +58,7 @@ def test_the_table_of_operators_is_what_was_recorded(root: Path, mark: str) -> N
     assert section[1] == f"\n{made}\n", "run python tests/docs/regenerate.py"
 
 
+@pytest.mark.slow
 def test_every_program_was_run_and_no_other(root: Path) -> None:
     """Then record them: python tests/frontends/record_operators.py REPORT.json ..."""
     programs = {f"{one.operator}/{one.name}" for one in all_programs()}

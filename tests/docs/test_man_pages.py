@@ -45,6 +45,7 @@ def test_pages_depend_on_the_release_and_not_on_the_clock() -> None:
     assert pages() == pages()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(pages()))
 def test_man_formats_a_page_without_a_warning(name: str, tmp_path: Path) -> None:
     if shutil.which("man") is None:

@@ -51,6 +51,9 @@ RUN = {
     "docs/guides/weights.md": (),
 }
 
+#: Those whose blocks run in every run of the tests; those of the others are slow.
+ALWAYS = ("docs/guides/weights.md",)
+
 #: A line of the README's first block.
 INSTALLS = re.compile(r"pip install (\.|'\.\[\w+\]') && (?P<command>.+)")
 
@@ -111,7 +114,10 @@ def extras_in(text: str) -> set[str]:
     return {name for names in lists for name in names.split(",")}
 
 
-@pytest.mark.parametrize("document", RUN)
+@pytest.mark.parametrize(
+    "document",
+    [pytest.param(name, marks=() if name in ALWAYS else pytest.mark.slow) for name in RUN],
+)
 @pytest.mark.skipif(sys.platform == "win32", reason="the documents' commands are for bash")
 def test_every_block_of_a_document_runs(root: Path, document: str, tmp_path: Path) -> None:
     for package in RUN[document]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import itertools
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +32,10 @@ def run_pytest(root: Path, *words: str) -> str:
     return done.stdout
 
 
+def read(root: Path, name: str) -> str:
+    return (root / name).read_text(encoding="utf-8")
+
+
 TEST = "test_every_decision_is_in_the_list"
 FILE = "tests/docs/test_links.py"
 
@@ -38,16 +45,19 @@ def test_the_test_that_is_run_exists(root: Path) -> None:
     assert f"def {TEST}" in (root / FILE).read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_folder_runs_on_all_cores(root: Path) -> None:
     pytest.importorskip("xdist")
     assert "worker" in run_pytest(root, "tests/docs", "-k", TEST)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [[f"{FILE}::{TEST}"], [FILE, "-k", TEST]])
 def test_a_file_or_a_test_runs_in_one_process(root: Path, words: list[str]) -> None:
     assert "worker" not in run_pytest(root, *words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["-n", "0"], ["-p", "no:xdist"]])
 def test_a_folder_can_run_in_one_process(root: Path, words: list[str]) -> None:
     if "-n" in words:
@@ -55,10 +65,38 @@ def test_a_folder_can_run_in_one_process(root: Path, words: list[str]) -> None:
     assert "worker" not in run_pytest(root, "tests/docs", "-k", TEST, *words)
 
 
+@pytest.mark.slow
 def test_long_tests_are_counted_when_they_do_not_run(root: Path) -> None:
     words = ["tests/oracle/test_official_suite.py", "--collect-only", "-q"]
     assert "deselected" in run_pytest(root, *words)
     assert "test_the_whole_sample_agrees" in run_pytest(root, *words, "-m", "long")
+
+
+def mark_expressions(root: Path) -> list[str]:
+    """The expressions of marks of every step of .ci/run that runs tests; the first is the default."""
+    (default,) = re.findall(
+        r"^addopts = .* -m '([^']+)'", read(root, "pyproject.toml"), re.MULTILINE
+    )
+    sessions = re.findall(r"-s (.+?) \|\|", read(root, ".ci/run"))
+    functions = {
+        node.name: ast.unparse(node)
+        for node in ast.parse(read(root, "noxfile.py")).body
+        if isinstance(node, ast.FunctionDef)
+    }
+    code = "".join(functions.get(name, "") for line in sessions for name in line.split())
+    return [default, *re.findall(r"'pytest', '-m', '([^']+)'", code)]
+
+
+def test_every_test_is_in_exactly_one_of_the_sets_that_ci_runs(root: Path) -> None:
+    expressions = mark_expressions(root)
+    assert len(expressions) == 3
+    marks = re.findall(r'^    "(\w+): ', read(root, "pyproject.toml"), re.MULTILINE)
+    assert {"slow", "long"} <= set(marks)
+    for values in itertools.product((False, True), repeat=len(marks)):
+        names = dict(zip(marks, values, strict=True))
+        # A word of such an expression is a mark; `and`, `or` and `not` are Python's.
+        chosen = [words for words in expressions if eval(words, {}, names)]
+        assert len(chosen) == 1, f"tests with the marks {names} are in {chosen}"
 
 
 def test_the_longest_files_exist_and_start_first(root: Path) -> None:

@@ -37,6 +37,7 @@ def test_the_table_is_what_was_measured(root: Path, mark: str) -> None:
     assert section[1] == f"\n{make()}\n", "run python tests/docs/regenerate.py"
 
 
+@pytest.mark.slow
 def test_every_network_was_given_to_every_program() -> None:
     networks = consumer_tables.measured()["networks"]
     by_torch = {name for name, network in networks.items() if network["frontend"] == "torch"}

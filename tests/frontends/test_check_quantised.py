@@ -41,6 +41,7 @@ def check(tmp_path: Path, program: Callable[[str], str]) -> Callable[..., int]:
     return call
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("steps", "code"), [(0, 0), (STEPS, 0), (STEPS + 1, 1)])
 def test_integers_are_compared_in_steps(
     check: Callable[..., int],
@@ -56,6 +57,7 @@ def test_integers_are_compared_in_steps(
     assert ("all 6 elements equal" in out) == (steps == 0)
 
 
+@pytest.mark.slow
 def test_numbers_that_are_given_are_quantised(
     check: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -64,5 +66,6 @@ def test_numbers_that_are_given_are_quantised(
     assert "all 6 elements equal" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_random_integers_are_used_without_inputs(check: Callable[..., int]) -> None:
     assert check(0) == 0

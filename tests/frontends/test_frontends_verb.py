@@ -42,6 +42,7 @@ def test_every_frontend_is_listed_with_what_is_missing(capsys: pytest.CaptureFix
         assert row.install() in out
 
 
+@pytest.mark.slow
 def test_what_is_installed_has_its_version(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("tosa_converter_for_tflite")
     code, out = listed(capsys, "tflite", "--json")

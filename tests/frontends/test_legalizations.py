@@ -51,6 +51,7 @@ def one(folder: Path, name: str, python: str, timeout: float = 60.0) -> Legaliza
     return run_legalization(str(folder), name, settings=settings)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("refmodel")
 def test_an_equal_model_passes(tmp_path: Path, python: str) -> None:
     tflite(tmp_path, "m")
@@ -61,6 +62,7 @@ def test_an_equal_model_passes(tmp_path: Path, python: str) -> None:
     assert found.largest_error == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("refmodel")
 def test_a_wrong_result_has_its_largest_error(tmp_path: Path, python: str) -> None:
     tflite(tmp_path, "m").with_suffix(".off").write_text("0.25")
@@ -70,6 +72,7 @@ def test_a_wrong_result_has_its_largest_error(tmp_path: Path, python: str) -> No
     assert "FAIL sum" in found.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("does", "status", "part"),
     [
@@ -90,6 +93,7 @@ def test_each_end_of_a_converter_is_an_answer(
     assert found.not_lowered == operators
 
 
+@pytest.mark.slow
 def test_a_program_that_tosa_forbids_is_not_exported(tmp_path: Path, python: str) -> None:
     graph = add()
     graph.main.tensors["sum"] = tc.graph.Tensor("sum", tc.graph.dtype("FP32"), (3, 2))
@@ -99,6 +103,7 @@ def test_a_program_that_tosa_forbids_is_not_exported(tmp_path: Path, python: str
     assert (found.status, found.lowered, found.exported) == ("refused", True, False)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("refmodel")
 def test_a_model_runs_on_the_inputs_beside_it(tmp_path: Path, python: str) -> None:
     path = tflite(tmp_path, "m", add("int32"))
@@ -111,6 +116,7 @@ def test_a_model_runs_on_the_inputs_beside_it(tmp_path: Path, python: str) -> No
     assert "expected 40, found 41" not in one(tmp_path, "tflite/m.tflite", python).message
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("refmodel")
 def test_a_factory_runs_on_its_example_arguments(tmp_path: Path, python: str) -> None:
     """Of integers they are: random ones may be no indices. Equal floating-point numbers are not."""
@@ -134,6 +140,7 @@ def test_a_factory_runs_on_its_example_arguments(tmp_path: Path, python: str) ->
 NUMBERS = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("refmodel")
 @pytest.mark.parametrize("off", [0, 1])
 def test_an_onnx_node_test_has_its_own_inputs_and_outputs(
@@ -148,6 +155,7 @@ def test_an_onnx_node_test_has_its_own_inputs_and_outputs(
     assert found.largest_error == off
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("refmodel")
 def test_64_bit_integers_of_a_node_test_are_narrowed_if_they_fit(
     tmp_path: Path, python: str
@@ -211,6 +219,7 @@ def models(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("refmodel")
 def test_the_table_and_the_reports(
     models: Path, tmp_path: Path, python: str, capsys: pytest.CaptureFixture[str]
@@ -242,6 +251,7 @@ def test_the_table_and_the_reports(
     assert f"tosa-flatbuffer suite {models}/bad/crash.tflite --frontends tflite" in html
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("refmodel")
 def test_a_run_is_resumed_and_compared_with_an_earlier_one(
     models: Path, tmp_path: Path, python: str, capsys: pytest.CaptureFixture[str]
@@ -262,6 +272,7 @@ def test_a_run_is_resumed_and_compared_with_an_earlier_one(
     assert "2 failures were expected" in text
 
 
+@pytest.mark.slow
 def test_several_folders_and_single_cases(
     models: Path, tmp_path: Path, python: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -325,6 +336,7 @@ def test_frontends_that_are_not_installed_are_named_before_a_case_is_run(
     assert "frontend-missing" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_python_files_that_are_no_cases_are_named(
     models: Path, python: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -15,6 +15,7 @@ from tosa_convert.legalizations.find_cases import find_cases
 FOLDER = Path(__file__).with_name("operators")
 
 
+@pytest.mark.slow
 def test_every_file_has_cases_and_no_name_occurs_twice() -> None:
     cases = find_cases([str(FOLDER)], ["torch"])
     files = Counter(name.partition("/")[2].partition(":")[0] for name in cases.names)

@@ -145,6 +145,7 @@ TENSORS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("signature", "names"),
     [

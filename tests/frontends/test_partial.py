@@ -113,6 +113,7 @@ def test_a_model_of_operators_that_do_not_lower_has_no_program(tmp_path: Path) -
     np.testing.assert_allclose(found, segment_sum(segment_sum(image())), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_an_operator_with_which_the_converter_fails_is_cut_out(tmp_path: Path) -> None:
     """Integers with an activation that does not clamp; the caller runs another one."""
     tensors = [TensorRow(name, "int32", SHAPE) for name in ("x", "twice", "kept", "out")]

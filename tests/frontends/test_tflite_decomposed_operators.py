@@ -51,6 +51,7 @@ COMPARISONS: Final[dict[str, Callable[..., Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 @pytest.mark.parametrize("operator", COMPARISONS)
 def test_numbers_of_two_scales_are_compared(tmp_path: Path, operator: str, dtype: str) -> None:
@@ -86,6 +87,7 @@ ARITHMETIC: Final[dict[str, Callable[..., Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("activation", "low", "high"), [(1, 0, None), (2, -1, 1), (3, 0, 6)])
 @pytest.mark.parametrize("operator", ["ADD", "SUB", "MUL", "DIV"])
 def test_integers_have_an_activation(
@@ -100,6 +102,7 @@ def test_integers_have_an_activation(
     np.testing.assert_array_equal(found, np.clip(expected, low, high))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32"])
 def test_bits_are_shifted_and_combined(tmp_path: Path, dtype: str) -> None:
     program = Program("RIGHT_SHIFT", dtype)
@@ -146,6 +149,7 @@ def test_numbers_of_4_bits(tmp_path: Path) -> None:
     assert 8 < len(set(found.tolist())) <= 16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "int8", "bool"])
 def test_slices_go_backwards(tmp_path: Path, dtype: str) -> None:
     bounds = [integers(*row) for row in ((3, 0, 4), (0, 3, 0), (-1, 2, -2))]
@@ -184,6 +188,7 @@ def test_sequences_are_reversed(tmp_path: Path, dtype: str) -> None:
     np.testing.assert_array_equal(found.view(dtype), expected)
 
 
+@pytest.mark.slow
 def test_elements_are_chosen_and_repeated(tmp_path: Path) -> None:
     given: Any = [("bool", (3,)), ("float32", (3, 3)), ("float32", (3, 3))]
     found, (rows, x, y) = result_of(tmp_path, "SELECT", given, ("float32", (3, 3)))
@@ -201,6 +206,7 @@ def test_elements_are_chosen_and_repeated(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.slow
 def test_rows_of_tables(tmp_path: Path) -> None:
     table = np.arange(18, dtype=np.float32).reshape(6, 3)
     given: Any = [("int32", (4,)), table]
@@ -227,6 +233,7 @@ def test_diagonals(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, np.where(np.eye(3, dtype=bool), diagonal[:, None], y))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", ["SLICE", "PAD", "UNPACK"])
 def test_unsigned_numbers_that_stay_as_they_are(tmp_path: Path, operator: str) -> None:
     more: Any = [integers(0, 0), integers(2, 3)] if operator == "SLICE" else []
@@ -237,6 +244,7 @@ def test_unsigned_numbers_that_stay_as_they_are(tmp_path: Path, operator: str) -
     np.testing.assert_array_equal(found.view(np.uint8), x.reshape(shape))
 
 
+@pytest.mark.slow
 def test_places_and_products_of_integers(tmp_path: Path) -> None:
     for operator, compute in (("ARG_MAX", np.argmax), ("ARG_MIN", np.argmin)):
         given: Any = [("int32", (4, 5, 6)), integers(1)[0]]
@@ -249,6 +257,7 @@ def test_places_and_products_of_integers(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, np.prod(x, (0, 2), dtype=np.int32))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("left", "right"), [((2, 3, 4), (1, 4, 5)), ((1, 2, 3, 4), (3, 1, 4, 5)), ((3, 4), (2, 4, 5))]
 )
@@ -337,6 +346,7 @@ def test_normalisations(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, powers / powers.sum(-1, keepdims=True), rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "operator", ["STRIDED_SLICE", "BATCH_MATMUL", "REVERSE_SEQUENCE", "EQUAL", "SELECT"]
 )

@@ -37,6 +37,7 @@ def cumulative_sum(x: Any, axis: int, *, exclusive: bool, reverse: bool) -> Any:
     return total - x if exclusive else total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 @pytest.mark.parametrize(("shape", "axis"), [((3, 7), 1), ((2, 3, 4, 5), -3), ((4, 1), 1)])
 def test_cumulative_sums(tmp_path: Path, dtype: str, shape: tuple[int, ...], axis: int) -> None:
@@ -66,6 +67,7 @@ def test_an_infinity_reaches_later_sums_only(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "int32", "int16", "int8"])
 @pytest.mark.parametrize(("shape", "count"), [((9,), 3), ((2, 3, 6), 6), ((4, 5), 1)])
 def test_the_largest_elements_and_where_they_are(
@@ -99,6 +101,7 @@ def transposed_convolution(
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("padding", "strides", "sizes", "before"),
     [
@@ -162,6 +165,7 @@ def test_operators_that_follow_one_another_are_put_in_order(tmp_path: Path) -> N
         np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["axis", "size", "type"])
 def test_other_forms_are_not_made(tmp_path: Path, case: str) -> None:
     """An axis that is an input, a size that is not known, and elements of 64 bits."""

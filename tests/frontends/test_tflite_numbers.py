@@ -51,6 +51,7 @@ def test_the_bounds_of_an_activation_are_rounded_as_tflite_does(tmp_path: Path) 
     assert (found.min(), found.max()) == (0, 6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32"])
 def test_a_cast_to_integers_is_towards_zero(tmp_path: Path, dtype: str) -> None:
     program = Program("CAST", dtype)
@@ -88,6 +89,7 @@ def test_bits_and_zeros_of_unsigned_numbers(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.view(np.uint8), whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(8, 12), (7, 11), (2, 3), (5, 4)])
 def test_the_nearest_neighbour_is_the_one_before(tmp_path: Path, sizes: tuple[int, int]) -> None:
     program = Program("RESIZE_NEAREST_NEIGHBOR", "float32")
@@ -101,6 +103,7 @@ def test_the_nearest_neighbour_is_the_one_before(tmp_path: Path, sizes: tuple[in
     np.testing.assert_array_equal(found, program.arrays["x0"][:, rows][:, :, columns])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("half", [False, True])
 @pytest.mark.parametrize("sizes", [(8, 12), (7, 11), (5, 4)])
 def test_int8_is_interpolated_at_fractions_of_1024(
@@ -218,6 +221,7 @@ def test_a_lowering_of_another_form_is_refused(tmp_path: Path) -> None:
             with_corrections(graph, [row], "m.tflite")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", ["LOGISTIC", "TANH"])
 @pytest.mark.parametrize("scale", [0.0002, 1 / 4096, 0.001])
 def test_functions_of_int16_are_close_to_the_exact_ones(

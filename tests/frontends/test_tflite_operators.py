@@ -82,6 +82,7 @@ def test_each_program_has_a_name_of_its_own_and_is_a_model(tmp_path: Path) -> No
     assert model.frontend == "tflite"
 
 
+@pytest.mark.slow
 def test_a_program_is_the_same_each_time() -> None:
     once, again = (
         {f"{one.operator}/{one.name}": one.data() for one in all_programs()} for _ in range(2)

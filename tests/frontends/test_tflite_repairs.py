@@ -46,6 +46,7 @@ def test_gelu_is_the_one_that_the_model_asks_for(tmp_path: Path, approximate: bo
     assert np.abs(found - other).max() > 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 @pytest.mark.parametrize("divisor", [3, -3, 7, None])
 def test_floor_mod_has_the_sign_of_the_divisor(

@@ -119,6 +119,7 @@ def test_each_route_starts_at_a_frontend() -> None:
         assert f"--via {name}" in row.reads
 
 
+@pytest.mark.slow
 def test_the_verb_lists_routes(capsys: pytest.CaptureFixture[str]) -> None:
     run(verb("frontends"), [*ROUTES, "--json"])
     rows = json.loads(capsys.readouterr().out)

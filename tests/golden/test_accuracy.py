@@ -115,6 +115,7 @@ MODES: dict[str, tuple[Rule, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.oracle
 @pytest.mark.parametrize("name", MODES)
 @pytest.mark.parametrize("kind", ["FP32", "FP16", "BF16"])
@@ -308,6 +309,7 @@ def test_a_power_is_judged_by_the_bounds_that_the_model_gives(
         assert (result.tensors[0].rule, result.ok) == ("bounds", ok), result
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("refmodel")
 @pytest.mark.parametrize("kind", ["FP8E4M3", "FP8E5M2", "FP6E2M3", "FP6E3M2", "FP4E2M1", "MXINT8"])
 def test_block_scaled_data_is_judged_by_its_own_unit_and_scales_exactly(

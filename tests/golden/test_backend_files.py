@@ -74,6 +74,7 @@ def copies(types: list[DType]) -> tuple[Graph, dict[str, Any]]:
     return b.graph(*(f"y{number}" for number in range(len(types)))), given
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("refmodel")
 def test_every_type_goes_through_a_command_a_folder_an_archive_and_a_case(tmp_path: Path) -> None:
     names = ("BOOL", "INT8", "INT16", "INT32", "FP32", "FP16", "BF16", "FP8E4M3", "FP8E5M2")
@@ -130,6 +131,7 @@ def test_a_backend_that_fails_says_how_and_its_files_are_kept(
     assert np.array_equal(load_npz(kept / "in.npz")["x"], X["x"])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("refmodel")
 def test_the_printed_command_of_a_case_repeats_the_difference(chain: Graph, tmp_path: Path) -> None:
     script = tmp_path / "a folder" / "wrong.py"
@@ -172,6 +174,7 @@ def test_a_command_that_always_fails_is_not_reduced(chain: Graph, tmp_path: Path
     assert "no_such_file.py" in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("expect", [Failure(7), Failure(text="lost"), Failure(7, "lost")])
 def test_only_the_expected_failure_counts(chain: Graph, tmp_path: Path, expect: Failure) -> None:
     script = tmp_path / "check.py"

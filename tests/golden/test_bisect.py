@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gc
 import json
 import subprocess
 import sys
@@ -72,6 +71,7 @@ def test_the_altered_operator_is_named_with_its_location(pair: tuple[Graph, Path
     assert result.first.kind == "by-itself"
 
 
+@pytest.mark.slow
 def test_the_batch_size_does_not_change_the_answer(pair: tuple[Graph, Path]) -> None:
     graph, other = pair
     for limit in (1, 96 * 5, 1 << 30):
@@ -175,6 +175,7 @@ np.savez(target, **outputs)
 """
 
 
+@pytest.mark.slow
 def test_any_command_can_be_the_backend(builder: MakeBuilder, tmp_path: Path) -> None:
     script = tmp_path / "backend.py"
     script.write_text(SCRIPT)
@@ -257,6 +258,7 @@ def _failing(builder: MakeBuilder, tmp_path: Path, monkeypatch: Any) -> tuple[Gr
     return graph, f"{sys.executable} {script}"
 
 
+@pytest.mark.slow
 def test_reduce_leaves_the_one_operator_that_matters_and_resumes(
     builder: MakeBuilder,
     tmp_path: Path,
@@ -284,6 +286,7 @@ def test_reduce_refuses_a_command_that_does_not_fail(chain: Graph, tmp_path: Pat
         reduce(chain, command, tmp_path / "w")
 
 
+@pytest.mark.slow
 def test_exit_codes_of_the_verbs_tell_whether_something_differs(
     pair: tuple[Graph, Path], tmp_path: Path
 ) -> None:
@@ -411,6 +414,7 @@ def test_scales_are_compared_too(builder: MakeBuilder) -> None:
 OTHERS = {"ADD": "SUB", "MAXIMUM": "MINIMUM", "SIN": "COS", "TANH": "SIGMOID", "CEIL": "FLOOR"}
 
 
+@pytest.mark.slow
 def test_an_operator_altered_in_a_random_graph_is_named_wherever_it_is(tmp_path: Path) -> None:
     named = {"main": 0, "region": 0}
     for seed in range(0, 30, 2):
@@ -434,67 +438,3 @@ def test_an_operator_altered_in_a_random_graph_is_named_wherever_it_is(tmp_path:
             named["region" if number else "main"] += 1
     assert named["main"] > 3, named
     assert named["region"] > 1, named
-
-
-TORCH = """
-class Array:
-    dtype = "int32"
-    def __init__(self, array): self.array = array
-    detach = clone = lambda self: self
-    def numpy(self): return self.array
-    def to(self, dtype): return self
-Tensor = Array
-class no_grad:
-    def __enter__(self): pass
-    def __exit__(self, *given): pass
-def from_numpy(array): return Array(array)
-class nn:
-    class Module:
-        training = True
-        def eval(self):
-            self.training = False
-            return self
-class export:
-    class ExportedProgram: pass
-class utils:
-    class _pytree:
-        tree_leaves = staticmethod(lambda tree: [tree])
-        tree_flatten = staticmethod(lambda example: (list(example[0]), None))
-        tree_unflatten = staticmethod(lambda leaves, spec: (leaves, {}))
-"""
-NET = """
-import torch
-class Net(torch.nn.Module):
-    def __call__(self, x): return torch.Array(1 + abs(x.array) - x.array + self.training)
-def factory(): return Net().eval(), (torch.Array([1, 2, 3, 4]),)
-def trained(): return Net()
-class Worse(torch.nn.Module):
-    def __call__(self, x): raise ValueError("no such luck")
-"""
-
-
-def test_a_backend_process_returns_its_results_and_leaves_no_folder(
-    chain: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A test double replaces torch: the test is about how arrays are passed."""
-    (tmp_path / "lib").mkdir()
-    (tmp_path / "lib" / "torch.py").write_text(TORCH)
-    (tmp_path / "net.py").write_text(NET)
-    (tmp_path / "scratch").mkdir()
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "lib"))
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
-    x = {"x": np.array([3, -4, 0, 7], np.int32)}
-    backend = open_backend("torch", chain, x, original=f"{tmp_path / 'net.py'}:Net")
-    assert len(list((tmp_path / "scratch").iterdir())) == 1
-    assert check(chain, backend, x).ok
-    # A class is put into evaluation mode; what a function returns has the mode that it chose.
-    for name, is_equal in (("factory", True), ("trained", False)):
-        made = open_backend("torch", chain, x, original=f"{tmp_path / 'net.py'}:{name}")
-        assert check(chain, made, x).ok == is_equal
-        del made
-    with pytest.raises(TosaConvertError, match="no such luck") as caught:
-        open_backend("torch", chain, x, original=f"{tmp_path / 'net.py'}:Worse")
-    assert caught.value.code == "backend-failed"
-    del backend
-    gc.collect()
-    assert list((tmp_path / "scratch").iterdir()) == []

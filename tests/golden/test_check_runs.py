@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +15,12 @@ import tosa_convert as tc
 from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.npz import load_npz, save_npz
+from tosa_convert.golden.backends.runners import open_backend
+from tosa_convert.golden.checking.check import check as check_arrays
 from tosa_convert.golden.running.programs import input_arrays, input_slots
 from tosa_convert.golden.running.random_inputs import random_inputs
 from tosa_convert.golden.suite.run_cases import run_case
+from tosa_convert.graph import Graph
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 
@@ -45,6 +49,7 @@ def check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Check:
     return run
 
 
+@pytest.mark.slow
 def test_each_seed_is_a_run_of_its_own(check: Check) -> None:
     code, said = check(RIGHT, "--seeds", "3", "--random", "5")
     assert code == 0
@@ -62,6 +67,7 @@ def test_each_seed_is_a_run_of_its_own(check: Check) -> None:
     assert (answer["ok"], [row["run"] for row in answer["runs"]]) == (False, ["seed-0", "seed-1"])
 
 
+@pytest.mark.slow
 def test_samples_of_a_calibration_file_are_checked(check: Check, tmp_path: Path) -> None:
     samples = np.array([[1, 2, 3, 4], [1, -2, 3, 4], [5, 6, 7, 8]], np.int32)
     save_npz(tmp_path / "c.npz", {"x": samples})
@@ -78,6 +84,7 @@ def test_samples_of_a_calibration_file_are_checked(check: Check, tmp_path: Path)
         assert (code, message in said) == (2, True), said
 
 
+@pytest.mark.slow
 def test_a_backend_that_changes_its_results_is_nondeterministic(
     check: Check, tmp_path: Path
 ) -> None:
@@ -91,6 +98,7 @@ def test_a_backend_that_changes_its_results_is_nondeterministic(
     assert main.run(main.verb("check"), [*words, "--repeat", "2"]) == 2
 
 
+@pytest.mark.slow
 def test_what_is_saved_is_a_case_of_suite(check: Check, tmp_path: Path) -> None:
     saved = tmp_path / "saved"
     code, _ = check(COPY, "--seeds", "2", "--save", str(saved))
@@ -161,3 +169,68 @@ def test_every_backend_that_is_named_is_run(
     answer = json.loads(said)
     assert [row["ok"] for row in answer["runs"]] == 2 * [body == RIGHT for body in order]
     assert answer["runs"][3]["run"] == f"seed-4 against {other}"
+
+
+TORCH = """
+class Array:
+    dtype = "int32"
+    def __init__(self, array): self.array = array
+    detach = clone = lambda self: self
+    def numpy(self): return self.array
+    def to(self, dtype): return self
+Tensor = Array
+class no_grad:
+    def __enter__(self): pass
+    def __exit__(self, *given): pass
+def from_numpy(array): return Array(array)
+class nn:
+    class Module:
+        training = True
+        def eval(self):
+            self.training = False
+            return self
+class export:
+    class ExportedProgram: pass
+class utils:
+    class _pytree:
+        tree_leaves = staticmethod(lambda tree: [tree])
+        tree_flatten = staticmethod(lambda example: (list(example[0]), None))
+        tree_unflatten = staticmethod(lambda leaves, spec: (leaves, {}))
+"""
+NET = """
+import torch
+class Net(torch.nn.Module):
+    def __call__(self, x): return torch.Array(1 + abs(x.array) - x.array + self.training)
+def factory(): return Net().eval(), (torch.Array([1, 2, 3, 4]),)
+def trained(): return Net()
+class Worse(torch.nn.Module):
+    def __call__(self, x): raise ValueError("no such luck")
+"""
+
+
+@pytest.mark.slow
+def test_a_backend_process_returns_its_results_and_leaves_no_folder(
+    chain: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A test double replaces torch: the test is about how arrays are passed."""
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "torch.py").write_text(TORCH)
+    (tmp_path / "net.py").write_text(NET)
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "lib"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
+    x = {"x": np.array([3, -4, 0, 7], np.int32)}
+    backend = open_backend("torch", chain, x, original=f"{tmp_path / 'net.py'}:Net")
+    assert len(list((tmp_path / "scratch").iterdir())) == 1
+    assert check_arrays(chain, backend, x).ok
+    # A class is put into evaluation mode; what a function returns has the mode that it chose.
+    for name, is_equal in (("factory", True), ("trained", False)):
+        made = open_backend("torch", chain, x, original=f"{tmp_path / 'net.py'}:{name}")
+        assert check_arrays(chain, made, x).ok == is_equal
+        del made
+    with pytest.raises(TosaConvertError, match="no such luck") as caught:
+        open_backend("torch", chain, x, original=f"{tmp_path / 'net.py'}:Worse")
+    assert caught.value.code == "backend-failed"
+    del backend
+    gc.collect()
+    assert list((tmp_path / "scratch").iterdir()) == []

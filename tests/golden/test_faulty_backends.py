@@ -82,6 +82,7 @@ def names_the_target(kind: str, fault: str) -> None:
     assert named(result) == (expected, [TARGET]), result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "fault"), SAMPLE)
 def test_the_faulty_operator_is_named(kind: str, fault: str) -> None:
     names_the_target(kind, fault)
@@ -101,11 +102,13 @@ def fused(kind: str) -> None:
     assert named(result) == ("in-context", [TARGET, 'loc("after")']), result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["TANH", "INT32 ADD"])
 def test_operators_that_are_wrong_only_when_fused_are_named_together(kind: str) -> None:
     fused(kind)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["TANH", "INT32 ADD"])
 def test_operators_that_are_wrong_only_beside_another_are_named_together(kind: str) -> None:
     """Operators that do not depend on one another run together, and the fault needs one of them."""
@@ -122,6 +125,7 @@ def test_operators_that_are_wrong_only_beside_another_are_named_together(kind: s
     assert not check(case.graph, again, case.inputs).ok
 
 
+@pytest.mark.slow
 def test_the_smallest_group_that_is_wrong_is_named() -> None:
     b = Builder()
     b.input("x", "FP32", X["x"].shape)
@@ -164,6 +168,7 @@ def test_faults_of_every_kind_are_named_when_fused_and_when_masked(kind: str) ->
     masked(kind)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["SCATTER"])
 def test_every_fault_of_an_operator_is_named(kind: str) -> None:
     assert not any(judged(kind).values())
@@ -185,6 +190,7 @@ def test_every_operator_has_faults_or_a_reason() -> None:
     assert set(UNITS) <= set(OPERATORS_WITH_FAULTS)
 
 
+@pytest.mark.slow
 def test_a_fault_that_is_not_made_is_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Faulty, "operator", NumpyBackend.operator)
     said = judged("ABS")
@@ -200,6 +206,7 @@ def test_all_faults_are_named_if_asked_for() -> None:
     assert str(result).count("its own result is wrong") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "path"), [("COND_IF", "then"), ("WHILE_LOOP", "body[0]")])
 def test_a_fault_in_a_region_is_named(kind: str, path: str) -> None:
     result = agreed(in_region(kind), Faulty(change=moved(1.01)), X)
@@ -208,6 +215,7 @@ def test_a_fault_in_a_region_is_named(kind: str, path: str) -> None:
     assert f"{kind} {path} operator #1 TANH" in result.first.operators[0][1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "path"), [("COND_IF", "then"), ("WHILE_LOOP", "body[0]")])
 def test_operators_that_are_wrong_only_when_fused_in_a_region_are_named(
     kind: str, path: str
@@ -219,6 +227,7 @@ def test_operators_that_are_wrong_only_when_fused_in_a_region_are_named(
     assert f"{kind} {path} operator #0 SIGMOID" in result.first.operators[0][1]
 
 
+@pytest.mark.slow
 def test_a_wrong_state_is_named() -> None:
     graph = with_state()
     assert bisect(graph, NumpyBackend(), X).ok
@@ -268,6 +277,7 @@ def written_in_a_region(kind: str, *, exact: bool = False) -> Graph:
     return b.graph()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("kind", ["COND_IF", "WHILE_LOOP"])
 def test_a_state_that_a_region_writes_is_compared(kind: str, exact: bool) -> None:
@@ -334,6 +344,7 @@ def test_a_program_that_returns_a_tensor_twice_is_compared() -> None:
     assert not bisect(graph, Faulty(), given).ok
 
 
+@pytest.mark.slow
 def test_errors_within_each_rule_that_add_up_are_reported_as_such() -> None:
     """A TANH may err 12 units in the last place, a sum of two half as much as these allow."""
     b = Builder()

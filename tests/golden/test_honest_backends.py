@@ -66,6 +66,7 @@ def test_an_honest_backend_passes_on_chains_of_sums_of_products(name: str) -> No
         assert result.ok, f"{name}: {result}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["FP32 in pairs", "FP64 rounded once"])
 @pytest.mark.parametrize("seed", [3, 8])
 def test_an_honest_backend_passes_on_random_networks(name: str, seed: int) -> None:

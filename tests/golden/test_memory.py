@@ -80,6 +80,7 @@ def search(graph: Graph, backend: Runner | Record, limit: int = BATCH) -> int:
     return peak
 
 
+@pytest.mark.slow
 def test_a_search_holds_less_than_twice_a_batch_however_large_the_network(
     networks: tuple[Graph, Path],
 ) -> None:
@@ -87,6 +88,7 @@ def test_a_search_holds_less_than_twice_a_batch_however_large_the_network(
     assert search(graph, OtherModel(str(other), 60)) < 2 * BATCH < TENSORS * X.nbytes / 2
 
 
+@pytest.mark.slow
 def test_the_measurement_detects_a_search_that_holds_all_tensors(
     networks: tuple[Graph, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,6 +104,7 @@ def test_the_measurement_detects_a_search_that_holds_all_tensors(
     assert search(graph, OtherModel(str(other), 60)) > 2 * BATCH
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["folder", "archive", "steps"])
 def test_recorded_results_are_read_one_at_a_time(
     networks: tuple[Graph, Path], left: Path, tmp_path: Path, kind: str
@@ -119,6 +122,7 @@ def test_recorded_results_are_read_one_at_a_time(
     assert search(graph, found) < 2 * BATCH
 
 
+@pytest.mark.slow
 def test_a_command_is_given_a_batch_at_a_time(networks: tuple[Graph, Path], tmp_path: Path) -> None:
     graph, _ = networks
     script = tmp_path / "command.py"

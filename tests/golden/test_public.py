@@ -45,6 +45,7 @@ def test_a_public_function_documents_its_arguments_and_has_an_example(name: str)
         assert f"{parameter}:" in documented, f"{name}: {parameter} is not documented"
 
 
+@pytest.mark.slow
 def test_importing_modules_of_the_package_hides_no_function() -> None:
     program = """
 import importlib, pathlib, tosa_convert.golden as golden

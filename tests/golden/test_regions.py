@@ -107,6 +107,7 @@ def test_the_branch_that_is_taken_is_searched(tmp_path: Path) -> None:
     assert check(case, OtherModel(str(tmp_path / "case" / "case.tosa"), 60), given).ok
 
 
+@pytest.mark.slow
 def test_a_loop_is_searched_one_iteration_after_another(tmp_path: Path) -> None:
     # MAXIMUM with 3 changes only values below 3, which exist only in the first iteration.
     tc.save(loop(3), tmp_path / "other.tosa")
@@ -159,6 +160,7 @@ def test_tensors_inside_are_collected_on_request_and_listed_otherwise() -> None:
     assert not_collected(branches(), 1) == []
 
 
+@pytest.mark.slow
 def test_a_loop_gives_the_requested_number_of_iterations() -> None:
     names = [i.name for i in iterate_tensors(loop(), {"x": X}, iterations=2)]
     turn = ["n/cond[{}]/go", "n/body[{}]/j", "n/body[{}]/s", "n/body[{}]/m", "n/body[{}]/w"]

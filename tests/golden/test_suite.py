@@ -213,6 +213,7 @@ def test_a_case_that_kills_its_worker_runs_again_and_affects_no_other(
         assert journal.answers["b"].message == "its worker process ended with SIGKILL"
 
 
+@pytest.mark.slow
 def test_fresh_processes_give_the_same_answers(cases: Path, tmp_path: Path) -> None:
     """As on macOS and Windows, where processes are spawned and not forked."""
     journal = Journal(tmp_path / "a.jsonl", {})

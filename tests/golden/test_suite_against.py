@@ -54,6 +54,7 @@ def one(root: Path, against: str, name: str = "case", **more: Any) -> Answer:
     return qualify_case(str(root), name, settings=Qualification(against=against, **more))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", BEHAVIOURS)
 def test_each_end_of_a_backend_is_a_status_of_its_own(body: str, tmp_path: Path) -> None:
     write_case(tmp_path / "case", unary("ABS"), X)
@@ -76,6 +77,7 @@ def test_each_end_of_a_backend_is_a_status_of_its_own(body: str, tmp_path: Path)
         assert (kept / "found.npz").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
 @pytest.mark.parametrize(("times", "status"), [(1, "pass"), (2, "crashed")])
 def test_a_backend_that_is_killed_runs_again_once(times: int, status: str, tmp_path: Path) -> None:
@@ -108,6 +110,7 @@ def test_a_reference_model_that_is_killed_runs_again(
     assert (answer.status, mark.exists()) == ("pass", True), answer.message
 
 
+@pytest.mark.slow
 def test_the_kept_inputs_are_reduced_to_those_that_show_the_error(tmp_path: Path) -> None:
     write_case(tmp_path / "case", unary("ABS"), X)
     against = backend(tmp_path, "return {'y': np.abs(inputs['x']) + (inputs['x'] == 7)}")
@@ -153,6 +156,7 @@ def test_results_in_a_folder_are_judged_and_missing_ones_are_not_run(
     assert (answer.status, "has no results" in answer.message) == ("not-run", True)
 
 
+@pytest.mark.slow
 def test_a_program_that_must_be_refused_passes_if_it_is(tmp_path: Path) -> None:
     write_case(tmp_path / "case", unary("ABS"), X, expected_failure=True)
     refusing = backend(tmp_path, "raise NotImplementedError")
@@ -245,6 +249,7 @@ def run_verb(arguments: list[str]) -> int:
     return main.run(main.verb("suite"), arguments)
 
 
+@pytest.mark.slow
 def test_expected_failures_turn_the_exit_code_and_an_unexpected_pass_fails(
     two_wrong: tuple[Path, list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -265,6 +270,7 @@ def test_expected_failures_turn_the_exit_code_and_an_unexpected_pass_fails(
     assert "abs/a has no reason" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_baseline_shows_what_changed(
     two_wrong: tuple[Path, list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -297,6 +303,7 @@ class Links(HTMLParser):
                 self.anchors.add(str(value))
 
 
+@pytest.mark.slow
 def test_the_table_needs_nothing_else_and_its_links_lead_somewhere(
     two_wrong: tuple[Path, list[str]],
 ) -> None:
@@ -322,6 +329,7 @@ def test_the_table_needs_nothing_else_and_its_links_lead_somewhere(
     )
 
 
+@pytest.mark.slow
 def test_the_junit_report_has_failures_and_skips(two_wrong: tuple[Path, list[str]]) -> None:
     folder, arguments = two_wrong
     listed, report = folder / "xfail.txt", folder / "junit.xml"
@@ -351,6 +359,7 @@ def test_options_that_do_not_apply_are_refused(arguments: list[str], tmp_path: P
     assert run_verb([str(tmp_path / "cases"), *arguments]) == 2
 
 
+@pytest.mark.slow
 def test_another_backend_does_not_continue_the_answers(
     two_wrong: tuple[Path, list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -130,6 +130,7 @@ def test_files_that_were_there_stay_whole_when_intermediates_cannot_be_saved(
     at_every_call(lambda: save_to_folder(tensors(), tmp_path), after, before)
 
 
+@pytest.mark.slow
 def test_a_case_is_complete_or_absent(chain: Graph, tmp_path: Path) -> None:
     first = divergence(chain)
 
@@ -158,6 +159,7 @@ def test_a_run_whose_temporary_folder_fails_says_so_and_leaves_nothing(
             assert ended == "done" or files(tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("refmodel")
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
 def test_a_model_that_cannot_write_its_output_is_a_file_error(
@@ -230,6 +232,7 @@ def test_a_verb_that_cannot_write_its_result_ends_with_a_file_error(
         assert "operator #3 SUB" in said.out  # the answer is printed before the case is saved
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("false"), reason="the command is `false`")
 @pytest.mark.usefixtures("refmodel")
 def test_a_reduction_that_cannot_write_leaves_no_truncated_file(

@@ -39,6 +39,7 @@ def statuses(root: Path, against: str) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("refmodel")
 def test_the_python_example_runs_what_it_supports(tmp_path: Path) -> None:
     source = example("python", "# simulator.py")
@@ -49,6 +50,7 @@ def test_the_python_example_runs_what_it_supports(tmp_path: Path) -> None:
     assert found == {"abs/a": "pass", "clz/a": "refused"}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("refmodel")
 def test_the_cpp_example_compiles_and_runs_what_it_supports(tmp_path: Path) -> None:
     compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
@@ -130,6 +132,7 @@ class InferenceSession:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("refmodel")
 def test_onnx_runtime_runs_the_original_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

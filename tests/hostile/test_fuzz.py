@@ -17,6 +17,7 @@ def fuzz(root: Path, script: str, *arguments: str | Path) -> subprocess.Complete
     return subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
 
 
+@pytest.mark.slow
 def test_a_campaign_counts_what_it_ran(root: Path, tmp_path: Path) -> None:
     options: list[str | Path] = ["--inputs", "60", "--seconds", "30", "--workers", "1"]
     options += ["--state", tmp_path]
@@ -48,6 +49,7 @@ sys.exit(campaign.main())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
 def test_a_campaign_finds_every_kind_of_defect(root: Path, tmp_path: Path) -> None:
     script = tmp_path / "wrong.py"
@@ -62,6 +64,7 @@ def test_a_campaign_finds_every_kind_of_defect(root: Path, tmp_path: Path) -> No
     assert min(crashes, hangs, foreign, memory) > 0, row
 
 
+@pytest.mark.slow
 def test_an_input_is_the_same_in_every_run(root: Path) -> None:
     arguments = ("campaign.py", "--show", "json", "--seed", "9", "--index", "77")
     first, second = fuzz(root, *arguments), fuzz(root, *arguments)

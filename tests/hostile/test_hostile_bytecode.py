@@ -243,6 +243,7 @@ def bombs() -> dict[str, bytes]:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", bombs())
 def test_a_bomb_takes_neither_time_nor_memory(name: str) -> None:
     data = bombs()[name]
@@ -258,6 +259,7 @@ def test_a_location_of_endless_text_is_refused() -> None:
         assert caught.value.code == "too-large"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_damaged_file_is_read_or_refused(bindings: Bindings, version: int) -> None:
     data = bytecode(bindings, version)

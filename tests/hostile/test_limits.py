@@ -149,6 +149,7 @@ def test_the_size_of_a_manifest_is_limited(tmp_path: Path) -> None:
         tc.import_weights(without, tmp_path / "m.weights", limits=Limits(manifest_bytes=100))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the memory of a process is read from /proc")
 @pytest.mark.parametrize("name", ["converter-memory", "converter-memory-per-byte"])
 def test_a_converter_takes_as_much_memory_as_its_limit(name: str, tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ def test_a_graph_survives_json_exactly(made: Graph) -> None:
     assert text_of(found) == text
 
 
+@pytest.mark.slow
 @settings(QUICK, max_examples=80)
 @given(graphs(), st.data())
 def test_json_with_replaced_tokens_is_refused_or_is_a_program(made: Graph, data: Any) -> None:

@@ -186,6 +186,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         yield Path(place, "folder")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a copy of this process")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # fork, with idle threads
 @pytest.mark.parametrize("subject", SUBJECTS, ids=str)
@@ -225,6 +226,7 @@ def test_each_relevant_call_was_among_those_that_failed(folder: Path) -> None:
     assert calls <= set(CALLS)
 
 
+@pytest.mark.slow
 def test_without_an_exchange_the_old_folder_is_moved_back(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,6 +264,7 @@ main_convert()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="signals of POSIX")
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
 def test_a_signal_during_a_write_leaves_only_the_old_file(name: str, tmp_path: Path) -> None:
@@ -290,6 +293,7 @@ def converted(*arguments: str | Path, **options: object) -> subprocess.Completed
     return subprocess.run(command, stderr=subprocess.PIPE, check=False, timeout=60, **options)  # type: ignore[call-overload,no-any-return]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="permissions of POSIX")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 @pytest.mark.parametrize("subject", SUBJECTS, ids=str)
@@ -316,6 +320,7 @@ def test_a_folder_that_is_read_only_stays_as_it_was(subject: Subject, folder: Pa
     assert os.listdir(folder) == ([target.name] if subject.old else [])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux has a disk that is always full")
 def test_a_full_disk_is_an_expected_failure(tmp_path: Path) -> None:
     api.save(program(1), tmp_path / "m.tosa")
@@ -340,6 +345,7 @@ def test_a_pipe_without_a_reader_is_not_a_defect(tmp_path: Path) -> None:
     assert b"internal error" not in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["itself", "symlink", "hardlink", "dots"])
 def test_output_over_input_is_refused(way: str, tmp_path: Path) -> None:
     source = tmp_path / "m.tosa"
@@ -383,6 +389,7 @@ print(done)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["m.tosa", "m.weights"])
 def test_of_two_concurrent_writers_one_wins_completely(name: str, tmp_path: Path) -> None:
     target = tmp_path / "folder" / name

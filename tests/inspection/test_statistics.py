@@ -55,6 +55,7 @@ def test_the_histogram_is_that_of_numpy(name: str) -> None:
     assert list(found.histogram) == expected.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["INT4", "FP6E2M3", "BOOL", "BF16", "INT48", "FP32"])
 def test_elements_of_several_blocks_are_all_counted(name: str) -> None:
     row, count = dtype(name), 2 * BLOCK + 5

@@ -6,6 +6,7 @@ import functools
 
 import pytest
 from oracle import written_cases
+from sampling import one_in
 
 import tosa_convert as tc
 from tosa_convert.bindings.packages import Bindings
@@ -18,7 +19,7 @@ TEXTS |= {
 }
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", one_in(16, TEXTS))
 def test_all_bindings_write_the_same_bytes_for_a_program(
     torch_mlir: Bindings, bindings: Bindings, name: str
 ) -> None:

@@ -18,6 +18,7 @@ from tosa_convert.bindings.packages import Bindings, default_bindings
 pytestmark = pytest.mark.oracle
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", PACKAGES)
 def test_programs_written_by_hand_are_read_from_every_version(package: str) -> None:
     bindings = pytest.importorskip(package) and default_bindings(package)
@@ -34,6 +35,7 @@ def test_programs_written_by_hand_are_read_from_every_version(package: str) -> N
         assert tally.equal[package, version] >= 20
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(official_suite.missing()), reason=official_suite.missing())
 def test_a_sample_of_the_official_tests_is_read_from_every_version(
     request: pytest.FixtureRequest,

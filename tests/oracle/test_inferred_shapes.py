@@ -34,6 +34,7 @@ func.func @f(%x: tensor<2x3xf32>, %c: tensor<i1>) -> tensor<3x2xf32> {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(official_suite.missing()), reason=official_suite.missing())
 def test_shapes_of_a_sample_of_the_official_tests_are_derived(
     request: pytest.FixtureRequest,

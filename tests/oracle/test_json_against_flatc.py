@@ -233,6 +233,7 @@ def test_lists_longer_than_a_block_are_printed_as_flatc_prints_them(flatc: Flatc
     assert flatc.printed([flat(made)]) == [text(made)]
 
 
+@pytest.mark.slow
 def test_the_official_suite_is_printed_as_flatc_prints_it_and_read_back(
     suite: list[Path], flatc: Flatc
 ) -> None:

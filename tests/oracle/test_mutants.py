@@ -30,6 +30,7 @@ def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return [first[name] for name in OPERATORS]
 
 
+@pytest.mark.slow
 def test_we_accept_nothing_that_another_judge_refuses(files: list[Path]) -> None:
     tally = compare_mutants.compare(files, 4, 1)
     assert not tally.unusable

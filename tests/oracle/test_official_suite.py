@@ -43,6 +43,7 @@ def test_the_whole_sample_agrees_in_both_directions(suite: Path) -> None:
     check([case.tosa for case in official_suite.cases(suite)], at_least=900)
 
 
+@pytest.mark.slow
 def test_a_fifth_of_the_sample_agrees_in_both_directions(suite: Path) -> None:
     """With at least one file of each operator."""
     cases = official_suite.cases(suite)
@@ -65,6 +66,7 @@ def check(files: list[Path], *, at_least: int) -> None:
     assert tally.yes["imported"] > 0.95 * tally.files
 
 
+@pytest.mark.slow
 def test_profiles_extensions_and_versions_are_those_of_the_descriptors(suite: Path) -> None:
     cases = official_suite.cases(suite)
     assert len(cases) >= 900
@@ -154,6 +156,7 @@ SPOILT = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("operator", "words", "change", "where"), SPOILT)
 def test_a_changed_export_is_found(
     suite: Path,

@@ -54,6 +54,7 @@ def copied(suite: Path, names: list[str], tmp_path_factory: pytest.TempPathFacto
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", ["", "BITWISE_OR", ALL])
 def test_a_case_has_the_verdict_of_the_official_runner(operator: str, copied: Path) -> None:
     ours = verdicts_of_suite(copied, operator, 2)

@@ -22,6 +22,7 @@ from oracle.compare_text import (
 )
 from oracle.module_readers import TORCH
 from oracle.outside_tools import Refused, TosaOpt
+from sampling import one_in
 from unit.building import graph, op, tensor
 
 import tosa_convert as tc
@@ -44,7 +45,7 @@ def both_bindings(torch_mlir: Bindings) -> None:
     pytest.importorskip("iree.compiler", reason="parses our text")
 
 
-@pytest.mark.parametrize("case", written_cases.cases(), ids=str)
+@pytest.mark.parametrize("case", one_in(8, written_cases.cases()), ids=str)
 def test_programs_written_by_hand_are_printed_as_tosa_opt_prints_them(
     case: written_cases.Case, opt: TosaOpt, tmp_path: Path
 ) -> None:
@@ -54,6 +55,7 @@ def test_programs_written_by_hand_are_printed_as_tosa_opt_prints_them(
     assert {one.row for one in found if one.accepted} >= {PRINTED, PARSED, TORCH}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", written_cases.FORMS)
 @pytest.mark.parametrize("element", written_cases.ELEMENTS, ids=lambda one: one.mlir)
 def test_constants_of_every_type_are_printed_as_tosa_opt_prints_them(
@@ -65,6 +67,7 @@ def test_constants_of_every_type_are_printed_as_tosa_opt_prints_them(
     assert [one for one in found if one.difference] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(RULES))
 def test_random_programs_are_printed_as_tosa_opt_prints_them(
     kind: str, opt: TosaOpt, tmp_path: Path
@@ -78,6 +81,7 @@ def test_random_programs_are_printed_as_tosa_opt_prints_them(
         assert compare_text.first_difference(ours, theirs) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [0, 4, 100])
 @pytest.mark.parametrize("element", written_cases.ELEMENTS[::4], ids=lambda one: one.mlir)
 def test_constants_are_left_out_as_tosa_opt_leaves_them_out(
@@ -98,6 +102,7 @@ def test_constants_are_left_out_as_tosa_opt_leaves_them_out(
             assert one == other
 
 
+@pytest.mark.slow
 def test_a_sample_of_the_official_tests_is_printed_and_read(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

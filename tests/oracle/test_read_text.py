@@ -25,6 +25,7 @@ _TEXT = """func.func @f(%a: tensor<2xf32>) -> tensor<2xf32> {
 }"""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(official_suite.missing()), reason=official_suite.missing())
 def test_a_sample_of_the_official_tests_is_read_in_every_style(
     request: pytest.FixtureRequest,

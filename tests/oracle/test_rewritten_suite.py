@@ -54,6 +54,7 @@ def check(folders: Iterable[Path]) -> Counter[str]:
     return found
 
 
+@pytest.mark.slow
 def test_a_tenth_of_the_sample(suite: Path) -> None:
     cases = official_suite.cases(suite)
     found = check(case.tosa.parent for case in cases[::10])

@@ -72,6 +72,7 @@ def test_both_have_the_same_tables_slots_types_defaults_and_alignment(
     assert sorted(aligned) == ["data", "data", "max_val", "min_val", "scale_data"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "incompatible"),
     [

@@ -24,6 +24,7 @@ CONVERTER = shutil.which("tosa-converter-for-tflite", path=str(Path(sys.executab
 pytestmark = pytest.mark.oracle
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(official_suite.missing()), reason=official_suite.missing())
 def test_every_byte_of_official_files_belongs_to_one_field(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory

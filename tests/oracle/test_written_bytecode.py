@@ -45,6 +45,7 @@ def weights(tmp_path: Path) -> Path:
     return tmp_path / "m.tosa"
 
 
+@pytest.mark.slow
 def test_a_sample_of_the_official_tests_is_read_by_every_tool_in_every_version(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,

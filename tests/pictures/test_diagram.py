@@ -102,6 +102,7 @@ def test_lines_leave_and_enter_the_groups_between_two_operators() -> None:
     assert len(lines) == 9, "also from the input, and to the output"
 
 
+@pytest.mark.slow
 def test_large_programs_open_with_closed_groups_and_in_ranges() -> None:
     diagram = build_diagram(network(5000, scoped=True), "auto")
     assert sum(len(group.items) for group in diagram.groups if group.is_open) < 1000

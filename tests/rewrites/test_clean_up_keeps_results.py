@@ -56,6 +56,7 @@ def assert_clean_up_keeps_results(graph: Graph, seed: int, *names: str) -> int:
     return sum(change.count for change in report.changes)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("refmodel")
 @settings(max_examples=25)
 @given(seed=st.integers(0, 10**6), operators=st.integers(1, 25))
@@ -63,6 +64,7 @@ def test_of_any_operators(seed: int, operators: int) -> None:
     assert_clean_up_keeps_results(frozen(seed, operators), seed, "clean-up")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("refmodel")
 @settings(max_examples=25)
 @given(
@@ -73,6 +75,7 @@ def test_of_operators_that_are_folded_and_merged(seed: int, kinds: list[str]) ->
     assert_clean_up_keeps_results(frozen(seed, 20, kinds=kinds), seed, "clean-up")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("refmodel")
 @pytest.mark.parametrize("name", names_of("clean-up"))
 def test_each_rewrite_alone_changes_some_of_these_programs(name: str) -> None:

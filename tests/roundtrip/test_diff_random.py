@@ -28,6 +28,7 @@ def counts(left: Graph, right: Graph, *, swapped: bool = False) -> dict[Any, int
     }
 
 
+@pytest.mark.slow
 @given(graphs())
 @settings(max_examples=60, deadline=None)
 def test_a_random_program_equals_itself_with_other_names(made: Graph) -> None:
@@ -36,6 +37,7 @@ def test_a_random_program_equals_itself_with_other_names(made: Graph) -> None:
     assert tc.diff(made, renamed(copy.deepcopy(made))).changes == ()
 
 
+@pytest.mark.slow
 @given(graphs(), st.integers(0, 2**32), st.sampled_from(sorted(MUTATIONS)))
 @settings(max_examples=150, deadline=None)
 def test_a_change_of_any_program_is_found_exactly_if_it_is_one(
@@ -67,6 +69,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_each_class_of_changes_is_found_and_named(name: str) -> None:
     tried = 0
@@ -88,6 +91,7 @@ def test_each_class_of_changes_is_found_and_named(name: str) -> None:
     assert tried, "no program has anything to change"
 
 
+@pytest.mark.slow
 def test_different_programs_differ() -> None:
     for seed in range(20):
         left, right = generate(seed, 8), generate(seed + 1, 8)

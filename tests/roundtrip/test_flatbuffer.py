@@ -55,6 +55,7 @@ def check(made: Graph, *, out_of_line: bool) -> None:
     assert encode(found, out_of_line=out_of_line) == data
 
 
+@pytest.mark.slow
 @QUICK
 @given(graphs(), st.booleans())
 def test_a_graph_survives_exactly(made: Graph, out_of_line: bool) -> None:
@@ -72,6 +73,7 @@ def test_every_operator_survives_exactly(spec: OperatorSpec) -> None:
     survives()
 
 
+@pytest.mark.slow
 @settings(QUICK, max_examples=30)
 @given(graphs())
 def test_data_moves_after_the_flatbuffer_and_back_without_a_difference(made: Graph) -> None:

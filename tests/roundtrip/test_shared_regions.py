@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from roundtrip.graphs import blocks
@@ -33,6 +34,7 @@ def sharing(draw: Any) -> Graph:
     return made
 
 
+@pytest.mark.slow
 @given(sharing(), st.sampled_from([1, 6]))
 @settings(max_examples=60, deadline=None)
 def test_shared_regions_survive_a_round_trip_through_mlir(made: Graph, version: int) -> None:

@@ -27,6 +27,7 @@ def negatives(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     return official_negatives.sample(request.config, tmp_path_factory.mktemp("negatives"))
 
 
+@pytest.mark.slow
 def test_every_negative_test_is_refused_by_a_rule_that_its_name_says(negatives: Path) -> None:
     tally = compare_negatives.Tally()
     for test in official_negatives.cases(negatives):
@@ -57,6 +58,7 @@ def test_a_valid_program_is_no_refused_test(tmp_path: Path) -> None:
     assert not tally.passed
 
 
+@pytest.mark.slow
 def test_valid_official_tests_have_no_finding_and_all_shapes_are_derived(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -73,6 +75,7 @@ def test_valid_official_tests_have_no_finding_and_all_shapes_are_derived(
     ) | {"ASSERT_EQUAL_SHAPE"}
 
 
+@pytest.mark.slow
 def test_random_programs_have_no_finding_and_all_shapes_are_derived() -> None:
     tally = compare_positives.Tally()
     for seed in range(60):

@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from sampling import one_in
 
 pytest.importorskip("filecheck", reason="filecheck is not installed")
 
@@ -63,7 +64,7 @@ def run(line: str, path: Path, scratch: Path) -> None:
 
 
 @pytest.mark.usefixtures("torch_mlir")
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", one_in(6, FILES), ids=lambda path: path.stem)
 def test_a_text_file_does_what_its_run_lines_say(path: Path, tmp_path: Path) -> None:
     lines = commands(path)
     assert lines, "a test without a RUN line"
@@ -74,6 +75,7 @@ def test_a_text_file_does_what_its_run_lines_say(path: Path, tmp_path: Path) -> 
         run(line, path, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("torch_mlir")
 @pytest.mark.parametrize(
     "text",

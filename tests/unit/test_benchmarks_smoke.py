@@ -48,6 +48,7 @@ def outcome(root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, 
     return done.stdout, json.loads((folder / "b.json").read_text()), (folder / "b.svg").read_text()
 
 
+@pytest.mark.slow
 def test_a_run_measures_ours_and_the_peer(outcome: tuple[str, dict, str]) -> None:  # type: ignore[type-arg]
     text, found, _ = outcome
     assert "export chain of 200 operators" in text
@@ -71,6 +72,7 @@ def test_the_drawing_is_one_file_with_the_measured_points(outcome: tuple[str, di
     assert "prefers-color-scheme: dark" in outcome[2]
 
 
+@pytest.mark.slow
 def test_verbs_that_convert_nothing_are_measured(root: Path, tmp_path: Path) -> None:
     words = ["--quick", "--repeat", "1", "--json", f"{tmp_path}/found.json"]
     words += ["--only", "[sdr][hieo]*/*"]
@@ -88,6 +90,7 @@ def test_verbs_that_convert_nothing_are_measured(root: Path, tmp_path: Path) -> 
         assert row["subjects"]["ours (command)"]["wall"] > 0
 
 
+@pytest.mark.slow
 def test_a_subject_that_fails_makes_the_benchmark_fail(root: Path, tmp_path: Path) -> None:
     # A folder for bytecode that cannot be made breaks nothing; a broken package does.
     broken = tmp_path / "tosa_convert"
@@ -118,6 +121,7 @@ def test_a_run_that_would_measure_nothing_is_refused(root: Path) -> None:
 # -- two checkouts against each other --------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_two_checkouts_are_timed_in_pairs(root: Path, tmp_path: Path) -> None:
     words = ["--quick", "--pairs", "1", "--only", "one: .tosa", "--limit", "10000"]
     found = tmp_path / "found.json"

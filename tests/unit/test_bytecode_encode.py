@@ -357,6 +357,7 @@ def test_locations_survive(bindings: Bindings, context: Any, text: str, printed:
 LINES = st.integers(0, 10**9 - 1).map(str) | st.sampled_from(["007", "\u0661", "", "1" * 10, "x"])
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(
@@ -392,6 +393,7 @@ def test_locations_in_one_file_equal_others(
         assert quick is not None
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.lists(

@@ -151,6 +151,7 @@ with open("/proc/self/status") as status:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
 def test_memory_does_not_grow_with_the_weights(tmp_path: Path) -> None:
     used = []
@@ -164,6 +165,7 @@ def test_memory_does_not_grow_with_the_weights(tmp_path: Path) -> None:
     assert used[1] - used[0] < 16 << 10, "KiB, of 64 MiB of weights"
 
 
+@pytest.mark.slow
 def test_no_module_of_mlir_is_imported(bindings: Bindings, tmp_path: Path) -> None:
     module = tc.to_module(zoo(), context=bindings.new_context())
     (tmp_path / "m.mlirbc").write_bytes(bytecode(module.operation))

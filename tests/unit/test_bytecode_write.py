@@ -107,6 +107,7 @@ def test_every_operator_is_written_in_every_version(kind: str) -> None:
         assert compare(made, tc.load(written(made, version)), names=False) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", BYTECODE_VERSIONS)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_mlir_reads_the_module_that_it_would_build(
@@ -302,6 +303,7 @@ with open("/proc/self/status") as status:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
 def test_memory_does_not_grow_with_the_weights_that_are_written(tmp_path: Path) -> None:
     used = []
@@ -359,6 +361,7 @@ assert "tosa_convert.bindings" not in sys.modules
 """
 
 
+@pytest.mark.slow
 def test_the_round_trip_through_bytecode_needs_no_mlir(root: Path, tmp_path: Path) -> None:
     example_file = root / "examples" / "digits_cnn.mlirbc"
     line = [sys.executable, "-c", _WITHOUT_MLIR, str(example_file), str(tmp_path)]
@@ -400,6 +403,7 @@ def repeated() -> Graph:
     return tc.load(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", ["retain", "generate"])
 def test_operators_written_all_at_once_equal_others(
     names: Names, monkeypatch: pytest.MonkeyPatch

@@ -272,6 +272,7 @@ def test_text_of_a_file_cannot_control_the_terminal(diff: Any, folder: Path) -> 
 # -- git -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 @pytest.mark.skipif(sys.platform == "win32", reason="the recipe is for a POSIX shell")
 def test_git_shows_flatbuffers_as_text_and_as_differences(folder: Path) -> None:

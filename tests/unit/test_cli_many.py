@@ -88,6 +88,7 @@ def test_a_bug_that_one_file_triggers_does_not_stop_the_others(
     assert tree(tmp_path / "out") == ["a.json", "c.json"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="file names of POSIX are bytes")
 @pytest.mark.parametrize("environment", [{}, {"LC_ALL": "C", "PYTHONUTF8": "0"}])
 def test_a_file_name_that_is_not_utf_8_is_converted(
@@ -206,6 +207,7 @@ def test_a_wrong_request_changes_nothing(
     assert listing(tmp_path) == ["a.tosa", "b.tosa", "empty"]
 
 
+@pytest.mark.slow
 def test_two_processes_do_what_one_does(convert: Any, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for index in range(6):

@@ -45,6 +45,7 @@ def test_standard_input_becomes_standard_output() -> None:
         assert compare(tc.load(found.stdout), example(), locations=True) is None
 
 
+@pytest.mark.slow
 def test_a_pipeline_of_both_directions_gives_the_same_bytes(
     torch_mlir: Any, tmp_path: Path
 ) -> None:
@@ -67,6 +68,7 @@ def test_a_file_may_come_from_standard_input_into_a_file(tmp_path: Path) -> None
     assert compare(tc.load(tmp_path / "m.json"), example()) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -218,6 +220,7 @@ def test_converting_without_mlir_needs_no_bindings(tmp_path: Path) -> None:
     assert compare(tc.load(tmp_path / "n.tosa"), example()) is None
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="a pipe has no path here")
 @pytest.mark.parametrize("verb", ["convert", "extract"])
 def test_a_pipe_is_accepted_in_place_of_a_file(verb: str, tmp_path: Path) -> None:

@@ -273,6 +273,7 @@ def test_operators_of_regions_follow_the_operator_that_runs_them(show: Any) -> N
     ]
 
 
+@pytest.mark.slow
 def test_regions_that_run_each_other_end() -> None:
     from tosa_convert.cli.show_text import operator_lines
 

@@ -30,6 +30,7 @@ def mixed(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_two_processes_write_and_print_what_one_process_does(convert: Any, mixed: Path) -> None:
     one = convert("in", "--to", "json", "-o", "one", "-j", "1")
     two = convert("in", "--to", "json", "-o", "two", "-j", "2")
@@ -42,6 +43,7 @@ def test_two_processes_write_and_print_what_one_process_does(convert: Any, mixed
     assert len(contents(root / "one")) == 3
 
 
+@pytest.mark.slow
 def test_a_missing_file_is_reported_by_a_worker_process_too(convert: Any) -> None:
     code, _, err = convert("no.mlir", "none.mlir", "--to", "tosa", "-o", "out", "-j", "2")
     assert code == 2

@@ -114,6 +114,7 @@ def test_every_format_is_read(validate: Any, folder: Path, torch_mlir: Any) -> N
     assert validate("m.json", "m.mlirbc", "m.mlir")[0] == 0
 
 
+@pytest.mark.slow
 def test_many_files_are_read_side_by_side(validate: Any, folder: Path) -> None:
     (folder / "many").mkdir()
     for number in range(8):
@@ -161,6 +162,7 @@ def tool(*arguments: str, data: bytes = b"") -> subprocess.CompletedProcess[byte
     return subprocess.run(command, input=data, capture_output=True, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [(), ("-",)])
 def test_standard_input_is_read(arguments: tuple[str, ...]) -> None:
     assert tool(*arguments, data=tc.dumps(total())).returncode == 0
@@ -176,6 +178,7 @@ def test_standard_input_is_not_one_of_several_inputs(validate: Any) -> None:
     assert "standard input cannot be one of several inputs" in err
 
 
+@pytest.mark.slow
 def test_a_pipe_that_is_closed_early_is_no_bug(folder: Path) -> None:
     (folder / "many").mkdir()
     for number in range(300):

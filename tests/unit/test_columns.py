@@ -44,6 +44,7 @@ def copied(text: str) -> str:
     return "".join(list(text))
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_values_are_found_by_object_as_by_name(data: st.DataObject) -> None:
     texts = st.text(min_size=2, max_size=3)
@@ -178,6 +179,7 @@ DAMAGES: list[Callable[[Block, random.Random], None]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_blocks_that_keep_the_rules_in_columns_have_no_findings(
     damage: Callable[[Block, random.Random], None],
@@ -197,6 +199,7 @@ def test_blocks_that_keep_the_rules_in_columns_have_no_findings(
     assert sound > 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [reshaped, retyped, renamed, with_other_number, swapped])
 def test_blocks_that_are_valid_in_columns_have_no_findings(
     damage: Callable[[Block, random.Random], None],

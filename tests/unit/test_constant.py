@@ -166,6 +166,7 @@ def test_the_buffer_is_not_copied_and_any_shape_of_buffer_will_do() -> None:
     assert np.shares_memory(np.frombuffer(made.packed(), np.uint8), array)
 
 
+@pytest.mark.slow
 def test_the_owner_lives_as_long_as_the_constant() -> None:
     class Owner:
         pass

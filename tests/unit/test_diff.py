@@ -113,6 +113,7 @@ def test_the_version_is_a_difference_and_the_producer_is_a_note() -> None:
 # -- single changes --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("equal", [False, True])
 @pytest.mark.parametrize("index", [0, 1, 57, 99])
 def test_one_changed_attribute_in_equal_layers_is_one_change(index: int, equal: bool) -> None:
@@ -126,6 +127,7 @@ def test_one_changed_attribute_in_equal_layers_is_one_change(index: int, equal: 
     assert str(change).endswith("CLAMP: attribute max_val: 6 (0x40c00000) -> 7 (0x40e00000)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("equal", [False, True])
 @pytest.mark.parametrize("index", [0, 40, 99])
 def test_an_inserted_operator_is_one_change(index: int, equal: bool) -> None:
@@ -149,6 +151,7 @@ def insert(made: Graph, after: str, name: str) -> Graph:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("equal", [False, True])
 @pytest.mark.parametrize("counts", [(99, 100), (100, 101)])
 def test_an_inserted_layer_is_named_and_nothing_else(counts: tuple[int, int], equal: bool) -> None:
@@ -398,6 +401,7 @@ def test_an_element_anywhere_is_found_in_every_form(kind: str, index: int) -> No
             assert found is None
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_constants() -> None:
     row, count = dtype("FP32"), 16 * BLOCK
     left = Constant(row, count, np.zeros(count, np.float32))

@@ -142,6 +142,7 @@ def test_facts_name_formats_types_and_operators_that_exist() -> None:
 # -- commands --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["convolution", "type-fp32", "variable", "no-input"])
 def test_every_printed_command_writes_a_file_that_the_reader_reads(
     doctor: Any, tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str]

@@ -102,6 +102,7 @@ def test_bytes_that_nothing_refers_to_are_named() -> None:
     assert (rows[-1].start, rows[-1].end) == (len(data), len(data) + 8)
 
 
+@pytest.mark.slow
 def test_a_file_that_is_cut_off_is_described_as_far_as_it_goes() -> None:
     data = encode(example())
     for length in range(len(data)):
@@ -152,6 +153,7 @@ def test_another_identifier_is_an_error_and_the_rest_is_described() -> None:
     assert row(rows, "version._major").value == "1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MADE)
 def test_mutated_files_are_covered_too(name: str) -> None:
     data = encode(MADE[name]())

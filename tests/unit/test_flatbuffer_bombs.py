@@ -144,6 +144,7 @@ BOMBS: list[Callable[[], bytes]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bomb", BOMBS, ids=lambda bomb: bomb.__name__)
 def test_a_small_file_cannot_use_much_memory(bomb: Callable[[], bytes]) -> None:
     data = bomb()
@@ -163,6 +164,7 @@ def test_a_small_file_cannot_use_much_memory(bomb: Callable[[], bytes]) -> None:
     assert len(text) < 8 << 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bomb",
     [
@@ -199,6 +201,7 @@ def test_the_sharing_of_real_writers_is_accepted() -> None:
     assert len(blobs) == 1
 
 
+@pytest.mark.slow
 def test_a_graph_of_many_small_regions_is_read_in_linear_time() -> None:
     blocks = [{"tensors": [{"name": "x", "type": 7}], "inputs": ["x"]} for _ in range(5_000)]
     found = read(file(*blocks))

@@ -235,6 +235,7 @@ def test_the_same_graph_gives_the_same_bytes(make: Callable[[], Graph], out_of_l
     assert encode(read(expected), out_of_line=out_of_line) == expected
 
 
+@pytest.mark.slow
 def test_the_hash_seed_does_not_affect_the_bytes(root: Any) -> None:
     script = (
         "import sys; sys.path.insert(0, 'tests')\n"

@@ -222,6 +222,7 @@ def test_a_file_that_ends_within_its_header_is_refused(size: int) -> None:
     assert refusal(bytes(file()[:size])).findings[0].where == f"byte {size}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("out_of_line", [False, True])
 def test_a_truncated_file_is_refused(out_of_line: bool) -> None:
     data = b"".join(plan(example(), PRODUCER, out_of_line=out_of_line).pieces())
@@ -229,6 +230,7 @@ def test_a_truncated_file_is_refused(out_of_line: bool) -> None:
     assert codes <= {"malformed-flatbuffer", "missing-data"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [0x01, 0x80])
 def test_any_changed_byte_gives_a_graph_or_an_expected_error(change: int) -> None:
     original = file(branching)

@@ -101,6 +101,7 @@ def test_plain_tensors_are_packed_as_each_of_them_alone(
     assert texts[0] == texts[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("out_of_line", [None, True])
 def test_blocks_are_laid_out_alike_from_their_columns(
     out_of_line: bool | None, monkeypatch: pytest.MonkeyPatch
@@ -127,6 +128,7 @@ def test_blocks_are_laid_out_alike_from_their_columns(
     assert set(taken) == ({False} if out_of_line else {True, False})
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(st.characters(max_codepoint=130), max_size=9), max_size=6))
 def test_texts_in_ascii_are_padded_as_others(texts: list[str]) -> None:
     quick, slow = _padded_ascii(texts), _padded(texts)

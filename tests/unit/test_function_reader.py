@@ -29,6 +29,7 @@ def damaged(data: bytes, chance: random.Random) -> bytes:
     return bytes(changed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", ["retain", "generate"])
 def test_operations_read_all_at_once_equal_others(
     names: Names, monkeypatch: pytest.MonkeyPatch

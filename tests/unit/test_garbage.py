@@ -40,6 +40,7 @@ def garbage() -> list[str]:
     return sorted({kind.__name__ for kind in kinds if kind.__module__.startswith(_OURS)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["tosa", "json", "mlir", "mlirbc"])
 @pytest.mark.parametrize("source", ["tosa", "json", "mlir", "mlirbc"])
 def test_reading_and_writing_leave_no_cycles(

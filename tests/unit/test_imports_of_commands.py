@@ -126,6 +126,7 @@ CONVERSIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONVERSIONS)
 def test_a_conversion_imports_what_reads_one_format_and_writes_the_other(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
@@ -138,6 +139,7 @@ def test_a_conversion_imports_what_reads_one_format_and_writes_the_other(
     assert others <= OUTSIDE
 
 
+@pytest.mark.slow
 def test_validate_imports_what_reads_the_file_and_the_rules(flatbuffer: Path) -> None:
     ours, others = imported("validate", str(flatbuffer))
     assert ours == (
@@ -156,6 +158,7 @@ def test_validate_imports_what_reads_the_file_and_the_rules(flatbuffer: Path) ->
     assert others <= OUTSIDE | below_directories
 
 
+@pytest.mark.slow
 def test_help_of_convert_imports_its_options() -> None:
     ours, others = imported("convert", "--help")
     assert ours == set(f"{ALWAYS} {OPTIONS}".split())
@@ -183,6 +186,7 @@ sys.addaudithook(note)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("validate",), ("convert", "--to", "tosa", "-o", os.devnull)])
 def test_numpy_is_imported_while_few_functions_are_running(
     flatbuffer: Path, words: tuple[str, ...]

@@ -311,6 +311,7 @@ def test_findings_are_reported_together_in_order_with_lines_and_columns() -> Non
     assert refused(raw).findings[0].where == "line 2:23: regions[0].name"
 
 
+@pytest.mark.slow
 def test_the_number_of_findings_is_limited() -> None:
     error = refused(changed("operator.inputs", [1] * 100_000))
     assert len(error.findings) == MAX_FINDINGS

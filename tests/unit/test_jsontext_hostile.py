@@ -126,6 +126,7 @@ def test_the_graph_does_not_refer_to_the_buffer() -> None:
     assert compare(found, example()) is None
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_a_damaged_file_is_read_or_refused_and_nothing_else(data: st.DataObject) -> None:
     raw = bytearray(text(data.draw(st.sampled_from([example(), counting()]))))

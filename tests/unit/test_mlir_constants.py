@@ -66,6 +66,7 @@ def data_of(found: Graph) -> Constant:
     return data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", PLAIN, ids=str)
 @pytest.mark.parametrize("sizes", [[3, 5], [1], [], [130]])
 def test_dense_constants_are_read_bit_for_bit(
@@ -159,6 +160,7 @@ def one(row: DType, sizes: tuple[int, ...], raw: bytes) -> Graph:
     return graph("", "w", [made], [op("CONST", "", "w")])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", DTYPES, ids=str)
 @pytest.mark.parametrize("sizes", [(), (1,), (3, 5), (2, 3, 7, 11)])
 @pytest.mark.parametrize("form", ["auto", "dense", "resource"])
@@ -401,6 +403,7 @@ def test_equal_attributes_of_another_operator_are_not_a_constant(parse: Any) -> 
     assert data[2] is data[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("retain", ["retain", "generate"])
 def test_the_fast_path_of_plain_constants_is_equal(
     bindings: Bindings, context: Any, retain: Any, monkeypatch: pytest.MonkeyPatch

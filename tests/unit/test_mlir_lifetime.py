@@ -46,6 +46,7 @@ def churn() -> None:
     del keep
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["auto", "dense", "resource"])
 def test_constants_of_a_graph_outlive_the_module_and_its_context(
     bindings: Bindings, form: Any
@@ -82,6 +83,7 @@ def test_constants_of_a_parsed_module_outlive_it(
     assert compare(weights(), found) is None
 
 
+@pytest.mark.slow
 def test_the_module_is_freed_once_its_bytes_are_written(bindings: Bindings) -> None:
     context = bindings.new_context()
     module = write(weights(), bindings, context)
@@ -91,6 +93,7 @@ def test_the_module_is_freed_once_its_bytes_are_written(bindings: Bindings) -> N
     assert sys.getrefcount(context) <= before
 
 
+@pytest.mark.slow
 def test_a_buffer_lives_as_long_as_the_module_that_shares_it(bindings: Bindings) -> None:
     made = weights()
     module = write(made, bindings, bindings.new_context())
@@ -99,6 +102,7 @@ def test_a_buffer_lives_as_long_as_the_module_that_shares_it(bindings: Bindings)
     assert compare(weights(), read(module)) is None
 
 
+@pytest.mark.slow
 def test_a_mapped_file_stays_mapped_while_a_module_uses_it(
     bindings: Bindings, tmp_path: Path
 ) -> None:
@@ -146,6 +150,7 @@ def test_importing_changes_neither_the_graph_nor_the_bytes(bindings: Bindings) -
     assert b"".join(plan(made, PRODUCER).pieces()) == before
 
 
+@pytest.mark.slow
 def test_all_bindings_give_the_same_bytes(root: Path) -> None:
     from tosa_convert.bindings.packages import installed
 

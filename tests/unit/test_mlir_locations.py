@@ -152,6 +152,7 @@ def test_a_text_that_is_not_a_location_becomes_a_name(
     assert location.name_str == text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ['callsite({} at "x")', 'callsite("x" at {})', '"n"({})'])
 def test_a_deeply_nested_location_becomes_a_name_and_is_restored(
     bindings: Bindings, context: Any, kind: str
@@ -178,6 +179,7 @@ def test_locations_of_mlir_may_be_deep_and_large(parse: Any, depth: int) -> None
     assert location_of(parse, f"loc({text})") == f"loc({text})"
 
 
+@pytest.mark.slow
 def test_a_location_whose_shared_parts_multiply_is_refused(parse: Any) -> None:
     aliases = "".join(f"#l{i} = loc(callsite(#l{i - 1} at #l{i - 1}))\n" for i in range(1, 30))
     module = parse('#l0 = loc("f":1:2)\n' + aliases + BODY.format("loc(#l29)"))

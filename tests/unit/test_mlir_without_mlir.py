@@ -75,6 +75,7 @@ OPERATIONS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(OPERATIONS)
 def test_varints_decoded_in_line_equal_decode_varint(
     operations: list[tuple[int, int, int | None, list[int], list[int]]],
@@ -111,6 +112,7 @@ ORDINARY = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(
     ORDINARY, st.integers(0, 1 << 40), st.integers(0, 9), st.integers(0), st.sampled_from([3, 99])
 )
@@ -173,6 +175,7 @@ def test_ordinary_operations_are_decoded_in_columns() -> None:
         assert decode_columns(data[:-1], 3, count, 0, 2, no_properties) is None
 
 
+@pytest.mark.slow
 @given(st.lists(NUMBERS, max_size=9), st.binary(max_size=9))
 def test_varints_decoded_together_equal_others(numbers: list[int], last: bytes) -> None:
     data = b"".join(map(encode_varint, numbers)) + last
@@ -188,6 +191,7 @@ def test_varints_decoded_together_equal_others(numbers: list[int], last: bytes) 
         assert (number, end) == (expected, stop) if stop - place <= 4 else end == place
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from("fg"), NUMBERS, NUMBERS), min_size=1, max_size=5))
 def test_plain_locations_equal_parsed_ones(
     places: list[tuple[str, int, int]],

@@ -125,6 +125,7 @@ def test_everything_prints_in_one_short_line(make: Callable[[], Graph]) -> None:
         assert len(repr(part)) < 200, repr(part)
 
 
+@pytest.mark.slow
 def test_a_graph_of_any_size_prints_in_one_short_line() -> None:
     count = 20_000
     names = [f"value_{number}" for number in range(count)]

@@ -52,6 +52,7 @@ RESCALE = function(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", STATES)
 def test_what_is_written_for_a_state_is_upgraded_to_the_same_program(state: str) -> None:
     logging.disable(logging.WARNING)

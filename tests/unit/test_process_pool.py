@@ -32,12 +32,14 @@ def results(jobs: list[Job], fork: bool, processes: int = 2) -> list[Job]:
     return [value for _, (value, _) in outcome]
 
 
+@pytest.mark.slow
 @both
 @pytest.mark.parametrize("count", [0, 1, 2, 100])
 def test_every_job_is_done_once(fork: bool, count: int) -> None:
     assert results(list(range(count)), fork) == list(range(count))
 
 
+@pytest.mark.slow
 @both
 @pytest.mark.parametrize("processes", [1, 3])
 def test_a_job_that_kills_its_worker_affects_no_other(fork: bool, processes: int) -> None:
@@ -68,6 +70,7 @@ def test_an_exception_in_a_job_is_a_bug_and_shows_its_traceback(fork: bool) -> N
         list(run_jobs(work, ["raise"], processes=1, on_death=died, fork=fork))
 
 
+@pytest.mark.slow
 @posix
 @both
 def test_closing_the_pool_ends_its_workers_and_lets_them_clean_up(
@@ -104,6 +107,7 @@ def test_a_worker_that_is_asked_to_end_ends_everything(fork: bool) -> None:
         list(run_jobs(work, jobs, processes=1, on_death=died, fork=fork))
 
 
+@pytest.mark.slow
 @posix
 @both
 def test_an_interrupt_ends_all_workers(fork: bool, tmp_path: Path) -> None:
@@ -124,6 +128,7 @@ def test_an_interrupt_ends_all_workers(fork: bool, tmp_path: Path) -> None:
         assert wait_for(tmp_path / f"{index}.cleaned") == ""
 
 
+@pytest.mark.slow
 @linux
 @both
 def test_workers_end_when_their_parent_is_killed(fork: bool, tmp_path: Path) -> None:

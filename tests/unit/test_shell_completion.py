@@ -74,6 +74,7 @@ def test_every_value_that_is_a_file_is_completed() -> None:
                 assert kinds & {"file", "dir"}, f"{documented.name}: {parameter.name}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("program", ["tosa-flatbuffer", "tosa-flatbuffer-convert"])
 def test_the_script_for_a_shell_is_valid(shell: str, program: str, tmp_path: Path) -> None:

@@ -334,6 +334,7 @@ def test_more_weights_than_a_process_can_open_files_are_read(
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.slow
 @given(st.binary(min_size=1, max_size=8), st.integers(0, 140))
 def test_a_damaged_file_is_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, damage: bytes, at: int

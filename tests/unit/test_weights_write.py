@@ -102,6 +102,7 @@ def test_names_that_would_give_one_file_get_numbers(folder: Path) -> None:
     assert flat(read(apart, folder)) == flat(made)
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(max_size=8), unique=True, max_size=12))
 def test_any_names_come_back(tmp_path_factory: pytest.TempPathFactory, names: list[str]) -> None:
     folder = tmp_path_factory.mktemp("names") / "w"
@@ -110,6 +111,7 @@ def test_any_names_come_back(tmp_path_factory: pytest.TempPathFactory, names: li
     assert len({row["file"].lower() for row in entries(folder)}) == len(names)
 
 
+@pytest.mark.slow
 def test_thousands_of_equal_names_take_linear_time(folder: Path) -> None:
     made = several(*("?" * (i + 1) for i in range(3000)))
     write(made, folder)
@@ -283,6 +285,7 @@ def test_two_blocks_of_one_name_are_refused(folder: Path) -> None:
     assert caught.value.code == "duplicate-name"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["INT8", "INT4", "FP6E2M3", "BOOL", "INT48"])
 def test_weights_are_written_and_read_without_a_copy_of_them(kind: str, folder: Path) -> None:
     row = dtype(kind)

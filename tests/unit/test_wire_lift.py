@@ -211,6 +211,7 @@ def cases() -> list[str]:
     return [name for name, row in meaning.CASES.items() if row[1] != "missing-data"]
 
 
+@pytest.mark.slow
 def test_both_encodings_have_the_same_findings() -> None:
     names = cases()
     from unit import outside_flatbuffer as outside

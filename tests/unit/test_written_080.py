@@ -47,6 +47,7 @@ def fields(data: bytes) -> dict[str, Any]:
     return block
 
 
+@pytest.mark.slow
 def test_every_operator_that_0_80_has_is_read_back_as_the_same_program() -> None:
     logging.disable(logging.WARNING)
     seen: set[str] = set()
