@@ -33,6 +33,7 @@ from tosa_convert.golden.running.reference_model import RunOptions, run_program
 from tosa_convert.golden.running.variable_states import variables_of as declared_variables
 from tosa_convert.golden.running.variable_states import with_variables
 from tosa_convert.graph.model import Graph, counted, quoted
+from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.options import ReadOptions, narrow_types
 
 
@@ -48,7 +49,11 @@ def read_options(options: Mapping[str, Any]) -> ReadOptions:
 def program_of(model: str, options: Mapping[str, Any]) -> Program:
     """Read the program that a verb runs; "-" is standard input."""
     read = read_options(options)
-    return Program(load_graph(model, read)) if model == STANDARD else load_program(model, read)
+    if model != STANDARD:
+        return load_program(model, read)
+    graph = load_graph(model, read)
+    refuse_unsound(graph)
+    return Program(graph)
 
 
 def program_and_inputs(model: str, options: Mapping[str, Any]) -> tuple[Program, dict[str, Array]]:

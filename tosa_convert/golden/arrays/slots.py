@@ -52,9 +52,11 @@ class Slot:
 def slots(block: Block, name: str, where: str = "") -> list[Slot]:
     """List the arrays of a tensor or shape: one, or values and scales.
 
-    Raises TosaConvertError("unsupported-shape") if the shape is not static.
+    Raises TosaConvertError("unsupported-shape") if the shape is not static, and "undefined-name".
     """
-    value: Tensor | ShapeValue = block.tensors.get(name) or block.shapes[name]
+    value: Tensor | ShapeValue | None = block.tensors.get(name) or block.shapes.get(name)
+    if value is None:
+        raise fail("undefined-name", where, f'the block has no tensor or shape "{name}"')
     if isinstance(value, ShapeValue):
         return [Slot(name, name, INT64, (value.rank,))]
     if value.shape is None or min(value.shape, default=0) < 0:

@@ -15,6 +15,7 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.slots import Slot, match, slots
 from tosa_convert.golden.running.random_inputs import Ranges, random_inputs
 from tosa_convert.graph.model import Block, Graph, require_graphs
+from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.options import ReadOptions, given_options
 from tosa_convert.reading import open_input, weights_folder
 from tosa_convert.reading import read as read_graph
@@ -34,13 +35,14 @@ class Program:
     flatbuffer: Path | None = None
 
 
-def load_program(source: Any, read: ReadOptions = AS_IT_IS) -> Program:
+def load_program(source: Any, read: ReadOptions = AS_IT_IS, *, is_sound: bool = True) -> Program:
     """A program from anything that can be read.
 
     Args:
         source: a Graph, a Program, a path, bytes, or a module of any MLIR bindings. MLIR gets the
             lowest TOSA version that expresses it.
         read: how to read files and modules.
+        is_sound: refuse a program that `verify` does. Some official tests break its rules on purpose.
 
     Raises:
         TosaConvertError: what is wrong with the source.
@@ -64,6 +66,8 @@ def load_program(source: Any, read: ReadOptions = AS_IT_IS) -> Program:
         return Program(graph)
     refuse_inapplicable(given_options(read), opened.where, read_from=opened.format)
     graph = read_graph(opened, read)
+    if is_sound or not graph.regions or not graph.regions[0].blocks:
+        refuse_unsound(graph)
     if opened.is_mlir:
         return Program(api.stamp(graph))
     # With shapes given, the program that runs differs from the file, and with weights in a folder beside
