@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
-from unit.building import PRODUCER, graph, op, tensor
+from unit.building import PRODUCER, branching, example, graph, op, tensor
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
@@ -57,3 +61,152 @@ def test_operators_with_a_wrong_number_of_operands_are_no_defect(
             if code not in (0, 1, 2, 3, 4):
                 wrong.append(f"{spec.name} {words}: {capsys.readouterr().err[-900:]}")
     assert not wrong, "\n".join(wrong)
+
+
+#: Command lines that write to standard output.
+WRITING = [
+    ["show", "m.tosa"],
+    ["show", "m.tosa", "--json"],
+    ["validate", "m.tosa", "--least"],
+    ["doctor", "m.tosa"],
+    ["doctor", "m.tosa", "--json"],
+    ["diff", "m.tosa", "other.tosa"],
+    ["report", "m.tosa", "--dot"],
+    ["convert", "m.tosa"],
+    ["data", "x.npy"],
+    ["frontends", "tflite"],
+    ["rewrite", "--list"],
+    ["--help"],
+    ["show", "--help"],
+    ["--version"],
+]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no full device")
+@pytest.mark.parametrize("words", WRITING, ids=" ".join)
+def test_a_full_standard_output_is_a_file_error(words: list[str], tmp_path: Path) -> None:
+    tc.save(example(), tmp_path / "m.tosa")
+    tc.save(branching(), tmp_path / "other.tosa")
+    np.save(tmp_path / "x.npy", np.zeros(3, np.float32))
+    line = [sys.executable, "-m", "tosa_convert", *words]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            line, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, check=False, timeout=60
+        )
+        assert (done.returncode, b"[file-error]" in done.stderr) == (2, True), done.stderr
+    if words[0] == "show":
+        with open("/dev/full", "w") as full:
+            code = subprocess.run(
+                line, cwd=tmp_path, stdout=full, stderr=full, check=False
+            ).returncode
+        assert code == 2
+
+
+DIGITS = "1" * 5000
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [f"tensor<{DIGITS}xf32>", f"tensor<2xi{DIGITS}>", f"tensor<2xsi{DIGITS}>", f"i{DIGITS}"],
+)
+def test_numbers_of_thousands_of_digits_in_types_are_malformed(type_: str) -> None:
+    text = f"func.func @f(%a: {type_}) -> {type_} {{ return %a : {type_} }}"
+    with pytest.raises(TosaConvertError) as caught:
+        tc.load(text.encode())
+    assert caught.value.code == "malformed-mlir"
+
+
+def test_the_widest_integer_type_of_mlir_is_read() -> None:
+    for bits, code in ((2**24 - 1, "unsupported-dtype"), (2**24, "malformed-mlir")):
+        text = f"func.func @f(%a: tensor<2xi{bits}>) {{ return }}"
+        with pytest.raises(TosaConvertError) as caught:
+            tc.load(text.encode())
+        assert caught.value.code == code
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "9" * 400])
+def test_errors_of_infinite_size_are_no_defect(
+    number: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tc.save(example(), "m.tosa")
+    row = {"name": "y", "ok": False, "problem": "", "differing": 1, "elements": 3, "failing": 1}
+    row |= {"margin": 2.5, "rule": "exact"}
+    for field in ("differing", "elements", "failing", "margin"):
+        text = json.dumps({"ok": False, "tensors": [{**row, field: "@"}]}).replace('"@"', number)
+        Path("e.json").write_text(text)
+        assert run(verb("report"), ["m.tosa", "--errors", "e.json", "-o", "m.dot"]) in (0, 2)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have shorter paths")
+def test_folders_of_any_depth_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    tc.save(example(), "m.tosa")
+    folder = os.path.join("deep", *["a"] * 1200)
+    here = Path()
+    for _ in range(1201):
+        here = here / ("a" if here.name else "deep")
+        here.mkdir()
+    Path("m.tosa").rename(f"{folder}/m.tosa")
+    try:
+        for words in (["show", "deep"], ["validate", "deep"], ["convert", "deep", "-o", "out"]):
+            assert run(verb(words[0]), words[1:]) == 0
+        assert os.path.isfile(folder.replace("deep", "out", 1) + "/m.mlir")
+    finally:
+        # pytest cannot remove folders as deep.
+        subprocess.run(["rm", "-rf", "deep", "out"], check=True)
+
+
+def looping() -> tc.Graph:
+    """A loop whose condition and body are the branches of `branching`."""
+    program = json.loads(tc.dumps(branching(), "json"))
+    (operator,) = program["regions"][0]["blocks"][0]["operators"]
+    operator |= {"op": "WHILE_LOOP", "attribute_type": "WhileLoopAttribute"}
+    operator["attribute"] = {"cond_graph": "then", "body_graph": "else"}
+    operator["inputs"] = ["x"]
+    return tc.load(json.dumps(program).encode())
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_regions_with_other_arguments_than_their_operator_passes_are_refused_in_text(
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for made in (branching(), looping()):
+        program = json.loads(tc.dumps(made, "json"))
+        (operator,) = program["regions"][0]["blocks"][0]["operators"]
+        operator["inputs"] = operator["inputs"][:1] * count
+        Path("m.json").write_text(json.dumps(program))
+        for options in ([], ["--generic"]):
+            words = ["m.json", "-o", "m.mlir", "--no-validate", *options]
+            assert run(verb("convert"), words) in (0, 3, 4)
+
+
+@pytest.mark.parametrize("verb_name", ["run", "check", "bisect", "reduce"])
+def test_programs_that_are_not_sound_are_refused_before_they_run(
+    verb_name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    further = {
+        "run": ["--random", "1"],
+        "check": ["--random", "1", "--against", "m.json"],
+        "bisect": ["--random", "1", "--against", "m.json"],
+        "reduce": ["--random", "1", "--check", "false", "--work", "work"],
+    }
+    for field in ("inputs", "outputs", "tensors", "blocks", "regions"):
+        program = json.loads(tc.dumps(example(), "json"))
+        block = program["regions"][0]["blocks"][0]
+        if field in ("inputs", "outputs"):
+            block[field] = ["nothing"]
+        elif field == "tensors":
+            block[field] = []
+        elif field == "blocks":
+            program["regions"][0][field] = []
+        else:
+            program[field] = []
+        Path("m.json").write_text(json.dumps(program))
+        code = run(verb(verb_name), ["m.json", *further[verb_name]])
+        assert code == 3, (field, capsys.readouterr().err)

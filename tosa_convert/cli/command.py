@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -300,7 +301,9 @@ def complete_file_name(
 
 def say(text: str, *, err: bool = False) -> None:
     """Print lines for people. Characters that a terminal would obey are escaped."""
-    click.echo(printable_lines(text), err=err)
+    # Where standard error takes no more, there is nowhere to report that.
+    with contextlib.suppress(OSError) if err else contextlib.nullcontext():
+        click.echo(printable_lines(text), err=err)
 
 
 def report_bug(trace: str, where: str = "") -> None:

@@ -80,7 +80,9 @@ def _convert_job(job: Job, options: ConvertOptions) -> Failure:
     try:
         api.refuse_same_file(source, target)
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
+            # `mkdir(parents=True)` calls itself for each of them, and they may be a thousand.
+            for folder in reversed((target.parent, *target.parent.parents)):
+                folder.mkdir(exist_ok=True)
         except OSError as error:
             raise file_error(target.parent, error, "made") from None
         try:

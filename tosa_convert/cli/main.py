@@ -7,6 +7,7 @@ Exit codes: 0 done; 1 a check found something; 2 usage; 3 bad input; 4 valid but
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import importlib
 import os
@@ -28,9 +29,13 @@ from tosa_convert.cli.command import (
 from tosa_convert.cli.import_numpy import import_numpy
 from tosa_convert.ending_signals import EXIT_SIGNAL, RequestToEnd, Terminated
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.files import file_error
 from tosa_convert.version import __version__
 
 EXIT_INTERRUPTED: Final = EXIT_SIGNAL + signal.SIGINT
+
+#: Errors of a device that takes no more.
+_FULL: Final = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
 
 #: Heading in the help -> verb -> the module that defines it, under the verb's name.
 SECTIONS: Final = {
@@ -142,7 +147,12 @@ def run(
         # The reader has closed our output; prevent an error message of the interpreter at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except Exception:
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+            # Other files are named where they are written.
+            failure = file_error("<stdout>", error, "written")
+            say(str(failure), err=True)
+            return failure.exit_code
         import traceback
 
         report_bug(traceback.format_exc())

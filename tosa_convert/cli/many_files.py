@@ -12,7 +12,7 @@ import click
 
 from tosa_convert.applicable_options import refuse_inapplicable
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.files import STANDARD, map_file
+from tosa_convert.files import STANDARD, map_file, walk
 from tosa_convert.formats import EXTENSIONS, Format, is_saved_model, model_kind, sniff
 from tosa_convert.options import ReadOptions, given_options
 from tosa_convert.reading import Input
@@ -39,7 +39,8 @@ def inputs_below(given: str) -> list[tuple[Path, Path]]:
         return [(root, Path(root.name))]
     files = sorted(
         path
-        for path in root.rglob("*")
+        for folder, names in walk(root)
+        for path in (Path(folder, name) for name in names)
         if path.suffix in EXTENSIONS and not _is_manifest(path) and path.is_file()
     )
     return [(file, file.relative_to(root)) for file in files]

@@ -12,6 +12,8 @@ from enum import IntEnum
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tosa_convert.errors import fail
+from tosa_convert.graph.model import counted
 from tosa_convert.graph.opset import OPERATORS
 from tosa_convert.mlir.bytecode.attributes import FunctionType, TensorType, TypeAttr
 from tosa_convert.mlir.bytecode.operations import Fields, Operation
@@ -326,6 +328,14 @@ class OperationForms:
 
     def _bound(self, operands: list[int], values: Values, inner: Names) -> str:
         """Arguments of the first region with the operands that they take: ` (%arg2 = %1)`."""
+        if len(inner.arguments) != len(operands):
+            raise fail(
+                "malformed-operator",
+                "",
+                f"an operator passes {counted(len(operands), 'value')} to its region, "
+                f"which has {counted(len(inner.arguments), 'argument')}",
+                "MLIR's own form cannot say that; --generic can",
+            )
         pairs = [
             f"{name} = {values.names[operand]}"
             for name, operand in zip(inner.arguments, operands, strict=True)

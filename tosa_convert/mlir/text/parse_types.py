@@ -15,6 +15,9 @@ from tosa_convert.mlir.types import TypeWriter
 
 #: The largest size that MLIR can hold.
 _LARGEST: Final = 2**63 - 1
+_DIGITS: Final = len(str(_LARGEST))
+#: The most bits of an integer type of MLIR.
+_MOST_BITS: Final = 2**24 - 1
 #: Types that are remembered by their text have at most this many bytes.
 _REMEMBERED: Final = 200
 
@@ -123,6 +126,9 @@ class TypeParser:
             return self._dialect()
         builtin = cursor.match(_BUILTIN)
         if builtin is not None:
+            bits = builtin[0].lstrip(b"siu")
+            if bits.isdigit() and (len(bits) > 8 or int(bits) > _MOST_BITS):
+                cursor.refuse(f"an integer type has at most {_MOST_BITS} bits", builtin.start())
             return builtin[0].decode()
         start = cursor.at
         if cursor.match(_WITH_PARTS) is not None:
@@ -138,7 +144,11 @@ class TypeParser:
         cursor = self.cursor
         shape: tuple[int, ...] | None = None
         if head[2] is None:
-            shape = tuple(-1 if size == b"?" else int(size) for size in _SIZE.findall(head[1]))
+            sizes = [size.lstrip(b"0") or b"0" for size in _SIZE.findall(head[1])]
+            # Python does not read numbers of thousands of digits.
+            if any(len(size) > _DIGITS for size in sizes):
+                cursor.refuse(f"a size is larger than {_LARGEST}", head.start())
+            shape = tuple(-1 if size == b"?" else int(size) for size in sizes)
             if any(size > _LARGEST for size in shape):
                 cursor.refuse(f"a size is larger than {_LARGEST}", head.start())
         elif head[1]:
