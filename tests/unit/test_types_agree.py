@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 import tosa_convert as tc
@@ -230,6 +232,54 @@ def test_bytecode_that_mlir_refuses_is_refused(name: str) -> None:
     found = refusal(b"".join(map(bytes, parse(memoryview(text.encode())))))
     assert found.code == code
     assert message in found.message
+
+
+@pytest.mark.parametrize("lines", [1, 70_000])
+def test_findings_after_many_lines_are_found_in_linear_time(lines: int) -> None:
+    body = "\n" * lines + "".join(f"%{n} = foo.bar %a : tensor<4xi16>\n" for n in range(900))
+    text = function(f"{body}{RETURN_A}")
+    started = time.process_time()
+    with pytest.raises(tc.TosaConvertError) as caught:
+        tc.load(text.encode())
+    assert time.process_time() - started < 5
+    found = caught.value.findings
+    assert [finding.where for finding in found] == [
+        f"-:{3 + lines + n}:{len(f'%{n} = ') + 1}" for n in range(900)
+    ]
+    assert found[-1].excerpt.startswith("%899 = foo.bar %a")
+
+
+def test_a_size_that_is_negative_in_bytecode_is_refused() -> None:
+    data = b"".join(map(bytes, parse(memoryview(function(RETURN_A).encode()))))
+    # A tensor type of rank 1 and size 4: its numbers are encoded as varints, the size by its sign.
+    place = data.index(bytes((13 << 1 | 1, 1 << 1 | 1, 8 << 1 | 1)))
+    for size, is_read in ((-1, True), (-2, False)):
+        changed = bytearray(data)
+        changed[place + 2] = (-size * 2 - 1) << 1 | 1
+        if is_read:
+            assert tc.load(bytes(changed)).main.tensors["TosaInput_0"].shape == (-1,)
+        else:
+            assert "negative" in refusal(bytes(changed)).message
+
+
+def test_a_bool_of_more_than_one_bit_in_bytecode_is_refused() -> None:
+    text = (
+        "func.func @f(%a: tensor<4xi16>) -> tensor<4xi16> {\n%0 = "
+        "tosa.arithmetic_right_shift %a, %a {round = true} : "
+        "(tensor<4xi16>, tensor<4xi16>) -> tensor<4xi16>\nreturn %0 : tensor<4xi16>\n}\n"
+    )
+    data = b"".join(map(bytes, parse(memoryview(text.encode()))))
+    assert tc.load(data).main.operators[0].attributes["round"] is True
+    places = [n for n in range(len(data) - 2) if data[n] == 8 << 1 | 1 and data[n + 2] == 1]
+    found = []
+    for place in places:
+        changed = bytearray(data)
+        changed[place + 2] = 2
+        try:
+            tc.load(bytes(changed))
+        except tc.TosaConvertError as error:
+            found.append(error.findings[0].message)
+    assert any("attribute round" in message for message in found)
 
 
 def test_bounds_are_compared_for_each_result() -> None:

@@ -117,10 +117,11 @@ def read_dense(data: memoryview, dtype: DType, count: int) -> Constant:
         if booleans is None:
             raise Unreadable(f"it has {len(data)} bytes of data, expected {(count + 7) // 8}")
         return booleans
-    splat = count > 0 and len(data) == width
+    splat = len(data) == width
+    data = data if count else data[:0]  # one element may stand for none, too
     if not splat and len(data) != width * count:
         raise Unreadable(f"it has {len(data)} bytes of data, expected {width * count}")
-    return Constant(dtype, count, data, unpacked=dtype.is_packed, splat=splat)
+    return Constant(dtype, count, data, unpacked=dtype.is_packed, splat=splat and count > 0)
 
 
 def _read_resource(attribute: ResourceAttr, dtype: DType, count: int) -> Constant:
@@ -177,7 +178,7 @@ def _e8m0_from_text(text: str) -> int:
         value = float(text) if bits is None else float(bits.view("<f8")[0])
     except (ValueError, OverflowError):
         value = -1.0
-    if value < 0:
+    if value < 0 or text.isdigit():
         raise Unreadable("a scale in its type is not a number of f8E8M0FNU")
     return int(powers_of_two(np.array([value]))[0])
 

@@ -213,8 +213,8 @@ class FunctionReader:
         number = bytecode.dictionary(bytecode.root.attributes).get("function_type")
         attribute = None if number is None else bytecode.attribute(number)
         signature = attribute.type if isinstance(attribute, TypeAttr) else None
-        if not isinstance(signature, FunctionType):
-            message = f"function @{self.symbol} has no type"
+        if not isinstance(signature, FunctionType) or not self.symbol:
+            message = f"function @{self.symbol} has no {'name' if signature else 'type'}"
             self.report.add(bytecode.root, "malformed-structure", message)
             return
         arguments = list(map(types, body.arguments))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final, NamedTuple
 
 from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError, fail
@@ -64,7 +65,7 @@ def select(bytecode: Bytecode, func: str | None) -> Selection:
     others = [item for item in operations if bytecode.names[item.name] == GLOBAL]
     functions = _functions(bytecode, operations)
     with_body = [item for item in functions if any(r.blocks for r in item.operation.regions)]
-    repeated = list(_repeated_symbols(bytecode, operations))
+    repeated = list(islice(_repeated_symbols(bytecode, operations), MAX_FINDINGS))
     if func is not None:
         return Selection([_called(func, with_body)], variables, others, repeated)
     if not with_body:

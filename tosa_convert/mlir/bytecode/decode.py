@@ -42,7 +42,7 @@ from tosa_convert.mlir.bytecode.resources import Resource, decode_resources
 from tosa_convert.mlir.bytecode.tables import Tables
 from tosa_convert.mlir.bytecode.varint import decode_varint, encode_varint, from_zigzag
 
-#: Numbers of more bits than this are not decoded: TOSA has none, and a file can claim any width.
+#: Numbers of more bits are not decoded: TOSA has none, and a file can claim any width.
 MAX_BITS: Final = 256
 #: Tensor types within one another: MLIR has no tensors of tensors.
 _MAX_TYPE_DEPTH: Final = 4
@@ -61,6 +61,8 @@ _DATING: Final = {
     "tosa.mul": "shift",
     **dict.fromkeys(("tosa.argmax", "tosa.reduce_sum", "tosa.reverse", "tosa.concat"), "axis"),
 }
+#: How MLIR encodes a dynamic size: today, and until 2022.
+_DYNAMIC_SIZES: Final = {-(2**63), -1}
 _SIGNEDNESS: Final = ("i", "si", "ui", "?")
 
 
@@ -413,7 +415,8 @@ class Bytecode(Tables):
             bits = 0
             for position, word in enumerate(self._numbers(count, offset)):
                 bits |= (from_zigzag(word) & (1 << 64) - 1) << 64 * position
-        return ScalarAttr(type_, bits & (1 << width) - 1, is_float)
+        is_damaged = width <= 8 and bits >> width
+        return _OPAQUE if is_damaged else ScalarAttr(type_, bits & (1 << width) - 1, is_float)
 
     # -- types --------------------------------------------------------------------------------
 
@@ -483,7 +486,10 @@ class Bytecode(Tables):
         self._expect(rank + 1, "numbers", offset, end)
         sizes = self._numbers(rank + 1, offset)
         element = self._element(entry, sizes.pop())
-        shape = tuple(max(from_zigzag(size), -1) for size in sizes)
+        shape = tuple(map(from_zigzag, sizes))
+        if any(size < 0 and size not in _DYNAMIC_SIZES for size in shape):
+            self.refuse(entry, "a size of a tensor is negative")
+        shape = tuple(max(size, -1) for size in shape)
         return TensorType(shape, element, encoded)
 
     def _element(self, entry: int, index: int) -> str:

@@ -31,7 +31,7 @@ _LIST: Final = re.compile(rb"[-+0-9a-fA-FxXtrulsE.,\[\]\s]*")
 _STRUCTURE: Final = bytes(set(range(256)) - set(b"[],"))
 _NO_BRACKETS: Final = bytes.maketrans(b"[]", b"  ")
 _HEX_STRING: Final = re.compile(rb'"0[xX]')
-_TYPED_ELEMENT: Final = re.compile(rb"\s*:\s*[!\w.]+")
+_TYPED_ELEMENT: Final = re.compile(rb"\s*:\s*([!\w.]+)")
 
 
 class ElementParser:
@@ -179,7 +179,10 @@ class ElementParser:
         value = value_type(element)
         if not is_number(value):
             return self._as_text(start, type_)[0]
-        text = _TYPED_ELEMENT.sub(b"", bytes(cursor.data[content : cursor.at - 1]))
+        typed = bytes(cursor.data[content : cursor.at - 1])
+        for own in set(_TYPED_ELEMENT.findall(typed)) - {value.encode()}:
+            cursor.refuse(f"found an element of type {own.decode()}, expected {value}", start)
+        text = _TYPED_ELEMENT.sub(b"", typed)
         if not prod(shape):
             return self.encoder.dense(type_.number, b"")
         self._check_nesting(text, shape, type_, start)

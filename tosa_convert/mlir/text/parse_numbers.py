@@ -99,19 +99,19 @@ def _floats(tokens: Sequence[bytes], element: str) -> npt.NDArray[Any]:
     try:
         values = np.array(list(map(float, tokens)), np.float64)
     except ValueError:
-        return np.concatenate([_unusual_float(token, kind, stored) for token in tokens])
+        return np.concatenate([_unusual_float(token, kind, element) for token in tokens])
     return _rounded(values, kind).view(stored)
 
 
-def _unusual_float(token: bytes, kind: np.dtype[Any], stored: np.dtype[Any]) -> npt.NDArray[Any]:
+def _unusual_float(token: bytes, kind: np.dtype[Any], element: str) -> npt.NDArray[Any]:
     """A number in decimal, or its bits in hexadecimal."""
-    text = token.strip()
+    text, stored = token.strip(), stored_type(element)
     if _HEX.match(text):
         try:
             bits = int(text, 16)
         except ValueError:
             raise BadNumber(f"{_shown(token)} is not a number") from None
-        if not 0 <= bits < 1 << 8 * stored.itemsize:
+        if not 0 <= bits < 1 << bit_width(element):
             raise BadNumber(f"{_shown(token)} has more bits than the type")
         return np.array([bits], stored)
     try:

@@ -7,7 +7,11 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from typing import Final
+
+import numpy as np
+import numpy.typing as npt
 
 from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.source_excerpt import excerpt_at
@@ -25,7 +29,7 @@ _FIRST_BLOCK: Final = rb"\(\s*\{\s*\^[\w$.-]+\("
 _TOKEN: Final = rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|//[^\n]*|->|[()\[\]{}<>]|%[\w$.-]+(?=\s*:)'
 _POSITION: Final = re.compile(r"(.*):(\d+):(\d+)\Z", re.DOTALL)
 #: Bytes that are searched for line ends at once.
-_BLOCK: Final = 1 << 20
+_BLOCK: Final = 1 << 16
 
 
 class SourceText:
@@ -38,16 +42,21 @@ class SourceText:
         self.data = data
         self.name = path or UNNAMED
 
+    @cached_property
+    def _lines_before(self) -> npt.NDArray[np.int64]:
+        """How many lines end before each block of the text, and in all of it."""
+        counts = [0] + [
+            bytes(self.data[start : start + _BLOCK]).count(b"\n")
+            for start in range(0, len(self.data), _BLOCK)
+        ]
+        return np.cumsum(counts)
+
     def where(self, offset: int) -> str:
         """The position of a byte, as `name:line:column`."""
-        line, start = 1, 0
-        for block_start in range(0, offset, _BLOCK):
-            block = bytes(self.data[block_start : min(block_start + _BLOCK, offset)])
-            newlines = block.count(b"\n")
-            if newlines:
-                line += newlines
-                start = block_start + block.rindex(b"\n") + 1
-        return f"{self.name}:{line}:{offset - start + 1}"
+        lines, block = self._lines_before, offset // _BLOCK
+        head = bytes(self.data[block * _BLOCK : offset])
+        line = 1 + int(lines[block]) + head.count(b"\n")
+        return f"{self.name}:{line}:{offset - (self._line_start(line) or 0) + 1}"
 
     def offset(self, where: str) -> int | None:
         """The byte at `name:line:column`; None if that is not a position in this text."""
@@ -58,17 +67,12 @@ class SourceText:
         return None if start is None else min(start + max(int(match[3]) - 1, 0), len(self.data))
 
     def _line_start(self, line: int) -> int | None:
-        left = line - 1
-        for block_start in range(0, len(self.data), _BLOCK):
-            block = bytes(self.data[block_start : block_start + _BLOCK])
-            newlines = block.count(b"\n")
-            if left <= newlines:
-                end = 0
-                for _ in range(left):
-                    end = block.index(b"\n", end) + 1
-                return block_start + end
-            left -= newlines
-        return None
+        lines, left = self._lines_before, line - 1
+        if left < 1 or left > lines[-1]:
+            return None if left else 0
+        block = int(lines.searchsorted(left)) - 1
+        raw = np.frombuffer(self.data[block * _BLOCK : (block + 1) * _BLOCK], np.uint8)
+        return block * _BLOCK + int(np.flatnonzero(raw == ord("\n"))[left - lines[block] - 1]) + 1
 
     def has_own_locations(self) -> bool:
         """Whether locations in the text may have the text's own name and mean another file.
