@@ -228,3 +228,13 @@ def test_a_backend_that_is_not_there_is_named(
     given = ["check", str(path), "--random", "1", "--against", backend]
     assert run(tosa_flatbuffer, given) == 2
     assert expected in capsys.readouterr().err
+
+
+def test_an_earlier_spelling_is_the_same_option(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tosa_flatbuffer, ["suite", "gone", "--limit", "1", "--max-cases", "2"]) == 2
+    assert "--max-cases is given twice" in capsys.readouterr().err
+    for name in ("--limit", "--max-cases"):
+        assert run(tosa_flatbuffer, ["suite", "gone", name, "none"]) == 2
+        assert "--max-cases: error: 'none' is not a valid integer" in capsys.readouterr().err
+    assert run(tosa_flatbuffer, ["suite", "--help"]) == 0
+    assert "--limit" not in capsys.readouterr().out

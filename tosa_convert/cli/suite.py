@@ -108,7 +108,14 @@ def _frontends() -> Iterable[str]:
 )
 @option("--jobs", type=click.IntRange(1), help="Local processes; by default one per processor.")
 @option("--scheduler", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler.")
-@option("--limit", type=click.IntRange(1), help="Run so many cases, spread over the folder.")
+@option(
+    "--max-cases",
+    "limit",
+    old=("--limit",),
+    metavar="N",
+    type=click.IntRange(1),
+    help="Run so many cases, spread over the folder.",
+)
 @option(
     "--timeout",
     type=float,
