@@ -12,9 +12,9 @@ from typing import Final, Literal
 from tosa_convert.errors import Finding
 from tosa_convert.file_consumers import (
     CONSUMERS,
-    READERS,
     Consumer,
     Form,
+    every_reader,
     listed_formats,
     reader_named,
 )
@@ -22,9 +22,9 @@ from tosa_convert.formats import FORMATS, MLIR_FORMATS, Format
 from tosa_convert.graph.model import Graph, counted
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.spec.public import validate
-from tosa_convert.spec.readers import reader_findings
+from tosa_convert.spec.readers import program_findings
 from tosa_convert.upgrade.dialect_states import BYTECODE, state_of
-from tosa_convert.upgrade.older_form import dialect_form, has_form_of, older_findings
+from tosa_convert.upgrade.older_form import has_form_of
 
 #: Findings of one program that are kept; a program may refuse each of many tensors.
 _MOST: Final = 1000
@@ -75,7 +75,7 @@ def diagnose(
     Args:
         graph: the program in the file, which `verify` finds sound.
         stored: how the file stores it.
-        readers: names of `READERS`, also with a release, such as "iree==3.2"; None for all.
+        readers: names that `reader_named` knows, such as "iree==3.2"; None for all.
 
     Example:
         >>> import tosa_convert as tc
@@ -89,7 +89,7 @@ def diagnose(
     forbidden = validate(graph)
     return [
         _diagnosis(graph, stored, reader_named(name), forbidden)
-        for name in (READERS if readers is None else readers)
+        for name in (every_reader() if readers is None else readers)
     ]
 
 
@@ -103,7 +103,7 @@ def _diagnosis(
         hint = f"tosa-flatbuffer validate {shlex.quote(stored.path)}"
         of_program.append(Finding(_CODE, "", message, hint))
     written = stored.format if stored.format in reader.formats else reader.formats[0]
-    of_program += islice(program_findings(graph, reader, written), _MOST)
+    of_program += islice(program_findings(graph, reader, mlir=written in MLIR_FORMATS), _MOST)
     if not of_program:
         of_file += (
             Finding(_CODE, "", message) for message in _form_problems(graph, stored, reader)
@@ -114,17 +114,6 @@ def _diagnosis(
     command = _command(stored, reader) if of_file and not of_program else ""
     findings = (*of_file, *of_program)
     return Diagnosis(reader, not findings, findings, command)
-
-
-def program_findings(graph: Graph, reader: Consumer, file_format: Format) -> Iterator[Finding]:
-    """What a program does not read of a sound graph that is written in a format for it."""
-    if file_format not in MLIR_FORMATS:
-        yield from reader_findings(graph, reader)
-        return
-    # Only what reads the flatbuffer itself needs constants: MLIR's text and bytecode have any operands.
-    yield from reader_findings(graph, reader._replace(constants="", dialect=""))
-    if reader.dialect:
-        yield from older_findings(graph, dialect_form(state_of(reader.dialect), reader.release))
 
 
 def _form_problems(graph: Graph, stored: StoredProgram, reader: Consumer) -> Iterator[str]:
@@ -192,5 +181,5 @@ def _command(stored: StoredProgram, reader: Consumer) -> str:
     words += [str(path), "-o", str(target)]
     if (to == "tosa" and reader.name in CONSUMERS) or reader.dialect:
         version = f"=={reader.release.split()[1]}" if reader.dialect or reader.tosa else ""
-        words += ["--for", f"{reader.name}{version}"]
+        words += ["--for", f"{reader.spelling}{version}"]
     return shlex.join(words)

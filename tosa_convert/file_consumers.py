@@ -6,7 +6,9 @@ work. docs/formats.md names the releases that were tried.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from tosa_convert.errors import fail, refuse_unknown
@@ -23,16 +25,28 @@ class Consumer(NamedTuple):
     formats: the formats that it reads (`formats.Format`), the preferred one first.
     weights: the forms of weights in a `.tosa` file that it reads, the preferred one first.
     otherwise: what it does with a file of another form.
-    types: element types that it does not read. operators: operators that it does not read.
+    variant: the accelerator, or the option, that the facts are of; `READER:VARIANT` names it.
+    options: those of its command line that the facts were proved with.
+    types: element types that it does not read.
+    operators: operators that it does not read, such as "COND_IF"; with a type, as "REDUCE_MAX INT32",
+        those with this first operand, as "CAST FP32->BOOL" also with this result, and as
+        "MATMUL BF16*FP16" with these first two operands.
+    by_option: operator -> the option of its command line without which it does not read the operator.
     newest: the TOSA version of the newest operators that it reads.
     constants: of the operands that must be constants unless a target has EXT-DYNAMIC, those that must be
         constants in a `.tosa` file: "all" of them, only "zero points", or none.
     further_constants: operands that must be constants, too, such as "PAD pad_const", or
         "TABLE table INT16" for one element type.
     static: it reads only tensors of known rank and sizes. ranked: only tensors of known rank.
+    single_rows: it reads ROW_GATHER only for one row, which is a GATHER.
     static_operators: operators that it reads only with known sizes, unless they change nothing.
     max_rank: the most dimensions of a tensor that it reads.
-    computed: an output must not be an input.
+    unused: it does not look at inputs that no operator uses.
+    initial: variables have an initial value.
+    computed: an output must not be an input. least: what a program has at least.
+    shape_outputs: an output may be a shape.
+    entry: it reads only functions with `tf.entry_function`, which no file of TOSA has.
+    limits: the hardware whose sizes and strides `spec.hardware_limits` knows.
     lenient: it reads programs that TOSA forbids, too.
     generic_text: it reads MLIR text with attributes only in generic form.
     old_variables: it reads bytecode with variables only up to version 4.
@@ -47,16 +61,26 @@ class Consumer(NamedTuple):
     otherwise: str
     release: str
     formats: tuple[Format, ...] = ("tosa",)
+    variant: str = ""
+    options: str = ""
     types: frozenset[str] = frozenset()
     operators: frozenset[str] = frozenset()
+    by_option: Mapping[str, str] = MappingProxyType({})
     newest: tuple[int, int] = (1, 1)
     constants: Literal["", "zero points", "all"] = ""
     further_constants: frozenset[str] = frozenset()
     static: bool = False
     static_operators: frozenset[str] = frozenset()
     ranked: bool = False
+    single_rows: bool = False
     max_rank: int = 64
     computed: bool = False
+    unused: bool = False
+    initial: bool = False
+    least: Literal["", "a value", "an output"] = ""
+    shape_outputs: bool = True
+    entry: bool = False
+    limits: Literal["", "ethos-u55"] = ""
     lenient: bool = False
     generic_text: bool = False
     old_variables: bool = False
@@ -65,9 +89,90 @@ class Consumer(NamedTuple):
     stamped: tuple[int, int] = (1, 1)
     old_tosa: bool = False
 
+    @property
+    def spelling(self) -> str:
+        """Return what `--for` calls it."""
+        return f"{self.name}:{self.variant}" if self.variant else self.name
+
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
+
+
+_ETHOS_U85: Final = Consumer(
+    "vela",
+    ("embedded",),
+    "refuses the file: constants are missing",
+    "ethos-u-vela 5.2.0",
+    variant="ethos-u85",
+    options="--accelerator-config ethos-u85-256",
+    types=_names("FP32 FP16 BF16 FP8E4M3 FP8E5M2 FP4E2M1 FP6E2M3 FP6E3M2 FP8UE8M0 MXINT8 INT64"),
+    operators=frozenset(("CUSTOM", "SCATTER BOOL")),
+    newest=(1, 0),
+    constants="all",
+    further_constants=frozenset(
+        (
+            *("PAD pad_const", "TABLE table INT16", "COND_IF condition"),
+            *("CONV3D weight", "CONV3D bias"),
+            *("TRANSPOSE_CONV2D weight", "TRANSPOSE_CONV2D bias"),
+        )
+    ),
+    # It takes an unknown size for 4294967295, and compiles that or crashes.
+    static=True,
+    max_rank=6,
+    computed=True,
+    unused=True,
+    least="an output",
+    shape_outputs=False,
+)
+#: Without --accelerator-config Vela compiles for an Ethos-U55.
+_ETHOS_U55: Final = _ETHOS_U85._replace(
+    variant="ethos-u55",
+    options="--accelerator-config ethos-u55-256",
+    types=_ETHOS_U85.types | {"BOOL"},
+    operators=_ETHOS_U85.operators
+    | _names(
+        "BITWISE_AND BITWISE_NOT BITWISE_OR BITWISE_XOR COND_IF GATHER INTDIV LOGICAL_RIGHT_SHIFT "
+        "SCATTER WHILE_LOOP"
+    )
+    | {
+        *("ARGMAX INT16", "ARITHMETIC_RIGHT_SHIFT INT8", "ARITHMETIC_RIGHT_SHIFT INT16"),
+        *("LOGICAL_LEFT_SHIFT INT8", "LOGICAL_LEFT_SHIFT INT16", "MATMUL INT16"),
+        *("REDUCE_MAX INT32", "REDUCE_MIN INT32", "TRANSPOSE_CONV2D INT16"),
+    },
+    further_constants=_ETHOS_U85.further_constants
+    | {"CONV2D weight", "CONV2D bias", "DEPTHWISE_CONV2D weight", "DEPTHWISE_CONV2D bias"},
+    limits="ethos-u55",
+)
+_MODEL_CONVERTER: Final = Consumer(
+    "model-converter",
+    ("embedded", "offset"),
+    "finds no data",
+    "ai-ml-sdk-model-converter 0.11.0",
+    formats=("tosa", "mlirbc", "mlir"),
+    types=_names("FP4E2M1 FP6E2M3 FP6E3M2 FP8UE8M0 MXINT8"),
+    operators=_names(
+        "COND_IF WHILE_LOOP VARIABLE_READ VARIABLE_WRITE ASSERT_EQUAL_SHAPE MATMUL_T "
+        "CAST_FROM_BLOCK_SCALED CAST_TO_BLOCK_SCALED CONV2D_BLOCK_SCALED "
+        "MATMUL_T_BLOCK_SCALED RESHAPE_BLOCK_SCALED ROW_GATHER_BLOCK_SCALED"
+    )
+    | frozenset(
+        (
+            *("ARGMAX INT32", "GATHER BOOL", "SCATTER BOOL", "RESIZE FP8E4M3", "RESIZE FP8E5M2"),
+            *("CAST FP32->BOOL", "MATMUL FP8E4M3->FP32", "MATMUL FP8E5M2->FP32"),
+            *("MATMUL FP8E4M3*FP8E5M2", "MATMUL FP8E5M2*FP8E4M3", "CONV2D FP8E4M3*FP8E5M2"),
+            *("CONV2D FP8E5M2*FP8E4M3", "CONV2D FP8E5M2*BF16"),
+        )
+    ),
+    by_option=MappingProxyType({"CUSTOM": "--custom-op-domain-to-opcode DOMAIN:OPCODE"}),
+    constants="zero points",
+    least="an output",
+    shape_outputs=False,
+    single_rows=True,
+    static_operators=_names("RESHAPE TRANSPOSE"),
+    ranked=True,
+    max_rank=6,
+)
 
 
 CONSUMERS: Final = {
@@ -89,52 +194,16 @@ CONSUMERS: Final = {
             "tosa-tools 2026.8.0",
             formats=("tosa", "mlirbc", "mlir"),
             constants="zero points",
+            initial=True,
         ),
-        Consumer(
-            "model-converter",
-            ("embedded", "offset"),
-            "finds no data",
-            "ai-ml-sdk-model-converter 0.11.0",
-            formats=("tosa", "mlirbc", "mlir"),
-            types=_names("FP4E2M1 FP6E2M3 FP6E3M2 FP8UE8M0 MXINT8"),
-            operators=_names(
-                "COND_IF WHILE_LOOP VARIABLE_READ VARIABLE_WRITE ASSERT_EQUAL_SHAPE MATMUL_T "
-                "CAST_FROM_BLOCK_SCALED CAST_TO_BLOCK_SCALED CONV2D_BLOCK_SCALED "
-                "MATMUL_T_BLOCK_SCALED RESHAPE_BLOCK_SCALED ROW_GATHER_BLOCK_SCALED"
-            ),
-            constants="zero points",
-            static_operators=_names("RESHAPE TRANSPOSE"),
-            ranked=True,
-            max_rank=6,
-        ),
-        Consumer(
-            "vela",
-            ("embedded",),
-            "refuses the file: constants are missing",
-            "ethos-u-vela 5.2.0",
-            types=_names(
-                "FP32 FP16 BF16 FP8E4M3 FP8E5M2 FP4E2M1 FP6E2M3 FP6E3M2 FP8UE8M0 MXINT8 INT64"
-            ),
-            operators=_names("COND_IF WHILE_LOOP"),
-            newest=(1, 0),
-            constants="all",
-            further_constants=frozenset(
-                (
-                    *("PAD pad_const", "TABLE table INT16"),
-                    *("CONV3D weight", "CONV3D bias"),
-                    *("TRANSPOSE_CONV2D weight", "TRANSPOSE_CONV2D bias"),
-                )
-            ),
-            # It takes an unknown size for 4294967295, and compiles that or crashes.
-            static=True,
-            max_rank=6,
-            computed=True,
-        ),
+        _MODEL_CONVERTER,
+        _ETHOS_U55,
         Consumer(
             "model-explorer",
             ("embedded",),
             "shows the graph without the values of constants",
             "tosa-adapter-model-explorer 0.1.0",
+            least="a value",
             lenient=True,
         ),
         Consumer(
@@ -159,6 +228,14 @@ OTHER_CONSUMERS: Final = {
             "",
             "iree-base-compiler 3.13.0",
             formats=("mlirbc", "mlir"),
+            types=_names("FP8UE8M0"),
+            operators=_names(
+                "ASSERT_EQUAL_SHAPE CUSTOM MATMUL_T MATMUL_T_BLOCK_SCALED CONV2D_BLOCK_SCALED "
+                "CAST_FROM_BLOCK_SCALED CAST_TO_BLOCK_SCALED RESHAPE_BLOCK_SCALED "
+                "ROW_GATHER_BLOCK_SCALED"
+            ),
+            ranked=True,
+            shape_outputs=False,
             generic_text=True,
             old_variables=True,
         ),
@@ -178,6 +255,21 @@ OTHER_CONSUMERS: Final = {
 
 #: All programs, by name.
 READERS: Final = CONSUMERS | OTHER_CONSUMERS
+
+#: Programs whose accelerator or option matters -> their rows; the first is what runs without an option.
+VARIANTS: Final = {
+    "vela": (
+        _ETHOS_U55,
+        _ETHOS_U55._replace(variant="ethos-u65", options="--accelerator-config ethos-u65-256"),
+        _ETHOS_U85,
+    ),
+    "model-converter": (
+        _MODEL_CONVERTER,
+        _MODEL_CONVERTER._replace(
+            variant="require-static-shape", options="--require-static-shape", entry=True
+        ),
+    ),
+}
 
 #: Program -> its older releases that the facts were proved with -> the month of the TOSA dialect, oldest
 #: first. Those of IREE that are dates are of the package iree-compiler.
@@ -213,6 +305,7 @@ _VELA: Final = {
     **dict.fromkeys(("4.0.1", "4.1.0", "4.2.0", "4.3.0"), "0.80"),
     **dict.fromkeys(("4.4.0", "4.4.1", "4.5.0", "5.0.0", "5.1.0"), ""),
 }
+_CONTROL_FLOW: Final = _names("COND_IF WHILE_LOOP")
 #: Operators that the first releases of Vela do not read, which have another reader of `.tosa` files.
 _NOT_IN_FIRST_VELA: Final = _names(
     "ABS ARGMAX BITWISE_AND BITWISE_NOT BITWISE_OR BITWISE_XOR CAST CEIL CLZ COND_IF CONV3D CUSTOM "
@@ -235,7 +328,7 @@ def releases(row: Consumer) -> dict[str, Consumer]:
         found[version] = row._replace(release=release, dialect=month, formats=formats)
     if row.name == "vela":
         for version, tosa in _VELA.items():
-            operators = _NOT_IN_FIRST_VELA if version < "4.2" else row.operators
+            operators = row.operators | (_NOT_IN_FIRST_VELA if version < "4.2" else _CONTROL_FLOW)
             release = f"{package} {version}"
             stamped = (1, 0) if version < "5.1" else row.stamped
             found[version] = row._replace(
@@ -244,24 +337,49 @@ def releases(row: Consumer) -> dict[str, Consumer]:
     return found | {newest: row}
 
 
-def reader_named(text: str, option: str = "for") -> Consumer:
-    """A program by its name, such as "iree", or by its name and a release, such as "iree==3.2".
+def every_reader() -> list[str]:
+    """Return the names of all programs, and of those of an accelerator."""
+    return [
+        row.spelling
+        for name in READERS
+        for row in VARIANTS.get(name, (READERS[name],))
+        if not row.entry
+    ]
 
-    Of several releases that begin with the given version, the newest counts.
+
+def other_variants(row: Consumer) -> list[Consumer]:
+    """Return the rows of the same release for other accelerators and options."""
+    version = row.release.split()[1]
+    others = (other for other in VARIANTS.get(row.name, ()) if other.variant != row.variant)
+    return [releases(other)[version] for other in others]
+
+
+def reader_named(text: str, option: str = "for") -> Consumer:
+    """Return a program by its name, such as "iree", "iree==3.2" or "vela:ethos-u85".
+
+    Of several releases that begin with the given version, the newest counts; without a version that is
+    the newest of all.
 
     Raises:
-        TosaConvertError: "option-conflict" for a program or release that is not known.
+        TosaConvertError: "option-conflict" for a program, accelerator or release that is not known.
 
     Example:
         >>> row = reader_named("iree==3.2")
         >>> row.release, row.dialect
         ('iree-base-compiler 3.2.0', '2025-02')
     """
-    name, given, version = text.partition("==")
+    asked, given, version = text.partition("==")
+    name, colon, variant = asked.partition(":")
     refuse_unknown(option, name, READERS)
+    row = READERS[name]
+    if colon:
+        rows = {one.variant: one for one in VARIANTS.get(name, ()) if one.variant}
+        variant = variant.removesuffix("-256")  # The configuration that the facts were proved with.
+        refuse_unknown(f"{option} {name}", variant, rows)
+        row = rows[variant]
     if not given:
-        return READERS[name]
-    known = releases(READERS[name])
+        return row
+    known = releases(row)
     matching = [key for key in known if f"{key}.".startswith(f"{version.rstrip('.')}.")]
     if not matching or not version:
         refuse_unknown(f"{option} {name}", version, known)

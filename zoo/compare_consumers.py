@@ -51,7 +51,7 @@ CONSUMERS: Final = FOLDER / "consumers.json"
 OURS: Final = "ours"
 THEIRS: Final = "tosa-opt"
 #: Program -> its file in an environment, the function that hands it a file, and the script that it runs.
-_PROGRAMS: Final = {
+_PROGRAMS: Final[dict[str, tuple[str, Callable[[Path], Consumer], str]]] = {
     "vela": ("vela", consumers.vela, ""),
     "model-converter": ("model-converter", consumers.model_converter, ""),
     "model-explorer": ("python", consumers.model_explorer, consumers.EXPLORER),

@@ -6,8 +6,10 @@ are in environments of their own.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -19,6 +21,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
+#: How the message of a program begins that a signal ended.
+CRASH: Final = "it crashes: "
 #: Seconds after which a program counts as hanging.
 PATIENCE: Final = 300
 
@@ -91,6 +95,65 @@ class Feeds:
 Consumer = Callable[[Path, Feeds | None], Outcome | None]
 
 
+#: Imports what a program needs, and then runs it for each line of input in a copy of the process,
+#: which is all that a crash ends.
+_SERVER: Final = """
+import json, os, signal, sys
+setup, work = sys.argv[1:3]
+exec(setup)
+for line in sys.stdin:
+    words, log, patience = json.loads(line)
+    child = os.fork()
+    if not child:
+        signal.alarm(patience)
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        sys.argv = ["program", *words]
+        status = 1
+        try:
+            exec(work)
+            status = 0
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        except BaseException as error:
+            print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+class Prepared:
+    """A Python process that has imported a program, and runs it in a copy for each file.
+
+    python: that of its environment. setup: imports the program. work: runs it with `sys.argv`.
+    """
+
+    def __init__(self, python: Path, setup: str, work: str) -> None:
+        self.words = [str(python), "-c", _SERVER, setup, work]
+        self.process: subprocess.Popen[str] | None = None
+
+    def run(self, words: Sequence[str | Path], result: Path | None = None) -> Outcome:
+        """Run the program once, as `run` does."""
+        if self.process is None:
+            self.process = subprocess.Popen(
+                self.words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            atexit.register(self.process.kill)
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        with tempfile.NamedTemporaryFile() as log:
+            request = [list(map(str, words)), log.name, PATIENCE]
+            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.flush()
+            code = int(self.process.stdout.readline())
+            if code == -signal.SIGALRM:
+                return Outcome(False, f"no result in {PATIENCE} s")
+            return _outcome(code, [Path(log.name).read_bytes()], result)
+
+
 def run(command: Sequence[str | Path], result: Path | None = None) -> Outcome:
     """Run a program; it read the file if it ended well and wrote its result."""
     try:
@@ -104,16 +167,21 @@ def run(command: Sequence[str | Path], result: Path | None = None) -> Outcome:
         )
     except subprocess.TimeoutExpired:
         return Outcome(False, f"no result in {PATIENCE} s")
+    return _outcome(done.returncode, [done.stdout, done.stderr], result)
+
+
+def _outcome(code: int, outputs: Sequence[bytes], result: Path | None) -> Outcome:
+    """What a program did, from its exit code, what it printed, and the file that it wrote."""
     lines = [
         line.strip()
-        for text in (done.stdout, done.stderr)
+        for text in outputs
         for line in text.decode(errors="replace").splitlines()
         if line.strip()
     ]
-    if done.returncode < 0:
-        return Outcome(False, f"it crashes: {signal.Signals(-done.returncode).name}")
-    last = lines[-1] if lines else f"exit code {done.returncode}"
-    if done.returncode:
+    if code < 0:
+        return Outcome(False, f"{CRASH}{signal.Signals(-code).name}")
+    last = lines[-1] if lines else f"exit code {code}"
+    if code:
         errors = [line for line in lines if "rror" in line]
         return Outcome(False, _vela_reason(lines) or (errors or [last])[0])
     if result is None:
@@ -153,36 +221,38 @@ def tosa_opt(program: Path) -> Consumer:
     return read
 
 
-def vela(program: Path) -> Consumer:
-    """Vela compiles for an Ethos-U85, into commands and weights without names."""
+def vela(program: Path, accelerator: str = "ethos-u85-256") -> Consumer:
+    """Vela compiles for an accelerator, into commands and weights without names."""
+    prepared = Prepared(program.with_name("python"), "from ethosu.vela import vela", "vela.main()")
 
     def read(file: Path, feeds: Feeds | None) -> Outcome | None:
         with tempfile.TemporaryDirectory() as folder:
-            config = ("--accelerator-config", "ethos-u85-256", "--output-format", "raw")
+            config = ("--accelerator-config", accelerator, "--output-format", "raw")
             compiled = Path(folder, f"{file.stem}_vela.npz")
-            return run([program, *config, "--output-dir", folder, file], compiled)
+            return prepared.run([*config, "--output-dir", folder, file], compiled)
 
     return read
 
 
-def model_converter(program: Path) -> Consumer:
+def model_converter(program: Path, *options: str) -> Consumer:
     """The converter writes a VGF file."""
 
     def read(file: Path, feeds: Feeds | None) -> Outcome | None:
         with tempfile.TemporaryDirectory() as folder:
             result = Path(folder, "model.vgf")
-            return run([program, "--input", file, "--output", result], result)
+            return run([program, *options, "--input", file, "--output", result], result)
 
     return read
 
 
 def model_explorer(python: Path) -> Consumer:
     """The adapter makes a graph of nodes."""
+    prepared = Prepared(python, "from tosa_adapter_model_explorer import main", EXPLORER)
 
     def read(file: Path, feeds: Feeds | None) -> Outcome | None:
         with tempfile.TemporaryDirectory() as folder:
             graph = Path(folder, "graph.json")
-            return run([python, "-c", EXPLORER, file, graph], graph)
+            return prepared.run([file, graph], graph)
 
     return read
 

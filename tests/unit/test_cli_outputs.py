@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from oracle.small_programs import convolution
 from unit.building import example
 
 import tosa_convert as tc
@@ -120,6 +121,7 @@ def test_a_consumer_of_tosa_files_refuses_other_formats(
     expected = "(--for) does not apply to" if output == "n.json" else f"{consumer} reads TOSA"
     assert expected in capsys.readouterr().err
     assert not Path(output).exists()
+    tc.save(convolution(), "m.tosa")
     assert convert("m.tosa", "-o", "n.tosa", "--for", consumer) == 0
 
 

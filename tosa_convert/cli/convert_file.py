@@ -159,14 +159,22 @@ def convert_opened(
     write_options = applicable(opened, file_format, options)
     with quoting(opened):
         graph = _read(opened, options, context)
-        refuse_unread(graph, file_format, options)
-        save_with_progress(graph, output, file_format, write_options)
+        write_output(graph, output, file_format, write_options, options)
 
 
-def save_with_progress(
-    graph: Graph, output: str, file_format: Format, write_options: WriteOptions
+def write_output(
+    graph: Graph,
+    output: str,
+    file_format: Format,
+    write_options: WriteOptions,
+    options: ConvertOptions,
 ) -> None:
-    """Write a file, with a bar on a terminal if it takes long; "-" is standard output."""
+    """Write a file, with a bar on a terminal if it takes long; "-" is standard output.
+
+    Raises:
+        TosaConvertError: "unsupported-by-reader" if the program of --for does not read it.
+    """
+    _refuse_unread(graph, file_format, options)
     if output == STANDARD:
         refuse_terminal(file_format)
         write_to_standard_output(graph, file_format, write_options)
@@ -196,18 +204,16 @@ def applicable_to(
     return write_options
 
 
-def refuse_unread(graph: Graph, file_format: Format, options: ConvertOptions) -> None:
-    """Refuse what the release of a program that --for names does not read.
-
-    Without a release --for only chooses the form of the file.
-    """
-    if options.consumer is None or "==" not in options.consumer:
+def _refuse_unread(graph: Graph, file_format: Format, options: ConvertOptions) -> None:
+    """Refuse what the program of --for does not read."""
+    if options.consumer is None:
         return
-    from tosa_convert.doctor import program_findings
     from tosa_convert.graph.verify import refuse_unsound
+    from tosa_convert.spec.readers import program_findings
 
     refuse_unsound(graph)
-    findings = list(program_findings(graph, reader_named(options.consumer), file_format))
+    row = reader_named(options.consumer)
+    findings = list(program_findings(graph, row, mlir=file_format in MLIR_FORMATS))
     if findings:
         raise TosaConvertError(findings)
 

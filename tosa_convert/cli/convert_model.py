@@ -15,7 +15,7 @@ from tosa_convert.cli.convert_file import (
     inside,
     output_format,
     renamed,
-    save_with_progress,
+    write_output,
 )
 from tosa_convert.cli.load_graph import refuse_terminal
 from tosa_convert.errors import TosaConvertError, fail
@@ -115,7 +115,7 @@ def convert_model(
             is_equal = result.ok
             # Standard output may be the program.
             say(str(result), err=output is None)
-        save_with_progress(graph, output or STANDARD, file_format, write_options)
+        write_output(graph, output or STANDARD, file_format, write_options, options)
     return 0 if is_equal else 1
 
 

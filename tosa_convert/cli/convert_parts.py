@@ -10,7 +10,7 @@ import zipfile
 from typing import TYPE_CHECKING, Any
 
 from tosa_convert.cli.command import note
-from tosa_convert.cli.convert_file import save_with_progress
+from tosa_convert.cli.convert_file import write_output
 from tosa_convert.errors import printable
 from tosa_convert.files import file_error, replace_file
 from tosa_convert.graph.model import Graph
@@ -39,7 +39,8 @@ def write_parts(
     of which everything lowers is one program, in the output file.
     """
     if isinstance(made, Graph):
-        save_with_progress(stamp(made, options.tosa_version), output, file_format, write_options)
+        graph = stamp(made, options.tosa_version)
+        write_output(graph, output, file_format, write_options, options)
         return
     parts = made
     folder = os.path.dirname(output) or "."
@@ -54,7 +55,8 @@ def write_parts(
     try:
         for name, program in zip(programs, parts.programs, strict=True):
             graph = stamp(program, options.tosa_version)
-            save_with_progress(graph, os.path.join(scratch, name), file_format, write_options)
+            target = os.path.join(scratch, name)
+            write_output(graph, target, file_format, write_options, options)
         for name in constants:
             _save_arrays(os.path.join(scratch, name), parts.constants)
         rows = parts.interface(programs, constants[0] if constants else None, source)

@@ -9,7 +9,7 @@ import click
 from tosa_convert.cli.command import Verb, option
 from tosa_convert.cli.shared_options import func_option, reader_option
 from tosa_convert.errors import printable
-from tosa_convert.file_consumers import READERS, reader_named
+from tosa_convert.file_consumers import READERS, every_reader, reader_named
 
 if TYPE_CHECKING:
     from tosa_convert.doctor import Diagnosis, StoredProgram
@@ -29,9 +29,10 @@ _CUSTOM_FORM = rb"(?m)^\s*(?:%[^=\n]*=\s*)?tosa\."
 @click.argument("file", type=click.Path())
 @reader_option(
     "readers",
+    says_release=False,
     multiple=True,
-    help="A program that has to read the file, such as vela or iree==3.2; may be repeated. By default "
-    "all are reported: " + ", ".join(READERS),
+    help="A program that has to read the file, such as vela:ethos-u85 or iree==3.2; may be repeated. By "
+    "default all are reported: " + ", ".join(every_reader()),
 )
 @option("--json", "as_json", is_flag=True, help="Report as JSON.")
 @func_option
@@ -98,7 +99,7 @@ def _as_text(stored: StoredProgram, graph: Graph, found: list[Diagnosis]) -> str
         package, _, release = row.reader.release.partition(" ")
         here = installed_release(package)
         state = "installed" if here == release else f"{here} installed" if here else "not installed"
-        table.append((row.reader.name, "yes" if row.reads else "no", row.reader.release, state))
+        table.append((row.reader.spelling, "yes" if row.reads else "no", row.reader.release, state))
     head, *rows = aligned(table)
     lines.append(head)
     for line, row in zip(rows, found, strict=True):
@@ -148,7 +149,8 @@ def _as_json(stored: StoredProgram, graph: Graph, found: list[Diagnosis]) -> str
         "weights": sorted(stored.weights),
         "readers": [
             {
-                "name": row.reader.name,
+                "name": row.reader.spelling,
+                "options": row.reader.options,
                 "release": row.reader.release,
                 "installed": installed_release(row.reader.release.partition(" ")[0]) or None,
                 "reads": row.reads,

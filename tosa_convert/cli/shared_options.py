@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from tosa_convert.cli.command import Option, option
+from tosa_convert.cli.command import Option, note, option
 from tosa_convert.errors import refuse_unknown
-from tosa_convert.file_consumers import READERS, reader_named, releases
+from tosa_convert.file_consumers import every_reader, reader_named, releases
 from tosa_convert.formats import FORMATS
 from tosa_convert.options import LIMIT_NAMES, NARROW, limits_of, parse_limit
 
@@ -76,25 +76,32 @@ def _reader_releases() -> list[str]:
     """Return what --for takes: programs, and each with a release."""
     return [
         text
-        for name, row in READERS.items()
-        for text in (name, *(f"{name}=={release}" for release in releases(row)))
+        for name in every_reader()
+        for text in (name, *(f"{name}=={release}" for release in releases(reader_named(name))))
     ]
 
 
-def _refuse_unknown_readers(ctx: click.Context, param: Option, value: Any) -> Any:
-    """Refuse what --for does not know, before any work."""
-    for text in value if param.multiple else filter(None, [value]):
-        reader_named(text, param.flag)
-    return value
+def reader_option(
+    *declarations: str, says_release: bool = True, **attributes: Any
+) -> Callable[[Any], Any]:
+    """Return the decorator of --for, which refuses unknown readers before any work.
 
+    says_release: the release that counts is printed if none is given.
+    """
 
-def reader_option(*declarations: str, **attributes: Any) -> Callable[[Any], Any]:
-    """Return the decorator of --for."""
+    def checked(ctx: click.Context, param: Option, value: Any) -> Any:
+        for text in value if param.multiple else filter(None, [value]):
+            row = reader_named(text, param.flag)
+            if says_release and "==" not in text:
+                how = f" with {row.options}" if row.options and ":" not in text else ""
+                note(f"--for {text}: {row.release}{how} counts, the newest known release")
+        return value
+
     return option(
         "--for",
         *declarations,
-        metavar="READER[==RELEASE]",
-        callback=_refuse_unknown_readers,
+        metavar="READER[:VARIANT][==RELEASE]",
+        callback=checked,
         shell_complete=complete_from(_reader_releases),
         **attributes,
     )
@@ -134,9 +141,9 @@ no_validate_option: Final = option(
 #: For verbs that write files for another program.
 consumer_option: Final = reader_option(
     "consumer",
-    help="The program that will open the output, such as vela or iree==3.2: "
-    + ", ".join(READERS)
-    + ". The output gets a form that it opens. With a release, what it does not read is refused.",
+    help="The program that will open the output, such as vela:ethos-u85 or iree==3.2: "
+    + ", ".join(every_reader())
+    + ". The output gets a form that it opens. What it does not read is refused.",
 )
 
 #: For verbs that take several files.

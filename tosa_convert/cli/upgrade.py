@@ -38,7 +38,7 @@ def upgrade(source: str, output: str, report: str | None, **given: Any) -> None:
         applicable,
         open_source,
         output_format,
-        save_with_progress,
+        write_output,
     )
     from tosa_convert.files import refuse_same_file
     from tosa_convert.options import ReadOptions, WriteOptions, narrow_types
@@ -57,7 +57,7 @@ def upgrade(source: str, output: str, report: str | None, **given: Any) -> None:
     write_options = applicable(opened, file_format, options)
     with quoting(opened):
         graph, changes = read_upgraded(opened, options.read)
-        save_with_progress(graph, output, file_format, write_options)
+        write_output(graph, output, file_format, write_options, options)
     for line in changes.lines():
         note(printable(line))
     if not changes:

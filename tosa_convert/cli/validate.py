@@ -15,7 +15,7 @@ from tosa_convert.cli.shared_options import (
     profiles,
     reader_option,
 )
-from tosa_convert.file_consumers import CONSUMERS
+from tosa_convert.file_consumers import every_reader
 
 
 @click.command(
@@ -48,7 +48,7 @@ from tosa_convert.file_consumers import CONSUMERS
     "readers",
     multiple=True,
     help="A program that is to read the file; what it does not read is a finding. May be repeated: "
-    + ", ".join(CONSUMERS),
+    + ", ".join(every_reader()),
 )
 @option(
     "--least",

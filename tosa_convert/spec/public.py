@@ -56,9 +56,10 @@ def validate(
             environment. Operators, types and unknown sizes that it does not have are findings of code
             "version-too-low". Without either, the version that the file states is used for operators
             and types.
-        for_reader: a program that is to read the file, such as "vela" or "tosa-opt==2026.2", or a
-            collection of them; names of `tosa_convert.file_consumers.CONSUMERS`. What one of them does
-            not read is a finding of code "unsupported-by-reader".
+        for_reader: a program that is to read the file, such as "vela:ethos-u85" or
+            "tosa-opt==2026.2", or a collection of them; names that `file_consumers.reader_named` knows.
+            Without a release the newest known one counts. What one of them does not read is a finding
+            of code "unsupported-by-reader".
 
     Returns:
         The findings, at most `errors.MAX_FINDINGS`; [] if TOSA allows the program. Those of `verify`
@@ -222,11 +223,11 @@ def _targets(
             for row in misfits(graph, names, (limit.major, limit.minor))
         )
     for name in [for_reader] if isinstance(for_reader, str) else for_reader or ():
-        from tosa_convert.file_consumers import CONSUMERS, reader_named
-        from tosa_convert.spec.readers import reader_findings
+        from tosa_convert.file_consumers import reader_named
+        from tosa_convert.spec.readers import program_findings
 
-        refuse_unknown("for_reader", name.partition("==")[0], CONSUMERS)
-        targets.append(reader_findings(graph, reader_named(name, "for_reader")))
+        reader = reader_named(name, "for_reader")
+        targets.append(program_findings(graph, reader, mlir="tosa" not in reader.formats))
     return targets
 
 
