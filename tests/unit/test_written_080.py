@@ -204,7 +204,7 @@ def test_a_file_is_written_for_a_release_of_vela(
     assert run(verb("doctor"), [str(source), "--for", "vela==4.3.0"]) == 1
     out = capsys.readouterr().out
     assert "ethos-u-vela 4.3.0 reads only TOSA flatbuffers of version 0.80" in out
-    command = f"tosa-flatbuffer repack {source} -o {target} --for vela==4.3.0"
+    command = f"tosa-flatbuffer repack {source} -o {target} --for vela:ethos-u55==4.3.0"
     assert f"$ {command}" in out
     assert run(verb(name), [str(source), "-o", str(target), "--for", "vela==4.3.0"]) == 0
     assert run(verb("doctor"), [str(target), "--for", "vela==4.3.0"]) == 0
@@ -236,7 +236,7 @@ def test_what_a_release_of_vela_does_not_read_is_named(
     assert run(verb("convert"), [str(source), "-o", str(target), "--for", "vela==4.3.0"]) == 4
     err = capsys.readouterr().err
     assert "ethos-u-vela 4.3.0 has no COS" in err
-    assert "vela does not read FP32 tensors" in err
+    assert "vela:ethos-u55 does not read FP32 tensors" in err
     assert not target.exists()
     assert run(verb("convert"), [str(source), "-o", "n.mlir", "--for", "vela==4.3.0"]) == 2
     assert "vela reads TOSA flatbuffer, not MLIR text" in capsys.readouterr().err
