@@ -57,6 +57,8 @@ _PROGRAMS: Final[dict[str, tuple[str, Callable[[Path], Consumer], str]]] = {
     "model-explorer": ("python", consumers.model_explorer, consumers.EXPLORER),
     "iree": ("iree-compile", consumers.iree_compile, ""),
 }
+#: Program -> what `--for` calls it, if that is not its name: Vela compiles for an Ethos-U85 here.
+_READERS: Final = {"vela": "vela:ethos-u85"}
 #: How the message of a program begins that did not end in time.
 _NO_RESULT: Final = "no result in "
 #: A message that begins with a place in a file.
@@ -150,7 +152,7 @@ def predicted(file: Path, name: str) -> bool:
     opened = open_input(str(file))
     graph, storage, is_old = read_as_stored(opened)
     stored = stored_program(str(file), opened, storage, is_old=is_old)
-    return diagnose(graph, stored, [name])[0].reads
+    return diagnose(graph, stored, [_READERS.get(name, name)])[0].reads
 
 
 def compared(
@@ -212,7 +214,7 @@ def _form_for(tool: Tool, module: Path, ours: Path, folder: Path, outcomes: Outc
     """What a program does with the file that `convert --for` writes; None: it is the same file."""
     target = folder / f"for-{tool.name}" / ours.name
     target.parent.mkdir(exist_ok=True)
-    words = ["convert", module, "-o", target, "--for", tool.name]
+    words = ["convert", module, "-o", target, "--for", _READERS.get(tool.name, tool.name)]
     command = [sys.executable, "-m", "tosa_convert", *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -1,4 +1,4 @@
-"""The tables of docs/zoo.md about programs that read files, made from zoo/consumers.json."""
+"""Tables about programs that read files, made from zoo/consumers.json and tests/oracle/readers.json."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Any, NamedTuple
 
 from docs.zoo_tables import ZOO
 
+from tosa_convert.file_consumers import reader_named
+
 CONSUMERS = ZOO / "consumers.json"
+READERS = ZOO.parent / "tests" / "oracle" / "readers.json"
 OURS, THEIRS = "ours", "tosa-opt"
 #: Program -> how the tables call it.
 SHOWN = {
@@ -135,3 +138,29 @@ TABLES: dict[str, Callable[[], str]] = {
     "refusals": reason_table,
     "consumer-releases": release_table,
 }
+
+
+def reader_table() -> str:
+    """What each program did with the files of compare_doctor.py, and what doctor says."""
+    found = json.loads(READERS.read_text(encoding="utf-8"))
+    lines = [
+        "| `--for` | release | files | reads | refuses | crashes | `doctor` agrees | only `doctor` says "
+        "yes | only `doctor` says no |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for index, (reader, release) in enumerate(found["releases"].items()):
+        pairs = [(did[index], said[index]) for _, did, said in found["files"].values()]
+        asked = [(did, said) for did, said in pairs if did != "-"]
+        options = reader_named(reader).options
+        counts = [len(asked), *(sum(did == letter for did, _ in asked) for letter in "ync")]
+        agree = sum((did == "y") == (said == "y") for did, said in asked)
+        wrong = [sum(did != "y" and said == "y" for did, said in asked)]
+        wrong.append(sum(did == "y" and said != "y" for did, said in asked))
+        shown = f"{release} `{options}`" if options else release
+        cells = " | ".join(map(str, (*counts, agree, *wrong)))
+        lines.append(f"| `{reader}` | {shown} | {cells} |")
+    return "\n".join(lines) + "\n"
+
+
+#: Those of docs/doctor.md.
+READER_TABLES: dict[str, Callable[[], str]] = {"readers": reader_table}

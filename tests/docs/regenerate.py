@@ -2,9 +2,9 @@
 
     python tests/docs/regenerate.py
 
-Needs what the tests need (`pip install '.[test]'`). Rewrites the tables of docs/formats.md,
-docs/zoo.md and docs/legalizations.md, and the examples of docs/errors.md; the text around them does not
-change. Review the diff afterwards: users will see it.
+Needs what the tests need (`pip install '.[test]'`). Rewrites the tables of docs/formats.md, docs/zoo.md,
+docs/doctor.md and docs/legalizations.md, and the examples of docs/errors.md; the text around them does
+not change. Review the diff afterwards: users will see it.
 """
 
 from __future__ import annotations
@@ -59,5 +59,6 @@ if __name__ == "__main__":
 
     regenerate_tables(ROOT / "docs" / "formats.md", test_formats_doc.TABLES)
     regenerate_tables(ROOT / "docs" / "zoo.md", zoo_tables.TABLES | consumer_tables.TABLES)
+    regenerate_tables(ROOT / "docs" / "doctor.md", consumer_tables.READER_TABLES)
     regenerate_tables(ROOT / "docs" / "legalizations.md", operator_tables.TABLES)
     regenerate_errors(ROOT / "docs" / "errors.md")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import Any
 import pytest
 from docs import consumer_tables, zoo_tables
 from docs.consumer_tables import OURS, SHOWN, THEIRS
+from oracle import compare_doctor
 
-from tosa_convert.file_consumers import READERS
+from tosa_convert.file_consumers import READERS, reader_named
 
 Row = dict[str, Any]
 
@@ -28,12 +30,19 @@ def wrong(row: Row) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("mark", consumer_tables.TABLES)
-def test_the_table_is_what_was_measured(root: Path, mark: str) -> None:
-    make: Callable[[], str] = consumer_tables.TABLES[mark]
-    text = (root / "docs/zoo.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    ("document", "mark", "make"),
+    [
+        *(("docs/zoo.md", *row) for row in consumer_tables.TABLES.items()),
+        *(("docs/doctor.md", *row) for row in consumer_tables.READER_TABLES.items()),
+    ],
+)
+def test_the_table_is_what_was_measured(
+    root: Path, document: str, mark: str, make: Callable[[], str]
+) -> None:
+    text = (root / document).read_text(encoding="utf-8")
     section = re.search(f"<!-- {mark} -->\n(.*?)<!-- /{mark} -->", text, re.DOTALL)
-    assert section is not None, f"docs/zoo.md has no <!-- {mark} --> section"
+    assert section is not None, f"{document} has no <!-- {mark} --> section"
     assert section[1] == f"\n{make()}\n", "run python tests/docs/regenerate.py"
 
 
@@ -85,3 +94,33 @@ def test_the_programs_are_those_that_the_facts_are_of_and_nox_installs_them(root
         for line in path.read_text(encoding="utf-8").splitlines()
     }
     assert {releases[name] for name in SHOWN if name != "iree"} <= pins
+
+
+def test_doctor_agrees_with_what_readers_did_with_files(tmp_path: Path) -> None:
+    found = json.loads(consumer_tables.READERS.read_text(encoding="utf-8"))
+    assert tuple(found["releases"]) == compare_doctor.READERS
+    assert found["releases"] == {name: reader_named(name).release for name in found["releases"]}
+    assert len(found["files"]) >= 300
+    compared = 0
+    for path in compare_doctor.example_files(tmp_path):
+        digest, did, said = found["files"].get(path.name, ("", "", ""))
+        if digest != compare_doctor.digest_of(path):
+            continue  # It is another file since it was measured.
+        rows = zip(compare_doctor.predicted(path), did, said, strict=True)
+        assert ["-" if done == "-" else "y" if row.reads else "n" for row, done, _ in rows] == [
+            *said
+        ]
+        compared += 1
+    assert compared >= 200, "run tests/oracle/compare_doctor.py"
+
+
+def test_doctor_is_wrong_about_few_files() -> None:
+    files = json.loads(consumer_tables.READERS.read_text(encoding="utf-8"))["files"]
+    pairs = [
+        (did, said)
+        for row in files.values()
+        for did, said in zip(row[1], row[2], strict=True)
+        if did != "-"
+    ]
+    wrong = sum((did == "y") != (said == "y") for did, said in pairs)
+    assert wrong * 200 < len(pairs)

@@ -1,63 +1,94 @@
 """Compare what `doctor` says of files with what the programs that it names do with them.
 
-    python tests/oracle/compare_doctor.py [DIR] [--every 50] [--vela PROGRAM] [--model-converter PROGRAM]
-        [--model-explorer PYTHON] [--netron PYTHON]
+    python tests/oracle/compare_doctor.py STATE [--suite DIR] [--models DIR] [--environment FOLDER ...]
 
-Small programs, and those of an official suite in DIR (tests/oracle/official_suite.py makes it), are
-written in the formats that the installed programs read, one of them in all formats and forms of weights,
-and the programs read the files. Prints a table,
-then every difference with the program's message. Exit code 1 if nothing was compared, or for a
-difference that is not in `KNOWN`.
+Small programs of every operator, random ones, every second one of an official suite in DIR
+(official_suite.py makes it) and TFLite models are written as `.tosa`, as MLIR bytecode, and some in all
+formats and forms of weights. Each program that is installed here or in an environment reads each file.
+STATE keeps what it did, so that the same command continues where it was stopped. The results go to
+tests/oracle/readers.json, from which docs/doctor.md has its table. Exit code 1 if nothing was compared,
+or for a difference that is not in `KNOWN`.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import sys
-import tempfile
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 # Tests import one another by their folders' names; as a script, only its own folder is on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import numpy as np
 from oracle import consumers
-from oracle.consumers import Consumer, Feeds
-from oracle.netron_viewer import netron
-from oracle.small_programs import programs
+from oracle.consumers import CRASH, Consumer
+from oracle.every_operator import examples
+from oracle.official_suite import cases
 
 import tosa_convert as tc
 from tosa_convert.cli.doctor import stored_program
-from tosa_convert.doctor import diagnose
-from tosa_convert.file_consumers import READERS
+from tosa_convert.doctor import Diagnosis, diagnose
+from tosa_convert.file_consumers import reader_named
+from tosa_convert.golden import generate
 from tosa_convert.graph import Graph
 from tosa_convert.options import Weights
-from tosa_convert.reading import open_input, read_with_storage
+from tosa_convert.reading import open_input, read_as_stored
 
+RESULTS: Final = Path(__file__).with_name("readers.json")
 #: Differences that are known, by program and by a part of the reason, and why they stay.
 KNOWN: Final = {
-    ("flatc", "in .npy files"): "it prints what is in the file, constants without data",
-    ("iree", "only in generic form"): "it reads the custom form of some operators",
-    ("netron", "does not read MATMUL_T"): "in MLIR it shows any operator",
-    ("vela", "of unknown sizes"): "it takes an unknown size for 4294967295, and compiles that",
-    ("vela", ""): "it refuses operators, types and sizes that its facts do not list",
-    ("model-converter", ""): "it refuses operators that its facts do not list",
+    ("", "the weights are"): "it reads the file without the data",
+    ("", "TOSA forbids"): "it does not check the rule of TOSA",
+    ("vela:ethos-u85", "of unknown sizes"): "it takes an unknown size for 4294967295",
+    ("model-converter", "in generic form"): "it reads the custom form of some operators",
+    ("iree", "tensor.extract"): "it reads COND_IF only with a condition of rank 0",
+    ("iree", "tosa.cond_if"): "it reads COND_IF only with a condition of rank 0",
 }
-
-#: Element types of which the reference model takes plain arrays.
-_PLAIN: Final = frozenset(("BOOL", "INT8", "INT16", "INT32", "FP32", "FP16"))
+#: Reader -> its program in an environment, and what runs it.
+_TOOLS: Final[dict[str, tuple[str, Any]]] = {
+    **{
+        f"vela:{name}": ("vela", partial(consumers.vela, accelerator=f"{name}-256"))
+        for name in ("ethos-u55", "ethos-u65", "ethos-u85")
+    },
+    "model-converter": ("model-converter", consumers.model_converter),
+    "model-converter:require-static-shape": (
+        "model-converter",
+        lambda program: consumers.model_converter(program, "--require-static-shape"),
+    ),
+    "model-explorer": (
+        "model-explorer",
+        lambda it: consumers.model_explorer(it.with_name("python")),
+    ),
+    "iree": ("iree-compile", consumers.iree_import),
+    "tosa-opt": ("tosa-opt", lambda program: consumers.installed()["tosa-opt"]),
+    "flatc": ("tosa-opt", lambda program: consumers.installed()["flatc"]),
+}
+READERS: Final = tuple(_TOOLS)
+#: Programs that are written in every format and form of weights.
+_EVERY_FORM: Final = ("convolution", "variable", "elementwise-0-floats")
+#: Operators of random programs of integers.
+_INTEGER: Final = (
+    "ADD SUB MUL ABS CLZ CLAMP MAXIMUM MINIMUM NEGATE CONV2D DEPTHWISE_CONV2D MATMUL RESCALE TABLE PAD "
+    "SLICE CONCAT RESHAPE REVERSE TRANSPOSE REDUCE_SUM REDUCE_MAX REDUCE_MIN MAX_POOL2D AVG_POOL2D "
+    "ARGMAX CAST TILE IDENTITY RESIZE"
+)
 
 
 class Row(NamedTuple):
-    """One file and one program: what doctor says, and what the program did."""
+    """What programs did with a file, and what doctor says: a letter for each of `READERS`.
 
-    reader: str
-    file: str
-    predicted: bool
-    reads: bool
-    reason: str
+    y: it reads the file; n: it refuses it; c: it crashes; -: it was not given the file.
+    """
+
+    digest: str
+    did: str
+    doctor: str
 
 
 def written(graph: Graph, name: str, folder: Path) -> Iterator[Path]:
@@ -77,115 +108,142 @@ def written(graph: Graph, name: str, folder: Path) -> Iterator[Path]:
         yield folder / f"{name}{suffix}"
 
 
-def feeds_of(graph: Graph, folder: Path) -> Feeds | None:
-    """Arrays of zeros for the inputs; None where a type or shape has no plain array."""
-    inputs: dict[str, Path] = {}
-    for index, name in enumerate(graph.main.inputs):
-        tensor = graph.main.tensors.get(name)
-        if tensor is None or tensor.dtype.name not in _PLAIN or tensor.element_count() is None:
-            return None
-        assert tensor.shape is not None
-        path = folder / f"input{index}.npy"
-        np.save(path, np.zeros(tensor.shape, tensor.dtype.numpy))
-        inputs[name] = path
-    names = [*inputs, *graph.main.outputs]
-    # Without inputs the reference model needs another kind of command line.
-    if (
-        not inputs
-        or not graph.main.outputs
-        or any("," in name or not name.isprintable() for name in names)
-    ):
-        return None
-    return Feeds(inputs, list(dict.fromkeys(graph.main.outputs)))
+def saved(graph: Graph, path: Path) -> Path:
+    """Write a program, also one that TOSA forbids."""
+    tc.save(graph, path, validate=False)
+    return path
 
 
-def compare(
-    graph: Graph, name: str, tools: dict[str, Consumer], folder: Path, every_form: bool
-) -> Iterator[Row]:
-    """Each file of a program with each reader that is installed.
+def example_files(folder: Path) -> Iterator[Path]:
+    """Programs of every operator as .tosa files, some of them in every form."""
+    for name, graph in examples():
+        if name in _EVERY_FORM:
+            yield from written(graph, f"every-{name}", folder)
+        else:
+            yield saved(graph, folder / f"every-{name}.tosa")
 
-    every_form: also files in formats and forms of weights that a reader does not read.
-    """
-    feeds = feeds_of(graph, folder)
-    for path in written(graph, name, folder):
-        opened = open_input(str(path))
-        read, storage = read_with_storage(opened)
-        stored = stored_program(str(path), opened, storage)
-        for row in diagnose(read, stored, sorted(tools)):
-            other_form = opened.format not in row.reader.formats or (
-                opened.format == "tosa" and stored.weights != {"embedded"} and stored.weights
-            )
-            if other_form and not every_form:
+
+def files(folder: Path, suite: Path | None, models: Path | None) -> Iterator[Path]:
+    """All files that are compared. Each is written anew, except those of the suite."""
+    yield from example_files(folder)
+    for name, graph in examples():
+        if name not in _EVERY_FORM:
+            yield saved(graph, folder / f"every-{name}.mlirbc")
+    for seed in range(60):
+        yield saved(generate(seed, 1 + seed % 20), folder / f"random-{seed}.tosa")
+        graph = generate(seed, 1 + seed % 9, kinds=_INTEGER.split())
+        yield saved(graph, folder / f"random-int-{seed}.tosa")
+    for case in cases(suite)[::2] if suite else ():
+        path = folder / f"suite-{case.tosa.parent.name}.tosa"
+        path.write_bytes(case.tosa.read_bytes())
+        yield path
+    for model in sorted(models.glob("*.tflite")) if models else ():
+        graph = tc.frontends.from_tflite(model)
+        yield saved(graph, folder / f"tflite-{model.stem}.tosa")
+        yield saved(graph, folder / f"tflite-{model.stem}.mlirbc")
+    digits = Path(__file__).parents[2] / "examples" / "digits_cnn.mlirbc"
+    yield from written(tc.load(digits), "digits_cnn", folder)
+
+
+def is_given(reader: str, path: Path) -> bool:
+    """Whether a program is given a file: what only reads the other kind is not asked."""
+    is_mlir = path.suffix in (".mlir", ".mlirbc")
+    return any((form in ("mlir", "mlirbc")) == is_mlir for form in reader_named(reader).formats)
+
+
+def digest_of(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+
+
+def predicted(path: Path) -> list[Diagnosis]:
+    """What doctor says of a file, for each of `READERS`."""
+    opened = open_input(str(path))
+    graph, storage, is_old = read_as_stored(opened)
+    stored = stored_program(str(path), opened, storage, is_old=is_old)
+    return diagnose(graph, stored, list(READERS))
+
+
+class Measured:
+    """What programs did with files, kept as lines of [file, digest, reader, reads, message]."""
+
+    def __init__(self, state: Path, environments: list[Path]) -> None:
+        self.state = state
+        self.programs = {
+            reader: program
+            for reader, (name, _) in _TOOLS.items()
+            for folder in environments
+            if (program := folder / "bin" / name).exists()
+        }
+        lines = state.read_text(encoding="utf-8").splitlines() if state.exists() else []
+        self.known = {tuple(row[:3]): (row[3], row[4]) for row in map(json.loads, lines)}
+        self.lock = threading.Lock()
+        self.local = threading.local()
+
+    def read(self, path: Path) -> None:
+        """Have each program read a file, unless it is known what it did."""
+        tools: dict[str, Consumer] = self.local.__dict__.setdefault("tools", {})
+        for reader, program in self.programs.items():
+            key = (path.name, digest_of(path), reader)
+            if key in self.known or not is_given(reader, path):
                 continue
-            outcome = tools[row.reader.name](path, feeds)
-            if outcome is None:
+            if reader not in tools:
+                tools[reader] = _TOOLS[reader][1](program)
+            outcome = tools[reader](path, None)
+            assert outcome is not None
+            with self.lock, self.state.open("a", encoding="utf-8") as stream:
+                self.known[key] = outcome.reads, outcome.message
+                stream.write(json.dumps([*key, *self.known[key]]) + "\n")
+
+
+def compare(paths: list[Path], measured: Measured) -> tuple[dict[str, Row], list[str]]:
+    """The row of each file, and every difference in words; a known one says why in brackets."""
+    rows, differences = {}, []
+    for path in paths:
+        digest, did, said = digest_of(path), "", ""
+        for reader, found in zip(READERS, predicted(path), strict=True):
+            reads, message = measured.known.get((path.name, digest, reader), (None, ""))
+            said += "-" if reads is None else "y" if found.reads else "n"
+            did += "-" if reads is None else "y" if reads else "c" if CRASH in message else "n"
+            if reads in (None, found.reads):
                 continue
-            reason = outcome.message or "; ".join(finding.message for finding in row.findings)
-            yield Row(row.reader.name, path.name, row.reads, outcome.reads, reason)
-
-
-def explanation(row: Row) -> str:
-    """Why a difference is known, or ""."""
-    for (reader, part), text in KNOWN.items():
-        if reader == row.reader and part in row.reason and (part or row.predicted):
-            return text
-    return ""
-
-
-def table(rows: list[Row]) -> Iterator[str]:
-    """The counts of each program, then the differences."""
-    yield f"{'program':16} {'release':32} {'files':>6} {'agree':>6} {'known':>6} {'differ':>6}"
-    for name in READERS:
-        of_reader = [row for row in rows if row.reader == name]
-        if not of_reader:
-            yield f"{name:16} {READERS[name].release:32} not installed, not compared"
-            continue
-        differ = [row for row in of_reader if row.predicted != row.reads]
-        known = [row for row in differ if explanation(row)]
-        counts = len(of_reader), len(of_reader) - len(differ), len(known), len(differ) - len(known)
-        numbers = " ".join(f"{count:6}" for count in counts)
-        yield f"{name:16} {READERS[name].release:32} {numbers}"
-    for row in rows:
-        if row.predicted != row.reads:
-            says = "reads" if row.predicted else "does not read"
-            why = f" [{text}]" if (text := explanation(row)) else ""
-            yield f"{row.reader}: doctor says that it {says} {row.file}: {row.reason[:160]}{why}"
+            reason = message or found.findings[0].message
+            known = [
+                text for (name, part), text in KNOWN.items() if name in reader and part in reason
+            ]
+            words = "reads" if found.reads else "does not read"
+            why = f" [{known[0]}]" if known else ""
+            differences.append(f"{reader}: doctor says that it {words} {path.name}: {reason}{why}")
+        rows[path.name] = Row(digest, did, said)
+    return rows, differences
 
 
 def main(words: list[str] | None = None) -> int:
     """Compare, print, and return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("suite", nargs="?", type=Path)
-    parser.add_argument("--every", type=int, default=1, metavar="N")
-    parser.add_argument("--vela", type=Path)
-    parser.add_argument("--model-converter", type=Path)
-    parser.add_argument("--model-explorer", type=Path)
-    parser.add_argument("--netron", type=Path)
-    parser.add_argument("--only", action="append", default=[], metavar="READER")
-    options = parser.parse_args(words)
-    tools = consumers.installed()
-    for name, make in (
-        ("vela", consumers.vela),
-        ("model-converter", consumers.model_converter),
-        ("model-explorer", consumers.model_explorer),
-        ("netron", netron),
-    ):
-        program = getattr(options, name.replace("-", "_"))
-        if program is not None:
-            tools[name] = make(program)
-    tools = {name: tool for name, tool in tools.items() if not options.only or name in options.only}
-    rows: list[Row] = []
-    found = dict(programs())
-    if options.suite is not None:
-        paths = sorted(options.suite.rglob("*.tosa"))[:: options.every]
-        found |= {f"{path.parent.name}-{path.stem}": tc.load(path) for path in paths}
-    for name, graph in found.items():
-        with tempfile.TemporaryDirectory() as folder:
-            rows += compare(graph, name, tools, Path(folder), name == "convolution")
-        print(f"\r{name:60}", end="", file=sys.stderr)
-    print("\n".join(table(rows)))
-    unknown = [row for row in rows if row.predicted != row.reads and not explanation(row)]
-    return 1 if unknown or not rows else 0
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("state", type=Path)
+    parser.add_argument("--suite", type=Path)
+    parser.add_argument("--models", type=Path)
+    parser.add_argument("--environment", type=Path, action="append", default=[])
+    parser.add_argument("--jobs", type=int, default=2)
+    given = parser.parse_args(words)
+    folder = given.state / "files"
+    folder.mkdir(parents=True, exist_ok=True)
+    measured = Measured(given.state / "outcomes.jsonl", [Path(sys.prefix), *given.environment])
+    paths = list(files(folder, given.suite, given.models))
+    with ThreadPoolExecutor(given.jobs) as pool:
+        list(pool.map(measured.read, paths))
+    rows, differences = compare(paths, measured)
+    print(f"{len(rows)} files", *differences, sep="\n")
+    missing = [reader for reader in READERS if reader not in measured.programs]
+    if missing:
+        print(f"not installed: {', '.join(missing)}", file=sys.stderr)
+        return 1
+    releases = {reader: reader_named(reader).release for reader in READERS}
+    text = ",\n".join(f" {json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items())
+    RESULTS.write_text(
+        f'{{"releases": {json.dumps(releases)},\n"files": {{\n{text}\n}}}}\n', encoding="utf-8"
+    )
+    return 1 if not rows or any(not line.endswith("]") for line in differences) else 0
 
 
 if __name__ == "__main__":

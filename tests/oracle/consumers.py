@@ -257,6 +257,18 @@ def model_explorer(python: Path) -> Consumer:
     return read
 
 
+def iree_import(program: Path) -> Consumer:
+    """IREE turns the module into its own input dialects."""
+
+    def read(file: Path, feeds: Feeds | None) -> Outcome | None:
+        with tempfile.TemporaryDirectory() as folder:
+            module = Path(folder, "module.mlir")
+            options = ("--iree-input-type=tosa", "--compile-to=input", "-o", module)
+            return run([program, *options, file], module)
+
+    return read
+
+
 def iree_compile(program: Path) -> Consumer:
     """IREE compiles for the processor; what has the same form in its own dialects, only once."""
     known: dict[str, Outcome] = {}

@@ -93,12 +93,13 @@ def _is_upscaling(scale: tuple[int, ...], offset: int, border: int) -> bool:
 def _reverse(block: Block, operator: Operator) -> Iterator[str]:
     shape = _shape(block, operator.inputs[0])
     axis = _integer(operator, "axis")
-    if shape[axis] == 1:
+    is_last = axis == len(shape) - 1
+    if shape[axis] == 1 or (is_last and math.prod(shape[:-3]) > 1):
         return
-    if _type(block, operator.inputs[0]) == "INT32":
-        yield "of INT32"
-    elif axis == len(shape) - 1 and math.prod(shape[:-3]) == 1:
+    if is_last:
         yield "over the last axis of one batch"
+    elif _type(block, operator.inputs[0]) == "INT32":
+        yield "of INT32"
 
 
 def _transpose_conv2d(block: Block, operator: Operator) -> Iterator[str]:
