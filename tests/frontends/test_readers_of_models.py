@@ -99,6 +99,6 @@ def test_the_release_that_counts_is_named(
     output = () if verb_name == "validate" else ("-o", "n.tosa")
     release = READERS["vela"].release
     assert run(verb(verb_name), ["m.tosa", *output, "--for", "vela"]) == 0
-    assert f"--for vela: {release} counts" in capsys.readouterr().err
+    assert f"--for vela: {release} with --accelerator-config" in capsys.readouterr().err
     assert run(verb(verb_name), ["m.tosa", *output, "--for", f"vela=={release.split()[1]}"]) == 0
     assert "counts" not in capsys.readouterr().err
