@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -210,3 +211,15 @@ def test_programs_that_are_not_sound_are_refused_before_they_run(
         Path("m.json").write_text(json.dumps(program))
         code = run(verb(verb_name), ["m.json", *further[verb_name]])
         assert code == 3, (field, capsys.readouterr().err)
+
+
+def test_a_member_of_an_archive_that_is_not_an_array_is_a_file_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tc.save(example(), "m.tosa")
+    for name in ("metadata.json", "x", "x.npy/", "\x1b.npy"):
+        with zipfile.ZipFile("x.npz", "w") as archive:
+            archive.writestr(name, "{}")
+        assert run(verb("data"), ["x.npz"]) in (0, 2), name
+        assert run(verb("run"), ["m.tosa", "-i", "x.npz"]) == 2, name

@@ -21,6 +21,7 @@ from tosa_convert.errors import fail
 from tosa_convert.files import Pieces, Sink, file_error, open_regular, replace_file
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.scratch import file_errors, readable_by_numpy
+from tosa_convert.graph.model import quoted
 
 #: Most bytes of the header of an `.npy` file that numpy reads from strangers.
 _HEADER_BYTES: Final = 10_000
@@ -126,7 +127,10 @@ def open_npz(path: str | os.PathLike[str]) -> LazyArrays:
     def read(name: str) -> Array:
         with _reading(path):
             if name not in archive.files or f"{name}.npy" not in archive.zip.namelist():
-                array: Array = archive[name]
+                array: Any = archive[name]
+                if not isinstance(array, np.ndarray):
+                    # numpy returns the bytes of a member that is not an array.
+                    raise fail("file-error", os.fspath(path), f"{quoted(name)} is not an array")
                 return array
             with archive.zip.open(f"{name}.npy") as member:
                 return _read_array(member)
