@@ -14,7 +14,8 @@ from tosa_convert.cli.shared_options import func_option, jobs_option, limit_opti
     cls=Verb,
     epilog="Files of any format are recognised by their content. Of several files, and of the .tosa, "
     ".json, .mlir, .mlirbc and .bc files below a directory, a table shows a row each. Without FILES, or "
-    "with -, the input is standard input. Exit code: 0 if all files can be read, whatever the findings; "
+    "with -, the input is standard input. A TFLite or ONNX model is "
+    "shown without its framework. Exit code: 0 if all files can be read, whatever the findings; "
     "another one for a file that cannot be read. `tosa-flatbuffer data` shows arrays.",
 )
 @click.argument("files", nargs=-1, type=click.Path(), metavar="[FILES]...")
@@ -54,12 +55,13 @@ def show(files: tuple[str, ...], grep: str | None, jobs: int, **given: Any) -> i
     import os
     import re
 
-    from tosa_convert.cli.show_files import LISTINGS, View, show_files, show_one
+    from tosa_convert.cli.show_files import LISTINGS, View, show_files, show_one, shown_model
     from tosa_convert.files import STANDARD
+    from tosa_convert.formats import is_saved_model
     from tosa_convert.options import ReadOptions
 
     paths = list(files) or [STANDARD]
-    several = len(paths) > 1 or os.path.isdir(paths[0])
+    several = len(paths) > 1 or (os.path.isdir(paths[0]) and not is_saved_model(paths[0]))
     listings = tuple(name for name in LISTINGS if given[name])
     if several and given["as_hex"]:
         raise click.UsageError("--hex shows one file")
@@ -76,6 +78,8 @@ def show(files: tuple[str, ...], grep: str | None, jobs: int, **given: Any) -> i
     if given["as_hex"]:
         from tosa_convert.cli.show_bytes import show_bytes
 
+        if paths[0] != STANDARD:
+            shown_model(paths[0], read, None, ["--hex"])
         return show_bytes(paths[0], read, pattern, in_full=given["all_bytes"])
     view = View(read=read, listings=listings, pattern=pattern, as_json=given["as_json"])
     return show_files(paths, view, jobs) if several else show_one(paths[0], view)

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tosa_convert.applicable_options import refuse_inapplicable
 from tosa_convert.cli import show_json, show_text
 from tosa_convert.cli.command import EXIT_BUG, report_bug, say
-from tosa_convert.cli.load_graph import open_path
+from tosa_convert.cli.load_graph import open_path, standard_data
 from tosa_convert.cli.many_files import (
     crash,
     inputs_below,
@@ -21,12 +22,15 @@ from tosa_convert.cli.many_files import (
     read_one_of_many,
     refuse_no_inputs,
 )
-from tosa_convert.cli.shown import Shown
+from tosa_convert.cli.shown import Shown, ShownModel
 from tosa_convert.cli.text_columns import fitted
-from tosa_convert.errors import Finding, TosaConvertError, printable
-from tosa_convert.files import write_standard_output
+from tosa_convert.errors import Finding, TosaConvertError, fail, printable
+from tosa_convert.files import STANDARD, map_file, write_standard_output
+from tosa_convert.formats import is_saved_model, model_kind
+from tosa_convert.frontends.model_summary import KINDS, describe_data, not_described
+from tosa_convert.frontends.recognize import recognize
 from tosa_convert.inspection.summary import summarize
-from tosa_convert.options import ReadOptions
+from tosa_convert.options import ReadOptions, given_options
 from tosa_convert.reading import Input, Storage, open_input, read_with_storage
 
 if TYPE_CHECKING:
@@ -67,7 +71,7 @@ class Result:
     """
 
     name: str
-    shown: Shown | None = None
+    shown: Shown | ShownModel | None = None
     content: dict[str, Any] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     trace: str = ""
@@ -75,7 +79,14 @@ class Result:
 
 def show_one(path: str, view: View) -> int:
     """Show a file, or standard input; returns the exit code."""
-    opened = open_path(path, view.read)
+    data = standard_data(view.read) if path == STANDARD else None
+    if model := shown_model(path, view.read, data, _listing_flags(view)):
+        if view.as_json:
+            _print([show_json.document([show_json.model_row(model)])])
+        else:
+            _print(_as_lines(fitted(show_text.model_screen(model))))
+        return 0
+    opened = open_path(path, view.read, data)
     graph, storage = read_one_of_many(opened, view.read, read_with_storage)
     if view.as_json:
         shown = _shown(opened, graph, storage)
@@ -85,6 +96,40 @@ def show_one(path: str, view: View) -> int:
     else:
         _print(_as_lines(fitted(show_text.screen(_shown(opened, graph, storage)))))
     return 0
+
+
+def shown_model(
+    path: str, read: ReadOptions, data: memoryview | None, flags: Sequence[str]
+) -> ShownModel | None:
+    """Describe a model of a framework; None for another file.
+
+    Args:
+        path: the file, or STANDARD.
+        read: how programs are read; what a model does not have is refused.
+        data: standard input, if that is the file.
+        flags: options that were given and that only programs have.
+    """
+    if data is None:
+        model = recognize(path)
+        where, frontend = path, "" if model is None else model.frontend
+    else:
+        where, frontend = "<stdin>", model_kind(data)
+    if not frontend:
+        return None
+    if frontend not in KINDS:
+        raise not_described(where, frontend)
+    refuse_inapplicable(given_options(read), where, read_from="model")
+    if flags:
+        message = f"{flags[0]} is for programs, and the input is a model of a framework"
+        hint = "convert it first: tosa-flatbuffer-convert MODEL -o MODEL.tosa"
+        raise fail("option-conflict", where, message, hint)
+    if data is None:
+        data = map_file(path, limit=read.limits.input_bytes)
+    return ShownModel(where, describe_data(data, frontend, where))
+
+
+def _listing_flags(view: View) -> list[str]:
+    return [f"--{name}" for name in view.listings]
 
 
 def _shown(opened: Input, graph: Graph, storage: tuple[Storage, ...]) -> Shown:
@@ -114,7 +159,13 @@ def show_files(paths: Sequence[str], view: View, processes: int) -> int:
 
     Returns the exit code: the highest of all files.
     """
-    files = [source for given in paths for source, _ in inputs_below(given)]
+    files = [
+        source
+        for given in paths
+        for source in (
+            [Path(given)] if is_saved_model(given) else [one for one, _ in inputs_below(given)]
+        )
+    ]
     refuse_no_inputs(paths, files)
     work = functools.partial(_result, view=view)
     with contextlib.closing(outcomes(work, files, files, processes, _crashed)) as found:
@@ -134,6 +185,8 @@ def show_files(paths: Sequence[str], view: View, processes: int) -> int:
 def _result(path: Path, view: View) -> Result:
     name = str(path)
     try:
+        if model := shown_model(name, view.read, None, _listing_flags(view)):
+            return Result(name, model, show_json.model_row(model))
         opened = open_input(name, view.read)
         graph, storage = read_one_of_many(opened, view.read, read_with_storage)
         shown = _shown(opened, graph, storage)

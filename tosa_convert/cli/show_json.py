@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tosa_convert.errors import Finding
@@ -21,7 +21,8 @@ from tosa_convert.spec.amounts import Amount
 from tosa_convert.version import __version__
 
 if TYPE_CHECKING:
-    from tosa_convert.cli.shown import Shown
+    from tosa_convert.cli.shown import Shown, ShownModel
+    from tosa_convert.frontends.model_summary import ModelValue
     from tosa_convert.graph.model import Graph
     from tosa_convert.inspection.statistics import Statistics
     from tosa_convert.inspection.summary import RegionSummary, Summary, ValueSummary
@@ -56,6 +57,32 @@ def finding_row(finding: Finding) -> dict[str, str]:
     """A finding, as `validate --json` has it."""
     names = ("code", "rule", "where", "message", "hint")
     return {name: getattr(finding, name) for name in names}
+
+
+def model_row(shown: ShownModel) -> dict[str, Any]:
+    """A model of a framework."""
+    summary = shown.summary
+    unlowered = summary.not_lowered
+    return {
+        "file": shown.name,
+        "readable": True,
+        "format": summary.frontend,
+        "bytes": summary.size,
+        "inputs": list(map(_model_value, summary.inputs)),
+        "outputs": list(map(_model_value, summary.outputs)),
+        "operator_count": sum(summary.operators.values()),
+        "operator_kinds": _kinds(summary.operators),
+        "not_lowered": None if unlowered is None else _kinds(unlowered),
+    }
+
+
+def _kinds(kinds: Mapping[str, int]) -> list[dict[str, Any]]:
+    return [{"name": name, "count": count} for name, count in kinds.items()]
+
+
+def _model_value(value: ModelValue) -> dict[str, Any]:
+    shape = None if value.shape is None else list(value.shape)
+    return {"name": value.name, "type": value.dtype, "shape": shape}
 
 
 def file_row(shown: Shown) -> dict[str, Any]:

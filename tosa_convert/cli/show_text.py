@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from tosa_convert.cli.shown import Shown, ShownModel
 from tosa_convert.cli.text_columns import (
     STATISTICS_HEADER,
     STATISTICS_NUMBERS,
@@ -15,6 +16,7 @@ from tosa_convert.cli.text_columns import (
 )
 from tosa_convert.errors import grouped, printable
 from tosa_convert.formats import FORMATS, MLIR_FORMATS
+from tosa_convert.frontends.model_summary import KINDS
 from tosa_convert.graph.model import counted
 from tosa_convert.inspection.listing import (
     ConstantRow,
@@ -28,7 +30,7 @@ from tosa_convert.inspection.listing import (
 from tosa_convert.spec.amounts import Amount
 
 if TYPE_CHECKING:
-    from tosa_convert.cli.shown import Shown
+    from tosa_convert.frontends.model_summary import ModelValue
     from tosa_convert.graph.model import Graph
     from tosa_convert.inspection.summary import RegionSummary, Summary, ValueSummary
 
@@ -75,9 +77,36 @@ def screen(shown: Shown) -> Iterator[str]:
         ("memory", [_peak(summary.peak_activations)]),
         ("findings", list(_findings(summary))),
     ]
+    yield from _sections(sections)
+
+
+def _sections(sections: Iterable[tuple[str, Sequence[str]]]) -> Iterator[str]:
     for title, lines in sections:
         for index, line in enumerate(lines or ["none"]):
             yield f"  {title if index == 0 else '':<12}{line}"
+
+
+def model_screen(shown: ShownModel) -> Iterator[str]:
+    """What a model of a framework is, on one screen."""
+    summary = shown.summary
+    yield f"{printable(shown.name)}: {KINDS[summary.frontend]}, {size_text(summary.size)}"
+    kinds = summary.operators
+    operators = [f"{sum(kinds.values()):,} of {counted(len(kinds), 'kind')}"] if kinds else []
+    sections = [
+        ("inputs", _values(summary.inputs)),
+        ("outputs", _values(summary.outputs)),
+        ("operators", [*operators, *_counts(kinds)]),
+    ]
+    if summary.not_lowered is not None:
+        sections.append(("not lowered", list(_counts(summary.not_lowered)) or ["none known"]))
+    yield from _sections(sections)
+
+
+def _counts(kinds: Mapping[str, int]) -> Iterator[str]:
+    rows = [(one_line(name), f"{count:,}") for name, count in kinds.items()]
+    yield from aligned(rows[:_MOST_ROWS], right=[1])
+    if rest := rows[_MOST_ROWS:]:
+        yield "also " + ", ".join(map(" ".join, rest))
 
 
 def _needs(summary: Summary) -> str:
@@ -88,7 +117,7 @@ def _needs(summary: Summary) -> str:
     return ", ".join((f"TOSA {needs.version}", *needs.profiles, *needs.extensions, level))
 
 
-def _values(values: Sequence[ValueSummary]) -> list[str]:
+def _values(values: Sequence[ValueSummary | ModelValue]) -> list[str]:
     rows = [(one_line(value.name), str(value)) for value in values[:_MOST_ROWS]]
     return [*aligned(rows), *_hidden(len(values), "value")]
 
@@ -171,11 +200,18 @@ def _findings(summary: Summary) -> Iterator[str]:
 # -- several files ---------------------------------------------------------------------------------
 
 
-def table(files: Sequence[Shown]) -> Iterator[str]:
+def table(files: Sequence[Shown | ShownModel]) -> Iterator[str]:
     """A row for each file."""
     header = ("file", "format", "size", "TOSA", "operators", "constants", "MACs", "findings")
     rows = [header]
     for shown in files:
+        if isinstance(shown, ShownModel):
+            model = shown.summary
+            size, operators = size_text(model.size), f"{sum(model.operators.values()):,}"
+            rows.append(
+                (printable(shown.name), model.frontend, size, "-", operators, "-", "-", "-")
+            )
+            continue
         summary = shown.summary
         rows.append(
             (

@@ -5,16 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tosa_convert.formats import Format
+from tosa_convert.frontends.model_summary import ModelSummary
 from tosa_convert.inspection.summary import Summary
 from tosa_convert.reading import Storage
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A file and what is in it. size: its bytes, without weights that are beside it."""
+    """A program and what is in it. size: the bytes of its file, without weights that are beside it."""
 
     name: str
     format: Format
     size: int
     storage: tuple[Storage, ...]
     summary: Summary
+
+
+@dataclass(frozen=True, slots=True)
+class ShownModel:
+    """A model of a framework and what its file says."""
+
+    name: str
+    summary: ModelSummary

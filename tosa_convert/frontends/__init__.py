@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tosa_convert.frontends.public import (
+        describe,
         from_file,
         from_jax,
         from_keras,
@@ -19,7 +20,15 @@ if TYPE_CHECKING:
         from_torch,
     )
 
-__all__ = ["from_file", "from_jax", "from_keras", "from_onnx", "from_tflite", "from_torch"]
+__all__ = [
+    "describe",
+    "from_file",
+    "from_jax",
+    "from_keras",
+    "from_onnx",
+    "from_tflite",
+    "from_torch",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -12,6 +12,7 @@ from tosa_convert.child_process import temporary_folder
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.installed import absent
 from tosa_convert.frontends.lower_model import FrontendOptions, lowered
+from tosa_convert.frontends.model_summary import describe as describe
 from tosa_convert.frontends.recognize import Recognised, recognize
 from tosa_convert.frontends.request import TRUSTED
 from tosa_convert.frontends.run_converter import TIMEOUT

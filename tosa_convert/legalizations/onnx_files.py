@@ -5,8 +5,6 @@ Field numbers are those of ONNX's schema, onnx.proto.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +13,8 @@ import numpy as np
 
 from tosa_convert.errors import fail
 from tosa_convert.files import map_file
-from tosa_convert.frontends.protobuf import Value, fields, message, numbers, text
+from tosa_convert.frontends.onnx_header import read_onnx
+from tosa_convert.frontends.protobuf import fields, message, numbers
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.dtypes import dtype
 
@@ -50,8 +49,6 @@ _OTHERS: Final = {
 _LISTS: Final[dict[int, Any]] = {4: np.float32, 10: np.float64}
 _WHOLE: Final = (5, 7, 11)
 _RAW: Final = 9
-#: Field of a TypeProto -> what a value is if it is not a tensor.
-_KINDS: Final = {4: "a sequence", 5: "a map", 8: "a sparse tensor", 9: "an optional value"}
 
 
 class NoTensorError(ValueError):
@@ -147,72 +144,17 @@ def read_model(path: Path) -> OnnxModel:
     Raises:
         TosaConvertError: "file-error" for a file that cannot be read or is damaged.
     """
-    model = OnnxModel()
-    constants: set[str] = set()
-
-    def node(value: Value) -> None:
-        model.operators += [text(part) for number, part in fields(message(value)) if number == 4]
-
-    def initializer(value: Value) -> None:
-        constants.update(text(part) for number, part in fields(message(value)) if number == 8)
-
-    def add(names: list[str], value: Value) -> None:
-        info = _value_info(message(value))
-        names.append(info.name)
-        if info.why:
-            model.not_tensors.append(f"{info.name}: {info.why}")
-        if info.is_open and names is model.inputs:
-            model.open_inputs.add(info.name)
-
-    parts: dict[int, Callable[[Value], None]] = {
-        1: node,
-        5: initializer,
-        11: functools.partial(add, model.inputs),
-        12: functools.partial(add, model.outputs),
-    }
     try:
-        for number, value in _graph_fields(map_file(path)):
-            if number in parts:
-                parts[number](value)
+        found = read_onnx(map_file(path))
     except ValueError as error:
         raise fail("file-error", str(path), f"not a model of ONNX: {error}") from None
-    model.inputs = [name for name in model.inputs if name not in constants]
+    inputs, outputs = ([value.name for value in row] for row in (found.inputs, found.outputs))
+    model = OnnxModel(found.operators, inputs, outputs)
+    for value in (*found.inputs, *found.outputs):
+        if value.kind:
+            model.not_tensors.append(f"{value.name}: it is {value.kind}")
+        elif value.element and value.element not in _TYPES:
+            why = _OTHERS.get(value.element, f"elements of the type {value.element}")
+            model.not_tensors.append(f"{value.name}: it has {why}")
+    model.open_inputs = {value.name for value in found.inputs if value.is_open}
     return model
-
-
-def _graph_fields(data: memoryview) -> Iterator[tuple[int, Value]]:
-    for number, value in fields(data):
-        if number == 7:
-            yield from fields(message(value))
-
-
-@dataclass(slots=True)
-class _ValueInfo:
-    """A ValueInfoProto: its name, why TOSA cannot hold it, and whether a size of it is not fixed."""
-
-    name: str = ""
-    why: str = ""
-    is_open: bool = False
-
-
-def _value_info(data: memoryview) -> _ValueInfo:
-    info = _ValueInfo()
-    for number, value in fields(data):
-        if number == 1:
-            info.name = text(value)
-        elif number == 2:
-            for kind, inner in fields(message(value)):
-                if kind == 1:
-                    _read_tensor_type(info, message(inner))
-                elif kind in _KINDS:
-                    info.why = f"it is {_KINDS[kind]}"
-    return info
-
-
-def _read_tensor_type(info: _ValueInfo, data: memoryview) -> None:
-    for number, value in fields(data):
-        if number == 1 and (kind := numbers(value)[0]) not in _TYPES:
-            info.why = f"it has {_OTHERS.get(kind, f'elements of the type {kind}')}"
-        elif number == 2:
-            sizes = [message(dim) for n, dim in fields(message(value)) if n == 1]
-            info.is_open = any(1 not in dict(fields(size)) for size in sizes)

@@ -25,10 +25,10 @@ from tosa_convert.frontends.converters.tflite_failures import (
 from tosa_convert.frontends.converters.tflite_file import (
     DamagedError,
     TfliteFile,
-    place_text,
     read_tflite,
 )
 from tosa_convert.frontends.converters.tflite_placeholders import with_placeholders
+from tosa_convert.frontends.converters.tflite_unlowered import with_unmade_operands
 from tosa_convert.frontends.interface import (
     PROGRAM_FILE,
     Interface,
@@ -41,9 +41,6 @@ from tosa_convert.frontends.request import Request
 #: operators of StableHLO, which nothing lowers; and a key of the same length that means nothing.
 _KEEP_CONSTANTS: Final = b"keep_stablehlo_constant"
 _IGNORED_KEY: Final = b"keep_no_other_constants"
-#: The operator that Vela puts in the place of those that it has compiled for an Ethos-U.
-_COMPILED: Final = "ethos-u"
-_GIVE_ORIGINAL: Final = "convert the model from which Vela made this one"
 #: What the converter calls the function of the first subgraph.
 _MAIN: Final = "main"
 #: Lines of what the converter says that a message repeats, and characters of each.
@@ -87,7 +84,7 @@ def _interface(path: Path, request: Request, folder: Path) -> Interface:
     cut = None
     if request.cut:
         model, cut = cut_out(model, request.cut)
-    if opaque := list(_with_unmade_operands(model)):
+    if opaque := list(with_unmade_operands(model)):
         return Interface(not_lowered=opaque)
     rest, decomposed = without_decomposed(model, path.name)
     changed = whole if cut is None and decomposed is None else without_operators(whole, rest)
@@ -110,26 +107,6 @@ def _interface(path: Path, request: Request, folder: Path) -> Interface:
         cut=cut,
         decomposed=decomposed,
     )
-
-
-def _with_unmade_operands(model: TfliteFile) -> Iterator[NotLowered]:
-    """The custom operators that take a tensor without data that nothing makes, such as scratch."""
-    made = {*model.inputs, *(tensor for row in model.operators for tensor in row.outputs)}
-    for operator in model.operators:
-        unmade = [
-            model.tensors[number].name
-            for number in operator.inputs
-            if number >= 0 and number not in made and not len(model.tensors[number].data)
-        ]
-        if operator.custom and unmade:
-            yield NotLowered(
-                operator=operator.custom,
-                where=place_text(
-                    operator.index, *(model.tensors[one].name for one in operator.outputs)
-                ),
-                reason=f'it takes "{unmade[0]}", which has no data and which nothing makes',
-                hint=_GIVE_ORIGINAL if operator.custom == _COMPILED else "",
-            )
 
 
 def _write_program(

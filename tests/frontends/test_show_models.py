@@ -1,0 +1,160 @@
+"""`show` of a TFLite or ONNX model, without its framework."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+from frontends import onnx_files
+from frontends.tflite_models import OperatorRow, TensorRow, model
+
+import tosa_convert as tc
+from tosa_convert.cli.main import run, verb
+from tosa_convert.frontends.converters.tflite_unlowered import NEVER_LOWERED
+
+TFLITE = """\
+m.tflite: TFLite model, SIZE
+  inputs      image  float32 [?, 3]
+  outputs     scores  float32 [?, 3]
+  operators   4 of 3 kinds
+              RELU    2
+              mine    1
+              UNIQUE  1
+  not lowered mine    1
+              UNIQUE  1
+"""
+ONNX = """\
+m.onnx: ONNX model, SIZE
+  inputs      image  uint8 [batch, ?, 3]
+              kind   bfloat16 []
+  outputs     label  string [1]
+  operators   3 of 2 kinds
+              Relu     2
+              Softmax  1
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in a folder with m.tflite and m.onnx."""
+    monkeypatch.chdir(tmp_path)
+    x = TensorRow("x", "float32", (-1, 3))
+    operators = [
+        OperatorRow("RELU", (0,), (1,)),
+        OperatorRow("RELU", (1,), (2,)),
+        OperatorRow("mine", (2, 3), (1,)),
+        OperatorRow("UNIQUE", (1,), (2,)),
+    ]
+    tensors = [x, x, x, TensorRow("scratch", "uint8", (2,))]
+    names = (["image"], ["scores"])
+    Path("m.tflite").write_bytes(model(tensors, operators, [0], [2], signature=names))
+    rows = [
+        onnx_files.value("image", 2, ["batch", "", 3]),
+        onnx_files.value("kind", 16, []),
+        onnx_files.value("weight", 1, [2]),
+    ]
+    outputs = [onnx_files.value("label", onnx_files.STRING, [1])]
+    constants = {"weight": np.zeros(2, np.float32)}
+    data = onnx_files.model(["Relu", "Softmax", "Relu"], rows, outputs, constants)
+    Path("m.onnx").write_bytes(data)
+    return tmp_path
+
+
+def shown(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    code = run(verb("show"), list(words))
+    return (code, *capsys.readouterr())
+
+
+@pytest.mark.parametrize(("name", "screen"), [("m.tflite", TFLITE), ("m.onnx", ONNX)])
+def test_the_screen_of_a_model(
+    name: str, screen: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in ("onnx", "tosa_converter_for_tflite"):
+        monkeypatch.setitem(sys.modules, package, None)
+    screen = screen.replace("SIZE", f"{Path(name).stat().st_size} bytes")
+    assert shown(capsys, name) == (0, screen, "")
+    standard_input = io.TextIOWrapper(io.BytesIO(Path(name).read_bytes()))
+    monkeypatch.setattr(sys, "stdin", standard_input)
+    assert shown(capsys, "-") == (0, screen.replace(name, "<stdin>"), "")
+
+
+def test_models_have_rows_in_the_table_and_objects_in_the_json(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, out, _ = shown(capsys, "m.tflite", "m.onnx")
+    assert (code, [line.split()[:2] for line in out.splitlines()[1:]]) == (
+        0,
+        [["m.tflite", "tflite"], ["m.onnx", "onnx"]],
+    )
+    for words in (["m.tflite"], ["m.onnx"], ["m.tflite", "m.onnx"]):
+        code, out, _ = shown(capsys, "--json", *words)
+        rows = json.loads(out)["files"]
+        assert (code, [row["file"] for row in rows]) == (0, words)
+        for row in rows:
+            summary = tc.frontends.describe(row["file"])
+            kinds = {kind["name"]: kind["count"] for kind in row["operator_kinds"]}
+            assert kinds == summary.operators
+            assert row["inputs"] == [
+                {"name": value.name, "type": value.dtype, "shape": list(value.shape or ())}
+                for value in summary.inputs
+            ]
+            assert (row["not_lowered"] is None) == (row["format"] == "onnx")
+
+
+@pytest.mark.parametrize("option", ["--operators", "--tensors", "--weights", "--hex", "--func=f"])
+@pytest.mark.parametrize("name", ["m.tflite", "m.onnx"])
+def test_an_option_for_programs_is_refused_by_name(
+    option: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = shown(capsys, name, option)
+    assert (code, out) == (2, "")
+    assert option.partition("=")[0] in err
+    assert "option-conflict" in err
+
+
+def test_another_model_is_to_be_converted_first(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "saved").mkdir()
+    (folder / "saved/saved_model.pb").write_bytes(b"")
+    (folder / "net.py").write_text("import torch\n")
+    (folder / "m.keras").write_bytes(b"PK\3\4 model.weights.h5")
+    (folder / "m.pt2").write_bytes(b"PK\3\4 serialized_exported_program")
+    frontends = {
+        "saved": "tensorflow",
+        "net.py:make": "torch",
+        "m.keras": "keras",
+        "m.pt2": "torch",
+    }
+    for name, frontend in frontends.items():
+        code, out, err = shown(capsys, name)
+        assert code
+        assert not out
+        assert f"{name}: error: the model is for {frontend}" in err
+        assert "convert it first" in err
+
+
+@pytest.mark.parametrize("name", ["m.tflite", "m.onnx"])
+def test_a_damaged_model_is_named(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    data = Path(name).read_bytes()
+    seen = set()
+    for size in range(24, len(data), 7):
+        Path(name).write_bytes(data[:size])
+        code, _, err = shown(capsys, name)
+        assert code in (0, 1, 2, 3)
+        assert name in err or not code
+        seen.add(bool(code))
+    assert True in seen
+
+
+def test_operators_that_never_lower_are_those_of_which_no_recorded_form_does() -> None:
+    file = Path(__file__).with_name("operator_results.json")
+    results: dict[str, set[str]] = defaultdict(set)
+    for name, result in json.loads(file.read_text())["tflite"].items():
+        results[name.partition("/")[0]].add(result)
+    assert {name for name, found in results.items() if found == {"named"}} == NEVER_LOWERED

@@ -1,0 +1,143 @@
+"""Models of frameworks as their files describe them; no framework is imported."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.files import map_file
+from tosa_convert.frontends.converters.tflite_file import read_tflite
+from tosa_convert.frontends.converters.tflite_names import operator_name
+from tosa_convert.frontends.converters.tflite_unlowered import known_unlowered
+from tosa_convert.frontends.onnx_header import OnnxValue, read_onnx
+from tosa_convert.frontends.recognize import recognize
+from tosa_convert.frontends.table import model_kinds
+from tosa_convert.options import LimitsLike, limits_of
+
+#: Names of ONNX's element types, by their number.
+_ONNX_TYPES: Final = (
+    *("", "float32", "uint8", "int8", "uint16", "int16", "int32", "int64", "string", "bool"),
+    *("float16", "float64", "uint32", "uint64", "complex64", "complex128", "bfloat16"),
+    *("float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4", "int4"),
+    *("float4e2m1", "float8e8m0"),
+)
+#: Frontend -> its models, for messages.
+KINDS: Final = {"tflite": "TFLite model", "onnx": "ONNX model"}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelValue:
+    """An input or an output of a model.
+
+    dtype: its element type in the framework's words, or what it is if it is not a tensor.
+    shape: its sizes; a symbol or "?" where one is dynamic; None if unknown.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...] | None
+
+    def __str__(self) -> str:
+        shape = "of unknown shape" if self.shape is None else f"[{', '.join(map(str, self.shape))}]"
+        return f"{self.dtype or 'unknown type'} {shape}"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSummary:
+    """What a model's file says.
+
+    frontend: "tflite" or "onnx". size: its bytes, without weights that are beside it.
+    operators: how many there are of each kind, the most frequent first, without those of inner graphs.
+    not_lowered: how many operators of a kind are known not to lower; None if that is not known.
+    """
+
+    frontend: str
+    size: int
+    operators: Mapping[str, int]
+    inputs: tuple[ModelValue, ...]
+    outputs: tuple[ModelValue, ...]
+    not_lowered: Mapping[str, int] | None
+
+
+def describe(path: str | os.PathLike[str], *, limits: LimitsLike = None) -> ModelSummary:
+    """Describe a TFLite or ONNX model; its framework need not be installed.
+
+    Args:
+        path: a model.
+        limits: as in `load`.
+
+    Returns:
+        Its operators, inputs and outputs, and the operators that are known not to lower.
+
+    Raises:
+        TosaConvertError: "unrecognised-input" for another model, for what is not a model, and for a
+            damaged one; "file-error" or "too-large".
+
+    Example:
+        >>> import tosa_convert as tc
+        >>> summary = tc.frontends.describe("model.tflite")
+        >>> summary.inputs[0].name, summary.operators
+        ('image', {'ADD': 1})
+    """
+    name = os.fspath(path)
+    model = recognize(name)
+    if model is None:
+        message = f"the input is not a model of a framework, expected one of: {model_kinds()}"
+        raise fail("unrecognised-input", name, message)
+    if model.frontend not in KINDS:
+        raise not_described(name, model.frontend)
+    return describe_data(map_file(name, limit=limits_of(limits).input_bytes), model.frontend, name)
+
+
+def not_described(where: str, frontend: str) -> TosaConvertError:
+    """Return the error for a model that only its framework can read."""
+    message = f"the model is for {frontend}, expected a TFLite or an ONNX model"
+    hint = "convert it first: tosa-flatbuffer-convert MODEL -o MODEL.tosa; then show MODEL.tosa"
+    return fail("unrecognised-input", where, message, hint)
+
+
+def describe_data(data: memoryview, frontend: str, where: str) -> ModelSummary:
+    """Describe the bytes of a model, as `describe` does; `where` is for messages."""
+    try:
+        return (_tflite if frontend == "tflite" else _onnx)(data)
+    except ValueError as error:
+        message = f"the {KINDS[frontend]} cannot be read: {error}"
+        raise fail("unrecognised-input", where, message) from None
+
+
+def _tflite(data: memoryview) -> ModelSummary:
+    model = read_tflite(data)
+
+    def value(number: int, name: str) -> ModelValue:
+        tensor = model.tensors[number]
+        return ModelValue(name, tensor.dtype, tuple("?" if n < 0 else n for n in tensor.shape))
+
+    return ModelSummary(
+        "tflite",
+        len(data),
+        _counted(row.custom or operator_name(row.code) for row in model.operators),
+        tuple(value(number, model.input_name(number)) for number in model.inputs),
+        tuple(map(value, model.outputs, model.output_names)),
+        _counted(row.operator for row in known_unlowered(model)),
+    )
+
+
+def _onnx(data: memoryview) -> ModelSummary:
+    model = read_onnx(data)
+    inputs, outputs = (tuple(map(_onnx_value, rows)) for rows in (model.inputs, model.outputs))
+    return ModelSummary("onnx", len(data), _counted(model.operators), inputs, outputs, None)
+
+
+def _onnx_value(value: OnnxValue) -> ModelValue:
+    known = 0 <= value.element < len(_ONNX_TYPES)
+    dtype = _ONNX_TYPES[value.element] if known else f"type {value.element}"
+    shape = value.shape and tuple("?" if size == "" else size for size in value.shape)
+    return ModelValue(value.name, value.kind or dtype, shape)
+
+
+def _counted(names: Iterable[str]) -> dict[str, int]:
+    return dict(Counter(names).most_common())

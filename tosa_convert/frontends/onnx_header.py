@@ -1,0 +1,88 @@
+"""Operators, inputs and outputs of an ONNX file, read without the package onnx.
+
+Field numbers are those of ONNX's schema, onnx.proto.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from tosa_convert.frontends.protobuf import fields, message, numbers, text
+
+#: Field of a TypeProto -> what a value is if it is not a tensor.
+_KINDS: Final = {4: "a sequence", 5: "a map", 8: "a sparse tensor", 9: "an optional value"}
+
+
+@dataclass(slots=True)
+class OnnxValue:
+    """An input or an output.
+
+    kind: what it is if it is not a tensor; else "". element: ONNX's number of the element type, 0 if
+    unknown. shape: its sizes; a text, which can be empty, where one is not fixed; None if unknown.
+    """
+
+    name: str = ""
+    kind: str = ""
+    element: int = 0
+    shape: tuple[int | str, ...] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a size is not fixed."""
+        return any(isinstance(size, str) for size in self.shape or ())
+
+
+@dataclass(slots=True)
+class OnnxHeader:
+    """A model. operators: of its nodes, in order, without those of functions and inner graphs.
+
+    inputs: in order, without initializers.
+    """
+
+    operators: list[str] = field(default_factory=list)
+    inputs: list[OnnxValue] = field(default_factory=list)
+    outputs: list[OnnxValue] = field(default_factory=list)
+
+
+def read_onnx(data: memoryview) -> OnnxHeader:
+    """What a file says; raises ValueError if it is not a protocol buffer."""
+    model = OnnxHeader()
+    constants: set[str] = set()
+    graphs = [message(value) for number, value in fields(data) if number == 7]
+    for number, value in (row for graph in graphs for row in fields(graph)):
+        if number == 1:
+            model.operators += [text(part) for one, part in fields(message(value)) if one == 4]
+        elif number == 5:
+            constants.update(text(part) for one, part in fields(message(value)) if one == 8)
+        elif number == 11:
+            model.inputs.append(_value(message(value)))
+        elif number == 12:
+            model.outputs.append(_value(message(value)))
+    model.inputs = [value for value in model.inputs if value.name not in constants]
+    return model
+
+
+def _value(data: memoryview) -> OnnxValue:
+    found = OnnxValue()
+    for number, value in fields(data):
+        if number == 1:
+            found.name = text(value)
+        elif number == 2:
+            for kind, inner in fields(message(value)):
+                if kind == 1:
+                    _read_tensor_type(found, message(inner))
+                found.kind = _KINDS.get(kind, found.kind)
+    return found
+
+
+def _read_tensor_type(found: OnnxValue, data: memoryview) -> None:
+    for number, value in fields(data):
+        if number == 1:
+            found.element = numbers(value)[0]
+        elif number == 2:
+            sizes = [dict(fields(message(dim))) for n, dim in fields(message(value)) if n == 1]
+            found.shape = tuple(
+                numbers(size[1])[0] if 1 in size else text(size.get(2, memoryview(b"")))
+                for size in sizes
+            )
