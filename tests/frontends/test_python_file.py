@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import py_compile
 import subprocess
@@ -11,7 +12,10 @@ from pathlib import Path
 import pytest
 
 import tosa_convert as tc
+from tosa_convert.frontends import lower_model
 from tosa_convert.frontends.converters.python_file import call_factory
+from tosa_convert.frontends.interface import Interface
+from tosa_convert.frontends.request import Request
 
 ROOT = Path(__file__).resolve().parents[2]
 _CALL = (
@@ -85,6 +89,61 @@ def test_what_is_wrong_with_a_file_is_said_with_its_line(
     assert caught.value.code == "frontend-failed"
     assert str(path) in str(caught.value)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_file_runs_in_the_folder_of_the_user_and_frameworks_do_not(
+    raises: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    monkeypatch.setattr(sys, "dont_write_bytecode", sys.dont_write_bytecode)
+    for name in ("users", "scratch", "code"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "scratch")
+    (tmp_path / "users/weights").write_text("7")
+    (tmp_path / "users/json_of_users.py").write_text("raise AssertionError")
+    text = (
+        "import importlib.util, pathlib\n"
+        "early = pathlib.Path('weights').read_text()\n"
+        "def make():\n"
+        "    late = pathlib.Path('weights').read_text()\n"
+        "    found = importlib.util.find_spec('json_of_users')\n"
+    )
+    write(
+        tmp_path / "code/net.py",
+        text + ("    1 / 0" if raises else "    return early, late, found"),
+    )
+    made = functools.partial(
+        call_factory, tmp_path / "code/net.py", "make", str(tmp_path / "users")
+    )
+    if raises:
+        with pytest.raises(tc.TosaConvertError, match="ZeroDivisionError"):
+            made()
+    else:
+        assert made() == ("7", "7", None)
+    assert Path.cwd() == tmp_path / "scratch"
+    assert len(list((tmp_path / "users").iterdir())) == 2
+
+
+def test_the_converter_is_told_the_folder_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A test double replaces the process of the converter."""
+    (tmp_path / "net.py").write_text("import torch\n")
+    (tmp_path / "users").mkdir()
+    monkeypatch.chdir(tmp_path / "users")
+    asked: list[Request] = []
+
+    def convert(request: Request, *given: object, **options: object) -> Interface:
+        asked.append(request)
+        raise tc.TosaConvertError(tc.Finding("frontend-failed", "", ""))
+
+    monkeypatch.setattr(lower_model, "run_converter", convert)
+    for source in (f"{tmp_path}/net.py:make", "../net.py:make"):
+        with pytest.raises(tc.TosaConvertError):
+            tc.frontends.from_file(source)
+    assert {request.users_folder for request in asked} == {str(tmp_path / "users")}
 
 
 def test_a_syntax_error_has_its_line(tmp_path: Path) -> None:

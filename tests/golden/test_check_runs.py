@@ -199,8 +199,9 @@ class utils:
 """
 NET = """
 import torch
+one = int(open("weights").read())
 class Net(torch.nn.Module):
-    def __call__(self, x): return torch.Array(1 + abs(x.array) - x.array + self.training)
+    def __call__(self, x): return torch.Array(one + abs(x.array) - x.array + self.training)
 def factory(): return Net().eval(), (torch.Array([1, 2, 3, 4]),)
 def trained(): return Net()
 class Worse(torch.nn.Module):
@@ -219,8 +220,11 @@ def test_a_backend_process_returns_its_results_and_leaves_no_folder(
     (tmp_path / "scratch").mkdir()
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "lib"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
+    (tmp_path / "users").mkdir()
+    (tmp_path / "users/weights").write_text("1")
+    monkeypatch.chdir(tmp_path / "users")
     x = {"x": np.array([3, -4, 0, 7], np.int32)}
-    backend = open_backend("torch", chain, x, original=f"{tmp_path / 'net.py'}:Net")
+    backend = open_backend("torch", chain, x, original="../net.py:Net")
     assert len(list((tmp_path / "scratch").iterdir())) == 1
     assert check_arrays(chain, backend, x).ok
     # A class is put into evaluation mode; what a function returns has the mode that it chose.
@@ -234,3 +238,4 @@ def test_a_backend_process_returns_its_results_and_leaves_no_folder(
     del backend
     gc.collect()
     assert list((tmp_path / "scratch").iterdir()) == []
+    assert [path.name for path in (tmp_path / "users").iterdir()] == ["weights"]

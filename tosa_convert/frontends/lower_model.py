@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -118,6 +119,7 @@ def _request(model: Recognised, options: FrontendOptions) -> Request:
         frontend=on_route(model.frontend, options.via).name,
         source=model.path,
         shown=model.shown,
+        users_folder=os.getcwd() if model.member else "",
         member=model.member,
         input_shapes=numeric_shapes(options.read.input_shapes),
         options=options.options,

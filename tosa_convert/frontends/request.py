@@ -24,6 +24,7 @@ class Request:
     frontend: its name in the table.
     source: the absolute path of the model, or of the Python file that makes it.
     shown: the model as the user named it, for messages.
+    users_folder: the folder in which the user works, for the code of the Python file.
     member: what the Python file calls the model, its factory or its function; else "".
     input_shapes: input -> its sizes, for those whose dynamic dimensions get a size.
     options: what only this frontend knows, by name.
@@ -34,6 +35,7 @@ class Request:
     frontend: str
     source: str
     shown: str = ""
+    users_folder: str = ""
     member: str = ""
     input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)

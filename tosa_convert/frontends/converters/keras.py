@@ -32,18 +32,16 @@ def lower(request: Request, folder: Path) -> Interface:
         converter = tensorflow.lite.TFLiteConverter.from_saved_model(str(source))
     else:
         shown = request.shown or str(source)
-        if request.member:
-            model = _made_model(source, request.member, shown)
-        else:
-            model = _keras_model(source, shown)
+        model = _made_model(request) if request.member else _keras_model(source, shown)
         converter = tensorflow.lite.TFLiteConverter.from_keras_model(model)
     return _lower(converter.convert, request, folder)
 
 
-def _made_model(path: Path, member: str, shown: str) -> Any:
+def _made_model(request: Request) -> Any:
     import keras
 
-    made = call_factory(path, member)
+    member, shown = request.member, request.shown or request.source
+    made = call_factory(Path(request.source), member, request.users_folder)
     if not isinstance(made, keras.Model):
         message = f"{member}() must return a keras.Model, found {type(made).__name__}"
         raise fail("frontend-failed", shown, message)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -13,14 +14,17 @@ from tosa_convert.errors import TosaConvertError, fail
 
 #: Lines of an exception's text that a message repeats.
 _MOST_LINES = 12
-_OWN_FOLDER: Final = (
-    "the file runs in a folder of its own: name a file beside it Path(__file__).with_name(NAME)"
+_USERS_FOLDER: Final = (
+    "the file runs in the folder of the command: name a file beside it"
+    " Path(__file__).with_name(NAME)"
 )
 _BESIDE: Final = "it is not part of a package: import what is beside it by its name, without a dot"
 
 
-def call_factory(path: Path, member: str) -> Any:
-    """What a function of a Python file returns.
+def call_factory(path: Path, member: str, users_folder: str = "") -> Any:
+    """Return what a function of a Python file returns, which runs in the folder of the user.
+
+    users_folder: "" for the folder in which this process works.
 
     The file can import what is beside it. No compiled copies are written, and none of the file itself is
     read: a copy is taken for current if the file was changed in the second in which it was made.
@@ -28,12 +32,23 @@ def call_factory(path: Path, member: str) -> Any:
     Raises:
         TosaConvertError: "frontend-failed" if the file has no such function, or raises.
     """
+    own = os.getcwd()
+    os.chdir(users_folder or own)
+    try:
+        return _made(path, member)
+    finally:
+        # Frameworks write files into the folder in which they work.
+        os.chdir(own)
+
+
+def _made(path: Path, member: str) -> Any:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     loaded = importlib.util.module_from_spec(spec)
     # The file's dataclasses find it by name.
     sys.modules.setdefault(path.stem, loaded)
-    sys.path.insert(0, str(path.parent))
+    # Not what is in the folder of the user, which "" would be.
+    sys.path[:] = [str(path.parent), *filter(None, sys.path)]
     sys.dont_write_bytecode = True
     try:
         exec(compile(path.read_bytes(), path, "exec"), vars(loaded))
@@ -76,5 +91,5 @@ def failure(error: Exception | SystemExit, path: Path) -> TosaConvertError:
         return fail("frontend-failed", where, message, "leave sys.exit out, or raise an exception")
     hint = _BESIDE if "attempted relative import" in text else ""
     if isinstance(error, FileNotFoundError):
-        hint = _OWN_FOLDER
+        hint = _USERS_FOLDER
     return fail("frontend-failed", where, f"{type(error).__name__}: {text}", hint)

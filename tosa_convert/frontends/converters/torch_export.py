@@ -82,7 +82,7 @@ def load_program(request: Request) -> Any:
         import_quantised_operators()
         trusted = request.options.get(TRUSTED) == "yes"
         return load_archive(source, request.shown or request.source, trusted=trusted)
-    made = call_factory(source, member)
+    made = call_factory(source, member, request.users_folder)
     if isinstance(made, torch.export.ExportedProgram):
         return made
     if not isinstance(made, tuple) or len(made) not in (2, 3):

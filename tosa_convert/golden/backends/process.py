@@ -52,7 +52,7 @@ def run_worker(
     write_scratch(folder / "types.json", [types.encode()])
     # As text, not by path: the file's folder has modules whose names the software imports, too.
     source = Path(__file__).with_name("worker.py").read_text(encoding="utf-8")
-    command = [python, "-c", source, software, os.path.abspath(model)]
+    command = [python, "-c", source, software, os.path.abspath(model), os.getcwd()]
     ended = run_backend(command, timeout, software, folder)
     if ended.code == MISSING and software in PACKAGES:
         hint = f"{PACKAGES[software]}, or --python PROGRAM for a Python that has it"

@@ -1,6 +1,6 @@
 """Run a model with third-party software, in a process of its own because the software may crash.
 
-    python worker.py SOFTWARE MODEL
+    python worker.py SOFTWARE MODEL FOLDER
 
 The working folder has the inputs as in0.npy, in1.npy, ... in the model's order, and `types.json` with
 the names of their types: numpy reads a type that it does not have, such as bfloat16, as opaque bytes.
@@ -9,8 +9,9 @@ call0.npz, call1.npz, ... have the states after each call that the file names an
 The folder gets out0.npy, out1.npy, ... and, if the software gives them, the results of its own operators
 as step0.npy, step1.npy, ... in running order, each written before the next is fetched; of inputs that
 the model writes to, changed0.npy, ... have the new values. The exit code is MISSING if the software is
-not installed, and REFUSED if it does not support the model. The script needs only numpy and the
-software, so any Python that has both can run it.
+not installed, and REFUSED if it does not support the model. FOLDER is the user's, in which the code of
+a Python file makes its model. The script needs only numpy and the software, so any Python that has both
+can run it.
 """
 
 import contextlib
@@ -20,7 +21,7 @@ import os
 import re
 import struct
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -80,18 +81,12 @@ def _iree_view(runtime: Any, device: Any, array: Any, type_name: str) -> Any:
     kinds = runtime.HalElementType
     elements = {
         "bool": kinds.BOOL_8,
-        "float16": kinds.FLOAT_16,
         "bfloat16": kinds.BFLOAT_16,
         "float8_e4m3fn": kinds.FLOAT_8_E4M3_FN,
         "float8_e5m2": kinds.FLOAT_8_E5M2,
         "float8_e8m0fnu": kinds.FLOAT_8_E8M0_FNU,
-        "int4": kinds.SINT_4,
-        "int8": kinds.SINT_8,
-        "int16": kinds.SINT_16,
-        "int32": kinds.SINT_32,
-        "int64": kinds.SINT_64,
-        "float32": kinds.FLOAT_32,
-        "float64": kinds.FLOAT_64,
+        **{f"float{bits}": getattr(kinds, f"FLOAT_{bits}") for bits in (16, 32, 64)},
+        **{f"int{bits}": getattr(kinds, f"SINT_{bits}") for bits in (4, 8, 16, 32, 64)},
     }
     if type_name not in elements:
         _refuse(f"IREE takes no inputs of type {type_name}")
@@ -114,20 +109,10 @@ def _iree_view(runtime: Any, device: Any, array: Any, type_name: str) -> Any:
 def _from_iree(runtime: Any, view: Any) -> Any:
     """The array of a view; opaque bytes if numpy does not have its type."""
     kinds = runtime.HalElementType
-    native = {
-        int(getattr(kinds, name)): kind
-        for names, kind in (
-            (("BOOL_8",), "bool"),
-            (("SINT_8", "INT_8"), "int8"),
-            (("SINT_16", "INT_16"), "int16"),
-            (("SINT_32", "INT_32"), "int32"),
-            (("SINT_64", "INT_64"), "int64"),
-            (("FLOAT_16",), "float16"),
-            (("FLOAT_32",), "float32"),
-            (("FLOAT_64",), "float64"),
-        )
-        for name in names
-    }
+    names = {"BOOL_8": "bool"}
+    names |= {f"{sign}INT_{bits}": f"int{bits}" for sign in ("S", "") for bits in (8, 16, 32, 64)}
+    names |= {f"FLOAT_{bits}": f"float{bits}" for bits in (16, 32, 64)}
+    native = {int(getattr(kinds, name)): kind for name, kind in names.items()}
     shape = tuple(view.shape)
     count = int(np.prod(shape, dtype=np.int64))
     if int(view.element_type) in (int(kinds.SINT_4), int(kinds.INT_4)):
@@ -238,7 +223,8 @@ def _torch(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arr
 
     path, _, name = model.rpartition(":")
     if path and path.endswith(".py"):
-        eager, example = _torch_module(torch, getattr(_python_file(path, "eager_model"), name))
+        with _users_folder():
+            eager, example = _torch_module(torch, getattr(_python_file(path, "eager_model"), name))
     else:
         with contextlib.suppress(ImportError):  # The operators of quantised programs.
             import torch.ao.quantization.fx._decomposed
@@ -353,7 +339,8 @@ def _jax(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Array
     if "JAX_PLATFORMS" not in os.environ:
         jax.config.update("jax_platforms", "cpu")
     path, _, name = model.rpartition(":")
-    function, arguments, *keywords = getattr(_python_file(path, "jax_function"), name)()
+    with _users_folder():
+        function, arguments, *keywords = getattr(_python_file(path, "jax_function"), name)()
     leaves, tree = jax.tree.flatten((tuple(arguments), dict(*keywords)))
 
     def call(inputs: list[Any], types: list[str]) -> list[Any]:
@@ -409,6 +396,18 @@ def _onnxruntime(model: str, inputs: list[Any], types: list[str]) -> tuple[Array
         for row, array in zip(rows, inputs, strict=True)
     }
     return session.run(None, given), []
+
+
+@contextlib.contextmanager
+def _users_folder() -> Iterator[None]:
+    own = os.getcwd()
+    # Python searches "", which is the folder in which this process works.
+    sys.path[:] = [path for path in sys.path if path]
+    os.chdir(sys.argv[3])
+    try:
+        yield
+    finally:
+        os.chdir(own)
 
 
 def _python_file(file: str, name: str) -> Any:
@@ -481,7 +480,7 @@ _SOFTWARE: dict[str, _Software] = {
 
 
 def main() -> None:
-    software, model = sys.argv[1:]
+    software, model = sys.argv[1:3]
     with open("types.json", encoding="utf-8") as file:
         types = json.load(file)
     inputs = [np.load(f"in{i}.npy", allow_pickle=False) for i in range(len(types))]

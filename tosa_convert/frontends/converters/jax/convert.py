@@ -33,7 +33,7 @@ _MOST_PLACES: Final = 4
 def lower(request: Request, folder: Path) -> Interface:
     """Lower the function that a factory in a Python file returns, with its example arguments."""
     path = Path(request.source)
-    function, arguments = made_function(path, request.member)
+    function, arguments = made_function(path, request)
     with failures_of(path):
         found = lower_function(
             function, arguments, shapes=request.input_shapes, has_full_paths=True
@@ -48,14 +48,15 @@ def lower(request: Request, folder: Path) -> Interface:
     )
 
 
-def made_function(path: Path, member: str) -> tuple[Callable[..., Any], Arguments]:
+def made_function(path: Path, request: Request) -> tuple[Callable[..., Any], Arguments]:
     """What a factory in a Python file returns: a function, and its example arguments.
 
     Raises:
         TosaConvertError: "frontend-failed" if it returns something else.
     """
     use_cpu()
-    made = call_factory(path, member)
+    member = request.member
+    made = call_factory(path, member, request.users_folder)
     if not isinstance(made, tuple) or len(made) not in (2, 3) or not callable(made[0]):
         message = f"{member}() returns {type(made).__name__}"
         hint = "return (function, args) or (function, args, kwargs)"

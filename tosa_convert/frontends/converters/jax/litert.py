@@ -32,7 +32,7 @@ _NAME: Final = "litert-converter"
 def lower(request: Request, folder: Path) -> Interface:
     """Lower the function that a factory in a Python file returns, with its example arguments."""
     path = Path(request.source)
-    function, arguments = made_function(path, request.member)
+    function, arguments = made_function(path, request)
     with failures_of(path):
         traced = trace(function, arguments, shapes=request.input_shapes)
     model = tflite_model(traced)
