@@ -40,10 +40,15 @@ class ParsedOperation:
 
 @dataclass(slots=True)
 class ParsedBlock:
-    """A block. arguments: the encoded types and locations."""
+    """A block.
+
+    arguments: the encoded types and locations. count: how many operations it has.
+    operations: those that refer to values without numbers yet; the others are encoded, in a row.
+    """
 
     arguments: list[tuple[bytes, bytes]] = field(default_factory=list)
-    operations: list[ParsedOperation] = field(default_factory=list)
+    operations: list[ParsedOperation | bytearray] = field(default_factory=list)
+    count: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -71,6 +76,28 @@ class ParsedRegion:
             region = region.parent
         return None
 
+    def append(self, operation: ParsedOperation, encoder: Encoder) -> None:
+        """Add an operation to the last block. It is encoded at once if that is possible.
+
+        The values of a region that may use those around it are numbered after all of them.
+        """
+        block = self.blocks[-1]
+        block.count += 1
+        if self.parent is not None or any(
+            region.parent is not None for region in operation.regions
+        ):
+            block.operations.append(operation)
+            return
+        if not block.operations or not isinstance(block.operations[-1], bytearray):
+            block.operations.append(bytearray())
+        row = block.operations[-1]
+        assert isinstance(row, bytearray)
+        if operation.regions:
+            for piece in encoded(operation, encoder, {id(self): 0}):
+                row += piece
+        else:
+            row += b"".join(_head(operation, encoder, {id(self): 0}))
+
     def add(self, type_: bytes) -> Value:
         """A new value, which has no name yet."""
         value = Value(id(self), self.count, type_)
@@ -78,12 +105,18 @@ class ParsedRegion:
         return value
 
 
-def encoded(root: ParsedOperation, encoder: Encoder) -> Iterator[bytes]:
-    """The pieces of an operation's encoding. Not recursive, because modules may nest deeply."""
+def encoded(
+    root: ParsedOperation, encoder: Encoder, firsts: dict[int, int]
+) -> Iterator[bytes | bytearray]:
+    """Return the pieces of an operation's encoding. Not recursive, because modules may nest deeply.
+
+    firsts: the numbers of the first values of the regions around it.
+    """
     numbers = encoder.numbers
-    firsts: dict[int, int] = {}
     yield from _head(root, encoder, firsts)
-    pending: list[Iterator[ParsedOperation | ParsedRegion | ParsedBlock]] = [iter(root.regions)]
+    pending: list[Iterator[ParsedOperation | ParsedRegion | ParsedBlock | bytearray]] = [
+        iter(root.regions)
+    ]
     while pending:
         for item in pending[-1]:
             if isinstance(item, ParsedRegion):
@@ -96,12 +129,15 @@ def encoded(root: ParsedOperation, encoder: Encoder) -> Iterator[bytes]:
                 pending.append(iter(item.blocks))
                 break
             if isinstance(item, ParsedBlock):
-                yield numbers[len(item.operations) << 1 | bool(item.arguments)]
+                yield numbers[item.count << 1 | bool(item.arguments)]
                 if item.arguments:
                     yield numbers[len(item.arguments)]
                     yield b"".join([part for argument in item.arguments for part in argument])
                 pending.append(iter(item.operations))
                 break
+            if isinstance(item, bytearray):
+                yield item
+                continue
             yield from _head(item, encoder, firsts)
             if item.regions:
                 pending.append(iter(item.regions))

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Callable
 from typing import Final, NoReturn
-
-import numpy as np
 
 from tosa_convert.mlir.bytecode import format as code
 from tosa_convert.mlir.location_entries import LocationEntries
@@ -17,7 +14,7 @@ from tosa_convert.mlir.text.parse_cursor import TextCursor
 #: Lines and columns are at most this.
 _LARGEST: Final = 0xFFFFFFFF
 #: Bytes that are searched for line ends at once.
-_BLOCK: Final = 1 << 24
+_BLOCK: Final = 1 << 16
 
 _NUMBER: Final = re.compile(rb"[0-9]+")
 _ALIAS: Final = re.compile(rb"#[\w$.-]+(?!\s*<)")
@@ -43,7 +40,8 @@ class LocationParser:
         self.encoder = entries.encoder
         self.aliases = aliases
         self.attribute = attribute
-        self._lines: list[int] | None = None
+        #: How many lines end before `_counted`, and where the last of them does; -1 if there is none.
+        self._lines, self._line_end, self._counted = 0, -1, 0
         self._head = b""
         self._plain: dict[bytes, bytes] = {}
         #: The parts of fused locations with metadata.
@@ -70,15 +68,20 @@ class LocationParser:
         return number
 
     def here(self, at: int) -> bytes:
-        """The number of the location of the text itself at an offset."""
+        """Return the number of the location of the text itself at an offset, which never decreases."""
         numbers = self.encoder.numbers
-        if self._lines is None:
-            self._lines = _line_ends(self.cursor.data)
+        if not self._head:
             name = self.cursor.source.name.encode("utf-8", "surrogateescape")
             self._head = numbers[code.FILE_LOCATION] + self.entries.string(name)
-        line = bisect_right(self._lines, at - 1)
-        column = at - (self._lines[line - 1] if line else -1)
-        return self.encoder.attributes.add(self._head + numbers[line + 1] + numbers[column])
+        while self._counted < at:
+            passed = bytes(self.cursor.data[self._counted : min(at, self._counted + _BLOCK)])
+            lines = passed.count(b"\n")
+            if lines:
+                self._lines += lines
+                self._line_end = self._counted + passed.rfind(b"\n")
+            self._counted += len(passed)
+        column = at - self._line_end
+        return self.encoder.attributes.add(self._head + numbers[self._lines + 1] + numbers[column])
 
     # -- kinds of locations -------------------------------------------------------------------
 
@@ -190,12 +193,3 @@ class LocationParser:
 def no_attribute(cursor: TextCursor) -> NoReturn:
     """Refuse an attribute, in a text that is a location by itself."""
     raise cursor.unexpected("a location without attributes")
-
-
-def _line_ends(data: memoryview) -> list[int]:
-    """The offsets of all line ends."""
-    ends: list[int] = []
-    for start in range(0, len(data), _BLOCK):
-        block = np.frombuffer(data[start : start + _BLOCK], np.uint8)
-        ends += (np.flatnonzero(block == ord("\n")) + start).tolist()
-    return ends

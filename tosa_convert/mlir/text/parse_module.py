@@ -7,7 +7,8 @@ not known is skipped up to the next operation, so that all of them are reported 
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from collections.abc import Iterable
+from typing import Final, NamedTuple, cast
 
 from tosa_convert.mlir.bytecode.encode import Data, Encoder
 from tosa_convert.mlir.text.aliases import Aliases
@@ -79,7 +80,7 @@ def parse(
     attributes = AttributeParser(cursor, encoder, aliases, types, resources)
     attributes.elements.packed_bools = packed_bools
     module = _ModuleParser(OperationParser(cursor, attributes), resources).module()
-    return encoder.finish(list(encoded(module, encoder)))
+    return encoder.finish(list(map(bytes, module)))
 
 
 class _Open(NamedTuple):
@@ -106,17 +107,19 @@ class _ModuleParser:
         self.end = resources.begin
         #: Operations whose regions are being parsed, each with the region around it.
         self.stack: list[_Open] = []
+        #: The name of the operation that was added last.
+        self.last = ""
 
-    def module(self) -> ParsedOperation:
-        """The only module at the top, or one around all operations at the top."""
-        top = self.operations.region
+    def module(self) -> Iterable[bytes | bytearray]:
+        """Return the encoding of the only module at the top, or of one around what is at the top."""
+        top, encoder = self.operations.region, self.operations.encoder
         while self._more():
             self._operation()
-        unknown = self.operations.encoder.unknown
-        found = top.blocks[0].operations
-        if len(found) == 1 and found[0].name == "builtin.module":
-            return found[0]
-        return ParsedOperation("builtin.module", unknown, {}, [], [], [top])
+        (block,) = top.blocks
+        if block.count == 1 and self.last == "builtin.module":
+            return cast("list[bytearray]", block.operations)
+        module = ParsedOperation("builtin.module", encoder.unknown, {}, [], [], [top])
+        return encoded(module, encoder, {})
 
     def _more(self) -> bool:
         """Whether an operation is next. Takes what is between operations."""
@@ -214,7 +217,8 @@ class _ModuleParser:
         if operation.name == "func.func" and _FUNCTION_TYPE[0] in operation.attributes:
             operation.attributes[_FUNCTION_TYPE[1]] = operation.attributes.pop(_FUNCTION_TYPE[0])
         operations.define(names, operation.types, start)
-        operations.region.blocks[-1].operations.append(operation)
+        operations.region.append(operation, operations.encoder)
+        self.last = operation.name
 
     def _foreign(self, operation: ParsedOperation, results: int, at: int) -> None:
         """Skip an operation whose form is not known, which is reported when it is read."""
