@@ -152,6 +152,19 @@ def test_a_damaged_model_is_named(name: str, capsys: pytest.CaptureFixture[str])
     assert True in seen
 
 
+@pytest.mark.parametrize(
+    "field", [onnx_files.part(1, b""), onnx_files.part(2, b"\x0a\x02\x0a\x00")]
+)
+def test_a_type_or_a_size_of_onnx_that_is_no_number_is_damaged(
+    field: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    value = onnx_files.part(1, "x") + onnx_files.part(2, onnx_files.part(1, field))
+    Path("m.onnx").write_bytes(onnx_files.model(["Relu"], [value], []))
+    code, out, err = shown(capsys, "m.onnx")
+    assert (code, out) == (3, "")
+    assert "the ONNX model cannot be read: a field has bytes, expected a number" in err
+
+
 def test_operators_that_never_lower_are_those_of_which_no_recorded_form_does() -> None:
     file = Path(__file__).with_name("operator_results.json")
     results: dict[str, set[str]] = defaultdict(set)

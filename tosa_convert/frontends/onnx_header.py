@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from tosa_convert.frontends.protobuf import fields, message, numbers, text
+from tosa_convert.frontends.protobuf import Value, fields, message, text
 
 #: Field of a TypeProto -> what a value is if it is not a tensor.
 _KINDS: Final = {4: "a sequence", 5: "a map", 8: "a sparse tensor", 9: "an optional value"}
@@ -79,10 +79,16 @@ def _value(data: memoryview) -> OnnxValue:
 def _read_tensor_type(found: OnnxValue, data: memoryview) -> None:
     for number, value in fields(data):
         if number == 1:
-            found.element = numbers(value)[0]
+            found.element = _number(value)
         elif number == 2:
             sizes = [dict(fields(message(dim))) for n, dim in fields(message(value)) if n == 1]
             found.shape = tuple(
-                numbers(size[1])[0] if 1 in size else text(size.get(2, memoryview(b"")))
+                _number(size[1]) if 1 in size else text(size.get(2, memoryview(b"")))
                 for size in sizes
             )
+
+
+def _number(value: Value) -> int:
+    if isinstance(value, int):
+        return value
+    raise ValueError("a field has bytes, expected a number")
