@@ -112,11 +112,14 @@ def _encode_080(graph: Graph, options: WriteOptions) -> Iterator[Any]:
             "use embedded",
         )
     from tosa_convert.flatbuffer.write_080 import plan
+    from tosa_convert.graph.locations import UNLOCATED
     from tosa_convert.upgrade.form_080 import form_080
     from tosa_convert.upgrade.older_form import lowered
 
     _warn_of_target(graph)
-    located = sum(bool(op.location) for _, block in graph.blocks() for op in block.operators)
+    located = sum(
+        op.location not in UNLOCATED for _, block in graph.blocks() for op in block.operators
+    )
     if located:
         log.warning(
             "the locations of %d operators are not in the file: TOSA %s has no field for them",

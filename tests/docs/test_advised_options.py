@@ -26,7 +26,8 @@ _OPT = (
 _OF_CHILDREN = "--serve"
 _OTHERS = (
     "--logfile --model --validate --strict-json --raw-binary"
-    " --iree-llvmcpu-target-cpu --iree-llvmcpu-stack-allocation-limit"
+    " --iree-llvmcpu-target-cpu --iree-llvmcpu-stack-allocation-limit --no-deps"
+    " --accelerator-config --require-static-shape --custom-op-domain-to-opcode"
 )
 
 

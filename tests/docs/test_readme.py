@@ -215,6 +215,8 @@ def test_every_option_that_a_document_mentions_exists(root: Path, document: str)
 #: Options of other programs that the text of the documents mentions.
 OTHERS = {"--tosa-serialize", "--tosa-deserialize", "--json", "--strict-json", "--raw-binary"} | {
     "--mlir-print-op-generic",
+    "--accelerator-config",
+    "--require-static-shape",
     "--no-ext-diff",
     "--mlir-print-debuginfo",
     "--binary",

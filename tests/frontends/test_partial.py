@@ -48,7 +48,8 @@ def written(tmp_path: Path, *parts: Any, **options: Any) -> Path:
 
 
 def convert(source: Path, *words: str) -> int:
-    return run(verb("convert"), [str(source), "-o", str(source.with_suffix(".tosa")), *words])
+    output = [] if "-o" in words else ["-o", str(source.with_suffix(".tosa"))]
+    return run(verb("convert"), [str(source), *output, *words])
 
 
 def by_numpy(name: str, arguments: list[Any], attributes: Mapping[str, Any]) -> list[Any]:
@@ -183,7 +184,7 @@ def test_nothing_is_written_if_one_part_cannot_be(
             raise file_error(path, OSError(28, "No space left on device"), "written")
         Path(path).write_bytes(b"first")
 
-    monkeypatch.setattr(convert_parts, "save_with_progress", fail_for_the_second)
+    monkeypatch.setattr(convert_parts, "write_output", fail_for_the_second)
     assert convert(written(tmp_path, *SUMS), "--partial") == 2
     assert len(names) == 2
     assert {path.name for path in tmp_path.iterdir()} == {"m.tflite"}

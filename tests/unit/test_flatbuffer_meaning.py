@@ -131,7 +131,8 @@ CASES: dict[str, tuple[Callable[[Fields], None], str, str, str]] = {
     "TOSA 1.2": (lambda r: version(r, 1, 2, draft=True), "unsupported-version", "version",
                  "1.2.0 draft"),
     "TOSA 2.0": (lambda r: version(r, 2, 0), "unsupported-version", "version", "TOSA 2.0.0"),
-    "no version": (lambda r: r["version"].clear(), "unsupported-version", "version", "-1.-1.-1 draft"),
+    "no version": (lambda r: r["version"].clear(), "unsupported-version", "version",
+                   "states no version of TOSA"),
 }  # fmt: skip
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def _names() -> Iterable[str]:
     """Return the names of the rewrites and of their groups."""
-    from tosa_convert.rewrites import GROUPS, REWRITES
+    from tosa_convert.rewrites.table import GROUPS, REWRITES
 
     return (*(row.name for row in REWRITES), *GROUPS)
 

@@ -17,6 +17,7 @@ from tosa_convert.cli.text_columns import (
 from tosa_convert.errors import grouped, printable
 from tosa_convert.formats import FORMATS, MLIR_FORMATS
 from tosa_convert.frontends.model_summary import KINDS
+from tosa_convert.graph.locations import UNLOCATED
 from tosa_convert.graph.model import counted
 from tosa_convert.inspection.listing import (
     ConstantRow,
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 _MOST_ROWS: Final = 12
 #: Most lines of findings on the screen.
 _MOST_FINDINGS: Final = 8
-#: The location of an operator that has none.
-_UNKNOWN: Final = "loc(unknown)"
 #: Most levels by which regions are indented.
 _MOST_DEPTH: Final = 16
 _PLACES: Final = {
@@ -278,7 +277,7 @@ def _operator_line(row: OperatorRow) -> str:
     parts += [f"-> {outputs}"] if outputs else []
     parts += [f"{{{attributes}}}"] if attributes else []
     parts += [f"{row.work} MACs"] if row.work is not None else []
-    if row.location not in ("", _UNKNOWN):
+    if row.location not in UNLOCATED:
         parts.append(one_line(row.location, 160))
     return " ".join(parts)
 

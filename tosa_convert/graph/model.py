@@ -6,7 +6,6 @@ order, and tensors and shapes that operators refer to by name. Names are unique 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -28,8 +27,6 @@ MAX_RANK: Final = 64
 _EXACT_COUNT: Final = 2**63
 #: Most characters of a name in a message. A damaged file can have a name of megabytes.
 _NAME_CHARACTERS: Final = 200
-#: A position in a file, as locations of MLIR have it. Those of bytecode are in line 0.
-_FILE_POSITION: Final = re.compile(r'"([^"\\]{1,4096})":([1-9]\d{0,8}):(\d{1,9})')
 #: Most characters of a name, most names and values of a list, and most operators that are printed.
 _PRINTED_CHARACTERS, _PRINTED_ITEMS, _PRINTED_OPERATORS = 40, 4, 40
 
@@ -406,26 +403,6 @@ def block_path(region: str, block: str) -> str:
 def operator_path(where: str, index: int, operator: Operator) -> str:
     """The path of an operator, for messages: that of its block, its index and its name."""
     return f"{where} operator #{index} {operator.spec.name}"
-
-
-def located(path: str, operator: Operator) -> str:
-    """Return an operator's path behind its location, whose line and column editors can open.
-
-    Example:
-        >>> from tosa_convert.graph.opset import operator
-        >>> exp = Operator(operator("EXP"), ("x",), ("y",), {}, 'loc("f.mlir":2:8)')
-        >>> print(located('region "f" block "main" operator #0 EXP', exp))
-        f.mlir:2:8: region "f" block "main" operator #0 EXP
-    """
-    location = operator.location
-    if location in ("", "loc(unknown)"):
-        return path
-    match = _FILE_POSITION.search(location)
-    if match is None or not match[1].isprintable():
-        return f"{location}: {path}"
-    position = f"{match[1]}:{match[2]}:{match[3]}"
-    is_all = location == f"loc({match[0]})"
-    return f"{position}: {path}" if is_all else f"{position}: {location}: {path}"
 
 
 def _without_middle(text: str, limit: int) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.graph.dtypes import dtype
+from tosa_convert.graph.locations import UNLOCATED
 from tosa_convert.inspection.statistics import statistics
 from tosa_convert.pictures.box_text import box_size, group_lines, group_size
 from tosa_convert.pictures.families import family_of
@@ -98,7 +99,7 @@ def _node(node: Node, block: Block, findings: dict[str, list[int]]) -> Json:
     if node.operator is not None:
         data["number"] = node.number
         data["attributes"] = [(name, _short(text)) for name, text in node.attributes]
-        if node.operator.location and node.operator.location != "loc(unknown)":
+        if node.operator.location not in UNLOCATED:
             data["location"] = _short(node.operator.location)
         work = multiply_accumulates(node.operator, block)
         if isinstance(work, Amount):

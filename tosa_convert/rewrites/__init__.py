@@ -5,11 +5,10 @@
 
 from tosa_convert.rewrites.public import Rewritten, apply, names_of
 from tosa_convert.rewrites.report import Change, Report
-from tosa_convert.rewrites.table import CLEAN_UP, GROUPS, REPAIR, REWRITES, Rewrite
+from tosa_convert.rewrites.table import CLEAN_UP, REPAIR, REWRITES, Rewrite
 
 __all__ = [
     "CLEAN_UP",
-    "GROUPS",
     "REPAIR",
     "REWRITES",
     "Change",

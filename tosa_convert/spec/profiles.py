@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tosa_convert.errors import Findings
 from tosa_convert.graph.dtypes import V1_0, V1_1, RoundingMode
-from tosa_convert.graph.model import located, operator_path
+from tosa_convert.graph.locations import located
+from tosa_convert.graph.model import operator_path
 from tosa_convert.spec.types import Element, Need, match
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from tosa_convert.errors import Finding
 from tosa_convert.file_consumers import other_variants
-from tosa_convert.graph.model import DYNAMIC, located, operator_path, quoted
+from tosa_convert.graph.locations import located
+from tosa_convert.graph.model import DYNAMIC, operator_path, quoted
 from tosa_convert.spec.hardware_limits import LIMITS
 from tosa_convert.upgrade.dialect_states import state_of
 from tosa_convert.upgrade.form_080 import form_080

@@ -7,7 +7,8 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from tosa_convert.errors import Finding
-from tosa_convert.graph.model import block_path, located, operator_path
+from tosa_convert.graph.locations import located
+from tosa_convert.graph.model import block_path, operator_path
 from tosa_convert.spec.operator_view import OperatorView
 from tosa_convert.spec.program import program_findings
 from tosa_convert.spec.rules.core import Violation, dashed

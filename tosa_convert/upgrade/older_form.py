@@ -9,6 +9,7 @@ from functools import partial
 
 from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.graph.dtypes import INT4, DType
+from tosa_convert.graph.locations import located
 from tosa_convert.graph.model import (
     Block,
     Graph,
@@ -16,7 +17,6 @@ from tosa_convert.graph.model import (
     Region,
     Tensor,
     block_path,
-    located,
     operator_path,
     quoted,
 )

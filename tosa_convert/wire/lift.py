@@ -73,8 +73,9 @@ def version(major: int, minor: int, patch: int, draft: bool, report: Report) -> 
     found = Version(major, minor, patch, draft)
     if Version(major, minor, 0, draft) not in READABLE:
         fields = {"major": major, "minor": minor, "patch": patch}
-        absent = " and ".join(f"no {name}" for name, number in fields.items() if number < 0)
-        said = f"states {absent} version of TOSA" if absent else f"is TOSA {found}"
+        absent = [f"no {name}" for name, number in fields.items() if number < 0]
+        which = "no" if len(absent) == len(fields) else " and ".join(absent)
+        said = f"states {which} version of TOSA" if absent else f"is TOSA {found}"
         report(
             "unsupported-version",
             f"the file {said}; readable versions are " + ", ".join(map(str, READABLE)),

@@ -16,6 +16,7 @@ from tosa_convert.golden.arrays.npz import npz_pieces
 from tosa_convert.golden.arrays.scratch import OutputFolder
 from tosa_convert.golden.backends.runners import Backend, OtherModel, Record
 from tosa_convert.graph.extract import extract_from
+from tosa_convert.graph.locations import UNLOCATED
 from tosa_convert.graph.model import Graph
 
 
@@ -70,7 +71,7 @@ class Divergence:
     def __str__(self) -> str:
         lines = []
         for _, path, location, text in self.operators[:_LISTED]:
-            place = f" {printable(location)}" if location and location != "loc(unknown)" else ""
+            place = f" {printable(location)}" if location not in UNLOCATED else ""
             lines.append(f"{path}{place} {printable(text)}")
         if len(self.operators) > _LISTED:
             lines.append(f"and {len(self.operators) - _LISTED} more")

@@ -13,7 +13,15 @@ from typing import Final
 from tosa_convert.child_process import Ended, describe_exit
 from tosa_convert.errors import Finding
 from tosa_convert.golden.running.index_ranges import indexed, integer_inputs
-from tosa_convert.graph.model import Block, Graph, Operator, Tensor, counted, operator_path
+from tosa_convert.graph.locations import UNLOCATED
+from tosa_convert.graph.model import (
+    Block,
+    Graph,
+    Operator,
+    Tensor,
+    counted,
+    operator_path,
+)
 
 _CHECK: Final = re.compile(
     r"(?:REQUIRE|ERROR_IF|LEVEL_CHECK|SUBGRAPH_ERROR_IF|GRAPH_ERROR_IF)\(\) fails AT "
@@ -61,7 +69,7 @@ def explain(graph: Graph, ended: Ended, trace: str, index: int | None = None) ->
     if refused is not None:
         path, block, index, operator = refused
         where = operator_path(path, index, operator)
-        if operator.location and operator.location != "loc(unknown)":
+        if operator.location not in UNLOCATED:
             where = f"{operator.location}: {where}"
         shapes = f"; {signature(block, operator)}"
     sentence = _sentence(text, check)

@@ -1,0 +1,35 @@
+"""Locations of operators, which are texts as MLIR prints them, in messages."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from tosa_convert.graph.model import Operator
+
+#: Texts of the location of an operator that has none.
+UNLOCATED: Final = ("", "loc(unknown)")
+#: A position in a file, as locations of MLIR have it. Those of bytecode are in line 0.
+_FILE_POSITION: Final = re.compile(r'"([^"\\]{1,4096})":([1-9]\d{0,8}):(\d{1,9})')
+
+
+def located(path: str, operator: Operator) -> str:
+    """Return an operator's path behind its location, whose line and column editors can open.
+
+    Example:
+        >>> from tosa_convert.graph.opset import operator
+        >>> from tosa_convert.graph.model import Operator
+        >>> exp = Operator(operator("EXP"), ("x",), ("y",), {}, 'loc("f.mlir":2:8)')
+        >>> print(located('region "f" block "main" operator #0 EXP', exp))
+        f.mlir:2:8: region "f" block "main" operator #0 EXP
+    """
+    location = operator.location
+    if location in UNLOCATED:
+        return path
+    match = _FILE_POSITION.search(location)
+    if match is None or not match[1].isprintable():
+        return f"{location}: {path}"
+    position = f"{match[1]}:{match[2]}:{match[3]}"
+    is_all = location == f"loc({match[0]})"
+    return f"{position}: {path}" if is_all else f"{position}: {location}: {path}"
