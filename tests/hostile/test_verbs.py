@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -17,6 +19,7 @@ import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.flatbuffer.write import plan
+from tosa_convert.golden.arrays.npz import load_npz
 from tosa_convert.graph import OPERATORS
 
 #: Verbs that look at every operator, and their arguments after the file.
@@ -223,3 +226,41 @@ def test_a_member_of_an_archive_that_is_not_an_array_is_a_file_error(
             archive.writestr(name, "{}")
         assert run(verb("data"), ["x.npz"]) in (0, 2), name
         assert run(verb("run"), ["m.tosa", "-i", "x.npz"]) == 2, name
+
+
+def test_every_damaged_byte_of_a_compressed_archive_is_a_file_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.savez_compressed("x.npz", x=np.arange(60, dtype=np.float32))
+    sound = Path("x.npz").read_bytes()
+    codes = set()
+    for at in range(len(sound)):
+        for value in (0, 1, 0xFF):
+            Path("x.npz").write_bytes(sound[:at] + bytes([value]) + sound[at + 1 :])
+            codes.add(run(verb("data"), ["x.npz"]))
+            with contextlib.suppress(TosaConvertError):
+                load_npz("x.npz")
+    assert codes == {0, 2}
+
+
+def test_an_array_that_unpacks_to_much_takes_little_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tc.save(example(), "m.tosa")
+    np.savez_compressed("x.npz", x=np.zeros((64, 1 << 19), np.float32))
+    with zipfile.ZipFile("no.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x.npy", bytes(128 << 20))
+    for words, code in (
+        (["data", "x.npz"], 0),
+        (["data", "no.npz"], 2),
+        (["run", "m.tosa", "-i", "x.npz"], 2),
+        (["run", "m.tosa", "-i", "no.npz"], 2),
+    ):
+        tracemalloc.start()
+        assert run(verb(words[0]), words[1:]) == code, capsys.readouterr().err
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 64 << 20, (words, peak)
+    assert "found shape [64, 524288]" in capsys.readouterr().err

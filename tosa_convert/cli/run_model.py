@@ -18,9 +18,9 @@ from tosa_convert.errors import fail, printable
 from tosa_convert.files import STANDARD, replace_file, standard_output, write_standard_output
 from tosa_convert.golden.accuracy.tolerances import FLOATING_POINT, Tolerances
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.npz import load_npz, npz_pieces, read_npy, save_npz
+from tosa_convert.golden.arrays.npz import Shape, load_npz, npz_pieces, read_npy, save_npz
 from tosa_convert.golden.arrays.scratch import npy_pieces
-from tosa_convert.golden.arrays.slots import match
+from tosa_convert.golden.arrays.slots import Slot, match
 from tosa_convert.golden.backends.runners import Backend, open_backend
 from tosa_convert.golden.running.intermediates import (
     Intermediate,
@@ -63,7 +63,7 @@ def program_and_inputs(model: str, options: Mapping[str, Any]) -> tuple[Program,
     """
     program = program_of(model, options)
     slots = input_slots(program.graph)
-    arrays = arrays_from_files(options["inputs"], [slot.key for slot in slots])
+    arrays = _arrays_of(slots, options["inputs"])
     if options["random"] is None and not arrays and slots:
         raise click.UsageError(
             "no inputs: give -i NAME=FILE.npy, -i FILE.npz or --random SEED; the inputs are "
@@ -94,26 +94,37 @@ def parse_ranges(texts: Iterable[str]) -> list[tuple[str, float, float]]:
 def given_arrays(graph: Graph, options: Mapping[str, Any]) -> dict[str, Array]:
     """The arrays that the -i options give, each in its input's type and shape."""
     slots = input_slots(graph)
-    arrays = arrays_from_files(options["inputs"], [slot.key for slot in slots])
+    arrays = _arrays_of(slots, options["inputs"])
     return match([slot for slot in slots if slot.key in arrays], arrays)
 
 
-def arrays_from_files(given: Iterable[str], names: Sequence[str]) -> dict[str, Array]:
-    """The arrays that the -i options name. names: of the program's inputs."""
+def _arrays_of(slots: Iterable[Slot], given: Iterable[str]) -> dict[str, Array]:
+    """Read the arrays that the -i options name; data of another shape than an input's is not read."""
+    shapes = {slot.key: slot.shape for slot in slots}
+    return arrays_from_files(given, list(shapes), shapes)
+
+
+def arrays_from_files(
+    given: Iterable[str], names: Sequence[str], shapes: Mapping[str, Shape] | None = None
+) -> dict[str, Array]:
+    """Read the arrays that the -i options name.
+
+    names: of the program's inputs. shapes: the expected one of each; see `load_npz`.
+    """
     arrays: dict[str, Array] = {}
     for text in given:
         name, equals, path = text.partition("=")
         if equals and not os.path.exists(text):
-            new = {name: read_npy(path)}
+            new = {name: read_npy(path, (shapes or {}).get(name))}
         elif text.endswith(".npy"):
             if len(names) != 1:
                 raise click.UsageError(
                     f"-i {text}: the model has {len(names)} inputs ({', '.join(names)}); "
                     f"write -i NAME={text}"
                 )
-            new = {names[0]: read_npy(text)}
+            new = {names[0]: read_npy(text, (shapes or {}).get(names[0]))}
         else:
-            new = load_npz(text)
+            new = load_npz(text, shapes)
         for key in new:
             if key in arrays:
                 raise click.UsageError(f'input "{key}" is given twice')

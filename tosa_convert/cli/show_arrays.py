@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import numpy.typing as npt
 
 from tosa_convert.cli import show_json
@@ -23,7 +24,7 @@ from tosa_convert.cli.text_columns import (
 )
 from tosa_convert.errors import TosaConvertError, fail, printable
 from tosa_convert.files import write_standard_output
-from tosa_convert.golden.arrays.npz import open_array, open_npz
+from tosa_convert.golden.arrays.npz import StoredArray, open_array, stored_arrays
 from tosa_convert.graph.dtypes import DType, dtype
 from tosa_convert.inspection.statistics import Statistics, statistics_of
 from tosa_convert.reading import types_of_weights
@@ -94,45 +95,46 @@ def _files(path: str) -> list[tuple[str, DType | None]]:
 def _rows(file: str, row: DType | None) -> Iterator[ArrayRow]:
     try:
         if os.path.splitext(file)[1].lower() == ".npz":
-            arrays = open_npz(file)
-            for name in arrays:
-                yield _row(file, name, arrays[name], row)
+            for name, stored in stored_arrays(file, _BLOCK):
+                yield _row(file, name, stored, row)
         else:
-            yield _row(file, "", open_array(file), row)
+            array = open_array(file)
+            flat = array.reshape(-1, order="F" if array.flags.f_contiguous else "C")
+            blocks = functools.partial(_blocks, flat)
+            yield _row(file, "", StoredArray(array.dtype, array.shape, blocks), row)
     except MemoryError:
         raise fail("file-error", file, "an array does not fit into memory") from None
 
 
-def _row(file: str, name: str, array: Array, row: DType | None) -> ArrayRow:
-    found = _numbers(array, row)
+def _row(file: str, name: str, array: StoredArray, row: DType | None) -> ArrayRow:
+    found = _numbers(array.dtype, row)
     if found is None:
         return ArrayRow(file, name, str(array.dtype), array.shape, None)
-    type_name, numbers = found
-    flat = numbers.reshape(-1, order="F" if numbers.flags.f_contiguous else "C")
-    blocks = functools.partial(_blocks, flat)
-    return ArrayRow(file, name, type_name, array.shape, statistics_of(blocks))
+    type_name, kind = found
+    numbers = statistics_of(lambda: (block.view(kind) for block in array.blocks()))
+    return ArrayRow(file, name, type_name, array.shape, numbers)
 
 
 def _blocks(flat: Array) -> Iterator[Array]:
     return (flat[start : start + _BLOCK] for start in range(0, len(flat), _BLOCK))
 
 
-def _numbers(array: Array, row: DType | None) -> tuple[str, Array] | None:
-    """The name of the element type, and the array in a type that numpy computes with."""
-    width = array.dtype.itemsize
-    if array.dtype.kind == "V" and array.dtype.names is None:
+def _numbers(found: np.dtype[Any], row: DType | None) -> tuple[str, np.dtype[Any]] | None:
+    """Return the name of the element type, and the type in which numpy computes with the elements."""
+    width = found.itemsize
+    if found.kind == "V" and found.names is None:
         if row is None and width in _OPAQUE:
             row = dtype(_OPAQUE[width])
         if row is None or row.numpy.itemsize != width:
             return None
-        return row.name, array.view(row.numpy)
-    if row is not None and row.numpy != array.dtype:
-        if array.dtype.kind == "u" and row.numpy.itemsize == width:
-            return row.name, array.view(row.numpy)
-        if row.name == "INT4" and array.dtype.kind == "i":
-            return row.name, array
-    if array.dtype.kind in "biuf":
-        return str(array.dtype) if row is None else row.name, array
+        return row.name, row.numpy
+    if row is not None and row.numpy != found:
+        if found.kind == "u" and row.numpy.itemsize == width:
+            return row.name, row.numpy
+        if row.name == "INT4" and found.kind == "i":
+            return row.name, found
+    if found.kind in "biuf":
+        return str(found) if row is None else row.name, found
     return None
 
 

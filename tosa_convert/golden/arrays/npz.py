@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import io
+import math
 import operator
 import os
+import re
 import shutil
 import tokenize
 import weakref
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +30,8 @@ from tosa_convert.graph.model import quoted
 
 #: Most bytes of the header of an `.npy` file that numpy reads from strangers.
 _HEADER_BYTES: Final = 10_000
+#: What damaged archives and arrays raise.
+_DAMAGES: Final = (ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError)
 Shape = tuple[int, ...]
 
 
@@ -45,26 +52,38 @@ def read_npy(path: str | os.PathLike[str], shape: Shape | None = None) -> Array:
         return _read_array(file)
 
 
+def _header(file: Any) -> tuple[Shape, np.dtype[Any]] | None:
+    """Read the shape and the type that an `.npy` file declares; None for a damaged header.
+
+    file: at its start, and then at its elements. A damaged one is left to numpy's reader.
+    """
+    start = file.read(10)
+    if start[6:7] > b"\1":
+        start += file.read(2)
+    size = int.from_bytes(start[8:], "little")
+    if not start.startswith(b"\x93NUMPY") or size > _HEADER_BYTES:
+        return None
+    try:
+        # Python 2 wrote 10L for 10.
+        text = re.sub(r"(\d)L\b", r"\1", file.read(size).decode("utf-8"))
+        header = ast.literal_eval(text.strip())
+        shape = tuple(map(operator.index, header["shape"]))
+        kind = header["descr"] if header["descr"] != "<f1" else "V1"
+        return None if min(shape, default=0) < 0 else (shape, np.dtype(kind))
+    except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError):
+        return None
+
+
 def _of_another_shape(file: Any, shape: Shape | None) -> Array | None:
     """Return what stands for an array of another shape than the expected; None if it has that shape.
 
-    file: at its start; the header is read. A damaged one is left to numpy's reader.
+    file: at its start; the header is read.
     """
-    start = file.read(12)
-    wide = start[6:7] > b"\1"
-    size = int.from_bytes(start[8 : 12 if wide else 10], "little")
-    if not start.startswith(b"\x93NUMPY") or size > _HEADER_BYTES:
+    header = _header(file)
+    if header is None or header[0] == shape:
         return None
-    text = start[10:] * (not wide) + file.read(size - 2 * (not wide))
-    try:
-        header = ast.literal_eval(text.decode("utf-8").strip())
-        found = tuple(map(operator.index, header["shape"]))
-        if found == shape or min(found, default=0) < 0:
-            return None
-        kind = header["descr"] if header["descr"] != "<f1" else "V1"
-        return np.broadcast_to(np.zeros((), np.dtype(kind)), found)
-    except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError):
-        return None
+    found, kind = header
+    return np.broadcast_to(np.zeros((), kind), found)
 
 
 def open_array(path: str | os.PathLike[str]) -> Array:
@@ -91,53 +110,119 @@ def _read_array(file: Any) -> Array:
         return array
     except (TypeError, ValueError) as error:
         file.seek(0)
-        content: bytes = file.read()
         # numpy writes that type with a name that it cannot read.
-        header, found, data = content.partition(b"\n")
+        header, found, data = file.read(_HEADER_BYTES).partition(b"\n")
         if not found or b"'<f1'" not in header:
             raise ValueError(error) from None
-        known = header.replace(b"'<f1'", b"'|V1'") + found + data
+        known = header.replace(b"'<f1'", b"'|V1'") + found + data + file.read()
         known_array: Array = lib.read_array(io.BytesIO(known), allow_pickle=False)
         return known_array
 
 
-def load_npz(path: str | os.PathLike[str]) -> dict[str, Array]:
-    """Read the arrays of an `.npz` file by name; raise TosaConvertError("file-error")."""
-    return dict(open_npz(path))
+def load_npz(
+    path: str | os.PathLike[str], shapes: Mapping[str, Shape] | None = None
+) -> dict[str, Array]:
+    """Read the arrays of an `.npz` file by name; raise TosaConvertError("file-error").
+
+    shapes: the expected one of each array, if they are known. The data of an array that has another
+        one, or that is not expected, is not unpacked; see `read_npy`.
+    """
+    return dict(open_npz(path, shapes))
 
 
-def open_npz(path: str | os.PathLike[str]) -> LazyArrays:
-    """Open the arrays of an `.npz` file by name, each read on demand.
+def open_npz(path: str | os.PathLike[str], shapes: Mapping[str, Shape] | None = None) -> LazyArrays:
+    """Open the arrays of an `.npz` file by name, each read on demand; see `load_npz`.
 
     The file stays open. Raises TosaConvertError("file-error").
     """
-    with _reading(path):
-        # An open file, not its name: numpy does not close a file that is not an archive.
-        file = open_regular(path)
-        try:
-            archive = np.load(file, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise fail(
-                    "file-error", os.fspath(path), "it holds one array, expected an .npz file"
-                )
-        except BaseException:
-            file.close()
-            raise
+    archive, members = _open_archive(path)
 
     def read(name: str) -> Array:
         with _reading(path):
-            if name not in archive.files or f"{name}.npy" not in archive.zip.namelist():
-                array: Any = archive[name]
-                if not isinstance(array, np.ndarray):
-                    # numpy returns the bytes of a member that is not an array.
-                    raise fail("file-error", os.fspath(path), f"{quoted(name)} is not an array")
-                return array
-            with archive.zip.open(f"{name}.npy") as member:
+            if shapes is not None:
+                with archive.open(members[name]) as member:
+                    other = _of_another_shape(member, shapes.get(name))
+                if other is not None:
+                    return other
+            with _open_member(path, archive, members[name]) as member:
                 return _read_array(member)
 
-    arrays = LazyArrays(archive.files, read)
-    weakref.finalize(arrays, file.close)
+    arrays = LazyArrays(members, read)
+    weakref.finalize(arrays, archive.close)
     return arrays
+
+
+@dataclass(frozen=True, slots=True)
+class StoredArray:
+    """An array in a file. blocks: yields its elements in arrays, each time it is called."""
+
+    dtype: np.dtype[Any]
+    shape: Shape
+    blocks: Callable[[], Iterator[Array]]
+
+
+def stored_arrays(
+    path: str | os.PathLike[str], block: int = 1 << 20
+) -> Iterator[tuple[str, StoredArray]]:
+    """Iterate over the arrays of an `.npz` file in bounded memory. block: elements of a block.
+
+    Each is of use until the next one. Raises TosaConvertError("file-error").
+    """
+    archive, members = _open_archive(path)
+
+    def blocks(entry: str) -> Iterator[Array]:
+        with _reading(path), _open_member(path, archive, entry) as member:
+            header = _header(member)
+            if header is None:
+                member.seek(0)
+                yield _read_array(member).reshape(-1)
+                return
+            shape, kind = header
+            left = math.prod(shape)
+            while left:
+                part = member.read(min(block, left) * kind.itemsize)
+                if len(part) < min(block, left) * kind.itemsize:
+                    raise EOFError(f"{left} elements are missing, or part of them")
+                yield np.frombuffer(part, kind)
+                left -= min(block, left)
+
+    with archive:
+        for name, entry in members.items():
+            with _reading(path), _open_member(path, archive, entry) as member:
+                header = _header(member)
+                if header is None or header[1].hasobject:
+                    member.seek(0)
+                    array = _read_array(member)
+                    header = array.shape, array.dtype
+            yield name, StoredArray(header[1], header[0], functools.partial(blocks, entry))
+
+
+def _open_archive(path: str | os.PathLike[str]) -> tuple[zipfile.ZipFile, dict[str, str]]:
+    """Open an `.npz` file; return it and the member of each array by name."""
+    with _reading(path):
+        file = open_regular(path)
+        try:
+            if file.read(6) == b"\x93NUMPY":
+                message = "it holds one array, expected an .npz file"
+                raise fail("file-error", os.fspath(path), message)
+            file.seek(0)
+            archive = zipfile.ZipFile(file)
+        except BaseException:
+            file.close()
+            raise
+    weakref.finalize(archive, file.close)
+    if any(entry.flag_bits & 1 for entry in archive.infolist()):
+        raise fail("file-error", os.fspath(path), "it is encrypted, expected an .npz file")
+    return archive, {name.removesuffix(".npy"): name for name in archive.namelist()}
+
+
+def _open_member(path: str | os.PathLike[str], archive: zipfile.ZipFile, entry: str) -> Any:
+    """Open a member that begins as an array does, and refuse others."""
+    member = archive.open(entry)
+    if member.read(6) != b"\x93NUMPY":
+        raise fail("file-error", os.fspath(path), f"{quoted(entry)} is not an array")
+    member.seek(0)
+    return member
 
 
 @contextlib.contextmanager
@@ -146,7 +231,7 @@ def _reading(path: str | os.PathLike[str]) -> Iterator[None]:
         yield
     except OSError as error:
         raise file_error(path, error, "read") from None
-    except (ValueError, EOFError, zipfile.BadZipFile, tokenize.TokenError) as error:
+    except (*_DAMAGES, tokenize.TokenError) as error:
         extension = Path(path).suffix or ".npy"
         raise fail(
             "file-error", os.fspath(path), f"not a valid {extension} file: {error}"
@@ -165,9 +250,9 @@ def unpack_npz(
     """
     files: dict[str, Path] = {}
     others: dict[str, Array] = {}
-    with _reading(path), open_regular(path) as opened, zipfile.ZipFile(opened) as archive:
-        for entry in archive.infolist():
-            name = entry.filename.removesuffix(".npy")
+    archive, members = _open_archive(path)
+    with _reading(path), archive:
+        for name, entry in members.items():
             if shapes is not None:
                 with archive.open(entry) as source:
                     other = _of_another_shape(source, shapes.get(name))
