@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tosa_convert import log
-from tosa_convert.errors import TosaConvertError
+from tosa_convert.errors import MAX_FINDINGS, TosaConvertError
 from tosa_convert.graph.model import Graph
 from tosa_convert.graph.versions import lowest_version, parse_version
 from tosa_convert.mlir.bytecode.decode import Bytecode
@@ -74,7 +74,9 @@ def read_text(
             from tosa_convert.upgrade.dialect_states import BOOLEAN_BYTES, state_of
 
             packed_bools = state_of(options.dialect) < BOOLEAN_BYTES
-        pieces = parse(data, path, options.limits, packed_bools=packed_bools)
+        pieces = parse(
+            data, path, options.limits, packed_bools=packed_bools, function=options.func or None
+        )
         return read_module(Bytecode(sections_in_pieces(pieces)), options, upgrade)
 
 
@@ -130,7 +132,7 @@ def read_module(
         except TosaConvertError as error:
             findings += error.findings
     if findings or graph is None:
-        raise TosaConvertError(findings)
+        raise TosaConvertError(findings[:MAX_FINDINGS])
     for line in (*narrowing.report(), *(captures.report() if captures is not None else ())):
         log.warning("%s", line)
     if upgrade is None and reader.upgrade:

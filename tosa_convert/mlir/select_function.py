@@ -133,22 +133,27 @@ def _no_function(
     """The error for a module without a function: it names the operations that it has instead."""
     from tosa_convert.mlir.lowering_hints import lowering_hint
 
+    locations = LocationReader(bytecode)
+    others = [
+        (operation, name)
+        for operation in operations
+        if (name := bytecode.names[operation.name]).partition(".")[0] not in _AROUND_TOSA
+    ]
     foreign = [
         Finding(
             "foreign-operator",
-            plain_location(LocationReader(bytecode).full(operation.location)) or f"'{name}'",
+            plain_location(locations.full(operation.location)) or f"'{name}'",
             f"'{name}' is not a TOSA operator",
             lowering_hint(name),
         )
-        for operation in operations
-        if (name := bytecode.names[operation.name]).partition(".")[0] not in _AROUND_TOSA
+        for operation, name in others[:MAX_FINDINGS]
     ]
     if foreign:
         return TosaConvertError(foreign)
     found = f"only declarations: {_listing(functions)}" if functions else f"no {FUNCTION}"
     return fail(
         "no-function",
-        plain_location(LocationReader(bytecode).full(bytecode.root.location)),
+        plain_location(locations.full(bytecode.root.location)),
         f"found {found}, expected a function with a body at the top level of the module",
     )
 
@@ -174,11 +179,13 @@ def _repeated_symbols(bytecode: Bytecode, operations: list[Operation]) -> Iterat
 def _ambiguous(functions: list[Function], count: int) -> list[Finding]:
     """The findings of some of `count` functions of which one has to be chosen."""
     listing = _listing(functions)
+    # A text with more is not parsed to its end.
+    number = str(count) if count <= MAX_FINDINGS else f"more than {MAX_FINDINGS}"
     return [
         Finding(
             "ambiguous-function",
             function.where,
-            f"function @{function.name} is one of {count} that could be exported: {listing}",
+            f"function @{function.name} is one of {number} that could be exported: {listing}",
             f"choose one: --func {function.name}, or func={function.name!r}",
         )
         for function in functions

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple, cast
 
+from tosa_convert.errors import MAX_FINDINGS
 from tosa_convert.mlir.bytecode.encode import Data, Encoder
 from tosa_convert.mlir.text.aliases import Aliases
 from tosa_convert.mlir.text.operation_tree import (
@@ -40,6 +41,8 @@ _RENAMED: Final = {
     "std.constant": "arith.constant",
     "yield": "tosa.yield",
 }
+#: Dialects of which some operations are read.
+_READ: Final = ("builtin", "func", "ml_program", "tosa")
 #: Up to April 2022 a function had the attribute `type`.
 _FUNCTION_TYPE: Final = ("type", "function_type")
 
@@ -59,6 +62,7 @@ def parse(
     limits: Limits = DEFAULT_LIMITS,
     *,
     packed_bools: bool | None = None,
+    function: str | None = "",
 ) -> list[Data]:
     """The bytecode of a text, in pieces; large constants are pieces of their own.
 
@@ -67,6 +71,8 @@ def parse(
         path: the file that it is the content of, or "".
         limits: `text_depth` bounds the nesting of brackets.
         packed_bools: whether booleans in hexadecimal are packed, if it is known.
+        function: the only function that is read, or None for the only public one. The text is parsed no
+            further than to the findings that refuse it. "" parses all of it.
 
     Raises:
         TosaConvertError: "malformed-mlir" with the line and column of the first error, "too-large" for
@@ -79,7 +85,7 @@ def parse(
     types = TypeParser(cursor, encoder, aliases)
     attributes = AttributeParser(cursor, encoder, aliases, types, resources)
     attributes.elements.packed_bools = packed_bools
-    module = _ModuleParser(OperationParser(cursor, attributes), resources).module()
+    module = _ModuleParser(OperationParser(cursor, attributes), resources, function).module()
     return encoder.finish(list(map(bytes, module)))
 
 
@@ -99,7 +105,9 @@ class _Open(NamedTuple):
 class _ModuleParser:
     """Parses the operations of one text. Not recursive, because modules may nest deeply."""
 
-    def __init__(self, operations: OperationParser, resources: Resources) -> None:
+    def __init__(
+        self, operations: OperationParser, resources: Resources, function: str | None
+    ) -> None:
         self.operations = operations
         self.cursor = operations.cursor
         self.attributes = operations.attributes
@@ -109,12 +117,20 @@ class _ModuleParser:
         self.stack: list[_Open] = []
         #: The name of the operation that was added last.
         self.last = ""
+        self.function = (
+            function
+            if function is None
+            else (function.removeprefix("@").encode("utf-8", "surrogatepass"))
+        )
+        #: Foreign operations of the function that is being parsed, and functions that could be read.
+        self.foreign = self.candidates = 0
 
     def module(self) -> Iterable[bytes | bytearray]:
         """Return the encoding of the only module at the top, or of one around what is at the top."""
         top, encoder = self.operations.region, self.operations.encoder
         while self._more():
             self._operation()
+        self._close()
         (block,) = top.blocks
         if block.count == 1 and self.last == "builtin.module":
             return cast("list[bytearray]", block.operations)
@@ -122,9 +138,9 @@ class _ModuleParser:
         return encoded(module, encoder, {})
 
     def _more(self) -> bool:
-        """Whether an operation is next. Takes what is between operations."""
+        """Return whether another operation is to be parsed. Takes what is between operations."""
         cursor, operations = self.cursor, self.operations
-        while True:
+        while max(self.foreign, self.candidates - 1) < MAX_FINDINGS:
             cursor.skip()
             if self.stack:
                 if cursor.accept(b"}"):
@@ -146,6 +162,7 @@ class _ModuleParser:
             if not name:
                 return True
             self._alias(name)
+        return False
 
     def _alias(self, name: str) -> None:
         """Take the definition of an alias."""
@@ -219,6 +236,48 @@ class _ModuleParser:
         operations.define(names, operation.types, start)
         operations.region.append(operation, operations.encoder)
         self.last = operation.name
+        if self.function != b"":
+            self._count(operation)
+
+    def _count(self, operation: ParsedOperation) -> None:
+        """Count an operation if it is a finding, whatever follows it in the text."""
+        is_function = operation.name == "func.func"
+        around = [opened.operation for opened in self.stack]
+        owner = operation if is_function else around.pop() if around else None
+        if owner is None or owner.name != "func.func" or len(around) > 1:
+            return
+        if around and (around[0].name != "builtin.module" or self.stack[0].outer.blocks[0].count):
+            return
+        if is_function:
+            self.foreign = 0
+            is_choice = self.function is None and any(r.blocks for r in operation.regions)
+            self.candidates += is_choice and self._is_read(operation)
+        elif operation.name.partition(".")[0] not in _READ and operation.name != "arith.constant":
+            self.foreign += self._is_read(owner)
+
+    def _is_read(self, function: ParsedOperation) -> bool:
+        """Return whether a function is the one that is read, or one of those that could be."""
+        encoder, attributes = self.operations.encoder, function.attributes
+        if self.function is not None:
+            return attributes.get("sym_name") == encoder.string_attribute(self.function)
+        # In generic form the attributes may follow the body.
+        visibility = attributes.get("sym_visibility", b"")
+        return "sym_name" in attributes and visibility in (
+            b"",
+            encoder.string_attribute("public"),
+        )
+
+    def _close(self) -> None:
+        """End what is open in a text that is not parsed to its end."""
+        operations = self.operations
+        while self.stack:
+            opened = self.stack.pop()
+            if opened.operation.name == "func.func":
+                end = ParsedOperation("func.return", operations.encoder.unknown, {}, [], [])
+                operations.region.append(end, operations.encoder)
+            operations.region = opened.outer
+            operations.region.append(opened.operation, operations.encoder)
+            self.last = opened.operation.name
 
     def _foreign(self, operation: ParsedOperation, results: int, at: int) -> None:
         """Skip an operation whose form is not known, which is reported when it is read."""
