@@ -261,7 +261,8 @@ class Run:
         if now - self.seen_at > WAIT_AFTER:
             return True
         used = processor_seconds(self.process.pid) - since
-        return used > targets.Target.hang_after and now - self.seen_at > targets.Target.hang_after
+        limit = all_rows()[self.name].make.hang_after
+        return used > limit and now - self.seen_at > limit
 
     def finish(self, *, hung: bool) -> None:
         """Count the worker's outcomes, and how it ended."""

@@ -40,6 +40,10 @@ _DESCRIPTOR: Final = {
     "test_details": {"operator": "ADD"},
     "meta": {"compliance": {"version": "0.1", "tensors": {"y": {"mode": "EXACT"}}}},
 }
+#: In a journal: the folder that the command runs in, which is not the same on every machine.
+FOLDER: Final = b"@folder@"
+#: The first line of the journal of `suite in`.
+_HEADER: Final = {"folder": f"{FOLDER.decode()}/in", "via": "tosa"}
 _ANSWER: Final = {"case": "a", "status": "pass", "message": "", "operator": "ADD", "types": "FP32"}
 _ANSWER_ROW: Final = {**_ANSWER, "seconds": 0.5, "outputs": 1}
 
@@ -117,6 +121,12 @@ def _reports() -> list[bytes]:
     bisect = {"outputs": check, "first": fault, "others": [None]}
     answers = {"cases": 1, "passed": 1, "ok": True, "answers": [_ANSWER_ROW]}
     return [_lines(row) for row in (answers, check, {"runs": [check]}, bisect)]
+
+
+def _journals() -> list[bytes]:
+    """What `suite --out` keeps: an answer of a case that is there, and of one that is not."""
+    answer = {**_ANSWER_ROW, "key": "0" * 64}
+    return [_lines(_HEADER, answer, {**answer, "case": "gone"}), _lines(_HEADER)]
 
 
 def _states() -> list[bytes]:
@@ -222,7 +232,7 @@ FORMS: Final = {
     "npy": Form(".npy", _array, bytes, _bytes),
     "desc": Form(".json", lambda: [_lines(_DESCRIPTOR)], tokens_of, _json),
     "report": Form(".json", _reports, tokens_of, _json),
-    "journal": Form(".jsonl", lambda: [_lines({"folder": "in"}, _ANSWER_ROW)], tokens_of, _json),
+    "journal": Form(".jsonl", _journals, tokens_of, _json),
     "state": Form(".json", _states, tokens_of, _json),
     "xfail": Form(".txt", lambda: [b"# known\na/* rounds twice\nb no\n"], tokens_of, _text),
     "tflite": Form(".tflite", _tflite, tflite_map, mutate_flatbuffer),

@@ -24,7 +24,7 @@ from random import Random
 from typing import Any, Final
 
 from targets import Row, Target
-from verb_inputs import FORMS, MODELS, PROGRAMS, Files
+from verb_inputs import FOLDER, FORMS, MODELS, PROGRAMS, Files
 
 from tosa_convert import log
 from tosa_convert.cli.command import declare_own_process
@@ -89,6 +89,10 @@ class Line:
         self.case.files[path] = self.sources.mutant(form, self.random)
         self.case.form = self.case.form or form
         return path
+
+    def arrays(self) -> str:
+        """Add arrays, or seldom an archive that unpacks to much; returns the name."""
+        return self.file("npz-bomb" if self.random.random() < 0.04 else "npz")
 
     def program(self, *, stdin: bool = False) -> str:
         """Add a program, or seldom something else; returns its name."""
@@ -238,7 +242,9 @@ def _report(line: Line) -> None:
 
 
 def _data(line: Line) -> None:
-    line.add([line.file(line.one("npz", "npz", "npy", "npy", "tosa"))])
+    line.add(
+        [line.arrays() if line.random.random() < 0.4 else line.file(line.one("npy", "npy", "tosa"))]
+    )
     if line.random.random() < 0.2:
         line.add(line.beside_weights()[1:])
     line.maybe(["--json"], ["--as", line.one("fp32", "int4", "bf16", "int48", "mxint8")])
@@ -246,22 +252,19 @@ def _data(line: Line) -> None:
 
 def _check(line: Line) -> None:
     """Compare recorded results with recorded results: no process is started."""
-    results = line.file("npz")
-    if line.random.random() < 0.02:
-        results = line.file("npz-bomb")
-    line.add([line.program(), "--random", "1", "--against", results])
-    line.add(["--reference", line.file("npz")])
-    line.maybe(["-i", line.file("npz")], ["--json"], ["--atol", line.one("1", "y:nan", "-1")])
+    line.add([line.program(), "--random", "1", "--against", line.arrays()])
+    line.add(["--reference", line.arrays()])
+    line.maybe(["-i", line.arrays()], ["--json"], ["--atol", line.one("1", "y:nan", "-1")])
     line.maybe(["--save", "out/saved"], chance=0.1)
 
 
 def _run(line: Line) -> None:
-    line.add([line.program(), "-i", line.file("npz"), "--timeout", "20"])
+    line.add([line.program(), "-i", line.arrays(), "--timeout", "20"])
     line.maybe(["--random", "1"], ["--json"], ["-o", "out/o.npz"], chance=0.5)
 
 
 def _check_run(line: Line) -> None:
-    line.add([line.program(), "--random", "1", "--against", line.file("npz"), "--timeout", "20"])
+    line.add([line.program(), "--random", "1", "--against", line.arrays(), "--timeout", "20"])
     line.maybe(["--json"])
 
 
@@ -435,7 +438,8 @@ def _lay_out(case: Case, folder: Path) -> None:
     for name, data in case.files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
+        # Only a journal names the folder.
+        path.write_bytes(data.replace(FOLDER, os.fsencode(os.path.realpath(folder))))
 
 
 def _tree(folder: Path) -> dict[str, bytes]:
@@ -484,9 +488,10 @@ _ROWS: Final[dict[str, tuple[Callable[[Line], None], float, float]]] = {
     "run": (_run, 0.3, 600),
     "check-run": (_check_run, 0.3, 300),
     "bisect": (_bisect, 0.3, 300),
-    "reduce": (_reduce, 0.3, 300),
-    "suite": (_suite, 0.3, 300),
-    "convert-run": (_convert_model, 0.3, 300),
+    # A command of these takes seconds.
+    "reduce": (_reduce, 1.5, 300),
+    "suite": (_suite, 3.0, 300),
+    "convert-run": (_convert_model, 1.5, 300),
 }
 LINES: Final = {f"verb-{name}": row[0] for name, row in _ROWS.items()}
 #: Name -> target.
