@@ -252,8 +252,8 @@ def _data(line: Line) -> None:
 
 def _check(line: Line) -> None:
     """Compare recorded results with recorded results: no process is started."""
-    line.add([line.program(), "--random", "1", "--against", line.arrays()])
-    line.add(["--reference", line.arrays()])
+    line.add([line.program(), "--random", "1", "--against", line.file("npz")])
+    line.add(["--reference", line.file("npz")])
     line.maybe(["-i", line.arrays()], ["--json"], ["--atol", line.one("1", "y:nan", "-1")])
     line.maybe(["--save", "out/saved"], chance=0.1)
 

@@ -72,6 +72,15 @@ def test_an_input_is_the_same_in_every_run(root: Path) -> None:
     assert first.stdout.startswith("{")
 
 
+@pytest.mark.slow
+def test_large_files_are_measured(root: Path) -> None:
+    done = fuzz(root, "large_files.py", "--megabytes", "0.5", "tosa")
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [line.split(" | ") for line in done.stdout.splitlines()]
+    assert len(rows) == 9
+    assert {len(row) for row in rows} == {7}
+
+
 @pytest.mark.skipif(
     importlib.util.find_spec("atheris") is None,
     reason="atheris is not installed: pip install '.[fuzz]' (Linux on x86-64)",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from unit.building import example, graph, op, tensor
 import tosa_convert as tc
 from tosa_convert import reading
 from tosa_convert.cli.main import run, verb
+from tosa_convert.errors import TosaConvertError
 from tosa_convert.options import DEFAULT_LIMITS, LIMIT_NAMES, Limits, limits_of
 
 MLIR = """
@@ -255,3 +257,17 @@ def test_standard_input_is_not_read_beyond_the_limit() -> None:
         )
     assert found.returncode == 4
     assert b"<stdin>: error: the input has more than 1000 bytes, the limit is 1000" in found.stderr
+
+
+@pytest.mark.parametrize("field", ["regions", "blocks"])
+def test_refusing_containers_without_fields_takes_less_than_eight_times_the_file(
+    field: str,
+) -> None:
+    head = {"regions": b'{"regions":[', "blocks": b'{"regions":[{"name":"main","blocks":['}[field]
+    text = head + b"{}," * 1_500_000
+    tracemalloc.start()
+    with pytest.raises(TosaConvertError, match="most of them must be empty"):
+        tc.load(text)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * len(text)

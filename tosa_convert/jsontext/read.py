@@ -35,7 +35,7 @@ from tosa_convert.wire.tables import Field
 
 #: Bytes of text that a region or block takes on average, at the least. Even an empty one takes
 #: memory, so a small file must not have millions of them.
-CONTAINER_BYTES: Final = 32
+CONTAINER_BYTES: Final = 64
 CONTAINERS_FREE: Final = 1000
 
 #: Memory of an object in bytes, with its entry in the block.
