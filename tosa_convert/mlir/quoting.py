@@ -21,17 +21,23 @@ def unescape(text: str) -> bytes:
 
 def unknown_escape(raw: bytes) -> int:
     """Return where the first backslash is that begins no escape; -1 if there is none."""
-    left = _ESCAPE.sub(lambda match: b" " * len(match[0]), raw)
-    return left.find(b"\\")
+    at = raw.find(b"\\")
+    while at >= 0:
+        found = _ESCAPE.match(raw, at)
+        if found is None:
+            return at
+        at = raw.find(b"\\", found.end())
+    return at
 
 
 def unescape_bytes(raw: bytes) -> bytes:
     """The bytes of a string literal, from what is between its quotation marks."""
-
-    def replace(match: re.Match[bytes]) -> bytes:
-        return bytes([int(match[1], 16)]) if match[1] else _ESCAPES[match[2]]
-
-    return _ESCAPE.sub(replace, raw)
+    parts, end = bytearray(), 0
+    for match in _ESCAPE.finditer(raw):
+        parts += raw[end : match.start()]
+        parts += bytes((int(match[1], 16),)) if match[1] else _ESCAPES[match[2]]
+        end = match.end()
+    return bytes(parts + raw[end:])
 
 
 def unquote(text: str) -> str:

@@ -20,7 +20,7 @@ from tosa_convert.mlir.bytecode.format import (
     RANKED_TENSOR_TYPE,
     UNRANKED_TENSOR_TYPE,
 )
-from tosa_convert.mlir.bytecode.varint import encode_varint, to_zigzag
+from tosa_convert.mlir.bytecode.varint import to_zigzag
 from tosa_convert.mlir.narrowing import QUANTISED
 
 if TYPE_CHECKING:
@@ -221,9 +221,8 @@ class TypeWriter:
 
     def ranked(self, shape: Iterable[int], element: bytes) -> bytes:
         """The tensor type of these sizes."""
-        dynamic = self.dynamic_size
-        sizes = [encode_varint(to_zigzag(dynamic if size == DYNAMIC else size)) for size in shape]
-        numbers = self.numbers
+        numbers, dynamic = self.numbers, self.dynamic_size
+        sizes = [numbers[to_zigzag(dynamic if size == DYNAMIC else size)] for size in shape]
         return self.types(
             numbers[RANKED_TENSOR_TYPE] + numbers[len(sizes)] + b"".join(sizes) + element
         )

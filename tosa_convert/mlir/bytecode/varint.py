@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: So many numbers are worth encoding at once.
 _FIRST: Final = 1024
+#: Larger numbers that are encoded one at a time are not kept: few are used twice.
+_KEPT: Final = 1 << 14
 #: Bytes of the longest number that `varints_at` decodes.
 LONGEST: Final = 4
 
@@ -108,7 +110,7 @@ def to_zigzag(number: int) -> int:
 
 
 class Varints(dict[int, bytes]):
-    """A cache of encoded numbers: `varints[number]` encodes each number once.
+    """A cache of encoded numbers: `varints[number]` encodes most numbers once.
 
     limit: numbers below it are encoded many at a time, which takes a fraction of the time.
     """
@@ -122,7 +124,9 @@ class Varints(dict[int, bytes]):
         if number < min(self.limit, 2 * self.filled + _FIRST):
             self.fill(min(self.limit, number + number // 4 + 64))
             return self[number]
-        encoded = self[number] = encode_varint(number)
+        encoded = encode_varint(number)
+        if number < _KEPT:
+            self[number] = encoded
         return encoded
 
     def fill(self, count: int) -> None:

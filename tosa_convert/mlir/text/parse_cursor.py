@@ -16,7 +16,9 @@ _QUOTED: Final = 40
 _BLANK_BYTES: Final = b" \t\r\n/"
 _BLANK: Final = re.compile(rb"(?:[ \t\r\n]+|//[^\n]*)*")
 _WORD: Final = re.compile(rb"[A-Za-z_][\w$.]*")
-_STRING: Final = re.compile(rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*"')
+#: A string literal up to an escape, and so many escapes that the regular expression takes little memory.
+_STRING: Final = re.compile(rb'"[^"\\\n]*')
+_ESCAPED: Final = re.compile(rb'(?:\\.[^"\\\n]*){1,100}')
 _FOUND: Final = re.compile(rb'[%^@#!]?[\w$.-]+|"[^"\n]{0,40}"?|->|.', re.DOTALL)
 #: What `skip_balanced` looks at: strings, comments, arrows and brackets.
 _BRACKET: Final = re.compile(rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|//[^\n]*|->|[()\[\]{}<>]')
@@ -100,9 +102,17 @@ class TextCursor:
         return found
 
     def peek(self, token: bytes) -> bool:
-        """Whether these bytes are next."""
-        self.skip()
-        return self.follows(token)
+        """Return whether these bytes are next."""
+        data, at = self.data, self.at
+        if at == len(data):
+            return False
+        if data[at] in _BLANK_BYTES:
+            self.skip()
+            at = self.at
+            if at == len(data):
+                return False
+        # Most tokens are one byte, and most that are asked for are not there.
+        return data[at] == token[0] and (len(token) == 1 or self.follows(token))
 
     def follows(self, token: bytes) -> bool:
         """Whether these bytes are next, without blanks before them."""
@@ -140,8 +150,16 @@ class TextCursor:
 
     def string_span(self) -> tuple[int, int] | None:
         """Take a string literal; the offsets of what is between its quotes. It may be large."""
-        found = self.match(_STRING)
-        return None if found is None else (found.start() + 1, found.end() - 1)
+        self.skip()
+        found = _STRING.match(self.data, self.at)
+        while found is not None:
+            end = found.end()
+            if bytes(self.data[end : end + 1]) == b'"':
+                span = self.at + 1, end
+                self.at = end + 1
+                return span
+            found = _ESCAPED.match(self.data, end)
+        return None
 
     def string(self) -> bytes | None:
         """Take a string literal; its bytes."""
@@ -163,7 +181,7 @@ class TextCursor:
         """Take a bracket and everything up to the one that closes it."""
         start = self.at
         self.expect(opened, what)
-        closing = [_CLOSED_BY[opened]]
+        closing = bytearray(_CLOSED_BY[opened])
         while closing:
             found = _BRACKET.search(self.data, self.at)
             if found is None:
@@ -171,13 +189,13 @@ class TextCursor:
             self.at = found.end()
             token = found[0]
             if token in _CLOSED_BY:
-                closing.append(_CLOSED_BY[token])
+                closing += _CLOSED_BY[token]
                 if len(closing) > self.max_depth:
                     raise self.coded("too-large", f"nested more than {self.max_depth} deep", start)
             elif token in (b")", b"]", b"}", b">"):
-                if token != closing[-1]:
+                if token[0] != closing[-1]:
                     self.refuse(
-                        f"found {token.decode()!r}, expected {closing[-1].decode()!r}",
+                        f"found {token.decode()!r}, expected {chr(closing[-1])!r}",
                         found.start(),
                     )
                 closing.pop()

@@ -286,7 +286,7 @@ class _ModuleParser:
             cursor.at = at
             raise cursor.unexpected("an operation")
         operation.types = [self.operations.unknown_type] * results
-        closing: list[bytes] = []
+        closing = bytearray()
         location = -1
         while True:
             found = _LINE_OR_BRACKET.search(cursor.data, cursor.at)
@@ -306,8 +306,8 @@ class _ModuleParser:
             if token == b"loc(" and not closing:
                 location = found.start()
             if token in _CLOSING:
-                closing.append(_CLOSING[token])
-            elif closing and token == closing[-1]:
+                closing += _CLOSING[token]
+            elif closing and token[0] == closing[-1]:
                 closing.pop()
         if location >= 0:
             cursor.at = location

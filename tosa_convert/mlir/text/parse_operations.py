@@ -25,7 +25,8 @@ _DIGITS: Final = 12
 
 _VALUE: Final = re.compile(rb"%[\w$.-]+(?:#([0-9]+))?")
 _RESULT: Final = re.compile(rb"(%[\w$.-]+)(?:[ \t]*:[ \t]*([0-9]+))?")
-_OPERANDS: Final = re.compile(rb"%[\w$.-]+(?:#[0-9]+)?(?:[ \t]*,[ \t]*%[\w$.-]+(?:#[0-9]+)?)*")
+#: Operands in a row, so few that what is made of them at once is small.
+_OPERANDS: Final = re.compile(rb"%[\w$.-]+(?:#[0-9]+)?(?:[ \t]*,[ \t]*%[\w$.-]+(?:#[0-9]+)?){0,99}")
 _SIGNATURE: Final = re.compile(
     rb'\([^()\n"]*\) -> (?:\([^()\n"]*\)|[a-z]\w*<[\w?]*>|!tosa\.shape<[0-9]+>)(?=[\s}]|\Z)'
 )
@@ -64,22 +65,26 @@ class OperationParser:
     def operands(self) -> list[Value]:
         """The values that are next, separated by commas; none if there is none."""
         cursor = self.cursor
-        cursor.skip()
-        # Fast path of `value`; equal by test test_operands_in_a_row_equal_single_ones
-        found = _OPERANDS.match(cursor.data, cursor.at)
-        if found is None:
-            return []
-        names = self.region.names
-        values = [names.get(name.strip()) for name in found[0].split(b",")]
-        if None not in values:
-            cursor.at = found.end()
-            if not cursor.peek(b","):
-                return values  # type: ignore[return-value]
-            cursor.at = found.start()
-        parsed = [self.value()]
-        while cursor.accept(b","):
-            parsed.append(self.value())
-        return parsed
+        region = self.region
+        names = region.names
+        parsed: list[Value] = []
+        while True:
+            cursor.skip()
+            # Fast path of `value`; equal by test test_operands_in_a_row_equal_single_ones
+            found = _OPERANDS.match(cursor.data, cursor.at)
+            if found is None and not parsed:
+                return parsed
+            row = found[0].split(b",") if found else []
+            values = [names.get(name.strip()) for name in row]
+            if None in values:
+                values = [region.find(name.strip()) for name in row]
+            if found is None or None in values:
+                parsed.append(self.value())
+            else:
+                cursor.at = found.end()
+                parsed += values  # type: ignore[arg-type]
+            if not cursor.accept(b","):
+                return parsed
 
     def value(self) -> Value:
         """The value that is next."""

@@ -21,8 +21,11 @@ _MOST_BITS: Final = 2**24 - 1
 #: Types that are remembered by their text have at most this many bytes.
 _REMEMBERED: Final = 200
 
-_TENSOR: Final = re.compile(rb"tensor<((?:(?:[0-9]+|\?)\s*x\s*)*)(\*\s*x\s*)?")
-_SIMPLE: Final = re.compile(rb"tensor<(?:[0-9?]+x)*[a-z]\w*>")
+_TENSOR: Final = re.compile(rb"tensor<")
+#: Sizes in a row, so few that the regular expression takes little memory.
+_SIZES: Final = re.compile(rb"(?:(?:[0-9]+|\?)\s*x\s*){1,100}")
+_UNRANKED: Final = re.compile(rb"\*\s*x\s*")
+_SIMPLE: Final = re.compile(rb"tensor<(?:[0-9?]+x){0,30}[a-z]\w*>")
 _SIZE: Final = re.compile(rb"[0-9]+|\?")
 _ELEMENT: Final = re.compile(rb"[a-z]\w*")
 _DIALECT_TYPE: Final = re.compile(rb"![A-Za-z_][\w$]*(?:\.[A-Za-z_][\w$.]*)?")
@@ -142,17 +145,18 @@ class TypeParser:
 
     def _tensor(self, head: re.Match[bytes]) -> Type:
         cursor = self.cursor
-        shape: tuple[int, ...] | None = None
-        if head[2] is None:
-            sizes = [size.lstrip(b"0") or b"0" for size in _SIZE.findall(head[1])]
-            # Python does not read numbers of thousands of digits.
-            if any(len(size) > _DIGITS for size in sizes):
+        sizes: list[int] = []
+        while row := _SIZES.match(cursor.data, cursor.at):
+            cursor.at = row.end()
+            sizes += map(_size, _SIZE.finditer(row[0]))
+            if max(sizes[-100:]) > _LARGEST:
                 cursor.refuse(f"a size is larger than {_LARGEST}", head.start())
-            shape = tuple(-1 if size == b"?" else int(size) for size in sizes)
-            if any(size > _LARGEST for size in shape):
-                cursor.refuse(f"a size is larger than {_LARGEST}", head.start())
-        elif head[1]:
-            cursor.refuse("found sizes before '*', expected only '*'", head.start())
+        unranked = _UNRANKED.match(cursor.data, cursor.at)
+        if unranked:
+            cursor.at = unranked.end()
+            if sizes:
+                cursor.refuse("found sizes before '*', expected only '*'", head.start())
+        shape = None if unranked else tuple(sizes)
         at = cursor.at
         element = self().type
         if not isinstance(element, str):
@@ -229,3 +233,11 @@ class TypeParser:
             + b"".join(sizes)
             + element
         )
+
+
+def _size(found: re.Match[bytes]) -> int:
+    """Return a size; one of too many digits to be read is too large."""
+    digits = found[0].lstrip(b"0") or b"0"
+    if len(digits) > _DIGITS:
+        return _LARGEST + 1
+    return -1 if digits == b"?" else int(digits)
