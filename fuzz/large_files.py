@@ -21,6 +21,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))
 
 from campaign import MEMORY_FREE, MEMORY_PER_BYTE
+from large_texts import texts
 from mutate_flatbuffer import Map
 from targets import CORPUS
 
@@ -158,7 +159,7 @@ def _bytecode(size: int) -> Iterator[tuple[str, bytes]]:
         yield f"zeros at {at} of a program", sound[:at] + bytes(size) + sound[at:]
 
 
-FORMS: Final = {"json": _json, "tosa": _flatbuffer, "mlirbc": _bytecode}
+FORMS: Final = {"json": _json, "tosa": _flatbuffer, "mlirbc": _bytecode, "mlir": texts}
 
 
 def main() -> int:

@@ -76,11 +76,12 @@ HEAD = "func.func @f(%x: tensor<2xf32>) {\n"
     [
         (HEAD, "  %{0} = tosa.abs %x : (tensor<2xf32>) -> tensor<2xf32>\n"),
         (HEAD, "\n" * 50),
+        (HEAD, "//\n" * 10),
         (f"{HEAD} other.op ", "[" * 10),
         (f"{HEAD} return %x", ", %x" * 10),
         (f'{HEAD} "other.op"() {{a = "', "\\22" * 10),
     ],
-    ids=["operators", "line ends", "brackets", "operands", "escapes"],
+    ids=["operators", "line ends", "comments", "brackets", "operands", "escapes"],
 )
 def test_a_text_that_is_cut_off_takes_little_memory(head: str, unit: str) -> None:
     refusal(head)

@@ -24,12 +24,11 @@ _MOST_NAMED: Final = 50
 
 
 class Function(NamedTuple):
-    """A func.func. name: its symbol. where: its location, for messages."""
+    """A func.func. name: its symbol."""
 
     operation: Operation
     name: str
     is_public: bool
-    where: str
 
 
 class Selection(NamedTuple):
@@ -71,9 +70,7 @@ def select(bytecode: Bytecode, func: str | None) -> Selection:
     if not with_body:
         raise _no_function(bytecode, functions, operations)
     candidates = [item for item in with_body if item.is_public] or with_body
-    findings = (
-        [] if len(candidates) == 1 else _ambiguous(candidates[:MAX_FINDINGS], len(candidates))
-    )
+    findings = [] if len(candidates) == 1 else _ambiguous(bytecode, candidates)
     return Selection(candidates[:_MOST_READ], variables, others, [*repeated, *findings])
 
 
@@ -101,15 +98,13 @@ def _top_level(bytecode: Bytecode) -> list[Operation]:
 
 
 def _functions(bytecode: Bytecode, operations: list[Operation]) -> list[Function]:
-    locations = LocationReader(bytecode)
     functions = []
     for operation in operations:
         if bytecode.names[operation.name] == FUNCTION:
             attributes = bytecode.dictionary(operation.attributes)
             name = text_of(bytecode, attributes.get("sym_name")) or ""
             visibility = text_of(bytecode, attributes.get("sym_visibility"))
-            where = plain_location(locations.full(operation.location))
-            functions.append(Function(operation, name, visibility in (None, "public"), where))
+            functions.append(Function(operation, name, visibility in (None, "public")))
     return functions
 
 
@@ -176,15 +171,17 @@ def _repeated_symbols(bytecode: Bytecode, operations: list[Operation]) -> Iterat
         defined[symbol] = is_variable
 
 
-def _ambiguous(functions: list[Function], count: int) -> list[Finding]:
-    """The findings of some of `count` functions of which one has to be chosen."""
+def _ambiguous(bytecode: Bytecode, functions: list[Function]) -> list[Finding]:
+    """Return the findings of the first of the functions of which one has to be chosen."""
+    locations, count = LocationReader(bytecode), len(functions)
+    functions = functions[:MAX_FINDINGS]
     listing = _listing(functions)
     # A text with more is not parsed to its end.
     number = str(count) if count <= MAX_FINDINGS else f"more than {MAX_FINDINGS}"
     return [
         Finding(
             "ambiguous-function",
-            function.where,
+            plain_location(locations.full(function.operation.location)),
             f"function @{function.name} is one of {number} that could be exported: {listing}",
             f"choose one: --func {function.name}, or func={function.name!r}",
         )

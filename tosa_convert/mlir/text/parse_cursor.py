@@ -14,7 +14,8 @@ from tosa_convert.source_excerpt import excerpt_at
 _QUOTED: Final = 40
 
 _BLANK_BYTES: Final = b" \t\r\n/"
-_BLANK: Final = re.compile(rb"(?:[ \t\r\n]+|//[^\n]*)*")
+#: Blanks and comments, so many that the regular expression takes little memory.
+_BLANK: Final = re.compile(rb"(?:[ \t\r\n]+|//[^\n]*){1,100}")
 _WORD: Final = re.compile(rb"[A-Za-z_][\w$.]*")
 #: A string literal up to an escape, and so many escapes that the regular expression takes little memory.
 _STRING: Final = re.compile(rb'"[^"\\\n]*')
@@ -87,11 +88,12 @@ class TextCursor:
 
     def skip(self) -> None:
         """Skip blanks and comments."""
-        if self.at < len(self.data) and self.data[self.at] not in _BLANK_BYTES:
-            return
-        blank = _BLANK.match(self.data, self.at)
-        assert blank is not None
-        self.at = blank.end()
+        data = self.data
+        while self.at < len(data) and data[self.at] in _BLANK_BYTES:
+            blank = _BLANK.match(data, self.at)
+            if blank is None:
+                return
+            self.at = blank.end()
 
     def match(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
         """Take what a pattern matches after blanks; None, and nothing is taken, if it does not."""
