@@ -67,6 +67,24 @@ def test_operators_with_a_wrong_number_of_operands_are_no_defect(
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize("field", ["regions", "blocks"])
+def test_a_program_without_a_block_is_no_defect(
+    field: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = json.loads(tc.dumps(example(), "json"))
+    (program if field == "regions" else program["regions"][0])[field] = []
+    Path("m.json").write_text(json.dumps(program))
+    for words, further in INSPECTING.items():
+        name = words.split()[0]
+        command = ["strip", "m.json"] if name == "weights" else ["m.json"]
+        code = run(verb(name), [*command, *further])
+        assert code in (0, 1, 2, 3, 4), (words, capsys.readouterr().err)
+
+
 #: Command lines that write to standard output.
 WRITING = [
     ["show", "m.tosa"],

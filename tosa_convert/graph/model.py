@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from tosa_convert.errors import fail
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import BlockShape, DType
 from tosa_convert.graph.opset import AttributeValue, OperatorSpec
@@ -297,7 +298,9 @@ class Graph:
 
     @property
     def main(self) -> Block:
-        """The block that runs first."""
+        """Return the block that runs first; raise TosaConvertError if there is none."""
+        if not self.regions or not self.regions[0].blocks:
+            raise fail("malformed-structure", "graph", "it has no main block")
         return self.regions[0].blocks[0]
 
     def blocks(self) -> Iterator[tuple[str, Block]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tosa_convert.errors import Finding
 from tosa_convert.file_consumers import other_variants
 from tosa_convert.graph.locations import located
-from tosa_convert.graph.model import DYNAMIC, operator_path, quoted
+from tosa_convert.graph.model import DYNAMIC, Block, operator_path, quoted
 from tosa_convert.spec.hardware_limits import LIMITS
 from tosa_convert.upgrade.dialect_states import state_of
 from tosa_convert.upgrade.form_080 import form_080
@@ -18,7 +18,7 @@ from tosa_convert.upgrade.older_form import dialect_form, missing, older_finding
 
 if TYPE_CHECKING:
     from tosa_convert.file_consumers import Consumer
-    from tosa_convert.graph.model import Block, Graph, Operator, Tensor
+    from tosa_convert.graph.model import Graph, Operator, Tensor
 
 _CODE = "unsupported-by-reader"
 
@@ -62,7 +62,7 @@ def _findings(graph: Graph, reader: Consumer) -> Iterator[Finding]:
     if reader.entry:
         message = f"with {reader.options} {reader.name} reads only functions with tf.entry_function"
         yield Finding(_CODE, "", message)
-    main = graph.main
+    main = next((block for _, block in graph.blocks()), Block("main"))
     values = {"an output": main.outputs, "a value": (*main.inputs, *main.outputs, *main.operators)}
     if reader.least and not values[reader.least]:
         message = f"{reader.spelling} does not read a program without {reader.least}"
