@@ -209,7 +209,8 @@ def start_up(repeat: int) -> tuple[list[tuple[str, float]], list[Verdict]]:
         "import tosa_convert": "import tosa_convert",
         "  and its functions": _FUNCTIONS,
         "  import all modules that read and write a .tosa": (
-            f"{_FUNCTIONS}; import tosa_convert.flatbuffer.read, tosa_convert.flatbuffer.write, "
+            f"{_FUNCTIONS}; import tosa_convert.formats.flatbuffer.read, "
+            "tosa_convert.formats.flatbuffer.write, "
             "tosa_convert.graph.verify"
         ),
         "  of which numpy": "import numpy",

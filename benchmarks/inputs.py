@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import tosa_convert as tc
-from tosa_convert.bindings.packages import default_bindings
+from tosa_convert.formats.bindings.packages import default_bindings
 
 #: Weights are split into this many constants.
 CONSTANTS = 8

@@ -32,7 +32,7 @@ def memory(*keys: str) -> list[int]:
 
 def parsed(path: str) -> Any:
     """The module in a file, in a fresh context of the default bindings."""
-    from tosa_convert.bindings.packages import default_bindings
+    from tosa_convert.formats.bindings.packages import default_bindings
 
     bindings = default_bindings()
     return bindings.ir.Module.parseFile(path, bindings.new_context())
@@ -62,7 +62,7 @@ def import_(source: str) -> None:
 def export_many(folder: str, target: str) -> None:
     """Every file of a folder, in one process and one context."""
     import tosa_convert as tc
-    from tosa_convert.bindings.packages import default_bindings
+    from tosa_convert.formats.bindings.packages import default_bindings
 
     bindings = default_bindings()
     context = bindings.new_context()
@@ -127,12 +127,12 @@ class Phases:
 def export_phases(source: str, target: str) -> dict[str, float]:
     """The time of each phase of an export, in seconds."""
     from tosa_convert import api
-    from tosa_convert.bindings.packages import default_bindings
-    from tosa_convert.bindings.write_bytecode import bytecode_of
-    from tosa_convert.files import replace_file
-    from tosa_convert.flatbuffer.write import plan
+    from tosa_convert.formats.bindings.packages import default_bindings
+    from tosa_convert.formats.bindings.write_bytecode import bytecode_of
+    from tosa_convert.formats.flatbuffer.write import plan
+    from tosa_convert.formats.mlir.read.module import read_module
     from tosa_convert.graph.verify import verify
-    from tosa_convert.mlir.module_reader import read_module
+    from tosa_convert.io.files import replace_file
 
     bindings = default_bindings()  # imported before the clock starts
     gc.disable()
@@ -152,9 +152,9 @@ def export_phases(source: str, target: str) -> dict[str, float]:
 def import_phases(source: str) -> dict[str, float]:
     """The time of each phase of an import, in seconds."""
     import tosa_convert as tc
-    from tosa_convert.bindings.packages import default_bindings
-    from tosa_convert.bindings.write import write
-    from tosa_convert.flatbuffer import read as _read
+    from tosa_convert.formats.bindings.packages import default_bindings
+    from tosa_convert.formats.bindings.write import write
+    from tosa_convert.formats.flatbuffer import read as _read
     from tosa_convert.graph.verify import verify
 
     assert _read
@@ -174,8 +174,8 @@ def import_phases(source: str) -> dict[str, float]:
 def export_memory(source: str, target: str) -> dict[str, int]:
     """Resident memory once the module is parsed, and the most while it is exported, in bytes."""
     import tosa_convert as tc
-    from tosa_convert.bindings import read as _read
-    from tosa_convert.flatbuffer import write as _write
+    from tosa_convert.formats.bindings import read as _read
+    from tosa_convert.formats.flatbuffer import write as _write
 
     assert _write
     assert _read
@@ -195,8 +195,8 @@ def export_memory(source: str, target: str) -> dict[str, int]:
 def import_memory(source: str) -> dict[str, int]:
     """The growth of resident memory during an import, by kind of page, in bytes."""
     import tosa_convert as tc
-    from tosa_convert.bindings import write as _write
-    from tosa_convert.bindings.packages import default_bindings
+    from tosa_convert.formats.bindings import write as _write
+    from tosa_convert.formats.bindings.packages import default_bindings
 
     assert _write
     context = default_bindings().new_context()

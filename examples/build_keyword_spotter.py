@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build a small quantised network with `tosa_convert.build`, and run it on the reference model.
+"""Build a small quantised network with `tosa_convert.builder`, and run it on the reference model.
 
     python build_keyword_spotter.py [FILE]   # default: keyword_spotter.tosa
 
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import tosa_convert as tc
-from tosa_convert.build import Builder, Value
+from tosa_convert.builder import Builder, Value
 
 FRAMES, FEATURES, CHANNELS, KEYWORDS = 8, 10, 12, 4
 #: The zero point of activations: int8 results of -128 stand for 0.

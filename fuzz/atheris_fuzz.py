@@ -109,12 +109,11 @@ def main() -> None:
     import atheris
 
     with atheris.instrument_imports(include=["tosa_convert"]):
-        import tosa_convert.flatbuffer.read
-        import tosa_convert.flatbuffer.write
-        import tosa_convert.graph.verify
-        import tosa_convert.jsontext.read
-        import tosa_convert.jsontext.write
-        import tosa_convert.weights.read  # noqa: F401 - imported here to be instrumented
+        import tosa_convert.formats.flatbuffer.read
+        import tosa_convert.formats.flatbuffer.write
+        import tosa_convert.formats.json.read
+        import tosa_convert.formats.json.write
+        import tosa_convert.formats.weights.read  # noqa: F401 - imported here to be instrumented
     with tempfile.TemporaryDirectory(prefix="atheris-") as place:
         folder = Path(place)
         seeds(arguments[0], folder)

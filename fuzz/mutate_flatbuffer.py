@@ -13,8 +13,8 @@ from typing import Final
 
 from mutate_bytes import INTERESTING, mutate_bytes
 
-from tosa_convert.wire.layout import ATTRIBUTES, ENUMS, ROOT, TABLES
-from tosa_convert.wire.tables import Table
+from tosa_convert.formats.wire.layout import ATTRIBUTES, ENUMS, ROOT, TABLES
+from tosa_convert.formats.wire.tables import Table
 
 #: Tables and vectors of a file that are mapped; more would not make better mutants.
 MOST_PLACES: Final = 4000

@@ -23,14 +23,14 @@ from mutate_flatbuffer import Map, mutate_flatbuffer
 from mutate_text import mutate_text, tokens_of
 
 from tosa_convert import api
-from tosa_convert.bindings.packages import Bindings, default_bindings
 from tosa_convert.errors import CODES, TosaConvertError, fail
+from tosa_convert.formats.bindings.packages import Bindings, default_bindings
+from tosa_convert.formats.mlir.bytecode.format import NEWEST_VERSION
+from tosa_convert.formats.mlir.text.parse.module import parse
+from tosa_convert.formats.read import open_input, read_upgraded
 from tosa_convert.graph.compare import compare
 from tosa_convert.graph.model import Graph
-from tosa_convert.mlir.bytecode.format import NEWEST_VERSION
-from tosa_convert.mlir.text.parse_module import parse
-from tosa_convert.options import ReadOptions
-from tosa_convert.reading import open_input, read_upgraded
+from tosa_convert.io.options import ReadOptions
 
 OLD_PROGRAMS: Final = Path(__file__).parents[1] / "tests" / "old_programs"
 CORPUS: Final = Path(__file__).parent / "corpus"

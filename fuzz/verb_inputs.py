@@ -23,7 +23,7 @@ from targets import CORPUS, OLD_PROGRAMS, Weights, drain, programs
 
 from tosa_convert import api
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.mlir.text.parse_module import parse
+from tosa_convert.formats.mlir.text.parse.module import parse
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 

@@ -26,11 +26,11 @@ from typing import Any, Final
 from targets import Row, Target
 from verb_inputs import FOLDER, FORMS, MODELS, PROGRAMS, Files
 
-from tosa_convert import log
 from tosa_convert.cli.command import declare_own_process
 from tosa_convert.cli.main import run, verb
-from tosa_convert.formats import EXTENSIONS
-from tosa_convert.options import BYTECODE_VERSIONS
+from tosa_convert.io import log
+from tosa_convert.io.formats import EXTENSIONS
+from tosa_convert.io.options import BYTECODE_VERSIONS
 
 #: Exit codes of a verb, and those of a verb that judges.
 _CODES: Final = (0, 2, 3, 4)

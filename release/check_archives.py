@@ -22,7 +22,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 #: Files of the wheel that are not Python, below the package or the metadata.
-_WHEEL: Final = ("tosa_convert/py.typed", "tosa_convert/build/*.pyi", "*.dist-info/*")
+_WHEEL: Final = ("tosa_convert/py.typed", "tosa_convert/builder/*.pyi", "*.dist-info/*")
 
 
 def source_files(root: Path = ROOT) -> set[str] | None:

@@ -1,4 +1,4 @@
-"""Turn schema/tosa.fbs into tosa_convert/wire/layout.py.
+"""Turn schema/tosa.fbs into tosa_convert/formats/wire/layout.py.
 
     python schema/generate.py           # rewrite layout.py
     python schema/generate.py --check   # exit 1 and print the fix if layout.py is stale
@@ -155,7 +155,7 @@ def render(schema: Schema) -> str:
         "",
         "from typing import Final",
         "",
-        "from tosa_convert.wire.tables import Field, Table",
+        "from tosa_convert.formats.wire.tables import Field, Table",
         "",
         f'IDENTIFIER: Final = b"{schema.identifier}"',
         f'ROOT: Final = "{schema.root}"',

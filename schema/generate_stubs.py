@@ -1,6 +1,6 @@
 """Write the signatures of the builder's functions for type checkers and editors.
 
-    python schema/generate_stubs.py            # writes tosa_convert/build/operators.pyi
+    python schema/generate_stubs.py            # writes tosa_convert/builder/operators.pyi
     python schema/generate_stubs.py --check    # exit code 1 if the file is not up to date
 
 The functions are made from the operator table when the package is imported, so that type checkers do not
@@ -14,7 +14,7 @@ from inspect import Parameter
 from pathlib import Path
 from typing import Final
 
-from tosa_convert.build.calls import APART, parameters
+from tosa_convert.builder.calls import APART, parameters
 from tosa_convert.graph.opset import OPERATORS, AttributeSpec, OperandSpec, OperatorSpec
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -26,8 +26,8 @@ _HEAD: Final = '''"""Signatures of the builder's functions; schema/generate_stub
 
 from collections.abc import Sequence
 
-from tosa_convert.build.block_builder import BlockBuilder
-from tosa_convert.build.values import DTypeLike, Operand, Sizes, Value
+from tosa_convert.builder.block_builder import BlockBuilder
+from tosa_convert.builder.values import DTypeLike, Operand, Sizes, Value
 from tosa_convert.graph.dtypes import {enums}
 
 class Operators(BlockBuilder):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tosa_convert.bindings.packages import Bindings, default_bindings, installed
+from tosa_convert.formats.bindings.packages import Bindings, default_bindings, installed
 
 #: Every distribution of bindings we are tested with; a test that takes `bindings` runs on each.
 BINDINGS = ("torch_mlir", "iree.compiler")

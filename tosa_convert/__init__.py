@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
     from tosa_convert.graph.rename import rename
     from tosa_convert.graph.verify import verify
-    from tosa_convert.inspection.summary import summarize
-    from tosa_convert.options import Limits
-    from tosa_convert.pictures.public import report
-    from tosa_convert.spec.public import validate
-    from tosa_convert.structural_diff.changes import Diff
-    from tosa_convert.structural_diff.public import diff
+    from tosa_convert.io.options import Limits
+    from tosa_convert.rules.public import validate
+    from tosa_convert.views.inspection.summary import summarize
+    from tosa_convert.views.pictures.public import report
+    from tosa_convert.views.structural_diff.changes import Diff
+    from tosa_convert.views.structural_diff.public import diff
 
 __all__ = [
     "Diff",
@@ -98,12 +98,12 @@ _PUBLIC = {
     "tosa_convert.graph.model": ("Graph",),
     "tosa_convert.graph.rename": ("rename",),
     "tosa_convert.graph.verify": ("verify",),
-    "tosa_convert.inspection.summary": ("summarize",),
-    "tosa_convert.options": ("Limits",),
-    "tosa_convert.pictures.public": ("report",),
-    "tosa_convert.spec.public": ("validate",),
-    "tosa_convert.structural_diff.changes": ("Diff",),
-    "tosa_convert.structural_diff.public": ("diff",),
+    "tosa_convert.views.inspection.summary": ("summarize",),
+    "tosa_convert.io.options": ("Limits",),
+    "tosa_convert.views.pictures.public": ("report",),
+    "tosa_convert.rules.public": ("validate",),
+    "tosa_convert.views.structural_diff.changes": ("Diff",),
+    "tosa_convert.views.structural_diff.public": ("diff",),
 }
 #: Public names that are packages.
 _PACKAGES = ("frontends", "golden", "rewrites")

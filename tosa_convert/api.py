@@ -10,17 +10,13 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from tosa_convert.applicable_options import refuse_inapplicable
 from tosa_convert.errors import refuse_unknown
-from tosa_convert.files import PathLike, Progress, refuse_same_file
-from tosa_convert.formats import FORMATS, Format, of_path
-from tosa_convert.module_api import (
-    export_tosa_func_to_flatbuffer,
-    from_module,
-    import_tosa_func_from_flatbuffer,
-    to_module,
-)
-from tosa_convert.options import (
+from tosa_convert.formats.read import Source, weights_folder
+from tosa_convert.formats.write import AnyPath, encode, producer, stamp
+from tosa_convert.io.applicable_options import refuse_inapplicable
+from tosa_convert.io.files import PathLike, Progress, refuse_same_file
+from tosa_convert.io.formats import FORMATS, Format, of_path
+from tosa_convert.io.options import (
     BYTECODE_VERSION,
     LimitsLike,
     Names,
@@ -33,8 +29,12 @@ from tosa_convert.options import (
     narrow_types,
     shapes_of,
 )
-from tosa_convert.reading import Source, weights_folder
-from tosa_convert.writing import AnyPath, encode, producer, stamp
+from tosa_convert.module_api import (
+    export_tosa_func_to_flatbuffer,
+    from_module,
+    import_tosa_func_from_flatbuffer,
+    to_module,
+)
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
@@ -75,7 +75,7 @@ def load(
 ) -> Graph:
     """Read a program: a `.tosa` flatbuffer, its JSON, MLIR text or MLIR bytecode, by its content.
 
-    An option that has no effect on the input's format is refused; see `tosa_convert.applicable_options`.
+    An option that has no effect on the input's format is refused; see `io.applicable_options`.
 
     Args:
         source: a path; or the bytes of a file, as any object with a buffer (bytes, memoryview, mmap, a
@@ -123,7 +123,7 @@ def load(
         >>> len(graph.main.inputs)
         1
     """
-    from tosa_convert.reading import load as load_with
+    from tosa_convert.formats.read import load as load_with
 
     options = ReadOptions(
         func=func,
@@ -199,7 +199,7 @@ def save(
         ...     sorted(os.listdir(folder))
         ['digits.json']
     """
-    from tosa_convert.writing import save as save_with
+    from tosa_convert.formats.write import save as save_with
 
     path = os.fsdecode(path)
     file_format = _format_of(to) or of_path(path)
@@ -263,7 +263,7 @@ def dumps(
         >>> data[4:8]
         b'TOSA'
     """
-    from tosa_convert.writing import dumps as dumps_with
+    from tosa_convert.formats.write import dumps as dumps_with
 
     refuse_unknown("format", format, FORMATS)
     options = WriteOptions(
@@ -295,7 +295,7 @@ def render(
     elide: int | None = None,
 ) -> Iterable[Any]:
     """As `dumps`, but in pieces: constants are views of their buffers. The program is not validated."""
-    from tosa_convert.writing import render as render_with
+    from tosa_convert.formats.write import render as render_with
 
     options = WriteOptions(
         weights=weights,
@@ -332,8 +332,8 @@ def export_weights(graph: Graph, folder: PathLike, *, larger_than: int = 0) -> i
         ...     count == len(list(graph.constants()))
         True
     """
+    from tosa_convert.formats.write import export_weights as export_sound
     from tosa_convert.graph.verify import refuse_unsound
-    from tosa_convert.writing import export_weights as export_sound
 
     refuse_unsound(graph)
     return export_sound(graph, folder, larger_than=larger_than)
@@ -370,7 +370,7 @@ def import_weights(
         ...     print(tc.compare(graph, tc.import_weights(tc.strip_weights(graph), folder)))
         None
     """
-    from tosa_convert.weights.read import read
+    from tosa_convert.formats.weights.read import read
 
     return read(graph, folder, accept_changed=accept_changed_weights, limits=limits_of(limits))
 
@@ -391,7 +391,7 @@ def strip_weights(graph: Graph, *, keep_parameters: bool = True) -> Graph:
         >>> bool(stripped.main.tensors["layer_8"].data.numpy().any())
         False
     """
-    from tosa_convert.weights.strip import strip
+    from tosa_convert.formats.weights.strip import strip
 
     return strip(graph, keep_parameters=keep_parameters)
 

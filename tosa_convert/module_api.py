@@ -6,11 +6,13 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
-from tosa_convert.applicable_options import refuse_inapplicable, refuse_weights
 from tosa_convert.errors import fail, refuse_unknown
-from tosa_convert.files import Progress
-from tosa_convert.formats import Format
-from tosa_convert.options import (
+from tosa_convert.formats.read import Source
+from tosa_convert.formats.write import AnyPath, stamp
+from tosa_convert.io.applicable_options import refuse_inapplicable, refuse_weights
+from tosa_convert.io.files import Progress
+from tosa_convert.io.formats import Format
+from tosa_convert.io.options import (
     Constants,
     LimitsLike,
     Names,
@@ -24,8 +26,6 @@ from tosa_convert.options import (
     narrow_types,
     shapes_of,
 )
-from tosa_convert.reading import Source
-from tosa_convert.writing import AnyPath, stamp
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
@@ -74,7 +74,7 @@ def from_module(
         >>> tc.from_module(module).main.inputs
         ['TosaInput_0']
     """
-    from tosa_convert.reading import read_module
+    from tosa_convert.formats.read import read_module
 
     options = ReadOptions(
         func=func,
@@ -123,7 +123,7 @@ def to_module(
         >>> module.operation.verify()
         True
     """
-    from tosa_convert.writing import to_module as to_module_with
+    from tosa_convert.formats.write import to_module as to_module_with
 
     options = WriteOptions(
         names=names, constants=constants, validate=validate, limits=limits_of(limits)
@@ -255,7 +255,7 @@ def export_tosa_func_to_flatbuffer(
         >>> tc.load(data).main.inputs
         ['image']
     """
-    from tosa_convert import writing
+    from tosa_convert.formats import write as writing
     from tosa_convert.graph.rename import rename
 
     path = None if path is None else os.fsdecode(path)
@@ -327,7 +327,8 @@ def import_tosa_func_from_flatbuffer(
         >>> module.body.operations[0].name.value
         'digits_cnn'
     """
-    from tosa_convert import reading, writing
+    from tosa_convert.formats import read as reading
+    from tosa_convert.formats import write as writing
 
     bounds = limits_of(limits)
     read_options = ReadOptions(
@@ -343,7 +344,7 @@ def import_tosa_func_from_flatbuffer(
 
 def _context(given: Any) -> Any:
     """The ir.Context to build in: that of the object given, the current one, or a new one."""
-    from tosa_convert.bindings.packages import context_of, current_context, default_bindings
+    from tosa_convert.formats.bindings.packages import context_of, current_context, default_bindings
 
     if given is not None:
         return context_of(given)

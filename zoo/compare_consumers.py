@@ -41,11 +41,11 @@ from oracle.outside_tools import Refused, TosaOpt
 
 import tosa_convert as tc
 from tosa_convert.cli.doctor import stored_program
-from tosa_convert.doctor import diagnose
+from tosa_convert.consumers.doctor import diagnose
+from tosa_convert.consumers.readers import READERS
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.file_consumers import READERS
-from tosa_convert.formats import Format
-from tosa_convert.reading import open_input, read_as_stored
+from tosa_convert.formats.read import open_input, read_as_stored
+from tosa_convert.io.formats import Format
 
 CONSUMERS: Final = FOLDER / "consumers.json"
 OURS: Final = "ours"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tosa_convert as tc
-from tosa_convert.bindings.packages import Bindings
+from tosa_convert.formats.bindings.packages import Bindings
 
 
 def export(bindings: Bindings, text: str, **options: Any) -> tc.Graph:

@@ -16,7 +16,12 @@ from contract import standin
 from contract.conftest import CASES
 
 import tosa_convert as tc
-from tosa_convert.bindings.packages import Bindings, bindings_of, default_bindings, installed
+from tosa_convert.formats.bindings.packages import (
+    Bindings,
+    bindings_of,
+    default_bindings,
+    installed,
+)
 
 MODULE = """
 module {
@@ -211,8 +216,8 @@ _PROGRAM = """
 import json, sys
 import mlir.ir as ir
 import tosa_convert as tc
-from tosa_convert.bindings.packages import bindings_of, installed
-from tosa_convert.bindings.passes import add_tosa_serialize
+from tosa_convert.formats.bindings.packages import bindings_of, installed
+from tosa_convert.formats.bindings.passes import add_tosa_serialize
 
 source, target = sys.argv[1:]
 context = ir.Context()

@@ -13,9 +13,9 @@ import pytest
 from contract.exporting import export, shapes
 
 import tosa_convert as tc
-from tosa_convert.bindings.packages import Bindings
 from tosa_convert.cli.main import run as run_tool
 from tosa_convert.cli.main import verb
+from tosa_convert.formats.bindings.packages import Bindings
 
 #: Beside the checkout; not part of the project.
 MODELS = Path("../shared/models")
@@ -255,7 +255,7 @@ def test_a_file_of_any_format_gets_sizes_for_its_arguments(kind: str, tmp_path: 
 @pytest.mark.parametrize("kind", ["tosa", "mlirbc"])
 def test_programs_are_run_with_the_sizes_given(kind: str, tmp_path: Path, oracle: Any) -> None:
     from tosa_convert import golden
-    from tosa_convert.options import ReadOptions
+    from tosa_convert.io.options import ReadOptions
 
     path = tmp_path / f"m.{kind}"
     tc.save(tc.load(UNSIZED.encode()), path)

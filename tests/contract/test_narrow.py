@@ -14,7 +14,7 @@ from contract.conftest import CASES
 from contract.exporting import export
 
 import tosa_convert as tc
-from tosa_convert.bindings.packages import Bindings
+from tosa_convert.formats.bindings.packages import Bindings
 
 NARROW = ("i64", "f64")
 PROGRAMS = sorted(path.stem for path in CASES.glob("narrow_*.mlir"))

@@ -14,7 +14,7 @@ from contract.conftest import CASES
 from oracle.official_suite import Case
 
 import tosa_convert as tc
-from tosa_convert.bindings.packages import Bindings
+from tosa_convert.formats.bindings.packages import Bindings
 from tosa_convert.graph.constant import Constant
 
 T = "tensor<2xf32>"
@@ -314,7 +314,7 @@ def test_verify_catches_a_corrupted_write_and_leaves_the_old_file(
     monkeypatch: pytest.MonkeyPatch,
     torch_mlir: Bindings,
 ) -> None:
-    from tosa_convert import writing
+    from tosa_convert.formats import write as writing
 
     target = tmp_path / form
     target.parent.mkdir(exist_ok=True)

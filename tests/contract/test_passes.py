@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import tosa_convert as tc
-from tosa_convert.bindings.packages import Bindings
-from tosa_convert.bindings.passes import add_tosa_serialize, add_tosa_serialize_json
+from tosa_convert.formats.bindings.packages import Bindings
+from tosa_convert.formats.bindings.passes import add_tosa_serialize, add_tosa_serialize_json
 
 #: Not TOSA: two operators and an element type that a file cannot express.
 BAD = """
@@ -93,7 +93,7 @@ def test_a_backend_may_follow_the_pass(torch_mlir: Bindings, example: Path, tmp_
 
 
 def test_the_public_name_of_the_module_has_the_same_functions() -> None:
-    from tosa_convert.mlir import passes
+    from tosa_convert.formats.mlir import passes
 
     assert passes.add_tosa_serialize is add_tosa_serialize
     assert passes.add_tosa_serialize_json is add_tosa_serialize_json

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import tosa_convert as tc
-from tosa_convert.build import Builder
+from tosa_convert.builder import Builder
 from tosa_convert.graph import Graph
-from tosa_convert.options import BYTECODE_VERSIONS
+from tosa_convert.io.options import BYTECODE_VERSIONS
 
 
 def counter(*names: str) -> Graph:

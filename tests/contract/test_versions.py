@@ -13,8 +13,8 @@ from oracle.official_suite import Case
 
 import tosa_convert as tc
 from tosa_convert import api
-from tosa_convert.bindings.packages import Bindings
 from tosa_convert.cli.main import run, verb
+from tosa_convert.formats.bindings.packages import Bindings
 from tosa_convert.graph.model import SoftwareVersion, Version
 from tosa_convert.graph.versions import BY_NAME, V1_0, V1_1_DRAFT, lowest_version
 

@@ -11,8 +11,8 @@ import pytest
 from unit.building import graph, op, tensor
 
 import tosa_convert as tc
-from tosa_convert.bindings.passes import add_tosa_serialize
 from tosa_convert.cli.main import run, tosa_flatbuffer
+from tosa_convert.formats.bindings.passes import add_tosa_serialize
 from tosa_convert.graph import Graph, compare
 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import pytest
 
 import tosa_convert as tc
-from tosa_convert.bindings.packages import installed
+from tosa_convert.formats.bindings.packages import installed
 
 PACKAGE = "tosa_convert"
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from docs.error_examples import EXAMPLES, WITHOUT_EXAMPLE, message_of
 
-from tosa_convert.bindings.packages import installed
 from tosa_convert.errors import CODES
+from tosa_convert.formats.bindings.packages import installed
 
 DOCUMENT = "docs/errors.md"
 NOT_RAISED = "Not raised by this version"

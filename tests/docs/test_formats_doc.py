@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from docs.test_links import WIDTH
 
-from tosa_convert.file_consumers import CONSUMERS
-from tosa_convert.formats import EXTENSIONS
+from tosa_convert.consumers.readers import CONSUMERS
 from tosa_convert.graph import DTYPES, OPERATORS, Constant, DType
 from tosa_convert.graph.dtypes import V1_0
 from tosa_convert.graph.packing import pack
+from tosa_convert.io.formats import EXTENSIONS
 
 DOCUMENT = "docs/formats.md"
 

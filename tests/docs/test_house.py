@@ -153,10 +153,10 @@ OUTSIDE_EXCEPTIONS: dict[str, tuple[set[str], str]] = {
 BY_STRING: dict[str, str] = {
     "tosa_convert/__init__.py": "public names are imported when they are first used",
     "tosa_convert/frontends/table.py": "the table of frontends: the child imports one converter",
-    "tosa_convert/frontends/child.py": "imports the converter that it was asked for",
-    "tosa_convert/frontends/run_converter.py": "the child's start, which finds this package",
+    "tosa_convert/frontends/process/child.py": "imports the converter that it was asked for",
+    "tosa_convert/frontends/process/run.py": "the child's start, which finds this package",
     "tosa_convert/cli/main.py": "the table of verbs: only the verb that was asked for is imported",
-    "tosa_convert/bindings/packages.py": "imports MLIR's packages, whose names it finds",
+    "tosa_convert/formats/bindings/packages.py": "imports MLIR's packages, whose names it finds",
 }
 
 #: Cycles that only imports for type checkers close, and why.
@@ -174,7 +174,7 @@ IMPORTS_MLIR: dict[str, str] = {
 
 #: Files that may be longer than others, and why.
 GENERATED: dict[str, str] = {
-    "tosa_convert/wire/layout.py": "schema/generate.py writes it",
+    "tosa_convert/formats/wire/layout.py": "schema/generate.py writes it",
 }
 
 
@@ -341,13 +341,17 @@ def test_the_architecture_diagram_shows_every_part_and_every_import(root: Path) 
 @pytest.mark.parametrize(
     ("part", "name", "source"),
     [
-        ("graph", "graph.model", "import tosa_convert.files"),
+        ("graph", "graph.model", "import tosa_convert.io.files"),
         ("graph", "graph.model", "from tosa_convert import api"),
-        ("graph", "graph.model", "def f():\n    from tosa_convert.bindings.read import read"),
-        ("mlir", "mlir.read", "from tosa_convert.flatbuffer.read import read"),
+        (
+            "graph",
+            "graph.model",
+            "def f():\n    from tosa_convert.formats.bindings.read import read",
+        ),
+        ("mlir", "mlir.read", "from tosa_convert.formats.flatbuffer.read import read"),
         ("mlir", "mlir.read", "import torch_mlir.ir"),
         ("mlir", "mlir.read", "import tosa_convert"),
-        ("cli", "cli.show", "from tosa_convert.flatbuffer.read import read"),
+        ("cli", "cli.show", "from tosa_convert.formats.flatbuffer.read import read"),
         ("errors", "errors", "import numpy"),
         ("utils", "utils", ""),
     ],
@@ -457,7 +461,7 @@ def test_a_string_that_reaches_no_module_is_not_reported(text: str) -> None:
 )
 def test_an_import_of_mlir_is_found(text: str) -> None:
     assert list(mlir_imports(source(text)))
-    assert not list(mlir_imports(source("from tosa_convert.mlir import names")))
+    assert not list(mlir_imports(source("from tosa_convert.formats.mlir import names")))
 
 
 def function(lines: int, *, above: str = "", docstring: str = "", inside: str = "") -> str:

@@ -12,10 +12,10 @@ import pytest
 from click import Command, Context
 from docs.blocks import Block, blocks, matches, run_block
 
-from tosa_convert.bindings.packages import installed
 from tosa_convert.cli.command import EXIT_BUG
 from tosa_convert.cli.main import EXIT_INTERRUPTED, tosa_flatbuffer
 from tosa_convert.errors import Category
+from tosa_convert.formats.bindings.packages import installed
 
 if sys.version_info >= (3, 11):
     import tomllib

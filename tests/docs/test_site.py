@@ -19,9 +19,10 @@ import pytest
 import tosa_convert
 from manual import command_reference, pages
 from manual.check_site import problems
-from tosa_convert import build, frontends, golden, rewrites
-from tosa_convert.bindings import passes
+from tosa_convert import builder as build
+from tosa_convert import frontends, golden, rewrites
 from tosa_convert.cli.main import tosa_flatbuffer
+from tosa_convert.formats.bindings import passes
 
 # -- the Python reference --------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from docs import consumer_tables, zoo_tables
 from docs.consumer_tables import OURS, SHOWN, THEIRS
 from oracle import compare_doctor
 
-from tosa_convert.file_consumers import READERS, reader_named
+from tosa_convert.consumers.readers import READERS, reader_named
 
 Row = dict[str, Any]
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 pytest.importorskip("torch_mlir", reason="torch-mlir is not installed")
-report: Any = importlib.import_module("tosa_convert.frontends.converters.unlowered_report")
-dialect: Any = importlib.import_module("tosa_convert.frontends.converters.torch_dialect")
+report: Any = importlib.import_module("tosa_convert.frontends.unlowered_report")
+dialect: Any = importlib.import_module("tosa_convert.frontends.torch.dialect")
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_what_a_framework_knows_comes_first() -> None:
 
 
 def test_an_operator_of_a_young_form_is_to_be_exported_in_an_older_one() -> None:
-    onnx_model: Any = pytest.importorskip("tosa_convert.frontends.converters.onnx_model")
+    onnx_model: Any = pytest.importorskip("tosa_convert.frontends.onnx.convert")
     older = onnx_model._older_form
     assert "opset 19: export the model with opset 17" in older(19, "onnx.Resize")
     assert older(17, "onnx.Resize") == ""  # That is the older form.

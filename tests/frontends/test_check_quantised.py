@@ -11,9 +11,9 @@ import pytest
 from frontends import fake_framework
 
 import tosa_convert as tc
-from tosa_convert.build import Builder
+from tosa_convert.builder import Builder
 from tosa_convert.cli.main import run, verb
-from tosa_convert.legalizations.compare_model import STEPS
+from tosa_convert.golden.models.compare_model import STEPS
 
 pytestmark = pytest.mark.oracle
 SCALE = {"scale": 0.5, "zero_point": -3}

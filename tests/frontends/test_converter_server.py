@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tosa_convert.frontends.child import OUTPUT_FILE
-from tosa_convert.frontends.converter_server import ConverterServer, can_serve
-from tosa_convert.frontends.interface import INTERFACE_FILE
-from tosa_convert.frontends.request import REQUEST_FILE, Request
-from tosa_convert.frontends.run_converter import server_of
+from tosa_convert.frontends.process.child import OUTPUT_FILE
+from tosa_convert.frontends.process.interface import INTERFACE_FILE
+from tosa_convert.frontends.process.request import REQUEST_FILE, Request
+from tosa_convert.frontends.process.run import server_of
+from tosa_convert.frontends.process.server import ConverterServer, can_serve
 from tosa_convert.frontends.table import FRONTENDS
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks")
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks")
 CONVERTER = """
 import os, signal, sys, time
 from pathlib import Path
-from tosa_convert.frontends.interface import Interface, Value
+from tosa_convert.frontends.process.interface import Interface, Value
 
 COUNT = Path(__file__).with_name("imports")
 COUNT.write_text(COUNT.read_text() + "x" if COUNT.exists() else "x")
@@ -45,7 +45,7 @@ def lower(request, folder):
 START = """
 import sys
 from tosa_convert.frontends import table
-from tosa_convert.frontends.child import run
+from tosa_convert.frontends.process.child import run
 row = table.Frontend(name="own", reads="", extra="", packages={}, converter="own_converter")
 table.FRONTENDS["own"] = row
 raise SystemExit(run(sys.argv[1:]))

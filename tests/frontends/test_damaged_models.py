@@ -14,11 +14,11 @@ import pytest
 from frontends.tflite_models import OperatorRow, TensorRow, model
 
 import tosa_convert as tc
-from tosa_convert.frontends.converters.tflite_corrections import corrections
-from tosa_convert.frontends.converters.tflite_file import DamagedError, read_tflite
-from tosa_convert.frontends.converters.tflite_placeholders import with_placeholders
 from tosa_convert.frontends.lower_model import FrontendOptions, lowered
 from tosa_convert.frontends.recognize import Recognised
+from tosa_convert.frontends.tflite.file import DamagedError, read_tflite
+from tosa_convert.frontends.tflite.find_corrections import corrections
+from tosa_convert.frontends.tflite.placeholders import with_placeholders
 
 Program = Callable[[str], str]
 needs_tflite = pytest.mark.skipif(

@@ -16,7 +16,7 @@ import pytest
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
 from tosa_convert.frontends.table import FRONTENDS, RUNTIMES
-from tosa_convert.legalizations.requirements import require_for_check
+from tosa_convert.golden.models.requirements import require_for_check
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -88,7 +88,7 @@ def test_the_child_starts_without_numpy() -> None:
     """Until the converter is imported any Python can run it."""
     code = (
         "import sys\n"
-        "import tosa_convert.frontends.child\n"
+        "import tosa_convert.frontends.process.child\n"
         "print(*sorted({name.partition('.')[0] for name in sys.modules} - sys.stdlib_module_names))"
     )
     out = subprocess.run(

@@ -12,7 +12,7 @@ from frontends.jax_runs import jax, lowered
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
-from tosa_convert.frontends.converters.jax.table import CALLS, REFUSED, ROWS
+from tosa_convert.frontends.jax.table import CALLS, REFUSED, ROWS
 
 jnp, lax = jax.numpy, jax.lax
 X = np.ones((2, 3), np.float32)

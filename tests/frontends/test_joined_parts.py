@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import tosa_convert as tc
-from tosa_convert.build import Builder
+from tosa_convert.builder import Builder
 from tosa_convert.cli.main import run, verb
-from tosa_convert.frontends.cut import Cut, CutOperator, Operand
-from tosa_convert.frontends.interface import Interface, Part, State, Value, Whole
-from tosa_convert.frontends.joined_parts import joined
-from tosa_convert.frontends.scales import Scale, scales_of
-from tosa_convert.options import ReadOptions
+from tosa_convert.frontends.partial.cut import Cut, CutOperator, Operand
+from tosa_convert.frontends.partial.join_programs import joined
+from tosa_convert.frontends.process.interface import Interface, Part, State, Value, Whole
+from tosa_convert.frontends.quantization_parameters import Scale, scales_of
+from tosa_convert.io.options import ReadOptions
 
 SHAPE = (2, 3)
 

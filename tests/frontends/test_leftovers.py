@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import tosa_convert as tc
-from tosa_convert.bindings.packages import Bindings
-from tosa_convert.frontends.finish import finish
-from tosa_convert.frontends.interface import PROGRAM_FILE, Interface
-from tosa_convert.frontends.request import Request
-from tosa_convert.options import ReadOptions
+from tosa_convert.formats.bindings.packages import Bindings
+from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface
+from tosa_convert.frontends.process.request import Request
+from tosa_convert.frontends.read_result import finish
+from tosa_convert.io.options import ReadOptions
 
 PROGRAM = """
 func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {

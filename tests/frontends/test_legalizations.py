@@ -13,9 +13,9 @@ from frontends import fake_framework
 from frontends.onnx_files import node_test
 
 import tosa_convert as tc
-from tosa_convert.build import Builder
+from tosa_convert.builder import Builder
 from tosa_convert.cli.main import run, verb
-from tosa_convert.legalizations.run_case import Legalization, Settings, run_legalization
+from tosa_convert.golden.models.run_case import Legalization, Settings, run_legalization
 
 TFLITE = b"\x1c\0\0\0TFL3".ljust(64, b"\0")
 EVERY = ("tflite", "torch", "onnx")

@@ -17,7 +17,7 @@ from frontends.tflite_schema import ACTIVATIONS
 
 from tosa_convert.cli import convert_parts
 from tosa_convert.cli.main import run, verb
-from tosa_convert.files import file_error
+from tosa_convert.io.files import file_error
 
 pytestmark = NEEDS_TFLITE
 SHAPE = (2, 5)

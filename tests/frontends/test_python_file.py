@@ -13,14 +13,14 @@ import pytest
 
 import tosa_convert as tc
 from tosa_convert.frontends import lower_model
-from tosa_convert.frontends.converters.python_file import call_factory
-from tosa_convert.frontends.interface import Interface
-from tosa_convert.frontends.request import Request
+from tosa_convert.frontends.process.interface import Interface
+from tosa_convert.frontends.process.python_file import call_factory
+from tosa_convert.frontends.process.request import Request
 
 ROOT = Path(__file__).resolve().parents[2]
 _CALL = (
     "import pathlib, sys\n"
-    "from tosa_convert.frontends.converters.python_file import call_factory\n"
+    "from tosa_convert.frontends.process.python_file import call_factory\n"
     "print(call_factory(pathlib.Path(sys.argv[1]), 'make'))"
 )
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tosa_convert as tc
-from tosa_convert.build import Builder
+from tosa_convert.builder import Builder
 from tosa_convert.golden import open_backend
 from tosa_convert.golden.backends.runners import Record
 

@@ -15,7 +15,7 @@ from frontends.tflite_models import OperatorRow, TensorRow, model
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
-from tosa_convert.frontends.converters.tflite_unlowered import NEVER_LOWERED
+from tosa_convert.frontends.tflite.unlowered import NEVER_LOWERED
 
 TFLITE = """\
 m.tflite: TFLite model, SIZE

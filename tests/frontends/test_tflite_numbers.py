@@ -15,8 +15,8 @@ from frontends.tflite_operators.values import PLAIN, Quantized
 from frontends.tflite_operators.write import write
 
 import tosa_convert as tc
-from tosa_convert.frontends.corrections import KINDS, with_corrections
-from tosa_convert.frontends.interface import Correction
+from tosa_convert.frontends.process.interface import Correction
+from tosa_convert.frontends.tflite.corrections import KINDS, with_corrections
 
 Array = npt.NDArray[Any]
 pytestmark = NEEDS_TFLITE

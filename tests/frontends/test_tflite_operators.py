@@ -14,10 +14,10 @@ from frontends.tflite_operators.write import all_programs, write
 from frontends.tflite_schema import OPERATORS
 
 from tosa_convert.cli.main import run, verb
-from tosa_convert.frontends.converters.tflite_decompositions import FINDERS
-from tosa_convert.frontends.converters.tflite_names import OPERATOR_NAMES, operator_name
-from tosa_convert.frontends.decompositions import KINDS
 from tosa_convert.frontends.recognize import recognize
+from tosa_convert.frontends.tflite.decompositions import KINDS
+from tosa_convert.frontends.tflite.find_decompositions import FINDERS
+from tosa_convert.frontends.tflite.names import OPERATOR_NAMES, operator_name
 
 #: Some of each kind, which run in every environment that has the packages.
 SAMPLE: Final = (

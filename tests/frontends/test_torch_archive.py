@@ -22,7 +22,7 @@ if any(importlib.util.find_spec(name) is None for name in ("torch", "torch_mlir"
 
 import torch
 
-from tosa_convert.frontends.converters.torch_archive import load_archive
+from tosa_convert.frontends.torch.archive import load_archive
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 Files = dict[str, bytes]
@@ -162,7 +162,7 @@ def test_a_sound_file_is_loaded(sound: Files, tmp_path: Path) -> None:
     ],
 )
 def test_sizes_of_torch_are_expressions(text: str) -> None:
-    from tosa_convert.frontends.converters.torch_archive import _is_expression
+    from tosa_convert.frontends.torch.archive import _is_expression
 
     assert _is_expression(text)
 
@@ -171,7 +171,7 @@ def test_sizes_of_torch_are_expressions(text: str) -> None:
     "text", ["chr(95)", "s0.real", "'a'", "__import__", "eval(s0)", "[s0]", "s0;s1", "S('x')", 3]
 )
 def test_other_python_is_not(text: object) -> None:
-    from tosa_convert.frontends.converters.torch_archive import _is_expression
+    from tosa_convert.frontends.torch.archive import _is_expression
 
     assert not _is_expression(text)
 

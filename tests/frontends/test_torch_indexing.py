@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("offset", [-5, -1, 0, 2, 9])
 @pytest.mark.parametrize(("rows", "columns"), [(3, 4), (4, 3), (0, 3)])
 def test_places_of_triangles(rows: int, columns: int, offset: int) -> None:
-    from tosa_convert.frontends.converters import torch_indexing
+    from tosa_convert.frontends.torch import indexing as torch_indexing
 
     for ours, theirs in (
         (torch_indexing.lower_triangle, torch.tril_indices),
@@ -43,7 +43,7 @@ INDICES = [1, 4, 0, 4, 2, 2, 3]
     ids=lambda options: ", ".join(options),
 )
 def test_bags_of_rows(options: dict[str, Any]) -> None:
-    from tosa_convert.frontends.converters import torch_indexing
+    from tosa_convert.frontends.torch import indexing as torch_indexing
 
     weight = torch.arange(15.0).reshape(5, 3)
     given = dict(options)
@@ -85,7 +85,7 @@ def test_bags_and_triangles_lower() -> None:
 @pytest.mark.parametrize("include_self", [True, False])
 @pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
 def test_reductions_into_places(reduce: str, include_self: bool, dtype: str) -> None:
-    from tosa_convert.frontends.converters import torch_indexing
+    from tosa_convert.frontends.torch import indexing as torch_indexing
 
     random = np.random.default_rng(0)
     x, source = (

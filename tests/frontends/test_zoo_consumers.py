@@ -25,7 +25,7 @@ from oracle import consumers
 from oracle.consumers import Consumer, Outcome
 
 import tosa_convert as tc
-from tosa_convert.build import Builder
+from tosa_convert.builder import Builder
 
 pytestmark = [
     pytest.mark.oracle,

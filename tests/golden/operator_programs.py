@@ -11,8 +11,8 @@ from typing import Any, Final
 import numpy as np
 from spec.test_builder_operators import CALLS, POOL, Call, boolean, fp
 
-from tosa_convert.build import Builder, Value
-from tosa_convert.build.builder import Body
+from tosa_convert.builder import Builder, Value
+from tosa_convert.builder.builder import Body
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import random_inputs

@@ -28,8 +28,8 @@ from golden.numpy_backend import NumpyBackend
 from golden.operator_faults import UNITS, accepts_what_the_rule_allows, judged
 from golden.operator_programs import OPERATORS_WITH_FAULTS, WITHOUT_FAULTS
 
-from tosa_convert.build import Builder as MakeProgram
-from tosa_convert.build import Value
+from tosa_convert.builder import Builder as MakeProgram
+from tosa_convert.builder import Value
 from tosa_convert.golden.accuracy.criteria import NETWORK_LABEL
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import save_npz

@@ -9,13 +9,13 @@ import pytest
 import tosa_convert as tc
 from tosa_convert import api, golden
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.formats import Format
 from tosa_convert.golden import random_graphs
 from tosa_convert.golden.random_graphs import NOT_GENERATED, RULES, generate
 from tosa_convert.golden.running import model_process
 from tosa_convert.graph import Graph
 from tosa_convert.graph.opset import OPERATORS
 from tosa_convert.graph.versions import V1_0
+from tosa_convert.io.formats import Format
 
 
 def data(seed: int, operators: int = 30) -> bytes:

@@ -19,7 +19,7 @@ from tosa_convert.cli.main import verb
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.running import programs
 from tosa_convert.graph import Graph
-from tosa_convert.options import ReadOptions
+from tosa_convert.io.options import ReadOptions
 
 FUNCTIONS = ("run", "check", "bisect", "reduce", "generate", "compare")
 X = np.array([3, -4, 0, 7], np.int32)

@@ -9,7 +9,7 @@ import pytest
 
 import tosa_convert as tc
 from tosa_convert import api
-from tosa_convert.bindings.packages import Bindings
+from tosa_convert.formats.bindings.packages import Bindings
 
 TEXT = """module attributes {{ {module} }} {{
   func.func @main(%a: tensor<2xf32> {{ {argument} }}) -> tensor<2xf32> attributes {{ {function} }} {{

@@ -17,13 +17,13 @@ from unit.building import graph, op, shape, tensor
 from unit.test_verify import zoo
 
 import tosa_convert as tc
-from tosa_convert.bindings.packages import Bindings
-from tosa_convert.mlir.bytecode.decode import Bytecode
-from tosa_convert.mlir.bytecode.file_sections import read_sections
-from tosa_convert.mlir.bytecode.format import NEWEST_VERSION
-from tosa_convert.mlir.bytecode.varint import encode_varint
-from tosa_convert.mlir.module_writer import encode_module
-from tosa_convert.mlir.text.attributes import short_text
+from tosa_convert.formats.bindings.packages import Bindings
+from tosa_convert.formats.mlir.bytecode.decode import Bytecode
+from tosa_convert.formats.mlir.bytecode.file_sections import read_sections
+from tosa_convert.formats.mlir.bytecode.format import NEWEST_VERSION
+from tosa_convert.formats.mlir.bytecode.varint import encode_varint
+from tosa_convert.formats.mlir.text.print.attributes import short_text
+from tosa_convert.formats.mlir.write.module import encode_module
 
 VERSIONS = range(NEWEST_VERSION + 1)
 

@@ -14,10 +14,10 @@ import pytest
 from unit.building import example, graph, op, tensor
 
 import tosa_convert as tc
-from tosa_convert import reading
 from tosa_convert.cli.main import run, verb
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.options import DEFAULT_LIMITS, LIMIT_NAMES, Limits, limits_of
+from tosa_convert.formats import read as reading
+from tosa_convert.io.options import DEFAULT_LIMITS, LIMIT_NAMES, Limits, limits_of
 
 MLIR = """
 func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {

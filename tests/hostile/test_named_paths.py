@@ -63,7 +63,7 @@ def weights(folder: Path, named: Callable[[str], str]) -> tuple[Path, Callable[[
 
 def onnx_data(folder: Path, named: Callable[[str], str]) -> tuple[Path, Callable[[], object]]:
     onnx = pytest.importorskip("onnx", reason="onnx is not installed")
-    from tosa_convert.frontends.converters.onnx_weights import load
+    from tosa_convert.frontends.onnx.weights import load
 
     folder.mkdir()
     tensor = onnx.numpy_helper.from_array(np.zeros(8, np.float32), "w")

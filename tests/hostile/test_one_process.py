@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import tosa_convert as tc
-from tosa_convert.build import Builder
+from tosa_convert.builder import Builder
 
 FORMS = ("tosa", "json", "mlir", "mlirbc")
 #: Cycles after which a process has all that it keeps.

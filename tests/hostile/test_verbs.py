@@ -18,7 +18,7 @@ from unit.building import PRODUCER, branching, example, graph, op, tensor
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.flatbuffer.write import plan
+from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.golden.arrays.npz import load_npz
 from tosa_convert.graph import OPERATORS
 

@@ -27,9 +27,9 @@ from unit.building import graph, op, tensor
 from tosa_convert import api
 from tosa_convert.cli.main import EXIT_INTERRUPTED, run, verb
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.files import GATHER_BYTES, replace_file
+from tosa_convert.formats.weights.write import write as write_weights
 from tosa_convert.graph import Graph
-from tosa_convert.weights.write import write as write_weights
+from tosa_convert.io.files import GATHER_BYTES, replace_file
 
 OLD, NEW = b"old" * 1000, b"new" * 5000
 
@@ -231,7 +231,7 @@ def test_without_an_exchange_the_old_folder_is_moved_back(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On file systems that cannot exchange two names, neither folder exists for a moment."""
-    monkeypatch.setattr("tosa_convert.weights.folder._exchanged", lambda one, other: False)
+    monkeypatch.setattr("tosa_convert.formats.weights.folder._exchanged", lambda one, other: False)
     subject = SUBJECTS[-1]
     for place, call, fault in cases(subject, folder):
         if fault.startswith("kill"):

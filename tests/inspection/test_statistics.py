@@ -11,7 +11,13 @@ import pytest
 from tosa_convert.graph import Constant, dtype
 from tosa_convert.graph.dtypes import DTYPES, DType
 from tosa_convert.graph.packing import BLOCK
-from tosa_convert.inspection.statistics import BINS, FEW, Statistics, statistics, statistics_of
+from tosa_convert.views.inspection.statistics import (
+    BINS,
+    FEW,
+    Statistics,
+    statistics,
+    statistics_of,
+)
 
 
 def random_constant(row: DType, count: int, seed: int = 0) -> Constant:

@@ -10,8 +10,8 @@ from unit.building import branching, counting, example, graph, op, shape, tensor
 import tosa_convert as tc
 from tosa_convert.graph import Graph
 from tosa_convert.graph.versions import V1_0
-from tosa_convert.inspection.summary import OperatorSummary, TypeSummary, ValueSummary
-from tosa_convert.spec.amounts import Amount
+from tosa_convert.rules.amounts import Amount
+from tosa_convert.views.inspection.summary import OperatorSummary, TypeSummary, ValueSummary
 
 
 def test_the_numbers_of_a_small_program() -> None:

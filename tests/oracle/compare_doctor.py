@@ -33,12 +33,12 @@ from oracle.official_suite import cases
 
 import tosa_convert as tc
 from tosa_convert.cli.doctor import stored_program
-from tosa_convert.doctor import Diagnosis, diagnose
-from tosa_convert.file_consumers import reader_named
+from tosa_convert.consumers.doctor import Diagnosis, diagnose
+from tosa_convert.consumers.readers import reader_named
+from tosa_convert.formats.read import open_input, read_as_stored
 from tosa_convert.golden import generate
 from tosa_convert.graph import Graph
-from tosa_convert.options import Weights
-from tosa_convert.reading import open_input, read_as_stored
+from tosa_convert.io.options import Weights
 
 RESULTS: Final = Path(__file__).with_name("readers.json")
 #: Differences that are known, by program and by a part of the reason, and why they stay.

@@ -25,9 +25,9 @@ import ml_dtypes
 import numpy as np
 
 import tosa_convert as tc
+from tosa_convert.formats.read import open_input, read_upgraded
 from tosa_convert.graph.model import Block, Graph
-from tosa_convert.options import ReadOptions
-from tosa_convert.reading import open_input, read_upgraded
+from tosa_convert.io.options import ReadOptions
 
 #: Codes of files that are refused by name.
 BY_NAME: Final = frozenset(

@@ -30,11 +30,11 @@ from oracle.compare_eras import program
 from oracle.every_operator import examples
 
 import tosa_convert as tc
-from tosa_convert.file_consumers import Consumer, reader_named
-from tosa_convert.formats import Format
-from tosa_convert.options import ReadOptions
-from tosa_convert.reading import open_input, read_upgraded
-from tosa_convert.upgrade.dialect_states import BYTECODE, state_of
+from tosa_convert.consumers.readers import Consumer, reader_named
+from tosa_convert.eras.dialect_states import BYTECODE, state_of
+from tosa_convert.formats.read import open_input, read_upgraded
+from tosa_convert.io.formats import Format
+from tosa_convert.io.options import ReadOptions
 
 _WORKER: Final = Path(__file__).with_name("older_mlir.py")
 #: Programs that have more operators after the way there and back, and why.

@@ -21,11 +21,11 @@ from typing import Final
 import tosa_convert as tc
 from tosa_convert import golden
 from tosa_convert.graph import Block, Graph
-from tosa_convert.spec.operator_view import OperatorView
-from tosa_convert.spec.rules.core import ResultShape, known
-from tosa_convert.spec.validate import Validator
-from tosa_convert.spec.values import ShapeType, TensorType, ValueType
-from tosa_convert.spec.verdict import judge
+from tosa_convert.rules.families.core import ResultShape, known
+from tosa_convert.rules.operator_view import OperatorView
+from tosa_convert.rules.validate import Validator
+from tosa_convert.rules.values import ShapeType, TensorType, ValueType
+from tosa_convert.rules.verdict import judge
 
 _SUFFIXES: Final = frozenset({".tosa", ".mlir", ".mlirbc", ".json"})
 #: Part of the name of an official test, and the rule that it breaks. The reference model refuses it too:

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import tosa_convert as tc
 from tosa_convert.graph.model import Graph, Version
 from tosa_convert.graph.versions import lowest_version
-from tosa_convert.spec.profiles import (
+from tosa_convert.rules.profiles import (
     CAPABILITIES,
     Requirement,
     least,

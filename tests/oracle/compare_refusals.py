@@ -33,8 +33,8 @@ from oracle.mlir_child import Mlir
 import tosa_convert as tc
 from tosa_convert import golden
 from tosa_convert.errors import CODES, Category
-from tosa_convert.mlir.bytecode.decode import Bytecode
-from tosa_convert.mlir.bytecode.file_sections import read_sections
+from tosa_convert.formats.mlir.bytecode.decode import Bytecode
+from tosa_convert.formats.mlir.bytecode.file_sections import read_sections
 
 _HERE: Final = Path(__file__).resolve().parent
 #: Larger modules are not changed.

@@ -31,8 +31,8 @@ from oracle.compare_eras import program
 from oracle.every_operator import examples
 
 import tosa_convert as tc
-from tosa_convert.options import ReadOptions
-from tosa_convert.reading import open_input, read_as_stored, read_upgraded
+from tosa_convert.formats.read import open_input, read_as_stored, read_upgraded
+from tosa_convert.io.options import ReadOptions
 
 
 def old_form(graph: tc.Graph, reasons: Counter[str]) -> bytes | None:

@@ -32,11 +32,11 @@ from oracle.module_readers import IREE, PACKAGES, TORCH
 from oracle.outside_tools import Refused, TosaOpt
 
 import tosa_convert as tc
-from tosa_convert.bindings.read import read
+from tosa_convert.formats.bindings.read import read
+from tosa_convert.formats.mlir.bytecode.format import HAS_NATIVE_PROPERTIES
+from tosa_convert.formats.mlir.write.module import encode_module
 from tosa_convert.graph import Graph
-from tosa_convert.mlir.bytecode.format import HAS_NATIVE_PROPERTIES
-from tosa_convert.mlir.module_writer import encode_module
-from tosa_convert.options import BYTECODE_VERSIONS
+from tosa_convert.io.options import BYTECODE_VERSIONS
 
 TOSA_OPT: Final = "tosa-opt"
 READERS: Final = (TOSA_OPT, *PACKAGES)

@@ -18,7 +18,7 @@ from oracle.file_json import CORRECTIONS, MANY_VARIABLES, first_difference, oper
 from oracle.outside_tools import Refused, TosaOpt, flatc_json, reference_run
 
 import tosa_convert as tc
-from tosa_convert.bindings.packages import default_bindings
+from tosa_convert.formats.bindings.packages import default_bindings
 
 #: The fastest file system for temporary files.
 _MEMORY: Final = Path("/dev/shm")

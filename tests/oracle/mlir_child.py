@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from tosa_convert.bindings.packages import Bindings, default_bindings
+from tosa_convert.formats.bindings.packages import Bindings, default_bindings
 
 #: Mutants that one process judges: its context keeps all constants.
 _PER_WORKER: Final = 2000

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from oracle.outside_tools import Refused
 
-from tosa_convert.bindings.packages import default_bindings
+from tosa_convert.formats.bindings.packages import default_bindings
 
 TORCH: Final = "torch_mlir"
 IREE: Final = "iree.compiler"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tosa_convert.build import Builder, Value
+from tosa_convert.builder import Builder, Value
 from tosa_convert.graph import Graph
 from tosa_convert.graph.versions import V1_1_DRAFT
 

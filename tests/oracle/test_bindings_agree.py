@@ -9,7 +9,7 @@ from oracle import written_cases
 from sampling import one_in
 
 import tosa_convert as tc
-from tosa_convert.bindings.packages import Bindings
+from tosa_convert.formats.bindings.packages import Bindings
 
 TEXTS = {case.name: case.text for case in written_cases.cases()}
 TEXTS |= {

@@ -13,7 +13,7 @@ from oracle.compare_bytecode import TOSA_OPT, VERSIONS, Tally
 from oracle.module_readers import PACKAGES
 
 import tosa_convert as tc
-from tosa_convert.bindings.packages import Bindings, default_bindings
+from tosa_convert.formats.bindings.packages import Bindings, default_bindings
 
 pytestmark = pytest.mark.oracle
 

@@ -12,7 +12,7 @@ from oracle import compare_inference, official_suite
 from oracle.compare_inference import Comparison, Tally, without_shapes
 
 import tosa_convert as tc
-from tosa_convert.bindings.packages import Bindings
+from tosa_convert.formats.bindings.packages import Bindings
 from tosa_convert.graph.model import DYNAMIC
 
 pytestmark = pytest.mark.oracle

@@ -18,15 +18,15 @@ from oracle import official_suite
 from unit.building import PRODUCER, branching, counting, example, graph, op, shape, tensor
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.flatbuffer.read import read as read_flatbuffer
-from tosa_convert.flatbuffer.write import plan
+from tosa_convert.formats.flatbuffer.read import read as read_flatbuffer
+from tosa_convert.formats.flatbuffer.write import plan
+from tosa_convert.formats.json.read import read
+from tosa_convert.formats.json.write import write
 from tosa_convert.graph import DTYPES, Constant, DType, Graph, dtype, operator
 from tosa_convert.graph.dtypes import BlockShape
 from tosa_convert.graph.model import BlockScale, Operator, SoftwareVersion
 from tosa_convert.graph.opset import OPERATORS, AttributeSpec, OperatorSpec
 from tosa_convert.graph.versions import V1_1_DRAFT
-from tosa_convert.jsontext.read import read
-from tosa_convert.jsontext.write import write
 
 pytestmark = pytest.mark.oracle
 

@@ -26,7 +26,7 @@ from sampling import one_in
 from unit.building import graph, op, tensor
 
 import tosa_convert as tc
-from tosa_convert.bindings.packages import Bindings
+from tosa_convert.formats.bindings.packages import Bindings
 from tosa_convert.golden.random_graphs import RULES, generate
 
 pytestmark = [

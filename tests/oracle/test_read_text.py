@@ -15,7 +15,7 @@ from oracle.compare_read_text import TOSA_OPT, WRITERS, Tally, outcome
 from oracle.compare_text import STYLES, printed
 
 import tosa_convert as tc
-from tosa_convert.bindings.packages import Bindings
+from tosa_convert.formats.bindings.packages import Bindings
 
 pytestmark = pytest.mark.oracle
 

@@ -18,7 +18,7 @@ import pytest
 from oracle.test_shared_models import CONVERTER, MODELS
 
 import tosa_convert as tc
-from tosa_convert.build import Builder
+from tosa_convert.builder import Builder
 from tosa_convert.cli import main
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph import Graph

@@ -14,8 +14,8 @@ import pytest
 from oracle import official_suite
 
 import tosa_convert as tc
-from tosa_convert.flatbuffer.annotate import Annotation
-from tosa_convert.spec.amounts import Amount
+from tosa_convert.formats.flatbuffer.annotate import Annotation
+from tosa_convert.rules.amounts import Amount
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MOBILENET = ROOT.parent / "shared/models/mobilenet_v2_quantized_1x3x224x224.tflite"

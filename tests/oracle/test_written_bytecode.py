@@ -16,8 +16,8 @@ from oracle.compare_written_bytecode import READERS, Comparison, Kind, Tally
 from unit.building import graph, op, tensor
 
 import tosa_convert as tc
-from tosa_convert.bindings.packages import Bindings
-from tosa_convert.options import BYTECODE_VERSIONS
+from tosa_convert.formats.bindings.packages import Bindings
+from tosa_convert.io.options import BYTECODE_VERSIONS
 
 pytestmark = [
     pytest.mark.oracle,

@@ -9,9 +9,9 @@ from pictures.programs import network
 from unit.building import branching, graph, op, tensor
 
 from tosa_convert.graph import Graph
-from tosa_convert.pictures.build_diagram import build_diagram
-from tosa_convert.pictures.layers import Rows, lay_out
-from tosa_convert.pictures.placement import place
+from tosa_convert.views.pictures.build_diagram import build_diagram
+from tosa_convert.views.pictures.layers import Rows, lay_out
+from tosa_convert.views.pictures.placement import place
 
 pytestmark = pytest.mark.usefixtures("_layout")
 

@@ -15,8 +15,8 @@ import tosa_convert as tc
 from tosa_convert import golden
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.suite.journal import Answer
-from tosa_convert.pictures.build_diagram import build_diagram
-from tosa_convert.pictures.errors_overlay import Overlay, overlay, read_result
+from tosa_convert.views.pictures.build_diagram import build_diagram
+from tosa_convert.views.pictures.errors_overlay import Overlay, overlay, read_result
 
 
 def of_example(result: Any) -> Overlay:

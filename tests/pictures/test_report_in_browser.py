@@ -14,9 +14,9 @@ from unit.building import branching, example, graph, op, tensor
 
 import tosa_convert as tc
 from tosa_convert.graph import Graph
-from tosa_convert.pictures.build_diagram import build_diagram
-from tosa_convert.pictures.layers import lay_out
-from tosa_convert.pictures.placement import place
+from tosa_convert.views.pictures.build_diagram import build_diagram
+from tosa_convert.views.pictures.layers import lay_out
+from tosa_convert.views.pictures.placement import place
 
 pytestmark = pytest.mark.usefixtures("_layout")
 
@@ -184,7 +184,7 @@ def test_the_viewer_and_the_svg_place_boxes_alike(page: Browser, tmp_path: Path)
     assert len(boxes) > 200
     target = tmp_path / "report.html"
     # A test reads what the viewer's scripts keep to themselves; its checksum in the policy changes too.
-    from tosa_convert.pictures import html_page
+    from tosa_convert.views.pictures import html_page
 
     wrapped = html_page.asset
 

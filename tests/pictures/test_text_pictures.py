@@ -16,8 +16,8 @@ from unit.building import branching, example, graph, op, tensor
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, tosa_flatbuffer
-from tosa_convert.pictures.html_page import asset
-from tosa_convert.pictures.page_data import escaped_json
+from tosa_convert.views.pictures.html_page import asset
+from tosa_convert.views.pictures.page_data import escaped_json
 
 needs_layout = pytest.mark.usefixtures("_layout")
 SVG = "{http://www.w3.org/2000/svg}"
@@ -93,9 +93,9 @@ def test_scripts_never_set_markup() -> None:
 
 
 def _scripts() -> list[Path]:
-    import tosa_convert.pictures
+    import tosa_convert.views.pictures
 
-    (folder,) = tosa_convert.pictures.__path__
+    (folder,) = tosa_convert.views.pictures.__path__
     return sorted((Path(folder) / "viewer").glob("*.js"))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tosa_convert import golden
-from tosa_convert.build import Builder, Value
+from tosa_convert.builder import Builder, Value
 from tosa_convert.graph import (
     Constant,
     Graph,

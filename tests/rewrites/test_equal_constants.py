@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 from rewrites.programs import program, rewritten
 
-from tosa_convert.build import Builder, Value
+from tosa_convert.builder import Builder, Value
 from tosa_convert.graph import Graph
 
 NAME = "equal-constants"

@@ -10,7 +10,7 @@ from rewrites.programs import assert_same_bits, program, rewritten, run, special
 from unit.building import op
 
 import tosa_convert as tc
-from tosa_convert.build import Builder, Value
+from tosa_convert.builder import Builder, Value
 from tosa_convert.graph import Constant, Graph, Tensor, dtype
 from tosa_convert.rewrites.fold_constants import MOST_BYTES
 

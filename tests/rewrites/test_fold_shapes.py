@@ -8,7 +8,7 @@ from rewrites.programs import assert_same_bits, program, rewritten, run
 from unit.building import op
 
 import tosa_convert as tc
-from tosa_convert.build import Builder, Value
+from tosa_convert.builder import Builder, Value
 from tosa_convert.graph import Graph, ShapeValue
 
 NAME = "fold-shapes"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rewrites.programs import kinds, program, rewritten, run
 
 import tosa_convert as tc
-from tosa_convert.build import Builder, Value
+from tosa_convert.builder import Builder, Value
 from tosa_convert.graph import Graph
 from tosa_convert.rewrites.high_ranks import MOST
 from tosa_convert.rewrites.merged_dimensions import merged, runs_of

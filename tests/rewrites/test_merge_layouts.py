@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from rewrites.programs import assert_same_bits, kinds, program, rewritten, run
 
-from tosa_convert.build import Builder, Value
+from tosa_convert.builder import Builder, Value
 from tosa_convert.graph import Graph
 
 NAME = "merge-layouts"

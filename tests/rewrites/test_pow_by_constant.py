@@ -94,7 +94,7 @@ def test_an_exponent_of_several_numbers_or_a_computed_one_stays() -> None:
 
 
 def test_products_share_one_shift_and_keep_locations() -> None:
-    from tosa_convert.build import Builder
+    from tosa_convert.builder import Builder
 
     b = Builder("main")
     x = b.input("x", "fp32", (2,))

@@ -4,7 +4,7 @@ import numpy as np
 from rewrites.programs import kinds, program, rewritten
 from unit.building import counting, graph, op, region, tensor
 
-from tosa_convert.build import Builder
+from tosa_convert.builder import Builder
 from tosa_convert.graph import Graph
 
 NAME = "unused-operators"

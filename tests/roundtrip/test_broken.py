@@ -16,7 +16,7 @@ from roundtrip.test_flatbuffer import QUICK, encode
 from sampling import one_in
 
 from tosa_convert.errors import CODES, TosaConvertError
-from tosa_convert.flatbuffer.read import read
+from tosa_convert.formats.flatbuffer.read import read
 from tosa_convert.graph import (
     OPERATORS,
     Block,

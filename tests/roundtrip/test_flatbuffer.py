@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from roundtrip.graphs import USABLE, graphs
 
-from tosa_convert.flatbuffer.read import read
-from tosa_convert.flatbuffer.write import plan
+from tosa_convert.formats.flatbuffer.read import read
+from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.graph import Graph, OperatorSpec, compare, verify
 
 QUICK = settings(

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.build import Builder, Value
+from tosa_convert.builder import Builder, Value
 from tosa_convert.graph import Graph
 
 CHANNELS: Final = 8

@@ -13,8 +13,8 @@ import pytest
 
 import tosa_convert as tc
 from tosa_convert import golden
-from tosa_convert.build import Builder
-from tosa_convert.build.calls import APART
+from tosa_convert.builder import Builder
+from tosa_convert.builder.calls import APART
 from tosa_convert.golden.random_graphs import RULES
 from tosa_convert.graph import Graph, dtype
 from tosa_convert.graph.opset import OPERATORS

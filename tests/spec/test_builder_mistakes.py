@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tosa_convert as tc
-from tosa_convert.build import Builder, Value
+from tosa_convert.builder import Builder, Value
 
 #: A call of a builder, of any types: the type checkers see most of these mistakes, too.
 Call = Callable[[Any, Any], Any]

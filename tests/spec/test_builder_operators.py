@@ -10,8 +10,8 @@ import pytest
 
 import tosa_convert as tc
 from tosa_convert import golden
-from tosa_convert.build import Builder, Value
-from tosa_convert.build.calls import FUNCTIONS
+from tosa_convert.builder import Builder, Value
+from tosa_convert.builder.calls import FUNCTIONS
 
 Call = Callable[[Any], Any]
 Calls = list[tuple[Call, str]]

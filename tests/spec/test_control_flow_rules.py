@@ -5,10 +5,10 @@ from __future__ import annotations
 from unit.building import branching, op, region, tensor
 
 from tosa_convert.graph import Graph, Region, Tensor, dtype
-from tosa_convert.spec.operator_view import OperatorView
-from tosa_convert.spec.rules.core import Violation
-from tosa_convert.spec.values import TypeTable
-from tosa_convert.spec.verdict import Verdict, judge
+from tosa_convert.rules.families.core import Violation
+from tosa_convert.rules.operator_view import OperatorView
+from tosa_convert.rules.values import TypeTable
+from tosa_convert.rules.verdict import Verdict, judge
 
 
 def verdict(graph: Graph, *, building: bool = False) -> Verdict:

@@ -8,9 +8,9 @@ import pytest
 from spec.operator_examples import broken_rules, inferred, less_known, value
 
 from tosa_convert.graph import Operator, operator
-from tosa_convert.spec.operator_view import OperatorView
-from tosa_convert.spec.values import TensorType
-from tosa_convert.spec.verdict import Verdict, judge_shapes
+from tosa_convert.rules.operator_view import OperatorView
+from tosa_convert.rules.values import TensorType
+from tosa_convert.rules.verdict import Verdict, judge_shapes
 
 EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "PAD": {

@@ -9,12 +9,12 @@ import pytest
 from spec.operator_examples import broken_rules, inferred, less_known, view
 
 import tosa_convert as tc
-from tosa_convert.build import Builder
+from tosa_convert.builder import Builder
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT32
-from tosa_convert.spec.operator_view import OperatorView
-from tosa_convert.spec.values import TensorType
-from tosa_convert.spec.verdict import judge_shapes
+from tosa_convert.rules.operator_view import OperatorView
+from tosa_convert.rules.values import TensorType
+from tosa_convert.rules.verdict import judge_shapes
 
 GATHER: Final = {"values": "INT8[2,4,3]", "indices": "INT32[2,5]", "output": "INT8[2,5,3]"}
 EXAMPLES: Final[dict[str, dict[str, Any]]] = {
@@ -107,7 +107,7 @@ def test_indices_of_one_value_take_no_memory(batches: int, count: int, rules: se
 def test_repeated_indices_are_found_in_every_block_of_batches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from tosa_convert.spec.rules import gather
+    from tosa_convert.rules.families import gather
 
     monkeypatch.setattr(gather, "BLOCK", 4)
     good = "0 1 1 0 2 3 3 2 0 3"

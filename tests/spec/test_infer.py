@@ -8,8 +8,8 @@ from unit.building import block, graph, op, region, shape, tensor
 import tosa_convert as tc
 from tosa_convert.graph import Graph, Operator, ShapeValue
 from tosa_convert.graph.verify import refuse_unsound
-from tosa_convert.spec.infer import infer
-from tosa_convert.spec.open_sizes import causes
+from tosa_convert.rules.infer import infer
+from tosa_convert.rules.open_sizes import causes
 
 D = -1
 

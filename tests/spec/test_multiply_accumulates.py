@@ -6,8 +6,8 @@ import pytest
 from unit.building import graph, op, tensor
 
 from tosa_convert.graph.opset import OPERATORS
-from tosa_convert.spec.amounts import Amount
-from tosa_convert.spec.multiply_accumulates import COUNTED, NOT_COUNTED, multiply_accumulates
+from tosa_convert.rules.amounts import Amount
+from tosa_convert.rules.multiply_accumulates import COUNTED, NOT_COUNTED, multiply_accumulates
 
 Shape = tuple[int, ...] | None
 

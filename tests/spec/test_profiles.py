@@ -9,7 +9,7 @@ from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import RoundingMode, dtype
 from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor, Version
 from tosa_convert.graph.opset import OPERATORS, operator
-from tosa_convert.spec.profiles import (
+from tosa_convert.rules.profiles import (
     CAPABILITIES,
     EXTENSIONS,
     PROFILES,
@@ -20,7 +20,7 @@ from tosa_convert.spec.profiles import (
     requirements,
     suitable_profiles,
 )
-from tosa_convert.spec.types import rows
+from tosa_convert.rules.types import rows
 
 
 def program(*lines: str) -> Graph:

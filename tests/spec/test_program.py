@@ -7,8 +7,8 @@ from unit.building import branching, counting, example, op, region, shape, tenso
 
 from tosa_convert import dumps, load, validate
 from tosa_convert.graph import Graph
-from tosa_convert.spec.program import program_findings
-from tosa_convert.spec.values import TensorType, TypeTable
+from tosa_convert.rules.program import program_findings
+from tosa_convert.rules.values import TensorType, TypeTable
 
 
 def rules(graph: Graph) -> list[str]:

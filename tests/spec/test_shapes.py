@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from tosa_convert.graph import Constant, Operator, dtype, operator
-from tosa_convert.spec.operator_view import OperatorView
-from tosa_convert.spec.rules.core import ResultShape
-from tosa_convert.spec.values import ShapeType, TensorType, ValueType
-from tosa_convert.spec.verdict import Verdict, judge
+from tosa_convert.rules.families.core import ResultShape
+from tosa_convert.rules.operator_view import OperatorView
+from tosa_convert.rules.values import ShapeType, TensorType, ValueType
+from tosa_convert.rules.verdict import Verdict, judge
 
 Sizes = tuple[int | None, ...]
 

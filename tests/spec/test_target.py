@@ -9,13 +9,13 @@ import pytest
 from unit.building import example
 
 import tosa_convert as tc
-from tosa_convert.bindings.packages import Bindings
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.formats.bindings.packages import Bindings
+from tosa_convert.formats.mlir import target_env
 from tosa_convert.graph.model import Version
 from tosa_convert.graph.target import Target
-from tosa_convert.mlir import target_env
-from tosa_convert.spec.profiles import BY_MLIR, CAPABILITIES
-from tosa_convert.spec.target import check, parse_target
+from tosa_convert.rules.profiles import BY_MLIR, CAPABILITIES
+from tosa_convert.rules.target import check, parse_target
 
 FULL = Target("8K", ("PRO-INT", "PRO-FP"), ("EXT-INT16", "EXT-MX-FP8E4M3"))
 DRAFT = Version(1, 1, 0, draft=True)

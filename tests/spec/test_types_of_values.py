@@ -6,7 +6,7 @@ from unit.building import block, op, shape, tensor
 
 from tosa_convert.graph import BlockScale, Tensor, dtype
 from tosa_convert.graph.dtypes import BlockShape
-from tosa_convert.spec.values import ShapeType, TensorType, TypeTable
+from tosa_convert.rules.values import ShapeType, TensorType, TypeTable
 
 
 def test_types_of_plain_tensors_are_those_of_of_tensor() -> None:

@@ -8,14 +8,14 @@ import pytest
 from unit.building import branching, graph, op, region, shape, tensor
 
 import tosa_convert as tc
+from tosa_convert.consumers.readers import CONSUMERS
 from tosa_convert.errors import CODES, MAX_FINDINGS
-from tosa_convert.file_consumers import CONSUMERS
 from tosa_convert.graph import Graph, Operator, ShapeValue, Tensor
 from tosa_convert.graph.dtypes import NanPropagationMode
 from tosa_convert.graph.target import Target
 from tosa_convert.graph.versions import V1_0, V1_1_DRAFT, lowest_version
-from tosa_convert.spec.infer import infer
-from tosa_convert.spec.public import TARGET_CODES, needs
+from tosa_convert.rules.infer import infer
+from tosa_convert.rules.public import TARGET_CODES, needs
 
 
 def sum_of(kind: str = "INT32", first: Any = (2, 3), second: Any = (2, 3)) -> Graph:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tosa_convert.graph import Operator, dtype, operator
-from tosa_convert.spec.operator_view import OperatorView
-from tosa_convert.spec.values import TensorType
-from tosa_convert.spec.verdict import Verdict, judge
+from tosa_convert.rules.operator_view import OperatorView
+from tosa_convert.rules.values import TensorType
+from tosa_convert.rules.verdict import Verdict, judge
 
 WIDE, NARROW = dtype("FP32"), dtype("FP16")
 

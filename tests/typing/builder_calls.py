@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tosa_convert.build import Builder, Value, Variable
+from tosa_convert.builder import Builder, Value, Variable
 from tosa_convert.graph.dtypes import BlockSize, NanPropagationMode, RoundingMode
 
 

@@ -9,9 +9,9 @@ import pytest
 from unit.building import PRODUCER
 
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.formats.json.read import read
+from tosa_convert.formats.json.write import write
 from tosa_convert.graph import Graph, compare
-from tosa_convert.jsontext.read import read
-from tosa_convert.jsontext.write import write
 
 Json = Any
 OPERATOR = "regions[0].blocks[0].operators[0]"

@@ -12,10 +12,10 @@ from unit.building import PRODUCER, branching, example, graph, op, tensor
 
 import tosa_convert as tc
 from tosa_convert import api
-from tosa_convert.bindings.packages import Bindings
-from tosa_convert.flatbuffer.write import plan
-from tosa_convert.formats import sniff
+from tosa_convert.formats.bindings.packages import Bindings
+from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.graph import Graph
+from tosa_convert.io.formats import sniff
 
 TEXT = """func.func @f(%a: tensor<2xf32> {tosa.tensor_name = "x"}) -> tensor<2xf32> {
   %0 = tosa.exp %a : (tensor<2xf32>) -> tensor<2xf32>

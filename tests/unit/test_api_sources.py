@@ -17,9 +17,10 @@ import pytest
 from unit.building import branching, example, graph, op, tensor
 
 import tosa_convert as tc
-from tosa_convert import api, reading
-from tosa_convert.bindings.packages import Bindings
-from tosa_convert.options import ReadOptions
+from tosa_convert import api
+from tosa_convert.formats import read as reading
+from tosa_convert.formats.bindings.packages import Bindings
+from tosa_convert.io.options import ReadOptions
 
 DATA = tc.dumps(branching())
 FORMATS: tuple[Any, ...] = ("tosa", "json", "mlir", "mlirbc")
@@ -220,7 +221,7 @@ def test_an_input_is_recognised_once_and_a_graph_is_verified_once(
 
         monkeypatch.setattr(sys.modules[module], name, counted)
 
-    count("tosa_convert.reading", "sniff")
+    count("tosa_convert.formats.read", "sniff")
     count("tosa_convert.graph.verify", "refuse_unsound")
     for name in FORMATS:
         tc.save(branching(), tmp_path / f"m.{name}")

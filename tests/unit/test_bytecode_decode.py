@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tosa_convert.bindings import write_bytecode
-from tosa_convert.bindings.packages import Bindings
-from tosa_convert.bindings.read import read
-from tosa_convert.bindings.write_bytecode import bytecode_of
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.mlir.bytecode.attributes import (
+from tosa_convert.formats.bindings import write_bytecode
+from tosa_convert.formats.bindings.packages import Bindings
+from tosa_convert.formats.bindings.read import read
+from tosa_convert.formats.bindings.write_bytecode import bytecode_of
+from tosa_convert.formats.mlir.bytecode.attributes import (
     FunctionType,
     ScalarAttr,
     SymbolAttr,
@@ -21,10 +21,10 @@ from tosa_convert.mlir.bytecode.attributes import (
     TypeAttr,
     bit_width,
 )
-from tosa_convert.mlir.bytecode.decode import Bytecode
-from tosa_convert.mlir.bytecode.operations import Operation
-from tosa_convert.mlir.bytecode.varint import decode_varint, encode_varint, from_zigzag
-from tosa_convert.mlir.text.attributes import short_text
+from tosa_convert.formats.mlir.bytecode.decode import Bytecode
+from tosa_convert.formats.mlir.bytecode.operations import Operation
+from tosa_convert.formats.mlir.bytecode.varint import decode_varint, encode_varint, from_zigzag
+from tosa_convert.formats.mlir.text.print.attributes import short_text
 
 
 @given(st.integers(0, 2**64 - 1))

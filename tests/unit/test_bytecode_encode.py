@@ -11,16 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tosa_convert.bindings.packages import Bindings
-from tosa_convert.graph.dtypes import DTYPES, dtype
-from tosa_convert.graph.model import Tensor
-from tosa_convert.graph.opset import AttributeSpec, operator
-from tosa_convert.mlir.attributes import AttributeWriter
-from tosa_convert.mlir.bytecode.cursor import Cursor
-from tosa_convert.mlir.bytecode.encode import Encoder
-from tosa_convert.mlir.bytecode.file_sections import read_sections
-from tosa_convert.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_REGIONS, INTEGER
-from tosa_convert.mlir.bytecode.varint import (
+from tosa_convert.formats.bindings.packages import Bindings
+from tosa_convert.formats.mlir.attributes import AttributeWriter
+from tosa_convert.formats.mlir.bytecode.cursor import Cursor
+from tosa_convert.formats.mlir.bytecode.encode import Encoder
+from tosa_convert.formats.mlir.bytecode.file_sections import read_sections
+from tosa_convert.formats.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_REGIONS, INTEGER
+from tosa_convert.formats.mlir.bytecode.varint import (
     Varints,
     encode_together,
     encode_varint,
@@ -28,10 +25,13 @@ from tosa_convert.mlir.bytecode.varint import (
     join_together,
     to_zigzag,
 )
-from tosa_convert.mlir.location_writer import LocationWriter
-from tosa_convert.mlir.names import Namer, result_names
-from tosa_convert.mlir.plain_locations import encode_plain
-from tosa_convert.mlir.types import TypeWriter
+from tosa_convert.formats.mlir.names import Namer, result_names
+from tosa_convert.formats.mlir.types import TypeWriter
+from tosa_convert.formats.mlir.write.locations import LocationWriter
+from tosa_convert.formats.mlir.write.plain_locations import encode_plain
+from tosa_convert.graph.dtypes import DTYPES, dtype
+from tosa_convert.graph.model import Tensor
+from tosa_convert.graph.opset import AttributeSpec, operator
 
 Make = Callable[[Encoder], bytes]
 

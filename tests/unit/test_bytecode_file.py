@@ -15,15 +15,15 @@ from unit.test_verify import zoo
 
 import tosa_convert as tc
 from tosa_convert import api
-from tosa_convert.bindings.packages import Bindings
-from tosa_convert.bindings.read import read
+from tosa_convert.formats.bindings.packages import Bindings
+from tosa_convert.formats.bindings.read import read
+from tosa_convert.formats.mlir.bytecode import entries, file_sections
+from tosa_convert.formats.mlir.bytecode.entries import entry_sizes
+from tosa_convert.formats.mlir.bytecode.format import NEWEST_VERSION, OLDEST_VERSION
+from tosa_convert.formats.mlir.bytecode.sections import COPIED_BYTES, Section
+from tosa_convert.formats.mlir.bytecode.varint import encode_varint
+from tosa_convert.formats.mlir.read.module import read_file
 from tosa_convert.graph import DTYPES, Graph, compare
-from tosa_convert.mlir.bytecode import entries, file_sections
-from tosa_convert.mlir.bytecode.entries import entry_sizes
-from tosa_convert.mlir.bytecode.format import NEWEST_VERSION, OLDEST_VERSION
-from tosa_convert.mlir.bytecode.sections import COPIED_BYTES, Section
-from tosa_convert.mlir.bytecode.varint import encode_varint
-from tosa_convert.mlir.module_reader import read_file
 
 VERSIONS = range(OLDEST_VERSION, NEWEST_VERSION + 1)
 COUNT = 64
@@ -171,7 +171,7 @@ def test_no_module_of_mlir_is_imported(bindings: Bindings, tmp_path: Path) -> No
     (tmp_path / "m.mlirbc").write_bytes(bytecode(module.operation))
     code = (
         "import sys, tosa_convert as tc; tc.load(sys.argv[1])\n"
-        "loaded = sys.modules.keys() & {'torch_mlir', 'iree', 'mlir', 'tosa_convert.bindings'}\n"
+        "loaded = sys.modules.keys() & {'torch_mlir', 'iree', 'mlir', 'tosa_convert.formats.bindings'}\n"
         "assert not loaded, loaded"
     )
     subprocess.run([sys.executable, "-c", code, tmp_path / "m.mlirbc"], check=True, timeout=60)

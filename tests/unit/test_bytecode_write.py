@@ -13,21 +13,21 @@ from unit.building import branching, counting, example, graph, op, region, shape
 from unit.test_verify import zoo
 
 import tosa_convert as tc
-from tosa_convert.bindings.packages import Bindings
-from tosa_convert.bindings.read import read
-from tosa_convert.build import Builder
+from tosa_convert.builder import Builder
+from tosa_convert.formats.bindings.packages import Bindings
+from tosa_convert.formats.bindings.read import read
+from tosa_convert.formats.mlir.bytecode import format as code
+from tosa_convert.formats.mlir.bytecode.decode import Bytecode
+from tosa_convert.formats.mlir.bytecode.file_sections import read_sections
+from tosa_convert.formats.mlir.bytecode.resources import Resource, decode_resources
+from tosa_convert.formats.mlir.bytecode.tables import Tables
+from tosa_convert.formats.mlir.names import NAME_ATTRIBUTE
+from tosa_convert.formats.mlir.write.function import FunctionWriter
+from tosa_convert.formats.mlir.write.module import encode_module
 from tosa_convert.golden.random_graphs import RULES, generate
 from tosa_convert.graph import Constant, Graph, Operator, compare
 from tosa_convert.graph.versions import lowest_version
-from tosa_convert.mlir.bytecode import format as code
-from tosa_convert.mlir.bytecode.decode import Bytecode
-from tosa_convert.mlir.bytecode.file_sections import read_sections
-from tosa_convert.mlir.bytecode.resources import Resource, decode_resources
-from tosa_convert.mlir.bytecode.tables import Tables
-from tosa_convert.mlir.function_writer import FunctionWriter
-from tosa_convert.mlir.module_writer import encode_module
-from tosa_convert.mlir.names import NAME_ATTRIBUTE
-from tosa_convert.options import BYTECODE_VERSIONS, Names
+from tosa_convert.io.options import BYTECODE_VERSIONS, Names
 
 FLOATS = np.arange(300, dtype="<f4").tobytes()
 
@@ -357,7 +357,7 @@ for words in (
     [f"{folder}/two.mlirbc", "-o", f"{folder}/two.tosa", "--verify"],
 ):
     assert run(verb("convert"), words) == 0
-assert "tosa_convert.bindings" not in sys.modules
+assert "tosa_convert.formats.bindings" not in sys.modules
 """
 
 

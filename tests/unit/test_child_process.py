@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from tosa_convert.api import save
-from tosa_convert.child_process import STDERR_BYTES, describe_exit, run_child
 from tosa_convert.golden.arrays.npz import save_npz
 from tosa_convert.golden.random_graphs import generate
 from tosa_convert.golden.running.programs import input_arrays
+from tosa_convert.process.child import STDERR_BYTES, describe_exit, run_child
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 

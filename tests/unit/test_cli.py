@@ -11,7 +11,7 @@ from unit.building import PRODUCER, branching, example, graph, op, tensor
 import tosa_convert as tc
 from tosa_convert.cli import convert_file
 from tosa_convert.cli.main import run, tosa_flatbuffer, verb
-from tosa_convert.flatbuffer.write import plan
+from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.graph import Graph, compare
 from tosa_convert.version import __version__
 
@@ -78,7 +78,7 @@ def test_the_extension_says_what_is_written(convert: Any, tmp_path: Path, extens
 @pytest.mark.usefixtures("m")
 @pytest.mark.parametrize("kind", ["tosa", "json", "mlir", "mlirbc"])
 def test_an_option_wins_over_the_extension(convert: Any, tmp_path: Path, kind: str) -> None:
-    from tosa_convert.formats import sniff
+    from tosa_convert.io.formats import sniff
 
     assert convert("m.mlir", "--to", kind, "-o", "out.xyz")[0] == 0
     assert sniff(memoryview((tmp_path / "out.xyz").read_bytes()), "") == kind

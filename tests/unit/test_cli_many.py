@@ -68,7 +68,7 @@ def test_one_that_fails_does_not_stop_the_others(convert: Any, tmp_path: Path) -
 def test_a_bug_that_one_file_triggers_does_not_stop_the_others(
     convert: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tosa_convert.flatbuffer import read
+    from tosa_convert.formats.flatbuffer import read
 
     real = read.read
 

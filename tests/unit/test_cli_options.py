@@ -12,7 +12,7 @@ from unit.building import PRODUCER, example, graph, op, tensor
 from manual.commands import Documented, verbs
 from tosa_convert.cli.command import Option
 from tosa_convert.cli.main import run, tosa_flatbuffer
-from tosa_convert.flatbuffer.write import plan
+from tosa_convert.formats.flatbuffer.write import plan
 
 ALL = [verb for verb in verbs() if not isinstance(verb.command, click.Group)]
 OPTIONS = [

@@ -11,7 +11,7 @@ from unit.building import example
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
-from tosa_convert.formats import sniff
+from tosa_convert.io.formats import sniff
 
 
 @pytest.fixture(autouse=True)
@@ -133,7 +133,7 @@ def test_repack_refuses_other_formats_for_a_consumer(capsys: pytest.CaptureFixtu
 def test_verification_of_standard_output_happens(
     monkeypatch: pytest.MonkeyPatch, capfdbinary: Any
 ) -> None:
-    from tosa_convert import writing
+    from tosa_convert.formats import write as writing
 
     assert convert("m.tosa", "--to", "json", "--verify") == 0
     assert capfdbinary.readouterr().out == tc.dumps(tc.load("m.tosa"), "json")

@@ -14,7 +14,7 @@ from unit.building import PRODUCER, example, graph, op, tensor
 from unit.test_cli import TEXT
 
 import tosa_convert as tc
-from tosa_convert.flatbuffer.write import plan
+from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.graph import Graph, compare
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="pipes and terminals as POSIX has them")

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from unit.building import example
 
-from tosa_convert import api, log
+from tosa_convert import api
 from tosa_convert.cli.progress import ProgressDisplay
+from tosa_convert.io import log
 
 
 class Terminal(io.StringIO):

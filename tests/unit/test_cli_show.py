@@ -83,7 +83,7 @@ def test_constants_in_several_places_are_listed_apart(show: Any) -> None:
     made.main.tensors["k"] = tensor("k", "INT8", (3,), b"123")
     # The folder stays, and the new file has only the new constant.
     made.main.tensors["w"].data = None
-    from tosa_convert.flatbuffer.write import plan
+    from tosa_convert.formats.flatbuffer.write import plan
 
     Path("m.tosa").write_bytes(b"".join(plan(made, PRODUCER).pieces()))
     out = show("m.tosa")[1]

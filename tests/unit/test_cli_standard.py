@@ -15,11 +15,11 @@ from unit.building import PRODUCER, graph, op, tensor
 import tosa_convert as tc
 from manual.commands import verbs
 from tosa_convert.cli.main import run, tosa_flatbuffer
-from tosa_convert.flatbuffer.write import plan
-from tosa_convert.formats import FORMATS, sniff
+from tosa_convert.formats.flatbuffer.write import plan
+from tosa_convert.formats.write import dumps
 from tosa_convert.golden.arrays.npz import save_npz
 from tosa_convert.graph import Graph, compare
-from tosa_convert.writing import dumps
+from tosa_convert.io.formats import FORMATS, sniff
 
 RUN = ["--random", "1"]
 #: Verb -> the arguments with which it reads a program from standard input.

@@ -20,10 +20,10 @@ from tosa_convert.graph.columns import (
     columns_of,
     keeps_rules,
 )
-from tosa_convert.spec.columns import is_valid
-from tosa_convert.spec.validate import Validator
-from tosa_convert.spec.values import TypeTable
-from tosa_convert.spec.verdict import judge
+from tosa_convert.rules.columns import is_valid
+from tosa_convert.rules.validate import Validator
+from tosa_convert.rules.values import TypeTable
+from tosa_convert.rules.verdict import judge
 
 
 def accepted(graph: Graph) -> bool:

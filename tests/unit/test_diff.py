@@ -14,15 +14,15 @@ from unit.building import branching, counting, example, graph, op, shape, tensor
 from unit.test_compare import renamed
 
 import tosa_convert as tc
-from tosa_convert.build import Builder, Value
+from tosa_convert.builder import Builder, Value
 from tosa_convert.graph import Constant, Graph, SoftwareVersion, Tensor, dtype, operator
 from tosa_convert.graph.model import Operator
 from tosa_convert.graph.packing import BLOCK
 from tosa_convert.graph.target import Target
 from tosa_convert.graph.versions import V1_1_DRAFT
-from tosa_convert.structural_diff.changes import Change
-from tosa_convert.structural_diff.element_difference import element_difference
-from tosa_convert.structural_diff.sequence import in_order
+from tosa_convert.views.structural_diff.changes import Change
+from tosa_convert.views.structural_diff.element_difference import element_difference
+from tosa_convert.views.structural_diff.sequence import in_order
 
 
 def layers(count: int, *, equal: bool = False) -> Graph:

@@ -15,16 +15,22 @@ from oracle.small_programs import convolution, programs, total, variable
 from unit.building import example
 
 import tosa_convert as tc
-from tosa_convert.build import Builder
+from tosa_convert.builder import Builder
 from tosa_convert.cli import doctor as verdicts
 from tosa_convert.cli.doctor import stored_program
 from tosa_convert.cli.main import run, tosa_flatbuffer, verb
-from tosa_convert.doctor import StoredProgram, diagnose
-from tosa_convert.file_consumers import CONSUMERS, OTHER_CONSUMERS, READERS, VARIANTS, reader_named
-from tosa_convert.formats import FORMATS
+from tosa_convert.consumers.doctor import StoredProgram, diagnose
+from tosa_convert.consumers.readers import (
+    CONSUMERS,
+    OTHER_CONSUMERS,
+    READERS,
+    VARIANTS,
+    reader_named,
+)
+from tosa_convert.formats.read import open_input, read_with_storage
 from tosa_convert.graph import OPERATORS
 from tosa_convert.graph.dtypes import BY_CODE
-from tosa_convert.reading import open_input, read_with_storage
+from tosa_convert.io.formats import FORMATS
 
 IN_THE_FILE = StoredProgram("m.tosa", "tosa", frozenset({"embedded"}))
 

@@ -18,8 +18,8 @@ import pytest
 from unit.building import example
 
 from tosa_convert import api
-from tosa_convert.ending_signals import ENDING, RequestToEnd, Terminated, signals_deferred
-from tosa_convert.files import Sink, write_pieces
+from tosa_convert.io.files import Sink, write_pieces
+from tosa_convert.process.ending_signals import ENDING, RequestToEnd, Terminated, signals_deferred
 
 TEXT = """
 func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
@@ -80,7 +80,7 @@ def test_an_interrupt_at_the_start_of_a_callback_is_raised_afterwards(
 
 
 def test_an_interrupt_while_mlir_hands_bytecode_over_is_not_lost(torch_mlir: Any) -> None:
-    from tosa_convert.bindings.write_bytecode import capture
+    from tosa_convert.formats.bindings.write_bytecode import capture
 
     context = torch_mlir.new_context()
     module = torch_mlir.ir.Module.parse(TEXT, context)

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from tosa_convert import files
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.files import gathered, map_file, replace_file, same_file, write_pieces
+from tosa_convert.io import files
+from tosa_convert.io.files import gathered, map_file, replace_file, same_file, write_pieces
 
 POSIX = pytest.mark.skipif(
     os.name != "posix", reason="permissions, links and pipes as POSIX has them"

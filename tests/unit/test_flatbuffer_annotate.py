@@ -8,10 +8,10 @@ import struct
 import pytest
 from unit.building import PRODUCER, branching, counting, example
 
-from tosa_convert.flatbuffer.annotate import Annotation, ByteRange
-from tosa_convert.flatbuffer.coverage import PAGE, Coverage
-from tosa_convert.flatbuffer.plan import Plan
-from tosa_convert.flatbuffer.write import plan
+from tosa_convert.formats.flatbuffer.annotate import Annotation, ByteRange
+from tosa_convert.formats.flatbuffer.coverage import PAGE, Coverage
+from tosa_convert.formats.flatbuffer.plan import Plan
+from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.graph import Graph
 
 

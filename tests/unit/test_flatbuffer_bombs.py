@@ -11,8 +11,8 @@ from unit.building import PRODUCER, graph, op, tensor
 from unit.surgery import File
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.flatbuffer.read import read
-from tosa_convert.flatbuffer.write import plan
+from tosa_convert.formats.flatbuffer.read import read
+from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.graph import verify
 
 flatbuffers = pytest.importorskip("flatbuffers", reason="the flatbuffers package is not installed")

@@ -10,8 +10,8 @@ from unit.building import PRODUCER
 from unit.test_verify import zoo
 
 from tosa_convert.errors import MAX_FINDINGS, TosaConvertError
-from tosa_convert.flatbuffer.read import read
-from tosa_convert.flatbuffer.write import plan
+from tosa_convert.formats.flatbuffer.read import read
+from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.graph import compare, verify
 
 flatbuffers = pytest.importorskip("flatbuffers", reason="the flatbuffers package is not installed")

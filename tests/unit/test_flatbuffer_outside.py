@@ -13,9 +13,9 @@ from unit.building import PRODUCER, branching, counting, example, graph, op, sha
 from unit.test_verify import zoo
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.flatbuffer import write as writing
-from tosa_convert.flatbuffer.read import read
-from tosa_convert.flatbuffer.write import plan
+from tosa_convert.formats.flatbuffer import write as writing
+from tosa_convert.formats.flatbuffer.read import read
+from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.graph import (
     Block,
     Constant,
@@ -240,7 +240,7 @@ def test_the_hash_seed_does_not_affect_the_bytes(root: Any) -> None:
     script = (
         "import sys; sys.path.insert(0, 'tests')\n"
         "from unit.building import *\n"
-        "from tosa_convert.flatbuffer.write import plan\n"
+        "from tosa_convert.formats.flatbuffer.write import plan\n"
         "sys.stdout.buffer.write(b''.join(plan(branching(), PRODUCER).pieces()))\n"
     )
     for seed in ("1", "2"):

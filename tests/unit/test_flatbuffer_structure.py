@@ -10,11 +10,11 @@ from unit.surgery import File
 from unit.test_verify import zoo
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.flatbuffer import columns
-from tosa_convert.flatbuffer.read import read
-from tosa_convert.flatbuffer.write import plan
+from tosa_convert.formats.flatbuffer import columns
+from tosa_convert.formats.flatbuffer.read import read
+from tosa_convert.formats.flatbuffer.write import plan
+from tosa_convert.formats.json.write import write as write_json
 from tosa_convert.graph import Graph, operator, verify
-from tosa_convert.jsontext.write import write as write_json
 
 BLOCK = "regions 0 blocks 0"
 

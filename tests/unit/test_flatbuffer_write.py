@@ -13,17 +13,17 @@ from unit.building import PRODUCER, branching, counting, example, graph, tensor
 from unit.test_verify import zoo
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.flatbuffer import write as writing
-from tosa_convert.flatbuffer.builder import Builder, _padded, _padded_ascii
-from tosa_convert.flatbuffer.interning import Interner
-from tosa_convert.flatbuffer.read import read
-from tosa_convert.flatbuffer.write import plan
+from tosa_convert.formats.flatbuffer import write as writing
+from tosa_convert.formats.flatbuffer.builder import Builder, _padded, _padded_ascii
+from tosa_convert.formats.flatbuffer.interning import Interner
+from tosa_convert.formats.flatbuffer.read import read
+from tosa_convert.formats.flatbuffer.write import plan
+from tosa_convert.formats.json.write import write as write_json
+from tosa_convert.formats.wire.layout import TABLES
 from tosa_convert.golden.random_graphs import generate
 from tosa_convert.graph import Graph, Tensor, compare, dtype
 from tosa_convert.graph.columns import BlockColumns
 from tosa_convert.graph.verify import refuse_unsound
-from tosa_convert.jsontext.write import write as write_json
-from tosa_convert.wire.layout import TABLES
 
 KEYS = st.lists(st.text("abc", max_size=2), max_size=8)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.files import map_file
-from tosa_convert.formats import EXTENSIONS, FORMATS, of_path, sniff
+from tosa_convert.io.files import map_file
+from tosa_convert.io.formats import EXTENSIONS, FORMATS, of_path, sniff
 
 
 @pytest.mark.parametrize(

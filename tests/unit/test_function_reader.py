@@ -7,10 +7,10 @@ import random
 import pytest
 
 import tosa_convert as tc
+from tosa_convert.formats.mlir.bytecode import operations
+from tosa_convert.formats.mlir.read.function import FunctionReader
 from tosa_convert.golden.random_graphs import generate
-from tosa_convert.mlir.bytecode import operations
-from tosa_convert.mlir.function_reader import FunctionReader
-from tosa_convert.options import Names
+from tosa_convert.io.options import Names
 
 
 def outcome(data: bytes, names: Names) -> str:

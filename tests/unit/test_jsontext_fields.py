@@ -9,7 +9,7 @@ import pytest
 from unit.json_text import OPERATOR, TENSOR, Json, base, changed, refused, respelled
 
 from tosa_convert.errors import MAX_FINDINGS, TosaConvertError
-from tosa_convert.jsontext.read import read
+from tosa_convert.formats.json.read import read
 
 
 @pytest.mark.parametrize("value", [1.0, 1.5, "3", True, [1], {}, 2**31, -(2**31) - 1])

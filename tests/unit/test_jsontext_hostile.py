@@ -14,10 +14,10 @@ from unit.building import counting, example, graph, op, tensor
 from unit.json_text import refused, same, text
 
 from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError
+from tosa_convert.formats.json import values
+from tosa_convert.formats.json.read import read
 from tosa_convert.graph import compare
-from tosa_convert.jsontext import values
-from tosa_convert.jsontext.read import read
-from tosa_convert.options import DEFAULT_LIMITS
+from tosa_convert.io.options import DEFAULT_LIMITS
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from unit.json_text import OPERATOR, TENSOR, base, refused, respelled
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.jsontext import numbers
-from tosa_convert.jsontext.read import read
-from tosa_convert.options import Limits
+from tosa_convert.formats.json import numbers
+from tosa_convert.formats.json.read import read
+from tosa_convert.io.options import Limits
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from unit.building import PRODUCER, branching, counting, example, graph, op, shape, tensor
 from unit.json_text import Json, base, changed, respelled, same, text
 
-from tosa_convert.flatbuffer.read import read as read_flatbuffer
-from tosa_convert.flatbuffer.write import plan
+from tosa_convert.formats.flatbuffer.read import read as read_flatbuffer
+from tosa_convert.formats.flatbuffer.write import plan
+from tosa_convert.formats.json.read import read
 from tosa_convert.graph import DTYPES, Constant, DType, Graph, compare, dtype, operator
 from tosa_convert.graph.dtypes import BlockShape, NanPropagationMode
 from tosa_convert.graph.model import BlockScale, Version
 from tosa_convert.graph.versions import V1_1_DRAFT
-from tosa_convert.jsontext.read import read
 
 
 @pytest.mark.parametrize("made", [example(), branching(), counting()], ids=["plain", "if", "state"])

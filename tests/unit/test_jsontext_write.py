@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from unit.building import PRODUCER, branching, counting, example, graph, op, shape, tensor
 
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.formats.json import numbers
+from tosa_convert.formats.json.write import PIECE, quoted, write
 from tosa_convert.graph import Constant, Graph, dtype
 from tosa_convert.graph.dtypes import BlockShape, NanPropagationMode
 from tosa_convert.graph.model import BlockScale
 from tosa_convert.graph.versions import V1_1_DRAFT
-from tosa_convert.jsontext import numbers
-from tosa_convert.jsontext.write import PIECE, quoted, write
 
 
 def text(made: Graph) -> str:

@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from tosa_convert.wire import layout
-from tosa_convert.wire.tables import Field
+from tosa_convert.formats.wire import layout
+from tosa_convert.formats.wire.tables import Field
 
 
 @pytest.fixture

@@ -10,12 +10,17 @@ from typing import Any
 
 import pytest
 
-from tosa_convert.bindings import packages
-from tosa_convert.bindings.diagnostics import diagnostics
-from tosa_convert.bindings.packages import DEFAULT_ORDER, Bindings, bindings_of, default_bindings
-from tosa_convert.bindings.read import read
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.mlir.locations import plain_location
+from tosa_convert.formats.bindings import packages
+from tosa_convert.formats.bindings.diagnostics import diagnostics
+from tosa_convert.formats.bindings.packages import (
+    DEFAULT_ORDER,
+    Bindings,
+    bindings_of,
+    default_bindings,
+)
+from tosa_convert.formats.bindings.read import read
+from tosa_convert.formats.mlir.locations import plain_location
 
 TEXT = """
 func.func @f(%a: tensor<2xf32>) -> tensor<2xf32> {
@@ -121,7 +126,7 @@ def test_without_bindings_the_error_says_what_to_install(
 def test_the_search_for_installed_bindings_imports_none() -> None:
     script = (
         "import sys\n"
-        "from tosa_convert.bindings.packages import installed\n"
+        "from tosa_convert.formats.bindings.packages import installed\n"
         "list(installed())\n"
         "print([name for name in sys.modules if name.startswith(('torch_mlir', 'iree', 'mlir'))])\n"
     )
@@ -168,7 +173,7 @@ def test_current_contexts_of_two_packages_are_refused() -> None:
 def test_the_search_for_a_current_context_imports_no_bindings() -> None:
     script = (
         "import sys\n"
-        "from tosa_convert.bindings.packages import current_context\n"
+        "from tosa_convert.formats.bindings.packages import current_context\n"
         "assert current_context() is None\n"
         "print([name for name in sys.modules if name.startswith(('torch_mlir', 'iree', 'mlir'))])\n"
     )

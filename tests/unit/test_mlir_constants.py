@@ -10,21 +10,21 @@ import pytest
 from unit.building import graph, op, shape
 
 from tosa_convert import api
-from tosa_convert.bindings import write_bytecode
-from tosa_convert.bindings.packages import Bindings
-from tosa_convert.bindings.read import read
-from tosa_convert.bindings.write import write
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.formats.bindings import write_bytecode
+from tosa_convert.formats.bindings.packages import Bindings
+from tosa_convert.formats.bindings.read import read
+from tosa_convert.formats.bindings.write import write
+from tosa_convert.formats.mlir import constants
+from tosa_convert.formats.mlir.bytecode import decode
+from tosa_convert.formats.mlir.read.module import read_file
+from tosa_convert.formats.mlir.write.module import encode_module
 from tosa_convert.golden.random_graphs import RULES, generate
 from tosa_convert.graph import DTYPES, Constant, DType, Graph, Tensor, compare, dtype, verify
 from tosa_convert.graph.dtypes import BlockShape
 from tosa_convert.graph.model import BlockScale
 from tosa_convert.graph.packing import pack
-from tosa_convert.mlir import constants
-from tosa_convert.mlir.bytecode import decode
-from tosa_convert.mlir.module_reader import read_file
-from tosa_convert.mlir.module_writer import encode_module
-from tosa_convert.options import ReadOptions
+from tosa_convert.io.options import ReadOptions
 
 PLAIN = [row for row in DTYPES if row.name != "MXINT8"]
 

@@ -14,10 +14,10 @@ import pytest
 from unit.building import PRODUCER, example, graph, op, tensor
 
 import tosa_convert as tc
-from tosa_convert.bindings.packages import Bindings
-from tosa_convert.bindings.read import read
-from tosa_convert.bindings.write import write
-from tosa_convert.flatbuffer.write import plan
+from tosa_convert.formats.bindings.packages import Bindings
+from tosa_convert.formats.bindings.read import read
+from tosa_convert.formats.bindings.write import write
+from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.graph import Constant, Graph, compare, dtype
 
 COUNT = 50_000
@@ -152,7 +152,7 @@ def test_importing_changes_neither_the_graph_nor_the_bytes(bindings: Bindings) -
 
 @pytest.mark.slow
 def test_all_bindings_give_the_same_bytes(root: Path) -> None:
-    from tosa_convert.bindings.packages import installed
+    from tosa_convert.formats.bindings.packages import installed
 
     packages = [name for name in installed() if name in ("torch_mlir", "iree.compiler")]
     if len(packages) < 2:
@@ -161,8 +161,8 @@ def test_all_bindings_give_the_same_bytes(root: Path) -> None:
         "import sys; sys.path.insert(0, 'tests')\n"
         "from unit.test_mlir_lifetime import weights\n"
         "import tosa_convert as tc\n"
-        "from tosa_convert.bindings.packages import default_bindings\n"
-        "from tosa_convert.bindings.write import write\n"
+        "from tosa_convert.formats.bindings.packages import default_bindings\n"
+        "from tosa_convert.formats.bindings.write import write\n"
         "b = default_bindings(sys.argv[1])\n"
         "module = write(weights(), b, b.new_context())\n"
         "sys.stdout.buffer.write(tc.export_tosa_func_to_flatbuffer(module))\n"
@@ -177,7 +177,7 @@ def test_all_bindings_give_the_same_bytes(root: Path) -> None:
 
 
 def test_objects_of_two_bindings_coexist() -> None:
-    from tosa_convert.bindings.packages import default_bindings, installed
+    from tosa_convert.formats.bindings.packages import default_bindings, installed
 
     packages = [name for name in installed() if name in ("torch_mlir", "iree.compiler")]
     if len(packages) < 2:

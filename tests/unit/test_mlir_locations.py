@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from unit.building import graph, op, tensor
 
-from tosa_convert.bindings.packages import Bindings
-from tosa_convert.bindings.read import read
-from tosa_convert.bindings.write import write
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.formats.bindings.packages import Bindings
+from tosa_convert.formats.bindings.read import read
+from tosa_convert.formats.bindings.write import write
+from tosa_convert.formats.mlir.bytecode.encode import Encoder
+from tosa_convert.formats.mlir.quoting import unquote
+from tosa_convert.formats.mlir.write.locations import LocationWriter
 from tosa_convert.graph import Graph
-from tosa_convert.mlir.bytecode.encode import Encoder
-from tosa_convert.mlir.location_writer import LocationWriter
-from tosa_convert.mlir.quoting import unquote
-from tosa_convert.options import DEFAULT_LIMITS, ReadOptions
+from tosa_convert.io.options import DEFAULT_LIMITS, ReadOptions
 
 BODY = """func.func @f(%a: tensor<2xf32>) {{
   %0 = tosa.exp %a : (tensor<2xf32>) -> tensor<2xf32> {}

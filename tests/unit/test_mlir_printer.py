@@ -13,13 +13,13 @@ import pytest
 from unit.building import branching, counting, example, graph, op, region, shape, tensor
 
 import tosa_convert as tc
+from tosa_convert.formats.mlir.bytecode.decode import Bytecode
+from tosa_convert.formats.mlir.bytecode.file_sections import sections_in_pieces
+from tosa_convert.formats.mlir.text.print.graph import write
+from tosa_convert.formats.mlir.text.print.location_aliases import LocationAliases
+from tosa_convert.formats.mlir.write.module import encode_module
 from tosa_convert.graph import Graph, Operator, OperatorSpec, ShapeValue, Tensor, dtype
 from tosa_convert.graph.opset import OPERATORS, AttributeSpec
-from tosa_convert.mlir.bytecode.decode import Bytecode
-from tosa_convert.mlir.bytecode.file_sections import sections_in_pieces
-from tosa_convert.mlir.module_writer import encode_module
-from tosa_convert.mlir.text.location_aliases import LocationAliases
-from tosa_convert.mlir.text.write import write
 
 #: Two lines for each operator, its custom and its generic form, as `operator_lines` makes them.
 GOLDEN: Final = Path(__file__).with_name("printed_operators.txt")
@@ -460,7 +460,7 @@ def test_the_sections_are_those_of_the_file() -> None:
     made.main.operators.append(op("CONST", "", "w"))
     pieces = encode_module(made).pieces
     bytecode = Bytecode(sections_in_pieces(pieces))
-    from tosa_convert.mlir.bytecode.file_sections import read_sections
+    from tosa_convert.formats.mlir.bytecode.file_sections import read_sections
 
     whole = read_sections(memoryview(b"".join(pieces)))
     assert bytecode.file.producer == whole.producer

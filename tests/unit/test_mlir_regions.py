@@ -8,19 +8,19 @@ import pytest
 from unit.building import branching, counting, graph, op, region, tensor
 
 import tosa_convert as tc
-from tosa_convert.bindings.packages import Bindings
-from tosa_convert.bindings.read import read
-from tosa_convert.bindings.write import write
-from tosa_convert.build import Builder, Value
+from tosa_convert.builder import Builder, Value
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.flatbuffer.read import read as read_flatbuffer
-from tosa_convert.flatbuffer.write import plan
-from tosa_convert.formats import Format
+from tosa_convert.formats.bindings.packages import Bindings
+from tosa_convert.formats.bindings.read import read
+from tosa_convert.formats.bindings.write import write
+from tosa_convert.formats.flatbuffer.read import read as read_flatbuffer
+from tosa_convert.formats.flatbuffer.write import plan
+from tosa_convert.formats.mlir.write import function as writing
+from tosa_convert.formats.mlir.write.function import MAX_NESTING
 from tosa_convert.graph import Graph, compare, dtype, verify
 from tosa_convert.graph.model import SoftwareVersion
-from tosa_convert.mlir import function_writer as writing
-from tosa_convert.mlir.function_writer import MAX_NESTING
-from tosa_convert.options import Names
+from tosa_convert.io.formats import Format
+from tosa_convert.io.options import Names
 
 T = "tensor<2xf32>"
 ARGUMENTS = f"%c: tensor<i1>, %a: {T}"

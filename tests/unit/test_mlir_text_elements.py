@@ -15,15 +15,15 @@ import pytest
 from unit.building import graph, op, shape, tensor
 
 import tosa_convert as tc
-from tosa_convert.bindings.packages import Bindings
-from tosa_convert.bindings.read import read
-from tosa_convert.bindings.write import write as write_module
+from tosa_convert.formats.bindings.packages import Bindings
+from tosa_convert.formats.bindings.read import read
+from tosa_convert.formats.bindings.write import write as write_module
+from tosa_convert.formats.mlir.text.print.elements import CHUNK_BYTES, element_texts, nested, splat
+from tosa_convert.formats.mlir.text.print.graph import write
+from tosa_convert.formats.mlir.text.print.numbers import float_text
 from tosa_convert.graph import Constant, Graph, Tensor, dtype
 from tosa_convert.graph.dtypes import BlockShape
 from tosa_convert.graph.model import BlockScale
-from tosa_convert.mlir.text.elements import CHUNK_BYTES, element_texts, nested, splat
-from tosa_convert.mlir.text.numbers import float_text
-from tosa_convert.mlir.text.write import write
 
 
 def constant(kind: str, sizes: tuple[int, ...], raw: bytes) -> Graph:

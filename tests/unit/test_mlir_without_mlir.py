@@ -11,30 +11,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tosa_convert as tc
-from tosa_convert.bindings import packages
-from tosa_convert.golden.random_graphs import RULES, generate
-from tosa_convert.graph import Graph, compare
-from tosa_convert.graph.versions import lowest_version
-from tosa_convert.mlir.bytecode import operation_columns
-from tosa_convert.mlir.bytecode.decode import Bytecode
-from tosa_convert.mlir.bytecode.encode import Encoder
-from tosa_convert.mlir.bytecode.file_sections import BytecodeFile, read_sections
-from tosa_convert.mlir.bytecode.format import (
+from tosa_convert.formats.bindings import packages
+from tosa_convert.formats.mlir.bytecode import operation_columns
+from tosa_convert.formats.mlir.bytecode.decode import Bytecode
+from tosa_convert.formats.mlir.bytecode.encode import Encoder
+from tosa_convert.formats.mlir.bytecode.file_sections import BytecodeFile, read_sections
+from tosa_convert.formats.mlir.bytecode.format import (
     HAS_ATTRIBUTES,
     HAS_OPERANDS,
     HAS_PROPERTIES,
     HAS_RESULTS,
     VERSION,
 )
-from tosa_convert.mlir.bytecode.operation_columns import decode_columns
-from tosa_convert.mlir.bytecode.operations import _decode, _Regions, operations_of
-from tosa_convert.mlir.bytecode.varint import decode_varint, encode_varint, varints_at, words_of
-from tosa_convert.mlir.column_reader import read_together
-from tosa_convert.mlir.location_writer import LocationWriter
-from tosa_convert.mlir.locations import LocationReader
-from tosa_convert.mlir.module_reader import read_file
-from tosa_convert.mlir.module_writer import encode_module
-from tosa_convert.options import ReadOptions
+from tosa_convert.formats.mlir.bytecode.operation_columns import decode_columns
+from tosa_convert.formats.mlir.bytecode.operations import _decode, _Regions, operations_of
+from tosa_convert.formats.mlir.bytecode.varint import (
+    decode_varint,
+    encode_varint,
+    varints_at,
+    words_of,
+)
+from tosa_convert.formats.mlir.locations import LocationReader
+from tosa_convert.formats.mlir.read.columns import read_together
+from tosa_convert.formats.mlir.read.module import read_file
+from tosa_convert.formats.mlir.write.locations import LocationWriter
+from tosa_convert.formats.mlir.write.module import encode_module
+from tosa_convert.golden.random_graphs import RULES, generate
+from tosa_convert.graph import Graph, compare
+from tosa_convert.graph.versions import lowest_version
+from tosa_convert.io.options import ReadOptions
 
 
 def file_of(file: bytes) -> BytecodeFile:

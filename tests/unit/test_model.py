@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from unit.building import branching, counting, example, graph, op, shape, tensor
 
-from tosa_convert.files import map_file
 from tosa_convert.graph import DTYPES, Constant, Graph, ShapeValue, compare, dtype
 from tosa_convert.graph.dtypes import BlockShape, NanPropagationMode
 from tosa_convert.graph.model import BlockScale, element_value
+from tosa_convert.io.files import map_file
 
 
 def scaled() -> Graph:

@@ -14,8 +14,8 @@ from oracle.compare_eras import program
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
-from tosa_convert.options import ReadOptions
-from tosa_convert.reading import open_input, read_upgraded
+from tosa_convert.formats.read import open_input, read_upgraded
+from tosa_convert.io.options import ReadOptions
 
 FOLDER = Path(__file__).parents[1] / "old_programs"
 FILES = sorted(FOLDER.glob("*.mlir"))

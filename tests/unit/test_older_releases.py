@@ -10,13 +10,13 @@ from oracle.compare_eras import program
 from unit.building import example
 
 import tosa_convert as tc
-from tosa_convert.build import Builder
+from tosa_convert.builder import Builder
 from tosa_convert.cli.main import run, verb
-from tosa_convert.file_consumers import READERS, reader_named, releases
-from tosa_convert.options import ReadOptions
-from tosa_convert.reading import open_input, read_upgraded
-from tosa_convert.upgrade.dialect_states import OPERATORS, RENAMED, STATES, state_of
-from tosa_convert.upgrade.table import RULES
+from tosa_convert.consumers.readers import READERS, reader_named, releases
+from tosa_convert.eras.dialect_states import OPERATORS, RENAMED, STATES, state_of
+from tosa_convert.eras.table import RULES
+from tosa_convert.formats.read import open_input, read_upgraded
+from tosa_convert.io.options import ReadOptions
 
 OLD_PROGRAMS = Path(__file__).parents[1] / "old_programs"
 FILES = sorted(OLD_PROGRAMS.glob("*.mlir"))

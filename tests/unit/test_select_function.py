@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tosa_convert.bindings.find_operations import enclosing_module
-from tosa_convert.bindings.packages import Bindings
-from tosa_convert.bindings.read import read
-from tosa_convert.bindings.write_bytecode import bytecode_of
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.mlir.select_function import select
+from tosa_convert.formats.bindings.find_operations import enclosing_module
+from tosa_convert.formats.bindings.packages import Bindings
+from tosa_convert.formats.bindings.read import read
+from tosa_convert.formats.bindings.write_bytecode import bytecode_of
+from tosa_convert.formats.mlir.read.select_function import select
 
 PRIVATE = (
     "func.func private @{0}(%a: tensor<2xf32>) -> tensor<2xf32> {{ return %a : tensor<2xf32> }}\n"

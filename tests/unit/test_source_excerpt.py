@@ -7,8 +7,8 @@ import unicodedata
 
 import pytest
 
-from tosa_convert import source_excerpt
-from tosa_convert.source_excerpt import WIDTH, excerpt_at, excerpt_of
+from tosa_convert.io import source_excerpt
+from tosa_convert.io.source_excerpt import WIDTH, excerpt_at, excerpt_of
 
 
 def columns(text: str) -> int:

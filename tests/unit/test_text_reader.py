@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import tosa_convert as tc
-from tosa_convert.bindings.packages import default_bindings
-from tosa_convert.mlir.bytecode.decode import Bytecode
-from tosa_convert.mlir.bytecode.file_sections import sections_in_pieces
-from tosa_convert.mlir.locations import LocationReader
-from tosa_convert.mlir.text.parse_module import parse
-from tosa_convert.mlir.text.printer import module_text
+from tosa_convert.formats.bindings.packages import default_bindings
+from tosa_convert.formats.mlir.bytecode.decode import Bytecode
+from tosa_convert.formats.mlir.bytecode.file_sections import sections_in_pieces
+from tosa_convert.formats.mlir.locations import LocationReader
+from tosa_convert.formats.mlir.text.parse.module import parse
+from tosa_convert.formats.mlir.text.print.module import module_text
 
 
 def bytecode(text: str) -> Bytecode:
@@ -145,7 +145,7 @@ def test_an_unknown_escape_in_a_string_is_refused(escape: str) -> None:
 
 
 def test_a_long_list_is_read_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tosa_convert.mlir.text import parse_elements
+    from tosa_convert.formats.mlir.text.parse import elements as parse_elements
 
     monkeypatch.setattr(parse_elements, "_CHUNK", 7)
     values = list(range(-100, 100))

@@ -22,11 +22,11 @@ import pytest
 from oracle import written_cases
 
 import tosa_convert as tc
-from tosa_convert.bindings.packages import Bindings
+from tosa_convert.formats.bindings.packages import Bindings
+from tosa_convert.formats.wire import layout
+from tosa_convert.formats.wire.tables import Field, Table
 from tosa_convert.graph import dtypes, versions
 from tosa_convert.graph.opset import OPERATORS, AttributeSpec, OperandSpec, OperatorSpec
-from tosa_convert.wire import layout
-from tosa_convert.wire.tables import Field, Table
 
 Graphs = list[tc.Graph]
 

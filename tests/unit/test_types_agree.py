@@ -7,8 +7,8 @@ import time
 import pytest
 
 import tosa_convert as tc
-from tosa_convert.bindings.packages import default_bindings
-from tosa_convert.mlir.text.parse_module import parse
+from tosa_convert.formats.bindings.packages import default_bindings
+from tosa_convert.formats.mlir.text.parse.module import parse
 
 RETURN_A = "return %a : tensor<4xi16>"
 

@@ -23,11 +23,11 @@ from unit.weights_folder import (
 )
 
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.formats.weights import folder as folders
+from tosa_convert.formats.weights.read import read
+from tosa_convert.formats.weights.strip import strip
+from tosa_convert.formats.weights.write import write
 from tosa_convert.graph import dtype
-from tosa_convert.weights import folder as folders
-from tosa_convert.weights.read import read
-from tosa_convert.weights.strip import strip
-from tosa_convert.weights.write import write
 
 
 def npy_file(descr: str = "'<i4'", order: str = "False", dims: str = "(2,)") -> bytes:
@@ -267,7 +267,7 @@ def test_weights_are_read_only_when_they_are_used_if_changes_are_accepted(
     def unwanted(*_: object) -> None:
         raise AssertionError("the elements were read")
 
-    monkeypatch.setattr("tosa_convert.weights.read.hashlib.sha256", unwanted)
+    monkeypatch.setattr("tosa_convert.formats.weights.read.hashlib.sha256", unwanted)
     read(apart, folder, accept_changed=True)
 
 
@@ -288,7 +288,7 @@ def test_no_more_files_are_mapped_than_a_process_may_have_open(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(folders, "MAP_BYTES", 0)
-    monkeypatch.setattr("tosa_convert.weights.read.files_to_map", lambda: 1)
+    monkeypatch.setattr("tosa_convert.formats.weights.read.files_to_map", lambda: 1)
     made = several("a", "b", "c")
     made.main.tensors["b"] = tensor("b", "INT32", (3,), bytes(12))
     found = read(write(made, folder), folder)

@@ -18,10 +18,10 @@ from unit.weights_folder import (
 )
 
 from tosa_convert.errors import MAX_FINDINGS
+from tosa_convert.formats.weights.read import read
+from tosa_convert.formats.weights.write import write
 from tosa_convert.graph import Constant, dtype
-from tosa_convert.options import Limits
-from tosa_convert.weights.read import read
-from tosa_convert.weights.write import write
+from tosa_convert.io.options import Limits
 
 # -- reading: the manifest ------------------------------------------------------------------------
 

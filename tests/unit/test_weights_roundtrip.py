@@ -21,10 +21,10 @@ from unit.weights_folder import (
     snapshot,
 )
 
+from tosa_convert.formats.weights import npy
+from tosa_convert.formats.weights.read import read
+from tosa_convert.formats.weights.write import write
 from tosa_convert.graph import DTYPES, Constant, DType, compare, dtype
-from tosa_convert.weights import npy
-from tosa_convert.weights.read import read
-from tosa_convert.weights.write import write
 
 #: numpy's reader and writer of .npy files, which has no types.
 numpy_format: Any = np.lib.format

@@ -10,7 +10,8 @@ import pytest
 from unit.building import branching, counting, example, graph, op, shape, tensor
 
 import tosa_convert as tc
-from tosa_convert.bindings.packages import installed
+from tosa_convert.formats.bindings.packages import installed
+from tosa_convert.formats.weights.strip import strip
 from tosa_convert.graph import (
     DTYPES,
     Constant,
@@ -24,7 +25,6 @@ from tosa_convert.graph import (
 )
 from tosa_convert.graph.dtypes import BlockShape, RoundingMode
 from tosa_convert.graph.model import BlockScale
-from tosa_convert.weights.strip import strip
 
 
 def values_of(made: Graph, name: str) -> list[Any]:

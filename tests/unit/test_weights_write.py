@@ -21,12 +21,12 @@ from unit.weights_folder import (
 
 from tosa_convert import api
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.formats.weights import folder as folders
+from tosa_convert.formats.weights import manifest, npy
+from tosa_convert.formats.weights.read import read
+from tosa_convert.formats.weights.write import NAME_LENGTH, write
 from tosa_convert.graph import Constant, compare, dtype
 from tosa_convert.graph.model import Tensor
-from tosa_convert.weights import folder as folders
-from tosa_convert.weights import manifest, npy
-from tosa_convert.weights.read import read
-from tosa_convert.weights.write import NAME_LENGTH, write
 
 
 def test_the_graph_that_is_written_is_not_changed_and_shares_everything_else(folder: Path) -> None:
@@ -224,7 +224,7 @@ def test_a_rename_that_fails_puts_the_old_folder_back(
         return rename(self, target)
 
     monkeypatch.setattr(Path, "rename", failing)
-    monkeypatch.setattr("tosa_convert.weights.folder._exchanged", lambda one, other: False)
+    monkeypatch.setattr("tosa_convert.formats.weights.folder._exchanged", lambda one, other: False)
     with pytest.raises(TosaConvertError) as caught:
         write(several("b"), folder)
     assert caught.value.code == "file-error"

@@ -12,19 +12,19 @@ from unit.building import PRODUCER, graph, op, tensor
 from unit.test_verify import zoo
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.flatbuffer.read import read as read_flatbuffer
-from tosa_convert.flatbuffer.write import plan
+from tosa_convert.formats.flatbuffer.read import read as read_flatbuffer
+from tosa_convert.formats.flatbuffer.write import plan
+from tosa_convert.formats.json.read import _Reader as JsonReader
+from tosa_convert.formats.json.read import read as read_json
+from tosa_convert.formats.json.write import write as write_json
+from tosa_convert.formats.wire import lift
+from tosa_convert.formats.wire.defaults import DEFAULTS
+from tosa_convert.formats.wire.layout import TABLES
 from tosa_convert.graph import Graph, Operator
 from tosa_convert.graph.dtypes import DTYPES
 from tosa_convert.graph.opset import OPERATORS, AttributeSpec, AttributeValue, OperatorSpec
 from tosa_convert.graph.versions import V1_1_DRAFT
-from tosa_convert.jsontext.read import _Reader as JsonReader
-from tosa_convert.jsontext.read import read as read_json
-from tosa_convert.jsontext.write import write as write_json
-from tosa_convert.options import DEFAULT_LIMITS
-from tosa_convert.wire import lift
-from tosa_convert.wire.defaults import DEFAULTS
-from tosa_convert.wire.layout import TABLES
+from tosa_convert.io.options import DEFAULT_LIMITS
 
 
 class Unexpected(Exception):

@@ -14,16 +14,16 @@ from oracle.every_operator import examples
 from unit import outside_flatbuffer
 
 import tosa_convert as tc
-from tosa_convert.build import Builder
+from tosa_convert.builder import Builder
 from tosa_convert.cli.main import run, verb
+from tosa_convert.eras.current_to_older.form_080 import form_080
+from tosa_convert.formats.read import open_input, read_upgraded
+from tosa_convert.formats.wire.layout_080 import DTYPES, OPERATORS
 from tosa_convert.graph.dtypes import DTYPES as TYPES_OF_TODAY
 from tosa_convert.graph.model import Operator
 from tosa_convert.graph.opset import OPERATORS as OPERATORS_OF_TODAY
 from tosa_convert.graph.versions import V1_1_DRAFT
-from tosa_convert.options import ReadOptions
-from tosa_convert.reading import open_input, read_upgraded
-from tosa_convert.upgrade.form_080 import form_080
-from tosa_convert.wire.layout_080 import DTYPES, OPERATORS
+from tosa_convert.io.options import ReadOptions
 
 #: Operators of 0.80 that no program of today has: it is written as others, or has a meaning of its own.
 GONE = {"UNKNOWN", "RESERVED", "FULLY_CONNECTED", "DIM"}

@@ -12,11 +12,11 @@ import pytest
 from unit.building import PRODUCER, graph, op, tensor
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.flatbuffer.write import plan
+from tosa_convert.formats.flatbuffer.write import plan
+from tosa_convert.formats.weights.read import read
 from tosa_convert.graph import Constant, DType, Graph, dtype
 from tosa_convert.graph.dtypes import BlockShape
 from tosa_convert.graph.model import BlockScale
-from tosa_convert.weights.read import read
 
 Json = Any
 

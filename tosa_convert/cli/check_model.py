@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tosa_convert.cli.run_model import arrays_from_files
-from tosa_convert.frontends.run_converter import TIMEOUT
-from tosa_convert.frontends.scales import scales_of
-from tosa_convert.legalizations.compare_model import compare_model
+from tosa_convert.frontends.process.run import TIMEOUT
+from tosa_convert.frontends.quantization_parameters import scales_of
+from tosa_convert.golden.models.compare_model import compare_model
 
 if TYPE_CHECKING:
     from tosa_convert.cli.convert_file import ConvertOptions

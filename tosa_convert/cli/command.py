@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from tosa_convert import log
 from tosa_convert.errors import (
     Finding,
     TosaConvertError,
@@ -19,6 +18,7 @@ from tosa_convert.errors import (
     printable_lines,
     refuse_unknown,
 )
+from tosa_convert.io import log
 from tosa_convert.version import __version__
 
 if TYPE_CHECKING:

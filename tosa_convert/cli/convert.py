@@ -19,8 +19,8 @@ from tosa_convert.cli.shared_options import (
     no_validate_option,
 )
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.formats import FORMATS, MLIR_FORMATS, is_saved_model, model_kind
-from tosa_convert.options import (
+from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, is_saved_model, model_kind
+from tosa_convert.io.options import (
     BYTECODE_VERSION,
     BYTECODE_VERSIONS,
     NAMES,
@@ -205,7 +205,7 @@ def convert(inputs: tuple[str, ...], output: str | None, jobs: int, **given: Any
     IN may also be a model of TFLite, Keras, TensorFlow, torch, ONNX or JAX.
     """
     # Imported here so that --help does not wait for what reads and writes.
-    from tosa_convert.files import STANDARD
+    from tosa_convert.io.files import STANDARD
 
     options = _options(given)
     paths = list(inputs) or [STANDARD]
@@ -239,7 +239,7 @@ def convert(inputs: tuple[str, ...], output: str | None, jobs: int, **given: Any
 def _options(given: dict[str, Any]) -> ConvertOptions:
     """The options as one value."""
     from tosa_convert.cli.convert_file import ConvertOptions
-    from tosa_convert.options import (
+    from tosa_convert.io.options import (
         ReadOptions,
         WriteOptions,
         narrow_types,

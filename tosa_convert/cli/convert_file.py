@@ -8,28 +8,28 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from tosa_convert.applicable_options import refuse_inapplicable, refuse_weights
 from tosa_convert.cli.load_graph import (
     open_path,
     refuse_terminal,
     write_to_standard_output,
 )
 from tosa_convert.cli.progress import ProgressDisplay
+from tosa_convert.consumers.readers import options_for, reader_named
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.file_consumers import options_for, reader_named
-from tosa_convert.files import (
+from tosa_convert.formats.read import Input, quoting, read
+from tosa_convert.formats.write import save, stamp
+from tosa_convert.io.applicable_options import refuse_inapplicable, refuse_weights
+from tosa_convert.io.files import (
     STANDARD,
     file_error,
     refuse_same_file,
 )
-from tosa_convert.formats import FORMATS, MLIR_FORMATS, Format, of_path
-from tosa_convert.options import ReadOptions, WriteOptions, given_options
-from tosa_convert.reading import Input, quoting, read
-from tosa_convert.writing import save, stamp
+from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, Format, of_path
+from tosa_convert.io.options import ReadOptions, WriteOptions, given_options
 
 if TYPE_CHECKING:
-    from tosa_convert.applicable_options import Form
     from tosa_convert.graph.model import Graph
+    from tosa_convert.io.applicable_options import Form
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
@@ -208,8 +208,8 @@ def _refuse_unread(graph: Graph, file_format: Format, options: ConvertOptions) -
     """Refuse what the program of --for does not read."""
     if options.consumer is None:
         return
+    from tosa_convert.consumers.unread import program_findings
     from tosa_convert.graph.verify import refuse_unsound
-    from tosa_convert.spec.readers import program_findings
 
     refuse_unsound(graph)
     row = reader_named(options.consumer)

@@ -28,8 +28,8 @@ from tosa_convert.cli.many_files import (
     refuse_no_inputs,
 )
 from tosa_convert.errors import Finding, TosaConvertError, printable
-from tosa_convert.files import STANDARD, file_error
-from tosa_convert.formats import MLIR_FORMATS, Format, of_path
+from tosa_convert.io.files import STANDARD, file_error
+from tosa_convert.io.formats import MLIR_FORMATS, Format, of_path
 
 #: An input and its output.
 Job = tuple[Path, Path]

@@ -19,16 +19,16 @@ from tosa_convert.cli.convert_file import (
 )
 from tosa_convert.cli.load_graph import refuse_terminal
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.files import STANDARD, refuse_same_file, replace_file
+from tosa_convert.formats.write import stamp
 from tosa_convert.frontends.examples import WANTED
 from tosa_convert.frontends.lower_model import FrontendOptions, lowered, lowered_in_parts
+from tosa_convert.frontends.process.run import TIMEOUT
 from tosa_convert.frontends.recognize import Recognised, recognize
-from tosa_convert.frontends.run_converter import TIMEOUT
 from tosa_convert.frontends.table import on_route
-from tosa_convert.writing import stamp
+from tosa_convert.io.files import STANDARD, refuse_same_file, replace_file
 
 if TYPE_CHECKING:
-    from tosa_convert.formats import Format
+    from tosa_convert.io.formats import Format
 
 #: Frontend -> the extension of its files, where converters look at it.
 _EXTENSIONS: Final = {"torch": "pt2"}
@@ -102,7 +102,7 @@ def convert_model(
         write_parts(made, source, output, file_format, write_options, options)
         return 0
     if options.check:
-        from tosa_convert.legalizations.requirements import require_for_check
+        from tosa_convert.golden.models.requirements import require_for_check
 
         require_for_check(on_route(model.frontend, options.via).name, options.python)
     with lowered(model, wanted) as found:

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 from tosa_convert.cli.command import note
 from tosa_convert.cli.convert_file import write_output
 from tosa_convert.errors import printable
-from tosa_convert.files import file_error, replace_file
+from tosa_convert.formats.write import stamp
 from tosa_convert.graph.model import Graph
-from tosa_convert.writing import stamp
+from tosa_convert.io.files import file_error, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tosa_convert.cli.convert_file import ConvertOptions
-    from tosa_convert.formats import Format
-    from tosa_convert.frontends.parts import Parts
-    from tosa_convert.options import WriteOptions
+    from tosa_convert.frontends.partial.programs import Parts
+    from tosa_convert.io.formats import Format
+    from tosa_convert.io.options import WriteOptions
 
 
 def write_parts(

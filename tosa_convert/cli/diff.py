@@ -64,10 +64,10 @@ _COLOURS = {"removed": "red", "added": "green", "changed": "yellow", "place": "c
 def diff(left: str, right: str, **given: Any) -> int:
     """Report how program RIGHT differs from LEFT; the names of values do not count."""
     from tosa_convert.cli.load_graph import load_input
-    from tosa_convert.files import STANDARD
-    from tosa_convert.options import ReadOptions
-    from tosa_convert.structural_diff.public import diff as compute
-    from tosa_convert.structural_diff.text import TextForm
+    from tosa_convert.io.files import STANDARD
+    from tosa_convert.io.options import ReadOptions
+    from tosa_convert.views.structural_diff.public import diff as compute
+    from tosa_convert.views.structural_diff.text import TextForm
 
     if left == right == STANDARD:
         raise click.UsageError("only one of the files can be standard input")
@@ -91,7 +91,7 @@ def _paint(when: str | None) -> Any:
     import os
     import sys
 
-    from tosa_convert.structural_diff.text import plain
+    from tosa_convert.views.structural_diff.text import plain
 
     terminal = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     if when == "never" or (when != "always" and not terminal):
@@ -106,7 +106,7 @@ def _paint(when: str | None) -> Any:
 
 
 def _report(found: Any, left: Any, form: Any, given: dict[str, Any]) -> str:
-    from tosa_convert.structural_diff.text import as_statistics, as_text
+    from tosa_convert.views.structural_diff.text import as_statistics, as_text
 
     if given["as_json"]:
         import json

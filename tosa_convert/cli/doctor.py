@@ -8,13 +8,13 @@ import click
 
 from tosa_convert.cli.command import Verb, option
 from tosa_convert.cli.shared_options import func_option, reader_option
+from tosa_convert.consumers.readers import READERS, every_reader, reader_named
 from tosa_convert.errors import printable
-from tosa_convert.file_consumers import READERS, every_reader, reader_named
 
 if TYPE_CHECKING:
-    from tosa_convert.doctor import Diagnosis, StoredProgram
+    from tosa_convert.consumers.doctor import Diagnosis, StoredProgram
+    from tosa_convert.formats.read import Input, Storage
     from tosa_convert.graph.model import Graph
-    from tosa_convert.reading import Input, Storage
 
 #: The start of an operation of TOSA in custom form; in generic form its name is in quotes.
 _CUSTOM_FORM = rb"(?m)^\s*(?:%[^=\n]*=\s*)?tosa\."
@@ -44,9 +44,9 @@ def doctor(file: str, readers: tuple[str, ...], as_json: bool, func: str | None)
     """
     from tosa_convert.cli.load_graph import open_path
     from tosa_convert.cli.many_files import read_one_of_many
-    from tosa_convert.doctor import diagnose
-    from tosa_convert.options import ReadOptions
-    from tosa_convert.reading import read_as_stored
+    from tosa_convert.consumers.doctor import diagnose
+    from tosa_convert.formats.read import read_as_stored
+    from tosa_convert.io.options import ReadOptions
 
     options = ReadOptions(func=func)
     names = sorted(dict.fromkeys(readers), key=_position) or None
@@ -70,7 +70,7 @@ def stored_program(
     """How an opened file stores its program. is_old: the form of its operations was upgraded."""
     import re
 
-    from tosa_convert.doctor import StoredProgram
+    from tosa_convert.consumers.doctor import StoredProgram
 
     return StoredProgram(
         path,
@@ -86,7 +86,7 @@ def stored_program(
 
 def _as_text(stored: StoredProgram, graph: Graph, found: list[Diagnosis]) -> str:
     from tosa_convert.cli.text_columns import aligned, one_line
-    from tosa_convert.formats import FORMATS
+    from tosa_convert.io.formats import FORMATS
 
     places = {"embedded": "in the file", "offset": "after the flatbuffer", "npy": "in .npy files"}
     weights = " and ".join(places[form] for form in places if form in stored.weights)

@@ -11,8 +11,8 @@ from tosa_convert.cli.shared_options import func_option, no_validate_option, to_
 from tosa_convert.errors import TosaConvertError, printable
 
 if TYPE_CHECKING:
-    from tosa_convert.formats import Format
     from tosa_convert.graph.model import Graph
+    from tosa_convert.io.formats import Format
 
 
 @click.command("extract", cls=Verb)
@@ -49,7 +49,7 @@ def extract(
     from tosa_convert import api
     from tosa_convert.cli.load_graph import load_input, save_graph
     from tosa_convert.graph.extract import extract as cut
-    from tosa_convert.options import ReadOptions, WriteOptions
+    from tosa_convert.io.options import ReadOptions, WriteOptions
 
     graph, opened = load_input(model, ReadOptions(func=func))
     api.refuse_same_file(model, output)

@@ -12,7 +12,7 @@ from tosa_convert.cli.command import Verb, complete_file_name, option
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tosa_convert.frontends.installed import Installed
+    from tosa_convert.frontends.process.installed import Installed
 
 
 @click.command(
@@ -34,7 +34,7 @@ def frontends(names: tuple[str, ...], python: str, as_json: bool) -> int:
 
     NAME is a frontend; by default all.
     """
-    from tosa_convert.frontends.run_converter import packages_of
+    from tosa_convert.frontends.process.run import packages_of
     from tosa_convert.frontends.table import FRONTENDS, frontend
 
     wanted = [frontend(name).name for name in names] or list(FRONTENDS)
@@ -46,7 +46,7 @@ def frontends(names: tuple[str, ...], python: str, as_json: bool) -> int:
 
 def _as_text(found: Sequence[Installed], python: str) -> Iterator[str]:
     from tosa_convert.frontends.table import FRONTENDS
-    from tosa_convert.legalizations.requirements import missing_for_check
+    from tosa_convert.golden.models.requirements import missing_for_check
 
     for row in found:
         have = [
@@ -65,7 +65,7 @@ def _as_text(found: Sequence[Installed], python: str) -> Iterator[str]:
 
 def _as_json(found: Sequence[Installed], python: str) -> str:
     from tosa_convert.frontends.table import FRONTENDS
-    from tosa_convert.legalizations.requirements import missing_for_check
+    from tosa_convert.golden.models.requirements import missing_for_check
 
     rows = [
         {

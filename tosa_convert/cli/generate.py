@@ -12,7 +12,7 @@ from tosa_convert.cli.shared_options import names_option, to_option
 from tosa_convert.errors import printable
 
 if TYPE_CHECKING:
-    from tosa_convert.formats import Format
+    from tosa_convert.io.formats import Format
 
 
 def _operators() -> Iterable[str]:
@@ -59,9 +59,9 @@ def generate(
 
     from tosa_convert import api, golden
     from tosa_convert.cli.load_graph import save_graph
-    from tosa_convert.files import STANDARD
     from tosa_convert.golden.arrays.npz import npz_pieces
     from tosa_convert.golden.arrays.scratch import OutputFolder
+    from tosa_convert.io.files import STANDARD
 
     kinds = list(filter(None, only.split(","))) or None
     if count is None:

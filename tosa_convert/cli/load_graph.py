@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tosa_convert.applicable_options import refuse_inapplicable
-from tosa_convert.files import (
+from tosa_convert.formats.read import Input, open_input, read
+from tosa_convert.formats.write import dumps, render, save, stamp
+from tosa_convert.io.applicable_options import refuse_inapplicable
+from tosa_convert.io.files import (
     STANDARD,
     read_at_most,
     standard_input,
     standard_output,
     write_standard_output,
 )
-from tosa_convert.formats import FORMATS, Format, of_path
-from tosa_convert.options import ReadOptions, WriteOptions, given_options
-from tosa_convert.reading import Input, open_input, read
-from tosa_convert.writing import dumps, render, save, stamp
+from tosa_convert.io.formats import FORMATS, Format, of_path
+from tosa_convert.io.options import ReadOptions, WriteOptions, given_options
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph

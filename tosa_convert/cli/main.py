@@ -17,7 +17,6 @@ from typing import Final, NoReturn
 
 import click
 
-from tosa_convert import log
 from tosa_convert.cli.command import (
     EXIT_BUG,
     Verbs,
@@ -27,9 +26,10 @@ from tosa_convert.cli.command import (
     usage_error,
 )
 from tosa_convert.cli.import_numpy import import_numpy
-from tosa_convert.ending_signals import EXIT_SIGNAL, RequestToEnd, Terminated
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.files import file_error
+from tosa_convert.io import log
+from tosa_convert.io.files import file_error
+from tosa_convert.process.ending_signals import EXIT_SIGNAL, RequestToEnd, Terminated
 from tosa_convert.version import __version__
 
 EXIT_INTERRUPTED: Final = EXIT_SIGNAL + signal.SIGINT

@@ -10,12 +10,12 @@ from typing import Final, TypeVar
 
 import click
 
-from tosa_convert.applicable_options import refuse_inapplicable
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.files import STANDARD, map_file, walk
-from tosa_convert.formats import EXTENSIONS, Format, is_saved_model, model_kind, sniff
-from tosa_convert.options import ReadOptions, given_options
-from tosa_convert.reading import Input
+from tosa_convert.formats.read import Input
+from tosa_convert.io.applicable_options import refuse_inapplicable
+from tosa_convert.io.files import STANDARD, map_file, walk
+from tosa_convert.io.formats import EXTENSIONS, Format, is_saved_model, model_kind, sniff
+from tosa_convert.io.options import ReadOptions, given_options
 
 #: The number of files above which another process saves time.
 FILES_PER_PROCESS: Final = 64
@@ -91,7 +91,7 @@ def outcomes(
         yield from map(work, jobs)
         return
     from tosa_convert.cli.own_process import may_fork
-    from tosa_convert.process_pool import run_jobs
+    from tosa_convert.process.pool import run_jobs
 
     done: dict[int, Result] = {}
     following = 0
@@ -127,7 +127,7 @@ def _size(source: Path) -> int:
 
 def crash(source: Path, code: int) -> FileFailure:
     """The failure of a file whose process died."""
-    from tosa_convert.child_process import describe_exit
+    from tosa_convert.process.child import describe_exit
 
     return f"the process that read the file ended with {describe_exit(code)}\n"
 

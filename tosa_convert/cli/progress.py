@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from tosa_convert import log
+from tosa_convert.io import log
 
 #: Seconds of work before a bar appears: shorter work shows nothing.
 PATIENCE: Final = 1.0

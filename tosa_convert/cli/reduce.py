@@ -52,11 +52,11 @@ def reduce(model: str, command: str, work: str, output: str | None, **options: A
     from tosa_convert import golden
     from tosa_convert.cli.load_graph import save_graph
     from tosa_convert.cli.run_model import program_and_inputs, program_of
-    from tosa_convert.files import STANDARD, refuse_same_file
-    from tosa_convert.formats import of_path
+    from tosa_convert.formats.write import stamp
     from tosa_convert.graph.model import counted
-    from tosa_convert.options import WriteOptions
-    from tosa_convert.writing import stamp
+    from tosa_convert.io.files import STANDARD, refuse_same_file
+    from tosa_convert.io.formats import of_path
+    from tosa_convert.io.options import WriteOptions
 
     if output is not None:
         refuse_same_file(model, output)

@@ -8,8 +8,8 @@ import click
 
 from tosa_convert.cli.command import Verb, option
 from tosa_convert.cli.shared_options import consumer_option, no_validate_option, to_option
-from tosa_convert.formats import FORMATS, MLIR_FORMATS
-from tosa_convert.options import WEIGHTS
+from tosa_convert.io.formats import FORMATS, MLIR_FORMATS
+from tosa_convert.io.options import WEIGHTS
 
 
 @click.command(cls=Verb)
@@ -37,8 +37,8 @@ def repack(source: str, output: str, consumer: str | None, **given: Any) -> None
         output_format,
     )
     from tosa_convert.errors import fail
-    from tosa_convert.files import refuse_same_file
-    from tosa_convert.options import ReadOptions, WriteOptions
+    from tosa_convert.io.files import refuse_same_file
+    from tosa_convert.io.options import ReadOptions, WriteOptions
 
     options = ConvertOptions(
         read=ReadOptions(accept_changed_weights=given["accept_changed_weights"]),

@@ -12,8 +12,8 @@ from tosa_convert.cli.shared_options import func_option
 from tosa_convert.errors import printable
 
 if TYPE_CHECKING:
-    from tosa_convert.pictures.public import ReportFormat
-    from tosa_convert.pictures.scopes import Scopes
+    from tosa_convert.views.pictures.public import ReportFormat
+    from tosa_convert.views.pictures.scopes import Scopes
 
 
 @click.command(
@@ -61,9 +61,9 @@ def report(
 ) -> int:
     """Draw MODEL as one HTML file, to zoom into and search offline."""
     from tosa_convert.cli.load_graph import load_graph
-    from tosa_convert.files import STANDARD, refuse_same_file
-    from tosa_convert.options import ReadOptions
-    from tosa_convert.pictures.public import report as draw
+    from tosa_convert.io.files import STANDARD, refuse_same_file
+    from tosa_convert.io.options import ReadOptions
+    from tosa_convert.views.pictures.public import report as draw
 
     graph = load_graph(model, ReadOptions(func=func))
     title = "" if model == STANDARD else printable(os.path.basename(model))

@@ -18,8 +18,8 @@ from tosa_convert.cli.shared_options import (
 from tosa_convert.errors import printable
 
 if TYPE_CHECKING:
-    from tosa_convert.formats import Format
     from tosa_convert.graph.model import Graph
+    from tosa_convert.io.formats import Format
 
 
 def _names() -> Iterable[str]:
@@ -72,7 +72,7 @@ def rewrite(
     from tosa_convert.cli.load_graph import load_input, save_graph
     from tosa_convert.graph.model import counted
     from tosa_convert.graph.verify import refuse_unsound
-    from tosa_convert.options import ReadOptions, WriteOptions, narrow_types
+    from tosa_convert.io.options import ReadOptions, WriteOptions, narrow_types
 
     options = ReadOptions(func=func, narrow=narrow_types(narrow), pass_captured=pass_captured)
     graph, opened = load_input(model, options)

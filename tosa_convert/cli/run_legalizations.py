@@ -15,13 +15,13 @@ from tosa_convert.cli.command import say
 from tosa_convert.cli.suite_plan import SuitePlan
 from tosa_convert.cli.text_columns import aligned, one_line
 from tosa_convert.golden.backends.fingerprint import of_software
+from tosa_convert.golden.models import report
+from tosa_convert.golden.models.find_cases import files_of_model, find_cases, source_of
+from tosa_convert.golden.models.run_case import Legalization, Settings, run_with
 from tosa_convert.golden.suite.journal import Answer
 from tosa_convert.golden.suite.report import Verdict
 from tosa_convert.golden.suite.table import Page, html_report
-from tosa_convert.legalizations import report
-from tosa_convert.legalizations.find_cases import files_of_model, find_cases, source_of
-from tosa_convert.legalizations.run_case import Legalization, Settings, run_with
-from tosa_convert.options import narrow_types
+from tosa_convert.io.options import narrow_types
 
 #: Options that say how TOSA programs are run, and mean nothing for models.
 _OF_PROGRAMS: Final = ("via", "against", "profile", "extensions", "level", "keep", "reduce")

@@ -15,7 +15,6 @@ from tosa_convert.cli.command import say
 from tosa_convert.cli.input_shapes import parsed
 from tosa_convert.cli.load_graph import load_graph
 from tosa_convert.errors import fail, printable
-from tosa_convert.files import STANDARD, replace_file, standard_output, write_standard_output
 from tosa_convert.golden.accuracy.tolerances import FLOATING_POINT, Tolerances
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import Shape, load_npz, npz_pieces, read_npy, save_npz
@@ -34,7 +33,8 @@ from tosa_convert.golden.running.variable_states import variables_of as declared
 from tosa_convert.golden.running.variable_states import with_variables
 from tosa_convert.graph.model import Graph, counted, quoted
 from tosa_convert.graph.verify import refuse_unsound
-from tosa_convert.options import ReadOptions, narrow_types
+from tosa_convert.io.files import STANDARD, replace_file, standard_output, write_standard_output
+from tosa_convert.io.options import ReadOptions, narrow_types
 
 
 def read_options(options: Mapping[str, Any]) -> ReadOptions:

@@ -17,13 +17,11 @@ from typing import Any, Final
 
 import click
 
-from tosa_convert.child_process import temporary_folder
 from tosa_convert.cli.command import say
 from tosa_convert.cli.own_process import may_fork
 from tosa_convert.cli.progress import ProgressDisplay
 from tosa_convert.cli.suite_plan import SuitePlan
 from tosa_convert.errors import fail, printable
-from tosa_convert.files import file_error, replace_file
 from tosa_convert.golden.backends.fingerprint import digest, of_backend, of_files, of_software
 from tosa_convert.golden.suite import run_cases as converted_cases
 from tosa_convert.golden.suite.journal import Answer, Journal
@@ -53,7 +51,9 @@ from tosa_convert.golden.suite.run_cases import (
     run_all,
 )
 from tosa_convert.golden.suite.table import backend_page, html_report
-from tosa_convert.spec.profiles import parse
+from tosa_convert.io.files import file_error, replace_file
+from tosa_convert.process.child import temporary_folder
+from tosa_convert.rules.profiles import parse
 
 #: Cases that did not pass and are printed; the reports have all of them.
 PRINTED_CASES = 20

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from tosa_convert.cli.command import Option, note, option
+from tosa_convert.consumers.readers import every_reader, reader_named, releases
 from tosa_convert.errors import refuse_unknown
-from tosa_convert.file_consumers import every_reader, reader_named, releases
-from tosa_convert.formats import FORMATS
-from tosa_convert.options import LIMIT_NAMES, NARROW, limits_of, parse_limit
+from tosa_convert.io.formats import FORMATS
+from tosa_convert.io.options import LIMIT_NAMES, NARROW, limits_of, parse_limit
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -67,7 +67,7 @@ def names_option(
 
 def profiles() -> Iterable[str]:
     """Return the names of TOSA's profiles and extensions."""
-    from tosa_convert.spec.profiles import CAPABILITIES
+    from tosa_convert.rules.profiles import CAPABILITIES
 
     return CAPABILITIES
 

@@ -56,9 +56,9 @@ def show(files: tuple[str, ...], grep: str | None, jobs: int, **given: Any) -> i
     import re
 
     from tosa_convert.cli.show_files import LISTINGS, View, show_files, show_one, shown_model
-    from tosa_convert.files import STANDARD
-    from tosa_convert.formats import is_saved_model
-    from tosa_convert.options import ReadOptions
+    from tosa_convert.io.files import STANDARD
+    from tosa_convert.io.formats import is_saved_model
+    from tosa_convert.io.options import ReadOptions
 
     paths = list(files) or [STANDARD]
     several = len(paths) > 1 or (os.path.isdir(paths[0]) and not is_saved_model(paths[0]))

@@ -23,12 +23,12 @@ from tosa_convert.cli.text_columns import (
     statistics_cells,
 )
 from tosa_convert.errors import TosaConvertError, fail, printable
-from tosa_convert.files import write_standard_output
+from tosa_convert.formats.read import types_of_weights
 from tosa_convert.golden.arrays.npz import StoredArray, open_array, stored_arrays
 from tosa_convert.graph.dtypes import DType, dtype
-from tosa_convert.inspection.statistics import Statistics, statistics_of
-from tosa_convert.reading import types_of_weights
-from tosa_convert.spec.values import shape_text
+from tosa_convert.io.files import write_standard_output
+from tosa_convert.rules.values import shape_text
+from tosa_convert.views.inspection.statistics import Statistics, statistics_of
 
 Array = npt.NDArray[Any]
 

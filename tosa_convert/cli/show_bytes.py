@@ -10,12 +10,12 @@ from tosa_convert.cli.command import say
 from tosa_convert.cli.load_graph import open_path
 from tosa_convert.cli.text_columns import fitted, one_line
 from tosa_convert.errors import CODES, printable
-from tosa_convert.files import write_standard_output
-from tosa_convert.options import ReadOptions
-from tosa_convert.reading import annotate
+from tosa_convert.formats.read import annotate
+from tosa_convert.io.files import write_standard_output
+from tosa_convert.io.options import ReadOptions
 
 if TYPE_CHECKING:
-    from tosa_convert.reading import Annotation
+    from tosa_convert.formats.read import Annotation
 
 #: Bytes of a line, and lines of a field unless all bytes are wanted.
 _PER_LINE: Final = 8

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tosa_convert.applicable_options import refuse_inapplicable
 from tosa_convert.cli import show_json, show_text
 from tosa_convert.cli.command import EXIT_BUG, report_bug, say
 from tosa_convert.cli.load_graph import open_path, standard_data
@@ -25,13 +24,14 @@ from tosa_convert.cli.many_files import (
 from tosa_convert.cli.shown import Shown, ShownModel
 from tosa_convert.cli.text_columns import fitted
 from tosa_convert.errors import Finding, TosaConvertError, fail, printable
-from tosa_convert.files import STANDARD, map_file, write_standard_output
-from tosa_convert.formats import is_saved_model, model_kind
+from tosa_convert.formats.read import Input, Storage, open_input, read_with_storage
 from tosa_convert.frontends.model_summary import KINDS, describe_data, not_described
 from tosa_convert.frontends.recognize import recognize
-from tosa_convert.inspection.summary import summarize
-from tosa_convert.options import ReadOptions, given_options
-from tosa_convert.reading import Input, Storage, open_input, read_with_storage
+from tosa_convert.io.applicable_options import refuse_inapplicable
+from tosa_convert.io.files import STANDARD, map_file, write_standard_output
+from tosa_convert.io.formats import is_saved_model, model_kind
+from tosa_convert.io.options import ReadOptions, given_options
+from tosa_convert.views.inspection.summary import summarize
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tosa_convert.errors import Finding
-from tosa_convert.inspection.listing import (
+from tosa_convert.rules.amounts import Amount
+from tosa_convert.version import __version__
+from tosa_convert.views.inspection.listing import (
     ConstantRow,
     OperatorRow,
     TensorRow,
@@ -17,15 +19,13 @@ from tosa_convert.inspection.listing import (
     operator_rows,
     tensor_rows,
 )
-from tosa_convert.spec.amounts import Amount
-from tosa_convert.version import __version__
 
 if TYPE_CHECKING:
     from tosa_convert.cli.shown import Shown, ShownModel
     from tosa_convert.frontends.model_summary import ModelValue
     from tosa_convert.graph.model import Graph
-    from tosa_convert.inspection.statistics import Statistics
-    from tosa_convert.inspection.summary import RegionSummary, Summary, ValueSummary
+    from tosa_convert.views.inspection.statistics import Statistics
+    from tosa_convert.views.inspection.summary import RegionSummary, Summary, ValueSummary
 
 #: Increases when a member gets another name or meaning; new members do not increase it.
 SCHEMA: int = 1

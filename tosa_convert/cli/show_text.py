@@ -15,11 +15,12 @@ from tosa_convert.cli.text_columns import (
     statistics_cells,
 )
 from tosa_convert.errors import grouped, printable
-from tosa_convert.formats import FORMATS, MLIR_FORMATS
 from tosa_convert.frontends.model_summary import KINDS
 from tosa_convert.graph.locations import UNLOCATED
 from tosa_convert.graph.model import counted
-from tosa_convert.inspection.listing import (
+from tosa_convert.io.formats import FORMATS, MLIR_FORMATS
+from tosa_convert.rules.amounts import Amount
+from tosa_convert.views.inspection.listing import (
     ConstantRow,
     OperatorRow,
     TensorRow,
@@ -28,12 +29,11 @@ from tosa_convert.inspection.listing import (
     operator_rows_of,
     tensor_rows,
 )
-from tosa_convert.spec.amounts import Amount
 
 if TYPE_CHECKING:
     from tosa_convert.frontends.model_summary import ModelValue
     from tosa_convert.graph.model import Graph
-    from tosa_convert.inspection.summary import RegionSummary, Summary, ValueSummary
+    from tosa_convert.views.inspection.summary import RegionSummary, Summary, ValueSummary
 
 #: Most rows of each list on the screen of a program.
 _MOST_ROWS: Final = 12

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tosa_convert.formats import Format
+from tosa_convert.formats.read import Storage
 from tosa_convert.frontends.model_summary import ModelSummary
-from tosa_convert.inspection.summary import Summary
-from tosa_convert.reading import Storage
+from tosa_convert.io.formats import Format
+from tosa_convert.views.inspection.summary import Summary
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import click
 
 from tosa_convert.cli.command import Verb, complete_file_name, option
 from tosa_convert.cli.shared_options import names_option, profiles
-from tosa_convert.options import NARROW
+from tosa_convert.io.options import NARROW
 
 
 def _frontends() -> Iterable[str]:

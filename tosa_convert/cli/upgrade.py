@@ -40,9 +40,9 @@ def upgrade(source: str, output: str, report: str | None, **given: Any) -> None:
         output_format,
         write_output,
     )
-    from tosa_convert.files import refuse_same_file
-    from tosa_convert.options import ReadOptions, WriteOptions, narrow_types
-    from tosa_convert.reading import quoting, read_upgraded
+    from tosa_convert.formats.read import quoting, read_upgraded
+    from tosa_convert.io.files import refuse_same_file
+    from tosa_convert.io.options import ReadOptions, WriteOptions, narrow_types
 
     options = ConvertOptions(
         read=ReadOptions(func=given["func"], narrow=narrow_types(given["narrow"])),
@@ -69,7 +69,7 @@ def upgrade(source: str, output: str, report: str | None, **given: Any) -> None:
 def _write(path: str, source: str, changes: Any) -> None:
     import json
 
-    from tosa_convert.files import replace_file
+    from tosa_convert.io.files import replace_file
 
     rows = [change._asdict() for change in changes.changes()]
     text = json.dumps({"input": source, "changes": rows}, indent=2) + "\n"

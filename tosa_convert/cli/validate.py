@@ -15,7 +15,7 @@ from tosa_convert.cli.shared_options import (
     profiles,
     reader_option,
 )
-from tosa_convert.file_consumers import every_reader
+from tosa_convert.consumers.readers import every_reader
 
 
 @click.command(
@@ -77,9 +77,9 @@ def validate(files: tuple[str, ...], jobs: int, output: str | None, **given: Any
     """Report everything that TOSA forbids in programs."""
     from tosa_convert.cli.validate_files import Checks, validate_files, validate_standard_input
     from tosa_convert.cli.validation_report import as_json, as_sarif, as_text
-    from tosa_convert.files import STANDARD
-    from tosa_convert.options import ReadOptions
-    from tosa_convert.spec.profiles import parse
+    from tosa_convert.io.files import STANDARD
+    from tosa_convert.io.options import ReadOptions
+    from tosa_convert.rules.profiles import parse
 
     read = ReadOptions(
         func=given["func"],

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from tosa_convert.errors import CODES, Finding, grouped, printable
 from tosa_convert.graph.opset import OPERATORS
-from tosa_convert.spec.public import Needs
-from tosa_convert.spec.rules.core import dashed
+from tosa_convert.rules.families.core import dashed
+from tosa_convert.rules.public import Needs
 from tosa_convert.version import __version__
 
 SARIF_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"

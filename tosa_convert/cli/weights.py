@@ -11,7 +11,7 @@ from tosa_convert.cli.shared_options import no_validate_option, to_option
 from tosa_convert.errors import printable
 
 if TYPE_CHECKING:
-    from tosa_convert.formats import Format
+    from tosa_convert.io.formats import Format
 
 
 @click.group(cls=Verbs)
@@ -36,7 +36,7 @@ def export_weights(source: str, output: str | None, larger_than: int) -> None:
     """Write a .npy for each constant, and a manifest."""
     from tosa_convert import api
     from tosa_convert.cli.load_graph import load_graph
-    from tosa_convert.files import STANDARD
+    from tosa_convert.io.files import STANDARD
 
     if output is None and source == STANDARD:
         raise click.UsageError("name the folder with -o DIR for standard input")
@@ -63,7 +63,7 @@ def import_weights(
     """Put the constants of a folder into a program of the same shapes and types."""
     from tosa_convert import api
     from tosa_convert.cli.load_graph import load_input, save_graph
-    from tosa_convert.options import WriteOptions
+    from tosa_convert.io.options import WriteOptions
 
     graph, opened = load_input(source)
     api.refuse_same_file(source, output)
@@ -90,7 +90,7 @@ def strip_weights(source: str, output: str, to: Format | None, everything: bool)
     """
     from tosa_convert import api
     from tosa_convert.cli.load_graph import load_input, save_graph
-    from tosa_convert.options import WriteOptions
+    from tosa_convert.io.options import WriteOptions
 
     graph, opened = load_input(source)
     api.refuse_same_file(source, output)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tosa_convert.errors import fail
-from tosa_convert.frontends.request import Request
+from tosa_convert.frontends.process.request import Request
 
 EXAMPLES_FILE: Final = "examples.npz"
 #: The option of a request that asks for them.

@@ -10,21 +10,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tosa_convert.child_process import temporary_folder
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.files import file_error
 from tosa_convert.frontends.examples import read_examples
-from tosa_convert.frontends.interface import Interface, NotLowered
+from tosa_convert.frontends.process.interface import Interface, NotLowered
+from tosa_convert.frontends.process.request import Request, numeric_shapes
+from tosa_convert.frontends.process.run import TIMEOUT, run_converter
 from tosa_convert.frontends.recognize import Recognised
-from tosa_convert.frontends.request import Request, numeric_shapes
-from tosa_convert.frontends.run_converter import TIMEOUT, run_converter
 from tosa_convert.frontends.table import on_route
-from tosa_convert.options import DEFAULT_LIMITS, ReadOptions
+from tosa_convert.io.files import file_error
+from tosa_convert.io.options import DEFAULT_LIMITS, ReadOptions
+from tosa_convert.process.child import temporary_folder
 
 if TYPE_CHECKING:
-    from tosa_convert.frontends.converter_server import ConverterServer
-    from tosa_convert.frontends.cut import Cut
-    from tosa_convert.frontends.parts import Parts
+    from tosa_convert.frontends.partial.cut import Cut
+    from tosa_convert.frontends.partial.programs import Parts
+    from tosa_convert.frontends.process.server import ConverterServer
     from tosa_convert.graph.model import Graph
 
 #: Conversions of one model, each of which cuts out what the one before left.
@@ -74,7 +74,7 @@ def lowered(model: Recognised, options: FrontendOptions = _OPTIONS) -> Iterator[
     """The program of a model; files that the converter made exist inside the block only."""
     with _scratch() as folder:
         interface = _converted(_request(model, options), folder, options, _memory(model, options))
-        from tosa_convert.frontends.finish import finish
+        from tosa_convert.frontends.read_result import finish
 
         graph = finish(_request(model, options), interface, folder, options.read)
         runs = f"{model.path}:{model.member}" if model.member else model.path
@@ -100,7 +100,7 @@ def lowered_in_parts(model: Recognised, options: FrontendOptions = _OPTIONS) -> 
             folder = scratch / str(number)
             folder.mkdir()
             interface = _converted(request, folder, options, _memory(model, options))
-            from tosa_convert.frontends.finish import finish, left_over
+            from tosa_convert.frontends.read_result import finish, left_over
 
             rows = left_over(request, interface, folder)
             if not rows:
@@ -109,7 +109,7 @@ def lowered_in_parts(model: Recognised, options: FrontendOptions = _OPTIONS) -> 
         graph = finish(request, interface, folder, options.read)
         if interface.cut is None:
             return graph
-        from tosa_convert.frontends.parts import parts_of
+        from tosa_convert.frontends.partial.programs import parts_of
 
         return parts_of(graph, _with_hints(interface.cut), model.shown)
 
@@ -157,7 +157,7 @@ def _without(
     Raises:
         TosaConvertError: "not-lowered" for those that cannot be cut out.
     """
-    from tosa_convert.frontends import leftovers
+    from tosa_convert.frontends import unlowered_error as leftovers
 
     known = {number for number, _ in request.cut}
     stuck = [replace(row, reason=_STUCK) for row in rows if row.index is None or row.index in known]
@@ -173,7 +173,7 @@ def _without(
 
 def _with_hints(cut: Cut) -> Cut:
     """The operators of TFLite with advice, which their converter does not give."""
-    from tosa_convert.frontends.leftovers import advice
+    from tosa_convert.frontends.unlowered_error import advice
 
     operators = [
         one if one.hint else replace(one, hint=advice(one.operator)) for one in cut.operators
@@ -212,4 +212,3 @@ def _converted(request: Request, folder: Path, options: FrontendOptions, memory:
 
 def _import_finish() -> None:
     """Import what reads the result of a converter; numpy is most of it."""
-    from tosa_convert.frontends import finish  # noqa: F401

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.files import map_file
-from tosa_convert.frontends.converters.tflite_file import read_tflite
-from tosa_convert.frontends.converters.tflite_names import operator_name
-from tosa_convert.frontends.converters.tflite_unlowered import known_unlowered
-from tosa_convert.frontends.onnx_header import OnnxValue, read_onnx
+from tosa_convert.frontends.onnx.header import OnnxValue, read_onnx
 from tosa_convert.frontends.recognize import recognize
 from tosa_convert.frontends.table import model_kinds
-from tosa_convert.options import LimitsLike, limits_of
+from tosa_convert.frontends.tflite.file import read_tflite
+from tosa_convert.frontends.tflite.names import operator_name
+from tosa_convert.frontends.tflite.unlowered import known_unlowered
+from tosa_convert.io.files import map_file
+from tosa_convert.io.options import LimitsLike, limits_of
 
 #: Names of ONNX's element types, by their number.
 _ONNX_TYPES: Final = (

@@ -8,16 +8,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tosa_convert.child_process import temporary_folder
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.frontends.installed import absent
 from tosa_convert.frontends.lower_model import FrontendOptions, lowered
 from tosa_convert.frontends.model_summary import describe as describe
+from tosa_convert.frontends.process.installed import absent
+from tosa_convert.frontends.process.request import TRUSTED
+from tosa_convert.frontends.process.run import TIMEOUT
 from tosa_convert.frontends.recognize import Recognised, recognize
-from tosa_convert.frontends.request import TRUSTED
-from tosa_convert.frontends.run_converter import TIMEOUT
 from tosa_convert.frontends.table import FRONTENDS, frontend, missing, model_kinds, on_route
-from tosa_convert.options import LimitsLike, ReadOptions, Shapes, limits_of, narrow_types, shapes_of
+from tosa_convert.io.options import (
+    LimitsLike,
+    ReadOptions,
+    Shapes,
+    limits_of,
+    narrow_types,
+    shapes_of,
+)
+from tosa_convert.process.child import temporary_folder
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
@@ -166,10 +173,10 @@ def from_jax(
     row = on_route("jax", via)
     if distributions := absent(row):
         raise TosaConvertError(missing(row, distributions))
-    from tosa_convert.frontends.converters.jax.convert import arguments_of, graph_of
+    from tosa_convert.frontends.jax.convert import arguments_of, graph_of
 
     if via:
-        from tosa_convert.frontends.converters.jax.litert import graph_of
+        from tosa_convert.frontends.jax.litert import graph_of
     return graph_of(function, arguments_of(args, kwargs, names), names, full_paths)
 
 
@@ -313,7 +320,7 @@ def from_torch(
     """
     if importlib.util.find_spec("torch") is None:
         raise TosaConvertError(missing(frontend("torch"), ["torch"]))
-    from tosa_convert.frontends.converters.torch_export import save_program
+    from tosa_convert.frontends.torch.export import save_program
 
     read = _read_options(input_shapes, narrow, full_paths, limits)
     with temporary_folder("tosa-frontend-") as name:

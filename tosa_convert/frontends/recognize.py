@@ -7,9 +7,9 @@ import os
 from typing import Final, NamedTuple
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.files import map_file
-from tosa_convert.formats import is_saved_model, model_kind
 from tosa_convert.frontends.table import FRONTENDS
+from tosa_convert.io.files import map_file
+from tosa_convert.io.formats import is_saved_model, model_kind
 
 #: Package that a Python file imports -> the frontend of what it makes. The first that occurs decides.
 _BY_IMPORT: Final = {"jax": "jax", "flax": "jax", "torch": "torch", "keras": "keras"}

@@ -15,9 +15,9 @@ from tosa_convert.graph.model import Operator
 from tosa_convert.graph.opset import CONST_SHAPE, operator
 from tosa_convert.graph.opset import OPERATORS as ALL_OPERATORS
 from tosa_convert.rewrites.edited_block import EditedBlock, Replacement
-from tosa_convert.spec.operator_view import OperatorView
-from tosa_convert.spec.values import ShapeType, TensorType, ValueType
-from tosa_convert.spec.verdict import judge_shapes
+from tosa_convert.rules.operator_view import OperatorView
+from tosa_convert.rules.values import ShapeType, TensorType, ValueType
+from tosa_convert.rules.verdict import judge_shapes
 
 _ASSERT: Final = operator("ASSERT_EQUAL_SHAPE")
 OPERATORS: Final = (

@@ -18,10 +18,10 @@ from tosa_convert.graph.opset import CONST, operator
 from tosa_convert.rewrites.edited_block import EditedBlock
 from tosa_convert.rewrites.merged_dimensions import PLANNERS, Plan, Shape
 from tosa_convert.rewrites.report import Recorder
-from tosa_convert.spec.levels import LEVELS
-from tosa_convert.spec.operator_view import OperatorView
-from tosa_convert.spec.values import TypeTable
-from tosa_convert.spec.verdict import judge_shapes
+from tosa_convert.rules.levels import LEVELS
+from tosa_convert.rules.operator_view import OperatorView
+from tosa_convert.rules.values import TypeTable
+from tosa_convert.rules.verdict import judge_shapes
 
 NAME: Final = "high-ranks"
 #: The most dimensions that level 8K allows.

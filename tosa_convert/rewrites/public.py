@@ -41,7 +41,7 @@ def apply(graph: Graph, *names: str) -> Rewritten:
 
     Example:
         >>> import tosa_convert as tc
-        >>> from tosa_convert.build import Builder
+        >>> from tosa_convert.builder import Builder
         >>> b = Builder()
         >>> x = b.input("x", "fp32", (2, 3))
         >>> b.output(b.pow(x, 2.0), name="y")

@@ -23,10 +23,10 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.errors import fail
-from tosa_convert.files import Pieces, Sink, file_error, open_regular, replace_file
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.scratch import file_errors, readable_by_numpy
 from tosa_convert.graph.model import quoted
+from tosa_convert.io.files import Pieces, Sink, file_error, open_regular, replace_file
 
 #: Most bytes of the header of an `.npy` file that numpy reads from strangers.
 _HEADER_BYTES: Final = 10_000

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from tosa_convert.child_process import new_temporary_folder, remove_temporary_folder
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.files import PathLike, Pieces, file_error, write_pieces
 from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.io.files import PathLike, Pieces, file_error, write_pieces
+from tosa_convert.process.child import new_temporary_folder, remove_temporary_folder
 
 _HINT = "set TMPDIR to a folder on a disk with enough space"
 

@@ -16,11 +16,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from tosa_convert.child_process import run_child
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.files import PathLike, open_regular
 from tosa_convert.golden.running import model_process
 from tosa_convert.golden.running.commands import command_words
+from tosa_convert.io.files import PathLike, open_regular
+from tosa_convert.process.child import run_child
 from tosa_convert.version import __version__
 
 #: Bytes of a file that are in memory at a time.

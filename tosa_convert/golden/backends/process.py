@@ -12,13 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tosa_convert.child_process import Ended, last_words
 from tosa_convert.errors import TosaConvertError, fail, near_match
-from tosa_convert.formats import EXTENSIONS
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import read_npy
 from tosa_convert.golden.arrays.scratch import file_errors, write_npy, write_scratch
 from tosa_convert.golden.running.commands import run_command
+from tosa_convert.io.formats import EXTENSIONS
+from tosa_convert.process.child import Ended, last_words
 
 #: Exit code of `worker.py` if the backend's packages are not installed.
 MISSING: Final = 3

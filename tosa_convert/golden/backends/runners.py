@@ -19,10 +19,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from tosa_convert import api
-from tosa_convert.child_process import last_words, remove_temporary_folder
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.files import map_file, path_below, read_json
-from tosa_convert.formats import EXTENSIONS
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.npz import npy_files, open_npz, unpack_npz, write_npz
 from tosa_convert.golden.arrays.scratch import (
@@ -51,6 +48,9 @@ from tosa_convert.golden.running.reference_model import (
 from tosa_convert.golden.running.variable_states import STATE_PREFIX, state_slots, variables_of
 from tosa_convert.graph.extract import extract_from, extract_region
 from tosa_convert.graph.model import Graph, counted
+from tosa_convert.io.files import map_file, path_below, read_json
+from tosa_convert.io.formats import EXTENSIONS
+from tosa_convert.process.child import last_words, remove_temporary_folder
 
 _MODEL_EXTENSIONS: Final = tuple(EXTENSIONS)
 #: 64-bit types of frameworks -> the types that TOSA has instead, as numpy writes them.

@@ -38,7 +38,7 @@ from tosa_convert.golden.running.variable_states import (
 from tosa_convert.graph.extract import extract, needed_operators
 from tosa_convert.graph.model import counted, operator_path
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
-from tosa_convert.options import ReadOptions
+from tosa_convert.io.options import ReadOptions
 
 
 @dataclass(slots=True)

@@ -9,7 +9,6 @@ from typing import Final, Literal
 
 from tosa_convert import api
 from tosa_convert.errors import printable
-from tosa_convert.files import PathLike
 from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import npz_pieces
@@ -18,6 +17,7 @@ from tosa_convert.golden.backends.runners import Backend, OtherModel, Record
 from tosa_convert.graph.extract import extract_from
 from tosa_convert.graph.locations import UNLOCATED
 from tosa_convert.graph.model import Graph
+from tosa_convert.io.files import PathLike
 
 
 @dataclass(frozen=True, slots=True)

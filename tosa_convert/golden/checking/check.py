@@ -34,7 +34,7 @@ from tosa_convert.golden.running.variable_states import (
     with_variables,
 )
 from tosa_convert.graph.model import Graph
-from tosa_convert.options import ReadOptions
+from tosa_convert.io.options import ReadOptions
 
 
 def check(

@@ -11,7 +11,7 @@ import random
 from collections.abc import Sequence
 from typing import Final
 
-from tosa_convert.build import Builder
+from tosa_convert.builder import Builder
 from tosa_convert.errors import fail
 from tosa_convert.golden.random_graphs import (
     block_scaled,

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tosa_convert.build import Builder, Value, Variable
+from tosa_convert.builder import Builder, Value, Variable
 
 #: The most elements of a tensor.
 MOST_ELEMENTS: Final = 2048

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tosa_convert.build import Builder, Value
+from tosa_convert.builder import Builder, Value
 from tosa_convert.golden.random_graphs.builder import (
     ELEMENT_TYPES,
     NoOperandsError,

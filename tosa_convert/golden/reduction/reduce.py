@@ -16,9 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert import api
-from tosa_convert.child_process import Ended
 from tosa_convert.errors import fail
-from tosa_convert.files import PathLike, read_json, replace_file
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import save_npz
 from tosa_convert.golden.arrays.scratch import file_errors, npy_pieces
@@ -30,7 +28,9 @@ from tosa_convert.golden.running.intermediates import iterate_tensors
 from tosa_convert.golden.running.programs import AS_IT_IS, as_graph, input_arrays, input_slots
 from tosa_convert.golden.running.reference_model import TIMEOUT, RunOptions
 from tosa_convert.graph.model import Graph, counted
-from tosa_convert.options import ReadOptions
+from tosa_convert.io.files import PathLike, read_json, replace_file
+from tosa_convert.io.options import ReadOptions
+from tosa_convert.process.child import Ended
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ import shutil
 import signal
 from collections.abc import Callable, Mapping, Sequence
 
-from tosa_convert.child_process import Ended, run_child
 from tosa_convert.errors import fail
 from tosa_convert.golden.arrays.scratch import temporary_file_errors
+from tosa_convert.process.child import Ended, run_child
 
 
 def command_words(text: str) -> list[str]:

@@ -10,7 +10,6 @@ import re
 import shlex
 from typing import Final
 
-from tosa_convert.child_process import Ended, describe_exit
 from tosa_convert.errors import Finding
 from tosa_convert.golden.running.index_ranges import indexed, integer_inputs
 from tosa_convert.graph.locations import UNLOCATED
@@ -22,6 +21,7 @@ from tosa_convert.graph.model import (
     counted,
     operator_path,
 )
+from tosa_convert.process.child import Ended, describe_exit
 
 _CHECK: Final = re.compile(
     r"(?:REQUIRE|ERROR_IF|LEVEL_CHECK|SUBGRAPH_ERROR_IF|GRAPH_ERROR_IF)\(\) fails AT "

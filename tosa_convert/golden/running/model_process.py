@@ -16,10 +16,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from tosa_convert.child_process import Ended, run_child
 from tosa_convert.errors import fail
 from tosa_convert.golden.running.commands import run_again_if_killed
 from tosa_convert.installation import install_command
+from tosa_convert.process.child import Ended, run_child
 
 #: The environment variable that names the program, for a reference model that you built.
 ENVIRONMENT: Final = "TOSA_REFERENCE_MODEL"

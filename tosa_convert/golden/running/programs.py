@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from tosa_convert import api
-from tosa_convert.applicable_options import refuse_inapplicable
 from tosa_convert.errors import Finding, TosaConvertError
+from tosa_convert.formats.read import open_input, weights_folder
+from tosa_convert.formats.read import read as read_graph
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.slots import Slot, match, slots
 from tosa_convert.golden.running.random_inputs import Ranges, random_inputs
 from tosa_convert.graph.model import Block, Graph, require_graphs
 from tosa_convert.graph.verify import refuse_unsound
-from tosa_convert.options import ReadOptions, given_options
-from tosa_convert.reading import open_input, weights_folder
-from tosa_convert.reading import read as read_graph
+from tosa_convert.io.applicable_options import refuse_inapplicable
+from tosa_convert.io.options import ReadOptions, given_options
 
 #: Read with no options.
 AS_IT_IS = ReadOptions()

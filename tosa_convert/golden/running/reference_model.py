@@ -14,7 +14,6 @@ from typing import Any, Final, Literal, get_args
 
 from tosa_convert import api
 from tosa_convert.errors import TosaConvertError, refuse_unknown
-from tosa_convert.files import map_file
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.scratch import full_disk, scratch_folder, write_scratch
 from tosa_convert.golden.arrays.slots import Slot, coerce, load_npy, missing_input, save_npy
@@ -33,6 +32,7 @@ from tosa_convert.golden.running.variable_states import (
 from tosa_convert.graph.extract import reachable
 from tosa_convert.graph.model import Block, Graph, Region
 from tosa_convert.graph.verify import verify
+from tosa_convert.io.files import map_file
 
 Level = Literal["none", "8k"]
 

@@ -11,7 +11,7 @@ from tosa_convert.golden.running.intermediates import iterate_tensors
 from tosa_convert.golden.running.programs import AS_IT_IS, input_arrays, load_program
 from tosa_convert.golden.running.reference_model import DEFAULT_RUN, Result, RunOptions, run_program
 from tosa_convert.golden.running.variable_states import with_variables
-from tosa_convert.options import ReadOptions
+from tosa_convert.io.options import ReadOptions
 
 
 def run(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, cast, get_args
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.files import file_error, open_regular, parse_json, replace_file
+from tosa_convert.io.files import file_error, open_regular, parse_json, replace_file
 
 Status = Literal["pass", "fail", "error", "wrong", "refused", "crashed", "not-run"]
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)

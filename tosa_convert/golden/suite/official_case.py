@@ -17,7 +17,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.child_process import describe_exit
 from tosa_convert.errors import fail
 from tosa_convert.golden.accuracy.compliance import Compliance, parse_compliance
 from tosa_convert.golden.arrays.by_name import Array
@@ -29,6 +28,7 @@ from tosa_convert.golden.running.reference_model import link_or_copy, slot_file
 from tosa_convert.golden.suite.data_generation import generate_data
 from tosa_convert.golden.suite.descriptor import NAME, case_file, described_run, read_descriptor
 from tosa_convert.graph.model import Graph
+from tosa_convert.process.child import describe_exit
 
 _LEVELS: Final = {"8k": "EIGHTK", "none": "NONE"}
 _VERIFIER: Final = "tosa_verify"

@@ -52,8 +52,8 @@ from tosa_convert.golden.suite.official_case import (
 from tosa_convert.golden.suite.run_cases import files_of_case, model_of
 from tosa_convert.graph.model import Block, Graph, Region
 from tosa_convert.graph.versions import V1_0
-from tosa_convert.spec.profiles import complete
-from tosa_convert.spec.public import validate
+from tosa_convert.rules.profiles import complete
+from tosa_convert.rules.public import validate
 
 #: Codes that say that a file of the case cannot be used.
 _DAMAGED: Final = ("file-error", "unsafe-path")

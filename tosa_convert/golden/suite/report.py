@@ -11,8 +11,8 @@ from typing import Any, Final
 from xml.sax.saxutils import quoteattr
 
 from tosa_convert.errors import Finding, TosaConvertError, fail, printable, printable_lines
-from tosa_convert.files import file_error, open_regular, read_json
 from tosa_convert.golden.suite.journal import Answer, is_status
+from tosa_convert.io.files import file_error, open_regular, read_json
 
 #: Statuses of a case that neither passed nor was left out.
 FAILED: Final = ("fail", "error", "wrong", "refused", "crashed")

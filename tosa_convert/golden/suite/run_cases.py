@@ -20,10 +20,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from tosa_convert import api
-from tosa_convert.child_process import Ended, describe_exit
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.files import refuse_irregular, walk, write_pieces
-from tosa_convert.formats import Format
 from tosa_convert.golden.accuracy.comparison import compare
 from tosa_convert.golden.arrays.npz import load_npz
 from tosa_convert.golden.arrays.scratch import scratch_folder, write_scratch
@@ -34,7 +31,10 @@ from tosa_convert.golden.running.reference_model import RunOptions
 from tosa_convert.golden.running.run import run
 from tosa_convert.golden.suite.descriptor import case_files, described_run, read_descriptor
 from tosa_convert.golden.suite.journal import Answer, Journal, Status
-from tosa_convert.process_pool import run_jobs
+from tosa_convert.io.files import refuse_irregular, walk, write_pieces
+from tosa_convert.io.formats import Format
+from tosa_convert.process.child import Ended, describe_exit
+from tosa_convert.process.pool import run_jobs
 
 Via = Literal["tosa", "mlir", "mlirbc", "json"]
 

@@ -1,6 +1,0 @@
-"""Building programs in Python: an operator is a function, and TOSA's rules are applied at each call."""
-
-from tosa_convert.build.builder import Builder
-from tosa_convert.build.values import Value, Variable
-
-__all__ = ["Builder", "Value", "Variable"]

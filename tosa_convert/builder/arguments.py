@@ -1,0 +1,131 @@
+"""Python arguments of a builder's functions as the values that a program has.
+
+An argument of a wrong Python type is a `TypeError` that names it, what was found and what was
+expected. What TOSA forbids is a `TosaConvertError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from enum import IntEnum
+from operator import index
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tosa_convert.builder.values import Data, Value, dtype_of
+from tosa_convert.graph.model import DYNAMIC
+from tosa_convert.graph.opset import AttributeSpec, AttributeValue
+
+#: The longest text of an argument in a message.
+_MOST_SHOWN: Final = 80
+
+
+def wrong(label: str, given: object, expected: str) -> TypeError:
+    """The error for an argument of a wrong Python type. label: such as "add() argument input2"."""
+    text = repr(given)
+    if len(text) > _MOST_SHOWN:
+        text = f"{text[:_MOST_SHOWN]}..."
+    return TypeError(f"{label}: found {text} ({type(given).__name__}), expected {expected}")
+
+
+def integer(label: str, given: Any) -> int:
+    """An integer. A float is not one, even if it has no fraction."""
+    if isinstance(given, (bool, np.bool_)):
+        raise wrong(label, given, "an integer")
+    try:
+        return index(given)
+    except TypeError:
+        raise wrong(label, given, "an integer") from None
+
+
+def integers(label: str, given: Any) -> tuple[int, ...]:
+    """A sequence of integers, such as the sizes of a shape."""
+    if isinstance(given, (str, bytes, Value)) or not isinstance(given, Iterable):
+        raise wrong(label, given, "a sequence of integers")
+    return tuple(integer(label, item) for item in given)
+
+
+def shape(label: str, given: Any) -> tuple[int, ...] | None:
+    """The sizes of a tensor, DYNAMIC where unknown; None for an unknown rank."""
+    return None if given is None else integers(label, given)
+
+
+def text(label: str, given: Any) -> str:
+    """A string."""
+    if not isinstance(given, str):
+        raise wrong(label, given, "a string")
+    return given
+
+
+def names(label: str, given: Any) -> tuple[str, ...]:
+    """The names of results: one string or several; none for the empty string."""
+    if isinstance(given, str):
+        return (given,) if given else ()
+    if not isinstance(given, Iterable):
+        raise wrong(label, given, "a string or a sequence of strings")
+    return tuple(text(label, item) for item in given)
+
+
+def values(label: str, given: Any) -> tuple[Value, ...]:
+    """A sequence of values; one value is not a sequence."""
+    if isinstance(given, (str, Value)) or not isinstance(given, Iterable):
+        raise wrong(label, given, "a sequence of values of the builder")
+    return tuple(value(label, item) for item in given)
+
+
+def value(label: str, given: Any) -> Value:
+    """A value of a builder."""
+    if not isinstance(given, Value):
+        raise wrong(label, given, "a value of the builder, such as input() or const() returns")
+    return given
+
+
+def array(label: str, given: Data) -> npt.NDArray[Any]:
+    """Numbers as an array of real numbers or truth values."""
+    try:
+        made = np.asarray(given)
+    except (ValueError, TypeError, OverflowError):
+        made = np.asarray(None)
+    # "V" are the types of ml_dtypes.
+    if made.dtype.kind not in "biufV" or (made.dtype.kind == "V" and made.dtype.names):
+        raise wrong(label, given, "numbers: an array, or nested sequences of equal lengths")
+    return made
+
+
+def attribute(label: str, row: AttributeSpec, given: Any) -> AttributeValue:
+    """The value of an attribute of any kind but "element"."""
+    if row.enum is not None:
+        return _member(label, row.enum, given)
+    return _OF_KIND[row.kind](label, given)
+
+
+def _member(label: str, enum: type[IntEnum], given: Any) -> IntEnum:
+    """A member of an enum, given as itself, by its name or by its value."""
+    if isinstance(given, str) and given.upper() in enum.__members__:
+        return enum[given.upper()]
+    if isinstance(given, int) and not isinstance(given, bool) and given in set(enum):
+        return enum(given)
+    choices = ", ".join(member.name for member in enum)
+    raise wrong(label, given, f"one of {choices}")
+
+
+def _flag(label: str, given: Any) -> bool:
+    if not isinstance(given, (bool, np.bool_)):
+        raise wrong(label, given, "True or False")
+    return bool(given)
+
+
+_OF_KIND: Final[dict[str, Callable[[str, Any], AttributeValue]]] = {
+    "i32": integer,
+    "i32s": integers,
+    "bool": _flag,
+    "dtype": lambda label, given: dtype_of(given),
+    "string": text,
+}
+
+
+def static(sizes: Sequence[int] | None) -> bool:
+    """Whether all sizes of a shape are known."""
+    return sizes is not None and DYNAMIC not in sizes

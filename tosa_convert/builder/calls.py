@@ -1,0 +1,363 @@
+"""The functions of operators, made from the rows of the operator table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from inspect import Parameter, Signature
+from typing import Any, Final, NoReturn
+
+import numpy as np
+
+from tosa_convert.builder import arguments
+from tosa_convert.builder.block_builder import BlockBuilder
+from tosa_convert.builder.block_state import all_or_nothing
+from tosa_convert.builder.element_types import UNKNOWN, Known, choices_of_operand
+from tosa_convert.builder.values import DTypeLike, Value, dtype_of
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.graph.attribute_rules import attribute_problem
+from tosa_convert.graph.dtypes import BLOCK_SCALE, BlockSize, DType, RoundingMode
+from tosa_convert.graph.model import Operator
+from tosa_convert.graph.opset import (
+    OPERATORS,
+    AttributeSpec,
+    AttributeValue,
+    OperandSpec,
+    OperatorSpec,
+)
+from tosa_convert.rules.types import Element
+from tosa_convert.rules.values import ShapeType, TensorType
+from tosa_convert.rules.verdict import element_of
+
+#: Operators that have methods of their own, or none: values and regions are not operands.
+APART: Final = frozenset(
+    {"CONST", "CONST_SHAPE", "COND_IF", "WHILE_LOOP", "CUSTOM"}
+    | {"VARIABLE", "VARIABLE_READ", "VARIABLE_WRITE"}
+)
+#: Attributes with a default that the operator table does not give them: one value for all elements.
+_EVERY_ELEMENT: Final = {"pad": 0, "out_pad": 0, "stride": 1, "dilation": 1}
+#: The defaults of other attributes. None: it follows from the operands.
+_DEFAULTS: Final[dict[str, Any]] = {
+    **dict.fromkeys(("per_channel", "input_unsigned", "output_unsigned", "inverse"), False),
+    **dict.fromkeys(("allow_broadcast", "round"), False),
+    "scale32": True,
+    "rounding_mode": RoundingMode.SINGLE_ROUND,
+    "acc_type": None,
+    "block_size": None,
+}
+#: Operands that are 0 unless they are given.
+_ZERO_UNLESS_GIVEN: Final = frozenset({"pad_const"})
+#: Operands of which a single number is a tensor of one element, whatever the rank of the others.
+_RANK_1: Final = frozenset({"pad_const", "bias"})
+
+
+def has_default(spec: OperatorSpec, row: OperandSpec) -> bool:
+    """Whether an operand may be left out."""
+    if row.arity == "?" or row.name in _ZERO_UNLESS_GIVEN or row.name.endswith("_zp"):
+        return True
+    return spec.name == "MUL" and row.name == "shift"
+
+
+def default_of(row: AttributeSpec) -> Any:
+    """The value of an attribute that is left out; `Parameter.empty` if it must be given."""
+    if row.optional:
+        return row.default
+    if row.name in _EVERY_ELEMENT and row.length > 0:
+        return (_EVERY_ELEMENT[row.name],) * row.length
+    return _DEFAULTS.get(row.name, Parameter.empty)
+
+
+def parameters(spec: OperatorSpec) -> Iterator[Parameter]:
+    """The parameters of an operator's function, in order, without the builder."""
+    rows = spec.operands
+    last_required = max(
+        (index for index, row in enumerate(rows) if not has_default(spec, row)), default=-1
+    )
+    keyword = []
+    for index, row in enumerate(rows):
+        if not has_default(spec, row):
+            yield Parameter(row.name, Parameter.POSITIONAL_OR_KEYWORD)
+        elif index > last_required:
+            yield Parameter(row.name, Parameter.POSITIONAL_OR_KEYWORD, default=None)
+        else:
+            keyword.append(Parameter(row.name, Parameter.KEYWORD_ONLY, default=None))
+    yield from keyword
+    for attribute in spec.attributes:
+        default = default_of(attribute)
+        yield Parameter(attribute.name, Parameter.KEYWORD_ONLY, default=default)
+    if any(not row.is_shape for row in spec.results):
+        yield Parameter("dtype", Parameter.KEYWORD_ONLY, default=None)
+    if spec.name == "CAST":
+        yield Parameter("scaled", Parameter.KEYWORD_ONLY, default=False)
+    if spec.results:
+        yield Parameter("name", Parameter.KEYWORD_ONLY, default="")
+
+
+def function_of(spec: OperatorSpec) -> Callable[..., Any]:
+    """The function of an operator, for a class of builders."""
+    signature = Signature(list(parameters(spec)))
+    name = spec.name.lower()
+    names = frozenset(signature.parameters)
+    positional = [p.name for p in signature.parameters.values() if p.kind is not p.KEYWORD_ONLY]
+    defaults = {
+        p.name: p.default for p in signature.parameters.values() if p.default is not p.empty
+    }
+
+    @all_or_nothing
+    def function(self: BlockBuilder, *args: Any, **kwargs: Any) -> Any:
+        # Fast path of Signature.bind; equal by test test_arguments_are_bound_as_python_binds_them.
+        given = {**defaults, **dict(zip(positional, args, strict=False)), **kwargs}
+        is_bound = given.keys() == names and len(args) <= len(positional)
+        if not (is_bound and kwargs.keys().isdisjoint(positional[: len(args)])):
+            _refuse_arguments(name, signature, args, kwargs)
+        return _Call(self, spec, given).made()
+
+    function.__name__ = name
+    function.__qualname__ = f"Builder.{name}"
+    function.__doc__ = _doc(spec)
+    own = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
+    function.__signature__ = Signature([own, *signature.parameters.values()])  # type: ignore[attr-defined]
+    return function
+
+
+def _refuse_arguments(
+    name: str, signature: Signature, args: Sequence[Any], kwargs: dict[str, Any]
+) -> NoReturn:
+    """Raise the error for arguments that the function does not take."""
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        known = ", ".join(signature.parameters)
+        raise TypeError(f"{name}() {error}; its arguments are {known}") from None
+    raise AssertionError(name)
+
+
+def _doc(spec: OperatorSpec) -> str:
+    results = ", ".join(row.name for row in spec.results) or "nothing"
+    return f"Add the operator {spec.name}, which returns {results}."
+
+
+#: Name -> function of each operator that has one.
+FUNCTIONS: Final = {
+    spec.name.lower(): function_of(spec) for spec in OPERATORS if spec.name not in APART
+}
+
+
+class _Call:
+    """One call: the arguments become operands and attributes."""
+
+    def __init__(self, builder: BlockBuilder, spec: OperatorSpec, given: dict[str, Any]) -> None:
+        self.builder = builder
+        self.spec = spec
+        self.given = given
+        self.name = spec.name.lower()
+        self.dtypes = self.asked_dtypes()
+
+    def made(self) -> Value | tuple[Value, ...] | None:
+        """Add the operator; returns its results, one without a tuple."""
+        attributes = self.attributes()
+        operands = self.operands(attributes)
+        self.finish(attributes, operands)
+        names = arguments.names(self.label("name"), self.given.get("name", ""))
+        results = self.builder._apply(self.spec, operands, attributes, self.dtypes, names)
+        if not results:
+            return None
+        return results[0] if len(results) == 1 else results
+
+    def label(self, argument: str) -> str:
+        """An argument, as messages name it."""
+        return f"{self.name}() argument {argument}"
+
+    def path(self) -> str:
+        """The path that the operator will have."""
+        return self.builder._path(Operator(self.spec, (), ()))
+
+    def asked_dtypes(self) -> tuple[Element, ...]:
+        """The element types that the caller wants results to have."""
+        given: DTypeLike | Sequence[DTypeLike] | None = self.given.get("dtype")
+        if given is None:
+            found: tuple[DType, ...] = ()
+        elif isinstance(given, (list, tuple)):
+            found = tuple(map(dtype_of, given))
+        else:
+            found = (dtype_of(given),)  # type: ignore[arg-type]
+        most = sum(not row.is_shape for row in self.spec.results)
+        if len(found) > most:
+            raise arguments.wrong(self.label("dtype"), given, f"at most {most} element types")
+        if self.given.get("scaled"):
+            if not found:
+                raise arguments.wrong(
+                    self.label("dtype"), given, "the type of block-scaled elements"
+                )
+            return ((found[0], BLOCK_SCALE),)
+        return found
+
+    # -- attributes ------------------------------------------------------------------------------
+
+    def attributes(self) -> dict[str, AttributeValue]:
+        """The attributes but those that follow from operands."""
+        found: dict[str, AttributeValue] = {}
+        for row in self.spec.attributes:
+            given = self.given[row.name]
+            if row.kind != "element" and (given is not None or default_of(row) is not None):
+                value = arguments.attribute(self.label(row.name), row, given)
+                problem = attribute_problem(row, value)
+                if problem:
+                    raise fail("malformed-operator", self.path(), f"{row.name}: {problem}")
+                found[row.name] = value
+        return found
+
+    def finish(self, attributes: dict[str, AttributeValue], operands: Sequence[Value]) -> None:
+        """Set the attributes that follow from operands, in the order of the operator table."""
+        for row in self.spec.attributes:
+            if row.kind == "element":
+                attributes[row.name] = self.element_bytes(row.name, operands[0])
+            elif row.name == "block_size" and row.name not in attributes:
+                scaled = [row.name for row in self.spec.operands if row.arity == "?"]
+                plain = scaled and all(self.given[name] is None for name in scaled)
+                size = BlockSize.BLOCK_SIZE_1 if plain else BlockSize.BLOCK_SIZE_32
+                attributes[row.name] = size
+        order = [row.name for row in self.spec.attributes if row.name in attributes]
+        ordered = {name: attributes[name] for name in order}
+        attributes.clear()
+        attributes.update(ordered)
+
+    def element_bytes(self, name: str, operand: Value) -> bytes:
+        """The bytes of an element of an operand's type, such as `min_val` of CLAMP."""
+        array = arguments.array(self.label(name), self.given[name])
+        if array.size != 1:
+            raise arguments.wrong(self.label(name), self.given[name], "one number")
+        return bytes(self.constant(name, array, operand.dtype).elements().tobytes())
+
+    def constant(self, name: str, array: Any, element: DType) -> Any:
+        """Data of an argument."""
+        try:
+            return self.builder._constant(array, element)
+        except TosaConvertError as error:
+            message = f"{name}: {error.findings[0].message}"
+            raise fail(error.code, self.path(), message) from None
+
+    # -- operands --------------------------------------------------------------------------------
+
+    def operands(self, attributes: dict[str, AttributeValue]) -> list[Value]:
+        """The operands, in the order of the row."""
+        rows: list[OperandSpec] = []
+        items: list[Any] = []
+        for row in self.spec.operands:
+            given = self.given[row.name]
+            if row.arity == "*":
+                found = self.listed(row, given)
+            elif given is None and row.arity == "?":
+                continue
+            else:
+                found = [self.item(row, given)]
+            rows += [row] * len(found)
+            items += found
+        self.resolve(rows, items, attributes)
+        return items
+
+    def listed(self, row: OperandSpec, given: Any) -> list[Any]:
+        """The operands of a list."""
+        if isinstance(given, (str, Value, np.ndarray)) or not isinstance(given, Sequence):
+            raise arguments.wrong(self.label(row.name), given, "a sequence of operands")
+        return [self.item(row, item) for item in given]
+
+    def item(self, row: OperandSpec, given: Any) -> Any:
+        """An operand as a value; numbers whose element type is not known yet as an array."""
+        if isinstance(given, Value):
+            if isinstance(given.type, ShapeType) is row.is_shape:
+                return given
+            expected = "a shape: sizes, or a value of const_shape()" if row.is_shape else "a tensor"
+            raise arguments.wrong(self.label(row.name), given, expected)
+        if row.is_shape:
+            return self.builder.const_shape(arguments.integers(self.label(row.name), given))
+        if given is None:
+            if not has_default(self.spec, row):
+                raise arguments.wrong(self.label(row.name), given, "a value, an array or numbers")
+            return np.zeros(1, np.int8)
+        array = arguments.array(self.label(row.name), given)
+        if isinstance(given, np.ndarray) and not row.is_constant:
+            return self.of_array(row, given)
+        return array
+
+    def of_array(self, row: OperandSpec, array: Any) -> Value:
+        """An array of a type that TOSA has."""
+        try:
+            return self.builder.const(array)
+        except TosaConvertError as error:
+            found = error.findings[0]
+            hint = "convert it, as in array.astype(np.float32)"
+            raise fail(found.code, self.path(), f"{row.name}: {found.message}", hint) from None
+
+    def resolve(
+        self,
+        rows: Sequence[OperandSpec],
+        items: list[Any],
+        attributes: dict[str, AttributeValue],
+    ) -> None:
+        """Make constants of numbers, with the types that the other operands leave them."""
+        tensors = [index for index, row in enumerate(rows) if not row.is_shape]
+        known: list[Known] = [
+            element_of(items[index].type) if isinstance(items[index], Value) else UNKNOWN
+            for index in tensors
+        ]
+        rank = self.common_rank(items)
+        for position, index in enumerate(tensors):
+            if known[position] != UNKNOWN:
+                continue
+            row, array = rows[index], items[index]
+            element = self.element(row, known, position, attributes)
+            known[position] = element
+            if not array.shape:
+                array = array.reshape((1,) * self.rank_of_number(row, rank))
+            if row.is_constant and array.size == 1 and not array.any():
+                items[index] = self.builder._zero(element)
+                continue
+            if attributes.get(row.name.replace("_zp", "_unsigned")) is True:
+                array = _signed(array, element)
+            self.constant(row.name, array, element)
+            items[index] = self.builder.const(array, element)
+
+    def element(
+        self,
+        row: OperandSpec,
+        known: Sequence[Known],
+        position: int,
+        attributes: dict[str, AttributeValue],
+    ) -> DType:
+        """The element type of numbers: that of the first tensor if TOSA allows it."""
+        first = next((one for one in known if one != UNKNOWN), None)
+        types = list(known)
+        if row.arity == "*":  # the operands of a list have one type
+            types = [UNKNOWN if first is None else first]
+            position = 0
+        choices = choices_of_operand(self.spec, types, position, attributes, self.dtypes)
+        if row.arity == "*" and isinstance(first, DType):
+            return first
+        # The zero point of RESCALE's output has the type of the result.
+        decides_result = row.name == "output_zp" and self.spec.name == "RESCALE"
+        if len(choices) > 1 and (first is None or (decides_result and not self.dtypes)):
+            name = self.spec.results[0].name if decides_result else row.name
+            self.builder._refuse_choice(self.path(), name, choices, "dtype")
+        if choices:
+            return first if first in choices and isinstance(first, DType) else choices[0]
+        # No row has these types: the finding names the wrong one.
+        return first if isinstance(first, DType) else dtype_of("fp32")
+
+    def common_rank(self, items: Sequence[Any]) -> int:
+        """The highest rank of the operands that are values."""
+        ranks = [
+            item.type.rank
+            for item in items
+            if isinstance(item, Value) and isinstance(item.type, TensorType)
+        ]
+        return max((rank for rank in ranks if rank is not None), default=0)
+
+    def rank_of_number(self, row: OperandSpec, rank: int) -> int:
+        """The rank of a single number: it is broadcast with the other operands."""
+        return 1 if row.is_constant or row.name in _RANK_1 else rank
+
+
+def _signed(array: Any, element: DType) -> Any:
+    """Unsigned zero points as the signed numbers of the same bits, which the program has."""
+    half = 1 << element.bits - 1
+    return np.where((array >= half) & (array < 2 * half), array - 2 * half, array)

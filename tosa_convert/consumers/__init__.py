@@ -1,0 +1,1 @@
+"""Programs that read what this package writes: what each of them reads."""

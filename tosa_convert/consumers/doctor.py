@@ -1,0 +1,185 @@
+"""Which programs read a file, why others do not, and the command that writes a file which they read."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import PurePath
+from typing import Final, Literal
+
+from tosa_convert.consumers.readers import (
+    CONSUMERS,
+    Consumer,
+    Form,
+    every_reader,
+    listed_formats,
+    reader_named,
+)
+from tosa_convert.consumers.unread import program_findings
+from tosa_convert.eras.current_to_older.program import has_form_of
+from tosa_convert.eras.dialect_states import BYTECODE, state_of
+from tosa_convert.errors import Finding
+from tosa_convert.graph.model import Graph, counted
+from tosa_convert.graph.opset import CONST, CONST_SHAPE
+from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, Format
+from tosa_convert.rules.public import validate
+
+#: Findings of one program that are kept; a program may refuse each of many tensors.
+_MOST: Final = 1000
+_CODE: Final = "unsupported-by-reader"
+#: Bytes above which a `.tosa` file cannot have its weights embedded.
+_EMBEDDED_LIMIT: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class StoredProgram:
+    """A file and how it stores its program.
+
+    weights: the forms in which its constants are stored; empty if it has none.
+    weight_bytes: how many bytes they take.
+    generic: MLIR text in generic form. bytecode: the version of MLIR bytecode; 0 for other formats.
+    is_old: it has operations in the form of an older TOSA, or is a `.tosa` file of an older version.
+    """
+
+    path: str
+    format: Format
+    weights: frozenset[Form] = frozenset()
+    weight_bytes: int = 0
+    generic: bool = False
+    bytecode: int = 0
+    is_old: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Whether a program reads a file.
+
+    reader: the program. reads: whether it reads the file.
+    findings: why it does not.
+    command: writes a file that it reads; "" if it reads this one, or if no command helps.
+    """
+
+    reader: Consumer
+    reads: bool
+    findings: tuple[Finding, ...] = ()
+    command: str = ""
+
+
+def diagnose(
+    graph: Graph, stored: StoredProgram, readers: list[str] | None = None
+) -> list[Diagnosis]:
+    """For each program whether it reads a file, from the facts of `file_consumers`.
+
+    Args:
+        graph: the program in the file, which `verify` finds sound.
+        stored: how the file stores it.
+        readers: names that `reader_named` knows, such as "iree==3.2"; None for all.
+
+    Example:
+        >>> import tosa_convert as tc
+        >>> graph = tc.load("digits_cnn.tosa")
+        >>> stored = StoredProgram("digits_cnn.tosa", "tosa", frozenset({"embedded"}), 40000)
+        >>> for row in diagnose(graph, stored, ["tosa-opt", "iree"]):
+        ...     print(row.reader.name, row.reads, row.command or "-")
+        tosa-opt True -
+        iree False tosa-flatbuffer convert digits_cnn.tosa -o digits_cnn_for_iree.mlirbc
+    """
+    forbidden = validate(graph)
+    return [
+        _diagnosis(graph, stored, reader_named(name), forbidden)
+        for name in (every_reader() if readers is None else readers)
+    ]
+
+
+def _diagnosis(
+    graph: Graph, stored: StoredProgram, reader: Consumer, forbidden: list[Finding]
+) -> Diagnosis:
+    of_file = [Finding(_CODE, "", message) for message in _file_problems(graph, stored, reader)]
+    of_program: list[Finding] = []
+    if forbidden and not reader.lenient:
+        message = f"TOSA forbids the program: {counted(len(forbidden), 'finding')}"
+        hint = f"tosa-flatbuffer validate {shlex.quote(stored.path)}"
+        of_program.append(Finding(_CODE, "", message, hint))
+    written = stored.format if stored.format in reader.formats else reader.formats[0]
+    of_program += islice(program_findings(graph, reader, mlir=written in MLIR_FORMATS), _MOST)
+    if not of_program:
+        of_file += (
+            Finding(_CODE, "", message) for message in _form_problems(graph, stored, reader)
+        )
+    if reader.weights == ("embedded",) and stored.weight_bytes > _EMBEDDED_LIMIT:
+        message = f"{reader.name} reads only embedded weights, and these are larger than 2 GiB"
+        of_program.append(Finding(_CODE, "", message))
+    command = _command(stored, reader) if of_file and not of_program else ""
+    findings = (*of_file, *of_program)
+    return Diagnosis(reader, not findings, findings, command)
+
+
+def _form_problems(graph: Graph, stored: StoredProgram, reader: Consumer) -> Iterator[str]:
+    """Why a program does not read the form of an MLIR file, though there is one that it reads."""
+    if stored.format not in MLIR_FORMATS or stored.format not in reader.formats or reader.lenient:
+        return
+    if stored.is_old:
+        yield "the file has the form of an older TOSA" + (
+            f", which need not be that of {reader.release}" if reader.dialect else ""
+        )
+    elif reader.dialect:
+        is_plain = stored.generic if stored.format == "mlir" else stored.bytecode <= 1
+        if not is_plain or not has_form_of(graph, state_of(reader.dialect)):
+            yield f"{reader.release} reads only the form of its TOSA dialect, of {reader.dialect}"
+
+
+def _file_problems(graph: Graph, stored: StoredProgram, reader: Consumer) -> Iterator[str]:
+    """Why a program does not read a file, whatever program of TOSA it has."""
+    if stored.format not in reader.formats:
+        yield f"{reader.name} reads {listed_formats(reader)}, not {FORMATS[stored.format]}"
+        return
+    if stored.format in ("tosa", "json"):
+        if stored.is_old != bool(reader.tosa) and not (stored.is_old and reader.old_tosa):
+            yield (
+                f"{reader.release} reads only TOSA flatbuffers of version {reader.tosa}"
+                if reader.tosa
+                else f"the file is of TOSA 0.80, which {reader.release} does not read"
+            )
+        for form in sorted(stored.weights - set(reader.weights)):
+            text = {"offset": "after the flatbuffer", "npy": "in .npy files"}.get(form, form)
+            yield f"the weights are {text}: {reader.name} {reader.otherwise}"
+    if stored.format == "mlir" and reader.generic_text and not stored.generic:
+        if _has_attributes(graph):
+            yield f"{reader.name} reads MLIR text only in generic form"
+    if reader.old_variables and stored.bytecode > _LAST_WITHOUT_PROPERTIES:
+        if any(tensor.variable for _, block in graph.blocks() for tensor in block.tensors.values()):
+            yield (
+                f"{reader.name} reads variables in MLIR bytecode only up to version "
+                f"{_LAST_WITHOUT_PROPERTIES}, found version {stored.bytecode}"
+            )
+
+
+#: Later versions of MLIR bytecode store properties, whose layout differs between builds of MLIR.
+_LAST_WITHOUT_PROPERTIES: Final = 4
+
+
+def _has_attributes(graph: Graph) -> bool:
+    """Whether an operation has attributes, whose custom form differs between builds of MLIR."""
+    return any(
+        operator.attributes or operator.spec in (CONST, CONST_SHAPE)
+        for _, block in graph.blocks()
+        for operator in block.operators
+    )
+
+
+def _command(stored: StoredProgram, reader: Consumer) -> str:
+    """The command that writes a file that a program reads."""
+    path = PurePath(stored.path)
+    to: Literal["tosa", "mlir", "mlirbc"] = "tosa" if "tosa" in reader.formats else "mlirbc"
+    if reader.dialect and to == "mlirbc" and state_of(reader.dialect) < BYTECODE:
+        to = "mlir"
+    target = path.with_name(f"{path.stem}_for_{reader.name}.{to}")
+    moves_weights = to == "tosa" and stored.format not in MLIR_FORMATS
+    words = ["tosa-flatbuffer", "repack" if moves_weights else "convert"]
+    words += [str(path), "-o", str(target)]
+    if (to == "tosa" and reader.name in CONSUMERS) or reader.dialect:
+        version = f"=={reader.release.split()[1]}" if reader.dialect or reader.tosa else ""
+        words += ["--for", f"{reader.spelling}{version}"]
+    return shlex.join(words)

@@ -1,0 +1,205 @@
+"""What a program that reads files does not read; `file_consumers` has the facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from tosa_convert.consumers.readers import other_variants
+from tosa_convert.eras.current_to_older.form_080 import form_080
+from tosa_convert.eras.current_to_older.program import dialect_form, missing, older_findings
+from tosa_convert.eras.dialect_states import state_of
+from tosa_convert.errors import Finding
+from tosa_convert.graph.locations import located
+from tosa_convert.graph.model import DYNAMIC, Block, operator_path, quoted
+from tosa_convert.rules.hardware_limits import LIMITS
+
+if TYPE_CHECKING:
+    from tosa_convert.consumers.readers import Consumer
+    from tosa_convert.graph.model import Graph, Operator, Tensor
+
+_CODE = "unsupported-by-reader"
+
+
+def program_findings(graph: Graph, reader: Consumer, *, mlir: bool) -> Iterator[Finding]:
+    """Find what a program does not read of a sound graph; mlir: it is written as MLIR.
+
+    If another accelerator or option is all that it takes, the hint says so.
+    """
+    found = _of_format(graph, reader, mlir=mlir)
+    first = next(found, None)
+    if first is None:
+        return
+    hint = ""
+    for other in other_variants(reader):
+        if next(_of_format(graph, other, mlir=mlir), None) is None:
+            how = f"with {other.options}" if other.options else f"without {reader.options}"
+            hint = f"{reader.name} reads the program {how}: --for {other.spelling}"
+            break
+    for finding in chain((first,), found):
+        yield replace(finding, hint=finding.hint or hint)
+
+
+def _of_format(graph: Graph, reader: Consumer, *, mlir: bool) -> Iterator[Finding]:
+    if not mlir:
+        yield from _findings(graph, reader)
+        return
+    # Only what reads the flatbuffer itself needs constants: MLIR's text and bytecode have any operands.
+    yield from _findings(graph, reader._replace(constants="", dialect="", initial=False))
+    if reader.dialect:
+        yield from older_findings(graph, dialect_form(state_of(reader.dialect), reader.release))
+
+
+def _findings(graph: Graph, reader: Consumer) -> Iterator[Finding]:
+    """The operators, types, shapes and operands of a sound graph that a program does not read."""
+    if reader.tosa:
+        yield from older_findings(graph, form_080(reader.release))
+    elif (graph.version.major, graph.version.minor) > reader.stamped:
+        message = f"{reader.release} does not read files of TOSA {graph.version}"
+        yield Finding(_CODE, "", message, "write it with --tosa-version 1.0, if that has it all")
+    if reader.entry:
+        message = f"with {reader.options} {reader.name} reads only functions with tf.entry_function"
+        yield Finding(_CODE, "", message)
+    main = next((block for _, block in graph.blocks()), Block("main"))
+    values = {"an output": main.outputs, "a value": (*main.inputs, *main.outputs, *main.operators)}
+    if reader.least and not values[reader.least]:
+        message = f"{reader.spelling} does not read a program without {reader.least}"
+        yield Finding(_CODE, "", message)
+    if reader.dialect:
+        yield from missing(graph, dialect_form(state_of(reader.dialect), reader.release))
+    for where, block in graph.blocks():
+        used = {name for row in block.operators for name in (*row.inputs, *row.outputs)}
+        for name, tensor in block.tensors.items():
+            if reader.unused and name not in used and name not in block.outputs:
+                continue
+            for message in _tensor_problems(tensor, reader):
+                yield Finding(_CODE, f"{where} tensor {quoted(name)}", message)
+        for index, operator in enumerate(block.operators):
+            place = located(operator_path(where, index, operator), operator)
+            for message in _problems(block, operator, reader):
+                yield Finding(_CODE, place, message)
+        for name in dict.fromkeys(block.outputs):
+            found = ""
+            if reader.computed and block is main and name in block.inputs:
+                found = "an output that is an input"
+            elif not reader.shape_outputs and name in block.shapes:
+                found = "an output that is a shape"
+            if found:
+                message = f"{reader.spelling} does not read {found}"
+                yield Finding(_CODE, f"{where} output {quoted(name)}", message)
+
+
+def _tensor_problems(tensor: Tensor, reader: Consumer) -> Iterator[str]:
+    if reader.initial and tensor.variable and tensor.data is None:
+        yield f"{reader.spelling} does not read a variable without an initial value"
+    for dtype in (tensor.dtype, *(() if tensor.scale is None else (tensor.scale.dtype,))):
+        if dtype.name in reader.types:
+            yield f"{reader.spelling} does not read {dtype} tensors"
+    if tensor.shape is None:
+        if reader.ranked or reader.static:
+            yield f"{reader.spelling} does not read tensors of unknown rank"
+    elif len(tensor.shape) > reader.max_rank:
+        yield f"{reader.spelling} does not read tensors of more than {reader.max_rank} dimensions"
+    elif reader.static and DYNAMIC in tensor.shape:
+        yield f"{reader.spelling} does not read tensors of unknown sizes"
+
+
+def _problems(block: Block, operator: Operator, reader: Consumer) -> Iterator[str]:
+    spec = operator.spec
+    if spec.since > reader.newest:
+        yield f"{reader.spelling} does not read {spec.name}"
+        return
+    unread = _names_of(block, operator) & reader.operators
+    if unread:
+        yield f"{reader.spelling} does not read {min(unread)}"
+        return
+    if not spec.takes(len(operator.inputs), len(operator.outputs)):
+        return  # The rules of TOSA report it.
+    if spec.name in reader.by_option:
+        option = reader.by_option[spec.name]
+        yield f"{reader.spelling} reads {spec.name} only with its option {option}"
+    if spec.name == "ROW_GATHER" and reader.single_rows and not _takes_single_rows(block, operator):
+        yield f"{reader.spelling} reads ROW_GATHER only for a constant row count of 1"
+    if spec.name in reader.static_operators and not _is_removed(block, operator):
+        names = (operator.inputs[0], operator.outputs[0])
+        if any(DYNAMIC in (_shape(block, name) or ()) for name in names):
+            yield f"{reader.spelling} does not read {spec.name} of unknown sizes"
+    if reader.limits:
+        for problem in LIMITS[reader.limits](block, operator):
+            yield f"{reader.spelling} does not read {spec.name} {problem}"
+    if reader.constants:
+        yield from _operand_problems(block, operator, reader)
+
+
+def _names_of(block: Block, operator: Operator) -> set[str]:
+    """Return what the facts may call an operator: its name, also with its first types."""
+    name = operator.spec.name
+    found = (block.tensors.get(value) for value in (*operator.inputs[:2], *operator.outputs[:1]))
+    types = [str(tensor.dtype) if tensor else "" for tensor in found]
+    if len(operator.inputs) < 2:
+        return {name, f"{name} {types[0]}", f"{name} {'->'.join(types)}"} if types else {name}
+    first, second, *results = types
+    return {
+        name,
+        f"{name} {first}",
+        f"{name} {first}*{second}",
+        f"{name} {'->'.join((first, *results))}",
+    }
+
+
+def _operand_problems(block: Block, operator: Operator, reader: Consumer) -> Iterator[str]:
+    spec = operator.spec
+    for position, name in enumerate(operator.inputs):
+        row = spec.operand(position, len(operator.inputs))
+        wanted = row.is_constant and (reader.constants == "all" or row.name.endswith("_zp"))
+        tensor = block.tensors.get(name)
+        if tensor is None or (tensor.data is not None and not tensor.variable):
+            continue
+        kind = "CONV2D" if spec.name == "CONV3D" and _is_flat(block, operator) else spec.name
+        named = f"{kind} {row.name}"
+        if wanted or {named, f"{named} {tensor.dtype}"} & reader.further_constants:
+            yield (
+                f"{reader.spelling} reads {spec.name} only with a constant {row.name}, "
+                f"found the tensor {quoted(name)}"
+            )
+
+
+def _is_flat(block: Block, operator: Operator) -> bool:
+    """Whether a CONV3D is a CONV2D, because its weight has one element in depth."""
+    return (_shape(block, operator.inputs[1]) or (0, 0))[1] == 1
+
+
+def _takes_single_rows(block: Block, operator: Operator) -> bool:
+    tensor = block.tensors.get(operator.inputs[2])
+    return tensor is not None and tensor.data is not None and tensor.data.numpy().tolist() == [1]
+
+
+def _is_removed(block: Block, operator: Operator) -> bool:
+    """Whether MLIR removes a RESHAPE or TRANSPOSE.
+
+    It does if nothing uses the result, or only operators of the same kind, with which it is joined; or
+    if the shape stays, and at most one size is unknown.
+    """
+    result = operator.outputs[0]
+    users = [user for user in block.operators if result in user.inputs]
+    if result not in block.outputs and all(user.spec is operator.spec for user in users):
+        return True
+    makers = {one.outputs[0]: one for one in block.operators if one.spec is operator.spec}
+    first = operator
+    order = operator.attributes.get("perms")
+    while first.inputs[0] in makers:
+        first = makers[first.inputs[0]]
+        earlier = first.attributes.get("perms")
+        if isinstance(order, tuple) and isinstance(earlier, tuple):
+            order = tuple(earlier[axis] for axis in order)
+    if isinstance(order, tuple):
+        return order == tuple(range(len(order)))
+    before, after = _shape(block, first.inputs[0]), _shape(block, result)
+    return before is not None and before == after and before.count(DYNAMIC) <= 1
+
+
+def _shape(block: Block, name: str) -> tuple[int, ...] | None:
+    tensor = block.tensors.get(name)
+    return None if tensor is None else tensor.shape

@@ -1,0 +1,1 @@
+"""Write programs in the form of older releases."""

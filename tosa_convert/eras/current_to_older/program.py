@@ -1,0 +1,228 @@
+"""A program in the form that the dialect had in an earlier state: the inverse of an upgrade."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from enum import IntEnum
+from functools import partial
+
+from tosa_convert.eras.current_to_older.editor import Lowering
+from tosa_convert.eras.dialect_states import (
+    BLOCK_SCALES,
+    DENSE_ARRAYS,
+    ENUMS,
+    FUNC_DIALECT,
+    INT4_OPERANDS,
+    OPERANDS,
+    OPERATORS,
+    STATES,
+    TYPES,
+    VARIABLE_SYMBOLS,
+)
+from tosa_convert.eras.older_to_current.editor import Refused
+from tosa_convert.eras.older_to_current.old_operation import Integers, LoweredOperator
+from tosa_convert.eras.table import LOWERED, Lower
+from tosa_convert.errors import Finding, TosaConvertError
+from tosa_convert.graph.dtypes import INT4, DType
+from tosa_convert.graph.locations import located
+from tosa_convert.graph.model import (
+    Block,
+    Graph,
+    Operator,
+    Region,
+    Tensor,
+    block_path,
+    operator_path,
+    quoted,
+)
+from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE
+
+_CODE = "unsupported-by-reader"
+
+
+class Form:
+    """An older form of programs: what it has, and what writes an operator in it.
+
+    state: that of the dialect whose operators it has, see `dialect_states`. who: reads it, for messages.
+    lowered: operators whose form was another one -> the state since which it is that of today, and what
+        makes the older one.
+    """
+
+    def __init__(
+        self, state: str, who: str, lowered: Mapping[str, tuple[str, Lower]] = LOWERED
+    ) -> None:
+        self.state = state
+        self.who = who
+        self.lowered = lowered
+
+    def lowering(self, block: Block) -> Lowering:
+        """What makes the operators of a block."""
+        return Lowering(block, self.state)
+
+    def has_operator(self, operator: Operator) -> bool:
+        """Whether there is an operator of this name."""
+        # Of variables there are findings, and constant shapes can become attributes.
+        spec = operator.spec
+        return (
+            OPERATORS.get(spec.name, "") <= self.state
+            or spec is CONST_SHAPE
+            or spec.encoded_as != spec.name
+        )
+
+    def has_type(self, dtype: DType) -> bool:
+        """Whether there is an element type."""
+        return TYPES.get(dtype.name, "") <= self.state
+
+
+def dialect_form(state: str, reader: str = "") -> Form:
+    """The form of a state of the dialect. reader: the program that is to read it, for messages."""
+    return Form(state, reader or f"the dialect of {state}")
+
+
+def lowered(graph: Graph, form: Form) -> Graph:
+    """A program whose operators are all `LoweredOperator`, in an older form.
+
+    It is for writers only: its operators do not have the operands of today. The graph itself is not
+    changed.
+
+    Args:
+        graph: a sound program of today.
+        form: the form.
+
+    Raises:
+        TosaConvertError: "unsupported-by-reader", with a finding for each operator and tensor that has
+            no such form.
+    """
+    findings = list(missing(graph, form))
+    regions = []
+    for region in graph.regions:
+        blocks = []
+        for block in region.blocks:
+            where = block_path(region.name, block.name)
+            blocks.append(_block(block, where, form, findings))
+        regions.append(Region(region.name, blocks))
+    if findings:
+        raise TosaConvertError(findings)
+    return replace(graph, regions=regions)
+
+
+def missing(graph: Graph, form: Form) -> Iterator[Finding]:
+    """The operators and element types that a form does not have."""
+    for where, block in graph.blocks():
+        yield from _type_findings(block, where, form)
+        for index, operator in enumerate(block.operators):
+            if not form.has_operator(operator):
+                place = located(operator_path(where, index, operator), operator)
+                yield Finding(_CODE, place, f"{form.who} has no {operator.spec.name}")
+            elif form.state < INT4_OPERANDS and _is_new_for_int4(block, operator, form):
+                place = located(operator_path(where, index, operator), operator)
+                yield Finding(_CODE, place, f"{form.who} has no {operator.spec.name} of INT4")
+
+
+def _is_new_for_int4(block: Block, operator: Operator, form: Form) -> bool:
+    """Whether only constants and convolutions took the INT4 of an operator."""
+    if operator.spec is CONST or "CONV" in operator.spec.name or not form.has_type(INT4):
+        return False
+    tensors = (block.tensors.get(name) for name in (*operator.inputs, *operator.outputs))
+    return any(tensor is not None and tensor.dtype is INT4 for tensor in tensors)
+
+
+def older_findings(graph: Graph, form: Form) -> list[Finding]:
+    """Why a program cannot be written in an older form; see `lowered`."""
+    try:
+        lowered(graph, form)
+    except TosaConvertError as error:
+        return list(error.findings)
+    return []
+
+
+def has_form_of(graph: Graph, state: str) -> bool:
+    """Whether today's form of a program is that of a state, too; the program has a form in it."""
+    if state < FUNC_DIALECT:
+        return False
+    older, today = (lowered(graph, dialect_form(name)) for name in (state, STATES[-1]))
+    return all(
+        len(block.operators) == len(other.operators)
+        and all(map(partial(_same, state), block.operators, other.operators))
+        and (state >= VARIABLE_SYMBOLS or not any(map(_is_variable, block.tensors.values())))
+        for (_, block), (_, other) in zip(older.blocks(), today.blocks(), strict=True)
+    )
+
+
+def _is_variable(tensor: Tensor) -> bool:
+    return tensor.variable
+
+
+def _same(state: str, older: Operator, today: Operator) -> bool:
+    """Whether an operator is written for a state as it is today."""
+    assert isinstance(older, LoweredOperator)
+    assert isinstance(today, LoweredOperator)
+    if (older.mlir, older.inputs, older.own) != (today.mlir, today.inputs, today.own):
+        return False
+    if older.spec in (CONST, CONST_SHAPE):
+        return state >= OPERANDS
+    return not any(
+        (isinstance(value, IntEnum) and state < ENUMS)
+        or (isinstance(value, Integers) and state < DENSE_ARRAYS)
+        for value in older.own.values()
+    )
+
+
+def _type_findings(block: Block, where: str, form: Form) -> Iterator[Finding]:
+    for tensor in block.tensors.values():
+        place = f"{where} tensor {quoted(tensor.name)}"
+        if tensor.variable and form.state < OPERATORS[VARIABLE.name]:
+            yield Finding(_CODE, place, f"{form.who} has no variables")
+        if tensor.scale is not None and form.state < BLOCK_SCALES:
+            yield Finding(_CODE, place, f"{form.who} has no tensors with scales")
+        elif not form.has_type(tensor.dtype):
+            yield Finding(_CODE, place, f"{form.who} has no element type {tensor.dtype}")
+
+
+def _block(block: Block, where: str, form: Form, findings: list[Finding]) -> Block:
+    lowering = form.lowering(block)
+    for index, operator in enumerate(block.operators):
+        spec = operator.spec
+        lowering.location = operator.location
+        place = located(operator_path(where, index, operator), operator)
+        since, lower = form.lowered.get(spec.name, ("", None))
+        if not form.has_operator(operator):
+            continue
+        try:
+            if lower is not None and form.state < since:
+                lower(lowering, operator)
+            else:
+                lowering.add(operator, lowering.attributes(operator))
+        except Refused as problem:
+            message = f"{form.who} has no form for this {spec.name}: {problem}"
+            findings.append(Finding(_CODE, place, message, problem.hint))
+    operators = _without_unused(lowering, block)
+    if form.state < OPERATORS[CONST_SHAPE.name] and not findings:
+        shapes = {name for op in operators for name in op.inputs if name in block.shapes}
+        shapes.update(name for name in (*block.inputs, *block.outputs) if name in block.shapes)
+        for name in sorted(shapes):
+            place = f"{where} shape {quoted(name)}"
+            findings.append(Finding(_CODE, place, f"{form.who} has no values of shapes"))
+    return replace(block, operators=operators, tensors=lowering.tensors, shapes=lowering.shapes)
+
+
+def _without_unused(lowering: Lowering, block: Block) -> list[Operator]:
+    """The operators without constants that became attributes and nothing uses any more."""
+    used = {name for op in lowering.operators for name in op.inputs} | set(block.outputs)
+    has_shapes = lowering.state >= OPERATORS[CONST_SHAPE.name]
+    unused = lowering.read - used
+    for name in unused:
+        lowering.tensors.pop(name, None)
+    return [
+        op
+        for op in lowering.operators
+        if not (
+            (op.spec is CONST and op.outputs[0] in unused)
+            or (
+                op.spec is CONST_SHAPE
+                and op.outputs[0] not in used
+                and (not has_shapes or op.outputs[0] in unused)
+            )
+        )
+    ]

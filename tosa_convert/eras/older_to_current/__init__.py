@@ -1,0 +1,1 @@
+"""Bring operations of older releases to the current form."""

@@ -1,0 +1,223 @@
+"""What operators of an unchanged form were allowed to mean before TOSA 1.0."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from tosa_convert.eras.older_to_current.editor import Editor, Refused
+from tosa_convert.eras.rules.elementwise import maximum_and_minimum
+from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.dtypes import INT32, INT64
+from tosa_convert.graph.model import DYNAMIC, Operator, Tensor
+
+#: Operators whose operands may be broadcast -> how many of them.
+_BROADCAST: Final = {"SELECT": 3} | dict.fromkeys(
+    (
+        *("ADD", "SUB", "MUL", "INTDIV", "POW", "MAXIMUM", "MINIMUM"),
+        *("BITWISE_AND", "BITWISE_OR", "BITWISE_XOR", "LOGICAL_AND", "LOGICAL_OR", "LOGICAL_XOR"),
+        *("LOGICAL_LEFT_SHIFT", "LOGICAL_RIGHT_SHIFT", "ARITHMETIC_RIGHT_SHIFT"),
+        *("EQUAL", "GREATER", "GREATER_EQUAL"),
+    ),
+    2,
+)
+#: Operators with a window that moves over the input -> the number of its dimensions.
+_WINDOWS: Final = {
+    "AVG_POOL2D": 2,
+    "MAX_POOL2D": 2,
+    "CONV2D": 2,
+    "DEPTHWISE_CONV2D": 2,
+    "CONV3D": 3,
+}
+#: Operators whose result does not depend on whether elements are signed, besides RESCALE.
+_SIGN_FREE: Final = frozenset(
+    (
+        *("CONST", "IDENTITY", "CUSTOM", "RESCALE", "SELECT", "EQUAL", "GATHER", "SCATTER"),
+        *("RESHAPE", "TRANSPOSE", "CONCAT", "PAD", "SLICE", "TILE", "REVERSE"),
+        *("COND_IF", "WHILE_LOOP", "VARIABLE_READ", "VARIABLE_WRITE"),
+    )
+)
+
+
+def as_today(editor: Editor, operator: Operator) -> None:
+    """Add an operator to the editor's, changed or with others so that it means today what it meant."""
+    name, is_old = operator.spec.name, editor.upgrade.is_old
+    if not _is_complete(operator):
+        editor.operators.append(operator)  # the rules of graphs refuse it
+        return
+    if editor.values.unsigned:
+        _refuse_unsigned(editor, operator)
+    axis = operator.attributes.get("axis")
+    if isinstance(axis, int) and axis < 0 and operator.inputs:
+        _count_axis_from_front(editor, operator, axis)
+    if is_old and name in _BROADCAST:
+        _equal_ranks(editor, operator, _BROADCAST[name])
+    elif is_old and name in _WINDOWS:
+        _divide(editor, operator, _WINDOWS[name])
+    elif is_old and name in _REPLACED:
+        _REPLACED[name](editor, operator)
+        return
+    editor.operators.append(operator)
+
+
+def _is_complete(operator: Operator) -> bool:
+    """Whether an operator has as many operands and results as its row says."""
+    for values, (fewest, most) in (
+        (operator.inputs, operator.spec.operand_range()),
+        (operator.outputs, operator.spec.result_range()),
+    ):
+        if len(values) < fewest or (most is not None and len(values) > most):
+            return False
+    return True
+
+
+def _refuse_unsigned(editor: Editor, operator: Operator) -> None:
+    if operator.spec.name in _SIGN_FREE:
+        return
+    unsigned = editor.values.unsigned.intersection((*operator.inputs, *operator.outputs))
+    if unsigned:
+        raise Refused(
+            "an operand or result has an unsigned type, which only RESCALE computes with",
+            "convert the values with a tosa.rescale",
+        )
+
+
+def _count_axis_from_front(editor: Editor, operator: Operator, axis: int) -> None:
+    shape = editor.rank(editor.tensor(operator.inputs[0]))
+    if -axis <= len(shape):
+        operator.attributes["axis"] = axis + len(shape)
+        editor.note("a negative axis is counted from the front")
+
+
+def _equal_ranks(editor: Editor, operator: Operator, count: int) -> None:
+    """Give operands of lower rank leading dimensions of size 1."""
+    tensors = [editor.values.tensors.get(name) for name in operator.inputs[:count]]
+    shapes = [tensor.shape for tensor in tensors if tensor is not None]
+    if len(set(map(_rank_of, shapes))) < 2:
+        return
+    if None in shapes:
+        raise Refused(
+            "the rank of an operand is not known, and operands must have the same rank",
+            "give the tensors of the program static shapes before exporting",
+        )
+    rank = max(len(shape) for shape in shapes if shape is not None)
+    inputs = list(operator.inputs)
+    for index, tensor in enumerate(tensors):
+        if tensor is not None and tensor.shape is not None and len(tensor.shape) < rank:
+            inputs[index] = _with_rank(editor, tensor, tensor.shape, rank)
+    operator.inputs = tuple(inputs)
+    editor.note("operands of lower rank have leading dimensions of 1")
+
+
+def _rank_of(shape: tuple[int, ...] | None) -> int:
+    return -1 if shape is None else len(shape)
+
+
+def _with_rank(editor: Editor, tensor: Tensor, shape: tuple[int, ...], rank: int) -> str:
+    """A tensor with more dimensions: a constant of another shape, or a RESHAPE."""
+    wider = (1,) * (rank - len(shape)) + shape
+    key = tensor.name, rank
+    name = editor.reshaped.get(key)
+    if name is None:
+        stem = f"{tensor.name}_rank{rank}"
+        if isinstance(tensor.data, Constant) and not tensor.variable:
+            editor.consumed.add(tensor.name)
+            name = editor.constant_of(stem, tensor.data, wider)
+        else:
+            name = editor.reshape(stem, tensor.name, wider)
+        editor.reshaped[key] = name
+    return name
+
+
+def _narrow_indices(editor: Editor, operator: Operator) -> None:
+    """ARGMAX gives INT32. A result of INT64 is cast to it."""
+    result = editor.tensor(operator.outputs[0]) if operator.outputs else None
+    if result is not None and result.dtype is INT64:
+        name = editor.temporary(f"{result.name}_int32", INT32, result.shape)
+        operator.outputs = (name,)
+        editor.operators.append(operator)
+        editor.emit("CAST", (name,), (result.name,))
+        editor.note("its result is INT32, which is cast to INT64")
+        return
+    editor.operators.append(operator)
+
+
+def _widen_clamp(editor: Editor, operator: Operator) -> None:
+    """CLAMP of wide integers was accepted, and TOSA does not have it."""
+    image = editor.tensor(operator.inputs[0])
+    bounds = operator.attributes.get("min_val"), operator.attributes.get("max_val")
+    if image.dtype.is_float or image.dtype.name in ("INT8", "INT16"):
+        editor.operators.append(operator)
+        return
+    low, high = (
+        bound[: image.dtype.element_bytes] if isinstance(bound, bytes) else b"" for bound in bounds
+    )
+    if len(low) != image.dtype.element_bytes or len(high) != len(low):
+        raise Refused("a bound is not an element of its input")
+    maximum_and_minimum(editor, operator.inputs[0], operator.outputs[0], (low, high))
+
+
+#: Operators that others replace.
+_REPLACED: Final[dict[str, Callable[[Editor, Operator], None]]] = {
+    "ARGMAX": _narrow_indices,
+    "CLAMP": _widen_clamp,
+}
+
+# -- windows ----------------------------------------------------------------------------------------
+
+
+def _divide(editor: Editor, operator: Operator, dimensions: int) -> None:
+    """Take off what no window reaches, so that the strides divide what is left."""
+    image = editor.tensor(operator.inputs[0])
+    kernel = _kernel(editor, operator, dimensions)
+    shape, attributes = image.shape, operator.attributes
+    if shape is None or kernel is None or len(shape) != dimensions + 2:
+        return
+    pad, stride = attributes.get("pad"), attributes.get("stride")
+    dilation = attributes.get("dilation", (1,) * dimensions)
+    if not (isinstance(pad, tuple) and isinstance(stride, tuple) and isinstance(dilation, tuple)):
+        return
+    if len(pad) != 2 * dimensions or not len(stride) == len(dilation) == dimensions:
+        return
+    after, sizes = list(pad), list(shape)
+    for axis in range(dimensions):
+        size = shape[axis + 1]
+        if size == DYNAMIC or kernel[axis] == DYNAMIC or stride[axis] <= 0:
+            continue
+        reach = size + pad[2 * axis] + pad[2 * axis + 1] - (kernel[axis] - 1) * dilation[axis] - 1
+        rest = reach % stride[axis] if reach > 0 else 0
+        from_pad = min(rest, max(after[2 * axis + 1], 0))
+        after[2 * axis + 1] -= from_pad
+        sizes[axis + 1] -= rest - from_pad
+    if tuple(after) != pad:
+        attributes["pad"] = tuple(after)
+        editor.note("padding that no window reaches is removed")
+    if tuple(sizes) != shape:
+        _slice(editor, operator, image, tuple(sizes))
+
+
+def _kernel(editor: Editor, operator: Operator, dimensions: int) -> tuple[int, ...] | None:
+    """The sizes of the window; None if they are not known."""
+    kernel = operator.attributes.get("kernel")
+    if isinstance(kernel, tuple):
+        return kernel if len(kernel) == dimensions else None
+    if len(operator.inputs) < 2:
+        return None
+    weight = editor.tensor(operator.inputs[1]).shape
+    if weight is None or len(weight) != dimensions + 2:
+        return None
+    # The weight of DEPTHWISE_CONV2D begins with the window.
+    first = 0 if operator.spec.name == "DEPTHWISE_CONV2D" else 1
+    return weight[first : first + dimensions]
+
+
+def _slice(editor: Editor, operator: Operator, image: Tensor, sizes: tuple[int, ...]) -> None:
+    """Slice off the last rows and columns, which no window reaches."""
+    if DYNAMIC in sizes:
+        raise Refused("its stride does not divide, and the size of its input is not known")
+    stem = f"{operator.outputs[0]}_input"
+    name = editor.temporary(stem, image.dtype, sizes)
+    start = editor.shape(f"{stem}_start", (0,) * len(sizes))
+    editor.emit("SLICE", (image.name, start, editor.shape(f"{stem}_size", sizes)), (name,))
+    operator.inputs = (name, *operator.inputs[1:])
+    editor.note("rows and columns of the input that no window reaches are sliced off")

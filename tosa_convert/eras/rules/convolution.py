@@ -1,0 +1,316 @@
+"""Convolutions, matrix multiplications and pools: zero points, accumulators, `out_pad`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tosa_convert.eras.current_to_older.editor import Lowering
+from tosa_convert.eras.dialect_states import (
+    BF16_ACCUMULATORS,
+    FOUR_OUT_PADS,
+    OUT_PAD_ADDS,
+    POOL_ACCUMULATORS,
+    SHAPES,
+)
+from tosa_convert.eras.older_to_current.editor import (
+    Editor,
+    Refused,
+    flag,
+    integers,
+    resolved,
+    zero_point,
+)
+from tosa_convert.eras.older_to_current.old_operation import (
+    Integers,
+    OldOperation,
+    WrittenValue,
+    ZeroPoints,
+)
+from tosa_convert.graph.dtypes import INT32, DType, dtype
+from tosa_convert.graph.model import DYNAMIC, Operator, Tensor
+
+#: The accumulator of a convolution whose operation does not name one, by the type of the input.
+_ACCUMULATORS: Final = {
+    "INT8": "INT32",
+    "INT16": "INT48",
+    "FP32": "FP32",
+    "BF16": "FP32",
+    "FP16": "FP32",
+    "FP8E4M3": "FP16",
+    "FP8E5M2": "FP16",
+}
+
+
+def zero_point_operand(edit: Editor, old: OldOperation, name: str, tensor: Tensor) -> str:
+    """A zero point as a constant of the type of the tensor that it belongs to.
+
+    One of an unsigned tensor keeps its bits: 128 of ui8 becomes -128 of i8.
+    """
+    value, bits = zero_point(old, name), tensor.dtype.bits
+    if tensor.name in edit.values.unsigned and 0 <= value < 1 << bits:
+        value -= value >> bits - 1 << bits
+    return edit.constant(f"{old.outputs[0]}_{name}", tensor.dtype, (value,), (1,))
+
+
+def _accumulator(old: OldOperation, default: str | None) -> DType:
+    found = old.attributes.get("acc_type")
+    if isinstance(found, DType):
+        return found
+    if default is None:
+        raise Refused("it has no acc_type, and its operands do not determine one")
+    return dtype(default)
+
+
+def _convolution(edit: Editor, old: OldOperation) -> tuple[list[str], DType]:
+    """The operands of a convolution, and its accumulator."""
+    image, weight = edit.operand(old, 0), edit.operand(old, 1)
+    accumulator = _accumulator(old, _ACCUMULATORS.get(image.dtype.name))
+    zero_points = [
+        zero_point_operand(edit, old, "input_zp", image),
+        zero_point_operand(edit, old, "weight_zp", weight),
+    ]
+    return [*old.inputs, *zero_points], accumulator
+
+
+def _zero_points(
+    low: Lowering, op: Operator, kind: str, *names: str, always: bool = False
+) -> dict[str, WrittenValue]:
+    """`quantization_info` of the last operands, which has these names.
+
+    Floating-point operators have none. always: with zero points that are all zero, too.
+    """
+    operands = op.inputs[-len(names) :]
+    values = {
+        name: low.numbers(operand, name)[0]
+        if not low.tensors[operand].dtype.is_float
+        else _float_zero(low, operand, name)
+        for name, operand in zip(names, operands, strict=True)
+    }
+    is_float = low.tensors[operands[0]].dtype.is_float
+    if is_float or not (always or any(values.values())):
+        return {}
+    return {"quantization_info": ZeroPoints(kind, values)}
+
+
+def _float_zero(low: Lowering, operand: str, name: str) -> int:
+    """The zero point of floating-point numbers, which is zero."""
+    data = low.tensors[operand].data
+    if data is None or data.numpy().any():
+        raise Refused(f"its {name} is not a constant that is zero")
+    low.read.add(operand)
+    return 0
+
+
+def _written_accumulator(
+    low: Lowering, op: Operator, default: str | None, since: str
+) -> dict[str, WrittenValue]:
+    """`acc_type`, or nothing where it was not an attribute yet."""
+    found = op.attributes["acc_type"]
+    assert isinstance(found, DType)
+    if found.name == "BF16" and low.state < BF16_ACCUMULATORS:
+        raise Refused(f"acc_type can be BF16 only since {low.since(BF16_ACCUMULATORS)}")
+    if low.state >= since:
+        return {"acc_type": found}
+    if found.name != default:
+        raise Refused(
+            f"acc_type is an attribute only since {low.since(since)}, and {found} is not its default"
+        )
+    return {}
+
+
+def _written_convolution(low: Lowering, op: Operator) -> dict[str, WrittenValue]:
+    element = low.tensors[op.inputs[0]].dtype.name
+    own = low.attributes(op, "acc_type")
+    own |= _written_accumulator(low, op, _ACCUMULATORS.get(element), SHAPES)
+    return own | _zero_points(low, op, "conv", "input_zp", "weight_zp", always=True)
+
+
+def lower_convolution(low: Lowering, op: Operator) -> None:
+    """The inverse of `convolution`."""
+    low.add(op, _written_convolution(low, op), op.inputs[:3])
+
+
+def convolution(edit: Editor, old: OldOperation) -> None:
+    """conv2d, conv3d and depthwise_conv2d."""
+    edit.result(old)
+    length = 3 if old.label == "conv3d" else 2
+    operands, accumulator = _convolution(edit, old)
+    edit.emit(
+        old.label.upper(),
+        operands,
+        old.outputs,
+        pad=integers(old, "pad", 2 * length),
+        stride=integers(old, "stride", length),
+        dilation=integers(old, "dilation", length),
+        local_bound=flag(old, "local_bound", False),
+        acc_type=accumulator,
+    )
+
+
+def transpose_conv2d(edit: Editor, old: OldOperation) -> None:
+    """`out_shape` follows from the result; `out_pad` has had another length and another sign."""
+    result = edit.result(old)
+    if "dilation" in old.attributes and set(integers(old, "dilation")) != {1}:
+        raise Refused("its dilation is not 1, and TRANSPOSE_CONV2D has no dilation")
+    stride = integers(old, "stride", 2)
+    out_pad = _out_pad(edit, old, result, stride)
+    operands, accumulator = _convolution(edit, old)
+    edit.emit(
+        "TRANSPOSE_CONV2D",
+        operands,
+        old.outputs,
+        out_pad=out_pad,
+        stride=stride,
+        local_bound=flag(old, "local_bound", False),
+        acc_type=accumulator,
+    )
+
+
+def _out_pad(
+    edit: Editor, old: OldOperation, result: Tensor, stride: tuple[int, ...]
+) -> tuple[int, ...]:
+    """`out_pad` in the sign of today, where positive values add to the size of the result.
+
+    Up to 2022 positive values took away. Which of the two is meant is told by the size of the result,
+    and if both fit by the kind of the attribute, which changed in the same months.
+    """
+    given = integers(old, "out_pad")
+    image, weight = edit.rank(edit.operand(old, 0)), edit.rank(edit.operand(old, 1))
+    shape = edit.rank(result)
+    if "out_shape" in old.attributes:
+        shape = resolved(shape, integers(old, "out_shape"))
+    if {len(image), len(weight), len(shape)} != {4}:
+        raise Refused("its input, weight or result is not of rank 4")
+    sizes = [
+        None
+        if DYNAMIC in (image[axis], weight[axis], shape[axis])
+        else shape[axis] - (image[axis] - 1) * stride[axis - 1] - weight[axis]
+        for axis in (1, 2)
+    ]
+    if len(given) == 2:
+        if None in sizes:
+            raise Refused("out_pad has two values, and the others need the size of the result")
+        edit.note("out_pad has four values, with the sign of today")
+        (top, left), (height, width) = given, (size or 0 for size in sizes)
+        return -top, height + top, -left, width + left
+    if len(given) != 4:
+        raise Refused(f"its attribute out_pad has {len(given)} values, expected 4")
+    sums = given[0] + given[1], given[2] + given[3]
+    adds = all(size in (None, total) for size, total in zip(sizes, sums, strict=True))
+    crops = all(size in (None, -total) for size, total in zip(sizes, sums, strict=True))
+    if not adds and not crops:
+        raise Refused(f"out_pad {list(given)} does not fit the size of the result, in either sign")
+    state = edit.upgrade.state
+    was_old = state < OUT_PAD_ADDS if state else isinstance(old.attributes["out_pad"], list)
+    if not any(given) or (adds and not (crops and was_old)):
+        return given
+    edit.note("the sign of out_pad is that of today")
+    return tuple(-value for value in given)
+
+
+def lower_transpose_conv2d(low: Lowering, op: Operator) -> None:
+    """The inverse of `transpose_conv2d`."""
+    own = _written_convolution(low, op)
+    given = op.attributes["out_pad"]
+    assert isinstance(given, tuple)
+    if low.state < OUT_PAD_ADDS:
+        given = tuple(-value for value in given)
+    if low.state < FOUR_OUT_PADS:
+        if DYNAMIC in low.rank(op.outputs[0]):
+            raise Refused("the size of its result is not known, and two values of out_pad need it")
+        given = given[0], given[2]
+        own["dilation"] = Integers((1, 1), 64)
+    own["out_pad"] = Integers(given, 64)
+    own["out_shape"] = Integers(low.rank(op.outputs[0]), 64)
+    low.add(op, own, op.inputs[:3])
+
+
+def fully_connected(edit: Editor, old: OldOperation) -> None:
+    """A convolution of an image of one pixel for each row."""
+    result = edit.result(old)
+    image, weight = edit.operand(old, 0), edit.operand(old, 1)
+    rows, kernels, shape = edit.rank(image), edit.rank(weight), edit.rank(result)
+    if {len(rows), len(kernels), len(shape)} != {2}:
+        raise Refused("its input, weight or result is not of rank 2")
+    stem = old.outputs[0]
+    count, results = sizes = resolved((rows[0], kernels[0]), shape)
+    of_rows, of_kernels = resolved(rows[1:], kernels[1:]), resolved(kernels[1:], rows[1:])
+    inputs = [
+        edit.reshape(f"{stem}_input", image.name, (count, 1, 1, *of_rows)),
+        edit.reshape(f"{stem}_weight", weight.name, (results, 1, 1, *of_kernels)),
+        old.inputs[2],
+    ]
+    for name, operand in (("input_zp", image), ("weight_zp", weight)):
+        inputs.append(zero_point_operand(edit, old, name, operand))
+    product = edit.temporary(f"{stem}_conv2d", result.dtype, (count, 1, 1, results))
+    edit.emit(
+        "CONV2D",
+        inputs,
+        (product,),
+        pad=(0, 0, 0, 0),
+        stride=(1, 1),
+        dilation=(1, 1),
+        local_bound=False,
+        acc_type=_accumulator(old, _ACCUMULATORS.get(image.dtype.name)),
+    )
+    edit.reshape("", product, sizes, stem)
+
+
+def matmul(edit: Editor, old: OldOperation) -> None:
+    """Zero points become operands."""
+    edit.result(old)
+    zero_points = [
+        zero_point_operand(edit, old, "a_zp", edit.operand(old, 0)),
+        zero_point_operand(edit, old, "b_zp", edit.operand(old, 1)),
+    ]
+    edit.emit("MATMUL", [*old.inputs[:2], *zero_points], old.outputs)
+
+
+def lower_matmul(low: Lowering, op: Operator) -> None:
+    """The inverse of `matmul`."""
+    low.add(op, _zero_points(low, op, "matmul", "a_zp", "b_zp"), op.inputs[:2])
+
+
+def negate(edit: Editor, old: OldOperation) -> None:
+    """Zero points become operands."""
+    result = edit.result(old)
+    # In releases of early 2025 the attribute has the name of today's operand.
+    name = "input1_zp" if "input1_zp" in old.attributes else "input_zp"
+    zero_points = [
+        zero_point_operand(edit, old, name, edit.operand(old, 0)),
+        zero_point_operand(edit, old, "output_zp", result),
+    ]
+    edit.emit("NEGATE", [old.inputs[0], *zero_points], old.outputs)
+
+
+def lower_negate(low: Lowering, op: Operator) -> None:
+    """The inverse of `negate`."""
+    low.add(op, _zero_points(low, op, "unary", "input_zp", "output_zp"), op.inputs[:1])
+
+
+def avg_pool2d(edit: Editor, old: OldOperation) -> None:
+    """Zero points become operands."""
+    result, image = edit.result(old), edit.operand(old, 0)
+    zero_points = [
+        zero_point_operand(edit, old, "input_zp", image),
+        zero_point_operand(edit, old, "output_zp", result),
+    ]
+    default = dtype("FP32") if image.dtype.is_float else INT32
+    edit.emit(
+        "AVG_POOL2D",
+        [old.inputs[0], *zero_points],
+        old.outputs,
+        kernel=integers(old, "kernel", 2),
+        stride=integers(old, "stride", 2),
+        pad=integers(old, "pad", 4),
+        acc_type=_accumulator(old, default.name),
+    )
+
+
+def lower_avg_pool2d(low: Lowering, op: Operator) -> None:
+    """The inverse of `avg_pool2d`."""
+    is_float = low.tensors[op.inputs[0]].dtype.is_float
+    own = low.attributes(op, "acc_type")
+    own |= _written_accumulator(low, op, "FP32" if is_float else "INT32", POOL_ACCUMULATORS)
+    own |= _zero_points(low, op, "unary", "input_zp", "output_zp")
+    low.add(op, own, op.inputs[:1])

@@ -1,0 +1,131 @@
+"""Operators that move data: their sizes are values of shapes today, and permutations attributes."""
+
+from __future__ import annotations
+
+from tosa_convert.eras.current_to_older.editor import Lowering
+from tosa_convert.eras.dialect_states import SHAPES
+from tosa_convert.eras.older_to_current.editor import (
+    Editor,
+    Refused,
+    integers,
+    resolved,
+)
+from tosa_convert.eras.older_to_current.old_operation import Integers, OldOperation
+from tosa_convert.eras.rules.convolution import zero_point_operand
+from tosa_convert.graph.dtypes import INT32, INT64
+from tosa_convert.graph.model import DYNAMIC, INT32_MAX, Operator, element_count
+
+
+def pad(edit: Editor, old: OldOperation) -> None:
+    """The padding becomes a shape, and the value an operand of one element."""
+    edit.result(old)
+    image, stem = edit.operand(old, 0), old.outputs[0]
+    inputs = [old.inputs[0]]
+    if "padding" in old.attributes:  # a file of TOSA 0.80
+        inputs.append(edit.shape(f"{stem}_padding", integers(old, "padding")))
+        constants = old.inputs[1:2]
+    elif len(old.inputs) > 1 and old.inputs[1] in edit.values.shapes:
+        inputs.append(old.inputs[1])
+        constants = old.inputs[2:3]
+    else:
+        tensor = edit.operand(old, 1)
+        # Row by row: before and after the first dimension, before and after the second.
+        sizes = edit.numbers(tensor.name, "the padding")
+        inputs.append(edit.shape(f"{stem}_padding", sizes))
+        constants = old.inputs[2:3]
+    if constants:
+        inputs.append(_one_element(edit, f"{stem}_pad_const", constants[0]))
+    elif "pad_const" in old.attributes:
+        value = old.attributes["pad_const"]
+        assert isinstance(value, (int, float))
+        inputs.append(edit.constant(f"{stem}_pad_const", image.dtype, (value,), (1,)))
+    else:
+        inputs.append(zero_point_operand(edit, old, "input_zp", image))
+    edit.emit("PAD", inputs, old.outputs)
+
+
+def _one_element(edit: Editor, stem: str, name: str) -> str:
+    """A tensor of rank 0 as one of one element."""
+    tensor = edit.tensor(name)
+    if tensor.shape == (1,):
+        return name
+    if tensor.data is not None and tensor.data.count == 1:
+        edit.consumed.add(name)
+        return edit.constant_of(stem, tensor.data.first(1), (1,))
+    return edit.reshape(stem, name, (1,))
+
+
+def lower_pad(low: Lowering, op: Operator) -> None:
+    """The inverse of `pad`: a value of rank 0, and until 2025 a row of the padding for each axis."""
+    image, padding, value = op.inputs
+    if low.state < SHAPES:
+        sizes = low.sizes(padding, "padding")
+        dtype = INT32 if max(sizes, default=0) <= INT32_MAX else INT64
+        shape = len(sizes) // 2, 2
+        padding = low.constant(f"{op.outputs[0]}_padding", dtype, sizes, shape)
+    low.add(op, {}, (image, padding, low.scalar(value, f"{op.outputs[0]}_pad_const")))
+
+
+def transpose(edit: Editor, old: OldOperation) -> None:
+    """The permutation becomes an attribute."""
+    edit.result(old)
+    perms = edit.numbers(edit.operand(old, 1).name, "the permutation")
+    edit.emit("TRANSPOSE", old.inputs[:1], old.outputs, perms=perms)
+
+
+def lower_transpose(low: Lowering, op: Operator) -> None:
+    """The inverse of `transpose`."""
+    perms = op.attributes["perms"]
+    assert isinstance(perms, tuple)
+    operand = low.constant(f"{op.outputs[0]}_perms", INT32, perms, (len(perms),))
+    low.add(op, {}, (op.inputs[0], operand))
+
+
+def reshape(edit: Editor, old: OldOperation) -> None:
+    """The new shape becomes an operand. A size that is -1 is that of the result."""
+    result, image = edit.result(old), edit.operand(old, 0)
+    sizes = resolved(integers(old, "new_shape"), result.shape)
+    if sizes.count(DYNAMIC) == 1 and (count := element_count(image.shape)) is not None:
+        others = element_count(tuple(size for size in sizes if size != DYNAMIC)) or 0
+        if others:
+            sizes = tuple(count // others if size == DYNAMIC else size for size in sizes)
+    _with_shapes(edit, old, "RESHAPE", shape=sizes)
+
+
+def lower_reshape(low: Lowering, op: Operator) -> None:
+    """The inverse of `reshape`."""
+    sizes = low.sizes(op.inputs[1], "shape")
+    low.add(op, {"new_shape": Integers(sizes, 64)}, op.inputs[:1])
+
+
+def slice_(edit: Editor, old: OldOperation) -> None:
+    """Start and size become operands."""
+    result = edit.result(old)
+    size = resolved(integers(old, "size"), result.shape)
+    if DYNAMIC in size:
+        raise Refused("a size is -1, and the result does not say what it is")
+    _with_shapes(edit, old, "SLICE", start=integers(old, "start"), size=size)
+
+
+def lower_slice(low: Lowering, op: Operator) -> None:
+    """The inverse of `slice_`."""
+    _, start, size = op.inputs
+    own = {"start": low.sizes(start, "start"), "size": low.sizes(size, "size")}
+    low.add(op, {name: Integers(sizes, 64) for name, sizes in own.items()}, op.inputs[:1])
+
+
+def tile(edit: Editor, old: OldOperation) -> None:
+    """The multiples become an operand."""
+    edit.result(old)
+    _with_shapes(edit, old, "TILE", multiples=integers(old, "multiples"))
+
+
+def lower_tile(low: Lowering, op: Operator) -> None:
+    """The inverse of `tile`."""
+    sizes = low.sizes(op.inputs[1], "multiples")
+    low.add(op, {"multiples": Integers(sizes, 64)}, op.inputs[:1])
+
+
+def _with_shapes(edit: Editor, old: OldOperation, name: str, **shapes: tuple[int, ...]) -> None:
+    operands = [edit.shape(f"{old.outputs[0]}_{what}", sizes) for what, sizes in shapes.items()]
+    edit.emit(name, [*old.inputs[:1], *operands], old.outputs)

@@ -1,0 +1,248 @@
+"""Elementwise operators: bounds of CLAMP, the shift of MUL, RESCALE, tables."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from tosa_convert.eras.current_to_older.editor import Lowering
+from tosa_convert.eras.dialect_states import (
+    CUSTOM_CONFIG,
+    NARROW_SHIFTS,
+    OPERATOR_NAMES,
+    UNSIGNED_FLAGS,
+)
+from tosa_convert.eras.older_to_current.editor import (
+    Editor,
+    Refused,
+    flag,
+    integer,
+    integers,
+    member,
+    number,
+    text,
+)
+from tosa_convert.eras.older_to_current.old_operation import (
+    Integer,
+    Integers,
+    OldOperation,
+    WrittenValue,
+)
+from tosa_convert.eras.rules.convolution import zero_point_operand
+from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.dtypes import INT8, INT32, DType, NanPropagationMode, RoundingMode, dtype
+from tosa_convert.graph.from_numpy import constant_of
+from tosa_convert.graph.model import Operator, Tensor, element_value
+
+_INT16: Final = dtype("INT16")
+#: A file keeps a bound in this many bytes.
+_BOUND_BYTES: Final = 8
+
+
+def clamp(edit: Editor, old: OldOperation) -> None:
+    """The pair of bounds for integers or that for floating-point numbers, in the element's type."""
+    _clamp(edit, old, "min_int", "min_fp")
+
+
+def lower_clamp(low: Lowering, op: Operator) -> None:
+    """The inverse of `clamp`: both pairs of bounds, of which one is read."""
+    element = low.tensors[op.inputs[0]].dtype
+    own, largest = low.attributes(op, "min_val", "max_val"), low.largest_bound
+    for name in ("min", "max"):
+        raw = op.attributes[f"{name}_val"]
+        assert isinstance(raw, bytes)
+        bound = float(element_value(raw, element))
+        own[f"{name}_fp"] = bound
+        whole = int(max(-largest, min(bound, largest))) if bound == bound else 0
+        own[f"{name}_int"] = Integer(whole, 64)
+    low.add(op, own)
+
+
+def relu_n(edit: Editor, old: OldOperation) -> None:
+    """A clamp from zero."""
+    old.attributes |= {"min_int": 0, "min_fp": 0.0}
+    _clamp(edit, old, "min_int", "min_fp")
+
+
+def _clamp(edit: Editor, old: OldOperation, min_int: str, min_fp: str) -> None:
+    result, image = edit.result(old), edit.operand(old, 0)
+    element = image.dtype
+    nan_mode = member(old, "nan_mode", NanPropagationMode, NanPropagationMode.PROPAGATE)
+    if element.is_float:
+        low, high = number(old, min_fp), number(old, "max_fp")
+        bounds = [_rounded(bound, element) for bound in (low, high)]
+    else:
+        limit = 1 << element.bits - 1
+        bounds = [
+            bytes(constant_of(np.array([max(-limit, min(bound, limit - 1))]), element).elements())
+            for bound in (integer(old, min_int), integer(old, "max_int"))
+        ]
+        if element not in (INT8, _INT16):
+            maximum_and_minimum(edit, image.name, result.name, (bounds[0], bounds[1]))
+            return
+    low_bytes, high_bytes = (bytes(bound).ljust(_BOUND_BYTES, b"\0") for bound in bounds)
+    edit.emit(
+        "CLAMP",
+        old.inputs[:1],
+        old.outputs,
+        min_val=low_bytes,
+        max_val=high_bytes,
+        nan_mode=nan_mode,
+    )
+
+
+def _rounded(bound: float, element: DType) -> bytes:
+    """A bound in the element's type, to the nearest; one beyond the type is its largest value."""
+    with np.errstate(over="ignore"):
+        rounded: Any = np.array([bound]).astype(element.numpy)
+    if np.isnan(rounded.astype(np.float64)).any() and not np.isnan(bound):
+        import ml_dtypes
+
+        limits: Any = ml_dtypes.finfo(element.numpy)  # type: ignore[no-untyped-call]
+        rounded = np.array([limits.max if bound > 0 else limits.min]).astype(element.numpy)
+    raw: bytes = rounded.tobytes()
+    return raw
+
+
+def maximum_and_minimum(edit: Editor, value: str, result: str, bounds: tuple[bytes, bytes]) -> None:
+    """CLAMP of wider integers, which TOSA does not have. bounds: the bytes of one element each."""
+    edit.note("TOSA has no CLAMP of this type: it is a MAXIMUM and a MINIMUM")
+    tensor = edit.tensor(result)
+    ones = (1,) * len(edit.rank(tensor))
+    between = edit.temporary(f"{result}_maximum", tensor.dtype, tensor.shape)
+    for name, bound, output in zip(("MAXIMUM", "MINIMUM"), bounds, (between, result), strict=True):
+        data = Constant(tensor.dtype, 1, bound)
+        operand = edit.constant_of(f"{result}_{name.lower()}_bound", data, ones)
+        edit.emit(name, (value, operand), (output,))
+        value = output
+
+
+def mul(edit: Editor, old: OldOperation) -> None:
+    """The shift becomes an operand; one of narrow integers applies to INT32."""
+    result, left, right = edit.result(old), edit.operand(old, 0), edit.operand(old, 1)
+    inputs, shift = list(old.inputs[:2]), integer(old, "shift", 0)
+    if shift and left.dtype.is_float:
+        raise Refused("a MUL of floating-point numbers has a shift, which means nothing")
+    if shift and left.dtype in (INT8, _INT16):
+        if result.dtype is not INT32:
+            raise Refused(f"a MUL with a shift has a result of {result.dtype}, expected INT32")
+        edit.note("the operands of a MUL with a shift are cast to INT32")
+        for index, (side, tensor) in enumerate((("input1", left), ("input2", right))):
+            wide = edit.temporary(f"{old.outputs[0]}_{side}", INT32, tensor.shape)
+            edit.emit("CAST", (tensor.name,), (wide,))
+            inputs[index] = wide
+    inputs.append(edit.constant(f"{old.outputs[0]}_shift", INT8, (shift,), (1,)))
+    edit.emit("MUL", inputs, old.outputs)
+
+
+def lower_mul(low: Lowering, op: Operator) -> None:
+    """The inverse of `mul`."""
+    (shift,) = low.numbers(op.inputs[2], "shift")
+    bits = 8 if low.state >= OPERATOR_NAMES else 32
+    low.add(op, {"shift": Integer(shift, bits)}, op.inputs[:2])
+
+
+def rescale(edit: Editor, old: OldOperation) -> None:
+    """Multipliers, shifts and zero points become operands, the way of rounding an enum."""
+    result, image = edit.result(old), edit.operand(old, 0)
+    scale32 = flag(old, "scale32")
+    double = flag(old, "double_round")
+    if double and not scale32:
+        raise Refused("double_round without scale32, which no version of TOSA allows")
+    multipliers, shifts = integers(old, "multiplier"), integers(old, "shift")
+    stem, unsigned = old.outputs[0], edit.values.unsigned
+    inputs = [
+        old.inputs[0],
+        edit.constant(
+            f"{stem}_multiplier", INT32 if scale32 else _INT16, multipliers, (len(multipliers),)
+        ),
+        edit.constant(f"{stem}_shift", INT8, shifts, (len(shifts),)),
+        _rescale_zero_point(edit, old, "input_zp", image),
+        _rescale_zero_point(edit, old, "output_zp", result),
+    ]
+    edit.emit(
+        "RESCALE",
+        inputs,
+        old.outputs,
+        scale32=scale32,
+        rounding_mode=RoundingMode.DOUBLE_ROUND if double else RoundingMode.SINGLE_ROUND,
+        per_channel=flag(old, "per_channel"),
+        input_unsigned=flag(old, "input_unsigned", False) or image.name in unsigned,
+        output_unsigned=flag(old, "output_unsigned", False) or result.name in unsigned,
+    )
+
+
+def lower_rescale(low: Lowering, op: Operator) -> None:
+    """The inverse of `rescale`."""
+    attributes = op.attributes
+    rounding = attributes["rounding_mode"]
+    if rounding is RoundingMode.INEXACT_ROUND:
+        raise Refused("its rounding_mode is INEXACT_ROUND, which there was not")
+    own: dict[str, WrittenValue] = {
+        "double_round": rounding is RoundingMode.DOUBLE_ROUND,
+        "multiplier": Integers(low.numbers(op.inputs[1], "multiplier"), 32),
+        "per_channel": bool(attributes["per_channel"]),
+        "scale32": bool(attributes["scale32"]),
+        "shift": Integers(
+            low.numbers(op.inputs[2], "shift"), 8 if low.state >= NARROW_SHIFTS else 32
+        ),
+    }
+    for name, operand in (("input", op.inputs[3]), ("output", op.inputs[4])):
+        (value,) = low.numbers(operand, f"{name}_zp")
+        is_unsigned = bool(attributes[f"{name}_unsigned"])
+        if is_unsigned and value < 0:
+            value += 1 << low.tensors[operand].dtype.bits
+        own[f"{name}_zp"] = Integer(value, 32)
+        if low.state >= UNSIGNED_FLAGS:
+            own[f"{name}_unsigned"] = is_unsigned
+        elif is_unsigned:
+            raise Refused(f"{name}_unsigned is an attribute only since {UNSIGNED_FLAGS}")
+    low.add(op, own, op.inputs[:1])
+
+
+def _rescale_zero_point(edit: Editor, old: OldOperation, name: str, tensor: Tensor) -> str:
+    """The flags of 0.80.1 mark signless tensors as unsigned, too."""
+    is_unsigned = flag(old, f"{name.partition('_')[0]}_unsigned", False)
+    if is_unsigned and tensor.name not in edit.values.unsigned:
+        value, bits = integer(old, name, 0), tensor.dtype.bits
+        old.attributes[name] = value - (max(value, 0) >> bits - 1 << bits)
+    return zero_point_operand(edit, old, name, tensor)
+
+
+def table(edit: Editor, old: OldOperation) -> None:
+    """The table of a file of TOSA 0.80, an attribute of 16-bit numbers, becomes an operand."""
+    edit.result(old)
+    element = edit.operand(old, 0).dtype
+    values = integers(old, "table")
+    operand = edit.constant(f"{old.outputs[0]}_table", element, values, (len(values),))
+    edit.emit("TABLE", (old.inputs[0], operand), old.outputs)
+
+
+def custom(edit: Editor, old: OldOperation) -> None:
+    """`identifier` and `config` have other names today."""
+    attributes = old.attributes.get("implementation_attrs", b"")
+    if isinstance(attributes, str):
+        attributes = attributes.encode()
+    if not isinstance(attributes, bytes):
+        raise Refused("its attribute implementation_attrs is not a string")
+    edit.emit(
+        "CUSTOM",
+        old.inputs,
+        old.outputs,
+        operator_name=text(old, "identifier"),
+        domain_name=text(old, "config", ""),
+        implementation_attrs=attributes,
+    )
+
+
+def lower_custom(low: Lowering, op: Operator) -> None:
+    """The inverse of `custom`."""
+    own = low.attributes(op)
+    names = {"operator_name": "identifier", "domain_name": "config"}
+    older = {names.get(name, name): value for name, value in own.items()}
+    if low.state < CUSTOM_CONFIG:
+        if older.pop("config") or older.pop("implementation_attrs"):
+            raise Refused(f"it has more than an operator_name only since {CUSTOM_CONFIG}")
+        older.pop("implementation_attrs", None)
+    low.add(op, older)

@@ -1,0 +1,184 @@
+"""The operations whose form has changed, one row for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from tosa_convert.eras.current_to_older.editor import Lowering
+from tosa_convert.eras.dialect_states import OPERANDS, OPERATOR_NAMES, SHAPES
+from tosa_convert.eras.older_to_current.editor import Editor, Values
+from tosa_convert.eras.older_to_current.old_operation import OldOperation
+from tosa_convert.eras.rules import convolution, data_layout, elementwise, resize
+from tosa_convert.graph.model import Operator
+from tosa_convert.graph.opset import BY_MLIR
+
+#: Writes an operator of today in an older form.
+Lower = Callable[[Lowering, Operator], None]
+
+
+class Rule(NamedTuple):
+    """How an old operation becomes operators of today.
+
+    apply: makes them. what: says so in a report.
+    operands: how many the old form has; () for any number.
+    keys: attributes of which each shows the old form, if the number of operands does not.
+    is_old: tells it by the operands.
+    lower: the inverse: makes the old form of an operator of today; None if there is no operator today.
+    since: the state of the dialect from which the form is that of today.
+    """
+
+    apply: Callable[[Editor, OldOperation], None]
+    what: str
+    operands: tuple[int, ...] = (1,)
+    keys: frozenset[str] = frozenset()
+    is_old: Callable[[OldOperation, Values], bool] | None = None
+    lower: Lower | None = None
+    since: str = OPERANDS
+
+
+_ZERO_POINTS: Final = "zero points are operands"
+_SHAPES: Final = "sizes are operands"
+
+
+def _is_old_pad(old: OldOperation, values: Values) -> bool:
+    """Whether the padding is a tensor, or the constant one of rank 0."""
+    if len(old.inputs) != 3:
+        return True
+    constant = values.tensors.get(old.inputs[2])
+    return old.inputs[1] in values.tensors or (constant is not None and constant.shape == ())
+
+
+#: Operations of MLIR -> their rules. `.tosa` files of version 0.80 have the same forms.
+RULES: Final = {
+    "tosa.avg_pool2d": Rule(
+        convolution.avg_pool2d,
+        _ZERO_POINTS,
+        lower=convolution.lower_avg_pool2d,
+    ),
+    "tosa.clamp": Rule(
+        elementwise.clamp,
+        "bounds have the type of the elements",
+        keys=frozenset({"min_int", "max_int", "min_fp", "max_fp"}),
+        lower=elementwise.lower_clamp,
+    ),
+    "tosa.conv2d": Rule(
+        convolution.convolution,
+        _ZERO_POINTS,
+        operands=(3,),
+        lower=convolution.lower_convolution,
+    ),
+    "tosa.conv3d": Rule(
+        convolution.convolution,
+        _ZERO_POINTS,
+        operands=(3,),
+        lower=convolution.lower_convolution,
+    ),
+    "tosa.custom": Rule(
+        elementwise.custom,
+        "operator_name and domain_name",
+        operands=(),
+        keys=frozenset({"identifier"}),
+        lower=elementwise.lower_custom,
+        since=OPERATOR_NAMES,
+    ),
+    "tosa.depthwise_conv2d": Rule(
+        convolution.convolution,
+        _ZERO_POINTS,
+        operands=(3,),
+        lower=convolution.lower_convolution,
+    ),
+    "tosa.fully_connected": Rule(
+        convolution.fully_connected,
+        "a CONV2D of images of one pixel replaces it",
+        operands=(3,),
+    ),
+    "tosa.matmul": Rule(
+        convolution.matmul,
+        _ZERO_POINTS,
+        operands=(2,),
+        lower=convolution.lower_matmul,
+    ),
+    "tosa.mul": Rule(
+        elementwise.mul,
+        "the shift is an operand",
+        operands=(2,),
+        lower=elementwise.lower_mul,
+        since=SHAPES,
+    ),
+    "tosa.negate": Rule(
+        convolution.negate,
+        _ZERO_POINTS,
+        lower=convolution.lower_negate,
+    ),
+    "tosa.pad": Rule(
+        data_layout.pad,
+        "the padding is a shape, its value one element",
+        operands=(1, 2, 3),
+        is_old=_is_old_pad,
+        lower=data_layout.lower_pad,
+    ),
+    "tosa.reluN": Rule(elementwise.relu_n, "a CLAMP from 0 replaces it"),
+    "tosa.rescale": Rule(
+        elementwise.rescale,
+        "multipliers, shifts and zero points are operands",
+        lower=elementwise.lower_rescale,
+    ),
+    "tosa.reshape": Rule(
+        data_layout.reshape,
+        _SHAPES,
+        lower=data_layout.lower_reshape,
+    ),
+    "tosa.resize": Rule(
+        resize.resize,
+        "scale, offset and border are operands",
+        lower=resize.lower_resize,
+    ),
+    "tosa.slice": Rule(
+        data_layout.slice_,
+        _SHAPES,
+        lower=data_layout.lower_slice,
+    ),
+    "tosa.table": Rule(elementwise.table, "the table is an operand"),
+    "tosa.tile": Rule(
+        data_layout.tile,
+        _SHAPES,
+        lower=data_layout.lower_tile,
+        since=SHAPES,
+    ),
+    "tosa.transpose": Rule(
+        data_layout.transpose,
+        "the permutation is an attribute",
+        operands=(2,),
+        lower=data_layout.lower_transpose,
+    ),
+    "tosa.transpose_conv2d": Rule(
+        convolution.transpose_conv2d,
+        "zero points are operands, the result has the size",
+        operands=(3,),
+        lower=convolution.lower_transpose_conv2d,
+    ),
+}
+
+
+def is_old(old: OldOperation, values: Values) -> bool:
+    """Whether an operation has the form of an older release, which a rule can upgrade."""
+    rule, spec = RULES.get(old.name), BY_MLIR.get(old.name)
+    if rule is None:
+        return False
+    if spec is None:
+        return True
+    fewest, most = spec.operand_range()
+    if not fewest <= len(old.inputs) <= (len(old.inputs) if most is None else most):
+        return True
+    if rule.is_old is not None and rule.is_old(old, values):
+        return True
+    return not rule.keys.isdisjoint(old.attributes)
+
+
+#: Operators whose form has changed -> the state with that of today, and what makes the one before.
+LOWERED: Final = {
+    BY_MLIR[name].name: (rule.since, rule.lower)
+    for name, rule in RULES.items()
+    if rule.lower is not None
+}

@@ -1,0 +1,58 @@
+"""ir.Module -> Graph, with the Python bindings to which the module belongs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from tosa_convert.errors import fail
+from tosa_convert.formats.bindings.diagnostics import diagnostics, refused_by_bindings
+from tosa_convert.formats.bindings.find_operations import (
+    enclosing_module,
+    operation_of,
+    symbol_name,
+)
+from tosa_convert.formats.bindings.packages import bindings_of
+from tosa_convert.formats.bindings.write_bytecode import bytecode_of
+from tosa_convert.formats.mlir.locations import plain_location
+from tosa_convert.formats.mlir.read.module import read_module
+from tosa_convert.formats.mlir.read.select_function import FUNCTION, MODULE
+from tosa_convert.graph.model import Graph
+from tosa_convert.io.options import ReadOptions
+
+_READ_OPTIONS: Final = ReadOptions()
+
+
+@refused_by_bindings()
+def read(module_or_func: Any, options: ReadOptions = _READ_OPTIONS) -> Graph:
+    """Read the graph of one function of a module, through the bytecode that MLIR writes of it.
+
+    Args:
+        module_or_func: a module, a func.func, or the operation of either, of any MLIR bindings. With a
+            function, its module is read for variables and for the TOSA version.
+        options: as for `mlir.module_reader.read_module`.
+
+    Returns:
+        The graph. Its constants are views of memory that the module's context owns.
+
+    Raises:
+        TosaConvertError: everything that cannot be carried: operators, types, attributes.
+    """
+    bindings = bindings_of(module_or_func)
+    operation = operation_of(bindings, module_or_func)
+    if operation.name not in (MODULE, FUNCTION):
+        raise fail(
+            "not-an-mlir-object",
+            plain_location(str(operation.location)),
+            f"found the operation '{operation.name}', expected a {MODULE} or a {FUNCTION}",
+        )
+    try:
+        operation.verify()
+    except bindings.ir.MLIRError as error:
+        raise diagnostics(bindings, error, "module") from None
+    if operation.name == FUNCTION:
+        module = enclosing_module(operation)
+        if module is not None:
+            options = replace(options, func=symbol_name(operation))
+            operation = module
+    return read_module(bytecode_of(bindings, operation), options)

@@ -1,0 +1,133 @@
+"""Graph -> ir.Module, in the bindings of a context.
+
+`mlir.module_writer` encodes the graph as bytecode, which MLIR parses in one call. MLIR can abort the
+process on malformed IR, so the graph must be sound. MLIR's own verifier runs before the module is
+returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tosa_convert.errors import refuse_unknown
+from tosa_convert.formats.bindings.packages import Bindings
+from tosa_convert.formats.mlir.constants import UNNAMED_RESOURCE, resource_alignment
+from tosa_convert.formats.mlir.write.module import encode_module
+from tosa_convert.formats.mlir.write.region_body import Body
+from tosa_convert.graph.model import Graph, Tensor
+from tosa_convert.graph.verify import NO_COLUMNS
+from tosa_convert.io.options import CONSTANTS, DEFAULT_LIMITS, NAMES, Constants, Limits, Names
+
+if TYPE_CHECKING:
+    from tosa_convert.graph.columns import BlockColumns
+
+
+def write(
+    graph: Graph,
+    bindings: Bindings,
+    context: Any,
+    *,
+    names: Names = "retain",
+    constants: Constants = "auto",
+    limits: Limits = DEFAULT_LIMITS,
+    columns: Mapping[str, BlockColumns] = NO_COLUMNS,
+) -> Any:
+    """The graph as a module with one function, @main or the name of the first region.
+
+    Args:
+        graph: a sound graph: `verify` finds nothing in it.
+        bindings: the bindings of `context`.
+        context: the ir.Context to which the module will belong.
+        names: "retain" keeps names that reading would not generate anyway, as discardable attributes
+            (tosa.tensor_name, tosa.regions). "generate" keeps those of arguments and results only, as
+            tosa-opt does.
+        constants: "auto" shares the memory of large constants with the graph's buffers, which then live
+            as long as the context. "dense" copies all. "resource" shares all constants that can be.
+        limits: `location_depth` is the nesting at which a location becomes a name.
+        columns: see `mlir.module_writer.encode_module`.
+
+    Returns:
+        The ir.Module.
+
+    Raises:
+        TosaConvertError: MLIR cannot express the graph, or its verifier refuses it ("malformed-mlir").
+    """
+    refuse_unknown("names", names, NAMES)
+    refuse_unknown("constants", constants, CONSTANTS)
+
+    def module(context: Any, *, by_path: bool = False) -> Any:
+        encoded = encode_module(
+            graph,
+            names=names,
+            constants=constants,
+            embed=False,
+            by_path=by_path,
+            limits=limits,
+            columns=columns,
+        )
+        parsed = bindings.ir.Module.parse(b"".join(encoded.pieces), context)
+        if encoded.body.needed:
+            function = next(islice(parsed.body.operations, encoded.variable_count, None))
+            with context, bindings.ir.Location.unknown(context):
+                _share(bindings.ir, context, encoded.body, function.regions[0].blocks[0])
+        return parsed
+
+    try:
+        return module(context)
+    except bindings.ir.MLIRError as error:
+        from tosa_convert.formats.bindings.diagnostics import diagnostics
+
+        refusal = diagnostics(bindings, error, "module")
+    if not all(finding.where for finding in refusal.findings):
+        # MLIR identifies operators by location, and these have none: repeat it with their paths.
+        try:
+            module(bindings.new_context(), by_path=True)
+        except bindings.ir.MLIRError as error:
+            raise diagnostics(bindings, error, "module") from None
+    raise refusal
+
+
+def _share(ir: Any, context: Any, body: Body, block: Any) -> None:
+    """Give the constants that share the graph's memory their data."""
+    pending = [(body, block)]
+    while pending:
+        body, block = pending.pop()
+        left = len(body.shared) + sum(child.needed for child in body.children)
+        children, inside = iter(body.children), []
+        for operator, operation in zip(body.block.operators, block.operations, strict=False):
+            if operator in body.shared:
+                tensor, type_ = body.shared[operator], operation.results[0].type
+                operation.attributes["values"] = _resource(ir, context, tensor, type_)
+                left -= 1
+            for number in range(len(operator.spec.regions)):
+                child = next(children)
+                if child.needed:
+                    inside.append((child, operation.regions[number].blocks[0]))
+                    left -= 1
+            if not left:
+                break
+        pending += inside[::-1]
+
+
+def _resource(ir: Any, context: Any, tensor: Tensor, type_: Any) -> Any:
+    """A constant as a resource, which lives as long as the context."""
+    data = tensor.data
+    assert data is not None
+    # Data that is not aligned (in a file it may not be) is copied.
+    buffer: Any = data.buffer
+    alignment = resource_alignment(data.dtype)
+    raw = np.frombuffer(buffer, np.uint8)
+    if raw.__array_interface__["data"][0] % alignment:
+        buffer = raw.copy()
+    return ir.DenseResourceElementsAttr.get_from_buffer(
+        buffer,
+        tensor.name or UNNAMED_RESOURCE,
+        type_,
+        alignment=alignment,
+        is_mutable=False,
+        context=context,
+    )

@@ -1,0 +1,243 @@
+"""Packs tables forward: references stay open until what they refer to has a position.
+
+A field refers to an id of an `Interner`, or to an object: a table or vector that occurs once. At the
+end, all references are filled in at once.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+from tosa_convert.errors import lone_surrogate
+from tosa_convert.formats.flatbuffer.interning import Interner
+from tosa_convert.formats.flatbuffer.plan import DATA_ALIGN, TAIL_ALIGN, Plan
+from tosa_convert.formats.wire.layout import TABLES
+from tosa_convert.formats.wire.tables import Table, TableLayout
+from tosa_convert.graph.constant import Constant
+
+if TYPE_CHECKING:
+    from tosa_convert.formats.flatbuffer.interning import Positions
+
+#: An interner and an id of it; None instead of an interner means the objects.
+Reference: TypeAlias = tuple[Interner | None, int]
+
+U32: Final = struct.Struct("<I")
+#: The bytes after a string of length n mod 4: its zeros, and room for the length of the next one.
+_ENDS: Final = (bytes(8), bytes(7), bytes(6), bytes(5))
+_TEXT_ENDS: Final = tuple(end.decode() for end in _ENDS)
+
+
+class Builder:
+    """A flatbuffer under construction. `out` holds the objects that have a position."""
+
+    #: The tables of the file's schema, by name.
+    tables: Mapping[str, Table] = TABLES
+
+    def __init__(self, *, out_of_line: bool) -> None:
+        self.out_of_line = out_of_line
+        self.out = bytearray()
+        self.vtables: dict[bytes, int] = {}
+        self.strings = Interner()
+        self.vectors = Interner()
+        self.blobs = Interner()
+        #: The position of each object, -1 until it has one.
+        self.objects: list[int] = []
+        #: Open references in bulk: positions of fields, the interner, and the ids.
+        self.open: list[tuple[Positions, Interner | None, Positions]] = []
+        #: Open references one by one, by interner: positions of fields, and the ids.
+        self.open_single: dict[Interner | None, tuple[list[int], list[int]]] = {}
+        self.constants: list[tuple[int, Constant]] = []
+        #: The position of a tensor's offset field, and the data it is for (None: it has no data).
+        self.tails: list[tuple[int, Constant | None]] = []
+        self.no_data = self.new_object()
+
+    # -- references ---------------------------------------------------------------------------
+
+    def new_object(self) -> int:
+        """The id of an object that has no position yet."""
+        self.objects.append(-1)
+        return len(self.objects) - 1
+
+    def new_objects(self, count: int) -> range:
+        """The ids of several objects."""
+        first = len(self.objects)
+        self.objects.extend([-1] * count)
+        return range(first, first + count)
+
+    def refer(self, at: int, interner: Interner | None, to: int) -> None:
+        """Leave the field at `at` open: it refers to id `to`."""
+        fields, targets = self.open_single.setdefault(interner, ([], []))
+        fields.append(at)
+        targets.append(to)
+
+    # -- placing ------------------------------------------------------------------------------
+
+    def align(self, to: int, ahead: int = 0) -> None:
+        """Pad until the position `ahead` bytes from here is a multiple of `to`."""
+        self.out += bytes(-(len(self.out) + ahead) % to)
+
+    def place(self, which: int) -> None:
+        """Give an object the current position."""
+        self.objects[which] = len(self.out)
+
+    def vtable(self, code: bytes) -> int:
+        """The position of a vtable, which tables of one layout share."""
+        position = self.vtables.get(code)
+        if position is None:
+            self.align(2)
+            position = self.vtables[code] = len(self.out)
+            self.out += code
+        return position
+
+    def table(self, name: str, scalars: dict[str, int], references: dict[str, Reference]) -> int:
+        """Append a table; returns its position."""
+        layout = self.tables[name].layout((*scalars, *references))
+        vtable = self.vtable(layout.vtable)
+        self.align(layout.align)
+        start = len(self.out)
+        self.out += layout.pack.pack(start - vtable, *(scalars.get(n, 0) for n in layout.names))
+        for field, (interner, which) in references.items():
+            self.refer(start + layout.offsets[field], interner, which)
+        return start
+
+    def vector_of(self, which: int, interner: Interner | None, members: Sequence[int]) -> None:
+        """Append object `which`: a vector of references."""
+        self.align(4)
+        self.place(which)
+        self.out += U32.pack(len(members))
+        start = len(self.out)
+        self.out += bytes(4 * len(members))
+        fields = np.arange(start, start + 4 * len(members), 4, dtype=np.int64)
+        self.open.append((fields, interner, np.array(members, np.int64)))
+
+    def names(self, which: int, names: list[str]) -> None:
+        self.vector_of(which, self.strings, self.strings.intern_all(names))
+
+    def rows(self, layout: TableLayout, columns: dict[str, Any]) -> Positions:
+        """Append many tables of one layout, which has 32-bit fields only; returns their positions.
+
+        columns: for each field its numbers, or (interner, ids) for references.
+        """
+        # Fast path of table; equal by test test_many_tables_are_packed_as_each_of_them_alone
+        vtable = self.vtable(layout.vtable)
+        self.align(4)
+        first, width = len(self.out), layout.size // 4
+        count = max(len(c[1]) if isinstance(c, tuple) else len(c) for c in columns.values())
+        words = np.zeros((count, width), np.uint32)
+        starts = first + layout.size * np.arange(count, dtype=np.int64)
+        words[:, 0] = starts - vtable
+        for name, column in columns.items():
+            offset = layout.offsets[name]
+            if isinstance(column, tuple):
+                self.open.append((starts + offset, column[0], np.asarray(column[1], np.int64)))
+            else:
+                words[:, offset // 4] = column
+        self.out += words.astype("<u4").data.cast("B") if count else b""
+        return starts
+
+    # -- vectors and strings, and the end -----------------------------------------------------
+
+    def place_vectors(self) -> None:
+        """Append the interned vectors and blobs of bytes."""
+        self.align(4)
+        self.vectors.positions = places = []
+        for values in self.vectors.ids:
+            places.append(len(self.out))
+            self.out += struct.pack(f"<I{len(values)}i", len(values), *values)
+        self.blobs.positions = places = []
+        for blob in self.blobs.ids:
+            self.align(8, ahead=4)
+            places.append(len(self.out))
+            self.out += U32.pack(len(blob))
+            self.out += blob
+        self.align(4)
+
+    def place_strings(self) -> None:
+        """Append the interned strings: length, bytes, and zeros up to a multiple of 4."""
+        texts = [*self.strings.ids, *self.strings.last]
+        lengths, padded = _padded_ascii(texts) or _padded(texts)
+        sizes = 4 + (lengths // 4 + 1) * 4
+        first = len(self.out)
+        starts = first + np.cumsum(sizes) - sizes
+        self.strings.positions = starts
+        # After each text its zeros and room for the length of the next one; the last has none.
+        self.out += bytes(4)
+        self.out += padded
+        del self.out[-4:]
+        words = np.frombuffer(self.out, "<u4", count=len(self.out) // 4)
+        words[starts >> 2] = lengths
+        del words
+
+    def finish_embedded(self) -> Plan:
+        """The plan of a file whose constants follow the tables inside the flatbuffer."""
+        position = len(self.out)
+        data: list[tuple[int, Constant]] = []
+        for which, constant in self.constants:
+            # A vector's length directly precedes its elements.
+            start = position + 4
+            start += -start % DATA_ALIGN
+            self.objects[which] = start - 4
+            data.append((start, constant))
+            position = start + constant.nbytes + constant.padding
+        return self.finished(data, position)
+
+    def finish_out_of_line(self) -> Plan:
+        """The plan of a file whose tensors' data follows the flatbuffer."""
+        for which, constant in self.constants:
+            self.align(DATA_ALIGN, ahead=4)
+            self.place(which)
+            self.out += U32.pack(constant.nbytes)
+            for chunk in constant.chunks():
+                self.out += chunk
+        self.align(TAIL_ALIGN)
+        position = len(self.out)
+        data: list[tuple[int, Constant]] = []
+        for field, tail in self.tails:
+            if tail is None:
+                # Never 0 or 1, which existing readers take to mean that the data is inside.
+                struct.pack_into("<QQ", self.out, field, position, 0)
+                continue
+            position += -position % TAIL_ALIGN
+            stored = tail.nbytes + tail.padding
+            struct.pack_into("<QQ", self.out, field, position, stored)
+            data.append((position, tail))
+            position += stored
+        return self.finished(data, position)
+
+    def finished(self, data: list[tuple[int, Constant]], size: int) -> Plan:
+        """The plan, after all open references are filled in."""
+        words = np.frombuffer(self.out, "<u4", count=len(self.out) // 4)
+        for interner, (fields, targets) in self.open_single.items():
+            self.open.append((np.array(fields, np.int64), interner, np.array(targets, np.int64)))
+        objects = np.array(self.objects, np.int64)
+        for at, interner, to in self.open:
+            places = objects if interner is None else np.asarray(interner.positions, np.int64)
+            # Distances beyond 32 bits occur only in a plan that is too large to be written.
+            words[at >> 2] = (places[to] - at) & 0xFFFFFFFF
+        del words
+        return Plan(self.out, data, size, self.out_of_line)
+
+
+def _padded(texts: list[str]) -> tuple[Positions, bytes]:
+    """How many bytes each text has, and all of them with what is between two texts."""
+    try:
+        encoded = list(map(str.encode, texts))
+    except UnicodeEncodeError as error:
+        raise lone_surrogate(error) from None
+    lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
+    tails = map(_ENDS.__getitem__, (lengths & 3).tolist())
+    return lengths, b"".join(chain.from_iterable(zip(encoded, tails, strict=True)))
+
+
+def _padded_ascii(texts: list[str]) -> tuple[Positions, bytes] | None:
+    """The same for texts in ASCII, which are encoded together; None if one is not."""
+    # Fast path of _padded; equal by test test_texts_in_ascii_are_padded_as_others
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    tails = map(_TEXT_ENDS.__getitem__, (lengths & 3).tolist())
+    joined = "".join(chain.from_iterable(zip(texts, tails, strict=True)))
+    return (lengths, joined.encode("ascii")) if joined.isascii() else None

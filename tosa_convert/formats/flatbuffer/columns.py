@@ -1,0 +1,427 @@
+"""Bounds-checked, vectorised access to an untrusted flatbuffer.
+
+Every read takes a column: one field of many tables, or one element of many vectors. A few array
+operations check a column, so proving a file safe costs about as much as reading it. Errors name the
+byte offset.
+
+Tables and vectors of a flatbuffer may be shared, so a small file can describe an enormous graph.
+Every read therefore charges the memory that its result takes against a budget, which grows with the
+size of the file.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.formats.flatbuffer.known_strings import KnownStrings
+from tosa_convert.formats.wire.layout import IDENTIFIER, TABLES
+from tosa_convert.formats.wire.tables import Field, Table
+from tosa_convert.io.options import Limits
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Positions = npt.NDArray[np.int64]
+
+
+#: Memory in bytes: of a number in a column, in temporary arrays ...
+_NUMBER: Final = 72
+#: ... of an integer in a tuple, of a tuple, and of an entry of a list ...
+_INTEGER: Final = 40
+_TUPLE: Final = 56
+_ENTRY: Final = 10
+#: ... and of a short string with its entries in the arrays of known strings.
+_STRING: Final = 130
+
+#: Up to this many distinct vtables are read one by one. Most tables of a kind share a single one.
+_FEW: Final = 8
+
+_largest: Final = np.maximum.reduce
+_least: Final = np.minimum.reduce
+_bits: Final = np.bitwise_or.reduce
+_u2: Final = struct.Struct("<H").unpack_from
+
+_DTYPES: Final = {"bool": "u1", "u8": "u1", "i32": "<i4", "u32": "<u4", "u64": "<u8"}
+_HINT: Final = "the file is damaged or is not a TOSA flatbuffer; make it again"
+_LIMIT_HINT: Final = (
+    "the file is damaged or hostile; if it is neither, --limit flatbuffer-memory=N allows more"
+)
+
+
+class Columns:
+    """The bytes of a file, as columns of fields. layouts: the tables that a file may have."""
+
+    def __init__(
+        self, buffer: memoryview, limits: Limits, layouts: Mapping[str, Table] = TABLES
+    ) -> None:
+        self.buffer = buffer
+        self.layouts = layouts
+        self.size = buffer.nbytes
+        # Files of many small operators or constants and no weights take 6 to 9 times their size,
+        # all others less.
+        self.budget = limits.flatbuffer_memory + limits.flatbuffer_memory_per_byte * self.size
+        self._views = {
+            name: np.frombuffer(buffer, name, count=self.size // np.dtype(name).itemsize)
+            for name in ("u1", "<u2", "<i4", "<u4", "<u8")
+        }
+        self._strings = KnownStrings()
+
+    def bad(self, offset: int, message: str) -> TosaConvertError:
+        """The error for the byte at `offset`."""
+        return fail("malformed-flatbuffer", f"byte {offset}", message, _HINT)
+
+    def charge(self, memory: int, what: str) -> None:
+        """Charge bytes of memory to the budget; a negative number returns what was released."""
+        self.budget -= memory
+        if self.budget < 0:
+            raise fail(
+                "malformed-flatbuffer",
+                what,
+                f"a file of {self.size} bytes describes more than it could hold: "
+                "it refers to the same tables over and over",
+                _LIMIT_HINT,
+            )
+
+    def values(self, name: str, positions: Positions, what: str) -> npt.NDArray[np.int64]:
+        """The number of numpy type `name` at each position; u64 is clamped to the int64 range."""
+        view = self._views[name]
+        width = view.itemsize
+        # Read as unsigned, a negative position is larger than any file.
+        if len(positions) and (
+            int(_largest(positions.view(np.uint64))) > self.size - width
+            or int(_bits(positions)) & (width - 1)
+        ):
+            raise self.misplaced(positions, width, what)
+        numbers = view[positions >> (width.bit_length() - 1)]
+        if name == "<u8":
+            numbers = np.minimum(numbers, np.uint64(2**63 - 1))
+        result: Positions = numbers.astype(np.int64)
+        return result
+
+    def misplaced(self, positions: Positions, width: int, what: str) -> TosaConvertError:
+        """The error for the first position outside the file, else for the first unaligned one."""
+        outside = (positions < 0) | (positions > self.size - width)
+        if outside.any():
+            offset = int(positions[outside.argmax()])
+            return self.bad(offset, f"{what} lies outside the file of {self.size} bytes")
+        offset = int(positions[(positions % width != 0).argmax()])
+        return self.bad(offset, f"{what} is not aligned to {width} bytes")
+
+    def root(self, table: str) -> Positions:
+        """The position of the root table; checks the header."""
+        if self.size < 8:
+            raise fail(
+                "malformed-flatbuffer",
+                f"byte {self.size}",
+                f"the file ends after {self.size} bytes, within the header",
+                _HINT,
+            )
+        if bytes(self.buffer[4:8]) != IDENTIFIER:
+            raise self.bad(
+                4,
+                f"the identifier is {bytes(self.buffer[4:8])!r}, expected {IDENTIFIER!r}",
+            )
+        return self.follow(np.zeros(1, np.int64), f"the root table {table}")
+
+    def follow(self, fields: Positions, what: str) -> Positions:
+        """The positions that the offsets stored at `fields` point to."""
+        distances = self.values("<u4", fields, f"the offset of {what}")
+        if len(fields) and not distances.all():
+            raise self.bad(int(fields[(distances == 0).argmax()]), f"the offset of {what} is 0")
+        return fields + distances
+
+    def fields(self, table: str, tables: Positions, names: tuple[str, ...]) -> Iterator[Positions]:
+        """For each name, in turn: the position of that field in each table, or -1 if it is absent."""
+        vtables = tables - self.values("<i4", tables, f"table {table}")
+        if not len(tables):
+            unique, inverse = vtables, vtables
+        elif (vtables == vtables[0]).all():
+            unique, inverse = vtables[:1], np.zeros(1, np.int64)
+        else:
+            unique, inverse = np.unique(vtables, return_inverse=True)
+        if len(unique) <= _FEW:
+            rows = [self.vtable(table, names, at) for at in unique.tolist()]
+            offsets = np.array(rows, np.int64).reshape(len(rows), 1 + len(names))
+        else:
+            offsets = self.vtables(table, names, unique)
+        ends = tables + offsets[:, 0][inverse]
+        if len(ends) and int(_largest(ends)) > self.size:
+            offset = int(tables[ends.argmax()])
+            raise self.bad(offset, f"a {table} lies partly outside the file of {self.size} bytes")
+        for index in range(1, 1 + len(names)):
+            distance = offsets[:, index]
+            if len(distance) == 1:
+                yield tables + distance if distance[0] else np.full(len(tables), -1)
+            else:
+                distance = distance[inverse]
+                yield np.where(distance == 0, -1, tables + distance)
+
+    def vtable(self, table: str, names: tuple[str, ...], at: int) -> list[int]:
+        """The size of a table, then each field's distance from its start, or 0 if it is absent."""
+        what = f"the vtable of a {table}"
+        if not 0 <= at <= self.size - 4 or at % 2:
+            places = np.array([at])
+            self.values("<u2", places, what)
+            self.values("<u2", places + 2, what)
+        (size,), (table_size,) = _u2(self.buffer, at), _u2(self.buffer, at + 2)
+        if size < 4 or size % 2 or at + size > self.size or table_size < 4:
+            raise self.bad(at, f"{what} has an impossible size")
+        found = [table_size]
+        layout = self.layouts[table]
+        for name in names:
+            field = layout[name]
+            slot = 4 + 2 * field.slot
+            distance = _u2(self.buffer, at + slot)[0] if slot + 2 <= size else 0
+            if distance and (distance < 4 or distance + field.width > table_size):
+                raise self.bad(at, f"{table}.{name} lies outside its table")
+            found.append(distance)
+        return found
+
+    def vtables(self, table: str, names: tuple[str, ...], at: Positions) -> Positions:
+        """The same for many vtables: one row for each."""
+        # Fast path of vtable; equal by test test_many_vtables_are_read_as_each_of_them_alone
+        what = f"the vtable of a {table}"
+        self.charge(len(at) * (1 + len(names)) * 8, what)
+        sizes = self.values("<u2", at, what)
+        table_sizes = self.values("<u2", at + 2, what)
+        wrong = (sizes < 4) | (sizes % 2 != 0) | (at + sizes > self.size) | (table_sizes < 4)
+        if wrong.any():
+            raise self.bad(int(at[wrong.argmax()]), f"{what} has an impossible size")
+        found = np.zeros((len(at), 1 + len(names)), np.int64)
+        found[:, 0] = table_sizes
+        for index, name in enumerate(names):
+            field = self.layouts[table][name]
+            present = sizes >= 6 + 2 * field.slot
+            slots = at[present] + 4 + 2 * field.slot
+            distances = found[:, index + 1]
+            distances[present] = self.values("<u2", slots, what)
+            beyond = (distances != 0) & ((distances < 4) | (distances + field.width > table_sizes))
+            if beyond.any():
+                raise self.bad(int(at[beyond.argmax()]), f"{table}.{name} lies outside its table")
+        return found
+
+    def scalars(self, table: str, field: Field, places: Positions) -> npt.NDArray[np.int64]:
+        """The field's number in each table, or its default if it is absent."""
+        what = f"{table}.{field.name}"
+        if len(places) and int(_least(places)) >= 0:
+            return self.values(_DTYPES[field.kind], places, what)
+        numbers = np.full(len(places), field.default, np.int64)
+        present = places >= 0
+        if present.any():
+            numbers[present] = self.values(_DTYPES[field.kind], places[present], what)
+        return numbers
+
+    def vectors(
+        self, places: Positions, width: int, what: str
+    ) -> tuple[Positions, npt.NDArray[np.int64]]:
+        """The position and number of each vector's elements; 0 and 0 if it is absent."""
+        if len(places) and int(_least(places)) < 0:
+            starts = np.zeros(len(places), np.int64)
+            lengths = np.zeros(len(places), np.int64)
+            present = places >= 0
+            if present.any():
+                starts[present], lengths[present] = self.vectors(places[present], width, what)
+            return starts, lengths
+        at = self.follow(places, what)
+        counts = self.values("<u4", at, f"the length of {what}")
+        starts = at + 4
+        ends = starts + counts * width
+        if len(ends) and int(_largest(ends)) > self.size:
+            worst = int((ends > self.size).argmax())
+            raise self.bad(
+                int(at[worst]),
+                f"{what} has {int(counts[worst])} elements of {width} bytes, "
+                f"which the file of {self.size} bytes does not hold",
+            )
+        return starts, counts
+
+    def elements(
+        self, starts: Positions, lengths: npt.NDArray[np.int64], width: int, what: str
+    ) -> Positions:
+        """The positions of all elements of all vectors, one vector after the other."""
+        total = int(lengths.sum())
+        self.charge(_NUMBER * total, what)
+        ends = np.cumsum(lengths)
+        within = np.arange(total, dtype=np.int64) - np.repeat(ends - lengths, lengths)
+        return np.repeat(starts, lengths) + within * width
+
+    def tables(self, places: Positions, what: str) -> tuple[Positions, list[int]]:
+        """The positions of the tables in all vectors, and the number of tables in each vector."""
+        starts, lengths = self.vectors(places, 4, what)
+        return self.follow(self.elements(starts, lengths, 4, what), what), lengths.tolist()
+
+    def string_lists(self, places: Positions, what: str) -> list[tuple[str, ...]]:
+        """Each vector of strings as a tuple; () if it is absent."""
+        starts, lengths = self.vectors(places, 4, what)
+        elements = self.elements(starts, lengths, 4, what)
+        texts = self.strings(elements, what)
+        left = iter(texts)
+        lists: list[tuple[str, ...]]
+        if (lengths == 1).all():
+            # Fast path of string_lists; equal by test test_lists_of_one_name_are_read_as_other_lists
+            lists = list(zip(left, strict=True))
+        else:
+            lists = [tuple(islice(left, length)) for length in lengths.tolist()]
+        self.charge(len(lists) * _TUPLE - len(elements) * (_NUMBER - _ENTRY), what)
+        return lists
+
+    def strings(self, places: Positions, what: str) -> list[str]:
+        """The string that each field refers to; "" if it is absent."""
+        if len(places) and int(_least(places)) < 0:
+            present = places >= 0
+            texts = [""] * len(places)
+            if not present.any():
+                return texts
+            for index, text in zip(
+                np.flatnonzero(present).tolist(), self.strings(places[present], what), strict=True
+            ):
+                texts[index] = text
+            return texts
+        at = self.follow(places, what)
+        self.charge(2 * _NUMBER * len(at), what)
+        found = self.known_strings(at)
+        if found is None:
+            found = self.read_strings(at, what)
+        self.charge(-2 * _NUMBER * len(at), what)
+        return found
+
+    def read_strings(self, at: Positions, what: str) -> list[str]:
+        """The strings at these positions, at least one of which has not been read yet."""
+        fresh = self._strings.unknown(_distinct(at))
+        lengths = self.values("<u4", fresh, f"the length of {what}")
+        ends = fresh + 4 + lengths
+        if int(_largest(ends)) >= self.size:
+            offset = int(fresh[(ends >= self.size).argmax()])
+            raise self.bad(offset, f"{what} runs over the end of the file")
+        total = int(lengths.sum())
+        self.charge(len(fresh) * _STRING + total, what)
+        open_ended = self._views["u1"][ends] != 0
+        if open_ended.any():
+            end = int(ends[open_ended.argmax()])
+            raise self.bad(end, f"{what} is not terminated by a zero")
+        texts = self.all_at_once(fresh, ends, total, what)
+        if texts is None:
+            texts = self.one_by_one(fresh, ends, what)
+        self._strings.add(fresh, texts)
+        if fresh is not at:
+            found = self.known_strings(at)
+            assert found is not None
+            return found
+        return texts
+
+    def known_strings(self, at: Positions) -> list[str] | None:
+        """The strings at these positions; None if one of them has not been read yet."""
+        if _is_constant(at):
+            found = self._strings.find(at[:1])
+            return None if found is None else found * len(at)
+        return self._strings.find(at)
+
+    def one_by_one(self, places: Positions, ends: Positions, what: str) -> list[str]:
+        """The strings between these positions."""
+        texts = []
+        for place, end in zip(places.tolist(), ends.tolist(), strict=True):
+            try:
+                text = str(self.buffer[place + 4 : end], "utf-8")
+                if not text.isascii():
+                    # Python stores every character of a string as wide as the widest.
+                    self.charge(3 * len(text), what)
+            except UnicodeDecodeError as error:
+                raise self.bad(place + 4 + error.start, f"{what} is not UTF-8") from None
+            texts.append(text)
+        return texts
+
+    def all_at_once(
+        self, places: Positions, ends: Positions, total: int, what: str
+    ) -> list[str] | None:
+        """The strings; None if they are not ASCII that lies close together."""
+        # Fast path of one_by_one; equal by test test_strings_are_read_alike_together_and_one_by_one
+        first = int(_least(places))
+        raw = self.buffer[first : int(_largest(ends))]
+        # Between two strings lie at least a length and a terminating zero.
+        if len(raw) > 2 * total + 16 * len(places):
+            return None
+        self.charge(2 * len(raw), what)
+        text = str(raw, "latin-1")
+        if not text.isascii():
+            self.charge(-2 * len(raw), what)
+            return None
+        texts = [
+            text[start:end]
+            for start, end in zip(
+                (places + (4 - first)).tolist(), (ends - first).tolist(), strict=True
+            )
+        ]
+        self.charge(-2 * len(raw), what)
+        return texts
+
+    def bytes_of(self, places: Positions, what: str) -> Iterable[memoryview | None]:
+        """Each vector of bytes as a view, made when it is iterated over; None if it is absent.
+
+        Views cost little, but reading all of them must not read a byte many times: views that
+        add up to more than the file are charged.
+        """
+        starts, lengths = self.vectors(places, 1, what)
+        self.charge(max(0, int(lengths.sum()) - self.size), what)
+        if not lengths.any() and len(places) and int(_least(places)) >= 0:
+            return [self.buffer[:0]] * len(places)
+        # -1 and 0 are cached objects, so absent and empty vectors take no memory here.
+        marks = np.where(places < 0, -1, np.where(lengths == 0, 0, starts)).tolist()
+        buffer = self.buffer
+        nothing = buffer[:0]
+        return (
+            buffer[start : start + length] if start > 0 else nothing if start == 0 else None
+            for start, length in zip(marks, lengths.tolist(), strict=True)
+        )
+
+    def copies_of(self, places: Positions, what: str) -> list[bytes]:
+        """A copy of each vector of bytes; shared vectors become one object; b"" if it is absent."""
+        starts, lengths = self.vectors(places, 1, what)
+        # The length precedes the elements, so vectors that start at one position are the same.
+        unique, first, inverse = np.unique(starts, return_index=True, return_inverse=True)
+        lengths = lengths[first]
+        self.charge(len(unique) * _TUPLE + int(lengths.sum()), what)
+        copies = [
+            bytes(self.buffer[start : start + length])
+            for start, length in zip(unique.tolist(), lengths.tolist(), strict=True)
+        ]
+        return list(map(copies.__getitem__, inverse.tolist()))
+
+    def int_lists(self, places: Positions, what: str) -> list[tuple[int, ...]]:
+        """Each vector of int32 as a tuple; shared vectors become one object; () if it is absent."""
+        starts, lengths = self.vectors(places, 4, what)
+        # The length precedes the elements, so vectors that start at one position are the same.
+        if _is_constant(starts):
+            unique, lengths, inverse = starts[:1], lengths[:1], None
+        else:
+            unique, first, inverse = np.unique(starts, return_index=True, return_inverse=True)
+            lengths = lengths[first]
+        numbers = self.values("<i4", self.elements(unique, lengths, 4, what), what).tolist()
+        lists = []
+        position = 0
+        for length in lengths.tolist():
+            lists.append(tuple(numbers[position : position + length]))
+            position += length
+        self.charge(len(lists) * _TUPLE - len(numbers) * (_NUMBER - _INTEGER), what)
+        if inverse is None:
+            return lists * len(starts)
+        return list(map(lists.__getitem__, inverse.tolist()))
+
+
+def _distinct(positions: Positions) -> Positions:
+    """The positions in ascending order, each once; there is at least one."""
+    if _is_constant(positions):
+        return positions[:1]
+    return positions if bool((positions[1:] > positions[:-1]).all()) else np.unique(positions)
+
+
+def _is_constant(positions: Positions) -> bool:
+    """Whether there are positions, and all are the same."""
+    return bool(
+        len(positions) and positions[0] == positions[-1] and (positions == positions[0]).all()
+    )

@@ -1,0 +1,328 @@
+"""A flatbuffer of TOSA 0.80.0 or 0.80.1 -> Graph, with its operators in the form of TOSA 1.0.
+
+The rules that express old operators are those of `upgrade`. Imported only for such a file.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tosa_convert.eras.older_to_current.block import upgraded
+from tosa_convert.eras.older_to_current.editor import Values
+from tosa_convert.eras.older_to_current.old_operation import OldOperation, OldValue
+from tosa_convert.eras.older_to_current.record import Upgrade
+from tosa_convert.eras.table import RULES, is_old
+from tosa_convert.errors import MAX_FINDINGS, Findings
+from tosa_convert.formats.flatbuffer.columns import Columns
+from tosa_convert.formats.wire import lift
+from tosa_convert.formats.wire.layout import ROOT, TABLES
+from tosa_convert.formats.wire.layout_080 import (
+    ATTRIBUTE_OF,
+    ATTRIBUTES,
+    DTYPES,
+    FIELDS,
+    OPERATORS,
+    UNSIGNED,
+)
+from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.dtypes import DType, ResizeMode, dtype
+from tosa_convert.graph.from_numpy import constant_of
+from tosa_convert.graph.model import (
+    Block,
+    Graph,
+    Operator,
+    Region,
+    Tensor,
+    block_path,
+    element_count,
+    quoted,
+)
+from tosa_convert.graph.opset import VARIABLE_READ, VARIABLE_WRITE, AttributeValue, operator
+from tosa_convert.graph.static_shapes import fill_empty_constants
+from tosa_convert.graph.versions import V1_1_DRAFT, lowest_version
+from tosa_convert.io.options import DEFAULT_LIMITS, Limits
+
+if TYPE_CHECKING:
+    from tosa_convert.formats.flatbuffer.columns import Positions
+
+_BF16: Final = dtype("BF16")
+_ALL: Final = {**TABLES, **{table.name: table for table in ATTRIBUTES.values()}}
+#: Memory of a table, in bytes: of the objects made from it, and of temporaries.
+_MEMORY: Final = 600
+#: Most zeros that may follow the data of a constant.
+_PADDING: Final = 16
+#: Fields of CUSTOM as the rules know them.
+_CUSTOM: Final = {"operator_name": "identifier", "domain_name": "config"}
+_FLOAT_FIELDS: Final = ("min_fp", "max_fp", "pad_const_fp")
+
+
+def read(
+    buffer: memoryview, limits: Limits = DEFAULT_LIMITS, upgrade: Upgrade | None = None
+) -> Graph:
+    """Read a file of TOSA 0.80. Constants are views of `buffer`, except those in another form.
+
+    Args:
+        buffer: the file's bytes. They may be hostile.
+        limits: as for `flatbuffer.read.read`.
+        upgrade: what changes is noted in it.
+
+    Returns:
+        The graph, in the lowest version that expresses it.
+
+    Raises:
+        TosaConvertError: "malformed-flatbuffer" for the structure of the file; "cannot-upgrade" for an
+            operator that has no form today; other codes for tensors and operators, all of them at once.
+    """
+    reader = _Reader(Columns(buffer, limits, _ALL), Upgrade() if upgrade is None else upgrade)
+    graph = reader.graph()
+    graph.version = lowest_version(graph)
+    return graph
+
+
+class _Reader:
+    def __init__(self, columns: Columns, upgrade: Upgrade) -> None:
+        self.columns = columns
+        self.upgrade = upgrade
+        upgrade.is_old = True
+        self.findings = Findings(MAX_FINDINGS)
+
+    def table(self, name: str, tables: Positions, *fields: str) -> Iterator[list[Any]]:
+        """The named fields of each table."""
+        columns = self.columns
+        columns.charge(len(tables) * _MEMORY, f"table {name}")
+        layout = _ALL[name]
+        for field_name, places in zip(fields, columns.fields(name, tables, fields), strict=True):
+            field = layout[field_name]
+            what = f"{name}.{field_name}"
+            if field.kind == "string":
+                yield columns.strings(places, what)
+            elif field.kind == "[string]":
+                yield columns.string_lists(places, what)
+            elif field.kind == "[i32]":
+                yield columns.int_lists(places, what)
+            elif field.kind == "[i16]":
+                yield self.short_lists(places, what)
+            elif field.kind == "[u8]":
+                yield list(columns.bytes_of(places, what))
+            else:
+                yield columns.scalars(name, field, places).tolist()
+
+    def short_lists(self, places: Positions, what: str) -> list[tuple[int, ...]]:
+        """Each vector of int16 as a tuple."""
+        starts, lengths = self.columns.vectors(places, 2, what)
+        self.columns.charge(int(lengths.sum()) * 40, what)
+        return [
+            struct.unpack_from(f"<{length}h", self.columns.buffer, start) if length else ()
+            for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
+        ]
+
+    def inside(self, name: str, tables: Positions, field: str) -> tuple[Positions, list[int]]:
+        """The tables in a vector of each table."""
+        (places,) = self.columns.fields(name, tables, (field,))
+        return self.columns.tables(places, f"{name}.{field}")
+
+    def graph(self) -> Graph:
+        """The graph, with today's operators."""
+        root = self.columns.root(ROOT)
+        tables, _ = self.inside(ROOT, root, "regions")
+        (names,) = self.table("TosaRegion", tables, "name")
+        regions = []
+        for index, name in enumerate(names):
+            blocks, _ = self.inside("TosaRegion", tables[index : index + 1], "blocks")
+            made = [self.block(name, blocks[at : at + 1]) for at in range(len(blocks))]
+            regions.append(Region(name, made))
+        self.findings.raise_if_any()
+        return Graph(V1_1_DRAFT, regions)
+
+    def block(self, region: str, at: Positions) -> Block:
+        """One block."""
+        names, inputs, outputs = (
+            column[0] for column in self.table("TosaBasicBlock", at, "name", "inputs", "outputs")
+        )
+        path = block_path(region, names)
+
+        def report(code: str, message: str, hint: str = "") -> None:
+            self.findings.add(code, path, message, hint)
+
+        tensors, _ = self.inside("TosaBasicBlock", at, "tensors")
+        operators, _ = self.inside("TosaBasicBlock", at, "operators")
+        unsigned: set[str] = set()
+        values = self.tensors(tensors, path, unsigned)
+        block = lift.block(names, inputs, outputs, [], values, [], report)
+        scope = Values(block.tensors, block.shapes, block.outputs, set(block.tensors), unsigned)
+        items = list(self.operators(operators, scope, path))
+        block.operators = upgraded(items, scope, self.upgrade, partial(self.refuse, path))
+        fill_empty_constants(block)
+        for _ in unsigned:
+            self.upgrade.add("types", "unsigned tensors are signless, with the same bits")
+        return block
+
+    def refuse(self, path: str, item: Operator | OldOperation, reason: str, hint: str) -> None:
+        """Report an operator that has no form today."""
+        name = item.label.upper() if isinstance(item, OldOperation) else item.spec.name
+        self.findings.add(
+            "cannot-upgrade",
+            f"{path} operator {name}",
+            f"it has no form in TOSA 1.0: {reason}",
+            hint,
+        )
+
+    # -- tensors ------------------------------------------------------------------------------
+
+    def tensors(self, tables: Positions, path: str, unsigned: set[str]) -> list[Tensor]:
+        """The tensors of a block; adds the names of those of unsigned types to `unsigned`."""
+        fields = ("name", "shape", "type", "data", "variable", "is_unranked", "variable_name")
+        found = []
+        for row in zip(*self.table("TosaTensor", tables, *fields), strict=True):
+            name, shape, code, data, variable, is_unranked, variable_name = row
+            element = DTYPES.get(code)
+            where = f"{path} tensor {quoted(name)}"
+            if element is None:
+                self.findings.add(
+                    "unsupported-dtype", where, f"its type is number {code} of TOSA 0.80"
+                )
+                continue
+            if any(size < -1 for size in shape):
+                self.findings.add("malformed-tensor", where, f"its shape is {list(shape[:16])}")
+                continue
+            if code in UNSIGNED:
+                unsigned.add(name)
+            tensor = Tensor(name, dtype(element), None if is_unranked else shape)
+            tensor.variable, tensor.variable_name = bool(variable), variable_name
+            if data is not None and len(data):
+                tensor.data = self.constant(tensor, data, where)
+            found.append(tensor)
+        return found
+
+    def constant(self, tensor: Tensor, data: memoryview, where: str) -> Constant | None:
+        """The data of a tensor."""
+        count = element_count(tensor.shape)
+        if count is None:
+            self.findings.add("malformed-tensor", where, "it has data, and its shape is not static")
+            return None
+        element = tensor.dtype
+        if element is _BF16 and len(data) == 4 * count and count:
+            # One of the serializers stored BF16 as FP32.
+            return constant_of(np.frombuffer(data, "<f4"), element)
+        size = element.wire_bytes(count)
+        padding = len(data) - size
+        if not 0 <= padding < _PADDING or any(data[size:]):
+            message = f"it has {len(data)} bytes of data, expected {size}"
+            self.findings.add("data-length", where, message)
+            return None
+        return Constant(element, count, data[:size], padding=padding)
+
+    # -- operators ----------------------------------------------------------------------------
+
+    def operators(
+        self, tables: Positions, values: Values, path: str
+    ) -> Iterator[Operator | OldOperation]:
+        """The operators of a block: those of today, and old ones."""
+        names = ("op", "attribute_type", "inputs", "outputs")
+        codes, kinds, inputs, outputs = self.table("TosaOperator", tables, *names)
+        (places,) = self.columns.fields("TosaOperator", tables, ("attribute",))
+        attributes = self.attributes(np.array(kinds, np.int64), places)
+        for index, code in enumerate(codes):
+            where = f"{path} operator #{index}"
+            name = OPERATORS[code] if 0 <= code < len(OPERATORS) else ""
+            if name in ("", "UNKNOWN", "RESERVED", "DIM"):
+                message = (
+                    f"operator code {code}{name and f' ({name})'} of TOSA 0.80 is not one of 1.0"
+                )
+                self.findings.add("cannot-upgrade", where, message)
+                continue
+            expected = ATTRIBUTE_OF.get(name, 0)
+            if kinds[index] != expected and (kinds[index] or expected):
+                message = f"{name} has attributes of kind {kinds[index]}, expected {expected}"
+                self.findings.add("malformed-operator", where, message)
+                continue
+            unknown = [
+                value for value in (*inputs[index], *outputs[index]) if value not in values.tensors
+            ]
+            if unknown:
+                message = f"{name} uses {quoted(unknown[0])}, which the block does not have"
+                self.findings.add("undefined-name", where, message)
+                continue
+            item = _item(name, inputs[index], outputs[index], attributes[index], values)
+            if item is None:
+                self.findings.add("malformed-operator", where, f"{name} lacks an attribute")
+            else:
+                yield item
+
+    def attributes(self, kinds: Positions, places: Positions) -> list[dict[str, Any]]:
+        """The attributes of each operator, read from all tables of a kind at once."""
+        found: list[dict[str, Any]] = [{} for _ in kinds]
+        for kind, table in ATTRIBUTES.items():
+            chosen = np.flatnonzero((kinds == kind) & (places >= 0))
+            if not len(chosen):
+                continue
+            at = self.columns.follow(places[chosen], table.name)
+            names = [field.name for field in table.fields]
+            for name, column in zip(names, self.table(table.name, at, *names), strict=True):
+                kind_of = table[name].kind
+                for index, value in zip(chosen.tolist(), column, strict=True):
+                    found[index][name] = bool(value) if kind_of == "bool" else value
+        return found
+
+
+def _item(
+    name: str,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    found: dict[str, Any],
+    values: Values,
+) -> Operator | OldOperation | None:
+    """An operator in the form of today if that is its form, else an old operation."""
+    names = _CUSTOM if name == "CUSTOM" else FIELDS
+    attributes = {names.get(key, key): _value(key, value) for key, value in found.items()}
+    old = OldOperation(f"tosa.{name.lower()}", inputs, outputs, attributes)
+    if name == "PAD" and inputs and found:
+        floats = values.tensors[inputs[0]].dtype.is_float
+        attributes["pad_const"] = attributes["pad_const_fp" if floats else "pad_const_int"]
+    if name == "TRANSPOSE":
+        return _today(name, old)
+    if old.name in RULES and is_old(old, values):
+        return old
+    if name == "IDENTITY":
+        for variable, spec in ((inputs[:1], VARIABLE_READ), (outputs[:1], VARIABLE_WRITE)):
+            if variable and values.tensors[variable[0]].variable:
+                return Operator(spec, inputs, outputs)
+    return _today(name, old)
+
+
+def _today(name: str, old: OldOperation) -> Operator | None:
+    """An operator whose form is that of today; None if it lacks an attribute."""
+    spec = operator(name)
+    attributes: dict[str, AttributeValue] = {}
+    for row in spec.attributes:
+        value: Any = old.attributes.get(row.name, row.default if row.optional else None)
+        if value is None:
+            return None
+        attributes[row.name] = value
+    return Operator(spec, old.inputs, old.outputs, attributes)
+
+
+def _value(name: str, value: Any) -> OldValue:
+    """The value of a field as the rules expect it."""
+    if name == "accum_dtype":
+        element = DTYPES.get(value)
+        found: DType | None = dtype(element) if element is not None else None
+        return found
+    if name == "mode":
+        return ResizeMode(value).name if value in list(ResizeMode) else None
+    if name in _FLOAT_FIELDS:
+        # Four bytes of FP32, whatever the type of the elements; absent is 0.
+        raw = b"" if value is None else bytes(value[:4])
+        number: float = struct.unpack("<f", raw.ljust(4, b"\0"))[0]
+        return number
+    if isinstance(value, memoryview):
+        return bytes(value)
+    if value is None:
+        return b""
+    result: OldValue = value
+    return result

@@ -1,0 +1,470 @@
+"""Graph -> flatbuffer, laid out forward: tables first, then strings, then constants' data.
+
+Offsets in a flatbuffer only point forward, except those to vtables. So tables are packed in one pass
+with their references left open, what they refer to follows, and all references are filled in at the
+end. Weights never pass through this code: the plan notes the position of each constant, and its buffer
+is copied once, into the file.
+
+Equal attribute tables, locations, shapes and strings are stored once, as the format allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tosa_convert.errors import fail
+from tosa_convert.formats.flatbuffer.builder import Builder, Reference
+from tosa_convert.formats.flatbuffer.interning import Interner
+from tosa_convert.formats.flatbuffer.plan import Plan
+from tosa_convert.formats.wire.layout import ATTRIBUTES, ENUMS, IDENTIFIER, TABLES
+from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.dtypes import DType
+from tosa_convert.graph.model import (
+    Block,
+    Graph,
+    Operator,
+    ShapeValue,
+    SoftwareVersion,
+    Tensor,
+    Version,
+)
+from tosa_convert.graph.opset import OPERATORS
+from tosa_convert.graph.verify import NO_COLUMNS
+from tosa_convert.graph.versions import MIN_READER, V1_0, features
+
+if TYPE_CHECKING:
+    from tosa_convert.formats.flatbuffer.interning import Positions
+    from tosa_convert.graph.columns import BlockColumns
+
+#: A flatbuffer addresses its contents with signed 32-bit offsets.
+SIZE_LIMIT: Final = 2**31 - 1
+
+_OPERATOR: Final = TABLES["TosaOperator"].layout(
+    ("attribute_type", "op", "attribute", "inputs", "outputs", "location")
+)
+_TENSOR: Final = TABLES["TosaTensor"].layout(
+    ("name", "shape", "type", "data", "variable_name", "scale_data")
+)
+_LOCATION: Final = TABLES["OpLocation"].layout(("text",))
+#: Code of an operator -> its code in a file.
+_ENCODED: Final = np.array([0, *(ENUMS["Op"][row.encoded_as] for row in OPERATORS)], np.int64)
+#: Code of an operator that has attributes -> their names.
+_NAMES: Final = {
+    row.code: tuple(a.name for a in row.attributes) for row in OPERATORS if row.attributes
+}
+
+
+def plan(
+    graph: Graph,
+    producer: SoftwareVersion,
+    *,
+    out_of_line: bool | None = None,
+    columns: Mapping[str, BlockColumns] = NO_COLUMNS,
+) -> Plan:
+    """Lay out a graph that `verify` accepts.
+
+    Args:
+        graph: the program. Its constants are neither copied nor changed.
+        producer: the software that the file names as its writer.
+        out_of_line: store the tensors' data after the flatbuffer, at the `offset` and `size` of each
+            tensor; by default only if the file would otherwise reach 2 GiB.
+        columns: those that `graph.verify.refuse_unsound` returned. The graph must not have changed.
+
+    Returns:
+        The file, to be written piece by piece.
+
+    Raises:
+        TosaConvertError: "too-large" if the file does not fit the format; "value-out-of-range" for a
+            name that cannot be encoded as UTF-8.
+    """
+    if not out_of_line:
+        result = _Writer(graph, producer, columns, out_of_line=False).plan()
+        if result.size < SIZE_LIMIT:
+            return result
+        if out_of_line is False:
+            raise fail(
+                "too-large",
+                "",
+                f"the file would have {result.size} bytes, a flatbuffer ends at {SIZE_LIMIT}",
+                "store the weights after it (weights='offset') or beside it (weights='npy')",
+            )
+    result = _Writer(graph, producer, columns, out_of_line=True).plan()
+    if len(result.head) >= SIZE_LIMIT:
+        raise fail(
+            "too-large",
+            "",
+            f"without weights the file still has {len(result.head)} bytes, "
+            f"a flatbuffer ends at {SIZE_LIMIT}",
+        )
+    return result
+
+
+class _Writer(Builder):
+    def __init__(
+        self,
+        graph: Graph,
+        producer: SoftwareVersion,
+        columns: Mapping[str, BlockColumns],
+        *,
+        out_of_line: bool,
+    ) -> None:
+        super().__init__(out_of_line=out_of_line)
+        self.graph = graph
+        self.columns = columns
+        self.producer = producer
+        #: The ids of the names of the current block's values, -1 for those that no operator has.
+        self.value_names: Positions = np.zeros(0, np.int64)
+        self.locations = Interner()
+        self.attributes = Interner()
+        #: The first operator that has each of the attribute tables, by their ids.
+        self.examples: list[Operator] = []
+
+    def plan(self) -> Plan:
+        self.out += bytes(4) + IDENTIFIER
+        root = self.new_object()
+        self.refer(0, None, root)
+        self.header(root)
+        self.attributes.positions = [self.attribute_table(operator) for operator in self.examples]
+        texts = self.strings.intern_last(self.locations.ids)
+        self.locations.positions = self.rows(_LOCATION, {"text": (self.strings, texts)})
+        self.place_vectors()
+        self.place_strings()
+        self.align(8, ahead=4)
+        self.place(self.no_data)
+        self.out += bytes(4)
+        if self.out_of_line:
+            return self.finish_out_of_line()
+        return self.finish_embedded()
+
+    def header(self, root: int) -> None:
+        graph = self.graph
+        version, regions_at, software, compatibility = self.new_objects(4)
+        references: dict[str, Reference] = {
+            "version": (None, version),
+            "regions": (None, regions_at),
+            "software_version": (None, software),
+        }
+        if graph.version > V1_0:
+            references["compatibility"] = (None, compatibility)
+        self.objects[root] = self.table("TosaGraph", {}, references)
+        self.objects[version] = self.table("Version", _version_fields(graph.version), {})
+        self.software_version(software, self.producer)
+        if graph.version > V1_0:
+            reader = self.new_object()
+            bits = features(graph)
+            self.objects[compatibility] = self.table(
+                "SerializationCompatibility",
+                {"features": bits} if bits else {},
+                {"min_reader_version": (None, reader)},
+            )
+            self.software_version(reader, MIN_READER)
+        regions = self.new_objects(len(graph.regions))
+        self.vector_of(regions_at, None, regions)
+        for which, region in zip(regions, graph.regions, strict=True):
+            vector = self.new_object()
+            name = (self.strings, self.strings.intern(region.name))
+            self.objects[which] = self.table(
+                "TosaRegion", {}, {"name": name, "blocks": (None, vector)}
+            )
+            blocks = self.new_objects(len(region.blocks))
+            self.vector_of(vector, None, blocks)
+            for block_object, block in zip(blocks, region.blocks, strict=True):
+                self.block(block_object, block, self.columns.get(region.name))
+
+    def software_version(self, which: int, version: SoftwareVersion) -> None:
+        self.objects[which] = self.table(
+            "SoftwareVersion",
+            {"_major": version.major, "_minor": version.minor, "_micro": version.micro},
+            {"_modifier": (self.strings, self.strings.intern(version.modifier))},
+        )
+
+    def block(self, which: int, block: Block, columns: BlockColumns | None) -> None:
+        operators, tensors, inputs, outputs, shapes = self.new_objects(5)
+        self.objects[which] = self.table(
+            "TosaBasicBlock",
+            {},
+            {
+                "name": (self.strings, self.strings.intern(block.name)),
+                "operators": (None, operators),
+                "tensors": (None, tensors),
+                "inputs": (None, inputs),
+                "outputs": (None, outputs),
+                "shapes": (None, shapes),
+            },
+        )
+        self.names(inputs, block.inputs)
+        self.names(outputs, block.outputs)
+        members = self.new_objects(len(block.operators))
+        self.vector_of(operators, None, members)
+        if columns is None:
+            self.operators(members, block.operators)
+        else:
+            self.operators_in_columns(members, block, columns)
+        members = self.new_objects(len(block.tensors))
+        self.vector_of(tensors, None, members)
+        if columns is None or not self.tensors_in_columns(members, columns):
+            self.tensors(members, list(block.tensors.values()))
+        members = self.new_objects(len(block.shapes))
+        self.vector_of(shapes, None, members)
+        self.shapes(members, list(block.shapes.values()))
+
+    def operators(self, members: range, operators: list[Operator]) -> None:
+        """The operators' tables, then the lists of names of them all."""
+        # Column by column: a comprehension takes a fraction of a loop's time.
+        lists: list[tuple[str, ...]] = [()] * (2 * len(operators))
+        lists[0::2] = [operator.inputs for operator in operators]
+        lists[1::2] = [operator.outputs for operator in operators]
+        lengths = np.fromiter(map(len, lists), np.int64, len(lists))
+        names = self.strings.intern_array(chain.from_iterable(lists), int(lengths.sum()))
+        attributes = self.attributes.intern_all(map(_attributes_key, operators))
+        # In reverse, so that the first operator of each new id is the one that remains.
+        firsts = dict(zip(reversed(attributes), reversed(operators), strict=True))
+        new = range(len(self.examples), len(self.attributes.ids))
+        self.examples.extend(map(firsts.__getitem__, new))
+        codes = np.array([operator.spec.code for operator in operators], np.int64)
+        self.operator_tables(members, operators, codes, attributes, lengths, names)
+
+    def operators_in_columns(self, members: range, block: Block, columns: BlockColumns) -> None:
+        """The same for a large block."""
+        # Fast path of operators; equal by test test_blocks_are_laid_out_alike_from_their_columns
+        lengths = np.stack([columns.input_counts, columns.output_counts], 1).ravel()
+        is_input = np.repeat(np.arange(len(lengths)) % 2 == 0, lengths)
+        values = np.empty(len(is_input), np.int64)
+        values[is_input], values[~is_input] = columns.inputs, columns.outputs
+        # The names get their ids in the order in which they occur first.
+        used, first = np.unique(values, return_index=True)
+        used = used[np.argsort(first)]
+        texts = list(chain(block.tensors, block.shapes))
+        self.value_names = np.full(len(texts), -1)
+        self.value_names[used] = self.strings.intern_array(
+            map(texts.__getitem__, used.tolist()), len(used)
+        )
+        kinds = columns.codes * (int(columns.attributes.max(initial=0)) + 1) + columns.attributes
+        _, first, which = np.unique(kinds, return_index=True, return_inverse=True)
+        ids = np.zeros(len(first), np.int64)
+        for kind in np.argsort(first).tolist():
+            operator = columns.operators[int(first[kind])]
+            ids[kind] = self.attributes.intern(_attributes_key(operator))
+            if ids[kind] == len(self.examples):
+                self.examples.append(operator)
+        self.operator_tables(
+            members,
+            columns.operators,
+            columns.codes,
+            ids[which],
+            lengths,
+            self.value_names[values],
+        )
+
+    def operator_tables(
+        self,
+        members: range,
+        operators: list[Operator],
+        codes: Positions,
+        attributes: Sequence[int] | Positions,
+        lengths: Positions,
+        names: Positions,
+    ) -> None:
+        """Append the operators.
+
+        codes, attributes: for each its code, and the id of its attributes.
+        lengths, names: of the lists of names, for each first the inputs and then the outputs.
+        """
+        locations = self.locations.intern_first([operator.location for operator in operators])
+        # The vtable and the alignment come before the tables, so their positions are known only now.
+        self.vtable(_OPERATOR.vtable)
+        self.align(4)
+        starts = len(self.out) + _OPERATOR.size * np.arange(len(operators), dtype=np.int64)
+        first = len(self.out) + _OPERATOR.size * len(operators)
+        # The lists follow one another.
+        heads = np.cumsum(lengths + 1) - lengths - 1
+        vectors = first + 4 * heads
+        self.rows(
+            _OPERATOR,
+            {
+                "op": _ENCODED[codes],
+                "attribute_type": codes,
+                "attribute": (self.attributes, attributes),
+                "inputs": vectors[0::2] - starts - _OPERATOR.offsets["inputs"],
+                "outputs": vectors[1::2] - starts - _OPERATOR.offsets["outputs"],
+                "location": (self.locations, locations),
+            },
+        )
+        self.objects[members.start : members.stop] = starts.tolist()
+        words = np.zeros(int((lengths + 1).sum()), np.uint32)
+        words[heads] = lengths
+        is_name = np.ones(len(words), bool)
+        is_name[heads] = False
+        fields = len(self.out) + 4 * np.flatnonzero(is_name)
+        self.open.append((fields, self.strings, names))
+        self.out += words.astype("<u4").data.cast("B") if len(words) else b""
+
+    def attribute_table(self, operator: Operator) -> int:
+        spec = operator.spec
+        scalars: dict[str, int] = {}
+        references: dict[str, Reference] = {}
+        for row in spec.attributes:
+            value = operator.attributes[row.name]
+            if isinstance(value, tuple):
+                references[row.name] = (self.vectors, self.vectors.intern(value))
+            elif isinstance(value, bytes):
+                references[row.name] = (self.blobs, self.blobs.intern(value))
+            elif isinstance(value, str):
+                references[row.name] = (self.strings, self.strings.intern(value))
+            else:
+                number = value.code if isinstance(value, DType) else int(value)
+                # An absent field has the schema's default, which is 0.
+                if number:
+                    scalars[row.name] = number
+        return self.table(ATTRIBUTES[spec.code], scalars, references)
+
+    def tensors_in_columns(self, members: range, columns: BlockColumns) -> bool:
+        """Append the tensors of a large block; False if one of them has rare fields."""
+        # Fast path of tensors; equal by test test_blocks_are_laid_out_alike_from_their_columns
+        tensors, examples = columns.tensors, columns.examples
+        if (
+            self.out_of_line
+            or any(tensor.variable or tensor.shape is None for tensor in examples)
+            or any(tensors[index].scale is not None for index in columns.others)
+        ):
+            return False
+        empty = self.strings.intern("")
+        names = self.value_names[: len(tensors)]
+        unused = np.flatnonzero(names < 0)
+        names[unused] = self.strings.intern_array(
+            [tensors[index].name for index in unused.tolist()], len(unused)
+        )
+        shapes = self.vectors.intern_array([tensor.shape for tensor in examples], len(examples))
+        dtypes = np.array([tensor.dtype.code for tensor in examples], np.int64)
+        nothing = np.full(len(tensors), self.no_data)
+        data = nothing.copy()
+        for index in columns.others:
+            data[index] = self.data_object(tensors[index].data)
+        fields = {
+            "name": (self.strings, names),
+            "shape": (self.vectors, shapes[columns.types]),
+            "type": dtypes[columns.types],
+            "data": (None, data),
+            "variable_name": (self.strings, np.full(len(tensors), empty)),
+            "scale_data": (None, nothing),
+        }
+        self.objects[members.start : members.stop] = self.rows(_TENSOR, fields).tolist()
+        return True
+
+    def tensors(self, members: range, tensors: list[Tensor]) -> None:
+        """Append the tensors: those without rare fields all at once, the others one by one."""
+        # Fast path of tensor; equal by test test_plain_tensors_are_packed_as_each_of_them_alone
+        plain: list[Tensor] = []
+        places: list[int] = []
+        out_of_line, no_data = self.out_of_line, self.no_data
+        for member, tensor in zip(members, tensors, strict=True):
+            if tensor.variable or tensor.shape is None or tensor.scale is not None or out_of_line:
+                self.tensor(member, tensor)
+            else:
+                plain.append(tensor)
+                places.append(member)
+        empty = np.full(len(plain), self.strings.intern(""), np.int64)
+        nothing = np.full(len(plain), no_data, np.int64)
+        data = [no_data if t.data is None else self.data_object(t.data) for t in plain]
+        starts = self.rows(
+            _TENSOR,
+            {
+                "name": (
+                    self.strings,
+                    self.strings.intern_array([tensor.name for tensor in plain], len(plain)),
+                ),
+                "shape": (
+                    self.vectors,
+                    self.vectors.intern_array([tensor.shape for tensor in plain], len(plain)),
+                ),
+                "type": [tensor.dtype.code for tensor in plain],
+                "data": (None, data),
+                "variable_name": (self.strings, empty),
+                "scale_data": (None, nothing),
+            },
+        )
+        for place, start in zip(places, starts.tolist(), strict=True):
+            self.objects[place] = start
+
+    def tensor(self, which: int, tensor: Tensor) -> None:
+        scalars = {"type": tensor.dtype.code}
+        if tensor.variable:
+            scalars["variable"] = 1
+        if tensor.shape is None:
+            scalars["is_unranked"] = 1
+        if tensor.scale is not None:
+            scalars["scale_type"] = tensor.scale.dtype.code
+            scalars["block_shape"] = int(tensor.scale.shape)
+        references: dict[str, Reference] = {
+            "name": (self.strings, self.strings.intern(tensor.name)),
+            "shape": (self.vectors, self.vectors.intern(tensor.shape or ())),
+            "variable_name": (self.strings, self.strings.intern(tensor.variable_name)),
+        }
+        scales = None if tensor.scale is None else tensor.scale.data
+        if self.out_of_line:
+            scalars["offset"] = scalars["size"] = 0
+            if tensor.scale is not None:
+                scalars["scale_offset"] = scalars["scale_size"] = 0
+        else:
+            references["data"] = (None, self.data_object(tensor.data))
+            references["scale_data"] = (None, self.data_object(scales))
+        start = self.objects[which] = self.table("TosaTensor", scalars, references)
+        if self.out_of_line:
+            # The size directly follows the offset: both are 8 bytes wide and in slot order.
+            offsets = TABLES["TosaTensor"].layout((*scalars, *references)).offsets
+            self.tails.append((start + offsets["offset"], _stored(tensor.data)))
+            if tensor.scale is not None:
+                self.tails.append((start + offsets["scale_offset"], _stored(scales)))
+
+    def shapes(self, members: range, shapes: list[ShapeValue]) -> None:
+        """Append the shapes, those of rank 0 last: 0 is the default of the rank, so they have none."""
+        places = [*zip(members, shapes, strict=True)]
+        for has_rank in (True, False):
+            chosen = [pair for pair in places if bool(pair[1].rank) is has_rank]
+            if not chosen:
+                continue
+            # Sizes are part of the program and not weights: they are inside in every form.
+            columns: dict[str, Any] = {
+                "name": (
+                    self.strings,
+                    self.strings.intern_all([shape.name for _, shape in chosen]),
+                ),
+                "data": (None, [self.data_object(shape.data) for _, shape in chosen]),
+            }
+            if has_rank:
+                columns["rank"] = [shape.rank for _, shape in chosen]
+            starts = self.rows(TABLES["TosaShape"].layout((*columns,)), columns)
+            for (which, _), start in zip(chosen, starts.tolist(), strict=True):
+                self.objects[which] = start
+
+    def data_object(self, data: Constant | None) -> int:
+        data = _stored(data)
+        if data is None:
+            return self.no_data
+        which = self.new_object()
+        self.constants.append((which, data))
+        return which
+
+
+def _attributes_key(operator: Operator) -> Hashable:
+    """Equal for operators whose attributes are one table."""
+    code = operator.spec.code
+    if code not in _NAMES:
+        return code
+    return (code, *map(operator.attributes.__getitem__, _NAMES[code]))
+
+
+def _stored(data: Constant | None) -> Constant | None:
+    """The data that a file stores: no bytes are the same as no data."""
+    return data if data is not None and data.nbytes + data.padding else None
+
+
+def _version_fields(version: Version) -> dict[str, int]:
+    fields = {"_major": version.major, "_minor": version.minor, "_patch": version.patch}
+    if not version.draft:
+        fields["_draft"] = 0
+    return fields

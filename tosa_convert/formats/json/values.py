@@ -1,0 +1,375 @@
+"""Values of an untrusted JSON text: objects, strings, numbers, and lists of them.
+
+Lists of bytes, which hold the weights, are converted block by block without a Python object for each
+number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from tosa_convert.formats.json.cursor import (
+    BACKSLASH,
+    CHUNK,
+    CLOSERS,
+    COLON,
+    COMMA,
+    LIST,
+    OBJECT,
+    PLAIN,
+    QUOTE,
+    QUOTED,
+    SPACE,
+    STRING,
+    Cursor,
+)
+from tosa_convert.formats.json.numbers import parse_byte_list
+from tosa_convert.io.options import Limits
+
+#: Memory in bytes: of a member of a list of numbers, of one of a list of strings, and of a string.
+INTEGER_MEMORY: Final = 40
+ENTRY_MEMORY: Final = 20
+STRING_MEMORY: Final = 120
+#: Members of an enum that a message lists.
+LISTED: Final = 24
+#: Distinct strings that are shared if the text repeats them.
+REMEMBERED: Final = 1 << 16
+#: Bytes of text in the first block of a list of bytes; later blocks are larger, up to CHUNK.
+FIRST_CHUNK: Final = 1 << 10
+
+_KEY: Final = re.compile(SPACE + rb'"(\w{1,64})"' + SPACE + rb":" + SPACE)
+_BARE_KEY: Final = re.compile(rb"[A-Za-z_]\w*")
+_STRING_MEMBER: Final = re.compile(SPACE + rb'"([^"\\\x00-\x1f]*)"' + SPACE + rb"([,\]])")
+# 20 digits are enough for the widest field; longer numbers are refused before they are converted.
+_INTEGER: Final = re.compile(rb"-?(?:0|[1-9][0-9]{0,19})(?![\w.+-])")
+_INTEGER_MEMBER: Final = re.compile(SPACE + rb"(-?(?:0|[1-9][0-9]{0,9}))" + SPACE + rb"([,\]])")
+_BYTE_MEMBER: Final = re.compile(SPACE + rb"(0|[1-9][0-9]{0,2})" + SPACE + rb"([,\]])")
+_BOOL: Final = re.compile(rb"(true|false|0|1)(?![\w.+-])")
+_NULL: Final = re.compile(rb"null(?![\w.+-])")
+_TRUE: Final = frozenset({b"true", b"1"})
+_ESCAPES: Final = {
+    ord(escape): text
+    for escape, text in {
+        '"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"
+    }.items()
+}  # fmt: skip
+
+#: Field -> the function that reads its value.
+FieldReaders: TypeAlias = dict[str, Callable[[], Any]]
+
+
+class Scanner(Cursor):
+    """Reads the value at the position; reports a wrong one and returns an empty one instead."""
+
+    def __init__(self, buffer: memoryview, limits: Limits) -> None:
+        super().__init__(buffer, limits)
+        self._strings: dict[bytes, str] = {}
+
+    def table(self, readers: FieldReaders) -> dict[str, Any]:
+        """The object that starts here; members that are null are left out."""
+        values: dict[str, Any] = {}
+        if not self.opens(OBJECT, "an object"):
+            return values
+        self.depth += 1
+        buffer, path = self.buffer, self.path
+        while True:
+            match = _KEY.match(buffer, self.position)
+            if match is None:
+                if self.closes(CLOSERS[OBJECT]):
+                    break
+                start = self.position
+                key = self.any_key()
+            else:
+                # Fast path of any_key; equal by test test_a_key_is_read_alike_in_every_form
+                start = match.start(1) - 1
+                key = match[1].decode("ascii")
+                self.position = match.end()
+            reader = readers.get(key)
+            path.append(f".{key[:QUOTED]}")
+            if reader is None:
+                expected = ", ".join(readers) or "none"
+                self.add(f"unknown field, expected one of: {expected}", at=start)
+                self.skip()
+            elif self.peek() == 0x6E and _NULL.match(buffer, self.position):
+                self.position += 4
+            elif key in values:
+                self.add("duplicate field", at=start)
+                self.skip()
+            else:
+                values[key] = reader()
+            path.pop()
+            if self.delimiter(CLOSERS[OBJECT]):
+                break
+        self.depth -= 1
+        return values
+
+    def any_key(self) -> str:
+        """The key that starts here, with or without quotes, escapes, and comments around it."""
+        if self.peek() == QUOTE:
+            key = self.string()
+        else:
+            match = _BARE_KEY.match(self.buffer, self.position)
+            if match is None:
+                raise self.stop(f"found {self.describe()}, expected a field's name")
+            key = match[0].decode("ascii")
+            self.position = match.end()
+        self.space()
+        if self.peek() != COLON:
+            raise self.stop(f'found {self.describe()}, expected ":" after a field\'s name')
+        self.position += 1
+        self.space()
+        return key
+
+    def tables(self, member: Callable[[], Any]) -> list[Any]:
+        """The list that starts here, each member read by `member`."""
+        members: list[Any] = []
+        if not self.opens(LIST, "a list of objects"):
+            return members
+        self.depth += 1
+        index = 0
+        while not self.closes(CLOSERS[LIST]):
+            self.path.append(f"[{index}]")
+            members.append(member())
+            self.path.pop()
+            index += 1
+            if self.delimiter(CLOSERS[LIST]):
+                break
+        self.depth -= 1
+        return members
+
+    def string(self) -> str:
+        """The string that starts here."""
+        match = STRING.match(self.buffer, self.position)
+        if match is None:
+            if self.peek() != QUOTE:
+                self.unexpected("a string")
+                return ""
+            return self.escaped_string()
+        # Fast path of escaped_string; equal by test test_any_name_survives
+        self.position = match.end()
+        return self.remembered(match[1], match.start(1))
+
+    def remembered(self, raw: bytes, at: int) -> str:
+        """The text of the UTF-8 bytes at `at`; equal texts are one object."""
+        text = self._strings.get(raw)
+        if text is None:
+            text = self.decoded(raw, at)
+            if len(self._strings) >= REMEMBERED:
+                self._strings.clear()
+            self._strings[raw] = text
+        return text
+
+    def decoded(self, raw: bytes, at: int) -> str:
+        try:
+            text = raw.decode()
+            # Python stores every character of a string as wide as the widest.
+            self.charge(STRING_MEMORY + len(text) * (1 if text.isascii() else 4))
+            return text
+        except UnicodeDecodeError as error:
+            self.add("a string is not UTF-8", at=at + error.start)
+            return ""
+
+    def escaped_string(self) -> str:
+        """The string that starts here, with or without escapes."""
+        start = self.position
+        self.position += 1
+        parts: list[str] = []
+        while True:
+            match = PLAIN.match(self.buffer, self.position)
+            assert match is not None
+            parts.append(self.decoded(match[0], self.position))
+            self.position = match.end()
+            character = self.peek()
+            if character == QUOTE:
+                self.position += 1
+                return "".join(parts)
+            if character != BACKSLASH:
+                raise self.bad_string(start)
+            parts.append(self.escape())
+
+    def escape(self) -> str:
+        """The character that the escape here means."""
+        start = self.position
+        raw = bytes(self.buffer[start + 1 : start + 2])
+        text = _ESCAPES.get(raw[0]) if raw else None
+        if text is not None:
+            self.position += 2
+            return text
+        unit = self.code_unit()
+        if 0xD800 <= unit < 0xDC00:
+            low = self.code_unit() if self.peek() == BACKSLASH else -1
+            if 0xDC00 <= low < 0xE000:
+                return chr(0x10000 + ((unit - 0xD800) << 10) + low - 0xDC00)
+            unit = -1
+        if unit < 0 or 0xDC00 <= unit < 0xE000:
+            end = start + (6 if raw == b"u" else 2)
+            text = bytes(self.buffer[start:end]).decode(errors="replace")
+            raise self.stop(f"the escape {text} is not a character", at=start)
+        return chr(unit)
+
+    def code_unit(self) -> int:
+        r"""The number of the `\uXXXX` here; -1 if it is not one."""
+        digits = bytes(self.buffer[self.position + 2 : self.position + 6])
+        if bytes(self.buffer[self.position + 1 : self.position + 2]) != b"u":
+            return -1
+        if not re.fullmatch(rb"[0-9A-Fa-f]{4}", digits):
+            return -1
+        self.position += 6
+        return int(digits, 16)
+
+    def integer(self, low: int, high: int) -> int:
+        """The whole number that starts here; 0 after a finding if it is not from `low` to `high`."""
+        match = _INTEGER.match(self.buffer, self.position)
+        if match is not None:
+            value = int(match[0])
+            if low <= value <= high:
+                self.position = match.end()
+                return value
+        self.unexpected(f"a whole number from {low} to {high}")
+        return 0
+
+    def boolean(self) -> bool:
+        """The truth value that starts here."""
+        match = _BOOL.match(self.buffer, self.position)
+        if match is None:
+            self.unexpected("true or false")
+            return False
+        self.position = match.end()
+        return match[1] in _TRUE
+
+    def enum(self, name: str, members: Mapping[str, int], high: int) -> int:
+        """The number of the enum's member that is named here, or a number from 0 to `high`."""
+        if self.peek() == QUOTE:
+            start = self.position
+            value = members.get(self.string())
+            if value is not None:
+                return value
+            self.position = start
+        elif match := _INTEGER.match(self.buffer, self.position):
+            value = int(match[0])
+            if 0 <= value <= high:
+                self.position = match.end()
+                return value
+        names = ", ".join(members) if len(members) <= LISTED else ""
+        self.unexpected(
+            f"the name of a member of {name}, or its number", names and f"names: {names}"
+        )
+        return 0
+
+    def strings(self) -> tuple[str, ...]:
+        """The list of strings that starts here."""
+        members: list[str] = []
+        if not self.opens(LIST, "a list of strings"):
+            return ()
+        buffer = self.buffer
+        while True:
+            match = _STRING_MEMBER.match(buffer, self.position)
+            if match is not None:
+                # Fast path of string; equal by test test_members_of_lists_are_read_alike_in_every_form
+                self.position = match.end()
+                members.append(self.remembered(match[1], match.start(1)))
+                self.charge(ENTRY_MEMORY)
+                if buffer[self.position - 1] != COMMA:
+                    return tuple(members)
+            elif self.closes(CLOSERS[LIST]):
+                return tuple(members)
+            else:
+                self.path.append(f"[{len(members)}]")
+                members.append(self.string())
+                self.charge(ENTRY_MEMORY)
+                self.path.pop()
+                if self.delimiter(CLOSERS[LIST]):
+                    return tuple(members)
+
+    def integers(self, low: int, high: int) -> tuple[int, ...]:
+        """The list of whole numbers that starts here."""
+        members: list[int] = []
+        if not self.opens(LIST, "a list of numbers"):
+            return ()
+        buffer = self.buffer
+        while True:
+            match = _INTEGER_MEMBER.match(buffer, self.position)
+            if match is not None and low <= int(match[1]) <= high:
+                # Fast path of integer; equal by test test_members_of_lists_are_read_alike_in_every_form
+                self.position = match.end()
+                members.append(int(match[1]))
+                self.charge(INTEGER_MEMORY)
+                if buffer[self.position - 1] != COMMA:
+                    return tuple(members)
+            elif self.closes(CLOSERS[LIST]):
+                return tuple(members)
+            else:
+                self.path.append(f"[{len(members)}]")
+                members.append(self.integer(low, high))
+                self.charge(INTEGER_MEMORY)
+                self.path.pop()
+                if self.delimiter(CLOSERS[LIST]):
+                    return tuple(members)
+
+    # -- lists of bytes -----------------------------------------------------------------------
+
+    def byte_list(self) -> memoryview:
+        """The list of numbers from 0 to 255 that starts here."""
+        start = self.position
+        if not self.opens(LIST, "a list of bytes"):
+            return memoryview(b"")
+        data = self.all_at_once()
+        if data is None:
+            self.position = start + 1
+            data = self.one_by_one(start)
+        return memoryview(data).toreadonly()
+
+    def one_by_one(self, start: int) -> bytearray:
+        """The members of any list, short, with comments, or wrong; `start` is its bracket."""
+        data = bytearray()
+        buffer = self.buffer
+        while True:
+            match = _BYTE_MEMBER.match(buffer, self.position)
+            if match is not None and int(match[1]) <= 0xFF:
+                data.append(int(match[1]))
+                self.position = match.end()
+                if buffer[self.position - 1] != COMMA:
+                    return data
+                continue
+            if self.closes(CLOSERS[LIST]):
+                return data
+            integer = _INTEGER.match(buffer, self.position)
+            if integer is None or not 0 <= int(integer[0]) <= 0xFF:
+                self.path.append(f"[{len(data)}]")
+                self.add(f"found {self.describe()}, expected a whole number from 0 to 255")
+                self.path.pop()
+                # One finding for a list: a weight in the wrong form has it in every member.
+                self.position = start
+                self.skip()
+                return data
+            data.append(int(integer[0]))
+            self.position = integer.end()
+            if self.delimiter(CLOSERS[LIST]):
+                return data
+
+    def all_at_once(self) -> bytearray | None:
+        """The members, if there are many, all of them are right, and there are no comments."""
+        # Fast path of one_by_one; equal by test test_long_lists_of_bytes_are_read_as_json_does
+        data = bytearray()
+        position = self.position
+        size = FIRST_CHUNK
+        while True:
+            raw = bytes(self.buffer[position : position + size])
+            close = raw.find(b"]")
+            if close >= 0 and size == FIRST_CHUNK:
+                return None
+            # Cut after a comma, so that no number is split.
+            raw = raw[:close] if close >= 0 else raw[: raw.rfind(b",") + 1]
+            if not raw and close < 0:
+                return None
+            numbers = parse_byte_list(raw, last=close >= 0)
+            if numbers is None:
+                return None
+            data += numbers.data
+            position += len(raw)
+            if close >= 0:
+                self.position = position + 1
+                return data
+            size = min(2 * size, CHUNK)

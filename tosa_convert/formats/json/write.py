@@ -1,0 +1,276 @@
+"""Graph -> JSON, byte for byte what flatc prints for the flatbuffer of `flatbuffer.write`.
+
+That is `flatc --json --strict-json --raw-binary`: two spaces a level, one number a line, and only
+the fields that the flatbuffer stores. Weights are formatted block by block, so memory does not grow
+with them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Final
+
+from tosa_convert.errors import lone_surrogate
+from tosa_convert.formats.json.numbers import STEP, ByteListFormatter
+from tosa_convert.formats.wire.layout import ATTRIBUTES
+from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.dtypes import DType
+from tosa_convert.graph.model import (
+    Block,
+    Graph,
+    Operator,
+    ShapeValue,
+    SoftwareVersion,
+    Tensor,
+    Version,
+)
+from tosa_convert.graph.opset import OPERATORS, AttributeSpec, AttributeValue
+from tosa_convert.graph.versions import MIN_READER, V1_0, features
+
+#: Characters of a piece, at the least.
+PIECE: Final = 1 << 18
+
+_TO_ESCAPE: Final = re.compile(r'[^ -~]|["\\]')
+_ESCAPES: Final = {
+    "\n": "\\n",
+    "\t": "\\t",
+    "\r": "\\r",
+    "\b": "\\b",
+    "\f": "\\f",
+    '"': '\\"',
+    "\\": "\\\\",
+}
+_NAMES: Final = {row.code: tuple(a.name for a in row.attributes) for row in OPERATORS}
+
+
+def write(graph: Graph, producer: SoftwareVersion) -> Iterator[bytes]:
+    """Write a graph that `verify` accepts as JSON.
+
+    Args:
+        graph: the program.
+        producer: the software that the file names as its writer.
+
+    Yields:
+        The file's bytes in order.
+
+    Raises:
+        TosaConvertError: "value-out-of-range" for a name that cannot be encoded as UTF-8.
+    """
+    gathered: list[str] = []
+    size = 0
+    for piece in _Writer(graph, producer).pieces():
+        if isinstance(piece, str):
+            gathered.append(piece)
+            size += len(piece)
+            if size < PIECE:
+                continue
+        # Everything that is not ASCII was escaped.
+        yield "".join(gathered).encode("ascii")
+        gathered.clear()
+        size = 0
+        if isinstance(piece, bytes):
+            yield piece
+    yield "".join(gathered).encode("ascii")
+
+
+def quoted(text: str) -> str:
+    """A JSON string as flatc writes it: ASCII, with hexadecimal digits in upper case.
+
+    Raises TosaConvertError("value-out-of-range") for a lone surrogate.
+    """
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return f'"{_TO_ESCAPE.sub(_escape, text)}"'
+
+
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
+    escape = _ESCAPES.get(character)
+    if escape is not None:
+        return escape
+    code = ord(character)
+    if code > 0xFFFF:
+        code -= 0x10000
+        return f"\\u{0xD800 | code >> 10:04X}\\u{0xDC00 | code & 0x3FF:04X}"
+    if 0xD800 <= code < 0xE000:
+        try:
+            match.string.encode()
+        except UnicodeEncodeError as error:
+            raise lone_surrogate(error) from None
+    return f"\\u{code:04X}"
+
+
+def _listed(members: Sequence[object], indent: str) -> str:
+    """A list of numbers or of quoted strings."""
+    separator = f",\n{indent}{STEP}"
+    return (
+        f"[\n{f'{indent}{STEP}' if members else ''}{separator.join(map(str, members))}\n{indent}]"
+    )
+
+
+class _Writer:
+    """The file's text in order. Each method takes the indentation of the value that it writes."""
+
+    def __init__(self, graph: Graph, producer: SoftwareVersion) -> None:
+        self.graph = graph
+        self.producer = producer
+        self.strings: dict[str, str] = {}
+        self.attributes: dict[Hashable, str] = {}
+        self.formatters: dict[str, ByteListFormatter] = {}
+
+    def quoted(self, text: str) -> str:
+        result = self.strings.get(text)
+        if result is None:
+            result = self.strings[text] = quoted(text)
+        return result
+
+    def pieces(self) -> Iterator[str | bytes]:
+        graph = self.graph
+        yield f'{{\n  "version": {_version(graph.version)},\n  "regions": '
+        yield from self.members(self.regions(), "  ")
+        yield f',\n  "software_version": {_software_version(self.producer, "  ")}'
+        if graph.version > V1_0:
+            bits = features(graph)
+            yield ',\n  "compatibility": {\n    "min_reader_version": '
+            yield _software_version(MIN_READER, "    ")
+            yield (f',\n    "features": {bits}' if bits else "") + "\n  }"
+        yield "\n}\n"
+
+    def members(
+        self, members: Iterator[Iterator[str | bytes]], indent: str
+    ) -> Iterator[str | bytes]:
+        """The text of a list of objects; each object is an iterator of pieces, without its braces."""
+        inner = indent + STEP
+        opening = f"[\n{inner}{{\n"
+        for member in members:
+            yield opening
+            yield from member
+            opening = f"\n{inner}}},\n{inner}{{\n"
+        yield f"[\n\n{indent}]" if opening[0] == "[" else f"\n{inner}}}\n{indent}]"
+
+    def regions(self) -> Iterator[Iterator[str | bytes]]:
+        for region in self.graph.regions:
+            yield self.region(region.name, region.blocks)
+
+    def region(self, name: str, blocks: list[Block]) -> Iterator[str | bytes]:
+        yield f'      "name": {self.quoted(name)},\n      "blocks": '
+        yield from self.members((self.block(block) for block in blocks), "      ")
+
+    def block(self, block: Block) -> Iterator[str | bytes]:
+        indent = " " * 10
+        yield f'{indent}"name": {self.quoted(block.name)},\n{indent}"operators": '
+        yield from self.members((self.operator(op) for op in block.operators), indent)
+        yield f',\n{indent}"tensors": '
+        yield from self.members((self.tensor(row) for row in block.tensors.values()), indent)
+        yield f',\n{indent}"inputs": {self.names(block.inputs, indent)}'
+        yield f',\n{indent}"outputs": {self.names(block.outputs, indent)}'
+        yield f',\n{indent}"shapes": '
+        yield from self.members((self.shape(row) for row in block.shapes.values()), indent)
+
+    def names(self, names: Sequence[str], indent: str) -> str:
+        return _listed(list(map(self.quoted, names)), indent)
+
+    def operator(self, operator: Operator) -> Iterator[str | bytes]:
+        indent = " " * 14
+        spec = operator.spec
+        key: Hashable = (spec.code, *map(operator.attributes.__getitem__, _NAMES[spec.code]))
+        attribute = self.attributes.get(key)
+        if attribute is None:
+            attribute = self.attributes[key] = self.attribute(operator, indent)
+        yield (
+            f'{indent}"op": "{spec.encoded_as}",\n'
+            f'{indent}"attribute_type": "{ATTRIBUTES[spec.code]}",\n'
+            f'{indent}"attribute": {attribute},\n'
+            f'{indent}"inputs": {self.names(operator.inputs, indent)},\n'
+            f'{indent}"outputs": {self.names(operator.outputs, indent)},\n'
+            f'{indent}"location": {{\n'
+            f'{indent}  "text": {self.quoted(operator.location)}\n'
+            f"{indent}}}"
+        )
+
+    def attribute(self, operator: Operator, indent: str) -> str:
+        inner = indent + STEP
+        lines = []
+        for row in operator.spec.attributes:
+            text = self.attribute_value(row, operator.attributes[row.name], inner)
+            if text:
+                lines.append(f'{inner}"{row.name}": {text}')
+        return "{\n" + ",\n".join(lines) + (f"\n{indent}}}" if lines else f"{indent}}}")
+
+    def attribute_value(self, row: AttributeSpec, value: AttributeValue, indent: str) -> str:
+        """The text of a value; "" for a scalar that equals the schema's default."""
+        if isinstance(value, tuple):
+            return _listed(value, indent)
+        if isinstance(value, bytes):
+            pieces = self.formatter(indent).pieces(iter((memoryview(value),)))
+            return "".join(p if isinstance(p, str) else p.decode("ascii") for p in pieces)
+        if isinstance(value, str):
+            return self.quoted(value)
+        if isinstance(value, DType):
+            return f'"{value.name}"'
+        if row.enum is not None:
+            return f'"{row.enum(value).name}"'
+        if isinstance(value, bool):
+            return "true" if value else ""
+        return str(int(value)) if value else ""
+
+    def tensor(self, tensor: Tensor) -> Iterator[str | bytes]:
+        indent = " " * 14
+        scale = tensor.scale
+        yield (
+            f'{indent}"name": {self.quoted(tensor.name)},\n'
+            f'{indent}"shape": {_listed(tensor.shape or (), indent)},\n'
+            f'{indent}"type": "{tensor.dtype.name}",\n'
+            f'{indent}"data": '
+        )
+        yield from self.data(tensor.data, indent)
+        yield (
+            (f',\n{indent}"variable": true' if tensor.variable else "")
+            + (f',\n{indent}"is_unranked": true' if tensor.shape is None else "")
+            + f',\n{indent}"variable_name": {self.quoted(tensor.variable_name)}'
+            + (f',\n{indent}"scale_type": "{scale.dtype.name}"' if scale is not None else "")
+            + f',\n{indent}"scale_data": '
+        )
+        yield from self.data(None if scale is None else scale.data, indent)
+        if scale is not None:
+            yield f',\n{indent}"block_shape": "{scale.shape.name}"'
+
+    def shape(self, shape: ShapeValue) -> Iterator[str | bytes]:
+        indent = " " * 14
+        rank = f',\n{indent}"rank": {shape.rank}' if shape.rank else ""
+        yield f'{indent}"name": {self.quoted(shape.name)}{rank},\n{indent}"data": '
+        yield from self.data(shape.data, indent)
+
+    def data(self, data: Constant | None, indent: str) -> Iterator[str | bytes]:
+        if data is None:
+            yield f"[\n\n{indent}]"
+            return
+        yield from self.formatter(indent).pieces(_padded(data))
+
+    def formatter(self, indent: str) -> ByteListFormatter:
+        formatter = self.formatters.get(indent)
+        if formatter is None:
+            formatter = self.formatters[indent] = ByteListFormatter(indent)
+        return formatter
+
+
+def _padded(data: Constant) -> Iterator[memoryview]:
+    yield from data.chunks()
+    if data.padding:
+        yield memoryview(bytes(data.padding))
+
+
+def _version(version: Version) -> str:
+    fields = f'{{\n    "_major": {version.major},\n    "_minor": {version.minor},\n'
+    draft = "" if version.draft else ',\n    "_draft": false'
+    return f'{fields}    "_patch": {version.patch}{draft}\n  }}'
+
+
+def _software_version(version: SoftwareVersion, indent: str) -> str:
+    inner = indent + STEP
+    return (
+        f'{{\n{inner}"_major": {version.major},\n{inner}"_minor": {version.minor},\n'
+        f'{inner}"_micro": {version.micro},\n{inner}"_modifier": {quoted(version.modifier)}\n'
+        f"{indent}}}"
+    )

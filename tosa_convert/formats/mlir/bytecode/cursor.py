@@ -1,0 +1,118 @@
+"""A bounds-checked position in the bytes of a bytecode, and the error for a malformed one."""
+
+from __future__ import annotations
+
+from typing import Final, NoReturn
+
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.formats.mlir.bytecode import format as code
+
+SECTION_NAMES: Final = (
+    "strings",
+    "dialects",
+    "attributes and types",
+    "attribute and type offsets",
+    "operations",
+    "resources",
+    "resource offsets",
+    "dialect versions",
+    "properties",
+)
+_HINT: Final = "the file is damaged or incomplete; write it again"
+
+
+def malformed(where: str, offset: int, message: str) -> TosaConvertError:
+    """The error for a byte of a bytecode file. where: the file, or ""."""
+    place = f"{where}: byte {offset}" if where else f"byte {offset}"
+    return fail("malformed-mlir", place, message, _HINT)
+
+
+class Cursor:
+    """A position in `data` that never leaves the range it was given.
+
+    at, end: offsets in `data`, in bytes. base: the offset of `data` in the file. where: the file.
+    """
+
+    __slots__ = ("at", "base", "data", "end", "where")
+
+    def __init__(
+        self, data: bytes | memoryview, at: int, end: int, base: int = 0, where: str = ""
+    ) -> None:
+        self.data = data
+        self.at = at
+        self.end = end
+        self.base = base
+        self.where = where
+
+    def refuse(self, message: str, at: int | None = None) -> NoReturn:
+        """Raise the error for the byte at the cursor, or at another offset."""
+        raise self.refusal(message, at)
+
+    def refusal(self, message: str, at: int | None = None) -> TosaConvertError:
+        """The error for the byte at the cursor, or at another offset."""
+        return malformed(self.where, self.base + (self.at if at is None else at), message)
+
+    def byte(self, what: str) -> int:
+        """The byte at the cursor, which moves past it."""
+        if self.at >= self.end:
+            self.refuse(f"{what} is outside its section")
+        self.at += 1
+        return self.data[self.at - 1]
+
+    def varint(self, what: str) -> int:
+        """The number at the cursor, which moves past it."""
+        at = self.at
+        if at >= self.end:
+            self.refuse(f"{what} is outside its section")
+        first = self.data[at]
+        width = (first & -first).bit_length() if first else 9
+        if at + width > self.end:
+            self.refuse(f"{what} is outside its section")
+        self.at = at + width
+        if first & 1:
+            return first >> 1
+        if not first:
+            return int.from_bytes(self.data[at + 1 : at + 9], "little")
+        return int.from_bytes(self.data[at : at + width], "little") >> width
+
+    def count(self, what: str) -> int:
+        """A number of items, each of which takes at least one of the bytes that are left."""
+        at = self.at
+        number = self.varint(f"the number of {what}")
+        if number > self.end - self.at:
+            self.refuse(f"found {number} {what}, but only {self.end - self.at} bytes are left", at)
+        return number
+
+    def index(self, what: str, limit: int) -> int:
+        """A number below `limit`."""
+        at = self.at
+        number = self.varint(what)
+        if number >= limit:
+            self.refuse(f"{what} is {number}, expected less than {limit}", at)
+        return number
+
+    def skip(self, size: int, what: str) -> int:
+        """Move `size` bytes on; returns the offset before."""
+        at = self.at
+        if size > self.end - at:
+            self.refuse(f"{what} has {size} bytes, but only {self.end - at} are left")
+        self.at = at + size
+        return at
+
+    def section(self) -> tuple[int, int, int]:
+        """The id of the section at the cursor, and the offsets of its data; moves past it."""
+        at = self.at
+        head = self.byte("a section")
+        section_id = head & ~code.ALIGNED
+        if section_id >= len(SECTION_NAMES):
+            self.refuse(
+                f"found section {section_id}, expected at most {len(SECTION_NAMES) - 1}", at
+            )
+        size = self.varint("the size of a section")
+        if head & code.ALIGNED:
+            alignment = self.varint("the alignment of a section")
+            if alignment <= 0 or alignment & (alignment - 1):
+                self.refuse(f"found alignment {alignment}, expected a power of two", at)
+            self.skip(-(self.base + self.at) % alignment, "the filler before a section")
+        start = self.skip(size, f"the section of {SECTION_NAMES[section_id]}")
+        return section_id, start, start + size

@@ -1,0 +1,504 @@
+"""Attributes and types of a bytecode, decoded when they are first used.
+
+The bytes may be hostile: every number is checked before it is used, and what is wrong is a
+TosaConvertError("malformed-mlir") with the byte at which the attribute or type begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+from typing import Final, NoReturn
+
+from tosa_convert.formats.mlir.bytecode import format as code
+from tosa_convert.formats.mlir.bytecode.attributes import (
+    Attribute,
+    DenseArrayAttr,
+    DenseAttr,
+    DenseStringsAttr,
+    FunctionType,
+    OpaqueAttr,
+    ResourceAttr,
+    ScalarAttr,
+    SymbolAttr,
+    TensorType,
+    Type,
+    TypeAttr,
+    bit_width,
+)
+from tosa_convert.formats.mlir.bytecode.cursor import Cursor, malformed
+from tosa_convert.formats.mlir.bytecode.file_sections import BytecodeFile
+from tosa_convert.formats.mlir.bytecode.operations import (
+    Operation,
+    decode_operations,
+    largest_numbers,
+)
+from tosa_convert.formats.mlir.bytecode.properties import (
+    LAYOUTS,
+    OLD_NAMES,
+    VALUES_ONLY,
+    Properties,
+    PropertyTable,
+    fitting_properties,
+    misfit,
+)
+from tosa_convert.formats.mlir.bytecode.resources import Resource, decode_resources
+from tosa_convert.formats.mlir.bytecode.tables import Tables
+from tosa_convert.formats.mlir.bytecode.varint import decode_varint, encode_varint, from_zigzag
+
+#: Numbers of more bits are not decoded: TOSA has none, and a file can claim any width.
+MAX_BITS: Final = 256
+#: Tensor types within one another: MLIR has no tensors of tensors.
+_MAX_TYPE_DEPTH: Final = 4
+
+_OPAQUE: Final = OpaqueAttr()
+#: How strings begin.
+_STRINGS: Final = (bytes((code.STRING << 1 | 1,)), bytes((code.STRING_WITH_TYPE << 1 | 1,)))
+#: No attribute begins with this.
+_NO_PREFIX: Final = b"\xff"
+#: Names that are the only one of many dictionaries.
+_COMMON: Final = ("values", "tosa.tensor_name")
+#: What MLIR stamped in the months in which the attributes of tosa.custom got other names.
+_TWO_STATES: Final = "MLIR18.0.0git"
+#: Operations of which an attribute changed its type in the same months.
+_DATING: Final = {
+    "tosa.mul": "shift",
+    **dict.fromkeys(("tosa.argmax", "tosa.reduce_sum", "tosa.reverse", "tosa.concat"), "axis"),
+}
+#: How MLIR encodes a dynamic size: today, and until 2022.
+_DYNAMIC_SIZES: Final = {-(2**63), -1}
+_SIGNEDNESS: Final = ("i", "si", "ui", "?")
+
+
+class Bytecode(Tables):
+    """The bytecode of one operation, `root`."""
+
+    def __init__(self, file: BytecodeFile) -> None:
+        super().__init__(file)
+        #: Whether custom operators have the names of attributes of today, if it is known.
+        self.has_operator_names: bool | None = None
+        self._types: dict[int, Type] = {}
+        self._type_depth = 0
+        self._attributes: dict[int, Attribute] = {}
+        self._keys: dict[int, str] = {}
+        self._key_texts: dict[bytes, str] = {}
+        #: How dictionaries begin whose only entry has one of the `_COMMON` names, once it was decoded.
+        self._prefixes: dict[str, bytes] = {}
+        self._resources: list[Resource] | None = None
+        self._properties = PropertyTable(self.cursor(code.PROPERTIES))
+        #: Dictionaries with native properties: the numbers of operation name, dictionary and properties.
+        self._joined: list[tuple[int, int, int]] = []
+        self._joined_numbers: dict[tuple[int, int, int], int] = {}
+        # They are numbered from -2 downwards: no number in the file can mean one of them.
+        section = file.sections[code.IR]
+        self.root = decode_operations(
+            section, file.version, len(self.names), self._join, file.where
+        )
+        limits = len(self.names), self.attribute_count, self.attribute_count
+        for what, number, limit in zip(
+            ("name", "location", "dictionary"), largest_numbers(self.root), limits, strict=True
+        ):
+            if number >= limit:
+                message = (
+                    f"the {what} of an operation is number {number}, expected less than {limit}"
+                )
+                raise malformed(file.where, section.offset, message)
+
+    def rooted(self, root: Operation) -> Bytecode:
+        """The same bytecode for an operation inside it, which must be isolated from above."""
+        other = copy(self)
+        other.root = root
+        return other
+
+    def refuse(self, index: int, message: str) -> NoReturn:
+        """Raise the error for an entry: an attribute, or a type after all attributes."""
+        offset = self.file_offset(self.starts[index]) if index < len(self.starts) else 0
+        raise malformed(self.file.where, offset, message)
+
+    def string(self, index: int) -> bytes:
+        """The bytes of a string attribute."""
+        # The kind comes first, because attributes of other kinds may refer to more attributes.
+        value = self.attribute(index) if self._begins_as_string(index) else None
+        if not isinstance(value, bytes):
+            self.refuse(index, "an attribute is not a string, and its user expects one")
+        return value
+
+    def _begins_as_string(self, index: int) -> bool:
+        if index >= self.attribute_count or not self.is_encoded[index]:
+            return False
+        return self.bytes[self.starts[index] : self.starts[index] + 1] in _STRINGS
+
+    # -- native properties --------------------------------------------------------------------
+
+    def _join(self, name: int, attributes: int, properties: int) -> int:
+        key = name, attributes, properties
+        number = self._joined_numbers.get(key)
+        if number is None:
+            number = self._joined_numbers[key] = -2 - len(self._joined)
+            self._joined.append(key)
+        return number
+
+    def _joined_dictionary(self, number: int) -> dict[str, int]:
+        """The attributes of an operation by name, native properties included."""
+        name, attributes, properties = self._joined[-2 - number]
+        cursor = self._properties.cursor(properties)
+        operation = self.names[name]
+        pairs = dict(self.dictionary(attributes))
+        if not self.is_registered[name]:
+            pairs.update(self.dictionary(cursor.index("a dictionary", self.attribute_count)))
+        elif operation in LAYOUTS or operation in OLD_NAMES:
+            pairs.update(self._native(operation, cursor))
+        # The properties of other operations have layouts that are not known, and need not be.
+        return pairs
+
+    def _native(self, operation: str, blob: Cursor) -> Properties:
+        """The attributes in the blob of an operation of a known dialect."""
+        start, layouts = blob.at, LAYOUTS.get(operation, ())
+        fitting = fitting_properties(layouts, blob, self.attribute_count, self._is_of_kind)
+        if not fitting:
+            from tosa_convert.formats.mlir.bytecode.old_layouts import OLD_LAYOUTS
+
+            blob.at, layouts = start, layouts + OLD_LAYOUTS.get(operation, ())
+            fitting = fitting_properties(layouts, blob, self.attribute_count, self._is_of_kind)
+        if len(fitting) != 1:
+            raise misfit(operation, layouts, blob, start, ambiguous=bool(fitting))
+        (found,) = fitting
+        if operation == "tosa.custom" and self.file.producer == _TWO_STATES:
+            from tosa_convert.formats.mlir.bytecode.old_layouts import custom_names
+
+            return custom_names(
+                found, self._dating_attributes(), self.file.where, self.has_operator_names
+            )
+        return found
+
+    def _dating_attributes(self) -> Iterator[tuple[str, Attribute]]:
+        """The attributes of other operations that tell the state of the dialect, with their names."""
+        for name, _, properties in list(self._joined):
+            if self.is_registered[name] and self.names[name] in _DATING:
+                found = self._native(self.names[name], self._properties.cursor(properties))
+                key = _DATING[self.names[name]]
+                if key in found:
+                    yield key, self.attribute(found[key])
+
+    def _is_of_kind(self, index: int, kind: str) -> bool:
+        """Whether an attribute is of the kind of a property."""
+        value = self.attribute(index)
+        if kind in ("i32", "element", "bool"):
+            return isinstance(value, ScalarAttr) and (value.type == "i1") == (kind == "bool")
+        if kind == "enum":
+            return isinstance(value, (str, bytes))  # strings up to 2025-07
+        expected: dict[str, type | tuple[type, ...]] = {
+            "i32s": DenseArrayAttr,
+            "dtype": TypeAttr,
+            "type": TypeAttr,
+            "string": bytes,
+            "bytes": bytes,
+            "array": list,
+            "unit": type(None),
+            "zero points": str,
+            "symbol": SymbolAttr,
+            "elements": (DenseAttr, DenseStringsAttr, ResourceAttr),
+        }
+        return isinstance(value, expected[kind])
+
+    # -- attributes ---------------------------------------------------------------------------
+
+    def attribute(self, index: int) -> Attribute:
+        """The attribute with this number."""
+        try:
+            return self._attributes[index]
+        except KeyError:
+            decoded = self._attributes[index] = self._checked_attribute(index)
+            return decoded
+
+    def _checked_attribute(self, index: int) -> Attribute:
+        if index < -1:
+            return self._joined_dictionary(index)
+        if not 0 <= index < self.attribute_count:
+            self.refuse(
+                index, f"found attribute {index}, expected less than {self.attribute_count}"
+            )
+        # An attribute that refers to itself finds this in its place, which nothing accepts.
+        self._attributes[index] = _OPAQUE
+        try:
+            return self._attribute(index)
+        except IndexError:
+            self.refuse(index, "an attribute is cut off, or refers to a string that is not there")
+
+    def dictionary(self, index: int) -> dict[str, int]:
+        """The numbers of a dictionary's attributes by name. Index -1 is an empty dictionary."""
+        decoded = self.attribute(index) if index != -1 else {}
+        if not isinstance(decoded, dict):
+            self.refuse(index, "an attribute is not a dictionary, and its user expects one")
+        return decoded
+
+    def discardable(self, index: int) -> int:
+        """A dictionary that has all discardable attributes of a dictionary, and perhaps others."""
+        if index >= -1:
+            return index
+        name, attributes, _ = self._joined[-2 - index]
+        # An operation that the writer did not know has them among its properties.
+        return attributes if self.is_registered[name] else index
+
+    def only_dense(self, index: int) -> tuple[int, memoryview] | None:
+        """The type's number and the data of a dictionary that is just `values = dense<...>`.
+
+        None if it is another dictionary, or the first one with that name. Those take the way through
+        `dictionary` and `attribute`.
+        """
+        # Fast path of `attribute`; equal by test test_the_fast_path_of_plain_constants_is_equal
+        try:
+            if index < 0:
+                return self._dense(self._only_property(index))
+            prefix = self._prefixes.get("values", _NO_PREFIX)
+            data, offset = self.bytes, self.starts[index]
+            if not data.startswith(prefix, offset) or not self.is_encoded[index]:
+                return None
+            return self._dense(decode_varint(data, offset + len(prefix))[0])
+        except IndexError:
+            return None  # `attribute` refuses it
+
+    def only_text(self, index: int, name: str) -> str | None:
+        """The text of a dictionary that is just `name = "..."`.
+
+        None if it is another dictionary, or the first one with that name. Those take the way through
+        `dictionary` and `attribute`.
+        """
+        # Fast path of `attribute`; equal by test test_names_read_in_place_equal_decoded_ones
+        prefix = self._prefixes.get(name, _NO_PREFIX)
+        data, starts, encoded = self.bytes, self.starts, self.is_encoded
+        try:
+            if index < 0 or not encoded[index] or not data.startswith(prefix, starts[index]):
+                return None
+            value, _ = decode_varint(data, starts[index] + len(prefix))
+            if value >= self.attribute_count or not encoded[value]:
+                return None
+            offset = starts[value]
+            if data[offset] != code.STRING << 1 | 1:
+                return None
+            dialects, dialect_of = self.dialects, self.dialect_of
+            if not dialects[dialect_of[index]] == dialects[dialect_of[value]] == "builtin":
+                return None
+            return self.strings[decode_varint(data, offset + 1)[0]].decode()
+        except (IndexError, UnicodeDecodeError):
+            return None  # `attribute` refuses it
+
+    def _only_property(self, index: int) -> int:
+        """The attribute `values` of an operation that has only this one; else more than there are."""
+        name, attributes, properties = self._joined[-2 - index]
+        if attributes != -1 or not self.is_registered[name] or self.names[name] not in VALUES_ONLY:
+            return self.attribute_count
+        return self._properties.only_number(properties, self.attribute_count)
+
+    def _dense(self, value: int) -> tuple[int, memoryview] | None:
+        """The type's number and the data of a dense attribute; None if it is something else."""
+        if value >= self.attribute_count:
+            return None
+        data, offset = self.bytes, self.starts[value]
+        if data[offset] != code.DENSE_ELEMENTS << 1 | 1 or not self.is_encoded[value]:
+            return None
+        if self.dialects[self.dialect_of[value]] != "builtin":
+            return None
+        type_index, offset = decode_varint(data, offset + 1)
+        size, offset = decode_varint(data, offset)
+        return type_index, self._data(size, offset, self.starts[value + 1])
+
+    def _attribute(self, index: int) -> Attribute:
+        data, offset, end = self.bytes, self.starts[index], self.starts[index + 1]
+        if not self.is_encoded[index]:
+            return self._text(index)
+        if self.dialects[self.dialect_of[index]] != "builtin":
+            return _OPAQUE
+        tag, offset = decode_varint(data, offset)
+        if tag == code.UNIT:
+            return None
+        # All others begin with a number: of a string, of a type, or of elements.
+        first, offset = decode_varint(data, offset) if offset < end else (0, offset)
+        if tag == code.STRING or tag == code.STRING_WITH_TYPE:
+            return self.strings[first]
+        if tag == code.DICTIONARY:
+            pairs = {}
+            self._expect(first * 2, "numbers", offset, end)
+            for _ in range(first):
+                name, offset = decode_varint(data, offset)
+                value, offset = decode_varint(data, offset)
+                pairs[self._keys.get(name) or self._key(name)] = value
+            return pairs
+        if tag == code.ARRAY:
+            self._expect(first, "numbers", offset, end)
+            return self._numbers(first, offset)
+        if tag == code.INTEGER or tag == code.FLOAT:
+            return self._scalar(first, offset, tag == code.FLOAT)
+        if tag == code.TYPE:
+            return TypeAttr(self.type(first))
+        if tag == code.FLAT_SYMBOL:
+            return SymbolAttr(self.string(first))
+        return self._elements(tag, first, offset, end)
+
+    def _elements(self, tag: int, type_index: int, offset: int, end: int) -> Attribute:
+        """An attribute of several elements whose type, or whose elements' type, has this number."""
+        data = self.bytes
+        if tag == code.DENSE_ELEMENTS:
+            size, offset = decode_varint(data, offset)
+            return DenseAttr(self.type(type_index), self._data(size, offset, end))
+        if tag == code.DENSE_ARRAY:
+            count, offset = decode_varint(data, offset)
+            size, offset = decode_varint(data, offset)
+            raw = bytes(self._data(size, offset, end))
+            element = self.type(type_index)
+            if len(raw) != count * -(-bit_width(element) // 8):
+                self.refuse_data(offset, f"{len(raw)} bytes for an array of {count} {element}")
+            return DenseArrayAttr(element, count, raw)
+        if tag == code.DENSE_STRINGS:
+            is_splat, offset = decode_varint(data, offset)
+            numbers = self._numbers(end - offset, offset, end)
+            strings = [self.strings[number] for number in numbers]
+            return DenseStringsAttr(self.type(type_index), bool(is_splat), strings)
+        if tag == code.DENSE_RESOURCE:
+            handle, offset = decode_varint(data, offset)
+            if self._resources is None:
+                self._resources = decode_resources(self)
+            resource = self._resources[handle]
+            return ResourceAttr(
+                self.type(type_index), resource.data, resource.name, resource.alignment
+            )
+        return _OPAQUE
+
+    def _key(self, index: int) -> str:
+        """The text of a string attribute that is a key of dictionaries."""
+        raw = self.string(index)
+        # Equal keys share their text, which many attributes may have.
+        key = self._keys[index] = self._key_texts.setdefault(raw, raw.decode("utf-8", "replace"))
+        if key in _COMMON:
+            prefix = bytes((code.DICTIONARY << 1 | 1, 1 << 1 | 1))
+            self._prefixes[key] = prefix + encode_varint(index)
+        return key
+
+    def _numbers(self, count: int, offset: int, end: int = -1) -> list[int]:
+        """At most `count` numbers, fewer if they reach `end`."""
+        numbers: list[int] = []
+        while len(numbers) < count and offset != end:
+            number, offset = decode_varint(self.bytes, offset)
+            numbers.append(number)
+        return numbers
+
+    def _text(self, entry: int) -> str:
+        """An attribute or a type that the file has as text, which a zero ends."""
+        raw = self.bytes[self.starts[entry] : self.starts[entry + 1]]
+        if len(raw) < 2 or raw[-1]:
+            self.refuse(entry, "the text of an attribute or a type is empty or has no end")
+        return raw[:-1].decode("utf-8", "replace")
+
+    def _expect(self, count: int, what: str, offset: int, end: int) -> None:
+        """Refuse a count of which the bytes up to `end` cannot be: each takes one at least."""
+        if count > end - offset:
+            self.refuse_data(offset, f"{count} {what}, but only {end - offset} bytes are left")
+
+    def _data(self, size: int, offset: int, end: int) -> memoryview:
+        left_out = self.data.get(offset) if self.data else None
+        if left_out is not None and len(left_out) == size:
+            return left_out
+        self._expect(size, "bytes of data", offset, end)
+        return memoryview(self.bytes)[offset : offset + size]
+
+    def refuse_data(self, offset: int, message: str) -> NoReturn:
+        """Raise the error for an offset in `bytes`."""
+        raise malformed(self.file.where, self.file_offset(offset), f"found {message}")
+
+    def _scalar(self, type_index: int, offset: int, is_float: bool) -> Attribute:
+        type_ = self.type(type_index)
+        width = bit_width(type_)
+        if not 0 < width <= MAX_BITS or is_float != (str(type_)[0] not in "sui"):
+            return _OPAQUE
+        if width <= 8:
+            bits = self.bytes[offset]
+        elif width <= 64:
+            bits = from_zigzag(decode_varint(self.bytes, offset)[0])
+        else:
+            count, offset = decode_varint(self.bytes, offset)
+            bits = 0
+            for position, word in enumerate(self._numbers(count, offset)):
+                bits |= (from_zigzag(word) & (1 << 64) - 1) << 64 * position
+        is_damaged = width <= 8 and bits >> width
+        return _OPAQUE if is_damaged else ScalarAttr(type_, bits & (1 << width) - 1, is_float)
+
+    # -- types --------------------------------------------------------------------------------
+
+    def type(self, index: int) -> Type:
+        """The type with this number."""
+        try:
+            return self._types[index]
+        except KeyError:
+            decoded = self._types[index] = self._checked_type(index)
+            return decoded
+
+    def _checked_type(self, index: int) -> Type:
+        entry, limit = index + self.attribute_count, len(self.is_encoded)
+        if entry >= limit:
+            self.refuse(
+                entry, f"found type {index}, expected less than {limit - self.attribute_count}"
+            )
+        self._type_depth += 1
+        try:
+            if self._type_depth > _MAX_TYPE_DEPTH:
+                self.refuse(entry, "types are nested in a way that MLIR does not have")
+            return self._type(entry)
+        except IndexError:
+            self.refuse(entry, "a type is cut off")
+        finally:
+            self._type_depth -= 1
+
+    def _type(self, entry: int) -> Type:
+        data, offset, end = self.bytes, self.starts[entry], self.starts[entry + 1]
+        if not self.is_encoded[entry]:
+            return self._text(entry)
+        dialect = self.dialects[self.dialect_of[entry]]
+        if dialect != "builtin":
+            return f"!{dialect}<...>"
+        tag, offset = decode_varint(data, offset)
+        if tag == code.INTEGER_TYPE:
+            number, offset = decode_varint(data, offset)
+            return f"{_SIGNEDNESS[number & 3]}{number >> 2}"
+        if tag in code.PLAIN_TYPES:
+            return code.PLAIN_TYPES[tag]
+        if tag in (code.RANKED_TENSOR_TYPE, code.RANKED_TENSOR_TYPE_WITH_ENCODING):
+            return self._tensor(entry, offset, tag == code.RANKED_TENSOR_TYPE_WITH_ENCODING)
+        if tag == code.UNRANKED_TENSOR_TYPE:
+            return TensorType(None, self._element(entry, decode_varint(data, offset)[0]))
+        if tag == code.MEMREF_TYPE:
+            return str(self._tensor(entry, offset)).replace("tensor", "memref", 1)
+        if tag == code.COMPLEX_TYPE:
+            return f"complex<{self._element(entry, decode_varint(data, offset)[0])}>"
+        if tag == code.FUNCTION_TYPE:
+            count, offset = decode_varint(data, offset)
+            self._expect(count, "types", offset, end)
+            numbers = self._numbers(count, offset)
+            for _ in numbers:
+                _, offset = decode_varint(data, offset)
+            count, offset = decode_varint(data, offset)
+            self._expect(count, "types", offset, end)
+            results = self._numbers(count, offset)
+            return FunctionType(tuple(map(self.type, numbers)), tuple(map(self.type, results)))
+        return f"a type of kind {tag} of the builtin dialect"
+
+    def _tensor(self, entry: int, offset: int, encoded: bool = False) -> TensorType:
+        """A tensor type whose sizes, or whose encoding before them, are at an offset."""
+        data, end = self.bytes, self.starts[entry + 1]
+        if encoded:
+            _, offset = decode_varint(data, offset)
+        rank, offset = decode_varint(data, offset)
+        self._expect(rank + 1, "numbers", offset, end)
+        sizes = self._numbers(rank + 1, offset)
+        element = self._element(entry, sizes.pop())
+        shape = tuple(map(from_zigzag, sizes))
+        if any(size < 0 and size not in _DYNAMIC_SIZES for size in shape):
+            self.refuse(entry, "a size of a tensor is negative")
+        shape = tuple(max(size, -1) for size in shape)
+        return TensorType(shape, element, encoded)
+
+    def _element(self, entry: int, index: int) -> str:
+        """The element type with this number of the tensor type that is an entry."""
+        element = self.type(index)
+        if not isinstance(element, str):
+            self.refuse(entry, "the element type of a tensor is a tensor or a function")
+        return element

@@ -1,0 +1,367 @@
+"""Writing MLIR's bytecode: its tables of strings, types and attributes, and the sections around them.
+
+All numbers, of strings, types, attributes and so on, are returned encoded, ready to be joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tosa_convert.formats.mlir.bytecode.format import (
+    ALIGNED,
+    ARRAY,
+    ATTRIBUTES_AND_TYPES,
+    BLOB,
+    COUNTS_NAMES,
+    DENSE_ELEMENTS,
+    DENSE_RESOURCE,
+    DIALECTS,
+    DIALECTS_HAVE_VERSIONS,
+    DICTIONARY,
+    FILLER,
+    HAS_ATTRIBUTES,
+    HAS_NATIVE_PROPERTIES,
+    HAS_PROPERTIES,
+    IR,
+    MAGIC,
+    OFFSETS,
+    PRODUCER,
+    PROPERTIES,
+    REGIONS_ARE_SECTIONS,
+    RESOURCE_OFFSETS,
+    RESOURCES,
+    STRING,
+    STRINGS,
+    UNKNOWN_LOCATION,
+    VERSION,
+)
+from tosa_convert.formats.mlir.bytecode.varint import (
+    Varints,
+    encode_together,
+    encode_varint,
+    join_together,
+)
+
+if TYPE_CHECKING:
+    from tosa_convert.formats.mlir.bytecode.varint import Numbers
+
+#: Data of more bytes than this is not compared with other attributes.
+_INTERNED: Final = 4096
+
+#: Bytes of data: anything that can be joined.
+Data = bytes | memoryview
+#: Attributes of an operation: name and encoded number.
+Pairs = tuple[tuple[str, bytes], ...]
+
+
+class Resource(NamedTuple):
+    """A resource. name: the number of the string. data: None for a declaration without data."""
+
+    name: bytes
+    data: Data | None
+    alignment: int
+
+
+class Table:
+    """Attributes or types, in the order in which they were added; they may refer to later ones."""
+
+    def __init__(self, numbers: Varints) -> None:
+        self.numbers = numbers
+        #: How many entries there are.
+        self.count = 0
+        #: The entries; those that `add_run` added are one piece.
+        self.entries: list[bytes] = []
+        #: The sizes of the entries in a piece, by its position.
+        self.runs: dict[int, Numbers] = {}
+        #: The numbers of entries that were looked up.
+        self.known: dict[bytes, bytes] = {}
+        self.known_texts: dict[str, bytes] = {}
+        #: The positions of pieces that are text.
+        self.texts: list[int] = []
+        #: What follows a piece: large data, which is copied only once.
+        self.tails: dict[int, Data] = {}
+
+    def add(self, entry: bytes) -> bytes:
+        """A new entry; returns its number."""
+        self.entries.append(entry)
+        self.count += 1
+        return self.numbers[self.count - 1]
+
+    def add_run(self, joined: bytes, sizes: Numbers) -> int:
+        """Many new entries, one after the other, of these sizes; returns the number of the first."""
+        first = self.count
+        self.runs[len(self.entries)] = sizes
+        self.entries.append(joined)
+        self.count += len(sizes)
+        return first
+
+    def __call__(self, entry: bytes) -> bytes:
+        """The number of an entry, which is added unless there is an equal one."""
+        number = self.known.get(entry)
+        if number is None:
+            number = self.known[entry] = self.add(entry)
+        return number
+
+    def text(self, text: str) -> bytes:
+        """The number of the attribute or type that MLIR prints as `text`."""
+        number = self.known_texts.get(text)
+        if number is None:
+            self.texts.append(len(self.entries))
+            number = self.known_texts[text] = self.add(text.encode() + b"\0")
+        return number
+
+    def data(self, head: bytes, data: Data) -> bytes:
+        """The number of an entry that ends with data."""
+        if len(data) <= _INTERNED:
+            return self(head + data)
+        self.tails[len(self.entries)] = data
+        return self.add(head)
+
+    def offsets(self) -> bytes:
+        """The size of each entry. All belong to the first dialect: MLIR does not ask which one."""
+        if not self.entries:
+            return b""
+        numbers, lengths = self.numbers, list(map(len, self.entries))
+        for position, data in self.tails.items():
+            lengths[position] += len(data)
+        for position in self.runs:
+            lengths[position] = 0
+        sizes = [numbers[length << 1 | 1] for length in lengths]
+        for position in self.texts:
+            sizes[position] = numbers[lengths[position] << 1]
+        for position, run in self.runs.items():
+            sizes[position] = join_together(*encode_together(run << 1 | 1))
+        return numbers[0] + numbers[self.count] + b"".join(sizes)
+
+    def pieces(self) -> Iterator[Data]:
+        """The entries. Large data is a piece by itself, and is not copied."""
+        start = 0
+        for position, data in self.tails.items():
+            yield b"".join(self.entries[start : position + 1])
+            yield data
+            start = position + 1
+        yield b"".join(self.entries[start:])
+
+
+class Encoder:
+    """The tables of one file.
+
+    Args:
+        expected: how many numbers it is likely to need.
+        version: of the format.
+    """
+
+    def __init__(self, expected: int = 0, version: int = VERSION) -> None:
+        self.version = version
+        self.numbers = Varints(expected)
+        self.attributes = Table(self.numbers)
+        self.types = Table(self.numbers)
+        self.strings: dict[bytes, bytes] = {}
+        self.string_attributes: dict[bytes, bytes] = {}
+        #: Names of attributes, as string attributes.
+        self.names: dict[str, bytes] = {}
+        self.dialects: dict[str, bytes] = {}
+        #: Full name of an operation -> its number, its dialect's, and that of the rest of the name.
+        self.operations: dict[str, tuple[bytes, bytes, bytes]] = {}
+        #: Native properties and their numbers.
+        self.properties: dict[bytes, bytes] = {}
+        self.resources: list[Resource] = []
+        self.dialect("builtin")
+        self.unknown = self.attributes(self.numbers[UNKNOWN_LOCATION])
+
+    def string(self, value: str | bytes) -> bytes:
+        """The number of a string; it may have any bytes."""
+        raw = value.encode() if isinstance(value, str) else value
+        number = self.strings.get(raw)
+        if number is None:
+            number = self.strings[raw] = self.numbers[len(self.strings)]
+        return number
+
+    def dialect(self, name: str) -> bytes:
+        """The number of a dialect."""
+        number = self.dialects.get(name)
+        if number is None:
+            number = self.dialects[name] = self.numbers[len(self.dialects)]
+        return number
+
+    def operation(self, name: str) -> bytes:
+        """The number of an operation's name."""
+        operation = self.operations.get(name)
+        if operation is None:
+            dialect, _, stem = name.partition(".")
+            number = self.numbers[len(self.operations)]
+            operation = self.operations[name] = number, self.dialect(dialect), self.string(stem)
+        return operation[0]
+
+    def isolated_regions(self, count: int, size: int) -> bytes:
+        """What precedes the regions of an operation, which have `size` bytes and use no outer value."""
+        head = self.numbers[count << 1 | 1]
+        if self.version < REGIONS_ARE_SECTIONS:
+            return head
+        return head + bytes((IR,)) + encode_varint(size)
+
+    # -- attributes that dialects share -------------------------------------------------------
+
+    def string_attribute(self, value: str | bytes) -> bytes:
+        """The number of a string attribute."""
+        raw = value.encode() if isinstance(value, str) else value
+        number = self.string_attributes.get(raw)
+        if number is None:
+            # There may be one for each operator, so it is added without looking for an equal entry.
+            number = self.attributes.add(self.numbers[STRING] + self.string(raw))
+            self.string_attributes[raw] = number
+        return number
+
+    def name(self, name: str) -> bytes:
+        """The number of an attribute's name as a string attribute; most names are used many times."""
+        number = self.names[name] = self.string_attribute(name)
+        return number
+
+    def array(self, elements: Sequence[bytes]) -> bytes:
+        """The number of an array of attributes."""
+        return self.attributes(
+            self.numbers[ARRAY] + self.numbers[len(elements)] + b"".join(elements)
+        )
+
+    def dictionary(self, values: Iterable[tuple[str, bytes]], *, unique: bool = False) -> bytes:
+        """The number of a dictionary of attributes. unique: no equal one was or will be added."""
+        names = self.names
+        # MLIR keeps them sorted.
+        entries = [(names.get(name) or self.name(name)) + value for name, value in sorted(values)]
+        entry = self.numbers[DICTIONARY] + self.numbers[len(entries)] + b"".join(entries)
+        return self.attributes.add(entry) if unique else self.attributes(entry)
+
+    def attributes_of(
+        self, operation: str, own: Pairs, discardable: Pairs = (), *, unique: bool = False
+    ) -> tuple[int, bytes]:
+        """The attributes of an operation: what it has, as HAS_ flags, and the numbers of these.
+
+        Args:
+            operation: its name.
+            own: the attributes that its definition in MLIR has; a version with native properties has
+                them there.
+            discardable: its other attributes.
+            unique: no operation has an equal dictionary.
+        """
+        if self.version < HAS_NATIVE_PROPERTIES:
+            pairs = (*own, *discardable)
+            return (HAS_ATTRIBUTES, self.dictionary(pairs, unique=unique)) if pairs else (0, b"")
+        from tosa_convert.formats.mlir.bytecode.properties import encode_properties
+
+        has, encoded = 0, b""
+        if discardable:
+            has, encoded = HAS_ATTRIBUTES, self.dictionary(discardable, unique=unique)
+        blob = encode_properties(operation, dict(own))
+        if blob:
+            has |= HAS_PROPERTIES
+            number = self.properties.get(blob)
+            if number is None:
+                number = self.properties[blob] = self.numbers[len(self.properties)]
+            encoded += number
+        return has, encoded
+
+    def dense(self, type_: bytes, data: Data) -> bytes:
+        """The number of a dense attribute of the type `type_`.
+
+        data: all elements, or one element that all share. An element below 8 bits takes a byte; an
+            element of type i1 takes a bit, and all bits are set or clear if all elements share it.
+        """
+        head = self.numbers[DENSE_ELEMENTS] + type_ + encode_varint(len(data))
+        return self.attributes.data(head, data)
+
+    def resource(self, type_: bytes, number: bytes) -> bytes:
+        """The number of an attribute of this type whose elements are those of a resource."""
+        return self.attributes(self.numbers[DENSE_RESOURCE] + type_ + number)
+
+    def add_resource(
+        self, name: str | bytes, data: Data | None = None, alignment: int = 1
+    ) -> bytes:
+        """A new resource; returns its number.
+
+        Args:
+            name: no other resource has it.
+            data: None declares the resource only.
+            alignment: of the data in the file, in bytes: a power of two.
+        """
+        self.resources.append(Resource(self.string(name), data, alignment))
+        return self.numbers[len(self.resources) - 1]
+
+    # -- the file -----------------------------------------------------------------------------
+
+    def finish(self, operation: Iterable[Data]) -> list[Data]:
+        """The file of one operation, whose encoding has these pieces; large data is not copied."""
+        numbers, attributes, types = self.numbers, self.attributes, self.types
+        counts = [numbers[attributes.count], numbers[types.count]]
+        resources, blobs, alignment = self._resources()
+        # The dialects come first, because their names must be among the strings.
+        sections: list[tuple[int, list[Data], int]] = [
+            (DIALECTS, [self._dialects()], 1),
+            (ATTRIBUTES_AND_TYPES, [*attributes.pieces(), *types.pieces()], 1),
+            (OFFSETS, [*counts, attributes.offsets(), types.offsets()], 1),
+            (IR, [numbers[1 << 1], *operation], 1),
+            (RESOURCE_OFFSETS, [resources], 1),
+            (RESOURCES, blobs, alignment),
+        ]
+        # The lengths are in the reverse order of the strings.
+        lengths = b"".join([numbers[len(raw) + 1] for raw in reversed(self.strings)])
+        texts = b"\0".join(self.strings) + b"\0"
+        sections.append((STRINGS, [numbers[len(self.strings)], lengths, texts], 1))
+        if self.version >= HAS_NATIVE_PROPERTIES:
+            parts = [part for blob in self.properties for part in (numbers[len(blob)], blob)]
+            sections.append((PROPERTIES, [numbers[len(self.properties)], b"".join(parts)], 1))
+        pieces: list[Data] = [MAGIC + encode_varint(self.version) + PRODUCER + b"\0"]
+        offset = len(pieces[0])
+        for section_id, content, alignment in sections:
+            size = sum(map(len, content))
+            head = bytes((section_id,)) + encode_varint(size)
+            if alignment > 1:
+                head = bytes((section_id | ALIGNED,)) + head[1:] + encode_varint(alignment)
+                head += _filler(offset + len(head), alignment)
+            pieces.append(head)
+            pieces += content
+            offset += len(head) + size
+        return pieces
+
+    def _dialects(self) -> bytes:
+        """The names of dialects and of operations."""
+        numbers, version = self.numbers, self.version
+        shift = int(version >= DIALECTS_HAVE_VERSIONS)
+        parts = [numbers[len(self.dialects)]]
+        parts += [numbers[_decoded(self.string(name)) << shift] for name in self.dialects]
+        if version >= COUNTS_NAMES:
+            parts.append(numbers[len(self.operations)])
+        for _, dialect, stem in self.operations.values():
+            if version >= HAS_NATIVE_PROPERTIES:
+                stem = numbers[_decoded(stem) << 1 | 1]  # the operation is registered
+            parts += dialect, numbers[1], stem
+        return b"".join(parts)
+
+    def _resources(self) -> tuple[bytes, list[Data], int]:
+        """The section of the resources' names and sizes, that of their data, and its alignment."""
+        numbers, alignment, offset = self.numbers, 1, 0
+        names: list[bytes] = []
+        pieces: list[Data] = []
+        for name, data, aligned in self.resources:
+            size = 0
+            if data is not None:
+                head = encode_varint(aligned) + encode_varint(len(data))
+                head += _filler(offset + len(head), aligned)
+                pieces += head, data
+                size = len(head) + len(data)
+                offset += size
+                alignment = max(alignment, aligned)
+            names += name, encode_varint(size), bytes((BLOB,))
+        # No groups of other tools, and one of the first dialect, which is `builtin`.
+        group = [numbers[0], numbers[len(self.resources)], *names] if names else []
+        return numbers[0] + b"".join(group), pieces, alignment
+
+
+def _filler(offset: int, alignment: int) -> bytes:
+    """The bytes up to the next multiple of `alignment`."""
+    return bytes((FILLER,)) * (-offset % alignment)
+
+
+def _decoded(number: bytes) -> int:
+    """The number of an encoding of at most seven bytes."""
+    return int.from_bytes(number, "little") >> len(number)

@@ -1,0 +1,219 @@
+"""Native properties: the attributes of an operation as bytecode versions 5 and 6 store them.
+
+A blob has slots in a fixed order and neither names nor a count. The order is that of the operation's
+definition in MLIR: all attributes sorted by name; a required one is an attribute's index, an optional
+one or one with a default is `index << 1 | 1`, or 0 where it is absent. The blob does not say which
+state of the dialect wrote it, so that an operation whose definition has changed has several layouts:
+the one is taken that uses up the blob and whose attributes are of the right kinds.
+
+Source: OpDefinitionsGen.cpp of LLVM, checked on files of tosa-opt, torch-mlir and IREE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.formats.mlir.bytecode.cursor import Cursor
+from tosa_convert.formats.mlir.bytecode.varint import decode_varint, encode_varint
+from tosa_convert.graph.opset import OPERATORS
+
+
+class Slot(NamedTuple):
+    """An attribute in a blob. kind: that of `AttributeSpec`, or one of those that only MLIR has."""
+
+    name: str
+    kind: str
+    is_optional: bool = False
+
+
+Layout = tuple[Slot, ...]
+#: A blob's content: the indices of attributes by name.
+Properties = dict[str, int]
+
+
+def _sorted(*slots: Slot) -> Layout:
+    return tuple(sorted(slots, key=lambda slot: slot.name))
+
+
+def _of_operators() -> dict[str, tuple[Layout, ...]]:
+    return {
+        spec.mlir: (
+            _sorted(
+                *(
+                    Slot(row.name, row.kind, row.optional)
+                    for row in spec.attributes
+                    if row.kind != "region"
+                )
+            ),
+        )
+        for spec in OPERATORS
+    }
+
+
+_VARIABLE: Final = (
+    Slot("initial_value", "elements", True),
+    Slot("sym_name", "string"),
+    Slot("type", "type"),
+    Slot("var_shape", "elements"),
+)
+
+#: Operation -> the layouts that its blob may have, today's first.
+LAYOUTS: Final[dict[str, tuple[Layout, ...]]] = {
+    **_of_operators(),
+    "tosa.const": (_sorted(Slot("values", "elements")),),
+    "tosa.const_shape": (_sorted(Slot("values", "elements")),),
+    "tosa.variable": (
+        _sorted(*_VARIABLE),
+        _sorted(*_VARIABLE, Slot("sym_visibility", "string", True)),  # IREE 3.13
+    ),
+    "tosa.variable_read": (_sorted(Slot("name", "string")),),
+    "tosa.variable_write": (_sorted(Slot("name", "string")),),
+    "tosa.cast": ((), _sorted(Slot("input_unsigned", "bool", True))),  # the second: IREE 3.13
+    "tosa.yield": ((),),
+    "builtin.module": (
+        _sorted(Slot("sym_name", "string", True), Slot("sym_visibility", "string", True)),
+    ),
+    "func.func": (
+        _FUNCTION := _sorted(
+            Slot("arg_attrs", "array", True),
+            Slot("function_type", "type"),
+            Slot("no_inline", "unit", True),
+            Slot("res_attrs", "array", True),
+            Slot("sym_name", "string"),
+            Slot("sym_visibility", "string", True),
+        ),
+        tuple(slot for slot in _FUNCTION if slot.name != "no_inline"),  # before 2025
+    ),
+    "func.return": ((),),
+    "ml_program.global": (
+        _sorted(
+            Slot("is_mutable", "unit", True),
+            Slot("sym_name", "string"),
+            Slot("sym_visibility", "string", True),
+            Slot("type", "type"),
+            Slot("value", "elements", True),
+        ),
+    ),
+    "ml_program.global_load": (_sorted(Slot("global", "symbol")),),
+    "ml_program.global_store": (_sorted(Slot("global", "symbol")),),
+    "arith.constant": (_sorted(Slot("value", "elements")),),
+}
+
+
+#: Operations of older releases that have another name today, or none.
+OLD_NAMES: Final = frozenset(
+    (
+        *("tosa.fully_connected", "tosa.reduce_prod", "tosa.div", "tosa.int_div"),
+        *("tosa.variable.read", "tosa.variable.write"),
+    )
+)
+#: Operations whose only property is the attribute `values`.
+VALUES_ONLY: Final = frozenset(
+    name for name, layouts in LAYOUTS.items() if layouts == ((Slot("values", "elements"),),)
+)
+
+
+class PropertyTable:
+    """The section of properties: blobs, by their numbers. section: a cursor at its start."""
+
+    def __init__(self, section: Cursor) -> None:
+        self._section = section
+        self._places: list[tuple[int, int]] = []
+        if section.end:
+            for _ in range(section.count("properties")):
+                size = section.varint("the size of properties")
+                start = section.skip(size, "properties")
+                self._places.append((start, start + size))
+
+    def cursor(self, number: int) -> Cursor:
+        """A cursor at the start of a blob."""
+        section = self._section
+        if number >= len(self._places):
+            section.refuse(f"found properties {number}, expected less than {len(self._places)}", 0)
+        start, end = self._places[number]
+        return Cursor(section.data, start, end, section.base, section.where)
+
+    def only_number(self, number: int, default: int) -> int:
+        """The number that is all of a blob; `default` if the blob is something else."""
+        start, end = self._places[number]
+        found, stop = decode_varint(self._section.data, start)
+        return found if stop == end else default
+
+
+def encode_properties(operation: str, attributes: Mapping[str, bytes]) -> bytes:
+    """The blob of an operation in today's layout; nothing if its definition has no attributes.
+
+    Args:
+        operation: its name, one of LAYOUTS.
+        attributes: the encoded numbers of the attributes that it has, all of its definition.
+    """
+    slots: list[bytes] = []
+    for slot in LAYOUTS[operation][0]:
+        number = attributes.get(slot.name)
+        if slot.is_optional:
+            number = (
+                b"\1" if number is None else encode_varint(decode_varint(number, 0)[0] << 1 | 1)
+            )
+        assert number is not None, f"{operation} has no attribute {slot.name}"
+        slots.append(number)
+    return b"".join(slots)
+
+
+#: Whether an attribute is of a slot's kind, by the attribute's index and the kind.
+IsOfKind = Callable[[int, str], bool]
+
+
+def fitting_properties(
+    layouts: tuple[Layout, ...], blob: Cursor, attribute_count: int, is_of_kind: IsOfKind
+) -> list[Properties]:
+    """The different contents of a blob by the layouts that fit it.
+
+    Args:
+        layouts: those that the blob's operation may have.
+        blob: a cursor at the start of the blob, whose end is the blob's.
+        attribute_count: how many attributes the file has.
+        is_of_kind: tells whether an attribute is of the kind of a slot.
+    """
+    start = blob.at
+    fitting: list[Properties] = []
+    for layout in layouts:
+        blob.at = start
+        found = _decode(layout, blob, attribute_count)
+        if found is None or found in fitting:
+            continue
+        if all(is_of_kind(found[slot.name], slot.kind) for slot in layout if slot.name in found):
+            fitting.append(found)
+    return fitting
+
+
+def misfit(
+    operation: str, layouts: tuple[Layout, ...], blob: Cursor, start: int, *, ambiguous: bool
+) -> TosaConvertError:
+    """The error for a blob that no layout fits, or that several fit differently."""
+    listing = " or ".join(
+        "(" + ", ".join(slot.name + "?" * slot.is_optional for slot in layout) + ")"
+        for layout in layouts
+    )
+    problem = "are ambiguous between" if ambiguous else "fit none of"
+    return blob.refusal(f"the properties of '{operation}' {problem} the layouts {listing}", start)
+
+
+def _decode(layout: Layout, blob: Cursor, attribute_count: int) -> Properties | None:
+    """The attributes of a blob by one layout, or None if it does not fit."""
+    found: Properties = {}
+    for slot in layout:
+        if blob.at >= blob.end:
+            return None
+        number = blob.varint("a property")
+        if slot.is_optional:
+            if not number & 1:
+                if number:
+                    return None
+                continue
+            number >>= 1
+        if number >= attribute_count:
+            return None
+        found[slot.name] = number
+    return found if blob.at == blob.end else None

@@ -1,0 +1,125 @@
+"""The tables of a bytecode: strings, dialects, operation names, and where its entries begin."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from tosa_convert.formats.mlir.bytecode import format as code
+from tosa_convert.formats.mlir.bytecode.cursor import Cursor
+from tosa_convert.formats.mlir.bytecode.entries import entry_sizes
+from tosa_convert.formats.mlir.bytecode.file_sections import BytecodeFile
+from tosa_convert.formats.mlir.bytecode.sections import Section
+
+#: Bytes of the name of a dialect or of an operation in its dialect.
+_NAME_BYTES: Final = 256
+
+
+class Tables:
+    """The tables of one bytecode. Every count and index in them has been checked.
+
+    An entry is an attribute or a type; entries of attributes come before those of types.
+
+    strings: all strings of the bytecode. names: the full names of operations.
+    is_registered: whether the dialect of the writer knew the operation of each name.
+    bytes, data: the section of attributes and types; see `Section`.
+    starts: the offset in `bytes` at which each entry begins, and the end of the last one.
+    is_encoded: whether the entry is in its dialect's encoding; otherwise it is text.
+    dialect_of: the number of each entry's dialect.
+    """
+
+    def __init__(self, file: BytecodeFile) -> None:
+        self.file = file
+        self.strings = _strings(self.cursor(code.STRINGS))
+        self.dialects: list[str] = []
+        self.names: list[str] = []
+        self.is_registered: list[bool] = []
+        self._dialects_and_names(self.cursor(code.DIALECTS))
+        entries = file.sections[code.ATTRIBUTES_AND_TYPES]
+        self.bytes, self.data = entries.bytes, entries.data
+        self.starts: list[int] = []
+        self.is_encoded: list[bool] = []
+        self.dialect_of: list[int] = []
+        self.attribute_count = 0
+        self._entries(entries)
+
+    def cursor(self, section_id: int) -> Cursor:
+        """A cursor at the start of a section; of no bytes if the file does not have the section."""
+        section = self.file.sections.get(section_id, Section())
+        return Cursor(section.bytes, 0, len(section.bytes), section.offset, self.file.where)
+
+    def _dialects_and_names(self, cursor: Cursor) -> None:
+        version, strings = self.file.version, len(self.strings)
+        for _ in range(cursor.count("dialects")):
+            at = cursor.at
+            index = cursor.varint("a dialect's name")
+            has_version = False
+            if version >= code.DIALECTS_HAVE_VERSIONS:
+                index, has_version = index >> 1, bool(index & 1)
+            if index >= strings:
+                cursor.refuse(f"a dialect's name is string {index} of {strings}", at)
+            if has_version:
+                cursor.section()
+            self.dialects.append(self._name(cursor, index))
+        if version >= code.COUNTS_NAMES:
+            cursor.count("operation names")
+        while cursor.at < cursor.end:
+            dialect = self.dialects[cursor.index("the dialect of operations", len(self.dialects))]
+            for _ in range(cursor.count("operation names")):
+                at = cursor.at
+                index = cursor.varint("an operation's name")
+                is_registered = True
+                if version >= code.HAS_NATIVE_PROPERTIES:
+                    index, is_registered = index >> 1, bool(index & 1)
+                if index >= strings:
+                    cursor.refuse(f"an operation's name is string {index} of {strings}", at)
+                self.names.append(f"{dialect}.{self._name(cursor, index)}")
+                self.is_registered.append(is_registered)
+
+    def _name(self, cursor: Cursor, index: int) -> str:
+        """The name of a dialect or an operation, which many entries of the file may share."""
+        raw = self.strings[index]
+        if len(raw) > _NAME_BYTES:
+            cursor.refuse(f"a name has {len(raw)} bytes, expected at most {_NAME_BYTES}")
+        return raw.decode("utf-8", "replace")
+
+    def _entries(self, entries: Section) -> None:
+        left_out = sum(map(len, entries.data.values()))
+        sizes = entry_sizes(
+            self.file.sections[code.OFFSETS], len(entries.bytes) + left_out, self.file.where
+        )
+        if len(sizes.dialects) and int(sizes.dialects.max()) >= len(self.dialects):
+            cursor = self.cursor(code.OFFSETS)
+            cursor.refuse(f"an attribute or type is of dialect {int(sizes.dialects.max())}, "
+                          f"expected less than {len(self.dialects)}")  # fmt: skip
+        self.attribute_count = sizes.attribute_count
+        self.is_encoded = sizes.is_encoded.tolist()
+        self.dialect_of = sizes.dialects.tolist()
+        starts: np.ndarray[Any, Any] = sizes.starts
+        if self.data:
+            # Entries after data that was left out begin that much earlier in `bytes`.
+            places = np.array(sorted(self.data), np.int64)
+            removed = np.cumsum([0, *(len(self.data[place]) for place in places.tolist())])
+            starts = starts - removed[np.searchsorted(places + removed[1:], starts, side="right")]
+        self.starts = starts.tolist()
+
+    def file_offset(self, offset: int) -> int:
+        """Where the file has a byte of `bytes`."""
+        entries = self.file.sections[code.ATTRIBUTES_AND_TYPES]
+        left_out = sum(len(view) for place, view in self.data.items() if place < offset)
+        return entries.offset + offset + left_out
+
+
+def _strings(cursor: Cursor) -> list[bytes]:
+    count = cursor.count("strings")
+    # Lengths are in reverse order, and include a terminating zero.
+    lengths = [cursor.varint("the length of a string") for _ in range(count)]
+    data = bytes(cursor.data)
+    strings = []
+    for length in reversed(lengths):
+        if not length:
+            cursor.refuse("found a string of 0 bytes, expected a terminating zero")
+        at = cursor.skip(length, "a string")
+        strings.append(data[at : at + length - 1])
+    return strings

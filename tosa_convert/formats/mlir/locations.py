@@ -1,0 +1,249 @@
+"""Locations as text.
+
+The format stores one line of text for each operator: the location as MLIR prints it. File names are cut
+to their last component, so that a file's bytes do not depend on the folder in which it was made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.formats.mlir.bytecode import format as code
+from tosa_convert.formats.mlir.bytecode.varint import decode_varint
+from tosa_convert.formats.mlir.quoting import STRING, quote, unescape, unquote
+
+if TYPE_CHECKING:
+    from tosa_convert.formats.mlir.bytecode.decode import Bytecode
+
+
+#: A printed location takes at most this many characters: parts may be shared, many times over.
+MAX_CHARACTERS: Final = 1 << 20
+
+#: Characters of all locations together that are not a file, a line and a column: for each byte of the
+#: attributes, and in any case.
+_CHARACTERS_PER_BYTE: Final = 256
+_CHARACTERS: Final = 1 << 26
+#: Bytes of the name of a file.
+_PATH_BYTES: Final = 4096
+#: How many numbers a location of each kind has, at least and at most.
+_NUMBERS: Final = {
+    code.CALLSITE_LOCATION: (2, 2),
+    code.FILE_LOCATION: (3, 3),
+    code.FILE_RANGE_LOCATION: (2, 6),
+    code.FUSED_LOCATION: (1, MAX_CHARACTERS),
+    code.FUSED_LOCATION_WITH_METADATA: (2, MAX_CHARACTERS),
+    code.NAME_LOCATION: (2, 2),
+    code.UNKNOWN_LOCATION: (0, 0),
+}
+
+_QUOTED: Final = re.compile(rf"({STRING})(:\d+:\d+)?")
+_PLAIN_FILE: Final = rf"loc\(({STRING}):(\d+):(\d+)( to [\d:]+)?\)\Z"
+_PLAIN_NAME: Final = rf"loc\(({STRING})\)\Z"
+
+
+def _printed(bytecode: Bytecode, index: int) -> str:
+    """An attribute inside a location, as text."""
+    from tosa_convert.formats.mlir.text.print.attributes import short_text  # few locations have one
+
+    return short_text(bytecode, index)
+
+
+def plain_location(text: str) -> str:
+    """`file:line:col` or a name if the location is just that, "" for unknown, else the text itself."""
+    match = re.match(_PLAIN_FILE, text)
+    if match is not None:
+        name = unquote(match[1])
+        # A location in bytecode has line and column 0.
+        return name if match[2] == match[3] == "0" else f"{name}:{match[2]}:{match[3]}"
+    match = re.match(_PLAIN_NAME, text)
+    if match is not None:
+        return unquote(match[1])
+    return "" if text == "loc(unknown)" else text
+
+
+class LocationReader:
+    """The locations of a bytecode as text. `full_paths` keeps file names as they are."""
+
+    def __init__(self, bytecode: Bytecode, *, full_paths: bool = False) -> None:
+        self.bytecode = bytecode
+        self.full_paths = full_paths
+        #: The beginning of a location in a file, by the number of the file's name.
+        self.files: dict[int, str] = {}
+        #: Locations of other kinds, and how many characters they may still take.
+        self.others: dict[int, str] = {}
+        self.characters_left = _CHARACTERS + _CHARACTERS_PER_BYTE * len(bytecode.bytes)
+
+    def __call__(self, indices: Iterable[int]) -> list[str]:
+        """The texts, `loc(...)`, of the locations with these numbers."""
+        try:
+            return self._texts(indices)
+        except IndexError:
+            self.bytecode.refuse(self.bytecode.attribute_count, "the last location is cut off")
+
+    def _texts(self, indices: Iterable[int]) -> list[str]:
+        data, starts = self.bytecode.bytes, self.bytecode.starts
+        encoded, files, others = self.bytecode.is_encoded, self.files, self.others
+        plain = code.FILE_LOCATION << 1 | 1
+        texts: list[str] = []
+        append = texts.append
+        for index in indices:
+            offset = starts[index]
+            if data[offset] != plain or not encoded[index]:
+                if index not in others:
+                    others[index] = self.cut(self.full(index))
+                    self.characters_left -= len(others[index])
+                    if self.characters_left < 0:
+                        raise _too_large("the locations take too many characters", others[index])
+                append(others[index])
+                continue
+            # Fast path of `full`; equal by test test_plain_locations_equal_parsed_ones
+            # The commonest kind by far: a file, a line and a column, mostly of one to three bytes.
+            byte = data[offset + 1]
+            if byte & 1:
+                file = byte >> 1
+                offset += 2
+            else:
+                file, offset = decode_varint(data, offset + 1)
+            head = files.get(file) or self.file(file)
+            byte = data[offset]
+            if byte & 1:
+                line = byte >> 1
+                offset += 1
+            elif byte & 2:
+                line = (byte | data[offset + 1] << 8) >> 2
+                offset += 2
+            elif byte & 4:
+                line = (byte | data[offset + 1] << 8 | data[offset + 2] << 16) >> 3
+                offset += 3
+            else:
+                line, offset = decode_varint(data, offset)
+            byte = data[offset]
+            column = byte >> 1 if byte & 1 else decode_varint(data, offset)[0]
+            append(f"{head}{line}:{column})")
+        return texts
+
+    def cut(self, text: str) -> str:
+        """The text as it is stored."""
+        while text.startswith('loc("loc('):
+            # The name is itself a location: LocationWriter could not parse it, or another tool, which
+            # does not parse locations, wrapped it in one and perhaps appended more.
+            quoted = _QUOTED.match(text, 4)
+            if quoted is None:
+                break
+            name = unquote(quoted[1])
+            if quoted.end() < len(text) - 1 and not name.endswith(")"):
+                break
+            text = name
+        return text if self.full_paths else _QUOTED.sub(_last_component, text)
+
+    def file(self, index: int) -> str:
+        """The beginning of a location in a file, up to its line."""
+        raw = self.bytecode.string(index)
+        path = raw if self.full_paths else _basename(raw)
+        if len(path) > _PATH_BYTES:
+            # Each operation could have a location in it, and so its name as text.
+            raise _too_large(f"the name of a file has {len(path)} bytes", quote(path[:200]))
+        head = self.files[index] = f"loc({quote(path)}:"
+        return head
+
+    def full(self, index: int) -> str:
+        """The text as MLIR prints it, with the folders of files."""
+        # Not recursive, because locations may nest deeply.
+        left: list[int | str] = [")", index]
+        pieces, size = ["loc("], 0
+        while left:
+            part = left.pop()
+            if isinstance(part, str):
+                pieces.append(part)
+                size += len(part)
+            else:
+                left += reversed(self.parts(part))
+            # What is left takes a character each at least.
+            if size + len(left) > MAX_CHARACTERS:
+                message = f"the location takes more than {MAX_CHARACTERS} characters"
+                raise _too_large(message, "".join(pieces))
+        return "".join(pieces)
+
+    def parts(self, index: int) -> list[int | str]:
+        """The printed form of a location: text, and the numbers of the locations inside it."""
+        bytecode = self.bytecode
+        if index >= bytecode.attribute_count:
+            bytecode.refuse(index, f"found location {index}, which the file does not have")
+        if not bytecode.is_encoded[index]:
+            return [str(bytecode.attribute(index)).removeprefix("loc(").removesuffix(")")]
+        tag, numbers = self.numbers(index)
+        if tag not in _NUMBERS:
+            return [_printed(bytecode, index)]
+        least, most = _NUMBERS[tag]
+        if not least <= len(numbers) <= most:
+            bytecode.refuse(index, f"a location has {len(numbers)} numbers, expected {least}")
+        if tag == code.FILE_LOCATION:
+            file, line, column = numbers
+            return [f"{self.string(file)}:{line}:{column}"]
+        if tag == code.FILE_RANGE_LOCATION:
+            return [self.string(numbers[0]) + _range(numbers[2:])]
+        if tag == code.NAME_LOCATION:
+            name, child = self.string(numbers[0]), numbers[1]
+            return [name] if self._is_unknown(child) else [name, "(", child, ")"]
+        if tag == code.CALLSITE_LOCATION:
+            callee, caller = numbers
+            return ["callsite(", callee, " at ", caller, ")"]
+        if tag == code.UNKNOWN_LOCATION:
+            return ["unknown"]
+        inner: list[int | str] = []
+        for number in numbers[1 : numbers[0] + 1]:
+            inner += [", ", number]
+        metadata = ""
+        if tag == code.FUSED_LOCATION_WITH_METADATA:
+            metadata = f"<{_printed(bytecode, numbers[-1])}>"
+        return [f"fused{metadata}[", *inner[1:], "]"]
+
+    def numbers(self, index: int) -> tuple[int, list[int]]:
+        """The kind of a location that is encoded, and the numbers after it."""
+        data, offset = self.bytecode.bytes, self.bytecode.starts[index]
+        end = self.bytecode.starts[index + 1]
+        numbers = []
+        try:
+            tag, offset = decode_varint(data, offset)
+            while offset < end:
+                number, offset = decode_varint(data, offset)
+                numbers.append(number)
+        except IndexError:
+            offset = end + 1
+        if offset > end:
+            self.bytecode.refuse(index, "a location is cut off")
+        return tag, numbers
+
+    def _is_unknown(self, index: int) -> bool:
+        bytecode = self.bytecode
+        if index >= bytecode.attribute_count or not bytecode.is_encoded[index]:
+            return False
+        return self.numbers(index) == (code.UNKNOWN_LOCATION, [])
+
+    def string(self, index: int) -> str:
+        return quote(self.bytecode.string(index))
+
+
+def _too_large(message: str, location: str) -> TosaConvertError:
+    return fail("too-large", location[:200], message, "run MLIR's pass strip-debuginfo")
+
+
+def _range(numbers: list[int]) -> str:
+    """A range in a file: line and column, then the last column, or the last line and column."""
+    line, column, *last = numbers + [0] * (2 - len(numbers))
+    if len(last) < 2 or last[0] == line:
+        return f":{line}:{column}" + (f" to :{last[-1]}" if last else "")
+    return f":{line}:{column} to {last[0]}:{last[1]}"
+
+
+def _last_component(match: re.Match[str]) -> str:
+    if match[2] is None:
+        return match[0]
+    return quote(_basename(unescape(match[1]))) + match[2]
+
+
+def _basename(name: bytes) -> bytes:
+    return re.split(rb"[/\\]", name)[-1] or name

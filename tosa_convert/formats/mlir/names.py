@@ -1,0 +1,205 @@
+"""Names of values and regions: those a module carries, and those that are generated.
+
+Names are generated as tosa-opt generates them, because people compare files of the two and find values
+by their names: arguments are TosaInput_k, returned values TosaOutput_k, all others layer_k, and
+variables Variable_k. The counters run over all regions, in the order of the regions in the file; layer_k
+counts every result, also results that have another name.
+
+Names of a file for which MLIR has no place become discardable attributes. Import writes them, export
+reads them, and nothing else depends on them, so a pass may drop them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain, count
+from typing import TYPE_CHECKING, Final
+
+from tosa_convert.formats.mlir.quoting import STRING, unquote
+from tosa_convert.graph.names import unused_name
+
+if TYPE_CHECKING:
+    from tosa_convert.formats.mlir.bytecode.decode import Bytecode
+    from tosa_convert.formats.mlir.bytecode.encode import Encoder
+    from tosa_convert.graph.model import Block
+
+
+#: The name of an argument or a result (the dialect's own attribute), or of an operation's results:
+#: a string, or an array of strings.
+NAME_ATTRIBUTE: Final = "tosa.tensor_name"
+#: The names of a control-flow operator's regions and of their blocks, arguments and results: an array
+#: with a dictionary of `name`, `block`, `inputs` and `outputs` for each region.
+REGIONS_ATTRIBUTE: Final = "tosa.regions"
+#: On the module: the TOSA version of the file, if it is higher than the graph needs.
+VERSION_ATTRIBUTE: Final = "tosa.version"
+
+#: Attributes with which frontends name a function's arguments and results: TFLite's importer on the
+#: function, as lists separated by commas; TensorFlow's and JAX's on each argument.
+_ENTRY_FUNCTION: Final = "tf.entry_function"
+_ENTRY_KEYS: Final = {"arg_attrs": "inputs", "res_attrs": "outputs"}
+_ARGUMENT_ATTRIBUTES: Final = (
+    NAME_ATTRIBUTE,
+    "ml_program.identifier",
+    "tf_saved_model.index_path",
+    "jax.arg_info",
+    "jax.result_info",
+)
+
+#: A generated name for a result begins with this; a number follows.
+RESULT_PREFIX: Final = "layer_"
+
+_FILE: Final = rf"loc\(({STRING}):(\d+):"
+
+
+# -- names that a module carries --------------------------------------------------------------------
+
+
+def text(raw: object) -> str | None:
+    """The text of a string attribute's bytes, or None if they are not bytes or not UTF-8."""
+    if not isinstance(raw, bytes):
+        return None
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def text_of(bytecode: Bytecode, index: int | None) -> str | None:
+    """The text of the string attribute with this number, or None if it is not a string or not UTF-8."""
+    return text(None if index is None else bytecode.attribute(index))
+
+
+def names_of(bytecode: Bytecode, index: int | None) -> list[str | None]:
+    """The names in a string attribute or in an array of them; none in any other attribute."""
+    attribute = None if index is None else bytecode.attribute(index)
+    if isinstance(attribute, bytes):
+        return [text_of(bytecode, index)]
+    return [text_of(bytecode, entry) for entry in attribute] if isinstance(attribute, list) else []
+
+
+def signature_names(bytecode: Bytecode, key: str, count: int) -> list[str | None]:
+    """The names that a function's `count` arguments or results carry; None for those without.
+
+    key: "arg_attrs" or "res_attrs".
+
+    tosa.tensor_name comes first. If none of them has it, the names are what the frontend left:
+    tf.entry_function, then the attributes of single arguments.
+    """
+    attributes = bytecode.dictionary(bytecode.root.attributes)
+    names: list[str | None] = [None] * count
+    listed = bytecode.attribute(attributes[key]) if key in attributes else []
+    entries = [bytecode.dictionary(entry) for entry in listed] if isinstance(listed, list) else []
+    for index, entry in enumerate(entries[:count]):
+        for attribute in _ARGUMENT_ATTRIBUTES:
+            if names[index] is None and attribute in entry:
+                given = names_of(bytecode, entry[attribute])
+                names[index] = (given[0] or None) if len(given) == 1 else None
+        if NAME_ATTRIBUTE in entry:
+            names[index] = text_of(bytecode, entry[NAME_ATTRIBUTE])
+    if any(NAME_ATTRIBUTE in entry for entry in entries):
+        return names
+    if _ENTRY_FUNCTION in attributes:
+        function = bytecode.attribute(attributes[_ENTRY_FUNCTION])
+        joined = function.get(_ENTRY_KEYS[key]) if isinstance(function, dict) else None
+        parts = [part.strip() for part in (text_of(bytecode, joined) or "").split(",")]
+        # A list of another length names something else, and a repeated name is not a name.
+        if len(parts) == count and len(set(parts)) == count and all(parts):
+            return list(parts)
+    # A frontend's hints need not be unique; the dialect's own names must be.
+    seen: set[str | None] = set()
+    for index, name in enumerate(names):
+        if name in seen:
+            names[index] = None
+        seen.add(name)
+    return names
+
+
+# -- names that are written -------------------------------------------------------------------------
+
+
+def written_signature(encoder: Encoder, names: list[str]) -> bytes:
+    """The names of a function's arguments or results, in the dialect's form."""
+    string, dictionary = encoder.string_attribute, encoder.dictionary
+    return encoder.array([dictionary([(NAME_ATTRIBUTE, string(name))]) for name in names])
+
+
+def written_regions(encoder: Encoder, blocks: Iterable[tuple[str, Block]]) -> bytes:
+    """The names of an operator's regions and of their blocks, arguments and results."""
+    string, array = encoder.string_attribute, encoder.array
+    entries = [
+        encoder.dictionary(
+            [
+                ("name", string(name)),
+                ("block", string(block.name)),
+                ("inputs", array(list(map(string, block.inputs)))),
+                ("outputs", array(list(map(string, block.outputs)))),
+            ]
+        )
+        for name, block in blocks
+    ]
+    return array(entries)
+
+
+# -- names that are generated -----------------------------------------------------------------------
+
+
+class Namer:
+    """The counters of one graph."""
+
+    def __init__(self) -> None:
+        self.inputs = 0
+        self.outputs = 0
+        self.results = 0
+        self.control_flow = 0
+        self.regions: set[str] = set()
+
+    def input(self) -> str:
+        """The name of the next argument."""
+        self.inputs += 1
+        return f"TosaInput_{self.inputs - 1}"
+
+    def output(self) -> str:
+        """The name of the next returned value."""
+        self.outputs += 1
+        return f"TosaOutput_{self.outputs - 1}"
+
+    def result(self) -> str:
+        """The name of the next result that is not returned; call `count` for the others."""
+        self.results += 1
+        return f"{RESULT_PREFIX}{self.results - 1}"
+
+    def count(self) -> None:
+        """Count a result that has another name."""
+        self.results += 1
+
+    def region(self, stem: str, role: str, given: str | None = None) -> str:
+        """The name of a region, unique in the graph: readers find regions by name."""
+        name = unused_name(given or f"{stem}_{role}", self.regions)
+        self.regions.add(name)
+        return name
+
+    def stem(self, location: str, mlir_name: str) -> str:
+        """The common beginning of the names of an operator's regions: its file and line, or its number.
+
+        location: as MLIR prints it, with the folders of files.
+        """
+        self.control_flow += 1
+        match = re.match(_FILE, location)
+        if match is None:
+            return f"{self.control_flow - 1}_{mlir_name}"
+        name = os.path.basename(unquote(match[1]))
+        return f"{os.path.splitext(name)[0]}_L{match[2]}_{mlir_name}"
+
+
+def result_names() -> Iterator[str]:
+    """The names that `Namer.result` gives, one after the other."""
+    # Formatting each number would take longer than everything else that is done with a name.
+    digits = [f"{number:03}" for number in range(1000)]
+    return chain(
+        map(f"{RESULT_PREFIX}{{}}".format, range(1000)),
+        chain.from_iterable(
+            map(f"{RESULT_PREFIX}{thousands}".__add__, digits) for thousands in count(1)
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Read a function of an MLIR module as a graph."""

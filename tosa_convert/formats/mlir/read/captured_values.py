@@ -1,0 +1,152 @@
+"""Values that regions use from outside, passed in on request.
+
+In MLIR a region of `tosa.cond_if` and `tosa.while_loop` sees the values around it, and some frontends
+rely on that. A region of a graph sees only its inputs. So constants are copied into the region that uses
+them, and other values become operands of the control-flow operator and inputs of its regions. In a loop
+they are state that no iteration changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from operator import itemgetter
+from typing import Final
+
+from tosa_convert.formats.mlir.read.block_scope import Scope
+from tosa_convert.graph.model import Block, Operator, ShapeValue, Tensor, counted
+from tosa_convert.graph.names import unused_name
+from tosa_convert.graph.opset import CONST, CONST_SHAPE, operator
+
+_WHILE_LOOP: Final = operator("WHILE_LOOP")
+
+
+class CapturedValues:
+    """Makes outside values available in the blocks that use them. `finish` completes the operators."""
+
+    def __init__(self) -> None:
+        #: Each control-flow operator with the scopes of its regions, in order.
+        self._flows: dict[int, tuple[Operator, list[Scope]]] = {}
+        #: Names of values that were passed in or copied, as their own block calls them.
+        self._passed: dict[str, None] = {}
+        self._copied: dict[str, None] = {}
+        self._operators = 0
+
+    def entered(self, scope: Scope) -> None:
+        """Note the scope of a region that is about to be read."""
+        if scope.runner is not None:
+            self._flows.setdefault(id(scope.runner), (scope.runner, []))[1].append(scope)
+
+    def local(self, value: int, scope: Scope) -> str | None:
+        """The name in a block of a value from outside; None if it cannot be passed in.
+
+        value: its number, which is not among the values of the scope.
+        """
+        inner = [scope]
+        while inner[-1].outer is not None and value not in inner[-1].outer.values:
+            inner.append(inner[-1].outer)
+        source = inner[-1].outer
+        if source is None:
+            return None
+        name = source.values[value]
+        if name == "":
+            return name  # it has a finding
+        constant = _constant(source, name)
+        if constant is not None:
+            self._copied[name] = None
+            return _copied(scope, value, constant, is_unsigned=name in source.unsigned)
+        if name not in source.tensors:
+            return None  # a !tosa.shape cannot be an operand of control flow
+        self._passed[name] = None
+        tensor = source.tensors[name]
+        for through in reversed(inner):
+            name = _declared(through, replace(tensor, name=f"{tensor.name}_captured"))
+            through.values[value] = through.captured[value] = name
+            if tensor.name in source.unsigned:
+                through.unsigned.add(name)
+        return name
+
+    def finish(self) -> None:
+        """Give the operators the operands, results and region inputs that were added."""
+        for op, scopes in self._flows.values():
+            values = list(dict.fromkeys(value for scope in scopes for value in scope.captured))
+            if values:
+                self._operators += 1
+                _complete(op, scopes, values)
+            for scope in scopes:
+                scope.block.operators[:0] = scope.copies
+                if values or scope.copies:
+                    _sort(scope.block)
+                if values and scope.outer is not None:
+                    _sort(scope.outer.block)
+
+    def report(self) -> Iterator[str]:
+        """What was passed in and copied, one line for each."""
+        if self._passed:
+            yield (
+                f"passed {counted(len(self._passed), 'captured value')} as operands of "
+                f"{counted(self._operators, 'control-flow operator')}: {', '.join(self._passed)}"
+            )
+        if self._copied:
+            yield (
+                f"copied {counted(len(self._copied), 'captured constant')} into the regions that use "
+                f"them: {', '.join(self._copied)}"
+            )
+
+
+def _constant(source: Scope, name: str) -> Tensor | ShapeValue | None:
+    """The constant of this name, or None if the value is computed."""
+    value = source.tensors.get(name) or source.shapes.get(name)
+    return value if value is not None and value.data is not None else None
+
+
+def _copied(scope: Scope, value: int, constant: Tensor | ShapeValue, *, is_unsigned: bool) -> str:
+    """A copy of a constant in a block; both share the data."""
+    name = _declared(scope, replace(constant, name=f"{constant.name}_copy"))
+    if is_unsigned:
+        scope.unsigned.add(name)
+    spec = CONST if isinstance(constant, Tensor) else CONST_SHAPE
+    scope.copies.append(Operator(spec, (), (name,)))
+    scope.values[value] = name
+    return name
+
+
+def _declared(scope: Scope, wanted: Tensor | ShapeValue) -> str:
+    """Add a value to a block, by its name or a similar one."""
+    # Names that are not in `taken` are generated and have another form.
+    wanted.name = unused_name(wanted.name, scope.taken)
+    scope.taken.add(wanted.name)
+    if isinstance(wanted, Tensor):
+        scope.tensors[wanted.name] = wanted
+    else:
+        scope.shapes[wanted.name] = wanted
+    return wanted.name
+
+
+def _complete(op: Operator, scopes: list[Scope], values: list[int]) -> None:
+    """Pass values to an operator, and add them to the inputs of all its regions in one order."""
+    outer = scopes[0].outer
+    assert outer is not None
+    names = [outer.values[value] for value in values]
+    op.inputs += tuple(names)
+    for scope in scopes:
+        for value, name in zip(values, names, strict=True):
+            if value not in scope.captured:
+                tensor = outer.tensors[name]
+                local = _declared(scope, replace(tensor, name=f"{name}_captured"))
+                scope.captured[value] = local
+        scope.block.inputs += [scope.captured[value] for value in values]
+    if op.spec is _WHILE_LOOP:
+        body = scopes[-1]
+        body.block.outputs += [body.captured[value] for value in values]
+        for name in names:
+            tensor = outer.tensors[name]
+            op.outputs += (_declared(outer, replace(tensor, name=f"{name}_unchanged")),)
+
+
+def _sort(block: Block) -> None:
+    """The order of tosa-opt: variables first, then everything by name."""
+    variables = {name: tensor for name, tensor in block.tensors.items() if tensor.variable}
+    others = [(name, tensor) for name, tensor in block.tensors.items() if not tensor.variable]
+    block.tensors = variables | dict(sorted(others, key=itemgetter(0)))
+    block.shapes = dict(sorted(block.shapes.items()))

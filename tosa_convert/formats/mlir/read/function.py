@@ -1,0 +1,489 @@
+"""A function of a module as a graph: its regions, blocks and values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain, zip_longest
+from typing import TYPE_CHECKING, Final, cast
+
+import numpy as np
+
+from tosa_convert.errors import fail
+from tosa_convert.formats.mlir.bytecode import operations as bytecode_operations
+from tosa_convert.formats.mlir.bytecode.attributes import FunctionType, TensorType, TypeAttr
+from tosa_convert.formats.mlir.bytecode.decode import Bytecode
+from tosa_convert.formats.mlir.bytecode.operations import Fields, Operation
+from tosa_convert.formats.mlir.constants import ARITH_CONSTANT
+from tosa_convert.formats.mlir.names import (
+    NAME_ATTRIBUTE,
+    RESULT_PREFIX,
+    names_of,
+    signature_names,
+    text_of,
+)
+from tosa_convert.formats.mlir.read.block_scope import PendingRegion, Scope
+from tosa_convert.formats.mlir.read.narrowing import Narrowing
+from tosa_convert.formats.mlir.read.operator import ANY_NUMBER, OperatorReader
+from tosa_convert.formats.mlir.types import ValueType
+from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor
+from tosa_convert.graph.names import unused_name
+from tosa_convert.graph.opset import (
+    IDENTITY,
+    VARIABLE,
+    operator,
+)
+from tosa_convert.graph.versions import V1_1_DRAFT
+from tosa_convert.io.options import Names
+
+if TYPE_CHECKING:
+    from tosa_convert.eras.older_to_current.old_operation import OldOperation
+    from tosa_convert.eras.older_to_current.record import Upgrade
+    from tosa_convert.formats.mlir.read.captured_values import CapturedValues
+    from tosa_convert.formats.mlir.read.old_operations import OldOperations
+
+_YIELD: Final = "tosa.yield"
+_RETURN: Final = "func.return"
+_CAST: Final = operator("CAST")
+_CLAMP: Final = operator("CLAMP")
+
+
+class FunctionReader:
+    """Reads one function.
+
+    bytecode: the func.func operation. names: "retain" keeps the names that the module carries.
+    full_paths: keep the folders of file names in locations.
+    captures: passes in what regions capture, instead of refusing it; else None.
+    upgrade: what is noted about old operations; None until there is one.
+    """
+
+    def __init__(
+        self,
+        bytecode: Bytecode,
+        names: Names,
+        full_paths: bool,
+        narrowing: Narrowing,
+        captures: CapturedValues | None = None,
+        upgrade: Upgrade | None = None,
+    ) -> None:
+        self.bytecode = bytecode
+        self.retain = names == "retain"
+        self.narrowing = narrowing
+        self.captures = captures
+        self.reader = OperatorReader(
+            bytecode, narrowing, captures, retain=self.retain, full_paths=full_paths
+        )
+        self.report = self.reader.report
+        self.namer = self.reader.namer
+        self.regions: list[Region] = []
+        self.upgrade = upgrade
+        self.old: OldOperations | None = None
+        #: The values of unsigned types, by the identity of their block.
+        self.unsigned: dict[int, set[str]] = {}
+        self.scope: Scope
+
+    @property
+    def symbol(self) -> str:
+        """The function's name."""
+        attributes = self.bytecode.dictionary(self.bytecode.root.attributes)
+        return text_of(self.bytecode, attributes.get("sym_name")) or ""
+
+    def graph(self, variables: Iterable[Bytecode]) -> Graph:
+        """The graph. variables: the module's tosa.variable operations.
+
+        Raises TosaConvertError with everything that cannot be carried.
+        """
+        taken: set[str] = set()
+        inner = list(self._inner_variables())
+        for variable in chain(variables, inner):
+            from tosa_convert.formats.mlir.variables import read_variable
+
+            tensor, findings = read_variable(
+                variable, len(self.reader.variables), self.narrowing, taken, retain=self.retain
+            )
+            self.report.findings.extend(findings)
+            if tensor is not None:
+                if tensor.variable_name in self.reader.variables:
+                    message = f"variable @{tensor.variable_name} is declared twice"
+                    self.report.add(variable.root, "duplicate-name", message)
+                taken.add(tensor.name)
+                self.reader.variables[tensor.variable_name] = tensor
+        # Depth first, in the order of the file. Not recursive: modules may nest deeply.
+        pending = [self._main()]
+        while pending:
+            item = pending.pop()
+            self.regions.append(item.region)
+            self._block(item)
+            pending += reversed(self.scope.pending)
+        if self.captures is not None and not self.report.findings:
+            self.captures.finish()
+        is_old = self.old is not None or self.reader.constants.found_old or self.reader.renamed
+        if is_old or inner or self.unsigned or self.upgrade is not None:
+            self._upgrade(len(inner))
+        self.report.findings.raise_if_any()
+        if any(name != noted for name, noted in self.reader.noted.items()):
+            from tosa_convert.formats.mlir.read.shared_regions import merge_copies
+
+            self.regions = merge_copies(self.regions, self.reader.noted)
+        return Graph(V1_1_DRAFT, self.regions)
+
+    def _inner_variables(self) -> Iterator[Bytecode]:
+        """The variables that are declared in the function, as they were up to early 2025."""
+        if VARIABLE.mlir in self.bytecode.names:
+            from tosa_convert.formats.mlir.read.foreign_operations import operations_named
+
+            number = self.bytecode.names.index(VARIABLE.mlir)
+            yield from map(self.bytecode.rooted, operations_named(self.bytecode.root, {number}))
+
+    def _main(self) -> PendingRegion:
+        """The function's own region."""
+        # Readers of files expect the first block to be called main; the region may keep its name.
+        name = self.symbol if self.retain else "main"
+        self.namer.regions.add(name)
+        root = self.bytecode.root
+        blocks = root.regions[0].blocks
+        if len(blocks) != 1:
+            raise fail(
+                "malformed-structure",
+                self.report.where(root),
+                f"function @{self.symbol} has {len(blocks)} blocks, expected 1",
+                "lower control flow to tosa.cond_if and tosa.while_loop",
+            )
+        block = blocks[0]
+        pending = PendingRegion(Region(name, [Block("main")]), block, root)
+        if self.retain:
+            pending.inputs = signature_names(self.bytecode, "arg_attrs", len(block.arguments))
+            last = block.last()
+            returned = 0 if last is None else len(last.operands)
+            pending.outputs = signature_names(self.bytecode, "res_attrs", returned)
+        return pending
+
+    # -- blocks -------------------------------------------------------------------------------
+
+    def _block(self, item: PendingRegion) -> None:
+        """Read a block. The regions of its operators are in `scope.pending` then."""
+        body, owner, block = item.body, item.owner, item.region.blocks[0]
+        tensors = {tensor.name: tensor for tensor in self.reader.variables.values()}
+        scope = self.scope = Scope(item, block, tensors, set(tensors))
+        if self.captures is not None:
+            self.captures.entered(scope)
+        carried = self._carried_names(body)
+        for names in (item.inputs, item.outputs, (name for name, _ in carried.values())):
+            scope.taken.update(name for name in names if name is not None)
+        self._arguments(item)
+        last = body.last()
+        in_function = self.reader.name(owner) == "func.func"
+        terminator = _RETURN if in_function else _YIELD
+        if last is None or self.reader.name(last) != terminator:
+            label = terminator if last is None else self.reader.name(last)
+            if last is not None and label.partition(".")[0] not in ("func", "tosa"):
+                self.reader.foreign(last)
+            else:
+                message = f"the block does not end in {terminator}"
+                self.report.add(last or owner, "malformed-structure", message)
+            return
+        self._name_results(item, last.operands, carried)
+        self._operations(block)
+        for value in last.operands:
+            name = scope.values.get(value)
+            if name is None:
+                name = self.reader.captured(last, value, scope)
+            block.outputs.append(name)
+        if in_function:
+            self._check_signature(body, last)
+        # The order of tosa-opt: variables, the last declared first, then everything by name.
+        variables = {tensor.name: tensor for tensor in self.reader.variables.values()}
+        for name in variables:
+            tensors.pop(name, None)
+        if variables and self.retain and terminator is not _RETURN:
+            # With generated names the file is that of tosa-opt, where each block lists all.
+            used = {name for op in block.operators for name in (*op.inputs, *op.outputs)}
+            variables = {name: row for name, row in variables.items() if name in used}
+        block.tensors = dict(reversed(variables.items()))
+        # Sorting the names in the order in which they were numbered is fast: it has long sorted runs.
+        ordered = sorted(tensors)
+        block.tensors.update(zip(ordered, map(tensors.__getitem__, ordered), strict=True))
+        block.shapes = {name: scope.shapes[name] for name in sorted(scope.shapes)}
+        scope.tensors, scope.shapes = block.tensors, block.shapes
+        if scope.unsigned:
+            self.unsigned[id(block)] = scope.unsigned
+
+    def _check_signature(self, body: bytecode_operations.Block, last: Operation) -> None:
+        """Report arguments and returned values that are not of the function's type."""
+        bytecode, types = self.bytecode, self.bytecode.type
+        number = bytecode.dictionary(bytecode.root.attributes).get("function_type")
+        attribute = None if number is None else bytecode.attribute(number)
+        signature = attribute.type if isinstance(attribute, TypeAttr) else None
+        if not isinstance(signature, FunctionType) or not self.symbol:
+            message = f"function @{self.symbol} has no {'name' if signature else 'type'}"
+            self.report.add(bytecode.root, "malformed-structure", message)
+            return
+        arguments = list(map(types, body.arguments))
+        # Results of foreign operations, and values from outside, have findings of their own.
+        returned = [
+            types(number) if number >= 0 and self.scope.values.get(value) else wanted
+            for value, number, wanted in zip_longest(
+                last.operands, body.types_of(last.operands), signature.results
+            )
+            if value is not None
+        ]
+        for what, operation, found, expected in (
+            ("has arguments of types", bytecode.root, arguments, signature.inputs),
+            ("returns values of types", last, returned, signature.results),
+        ):
+            if tuple(found) != expected:
+                listed, wanted = (", ".join(map(str, part)) or "none" for part in (found, expected))
+                message = f"function @{self.symbol} {what} {listed}; its own type has {wanted}"
+                self.report.add(operation, "malformed-structure", message)
+
+    def _arguments(self, item: PendingRegion) -> None:
+        """Name a block's arguments and add them to its values."""
+        body, block, scope = item.body, item.region.blocks[0], self.scope
+        for index, type_index in enumerate(body.arguments):
+            carried = item.inputs[index] if index < len(item.inputs) else None
+            if carried is None:
+                name = self._generate(self.namer.input())
+            else:
+                name = self._claim(carried, f"argument {index}")
+            scope.values[body.first + index] = name
+            block.inputs.append(name)
+            value_type = self.reader.types(type_index)
+            self.reader.value(item.owner, f"argument {index}", name, value_type, scope)
+
+    def _carried_names(self, body: bytecode_operations.Block) -> dict[int, tuple[str, int]]:
+        """The names that operations carry for their results, by the numbers of values.
+
+        With each name, the number of the operation's own.
+        """
+        carried: dict[int, tuple[str, int]] = {}
+        if not self.retain:
+            return carried
+        without = {-1}
+        bytecode = self.bytecode
+        for label, attributes, result_count, first in _attributes_and_results(body):
+            if attributes in without:
+                continue
+            number = bytecode.discardable(attributes)
+            text = bytecode.only_text(number, NAME_ATTRIBUTE)
+            if text is not None and result_count == 1:
+                carried[first] = text, label
+                self.reader.names_only.add(attributes)
+                continue
+            index = bytecode.dictionary(number).get(NAME_ATTRIBUTE)
+            if index is None:
+                without.add(attributes)
+                continue
+            for number, name in enumerate(names_of(bytecode, index)[:result_count], first):
+                if name is not None:
+                    carried[number] = name, label
+        return carried
+
+    def _name_results(
+        self, item: PendingRegion, returned: list[int], carried: dict[int, tuple[str, int]]
+    ) -> None:
+        """Name the results of operations that are returned, or that carry a name."""
+        scope = self.scope
+        for index, value in enumerate(returned):
+            if value in scope.values or value in scope.names:
+                continue
+            name = item.outputs[index] if index < len(item.outputs) else None
+            if name is None:
+                # The signature's names come first, then the operation's, then generated ones.
+                name, _ = carried.get(value, (None, 0))
+            if name is None:
+                scope.names[value] = self._generate(self.namer.output())
+            else:
+                scope.names[value] = self._claim(name, f"result {index}")
+        for value, (name, number) in carried.items():
+            if value not in scope.names:
+                label = self.bytecode.names[number]
+                scope.names[value] = self._claim(name, f"the result of '{label}'")
+
+    def _generate(self, name: str) -> str:
+        """A generated name, changed if it is taken."""
+        name = unused_name(name, self.scope.taken)
+        self.scope.taken.add(name)
+        return name
+
+    def _claim(self, name: str, what: str) -> str:
+        """A name that the module carries for a value; a finding if another value has it."""
+        scope = self.scope
+        if name in scope.claimed or name in scope.tensors:
+            self.report.add(
+                scope.owner,
+                "duplicate-name",
+                f'{what} is called "{name}", and so is another value of the function',
+                f"give every value its own {NAME_ATTRIBUTE}, or use names='generate'",
+            )
+        scope.claimed.add(name)
+        return name
+
+    # -- operations ---------------------------------------------------------------------------
+
+    def _operations(self, block: Block) -> None:
+        """Read a block's operations except the last."""
+        if self.scope.body.columns is not None and self._all_at_once(block):
+            return
+        operations = self._live_operations()
+        locations = self.reader.location([fields[1] for fields in operations])
+        self._one_by_one(block, operations, locations)
+
+    def _all_at_once(self, block: Block) -> bool:
+        """Read the operations of a large block in columns; False if they are not that ordinary."""
+        from tosa_convert.formats.mlir.read.columns import read_all_at_once
+
+        return read_all_at_once(self.reader, self.scope, block)
+
+    def _one_by_one(self, block: Block, operations: list[Fields], locations: list[str]) -> None:
+        """Read any operations, and report what is wrong with them."""
+        scope, reader, specs, types = self.scope, self.reader, self.reader.specs, self.reader.types
+        values, tensors, names, taken = scope.values, scope.tensors, scope.names, scope.taken
+        narrowing = bool(self.narrowing)
+        # Old operations are among the operators until all blocks have been read.
+        items = cast("list[Operator | OldOperation]", block.operators)
+        append, count = items.append, self.namer.results
+        operand_counts = reader.operand_counts
+        # Whether a generated name might already belong to another value.
+        may_clash = any(name.startswith(RESULT_PREFIX) for name in taken)
+        for fields, location in zip(operations, locations, strict=True):
+            name, _, attributes, type_indices, operands, number, _ = fields
+            spec = specs[name]
+            other_count = operand_counts[name] not in (ANY_NUMBER, len(operands))
+            if spec is None and not other_count:
+                reader.foreign(Operation(*fields))
+                # Its results count as defined: their users need no finding.
+                values.update((number + index, "") for index in range(len(type_indices)))
+                continue
+            try:
+                inputs = tuple([values[operand] for operand in operands])
+            except KeyError:
+                inputs = self._captured_inputs(Operation(*fields))
+            outputs: tuple[str, ...] = ()
+            value_type = None
+            for type_index in type_indices:
+                output = f"{RESULT_PREFIX}{count}"
+                count += 1
+                if number in names:
+                    output = names[number]
+                elif may_clash and output in taken:
+                    output = self._generate(output)
+                values[number] = output
+                number += 1
+                value_type = types(type_index)
+                if value_type.is_plain:
+                    tensors[output] = Tensor(output, value_type.dtype, value_type.shape)  # type: ignore[arg-type]
+                else:
+                    reader.value(
+                        Operation(*fields), f"result {len(outputs)}", output, value_type, scope
+                    )
+                outputs += (output,)
+            old = self._old(fields, inputs, outputs, location) if other_count else None
+            if old is not None:
+                append(old)
+                continue
+            assert spec is not None
+            operator = Operator(spec, inputs, outputs, {}, location)
+            if spec is _CAST and narrowing and self._is_identity(operator):
+                operator.spec = IDENTITY
+            if attributes != -1 or spec.attributes:
+                self._complete(operator, fields, value_type)
+            if spec is _CLAMP and value_type is not None and value_type.narrowed == "i64":
+                from tosa_convert.formats.mlir.read.narrowed_clamp import without_clamp
+
+                items += without_clamp(operator, scope, self.narrowing)
+                continue
+            append(operator)
+        self.namer.results = count
+
+    def _complete(self, operator: Operator, fields: Fields, value_type: ValueType | None) -> None:
+        """Give an operator what its attributes say. value_type: of its last result."""
+        name, _, attributes, types, _, _, _ = fields
+        if len(types) != 1 or not self.reader.is_completed(
+            operator, name, attributes, types[0], value_type, self.scope
+        ):
+            self.reader.read(operator, Operation(*fields), self.scope)
+
+    def _old(
+        self, fields: Fields, inputs: tuple[str, ...], outputs: tuple[str, ...], location: str
+    ) -> OldOperation | None:
+        """The operation, if it has the form of an older release."""
+        if not self.reader.is_other_form(fields, inputs, self.scope):
+            return None
+        return self._old_operations().read(fields, inputs, outputs, location, self.scope)
+
+    def _old_operations(self) -> OldOperations:
+        """What reads operations of older releases."""
+        if self.old is None:
+            from tosa_convert.eras.older_to_current.record import Upgrade
+            from tosa_convert.formats.mlir.read.old_operations import OldOperations
+
+            if self.upgrade is None:
+                self.upgrade = Upgrade()
+            self.old = OldOperations(self.bytecode, self.report, self.upgrade)
+        return self.old
+
+    def _upgrade(self, moved: int) -> None:
+        """Bring the function to the form of TOSA 1.0. moved: how many variables it declares itself."""
+        old = self._old_operations()
+        assert self.upgrade is not None
+        self.upgrade.is_old |= moved > 0
+        for _ in range(moved):
+            self.upgrade.add("variable", "the module declares it, not the function")
+        self.upgrade.is_old |= self.reader.constants.found_old
+        old.count_renamed(self.reader.renamed)
+        if self.upgrade.is_old or self.unsigned:
+            old.finish((region.blocks[0] for region in self.regions), self.unsigned)
+
+    def _live_operations(self) -> list[Fields]:
+        """The block's operations except the last, without variables, which are not of the block.
+
+        Nor are constants among them that are unused and not tensors. Frontends leave such constants
+        (arith.constant of type index) after folding; `canonicalize` would remove them.
+        """
+        operations = self.scope.body.operations[:-1]
+        names = self.bytecode.names
+        if VARIABLE.mlir in names:
+            declaring = names.index(VARIABLE.mlir)
+            operations = [fields for fields in operations if fields[0] != declaring]
+        if ARITH_CONSTANT not in names:
+            return operations
+        number = names.index(ARITH_CONSTANT)
+        return [
+            fields
+            for fields in operations
+            if fields[0] != number
+            or not fields[3]
+            or isinstance(self.bytecode.type(fields[3][0]), TensorType)
+            or self.scope.users(fields[5], names)
+        ]
+
+    def _captured_inputs(self, operation: Operation) -> tuple[str, ...]:
+        """An operation's inputs if one of them is not a value of this block."""
+        values = self.scope.values
+        return tuple(
+            [
+                values[value]
+                if value in values
+                else self.reader.captured(operation, value, self.scope)
+                for value in operation.operands
+            ]
+        )
+
+    def _is_identity(self, operator: Operator) -> bool:
+        """Whether narrowing made a CAST's types equal, which TOSA's CAST does not allow."""
+        tensors = self.scope.tensors
+        if not operator.inputs or not operator.outputs:
+            return False
+        source, target = tensors.get(operator.inputs[0]), tensors.get(operator.outputs[0])
+        return source is not None and target is not None and source.dtype is target.dtype
+
+
+def _attributes_and_results(body: bytecode_operations.Block) -> Iterator[tuple[int, int, int, int]]:
+    """Of each operation: the numbers of its name and attributes, its results, and the first of them."""
+    columns = body.columns
+    if columns is None:
+        for name, _, attributes, types, _, first, _ in body.operations:
+            yield name, attributes, len(types), first
+        return
+    chosen = np.flatnonzero(columns.attributes != -1)
+    fields = columns.names, columns.attributes, columns.types >= 0, columns.firsts
+    yield from zip(*(field[chosen].tolist() for field in fields), strict=True)

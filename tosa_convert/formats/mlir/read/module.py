@@ -1,0 +1,162 @@
+"""A function of an MLIR module as a graph, from the module's bytecode."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tosa_convert.errors import MAX_FINDINGS, TosaConvertError
+from tosa_convert.formats.mlir.bytecode.decode import Bytecode
+from tosa_convert.formats.mlir.bytecode.file_sections import read_sections, sections_in_pieces
+from tosa_convert.formats.mlir.names import VERSION_ATTRIBUTE, text_of
+from tosa_convert.formats.mlir.read.function import FunctionReader
+from tosa_convert.formats.mlir.read.narrowing import Narrowing
+from tosa_convert.formats.mlir.read.select_function import MODULE, select
+from tosa_convert.formats.mlir.target_env import TARGET_ENV, TargetEnv, read
+from tosa_convert.graph.model import Graph
+from tosa_convert.graph.versions import lowest_version, parse_version
+from tosa_convert.io import log
+from tosa_convert.io.options import ReadOptions
+
+if TYPE_CHECKING:
+    from tosa_convert.eras.older_to_current.record import Upgrade
+    from tosa_convert.formats.mlir.read.captured_values import CapturedValues
+
+_READ_OPTIONS: Final = ReadOptions()
+
+
+def read_file(
+    data: memoryview,
+    where: str = "",
+    options: ReadOptions = _READ_OPTIONS,
+    upgrade: Upgrade | None = None,
+) -> Graph:
+    """The graph of a bytecode file of any version of the format; see `read_module`.
+
+    Args:
+        data: the content of the file. It may be hostile.
+        where: the file, for messages.
+        options: as for `read_module`.
+        upgrade: as for `read_module`.
+
+    Returns:
+        The graph. Its large constants are views of `data`.
+
+    Raises:
+        TosaConvertError: "malformed-mlir" with a byte offset, and the codes of `read_module`.
+    """
+    return read_module(Bytecode(read_sections(data, where)), options, upgrade)
+
+
+def read_text(
+    data: memoryview,
+    path: str = "",
+    options: ReadOptions = _READ_OPTIONS,
+    upgrade: Upgrade | None = None,
+) -> Graph:
+    """The graph of MLIR text of any release; see `read_module`.
+
+    Args:
+        data: the text. It may be hostile.
+        path: the file that it is the content of, or "".
+        options: as for `read_module`; `limits` bounds the nesting of brackets.
+        upgrade: as for `read_module`.
+
+    Raises:
+        TosaConvertError: "malformed-mlir" with line, column and the line itself, and the codes of
+            `read_module`.
+    """
+    from tosa_convert.formats.mlir.text.parse.module import parse
+    from tosa_convert.formats.mlir.text.parse.source_text import quoting
+
+    with quoting(data, path):
+        packed_bools = None
+        if options.dialect:
+            from tosa_convert.eras.dialect_states import BOOLEAN_BYTES, state_of
+
+            packed_bools = state_of(options.dialect) < BOOLEAN_BYTES
+        pieces = parse(
+            data, path, options.limits, packed_bools=packed_bools, function=options.func or None
+        )
+        return read_module(Bytecode(sections_in_pieces(pieces)), options, upgrade)
+
+
+def read_module(
+    bytecode: Bytecode, options: ReadOptions = _READ_OPTIONS, upgrade: Upgrade | None = None
+) -> Graph:
+    """The graph of one function of a module.
+
+    Args:
+        bytecode: a builtin.module, or a func.func on its own.
+        options: `func`, `names`, `dialect`, `full_paths`, `narrow` and `pass_captured` apply. Every
+            tensor that narrowing changes and every value that is passed in is logged; a value that does
+            not fit is a finding.
+        upgrade: what changes in a program of an older release is noted in it; None to log a summary.
+
+    Returns:
+        The graph. Its version is the one that the module asks for (tosa.target_env), else the lowest
+        that expresses it. Its target is the module's. Its large constants are views of the bytecode's
+        data.
+
+    Raises:
+        TosaConvertError: everything that cannot be carried: operators, types, attributes.
+    """
+    noted = upgrade
+    if options.dialect:
+        from tosa_convert.eras.dialect_states import OPERANDS, OPERATOR_NAMES, state_of
+        from tosa_convert.eras.older_to_current.record import Upgrade
+
+        state = state_of(options.dialect)
+        bytecode.has_operator_names = state >= OPERATOR_NAMES
+        noted = Upgrade() if upgrade is None else upgrade
+        noted.state, noted.is_old = state, noted.is_old or state < OPERANDS
+    functions, variables, others, findings = select(bytecode, options.func)
+    graph = None
+    narrowing = Narrowing(options.narrow)
+    captures: CapturedValues | None = None
+    for function in functions:
+        # With several functions there is a finding already, and nothing of them is returned.
+        narrowing = Narrowing(options.narrow)
+        if options.pass_captured:
+            from tosa_convert.formats.mlir.read.captured_values import CapturedValues
+
+            captures = CapturedValues()
+        root = bytecode.rooted(function.operation)
+        reader = FunctionReader(root, options.names, options.full_paths, narrowing, captures, noted)
+        try:
+            declared = variables
+            if others:
+                from tosa_convert.formats.mlir.variables import used_globals
+
+                declared = variables + used_globals(root, others)
+            graph = reader.graph(map(bytecode.rooted, declared))
+        except TosaConvertError as error:
+            findings += error.findings
+    if findings or graph is None:
+        raise TosaConvertError(findings[:MAX_FINDINGS])
+    for line in (*narrowing.report(), *(captures.report() if captures is not None else ())):
+        log.warning("%s", line)
+    if upgrade is None and reader.upgrade:
+        log.warning("%s", reader.upgrade.summary())
+    requested, graph.target = _target(bytecode)
+    graph.version = lowest_version(graph) if requested is None else requested
+    return graph
+
+
+def _target(bytecode: Bytecode) -> TargetEnv:
+    """The target environment of the module, and the TOSA version that it asks for."""
+    if bytecode.names[bytecode.root.name] != MODULE:
+        return TargetEnv(None, None)
+    attributes = bytecode.dictionary(bytecode.root.attributes)
+    found = TargetEnv(None, None)
+    if TARGET_ENV in attributes:
+        value = bytecode.attribute(attributes[TARGET_ENV])
+        found = read(value) if isinstance(value, str) else found
+        if found.target is None:
+            log.warning("the attribute %s has an unknown form: it is not preserved", TARGET_ENV)
+    exact = parse_version(text_of(bytecode, attributes.get(VERSION_ATTRIBUTE)) or "")
+    if found.version is None:
+        return TargetEnv(exact, found.target)
+    # The target has neither the patch nor whether 1.0 is a draft.
+    if exact is not None and exact.minor == found.version.minor:
+        return TargetEnv(exact, found.target)
+    return found

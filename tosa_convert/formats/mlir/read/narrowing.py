@@ -1,0 +1,180 @@
+"""Narrower element types, on request: i64 to i32, f64 to f32, quantised types to their integers.
+
+Frontends compute indices in i64 and Python numbers in f64, which most consumers of TOSA do not accept.
+A quantised type (`!quant.uniform`) has a scale and a zero point, of which TOSA has operands only.
+Narrowing changes a program, so it happens only on request, every tensor that it changes is reported, and
+a value that does not fit is an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.dtypes import BY_MLIR, INT32, INT64, DType, dtype
+from tosa_convert.io.options import Narrow
+
+#: The element type of f64 constants while they are read. It is not a TOSA type, so it has no row.
+_FP64: Final = DType("FP64", -1, 64, "float64", "f64")
+_FP32: Final = dtype("FP32")
+
+#: Element type in MLIR -> the type of its constants before narrowing, and the narrower type.
+TARGETS: Final = {"i64": (INT64, INT32), "f64": (_FP64, _FP32)}
+
+QUANT: Final = "quant"
+#: A quantised type with the integer that it is stored as, which may have bounds.
+QUANTISED: Final = re.compile(r"!quant\.(?:uniform|any)<([iu])([0-9]{1,3})[<:,>]")
+
+#: Operators whose result depends on the number of bits, not only on the value.
+WIDTH_MATTERS: Final = frozenset({"CLZ", "LOGICAL_RIGHT_SHIFT"})
+
+
+class Narrowing:
+    """The element types to narrow, and what narrowing changed. False if there are none.
+
+    Element types are in MLIR's notation: "i64", "f64".
+    """
+
+    #: The name of quantised types among the elements.
+    quantised: Final = QUANT
+
+    def __init__(self, elements: Collection[Narrow] = ()) -> None:
+        self.elements = frozenset(elements)
+        #: The tensors that were narrowed, by their element type.
+        self.narrowed: dict[str, list[str]] = {
+            element: [] for element in (*TARGETS, QUANT) if element in self.elements
+        }
+        self.rounded = 0
+        self.rounded_bounds = 0
+        self.saturated = 0
+        self.replaced_clamps = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.elements)
+
+    def target(self, element: str) -> DType | None:
+        """The narrower type of an element type, or None if it is not narrowed."""
+        return TARGETS[element][1] if element in self.elements else None
+
+    def storage(self, element: str) -> tuple[DType, bool] | None:
+        """The integer that a quantised type is stored as, if that is asked for; whether it is unsigned.
+
+        Example:
+            >>> Narrowing(["quant"]).storage("!quant.uniform<u8<1:255>:f32, 0.5:128>")
+            (INT8, True)
+        """
+        found = QUANTISED.match(element) if QUANT in self.elements else None
+        integer = BY_MLIR.get(f"i{found[2]}") if found is not None else None
+        return None if found is None or integer is None else (integer, found[1] == "u")
+
+    def stored(self, element: str) -> DType | None:
+        """The type of an element type's constants before narrowing, or None if it is not narrowed."""
+        return TARGETS[element][0] if element in TARGETS and element in self.elements else None
+
+    def add(self, element: str, name: str) -> None:
+        """Note that the tensor `name` was narrowed."""
+        self.narrowed[element].append(name)
+
+    def bound(self, element: str, value: Any, *, upper: bool) -> Any:
+        """A bound of a CLAMP in the narrower type.
+
+        A bound outside the narrower type's range (frontends write the largest number for "none")
+        becomes the end of the range, which has the same effect.
+        Raises OverflowError if no value of the narrower type is within the bound.
+        """
+        narrow: Any
+        lowest: Any
+        highest: Any
+        if element == "i64":
+            narrow, lowest, highest = int(value), -(2**31), 2**31 - 1
+        else:
+            with np.errstate(over="ignore"):
+                narrow = np.float32(value)
+            limits = np.finfo(np.float32)
+            lowest, highest = float(limits.min), float(limits.max)
+            if not np.isfinite(value):
+                return narrow
+            if np.isfinite(narrow):
+                self.rounded_bounds += float(narrow) != float(value)
+                return narrow
+        if lowest <= value <= highest:
+            return narrow
+        if (value > highest) is not upper:
+            raise OverflowError(f"{value} does not fit {TARGETS[element][1].mlir}")
+        self.saturated += 1
+        return highest if upper else lowest
+
+    def convert(self, data: Constant, target: DType, users: Callable[[], set[str]]) -> Constant:
+        """The data of a constant operation in the narrower type.
+
+        users: the names of the operations that use it.
+        Raises OverflowError with the first element that does not fit.
+        """
+        if data.dtype is target:
+            return data
+        is_integer = data.dtype is INT64
+        wide = np.frombuffer(data.buffer, "<i8" if is_integer else "<f8")
+        with np.errstate(over="ignore"):
+            narrow = wide.astype("<i4" if is_integer else "<f4")
+        if is_integer:
+            lost = narrow != wide
+        else:
+            lost = np.isfinite(wide) & ~np.isfinite(narrow)
+            self.rounded += int((np.isfinite(wide) & ~lost & (narrow != wide)).sum())
+        if lost.any():
+            saturated = lost & _IS_UNBOUNDED[_only_user(users())](wide)
+            limits = np.iinfo("<i4") if is_integer else np.finfo("<f4")
+            narrow[saturated] = np.where(wide[saturated] > 0, limits.max, limits.min)
+            self.saturated += int(saturated.sum())
+            lost &= ~saturated
+        if lost.any():
+            index = int(lost.argmax())
+            raise OverflowError(
+                f"element {index} is {wide[index]}, which does not fit {target.mlir}"
+            )
+        return Constant(target, data.count, narrow.view(np.uint8), splat=data.splat)
+
+    def report(self) -> Iterator[str]:
+        """The changes of narrowing, one line for each kind."""
+        for element, names in self.narrowed.items():
+            if names and element == QUANT:
+                yield (
+                    f"quantised types became the integers that they are stored as in "
+                    f"{_count(names, 'tensor')}, and their scales and zero points are lost: "
+                    + ", ".join(names)
+                )
+            elif names:
+                target = TARGETS[element][1].mlir
+                yield f"narrowed {element} to {target} in {_count(names, 'tensor')}: {', '.join(names)}"
+        if self.replaced_clamps:
+            what = _count(self.replaced_clamps, "CLAMP")
+            yield f"narrowing i64 to i32 replaced {what} by MAXIMUM and MINIMUM"
+        if self.rounded:
+            yield f"narrowing f64 to f32 rounded {_count(self.rounded, 'constant element')}"
+        if self.rounded_bounds:
+            yield f"narrowing f64 to f32 rounded {_count(self.rounded_bounds, 'bound')} of CLAMP"
+        if self.saturated:
+            yield f"narrowing moved {_count(self.saturated, 'bound')} to the end of the type's range"
+
+
+def _count(items: int | list[str], noun: str) -> str:
+    number = items if isinstance(items, int) else len(items)
+    return f"{number} {noun}" + "s" * (number != 1)
+
+
+def _only_user(users: set[str]) -> str:
+    """The operation in _IS_UNBOUNDED that is the only user of a constant, or ""."""
+    return next(iter(users)) if len(users) == 1 and users <= _IS_UNBOUNDED.keys() else ""
+
+
+#: Operation -> for each element that does not fit, whether it has no effect as the operation's operand:
+#: frontends write the minimum of a value and the largest number for "unbounded".
+_IS_UNBOUNDED: Final[dict[str, Callable[[Any], Any]]] = {
+    "tosa.minimum": lambda wide: wide > 0,
+    "tosa.maximum": lambda wide: wide < 0,
+    "": lambda wide: np.zeros(wide.shape, bool),
+}

@@ -1,0 +1,195 @@
+"""Which function of a module is read, and which variables it may use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final, NamedTuple
+
+from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError, fail
+from tosa_convert.formats.mlir.bytecode.decode import Bytecode
+from tosa_convert.formats.mlir.bytecode.operations import Operation
+from tosa_convert.formats.mlir.locations import LocationReader, plain_location
+from tosa_convert.formats.mlir.names import text_of
+from tosa_convert.graph.opset import VARIABLE
+
+MODULE: Final = "builtin.module"
+FUNCTION: Final = "func.func"
+GLOBAL: Final = "ml_program.global"
+#: Dialects whose operations may be at the top of a TOSA module.
+_AROUND_TOSA: Final = ("builtin", "func", "ml_program", "tosa")
+#: Of several functions, one of which has to be chosen, so many are read, and so many are named.
+_MOST_READ: Final = 16
+_MOST_NAMED: Final = 50
+
+
+class Function(NamedTuple):
+    """A func.func. name: its symbol."""
+
+    operation: Operation
+    name: str
+    is_public: bool
+
+
+class Selection(NamedTuple):
+    """What a module offers.
+
+    functions: the function to read, or the first candidates if there are several.
+    variables: the tosa.variable operations of the module.
+    globals: its ml_program.global operations.
+    findings: of symbols that are defined twice, and one for each candidate if there are several. They
+        are not raised at once, so that problems of the functions can be reported together with them.
+    """
+
+    functions: list[Function]
+    variables: list[Operation]
+    globals: list[Operation]
+    findings: list[Finding]
+
+
+def select(bytecode: Bytecode, func: str | None) -> Selection:
+    """The function of a module to read.
+
+    Args:
+        bytecode: a builtin.module, or a func.func on its own.
+        func: the name of the function, with or without "@". None selects the only function with a body,
+            or the only public one.
+
+    Raises:
+        TosaConvertError: "foreign-operator" for an operation of another kind, "unknown-function" if no
+            function with a body has the name, "no-function" if there is no function with a body.
+    """
+    operations = _top_level(bytecode)
+    variables = [item for item in operations if bytecode.names[item.name] == VARIABLE.mlir]
+    others = [item for item in operations if bytecode.names[item.name] == GLOBAL]
+    functions = _functions(bytecode, operations)
+    with_body = [item for item in functions if any(r.blocks for r in item.operation.regions)]
+    repeated = list(islice(_repeated_symbols(bytecode, operations), MAX_FINDINGS))
+    if func is not None:
+        return Selection([_called(func, with_body)], variables, others, repeated)
+    if not with_body:
+        raise _no_function(bytecode, functions, operations)
+    candidates = [item for item in with_body if item.is_public] or with_body
+    findings = [] if len(candidates) == 1 else _ambiguous(bytecode, candidates)
+    return Selection(candidates[:_MOST_READ], variables, others, [*repeated, *findings])
+
+
+def _top_level(bytecode: Bytecode) -> list[Operation]:
+    """The operations to select from."""
+    root = bytecode.root
+    name = bytecode.names[root.name]
+    if name == FUNCTION:
+        return [root]
+    if name == MODULE:
+        return [
+            Operation(*fields)
+            for region in root.regions
+            for block in region.blocks
+            for fields in block.operations
+        ]
+    from tosa_convert.formats.mlir.read.lowering_hints import lowering_hint
+
+    raise fail(
+        "foreign-operator",
+        plain_location(LocationReader(bytecode).full(root.location)),
+        f"found the operation '{name}' at the top level, expected a {MODULE} or a {FUNCTION}",
+        lowering_hint(name.partition(".")[0]),
+    )
+
+
+def _functions(bytecode: Bytecode, operations: list[Operation]) -> list[Function]:
+    functions = []
+    for operation in operations:
+        if bytecode.names[operation.name] == FUNCTION:
+            attributes = bytecode.dictionary(operation.attributes)
+            name = text_of(bytecode, attributes.get("sym_name")) or ""
+            visibility = text_of(bytecode, attributes.get("sym_visibility"))
+            functions.append(Function(operation, name, visibility in (None, "public")))
+    return functions
+
+
+def _called(func: str, functions: list[Function]) -> Function:
+    """The function of a name."""
+    name = func.removeprefix("@")
+    for function in functions:
+        if function.name == name:
+            return function
+    raise fail(
+        "unknown-function",
+        "",
+        f"no function @{name} with a body; "
+        f"found {_listing(functions) or 'no function with a body'}",
+    )
+
+
+def _no_function(
+    bytecode: Bytecode, functions: list[Function], operations: list[Operation]
+) -> TosaConvertError:
+    """The error for a module without a function: it names the operations that it has instead."""
+    from tosa_convert.formats.mlir.read.lowering_hints import lowering_hint
+
+    locations = LocationReader(bytecode)
+    others = [
+        (operation, name)
+        for operation in operations
+        if (name := bytecode.names[operation.name]).partition(".")[0] not in _AROUND_TOSA
+    ]
+    foreign = [
+        Finding(
+            "foreign-operator",
+            plain_location(locations.full(operation.location)) or f"'{name}'",
+            f"'{name}' is not a TOSA operator",
+            lowering_hint(name),
+        )
+        for operation, name in others[:MAX_FINDINGS]
+    ]
+    if foreign:
+        return TosaConvertError(foreign)
+    found = f"only declarations: {_listing(functions)}" if functions else f"no {FUNCTION}"
+    return fail(
+        "no-function",
+        plain_location(locations.full(bytecode.root.location)),
+        f"found {found}, expected a function with a body at the top level of the module",
+    )
+
+
+def _repeated_symbols(bytecode: Bytecode, operations: list[Operation]) -> Iterator[Finding]:
+    """Findings of symbols that two operations of a module define.
+
+    Two variables of one symbol are reported where variables are read.
+    """
+    locations = LocationReader(bytecode)
+    defined: dict[str, bool] = {}
+    for operation in operations:
+        symbol = text_of(bytecode, bytecode.dictionary(operation.attributes).get("sym_name"))
+        if symbol is None:
+            continue
+        is_variable = bytecode.names[operation.name] == VARIABLE.mlir
+        if symbol in defined and not (is_variable and defined[symbol]):
+            where = plain_location(locations.full(operation.location))
+            yield Finding("duplicate-name", where, f"the symbol @{symbol} is defined twice")
+        defined[symbol] = is_variable
+
+
+def _ambiguous(bytecode: Bytecode, functions: list[Function]) -> list[Finding]:
+    """Return the findings of the first of the functions of which one has to be chosen."""
+    locations, count = LocationReader(bytecode), len(functions)
+    functions = functions[:MAX_FINDINGS]
+    listing = _listing(functions)
+    # A text with more is not parsed to its end.
+    number = str(count) if count <= MAX_FINDINGS else f"more than {MAX_FINDINGS}"
+    return [
+        Finding(
+            "ambiguous-function",
+            plain_location(locations.full(function.operation.location)),
+            f"function @{function.name} is one of {number} that could be exported: {listing}",
+            f"choose one: --func {function.name}, or func={function.name!r}",
+        )
+        for function in functions
+    ]
+
+
+def _listing(functions: list[Function]) -> str:
+    more = len(functions) - _MOST_NAMED
+    names = ", ".join(f"@{function.name}" for function in functions[:_MOST_NAMED])
+    return f"{names} and {more} more" if more > 0 else names

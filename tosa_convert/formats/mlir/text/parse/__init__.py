@@ -1,0 +1,1 @@
+"""Parse MLIR text into bytecode."""

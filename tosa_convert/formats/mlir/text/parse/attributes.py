@@ -1,0 +1,388 @@
+"""Attributes of MLIR text, added to a bytecode."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+from weakref import proxy
+
+from tosa_convert.formats.mlir.attributes import AttributeWriter
+from tosa_convert.formats.mlir.bytecode.attributes import TensorType, bit_width
+from tosa_convert.formats.mlir.bytecode.format import (
+    DENSE_ARRAY,
+    FLAT_SYMBOL,
+    FLOAT,
+    INTEGER,
+    TYPE,
+    UNIT,
+)
+from tosa_convert.formats.mlir.bytecode.varint import encode_varint
+from tosa_convert.formats.mlir.text.parse.elements import ElementParser
+from tosa_convert.formats.mlir.text.parse.locations import LocationParser
+from tosa_convert.formats.mlir.text.parse.numbers import BadNumber, bits_of, is_number
+from tosa_convert.formats.mlir.text.parse.types import Parsed, TypeParser
+from tosa_convert.formats.mlir.text.print.elements import element_bytes
+from tosa_convert.formats.mlir.write.location_entries import LocationEntries
+
+if TYPE_CHECKING:
+    from tosa_convert.formats.mlir.bytecode.encode import Encoder
+    from tosa_convert.formats.mlir.text.parse.aliases import Aliases
+    from tosa_convert.formats.mlir.text.parse.cursor import TextCursor
+    from tosa_convert.formats.mlir.text.resources import Resources
+
+#: Dictionaries that are remembered by their text have at most this many bytes.
+_REMEMBERED: Final = 400
+
+_NUMBER: Final = re.compile(
+    rb"-?(?:0[xX][0-9a-fA-F]+|[0-9]+(?:\.[0-9]*(?:[eE][-+]?[0-9]+)?)?)(?![\w.])"
+)
+_SYMBOL: Final = re.compile(rb"@(?:[\w$.-]+)?")
+_DIALECT_ATTRIBUTE: Final = re.compile(rb"#[\w$-]+(?:\.[\w$.-]+)?")
+_KEY: Final = re.compile(rb"[A-Za-z_][\w$.]*")
+_PLAIN_DICTIONARY: Final = re.compile(rb'\{[^{}"\n]*\}')
+_RESOURCE_NAME: Final = re.compile(rb"[\w$.-]+")
+_MNEMONIC: Final = re.compile(rb"[A-Z][A-Z0-9_]*(?![\w.])")
+_ENUM_TEXT: Final = re.compile(r"#(\w+)<(\w+)\s*")
+
+#: Parses a value that an operation prints in a way of its own: the name of the attribute -> its number.
+BareValue = Callable[[str], bytes | None]
+#: Attributes by name.
+Dictionary = dict[str, bytes]
+
+
+class AttributeParser:
+    """Parses the attributes of one text, each to its encoded number in the bytecode."""
+
+    def __init__(
+        self,
+        cursor: TextCursor,
+        encoder: Encoder,
+        aliases: Aliases,
+        types: TypeParser,
+        resources: Resources,
+    ) -> None:
+        self.cursor = cursor
+        self.encoder = encoder
+        self.aliases = aliases
+        self.types = types
+        self.resources = resources
+        self.writer = AttributeWriter(encoder, types.writer)
+        self.elements = ElementParser(cursor, encoder, types)
+        # A proxy, so that the two do not refer to one another.
+        self.locations = LocationParser(cursor, LocationEntries(encoder), aliases, proxy(self))
+        self._dictionaries: dict[tuple[str, bytes], Dictionary] = {}
+
+    def __call__(self, name: str = "", bare: BareValue | None = None) -> bytes:
+        """The attribute that is next.
+
+        name, bare: the name of the attribute, and how its operation prints it if not in full.
+        """
+        cursor = self.cursor
+        cursor.enter()
+        try:
+            number = self._attribute(name, bare)
+        finally:
+            cursor.depth -= 1
+        if number is None:
+            raise cursor.unexpected("an attribute")
+        return number
+
+    def optional_dictionary(self, operation: str, bare: BareValue | None = None) -> Dictionary:
+        """The attributes in braces, if they are next; `bare` as for `__call__`."""
+        cursor = self.cursor
+        if not cursor.peek(b"{"):
+            return {}
+        # Fast path of `dictionary`; equal by test test_dictionaries_seen_before_equal_parsed_ones
+        plain = _PLAIN_DICTIONARY.match(cursor.data, cursor.at)
+        text = plain[0] if plain and plain.end() - plain.start() <= _REMEMBERED else b""
+        key = operation, text
+        if plain and text and key in self._dictionaries:
+            cursor.at = plain.end()
+            return self._dictionaries[key].copy()
+        parsed = self.dictionary(bare)
+        if plain and text and cursor.at == plain.end():
+            self._dictionaries[key] = parsed.copy()
+        return parsed
+
+    def dictionary(self, bare: BareValue | None = None) -> Dictionary:
+        """The attributes in braces."""
+        cursor = self.cursor
+        cursor.expect(b"{")
+        pairs: Dictionary = {}
+        while not cursor.accept(b"}"):
+            if pairs:
+                cursor.expect(b",", "',' or '}'")
+            cursor.skip()
+            at = cursor.at
+            quoted = cursor.string()
+            found = None if quoted is not None else cursor.match(_KEY)
+            if quoted is None and found is None:
+                raise cursor.unexpected("the name of an attribute")
+            raw = quoted if found is None else found[0]
+            assert raw is not None
+            name = raw.decode("utf-8", "replace")
+            if name in pairs:
+                cursor.refuse(f"the attribute {name} is there twice", at)
+            pairs[name] = self(name, bare) if cursor.accept(b"=") else self.unit()
+        return pairs
+
+    def symbol(self) -> bytes:
+        """The name of the symbol that is next, after its `@`."""
+        cursor = self.cursor
+        found = cursor.match(_SYMBOL)
+        if found is None:
+            raise cursor.unexpected("a symbol such as @main")
+        if len(found[0]) > 1:
+            return found[0][1:]
+        quoted = cursor.string()
+        if quoted is None:
+            raise cursor.unexpected("the name of a symbol")
+        return quoted
+
+    def list_of_integers(self, bits: int) -> bytes:
+        """`[1, 2]` as an array of integers of this width."""
+        return self._array(f"i{bits}", b"[", b"]")
+
+    def text(self, text: str) -> bytes:
+        """The number of the attribute that MLIR prints as `text`."""
+        return self.encoder.attributes.text(text)
+
+    def type(self, number: bytes) -> bytes:
+        """A type, by its encoded number, as an attribute."""
+        return self.encoder.attributes(self.encoder.numbers[TYPE] + number)
+
+    def unit(self) -> bytes:
+        """An attribute that says nothing but that it is there."""
+        return self.encoder.attributes(self.encoder.numbers[UNIT])
+
+    def sizes(self, shape: tuple[int, ...]) -> bytes:
+        """Sizes as a constant tensor of indices."""
+        type_ = self.types.number(TensorType((len(shape),), "index"))
+        return self.encoder.dense(type_, struct.pack(f"<{len(shape)}q", *shape))
+
+    def resource(self) -> tuple[Parsed, bytes]:
+        """The type and the number of a constant whose data is a resource, after `dense_resource`."""
+        cursor = self.cursor
+        cursor.expect(b"<")
+        cursor.skip()
+        at = cursor.at
+        name = cursor.string()
+        if name is None:
+            found = cursor.match(_RESOURCE_NAME)
+            if found is None:
+                raise cursor.unexpected("the name of a resource")
+            name = found[0]
+        cursor.expect(b">")
+        cursor.expect(b":", "':' and the type of the constant")
+        type_ = self.types()
+        return type_, self.encoder.resource(type_.number, self.resources.number(name, at))
+
+    # -- kinds of attributes ------------------------------------------------------------------
+
+    # Long because it decides between all kinds of attributes.
+    def _attribute(self, name: str, bare: BareValue | None) -> bytes | None:
+        cursor = self.cursor
+        cursor.skip()
+        first = bytes(cursor.data[cursor.at : cursor.at + 1])
+        if first == b'"':
+            text = cursor.string()
+            if text is None:
+                cursor.refuse("a string is not closed")
+            # A string may have a type, which says nothing.
+            if cursor.accept(b":"):
+                self.types()
+            return self.encoder.string_attribute(text)
+        if first == b"[":
+            return self._list(name, bare)
+        if first == b"{":
+            return self.encoder.dictionary(self.dictionary().items())
+        if first == b"@":
+            return self._symbol()
+        if first == b"#":
+            return self._dialect_attribute()
+        number = cursor.match(_NUMBER)
+        if number is not None:
+            return self._number(number)
+        word = cursor.peek_word()
+        parse = _WORDS.get(word)
+        if parse is not None:
+            start = cursor.at
+            cursor.at += len(word)
+            return parse(self, start)
+        type_ = self.types.optional()
+        if type_ is not None:
+            return self.type(type_.number)
+        return None if bare is None else bare(name)
+
+    def _symbol(self) -> bytes:
+        name = self.symbol()
+        while self.cursor.accept(b"::"):
+            name += b"::" + self.symbol()
+        number = self.encoder.string_attribute(name)
+        return self.encoder.attributes(self.encoder.numbers[FLAT_SYMBOL] + number)
+
+    def _list(self, name: str, bare: BareValue | None) -> bytes:
+        cursor = self.cursor
+        cursor.expect(b"[")
+        numbers = []
+        if not cursor.peek(b"]"):
+            numbers.append(self(name, bare))
+            while cursor.accept(b","):
+                numbers.append(self(name, bare))
+        cursor.expect(b"]", "',' or ']'")
+        return self.encoder.array(numbers)
+
+    def _number(self, token: re.Match[bytes]) -> bytes:
+        """An integer or a float, with its type."""
+        cursor, text = self.cursor, token[0]
+        is_decimal = b"." in text
+        if cursor.accept(b":"):
+            parsed = self.types()
+            element = str(parsed.type)
+            if isinstance(parsed.type, TensorType) or not is_number(element):
+                return self.text(f"{text.decode()[:40]} : {element}")
+        else:
+            element = "f64" if is_decimal else "i64"
+        is_float = element not in ("index",) and element[0] not in "sui"
+        if is_decimal and not is_float:
+            cursor.refuse(f"found the number {text.decode()[:40]} of type {element}", token.start())
+        if is_float and not is_decimal and b"x" not in text.lower():
+            cursor.refuse(
+                f"found the integer {text.decode()[:40]} of type {element}, expected a decimal point",
+                token.start(),
+            )
+        try:
+            bits = int(bits_of([text], element)[0])
+        except BadNumber as error:
+            cursor.refuse(str(error), token.start())
+        number = self.types.number(element)
+        return self.writer.bits(FLOAT if is_float else INTEGER, number, bits, bit_width(element))
+
+    def _dialect_attribute(self) -> bytes:
+        cursor = self.cursor
+        start = cursor.at
+        head = cursor.match(_DIALECT_ATTRIBUTE)
+        if head is None:
+            raise cursor.unexpected("the name of an attribute")
+        if cursor.follows(b"<"):
+            cursor.skip_balanced(b"<", "'<'")
+            raw = bytes(cursor.data[start : cursor.at])
+            text = raw.decode("utf-8", "replace")
+            # `#tosa<resize_mode NEAREST>` is the same as `#tosa.resize_mode<NEAREST>`.
+            enum = _ENUM_TEXT.match(text)
+            if enum is not None and text[enum.end() : enum.end() + 1] not in (",", "="):
+                text = f"#{enum[1]}.{enum[2]}<{text[enum.end() :].removesuffix('>').strip()}>"
+            return self._typed_text(text)
+        name = head[0].decode()
+        if "." in name and name not in self.aliases:
+            return self._typed_text(name)
+        return self.aliases.resolve(name, start, self)
+
+    def _typed_text(self, text: str) -> bytes:
+        """An attribute of a dialect, which a type may follow that says nothing."""
+        if self.cursor.accept(b":"):
+            self.types()
+        return self.text(text)
+
+    # -- words --------------------------------------------------------------------------------
+
+    def _bool(self, start: int) -> bytes:
+        return self.writer.integer(self.cursor.data[start] == ord("t"), 1)
+
+    def _unit_word(self, start: int) -> bytes:
+        return self.unit()
+
+    def _dense(self, start: int) -> bytes:
+        return self.elements.dense()[0]
+
+    def _sparse(self, start: int) -> bytes:
+        return self.elements.sparse()[0]
+
+    def _resource(self, start: int) -> bytes:
+        return self.resource()[1]
+
+    def _integers(self, start: int) -> bytes:
+        """`array<i64: 1, 2>`."""
+        cursor = self.cursor
+        cursor.expect(b"<")
+        at = cursor.at
+        element = str(self.types().type)
+        if not is_number(element):
+            cursor.refuse(f"found {element}, expected the type of a number", at)
+        if cursor.accept(b">"):
+            return self._dense_array(element, [], at)
+        return self._array(element, b":", b">")
+
+    def _array(self, element: str, opening: bytes, closing: bytes) -> bytes:
+        """The numbers between two tokens."""
+        cursor = self.cursor
+        cursor.expect(opening)
+        cursor.skip()
+        at = cursor.at
+        tokens: list[bytes] = []
+        while not cursor.accept(closing):
+            if tokens:
+                cursor.expect(b",", f"',' or {closing.decode()!r}")
+            word = cursor.peek_word()
+            if word in (b"true", b"false"):
+                cursor.word()
+                tokens.append(word)
+                continue
+            number = cursor.match(_NUMBER)
+            if number is None:
+                raise cursor.unexpected("a number")
+            tokens.append(number[0])
+        return self._dense_array(element, tokens, at)
+
+    def _dense_array(self, element: str, tokens: list[bytes], at: int) -> bytes:
+        try:
+            bits = bits_of(tokens, element)
+        except BadNumber as error:
+            self.cursor.refuse(str(error), at)
+        raw = b""
+        if tokens:
+            width = element_bytes(element)
+            raw = bits.view("u1").reshape(len(tokens), -1)[:, :width].tobytes()
+        numbers = self.encoder.numbers
+        parts = [numbers[DENSE_ARRAY], self.types.number(element), numbers[len(tokens)]]
+        return self.encoder.attributes(b"".join([*parts, encode_varint(len(raw)), raw]))
+
+    def _location(self, start: int) -> bytes:
+        self.cursor.at = start
+        location = self.locations.optional()
+        if location is None:
+            raise self.cursor.unexpected("'loc('")
+        return location
+
+    def _in_angles(self, start: int) -> bytes:
+        """An attribute of the builtin dialect that no TOSA program has, as text."""
+        cursor = self.cursor
+        cursor.skip_balanced(b"<", "'<'")
+        if cursor.accept(b":"):
+            self.types()
+        text = bytes(cursor.data[start : cursor.at]).decode("utf-8", "replace")
+        return self.text(text)
+
+    def _distinct(self, start: int) -> bytes:
+        cursor = self.cursor
+        cursor.skip_balanced(b"[", "'['")
+        return self._in_angles(start)
+
+
+_WORDS: Final[dict[bytes, Callable[[AttributeParser, int], bytes]]] = {
+    b"true": AttributeParser._bool,
+    b"false": AttributeParser._bool,
+    b"unit": AttributeParser._unit_word,
+    b"dense": AttributeParser._dense,
+    b"sparse": AttributeParser._sparse,
+    b"dense_resource": AttributeParser._resource,
+    b"array": AttributeParser._integers,
+    b"loc": AttributeParser._location,
+    b"affine_map": AttributeParser._in_angles,
+    b"affine_set": AttributeParser._in_angles,
+    b"strided": AttributeParser._in_angles,
+    b"opaque": AttributeParser._in_angles,
+    b"distinct": AttributeParser._distinct,
+}

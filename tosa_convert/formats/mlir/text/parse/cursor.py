@@ -1,0 +1,203 @@
+"""A position in MLIR text, and the tokens at it."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NoReturn
+
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.formats.mlir.quoting import unescape_bytes, unknown_escape
+from tosa_convert.formats.mlir.text.parse.source_text import SourceText
+from tosa_convert.io.source_excerpt import excerpt_at
+
+#: Bytes of the text that a message quotes.
+_QUOTED: Final = 40
+
+_BLANK_BYTES: Final = b" \t\r\n/"
+#: Blanks and comments, so many that the regular expression takes little memory.
+_BLANK: Final = re.compile(rb"(?:[ \t\r\n]+|//[^\n]*){1,100}")
+_WORD: Final = re.compile(rb"[A-Za-z_][\w$.]*")
+#: A string literal up to an escape, and so many escapes that the regular expression takes little memory.
+_STRING: Final = re.compile(rb'"[^"\\\n]*')
+_ESCAPED: Final = re.compile(rb'(?:\\.[^"\\\n]*){1,100}')
+_FOUND: Final = re.compile(rb'[%^@#!]?[\w$.-]+|"[^"\n]{0,40}"?|->|.', re.DOTALL)
+#: What `skip_balanced` looks at: strings, comments, arrows and brackets.
+_BRACKET: Final = re.compile(rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|//[^\n]*|->|[()\[\]{}<>]')
+_CLOSED_BY: Final = {b"(": b")", b"[": b"]", b"{": b"}", b"<": b">"}
+
+
+class TextCursor:
+    """A position in a text.
+
+    Args:
+        data: the text.
+        path: the file that it is the content of, or "".
+        depth: how deep brackets may nest.
+
+    Attributes:
+        at: the offset of the next byte.
+    """
+
+    def __init__(self, data: memoryview, path: str, depth: int) -> None:
+        self.data = data
+        self.source = SourceText(data, path)
+        self.max_depth = depth
+        self.depth = 0
+        self.at = 0
+
+    # -- errors -------------------------------------------------------------------------------
+
+    def error(self, message: str, at: int | None = None, hint: str = "") -> TosaConvertError:
+        """The error at an offset, by default at the next token; it quotes the line."""
+        return self.coded("malformed-mlir", message, at, hint)
+
+    def coded(
+        self, code: str, message: str, at: int | None = None, hint: str = ""
+    ) -> TosaConvertError:
+        """The error with a code of its own."""
+        if at is None:
+            self.skip()
+            at = self.at
+        return fail(code, self.source.where(at), message, hint, excerpt_at(self.data, at))
+
+    def refuse(self, message: str, at: int | None = None, hint: str = "") -> NoReturn:
+        """Raise the error."""
+        raise self.error(message, at, hint)
+
+    def unexpected(self, what: str) -> TosaConvertError:
+        """The error that something else is here than what was expected."""
+        return self.error(f"found {self.found()}, expected {what}")
+
+    def found(self) -> str:
+        """The next token, for a message."""
+        self.skip()
+        token = _FOUND.match(self.data, self.at)
+        if token is None:
+            return "the end of the text"
+        text = token[0].decode("utf-8", "replace")
+        return repr(text if len(text) <= _QUOTED else f"{text[:_QUOTED]}...")
+
+    def enter(self) -> None:
+        """Go one level deeper into an attribute, a type or a location."""
+        self.depth += 1
+        if self.depth > self.max_depth:
+            message = f"nested more than {self.max_depth} deep"
+            raise self.coded("too-large", message)
+
+    # -- tokens -------------------------------------------------------------------------------
+
+    def skip(self) -> None:
+        """Skip blanks and comments."""
+        data = self.data
+        while self.at < len(data) and data[self.at] in _BLANK_BYTES:
+            blank = _BLANK.match(data, self.at)
+            if blank is None:
+                return
+            self.at = blank.end()
+
+    def match(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
+        """Take what a pattern matches after blanks; None, and nothing is taken, if it does not."""
+        self.skip()
+        found = pattern.match(self.data, self.at)
+        if found is not None:
+            self.at = found.end()
+        return found
+
+    def peek(self, token: bytes) -> bool:
+        """Return whether these bytes are next."""
+        data, at = self.data, self.at
+        if at == len(data):
+            return False
+        if data[at] in _BLANK_BYTES:
+            self.skip()
+            at = self.at
+            if at == len(data):
+                return False
+        # Most tokens are one byte, and most that are asked for are not there.
+        return data[at] == token[0] and (len(token) == 1 or self.follows(token))
+
+    def follows(self, token: bytes) -> bool:
+        """Whether these bytes are next, without blanks before them."""
+        return bytes(self.data[self.at : self.at + len(token)]) == token
+
+    def accept(self, token: bytes) -> bool:
+        """Take these bytes if they are next."""
+        if self.peek(token):
+            self.at += len(token)
+            return True
+        return False
+
+    def expect(self, token: bytes, what: str = "") -> None:
+        """Take these bytes, or refuse the text."""
+        if not self.accept(token):
+            raise self.unexpected(what or repr(token.decode()))
+
+    def word(self) -> bytes:
+        """Take an identifier; nothing if there is none."""
+        found = self.match(_WORD)
+        return found[0] if found else b""
+
+    def peek_word(self) -> bytes:
+        """The identifier that is next; nothing if there is none."""
+        self.skip()
+        found = _WORD.match(self.data, self.at)
+        return found[0] if found else b""
+
+    def accept_word(self, word: bytes) -> bool:
+        """Take an identifier if it is next."""
+        if self.peek_word() == word:
+            self.at += len(word)
+            return True
+        return False
+
+    def string_span(self) -> tuple[int, int] | None:
+        """Take a string literal; the offsets of what is between its quotes. It may be large."""
+        self.skip()
+        found = _STRING.match(self.data, self.at)
+        while found is not None:
+            end = found.end()
+            if bytes(self.data[end : end + 1]) == b'"':
+                span = self.at + 1, end
+                self.at = end + 1
+                return span
+            found = _ESCAPED.match(self.data, end)
+        return None
+
+    def string(self) -> bytes | None:
+        """Take a string literal; its bytes."""
+        span = self.string_span()
+        if span is None:
+            return None
+        raw = bytes(self.data[span[0] : span[1]])
+        if b"\\" not in raw:
+            return raw
+        wrong = unknown_escape(raw)
+        if wrong >= 0:
+            message = (
+                'found a backslash that is not before two hexadecimal digits or one of " \\ n t'
+            )
+            self.refuse(message, span[0] + wrong)
+        return unescape_bytes(raw)
+
+    def skip_balanced(self, opened: bytes, what: str) -> None:
+        """Take a bracket and everything up to the one that closes it."""
+        start = self.at
+        self.expect(opened, what)
+        closing = bytearray(_CLOSED_BY[opened])
+        while closing:
+            found = _BRACKET.search(self.data, self.at)
+            if found is None:
+                self.refuse(f"{opened.decode()!r} is not closed", start)
+            self.at = found.end()
+            token = found[0]
+            if token in _CLOSED_BY:
+                closing += _CLOSED_BY[token]
+                if len(closing) > self.max_depth:
+                    raise self.coded("too-large", f"nested more than {self.max_depth} deep", start)
+            elif token in (b")", b"]", b"}", b">"):
+                if token[0] != closing[-1]:
+                    self.refuse(
+                        f"found {token.decode()!r}, expected {chr(closing[-1])!r}",
+                        found.start(),
+                    )
+                closing.pop()

@@ -1,0 +1,310 @@
+"""Constants of MLIR text, `dense<...>` and its relatives, added to a bytecode."""
+
+from __future__ import annotations
+
+import re
+from binascii import Error as BadHexadecimal
+from binascii import unhexlify
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tosa_convert.formats.mlir.bytecode.attributes import TensorType
+from tosa_convert.formats.mlir.bytecode.encode import Encoder
+from tosa_convert.formats.mlir.bytecode.format import DENSE_STRINGS
+from tosa_convert.formats.mlir.text.parse.cursor import TextCursor
+from tosa_convert.formats.mlir.text.parse.numbers import BadNumber, bits_of, is_number
+from tosa_convert.formats.mlir.text.parse.types import Parsed, TypeParser
+from tosa_convert.formats.mlir.text.print.elements import element_bytes, stored_bytes, value_type
+
+#: Characters of a list of numbers that are converted at once.
+_CHUNK: Final = 1 << 20
+#: Hexadecimal digits that are converted at once.
+_DIGITS: Final = 1 << 22
+
+#: Bytes of a constant that is written as `sparse`: its text says nothing about its size.
+_MOST_SPARSE: Final = 1 << 26
+
+_LIST: Final = re.compile(rb"[-+0-9a-fA-FxXtrulsE.,\[\]\s]*")
+_STRUCTURE: Final = bytes(set(range(256)) - set(b"[],"))
+_NO_BRACKETS: Final = bytes.maketrans(b"[]", b"  ")
+_HEX_STRING: Final = re.compile(rb'"0[xX]')
+_TYPED_ELEMENT: Final = re.compile(rb"\s*:\s*([!\w.]+)")
+
+
+class ElementParser:
+    """Parses the constants of one text.
+
+    packed_bools: whether booleans in hexadecimal are packed, if it is known; see `_bools`.
+    """
+
+    def __init__(self, cursor: TextCursor, encoder: Encoder, types: TypeParser) -> None:
+        self.cursor = cursor
+        self.encoder = encoder
+        self.types = types
+        self.packed_bools: bool | None = None
+
+    def dense(self) -> tuple[bytes, Parsed]:
+        """The number and the type of a constant, after the word `dense`."""
+        cursor = self.cursor
+        start = cursor.at
+        cursor.expect(b"<")
+        if cursor.match(_HEX_STRING) is not None:
+            cursor.at -= len(b'"0x')
+            return self._hexadecimal(start)
+        content = cursor.match(_LIST)
+        assert content is not None
+        if not cursor.peek(b">"):
+            return self._of_another_kind(start)
+        cursor.expect(b">")
+        type_ = self._type()
+        return self._listed(content.start(), content.end(), type_, start), type_
+
+    def sparse(self) -> tuple[bytes, Parsed]:
+        """The number and the type of a constant, after the word `sparse`: `<indices, values>`."""
+        cursor = self.cursor
+        start = cursor.at
+        cursor.expect(b"<")
+        if cursor.accept(b">"):
+            places, values = (start, start), (start, start)
+        else:
+            places = self._bracketed()
+            cursor.expect(b",")
+            values = self._bracketed()
+            cursor.expect(b">")
+        type_ = self._type()
+        shape, element = self._shape(type_, start)
+        if not is_number(element):
+            return self._as_text(start, type_)
+        found = self._numbers(*values, element, start)
+        if prod(shape) * found.dtype.itemsize > _MOST_SPARSE:
+            message = f"a sparse constant takes more than {_MOST_SPARSE} bytes"
+            raise cursor.coded("too-large", message, start, "write it as dense<...>")
+        data = np.zeros(prod(shape), found.dtype)
+        indices = self._numbers(*places, "i64", start).reshape(-1, max(len(shape), 1))
+        if len(found) not in (1, len(indices)) or (indices >= np.array(shape or (1,))).any():
+            cursor.refuse("the indices do not fit the values or the type", start)
+        if len(indices):
+            data[np.ravel_multi_index(tuple(indices.T.astype(np.int64)), shape or (1,))] = found
+        return self._encode(type_, element, data), type_
+
+    # -- forms --------------------------------------------------------------------------------
+
+    def _hexadecimal(self, start: int) -> tuple[bytes, Parsed]:
+        cursor = self.cursor
+        span = cursor.string_span()
+        assert span is not None
+        cursor.expect(b">")
+        type_ = self._type()
+        shape, element = self._shape(type_, start)
+        if not is_number(element):
+            return self._strings([bytes(cursor.data[slice(*span)])], type_, splat=True), type_
+        data = hex_bytes(cursor, span[0] + len("0x"), span[1])
+        count = prod(shape)
+        if element == "i1":
+            data = self._bools(data, count, start)
+        elif len(data) not in (element_bytes(element), stored_bytes(count, element)):
+            cursor.refuse(
+                f"found {len(data)} bytes, expected {stored_bytes(count, element)} for {type_.type}"
+                f" or {element_bytes(element)} for one element",
+                start,
+            )
+        return self.encoder.dense(type_.number, data), type_
+
+    def _bools(self, data: memoryview, count: int, start: int) -> memoryview:
+        """Booleans as bytecode packs them, from the bytes of a text.
+
+        Until April 2022 they were packed and padded with zeros to a byte for each; then packed; from
+        March 2026 there is one byte for each. One byte alone may stand for all.
+        """
+        packed = -(-count // 8)
+        raw = np.frombuffer(data, np.uint8)
+        if len(data) == count and len(data) > 1:
+            if self.packed_bools or int(raw.max()) > 1:
+                return data[:packed]
+            return memoryview(np.packbits(raw, bitorder="little").data)
+        if len(data) == 1 and data[0] in (0, 1, 0xFF) and count != packed:
+            return memoryview(b"\xff" if data[0] else b"\0")
+        if len(data) != packed:
+            self.cursor.refuse(
+                f"found {len(data)} bytes for {count} booleans, expected {count} or {packed}", start
+            )
+        return data
+
+    def _listed(self, start: int, end: int, type_: Parsed, at: int) -> bytes:
+        """The number of a constant whose elements are listed between two offsets."""
+        shape, element = self._shape(type_, at)
+        if not is_number(element):
+            return self._as_text(at, type_)[0]
+        text = bytes(self.cursor.data[start:end]).strip()
+        count = prod(shape)
+        if not text:
+            if count:
+                self.cursor.refuse(f"found no element, expected {count} for {type_.type}", at)
+            return self.encoder.dense(type_.number, b"")
+        if not count:
+            return self.encoder.dense(type_.number, b"")
+        self._check_nesting(text, shape, type_, at)
+        return self._encode(type_, element, self._numbers(start, end, element, at))
+
+    def _of_another_kind(self, start: int) -> tuple[bytes, Parsed]:
+        """A constant of strings, complex numbers or block-scaled elements."""
+        cursor = self.cursor
+        cursor.at = start
+        cursor.skip()
+        cursor.at += 1
+        content = cursor.at
+        strings = self._listed_strings()
+        if strings and cursor.accept(b">"):
+            own = self._type()
+            return self._strings(strings, own, splat=False), own
+        cursor.at = content
+        type_ = self.types.optional()
+        if type_ is not None and cursor.accept(b":"):
+            number = self._typed(type_, cursor.at, start)
+            return number, type_
+        cursor.at = content - 1
+        cursor.skip_balanced(b"<", "'<'")
+        return self._as_text(start, self._type())
+
+    def _typed(self, type_: Parsed, content: int, start: int) -> bytes:
+        """`dense<tensor<...> : [element : type, ...]>`, as block-scaled constants are printed."""
+        cursor = self.cursor
+        cursor.at = start
+        cursor.skip()
+        cursor.skip_balanced(b"<", "'<'")
+        shape, element = self._shape(type_, start)
+        value = value_type(element)
+        if not is_number(value):
+            return self._as_text(start, type_)[0]
+        typed = bytes(cursor.data[content : cursor.at - 1])
+        for own in set(_TYPED_ELEMENT.findall(typed)) - {value.encode()}:
+            cursor.refuse(f"found an element of type {own.decode()}, expected {value}", start)
+        text = _TYPED_ELEMENT.sub(b"", typed)
+        if not prod(shape):
+            return self.encoder.dense(type_.number, b"")
+        self._check_nesting(text, shape, type_, start)
+        return self._encode(type_, value, self._tokens(text, value, start))
+
+    def _listed_strings(self) -> list[bytes]:
+        """Strings in lists; nothing if there is something else."""
+        cursor = self.cursor
+        strings: list[bytes] = []
+        while True:
+            while cursor.accept(b"[") or cursor.accept(b"]") or cursor.accept(b","):
+                pass
+            text = cursor.string()
+            if text is None:
+                return strings
+            strings.append(text)
+
+    def _strings(self, strings: list[bytes], type_: Parsed, *, splat: bool) -> bytes:
+        """The number of a constant of strings, as `!tosa.mxint8` has them."""
+        numbers = self.encoder.numbers
+        parts = [self.encoder.string(text) for text in strings]
+        head = numbers[DENSE_STRINGS] + type_.number + numbers[int(splat)]
+        return self.encoder.attributes(head + b"".join(parts))
+
+    # -- parts --------------------------------------------------------------------------------
+
+    def _check_nesting(self, text: bytes, shape: tuple[int, ...], type_: Parsed, at: int) -> None:
+        """Refuse elements that are neither a single one nor lists of the type's sizes."""
+        structure = text.translate(None, _STRUCTURE)
+        # Each element but the last has a comma, so that few characters cannot be many elements.
+        if structure and (prod(shape) > len(structure) or structure != _brackets(shape)):
+            message = f"the elements are not in lists of the sizes of {type_.type}"
+            self.cursor.refuse(message, at)
+
+    def _bracketed(self) -> tuple[int, int]:
+        """The offsets of a number, or of a list in brackets."""
+        cursor = self.cursor
+        cursor.skip()
+        start = cursor.at
+        if cursor.peek(b"["):
+            cursor.skip_balanced(b"[", "'['")
+        else:
+            cursor.match(re.compile(rb"[^\s,>]*"))
+        return start, cursor.at
+
+    def _type(self) -> Parsed:
+        """The type after a colon."""
+        self.cursor.expect(b":", "':' and the type of the constant")
+        return self.types()
+
+    def _shape(self, type_: Parsed, at: int) -> tuple[tuple[int, ...], str]:
+        """The sizes and the element type of a constant's type."""
+        found = type_.type
+        if not isinstance(found, TensorType):
+            if str(found).startswith("vector<"):
+                return (), ""
+            self.cursor.refuse(f"found a constant of type {found}, expected a tensor", at)
+        if found.shape is None or min(found.shape, default=0) < 0:
+            self.cursor.refuse(
+                f"found a constant of type {found}, expected sizes that are known", at
+            )
+        return found.shape, found.element
+
+    def _numbers(self, start: int, end: int, element: str, at: int) -> npt.NDArray[Any]:
+        """The bits of the numbers between two offsets."""
+        parts = []
+        data = self.cursor.data
+        while start < end:
+            stop = min(start + _CHUNK, end)
+            if stop < end:
+                comma = bytes(data[start:stop]).rfind(b",")
+                stop = start + comma + 1 if comma > 0 else end
+            text = bytes(data[start:stop])
+            parts.append(
+                self._tokens(text.rstrip(b", \t\r\n") if stop < end else text, element, at)
+            )
+            start = stop
+        return np.concatenate(parts) if parts else np.zeros(0, np.uint8)
+
+    def _tokens(self, text: bytes, element: str, at: int) -> npt.NDArray[Any]:
+        try:
+            return bits_of(text.translate(_NO_BRACKETS).split(b","), element)
+        except BadNumber as error:
+            self.cursor.refuse(str(error), at)
+
+    def _encode(self, type_: Parsed, element: str, bits: npt.NDArray[Any]) -> bytes:
+        """The number of a dense attribute with elements of these bits, or with one for all."""
+        if element == "i1":
+            packed = np.packbits(bits.astype(bool), bitorder="little")
+            if len(bits) == 1 and type_.type != TensorType((1,), "i1"):
+                packed = np.array([0xFF if bits[0] else 0], np.uint8)
+            return self.encoder.dense(type_.number, memoryview(packed.tobytes()))
+        width = element_bytes(element)
+        rows = bits.view(np.uint8).reshape(-1, bits.dtype.itemsize)[:, :width]
+        return self.encoder.dense(type_.number, memoryview(rows.tobytes()))
+
+    def _as_text(self, start: int, type_: Parsed) -> tuple[bytes, Parsed]:
+        """A constant that no TOSA program has, as the beginning of its text."""
+        text = bytes(self.cursor.data[start : min(start + 80, self.cursor.at)])
+        shown = text.decode("utf-8", "replace")
+        return self.encoder.attributes.text(f"dense{shown}... : {type_.type}"), type_
+
+
+def _brackets(shape: tuple[int, ...]) -> bytes:
+    """The brackets and commas of nested lists of this shape."""
+    text = b""
+    for size in reversed(shape):
+        text = b"[" + b",".join([text] * size) + b"]"
+    return text
+
+
+def hex_bytes(cursor: TextCursor, start: int, end: int) -> memoryview:
+    """The bytes that a text has in hexadecimal between two offsets."""
+    if (end - start) % 2:
+        cursor.refuse("found an odd number of hexadecimal digits", start)
+    data = bytearray((end - start) // 2)
+    for at in range(start, end, _DIGITS):
+        digits = cursor.data[at : min(at + _DIGITS, end)]
+        try:
+            data[(at - start) // 2 : (at - start + len(digits)) // 2] = unhexlify(digits)
+        except BadHexadecimal:
+            wrong = re.compile(rb"[0-9a-fA-F]*").match(digits)
+            assert wrong is not None
+            cursor.refuse("found a character that is no hexadecimal digit", at + wrong.end())
+    return memoryview(data).toreadonly()

@@ -1,0 +1,195 @@
+"""Locations of MLIR text, added to a bytecode."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final, NoReturn
+
+from tosa_convert.formats.mlir.bytecode import format as code
+from tosa_convert.formats.mlir.text.parse.aliases import Aliases
+from tosa_convert.formats.mlir.text.parse.cursor import TextCursor
+from tosa_convert.formats.mlir.write.location_entries import LocationEntries
+
+#: Lines and columns are at most this.
+_LARGEST: Final = 0xFFFFFFFF
+#: Bytes that are searched for line ends at once.
+_BLOCK: Final = 1 << 16
+
+_NUMBER: Final = re.compile(rb"[0-9]+")
+_ALIAS: Final = re.compile(rb"#[\w$.-]+(?!\s*<)")
+_PLAIN: Final = re.compile(rb'loc\("([^"\\\n]*)":([0-9]{1,9}):([0-9]{1,9})\)')
+
+
+class LocationParser:
+    """Parses the locations of one text.
+
+    entries: of the bytecode. attribute: parses an attribute, for the metadata of fused locations and for
+    aliases.
+    """
+
+    def __init__(
+        self,
+        cursor: TextCursor,
+        entries: LocationEntries,
+        aliases: Aliases,
+        attribute: Callable[[], bytes],
+    ) -> None:
+        self.cursor = cursor
+        self.entries = entries
+        self.encoder = entries.encoder
+        self.aliases = aliases
+        self.attribute = attribute
+        #: How many lines end before `_counted`, and where the last of them does; -1 if there is none.
+        self._lines, self._line_end, self._counted = 0, -1, 0
+        self._head = b""
+        self._plain: dict[bytes, bytes] = {}
+        #: The parts of fused locations with metadata.
+        self._fused: dict[bytes, tuple[bytes, list[bytes]]] = {}
+
+    def optional(self) -> bytes | None:
+        """The number of the location `loc(...)` if one is next."""
+        cursor = self.cursor
+        if not cursor.peek(b"loc("):
+            return None
+        # Fast path of `_location`; equal by test test_plain_locations_of_text_equal_others
+        plain = _PLAIN.match(cursor.data, cursor.at)
+        if plain is not None:
+            cursor.at = plain.end()
+            text = plain[0]
+            number = self._plain.get(text)
+            if number is None:
+                name, line, column = plain.groups()
+                number = self._plain[text] = self.entries.place(name, [int(line), int(column)])
+            return number
+        cursor.at += len(b"loc(")
+        number = self._location()
+        cursor.expect(b")")
+        return number
+
+    def here(self, at: int) -> bytes:
+        """Return the number of the location of the text itself at an offset, which never decreases."""
+        numbers = self.encoder.numbers
+        if not self._head:
+            name = self.cursor.source.name.encode("utf-8", "surrogateescape")
+            self._head = numbers[code.FILE_LOCATION] + self.entries.string(name)
+        while self._counted < at:
+            passed = bytes(self.cursor.data[self._counted : min(at, self._counted + _BLOCK)])
+            lines = passed.count(b"\n")
+            if lines:
+                self._lines += lines
+                self._line_end = self._counted + passed.rfind(b"\n")
+            self._counted += len(passed)
+        column = at - self._line_end
+        return self.encoder.attributes.add(self._head + numbers[self._lines + 1] + numbers[column])
+
+    # -- kinds of locations -------------------------------------------------------------------
+
+    def _location(self) -> bytes:
+        cursor = self.cursor
+        cursor.enter()
+        try:
+            return self._parse()
+        finally:
+            cursor.depth -= 1
+
+    def _parse(self) -> bytes:
+        cursor = self.cursor
+        name = cursor.string()
+        if name is not None:
+            if cursor.accept(b":"):
+                return self._place(name)
+            child = self.encoder.unknown
+            if cursor.accept(b"("):
+                child = self._location()
+                cursor.expect(b")")
+            return self.entries.name(name, child)
+        alias = cursor.match(_ALIAS)
+        if alias is not None:
+            return self.aliases.resolve(alias[0].decode(), alias.start(), self.attribute)
+        word = cursor.peek_word()
+        if word == b"unknown":
+            cursor.word()
+            return self.encoder.unknown
+        if word == b"callsite":
+            cursor.word()
+            return self._call_site()
+        if word == b"fused":
+            cursor.word()
+            return self._fuse()
+        if word == b"loc":
+            found = self.optional()
+            if found is not None:
+                return found
+        if cursor.peek(b"#"):
+            return self.attribute()
+        raise cursor.unexpected("a location")
+
+    def _call_site(self) -> bytes:
+        cursor = self.cursor
+        cursor.expect(b"(")
+        callee = self._location()
+        if not cursor.accept_word(b"at"):
+            raise cursor.unexpected("'at'")
+        caller = self._location()
+        cursor.expect(b")")
+        return self.entries.make(code.CALLSITE_LOCATION, callee, caller)
+
+    def _fuse(self) -> bytes:
+        cursor = self.cursor
+        metadata = b""
+        if cursor.accept(b"<"):
+            metadata = self.attribute()
+            cursor.expect(b">")
+        cursor.expect(b"[")
+        parts: list[bytes] = []
+        if not cursor.peek(b"]"):
+            parts.append(self._location())
+            while cursor.accept(b","):
+                parts.append(self._location())
+        cursor.expect(b"]")
+        return self._with_metadata(metadata, parts) if metadata else self.entries.fuse(parts)
+
+    def _with_metadata(self, metadata: bytes, parts: list[bytes]) -> bytes:
+        """A fused location with metadata, without duplicates and unknown ones, as MLIR has it."""
+        flat: dict[bytes, None] = {}
+        for part in parts:
+            same, inner = self._fused.get(part, (b"", []))
+            flat.update(dict.fromkeys(inner if same == metadata else [part]))
+        if len(flat) > 1:
+            flat.pop(self.encoder.unknown, None)
+        locations = list(flat) or [self.encoder.unknown]
+        count = self.encoder.numbers[len(locations)]
+        fused = self.entries.make(code.FUSED_LOCATION_WITH_METADATA, count, *locations, metadata)
+        self._fused[fused] = metadata, locations
+        return fused
+
+    def _place(self, name: bytes) -> bytes:
+        """A place or a range in a file, after the file's name and a colon."""
+        cursor = self.cursor
+        line = self._number()
+        cursor.expect(b":")
+        places = [line, self._number()]
+        if cursor.accept_word(b"to"):
+            end_line = line if cursor.peek(b":") else self._number()
+            cursor.expect(b":")
+            end = self._number()
+            if end_line != line:
+                places += end_line, end
+            elif end != places[1]:
+                places.append(end)
+        return self.entries.place(name, places)
+
+    def _number(self) -> int:
+        cursor = self.cursor
+        found = cursor.match(_NUMBER)
+        if found is None:
+            raise cursor.unexpected("a line or a column")
+        if len(found[0]) > len(str(_LARGEST)) or int(found[0]) > _LARGEST:
+            cursor.refuse(f"a line or a column is larger than {_LARGEST}", found.start())
+        return int(found[0])
+
+
+def no_attribute(cursor: TextCursor) -> NoReturn:
+    """Refuse an attribute, in a text that is a location by itself."""
+    raise cursor.unexpected("a location without attributes")

@@ -1,0 +1,313 @@
+"""A module of MLIR text as bytecode, without MLIR.
+
+The operations of a text are parsed one after the other. An operation of another dialect whose form is
+not known is skipped up to the next operation, so that all of them are reported at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final, NamedTuple, cast
+
+from tosa_convert.errors import MAX_FINDINGS
+from tosa_convert.formats.mlir.bytecode.encode import Data, Encoder
+from tosa_convert.formats.mlir.text.parse.aliases import Aliases
+from tosa_convert.formats.mlir.text.parse.attributes import AttributeParser
+from tosa_convert.formats.mlir.text.parse.cursor import TextCursor
+from tosa_convert.formats.mlir.text.parse.custom_forms import CustomForms
+from tosa_convert.formats.mlir.text.parse.operation_tree import (
+    ParsedOperation,
+    ParsedRegion,
+    encoded,
+)
+from tosa_convert.formats.mlir.text.parse.operations import OperationParser, ResultNames, Steps
+from tosa_convert.formats.mlir.text.parse.types import TypeParser
+from tosa_convert.formats.mlir.text.resources import Resources
+from tosa_convert.io.options import DEFAULT_LIMITS, Limits
+
+#: Regions within one another.
+_MAX_REGIONS: Final = 1000
+#: Names of operations in other releases or in a shorter form -> today's.
+_RENAMED: Final = {
+    "module": "builtin.module",
+    "func": "func.func",
+    "builtin.func": "func.func",
+    "return": "func.return",
+    "std.return": "func.return",
+    "call": "func.call",
+    "std.call": "func.call",
+    "constant": "arith.constant",
+    "std.constant": "arith.constant",
+    "yield": "tosa.yield",
+}
+#: Dialects of which some operations are read.
+_READ: Final = ("builtin", "func", "ml_program", "tosa")
+#: Up to April 2022 a function had the attribute `type`.
+_FUNCTION_TYPE: Final = ("type", "function_type")
+
+_LINE_OR_BRACKET: Final = re.compile(
+    rb'\n|(?<![\w.$%#@-])loc\(|"[^"\\\n]*(?:\\.[^"\\\n]*)*"|//[^\n]*|->|[()\[\]{}<>]'
+)
+_OPERATION_START: Final = re.compile(
+    rb'(?:%[\w$.-]+[ \t]*[=,:]|"[\w.$-]+"[ \t]*\(|[a-z_]\w*\.[a-z_]|return\b|\}|\^|\{-#'
+    rb"|[#!][\w$.-]+[ \t]*=|\Z)"
+)
+_CLOSING: Final = {b"loc(": b")", b"(": b")", b"[": b"]", b"{": b"}", b"<": b">"}
+
+
+def parse(
+    data: memoryview,
+    path: str = "",
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    packed_bools: bool | None = None,
+    function: str | None = "",
+) -> list[Data]:
+    """The bytecode of a text, in pieces; large constants are pieces of their own.
+
+    Args:
+        data: the text. It may be hostile.
+        path: the file that it is the content of, or "".
+        limits: `text_depth` bounds the nesting of brackets.
+        packed_bools: whether booleans in hexadecimal are packed, if it is known.
+        function: the only function that is read, or None for the only public one. The text is parsed no
+            further than to the findings that refuse it. "" parses all of it.
+
+    Raises:
+        TosaConvertError: "malformed-mlir" with the line and column of the first error, "too-large" for
+            what is nested too deeply.
+    """
+    cursor = TextCursor(data, path, limits.text_depth)
+    encoder = Encoder()
+    resources = Resources(cursor, encoder)
+    aliases = Aliases(cursor)
+    types = TypeParser(cursor, encoder, aliases)
+    attributes = AttributeParser(cursor, encoder, aliases, types, resources)
+    attributes.elements.packed_bools = packed_bools
+    module = _ModuleParser(OperationParser(cursor, attributes), resources, function).module()
+    return encoder.finish(list(map(bytes, module)))
+
+
+class _Open(NamedTuple):
+    """An operation whose regions are being parsed.
+
+    names: of its results. outer: the region that it is in. start: where it begins.
+    """
+
+    steps: Steps
+    operation: ParsedOperation
+    names: ResultNames
+    outer: ParsedRegion
+    start: int
+
+
+class _ModuleParser:
+    """Parses the operations of one text. Not recursive, because modules may nest deeply."""
+
+    def __init__(
+        self, operations: OperationParser, resources: Resources, function: str | None
+    ) -> None:
+        self.operations = operations
+        self.cursor = operations.cursor
+        self.attributes = operations.attributes
+        self.forms = CustomForms(operations)
+        self.end = resources.begin
+        #: Operations whose regions are being parsed, each with the region around it.
+        self.stack: list[_Open] = []
+        #: The name of the operation that was added last.
+        self.last = ""
+        self.function = (
+            function
+            if function is None
+            else (function.removeprefix("@").encode("utf-8", "surrogatepass"))
+        )
+        #: Foreign operations of the function that is being parsed, and functions that could be read.
+        self.foreign = self.candidates = 0
+
+    def module(self) -> Iterable[bytes | bytearray]:
+        """Return the encoding of the only module at the top, or of one around what is at the top."""
+        top, encoder = self.operations.region, self.operations.encoder
+        while self._more():
+            self._operation()
+        self._close()
+        (block,) = top.blocks
+        if block.count == 1 and self.last == "builtin.module":
+            return cast("list[bytearray]", block.operations)
+        module = ParsedOperation("builtin.module", encoder.unknown, {}, [], [], [top])
+        return encoded(module, encoder, {})
+
+    def _more(self) -> bool:
+        """Return whether another operation is to be parsed. Takes what is between operations."""
+        cursor, operations = self.cursor, self.operations
+        while max(self.foreign, self.candidates - 1) < MAX_FINDINGS:
+            cursor.skip()
+            if self.stack:
+                if cursor.accept(b"}"):
+                    self._resume()
+                    continue
+                if operations.label(operations.region):
+                    continue
+                if not operations.region.blocks:
+                    operations.begin_block(operations.region)
+                if cursor.at >= self.end:
+                    cursor.refuse(
+                        "the text ends inside a region: '}' is missing",
+                        hint="the text is cut off, or a brace was lost",
+                    )
+                return True
+            if cursor.at >= self.end:
+                return False
+            name = self.attributes.aliases.next_definition()
+            if not name:
+                return True
+            self._alias(name)
+        return False
+
+    def _alias(self, name: str) -> None:
+        """Take the definition of an alias."""
+        aliases, cursor = self.attributes.aliases, self.cursor
+        if name.startswith("!"):
+            aliases.resolve(name, cursor.at, self.attributes.types.alias)
+        else:
+            aliases.resolve(name, cursor.at, self.attributes)
+        cursor.at = aliases.end(name)
+
+    # -- operations ---------------------------------------------------------------------------
+
+    def _operation(self) -> None:
+        """Parse an operation, up to its first region if it has one."""
+        cursor, operations = self.cursor, self.operations
+        cursor.skip()
+        start = cursor.at
+        names = operations.result_names()
+        cursor.skip()
+        at = cursor.at
+        quoted = cursor.string()
+        word = quoted if quoted is not None else cursor.word()
+        if not word:
+            raise cursor.unexpected("an operation")
+        name = word.decode("utf-8", "replace")
+        name = _RENAMED.get(name, name)
+        location = operations.attributes.locations.here(at)
+        operation = ParsedOperation(name, location, {}, [], [])
+        steps: Steps | None = None
+        if quoted is not None:
+            steps = operations.generic(operation, at)
+        else:
+            form = self.forms.form(name)
+            if form is None:
+                self._foreign(operation, sum(count for _, count in names), at)
+            else:
+                steps = form(self.forms, operation)
+        if steps is None:
+            self._finish(operation, names, start)
+        else:
+            self._advance(_Open(steps, operation, names, operations.region, start))
+
+    def _advance(self, opened: _Open) -> None:
+        """Go on with an operation that may have regions."""
+        operations = self.operations
+        region = next(opened.steps, None)
+        if region is None:
+            operations.region = opened.outer
+            self._finish(opened.operation, opened.names, opened.start)
+            return
+        if len(self.stack) >= _MAX_REGIONS:
+            message = f"regions are nested more than {_MAX_REGIONS} deep"
+            raise self.cursor.coded("too-large", message)
+        self.stack.append(opened)
+        operations.region = region
+
+    def _resume(self) -> None:
+        """Go on with the operation whose region has ended."""
+        opened = self.stack.pop()
+        self.operations.region = opened.outer
+        self._advance(opened)
+
+    def _finish(self, operation: ParsedOperation, names: ResultNames, start: int) -> None:
+        """Take the location of an operation, and add it to its block."""
+        operations = self.operations
+        location = operations.attributes.locations.optional()
+        if location is not None:
+            operation.location = location
+        if operation.name == "func.func" and _FUNCTION_TYPE[0] in operation.attributes:
+            operation.attributes[_FUNCTION_TYPE[1]] = operation.attributes.pop(_FUNCTION_TYPE[0])
+        operations.define(names, operation.types, start)
+        operations.region.append(operation, operations.encoder)
+        self.last = operation.name
+        if self.function != b"":
+            self._count(operation)
+
+    def _count(self, operation: ParsedOperation) -> None:
+        """Count an operation if it is a finding, whatever follows it in the text."""
+        is_function = operation.name == "func.func"
+        around = [opened.operation for opened in self.stack]
+        owner = operation if is_function else around.pop() if around else None
+        if owner is None or owner.name != "func.func" or len(around) > 1:
+            return
+        if around and (around[0].name != "builtin.module" or self.stack[0].outer.blocks[0].count):
+            return
+        if is_function:
+            self.foreign = 0
+            is_choice = self.function is None and any(r.blocks for r in operation.regions)
+            self.candidates += is_choice and self._is_read(operation)
+        elif operation.name.partition(".")[0] not in _READ and operation.name != "arith.constant":
+            self.foreign += self._is_read(owner)
+
+    def _is_read(self, function: ParsedOperation) -> bool:
+        """Return whether a function is the one that is read, or one of those that could be."""
+        encoder, attributes = self.operations.encoder, function.attributes
+        if self.function is not None:
+            return attributes.get("sym_name") == encoder.string_attribute(self.function)
+        # In generic form the attributes may follow the body.
+        visibility = attributes.get("sym_visibility", b"")
+        return "sym_name" in attributes and visibility in (
+            b"",
+            encoder.string_attribute("public"),
+        )
+
+    def _close(self) -> None:
+        """End what is open in a text that is not parsed to its end."""
+        operations = self.operations
+        while self.stack:
+            opened = self.stack.pop()
+            if opened.operation.name == "func.func":
+                end = ParsedOperation("func.return", operations.encoder.unknown, {}, [], [])
+                operations.region.append(end, operations.encoder)
+            operations.region = opened.outer
+            operations.region.append(opened.operation, operations.encoder)
+            self.last = opened.operation.name
+
+    def _foreign(self, operation: ParsedOperation, results: int, at: int) -> None:
+        """Skip an operation whose form is not known, which is reported when it is read."""
+        cursor = self.cursor
+        if "." not in operation.name:
+            cursor.at = at
+            raise cursor.unexpected("an operation")
+        operation.types = [self.operations.unknown_type] * results
+        closing = bytearray()
+        location = -1
+        while True:
+            found = _LINE_OR_BRACKET.search(cursor.data, cursor.at)
+            if found is None or found.start() >= self.end:
+                cursor.at = self.end
+                break
+            token = found[0]
+            cursor.at = found.end()
+            if not closing and token == b"\n":
+                cursor.skip()
+                if _OPERATION_START.match(cursor.data, cursor.at):
+                    break
+                continue
+            if not closing and token == b"}":
+                cursor.at = found.start()
+                break
+            if token == b"loc(" and not closing:
+                location = found.start()
+            if token in _CLOSING:
+                closing += _CLOSING[token]
+            elif closing and token[0] == closing[-1]:
+                closing.pop()
+        if location >= 0:
+            cursor.at = location

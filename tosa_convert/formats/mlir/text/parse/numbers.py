@@ -1,0 +1,155 @@
+"""Numbers of MLIR text as the bytes of elements."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tosa_convert.formats.mlir.bytecode.attributes import bit_width
+from tosa_convert.formats.mlir.text.print.numbers import is_float
+from tosa_convert.graph.dtypes import BY_MLIR
+
+_INDEX: Final = "index"
+_BOOL: Final = "i1"
+_HEX: Final = re.compile(rb"-?0x", re.IGNORECASE)
+_INTEGER: Final = re.compile(r"[su]?i([0-9]{1,3})\Z")
+_MOST_BITS: Final = 64
+#: Words that stand for numbers.
+_WORDS: Final = {b"true": b"1", b"false": b"0"}
+
+
+class BadNumber(Exception):
+    """A number that is not one of its type; the message says what was found."""
+
+
+def is_number(element: str) -> bool:
+    """Whether numbers of the element type are parsed here."""
+    width = _INTEGER.match(element)
+    if width is not None:
+        return 0 < int(width[1]) <= _MOST_BITS
+    return element == _INDEX or is_float(element)
+
+
+def stored_type(element: str) -> np.dtype[Any]:
+    """The numpy type of an element's bits: the smallest unsigned one that holds them."""
+    width = bit_width(element)
+    return np.dtype(f"<u{next(size for size in (1, 2, 4, 8) if width <= 8 * size)}")
+
+
+def bits_of(tokens: Sequence[bytes], element: str) -> npt.NDArray[Any]:
+    """The bits of numbers.
+
+    Args:
+        tokens: the numbers as the text has them, without letters but those of hexadecimal numbers, of
+            exponents, and of `true` and `false`; blanks around them do not matter.
+        element: their type in MLIR's words, for which `is_number` holds.
+
+    Returns:
+        An array of `stored_type(element)`.
+
+    Raises:
+        BadNumber: a token is not a number of this type, or does not fit.
+    """
+    if is_float(element):
+        return _floats(tokens, element)
+    return _integers(tokens, element)
+
+
+def _integers(tokens: Sequence[bytes], element: str) -> npt.NDArray[Any]:
+    width = bit_width(element)
+    least = 0 if element[0] == "u" else -1 << (width - 1)
+    most = (1 << width) - 1 if element[0] != "s" else (1 << (width - 1)) - 1
+    numbers = []
+    for token in tokens:
+        try:
+            number = int(token)
+        except ValueError:
+            number = _unusual_integer(token, element)
+        if not least <= number <= most:
+            raise BadNumber(f"{_shown(token)} does not fit {element}")
+        numbers.append(number & (1 << width) - 1)
+    return np.array(numbers, "<u8").astype(stored_type(element))
+
+
+def _unusual_integer(token: bytes, element: str) -> int:
+    """An integer in hexadecimal, or a word."""
+    text = token.strip()
+    if text in _WORDS and element == _BOOL:
+        return int(_WORDS[text])
+    if _HEX.match(text):
+        try:
+            return int(text, 16)
+        except ValueError:
+            pass
+    raise BadNumber(f"{_shown(token)} is not an integer")
+
+
+def _floats(tokens: Sequence[bytes], element: str) -> npt.NDArray[Any]:
+    kind = np.dtype("<f8") if element == "f64" else BY_MLIR[element].numpy
+    stored = stored_type(element)
+    # Joining is many times as fast as looking at each of them.
+    if b",".join(tokens).count(b".") != len(tokens):
+        for token in tokens:
+            if b"." not in token and not _HEX.match(token.strip()):
+                raise BadNumber(f"{_shown(token)} is not a number of {element}: it has no point")
+    try:
+        values = np.array(list(map(float, tokens)), np.float64)
+    except ValueError:
+        return np.concatenate([_unusual_float(token, kind, element) for token in tokens])
+    return _rounded(values, kind).view(stored)
+
+
+def _unusual_float(token: bytes, kind: np.dtype[Any], element: str) -> npt.NDArray[Any]:
+    """A number in decimal, or its bits in hexadecimal."""
+    text, stored = token.strip(), stored_type(element)
+    if _HEX.match(text):
+        try:
+            bits = int(text, 16)
+        except ValueError:
+            raise BadNumber(f"{_shown(token)} is not a number") from None
+        if not 0 <= bits < 1 << bit_width(element):
+            raise BadNumber(f"{_shown(token)} has more bits than the type")
+        return np.array([bits], stored)
+    try:
+        value = float(text)
+    except ValueError:
+        raise BadNumber(f"{_shown(token)} is not a number") from None
+    return _rounded(np.array([value]), kind).view(stored)
+
+
+def powers_of_two(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8]:
+    """The bytes of f8E8M0FNU for numbers, which MLIR takes without their signs.
+
+    The nearest power of two, ties to the larger one; NaN beyond the largest.
+    """
+    fractions, exponents = np.frexp(np.abs(values))
+    codes = np.clip(exponents + 126 + (fractions >= 0.75), 0, 0xFF)
+    codes[values == 0] = 0
+    codes[~np.isfinite(values)] = 0xFF
+    found: npt.NDArray[np.uint8] = codes.astype(np.uint8)
+    return found
+
+
+def _rounded(values: npt.NDArray[np.float64], kind: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Numbers rounded once, to the nearest, ties to even."""
+    if kind == BY_MLIR["f8E8M0FNU"].numpy:
+        return powers_of_two(values)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if kind.itemsize == 8 or kind in (np.dtype("<f4"), np.dtype("<f2")):
+            return values.astype(kind)
+        # ml_dtypes rounds by way of float32. Rounding to odd first makes the second rounding exact.
+        nearest = values.astype(np.float32)
+        bits = nearest.view(np.uint32)
+        inexact = np.isfinite(nearest) & (nearest.astype(np.float64) != values)
+        away = inexact & (np.abs(nearest.astype(np.float64)) > np.abs(values))
+        bits = np.where(away, bits - np.uint32(1), bits)
+        bits = np.where(inexact, bits | np.uint32(1), bits).astype(np.uint32)
+        return bits.view(np.float32).astype(kind)
+
+
+def _shown(token: bytes) -> str:
+    return repr(token.strip()[:40].decode("utf-8", "replace"))

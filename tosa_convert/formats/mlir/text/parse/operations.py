@@ -1,0 +1,286 @@
+"""Operations of MLIR text: their generic form, and what the custom forms of TOSA share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from tosa_convert.formats.mlir.text.parse.operation_tree import (
+    ParsedBlock,
+    ParsedOperation,
+    ParsedRegion,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from tosa_convert.formats.mlir.text.parse.attributes import AttributeParser, Dictionary
+    from tosa_convert.formats.mlir.text.parse.cursor import TextCursor
+    from tosa_convert.formats.mlir.text.parse.types import Parsed
+
+#: Signatures that are remembered by their text have at most this many bytes.
+_REMEMBERED: Final = 400
+#: Digits of a number of results that are read: more are too many anyway.
+_DIGITS: Final = 12
+
+_VALUE: Final = re.compile(rb"%[\w$.-]+(?:#([0-9]+))?")
+_RESULT: Final = re.compile(rb"(%[\w$.-]+)(?:[ \t]*:[ \t]*([0-9]+))?")
+#: Operands in a row, so few that what is made of them at once is small.
+_OPERANDS: Final = re.compile(rb"%[\w$.-]+(?:#[0-9]+)?(?:[ \t]*,[ \t]*%[\w$.-]+(?:#[0-9]+)?){0,99}")
+_SIGNATURE: Final = re.compile(
+    rb'\([^()\n"]*\) -> (?:\([^()\n"]*\)|[a-z]\w*<[\w?]*>|!tosa\.shape<[0-9]+>)(?=[\s}]|\Z)'
+)
+_LABEL: Final = re.compile(rb"\^[\w$.-]+")
+#: Up to which names an operation that isolates its regions from values outside is known.
+_ISOLATED: Final = frozenset({"builtin.module", "func.func"})
+
+#: A parser of an operation that has regions: yields each region when its text is next, and is resumed
+#: after it.
+Steps = Iterator[ParsedRegion]
+#: The names of results, each with how many it stands for.
+ResultNames = list[tuple[bytes, int]]
+#: The types of operands and of results.
+Signature = tuple[list[bytes], list[bytes]]
+
+
+class OperationParser:
+    """What parsers of operations share: values, signatures, regions, and the generic form.
+
+    region: the region that is being parsed.
+    """
+
+    def __init__(self, cursor: TextCursor, attributes: AttributeParser) -> None:
+        self.cursor = cursor
+        self.attributes = attributes
+        self.types = attributes.types
+        self.encoder = attributes.encoder
+        self.region = ParsedRegion(None, [ParsedBlock()])
+        #: The type of the results of operations whose form is not known.
+        self.unknown_type = self.types.number("none")
+        self._signatures: dict[bytes, Signature] = {}
+        self._results_left = len(cursor.data)
+
+    # -- values -------------------------------------------------------------------------------
+
+    def operands(self) -> list[Value]:
+        """The values that are next, separated by commas; none if there is none."""
+        cursor = self.cursor
+        region = self.region
+        names = region.names
+        parsed: list[Value] = []
+        while True:
+            cursor.skip()
+            # Fast path of `value`; equal by test test_operands_in_a_row_equal_single_ones
+            found = _OPERANDS.match(cursor.data, cursor.at)
+            if found is None and not parsed:
+                return parsed
+            row = found[0].split(b",") if found else []
+            values = [names.get(name.strip()) for name in row]
+            if None in values:
+                values = [region.find(name.strip()) for name in row]
+            if found is None or None in values:
+                parsed.append(self.value())
+            else:
+                cursor.at = found.end()
+                parsed += values  # type: ignore[arg-type]
+            if not cursor.accept(b","):
+                return parsed
+
+    def value(self) -> Value:
+        """The value that is next."""
+        cursor = self.cursor
+        found = cursor.match(_VALUE)
+        if found is None:
+            raise cursor.unexpected("a value such as %0")
+        value = self.region.find(found[0])
+        if value is None:
+            name = found[0].decode()
+            cursor.refuse(
+                f"the value {name} is used here, but no operation before defines it",
+                found.start(),
+                self.region.hint,
+            )
+        return value
+
+    def result_names(self) -> ResultNames:
+        """The names before an equals sign, each with how many results it stands for."""
+        cursor = self.cursor
+        names: ResultNames = []
+        if not cursor.peek(b"%"):
+            return names
+        while True:
+            found = cursor.match(_RESULT)
+            if found is None:
+                raise cursor.unexpected("the name of a result")
+            count = int((found[2] or b"1")[:_DIGITS])
+            # Each has a type in the text, so that few characters cannot be many results.
+            self._results_left -= count
+            if not count or self._results_left < 0:
+                cursor.refuse("found a number of results that no operation has", found.start(2))
+            names.append((found[1], count))
+            if not cursor.accept(b","):
+                cursor.expect(b"=")
+                return names
+
+    def define(self, names: ResultNames, types: list[bytes], at: int) -> None:
+        """Add an operation's results to the values of the region."""
+        region = self.region
+        if names and sum(count for _, count in names) != len(types):
+            count = sum(count for _, count in names)
+            self.cursor.refuse(
+                f"found names for {count} results, but the operation has {len(types)}", at
+            )
+        results = iter([region.add(type_) for type_ in types])
+        for name, count in names:
+            first = next(results)
+            self.name(name, first, at)
+            if count > 1:
+                self.name(name + b"#0", first, at)
+                for number in range(1, count):
+                    self.name(b"%s#%d" % (name, number), next(results), at)
+
+    def name(self, name: bytes, value: Value, at: int) -> None:
+        """Give a value its name."""
+        names = self.region.names
+        if name in names or self.region.find(name) is not None:
+            self.cursor.refuse(f"the value {name.decode()} is defined twice", at)
+        names[name] = value
+
+    # -- signatures ---------------------------------------------------------------------------
+
+    def signature(self, operands: list[Value]) -> list[bytes]:
+        """The types of results in `: (T, T) -> T`, whose other types are those of the operands."""
+        cursor = self.cursor
+        cursor.expect(b":", "':' and the types of operands and results")
+        cursor.skip()
+        at = cursor.at
+        types, results = self._types()
+        self.check_types(operands, types, at)
+        return results.copy()
+
+    def _types(self) -> Signature:
+        cursor = self.cursor
+        # Fast path of `_signature`; equal by test test_signatures_seen_before_equal_parsed_ones
+        found = _SIGNATURE.match(cursor.data, cursor.at)
+        text = found[0] if found and found.end() - found.start() <= _REMEMBERED else b""
+        if found and text in self._signatures:
+            cursor.at = found.end()
+            return self._signatures[text]
+        signature = self._signature()
+        if found and text and cursor.at == found.end():
+            self._signatures[text] = signature
+        return signature
+
+    def _signature(self) -> Signature:
+        inputs = self.types.in_parentheses()
+        self.cursor.expect(b"->")
+        results = self.types.results()
+        return [parsed.number for parsed in inputs], [parsed.number for parsed in results]
+
+    def type_list(self) -> list[bytes]:
+        """Types, separated by commas."""
+        types = [self.types().number]
+        while self.cursor.accept(b","):
+            types.append(self.types().number)
+        return types
+
+    def check_types(self, operands: list[Value], types: list[bytes], at: int) -> None:
+        """Refuse types of operands that are not those of the values."""
+        if [value.type for value in operands] == types:
+            return
+        if len(operands) != len(types):
+            message = f"found {len(types)} types of operands for {len(operands)} operands"
+            self.cursor.refuse(message, at)
+        for index, (value, type_) in enumerate(zip(operands, types, strict=True)):
+            if value.type not in (type_, self.unknown_type):
+                message = f"operand {index} has another type where it is defined than here"
+                self.cursor.refuse(message, at)
+
+    # -- regions ------------------------------------------------------------------------------
+
+    def new_region(self, operation: str) -> ParsedRegion:
+        """A region of an operation that is inside the current region."""
+        return ParsedRegion(None if operation in _ISOLATED else self.region)
+
+    def arguments(self) -> list[tuple[bytes, Parsed, Dictionary, bytes, int]]:
+        """Arguments in parentheses: name, type, attributes, location and offset of each.
+
+        The name is empty if there is none, as in a declaration.
+        """
+        cursor = self.cursor
+        found: list[tuple[bytes, Parsed, Dictionary, bytes, int]] = []
+        cursor.expect(b"(")
+        while not cursor.accept(b")"):
+            if found:
+                cursor.expect(b",", "',' or ')'")
+            cursor.skip()
+            at = cursor.at
+            name = cursor.match(_VALUE)
+            if name is not None:
+                cursor.expect(b":")
+            type_ = self.types()
+            others = self.attributes.optional_dictionary("")
+            location = self.attributes.locations.optional() or self.encoder.unknown
+            found.append((name[0] if name else b"", type_, others, location, at))
+        return found
+
+    def begin_block(
+        self, region: ParsedRegion, arguments: Sequence[tuple[bytes, bytes, bytes, int]] = ()
+    ) -> None:
+        """Add a block. arguments: name, type, location and offset of each."""
+        block = ParsedBlock([(type_, location) for _, type_, location, _ in arguments])
+        region.blocks.append(block)
+        outer, self.region = self.region, region
+        for name, type_, _, at in arguments:
+            value = region.add(type_)
+            if name:
+                self.name(name, value, at)
+        self.region = outer
+
+    def label(self, region: ParsedRegion) -> bool:
+        """Begin the block whose label is next, if one is."""
+        cursor = self.cursor
+        if cursor.match(_LABEL) is None:
+            return False
+        arguments: list[tuple[bytes, bytes, bytes, int]] = []
+        if cursor.peek(b"("):
+            arguments = [
+                (name, type_.number, location, at)
+                for name, type_, _, location, at in self.arguments()
+            ]
+        cursor.expect(b":")
+        self.begin_block(region, arguments)
+        return True
+
+    # -- the generic form ---------------------------------------------------------------------
+
+    def generic(self, operation: ParsedOperation, at: int) -> Steps:
+        """Complete an operation in generic form, after its name."""
+        cursor = self.cursor
+        cursor.expect(b"(")
+        operation.operands = self.operands()
+        cursor.expect(b")")
+        if cursor.accept(b"["):
+            # Blocks to branch to, which no TOSA program has: the function is refused for its blocks.
+            cursor.at -= 1
+            cursor.skip_balanced(b"[", "'['")
+        if cursor.accept(b"<"):
+            operation.attributes = self.attributes.dictionary()
+            cursor.expect(b">")
+        if cursor.accept(b"("):
+            while True:
+                cursor.expect(b"{")
+                region = self.new_region(operation.name)
+                operation.regions.append(region)
+                yield region
+                if not cursor.accept(b","):
+                    break
+            cursor.expect(b")")
+        cursor.skip()
+        others_at = cursor.at
+        others = self.attributes.optional_dictionary(operation.name)
+        for name in others:
+            if name in operation.attributes:
+                cursor.refuse(f"the attribute {name} is there twice", others_at)
+        operation.attributes.update(others)
+        operation.types = self.signature(operation.operands)

@@ -1,0 +1,1 @@
+"""Print bytecode as MLIR text."""

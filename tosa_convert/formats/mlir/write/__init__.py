@@ -1,0 +1,1 @@
+"""Write a graph as an MLIR module."""

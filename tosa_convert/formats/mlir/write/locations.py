@@ -1,0 +1,146 @@
+"""Locations of a graph, which are text, added to a bytecode."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.formats.mlir.bytecode import format as code
+from tosa_convert.formats.mlir.bytecode.varint import encode_together, integers_of
+from tosa_convert.formats.mlir.write.location_entries import LocationEntries
+from tosa_convert.io.options import DEFAULT_LIMITS, Limits
+
+if TYPE_CHECKING:
+    from tosa_convert.formats.mlir.bytecode.encode import Encoder
+    from tosa_convert.formats.mlir.bytecode.varint import Numbers
+
+#: The commonest location by far has no escapes and no nesting; this comes before its line.
+_HEAD: Final = re.compile(r'loc\("([^"\\]*)"\Z')
+#: Fewer locations are not worth array operations.
+_MIN_TOGETHER: Final = 64
+#: A line or column of at most this many digits is known to fit.
+_DIGITS: Final = 9
+
+
+class LocationWriter(LocationEntries):
+    """Adds locations to a bytecode, each distinct text once, and returns their encoded numbers.
+
+    A text that is not a location, or is nested deeper than `limits.location_depth`, becomes the name of
+    one.
+    """
+
+    def __init__(self, encoder: Encoder, limits: Limits = DEFAULT_LIMITS) -> None:
+        super().__init__(encoder)
+        self.max_depth = limits.location_depth
+        self.cache = {"": encoder.unknown, "loc(unknown)": encoder.unknown}
+        #: Texts that are not in the cache yet, and the numbers of their entries.
+        self.uncached: list[tuple[Sequence[str], Numbers]] = []
+        self.is_empty = True
+
+    def __call__(self, text: str) -> bytes:
+        """The location that is printed as `text`."""
+        return self.all((text,))[0]
+
+    def all(self, texts: Sequence[str]) -> list[bytes]:
+        """The locations that are printed as `texts`, in one pass: most operators have different ones."""
+        for known, numbers in self.uncached:
+            self.remember(known, numbers)
+        self.uncached.clear()
+        self.is_empty = False
+        cache = self.cache
+        fresh = [text for text in dict.fromkeys(texts) if text not in cache]
+        if not self.add_plain(fresh):
+            for text in fresh:
+                if not self.add_plain([text]):
+                    cache[text] = self.parse(text)
+        return list(map(cache.__getitem__, texts))
+
+    def together(self, texts: Sequence[str]) -> tuple[Numbers, Numbers]:
+        """The same as integers and numbers of bytes; see `varint.integers_of`."""
+        # Fast path of all; equal by test test_locations_as_integers_equal_others
+        numbers = self.add_run(texts) if self.is_empty else None
+        if numbers is None:
+            return integers_of(self.all(texts))
+        self.is_empty = False
+        self.uncached.append((texts, numbers))
+        return encode_together(numbers)
+
+    def add_run(self, texts: Sequence[str]) -> Numbers | None:
+        """Add many new locations in one file; the numbers of their entries, None if one is not."""
+        if len(texts) < _MIN_TOGETHER:
+            return None
+        from tosa_convert.formats.mlir.write.plain_locations import encode_plain
+
+        plain = encode_plain(texts, self.head)
+        if plain is None:
+            return None
+        return plain.which + self.attributes.add_run(plain.joined, plain.sizes)
+
+    def remember(self, texts: Sequence[str], numbers: Numbers) -> None:
+        """Note the numbers of texts in the cache."""
+        encoded = map(self.numbers.__getitem__, numbers.tolist())
+        self.cache.update(zip(texts, encoded, strict=True))
+
+    def add_plain(self, texts: list[str]) -> bool:
+        """Add new locations that are all just a file, a line and a column; False if one is not."""
+        run = self.add_run(texts)
+        if run is not None:
+            self.remember(texts, run)
+            return True
+        # Fast path of `parse`; equal by test test_plain_locations_equal_parsed_ones
+        rows = [text.split(":", 3) for text in texts]
+        if set(map(len, rows)) != {3}:
+            return False
+        starts, lines, ends = zip(*rows, strict=True)
+        digits, lengths = "".join(lines), set(map(len, lines))
+        if not (
+            digits.isdigit() and digits.isascii() and 0 < min(lengths) <= max(lengths) <= _DIGITS
+        ):
+            return False
+        columns = {text: self.column(text) for text in dict.fromkeys(ends)}
+        heads = (
+            {text: self.head(text) for text in dict.fromkeys(starts)}
+            if all(columns.values())
+            else {}
+        )
+        if not heads or not all(heads.values()):
+            return False
+        numbers, add = self.numbers, self.attributes.add
+        # Distinct texts are distinct locations, so no equal entry exists.
+        for text, start, line, end in zip(texts, starts, lines, ends, strict=True):
+            self.cache[text] = add(heads[start] + numbers[int(line)] + columns[end])
+        return True
+
+    def parse(self, text: str) -> bytes:
+        """A location that is not just a file, a line and a column."""
+        # Most programs have no other locations.
+        from tosa_convert.formats.mlir.text.parse.aliases import Aliases
+        from tosa_convert.formats.mlir.text.parse.cursor import TextCursor
+        from tosa_convert.formats.mlir.text.parse.locations import LocationParser, no_attribute
+
+        data = memoryview(text.encode())
+        # The outermost location counts, too.
+        cursor = TextCursor(data, "", self.max_depth + 1)
+        try:
+            parser = LocationParser(cursor, self, Aliases(cursor), partial(no_attribute, cursor))
+            found = parser.optional()
+        except TosaConvertError:
+            found = None
+        if found is None or cursor.at != len(data):
+            return self.name(text, self.encoder.unknown)
+        return found
+
+    def head(self, text: str) -> bytes:
+        """The encoding of `loc("file"`, or nothing if the text is something else."""
+        match = _HEAD.match(text)
+        return self.numbers[code.FILE_LOCATION] + self.string(match[1]) if match else b""
+
+    def column(self, text: str) -> bytes:
+        """The encoding of `column)`, or nothing if the text is something else."""
+        digits = text[:-1]
+        if not (text.endswith(")") and 0 < len(digits) <= _DIGITS):
+            return b""
+        return self.numbers[int(digits)] if digits.isdigit() and digits.isascii() else b""

@@ -1,0 +1,148 @@
+"""A graph as the bytecode of an MLIR module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tosa_convert.errors import lone_surrogate
+from tosa_convert.formats.mlir.bytecode.encode import Data, Encoder
+from tosa_convert.formats.mlir.bytecode.format import HAS_REGIONS, VERSION
+from tosa_convert.formats.mlir.names import NAME_ATTRIBUTE, VERSION_ATTRIBUTE
+from tosa_convert.formats.mlir.target_env import TARGET_ENV, text_of
+from tosa_convert.formats.mlir.variables import declared_variables, variable_name
+from tosa_convert.formats.mlir.write.function import FunctionWriter
+from tosa_convert.formats.mlir.write.region_body import Body
+from tosa_convert.graph.model import Graph, Tensor
+from tosa_convert.graph.opset import VARIABLE
+from tosa_convert.graph.verify import NO_COLUMNS
+from tosa_convert.graph.versions import lowest_version, version_name
+from tosa_convert.io import log
+from tosa_convert.io.options import DEFAULT_LIMITS, Constants, Limits, Names
+
+if TYPE_CHECKING:
+    from tosa_convert.graph.columns import BlockColumns
+
+
+class EncodedModule(NamedTuple):
+    """A module as bytecode.
+
+    pieces: the bytes of the file, in order; large data is a view of the graph's memory.
+    body: the function's region; its `shared` constants are resources without data in the bytecode.
+    variable_count: operations of the module before the function.
+    """
+
+    pieces: list[Data]
+    body: Body
+    variable_count: int
+
+
+def encode_module(
+    graph: Graph,
+    *,
+    names: Names = "retain",
+    constants: Constants = "auto",
+    embed: bool = True,
+    by_path: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+    version: int = VERSION,
+    columns: Mapping[str, BlockColumns] = NO_COLUMNS,
+    state: str = "",
+) -> EncodedModule:
+    """The graph as a module with one function. It must be sound: `graph.verify` finds nothing.
+
+    Args:
+        graph: the program.
+        names: see `bindings.write.write`; so are constants and limits.
+        constants: which constants become resources.
+        embed: the bytecode has the data of resources; see `ConstantWriter`.
+        by_path: locate operators by their path in the graph, for messages, instead of their location.
+        limits: `location_depth` is used.
+        version: of MLIR's bytecode, 0 to 6.
+        columns: those that `graph.verify.refuse_unsound` returned. The graph must not have changed.
+        state: that of an older dialect, to which `upgrade.older_form` has brought the graph; or "".
+
+    Raises:
+        TosaConvertError: for what MLIR cannot express.
+    """
+    retain = names == "retain"
+    # Each operator may have a location, a name and a dictionary.
+    encoder = Encoder(4 * sum(len(block.operators) for _, block in graph.blocks()), version)
+    try:
+        options = {
+            "retain": retain,
+            "constants": constants,
+            "embed": embed,
+            "by_path": by_path,
+            "limits": limits,
+            "columns": columns,
+        }
+        writer = _writer(graph, encoder, options, state)
+        variables = [
+            _variable(writer, number, symbol, tensor)
+            for number, (symbol, tensor) in enumerate(declared_variables(graph))
+        ]
+        body = writer.function()
+        operations = [*variables, *body.encoding()]
+        module = _module(graph, encoder, operations, len(variables) + 1, retain=retain, state=state)
+        return EncodedModule(encoder.finish(module), body, len(variables))
+    except UnicodeEncodeError as error:
+        raise lone_surrogate(error) from None
+
+
+def _writer(graph: Graph, encoder: Encoder, options: dict[str, Any], state: str) -> FunctionWriter:
+    if not state:
+        return FunctionWriter(graph, encoder, **options)
+    from tosa_convert.formats.mlir.write.older_function import OlderFunctionWriter
+
+    options |= {"constants": "dense", "columns": NO_COLUMNS}
+    return OlderFunctionWriter(graph, encoder, state=state, **options)
+
+
+def _module(
+    graph: Graph,
+    encoder: Encoder,
+    operations: list[bytes],
+    count: int,
+    *,
+    retain: bool,
+    state: str,
+) -> list[bytes]:
+    """The module of these operations."""
+    numbers, string = encoder.numbers, encoder.string_attribute
+    version = graph.version
+    stamp = f"{version.major}.{version.minor}.{version.patch}{'d' if version.draft else ''}"
+    attributes = {
+        "tosa.description": string("TOSA FBS Converted"),
+        "tosa.fbs_version": string(stamp),
+    }
+    if retain and version > lowest_version(graph):
+        attributes[VERSION_ATTRIBUTE] = string(version_name(version))
+    if graph.target is not None and state:
+        log.warning("the target %s is not written: an older MLIR does not have it", graph.target)
+    elif graph.target is not None:
+        text = text_of(graph.target, version)
+        if text is None:
+            log.warning(
+                "the target %s is not written: MLIR cannot read one without extensions",
+                graph.target,
+            )
+        else:
+            attributes[TARGET_ENV] = encoder.attributes.text(text)
+    # One region with one block, which has neither values nor arguments.
+    region = [numbers[1], numbers[0], numbers[count << 1], *operations]
+    name = encoder.operation("builtin.module")
+    has, encoded = encoder.attributes_of("builtin.module", (), tuple(attributes.items()))
+    regions = encoder.isolated_regions(1, sum(map(len, region)))
+    return [name, bytes((has | HAS_REGIONS,)), encoder.unknown, encoded, regions, *region]
+
+
+def _variable(writer: FunctionWriter, number: int, symbol: str, tensor: Tensor) -> bytes:
+    """The operation that declares a variable."""
+    encoder = writer.encoder
+    attributes = writer.variable_attributes(symbol, tensor)
+    names: tuple[tuple[str, bytes], ...] = ()
+    if writer.retain and tensor.name != variable_name(number):
+        names = ((NAME_ATTRIBUTE, encoder.string_attribute(tensor.name)),)
+    has, encoded = encoder.attributes_of(VARIABLE.mlir, tuple(attributes.items()), names)
+    return encoder.operation(VARIABLE.mlir) + bytes((has,)) + encoder.unknown + encoded

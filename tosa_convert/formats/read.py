@@ -1,0 +1,410 @@
+"""A program of any format -> Graph. Each input is opened once, and its format is determined once."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, get_args
+
+from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.io import log
+from tosa_convert.io.applicable_options import refuse_inapplicable
+from tosa_convert.io.files import map_file, read_at_most, too_large
+from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, Format, sniff
+from tosa_convert.io.gc_pause import garbage_collection_paused
+from tosa_convert.io.options import ReadOptions, given_options
+
+if TYPE_CHECKING:
+    from tosa_convert.eras.older_to_current.record import Upgrade
+    from tosa_convert.formats.flatbuffer.annotate import Annotation as Annotation
+    from tosa_convert.formats.mlir.read.foreign_operations import ForeignOperation
+    from tosa_convert.graph.constant import Constant
+    from tosa_convert.graph.dtypes import DType
+    from tosa_convert.graph.model import Graph, Tensor
+
+#: Where a constant is stored.
+StoredForm = Literal["embedded", "offset", "npy"]
+STORED_FORMS: Final[tuple[StoredForm, ...]] = get_args(StoredForm)
+
+
+class Buffer(Protocol):
+    """Any object with bytes: bytes, bytearray, memoryview, mmap, array, a numpy array."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+
+class Array(Protocol):
+    """A numpy array. Before Python 3.12 type checkers do not know that it has a buffer."""
+
+    @property
+    def data(self) -> memoryview: ...
+
+
+class BinaryFile(Protocol):
+    """Any object whose `read` returns bytes: io.BytesIO, a file opened in binary mode."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
+#: The types of sources from which a program can be read.
+Source = str | os.PathLike[str] | os.PathLike[bytes] | Buffer | Array | BinaryFile
+
+_READ_OPTIONS: Final = ReadOptions()
+
+
+class Input(NamedTuple):
+    """An opened input.
+
+    path: "" unless the bytes are those of a regular file. where: how messages name the input.
+    """
+
+    data: memoryview
+    path: str
+    where: str
+    format: Format
+
+    @property
+    def is_mlir(self) -> bool:
+        """Whether it holds an MLIR module."""
+        return self.format in MLIR_FORMATS
+
+
+def open_input(source: Source, options: ReadOptions = _READ_OPTIONS, *, where: str = "") -> Input:
+    """The bytes of a source and their format.
+
+    Args:
+        source: a path, a buffer, or a binary file, which is read from its current position.
+        options: `copy` and `limits` are used.
+        where: how messages name the input; by default its path or the file's name.
+
+    Raises:
+        TypeError: the source is neither a path nor an object with bytes.
+        TosaConvertError: "file-error", "too-large", "empty-input" or "unrecognised-input".
+    """
+    path, limit = "", options.limits.input_bytes
+    if isinstance(source, (str, os.PathLike)):
+        name = os.fsdecode(source)
+        data = map_file(name, copy=options.copy, limit=limit)
+        path = name if os.path.isfile(name) else ""
+        where = where or name
+    else:
+        name = getattr(source, "name", "")
+        where = where or (name if isinstance(name, str) else "")
+        data = _bytes_of(source, limit, where)
+        if options.copy:
+            data = memoryview(bytes(data))
+    if len(data) > limit:
+        raise too_large(where, len(data), limit)
+    file_format = sniff(data, where)
+    log.info("%s: %s by its content, %d bytes", where, FORMATS[file_format], len(data))
+    return Input(data, path, where, file_format)
+
+
+def _bytes_of(source: Any, limit: int, where: str) -> memoryview:
+    """The bytes of a buffer or a binary file; those of a strided buffer are copied.
+
+    limit: most bytes that are read of a file, whose name is `where`.
+    """
+    try:
+        view = memoryview(source)
+    except TypeError:
+        view = None
+    if view is None:
+        read = getattr(source, "read", None)
+        if not callable(read):
+            raise TypeError(
+                f"found {type(source).__name__}, expected a path, bytes or an open binary file"
+            )
+        if isinstance(read(0), str):
+            raise TypeError("the file is open in text mode, expected binary mode: open(path, 'rb')")
+        view = read_at_most(source, limit, where)
+    if view.format == "O":
+        raise TypeError("found an array of Python objects, expected an array of bytes")
+    # An array of no elements cannot be cast.
+    if not view.c_contiguous or not view.nbytes:
+        return memoryview(view.tobytes())
+    return view.cast("B")
+
+
+def load(source: Source, options: ReadOptions = _READ_OPTIONS) -> Graph:
+    """`api.load` with the options as one value."""
+    opened = open_input(source, options)
+    refuse_inapplicable(given_options(options), opened.where, read_from=opened.format)
+    return read(opened, options)
+
+
+def read(opened: Input, options: ReadOptions = _READ_OPTIONS) -> Graph:
+    """The graph of an opened input. Options that do not apply to its format must have been refused.
+
+    Args:
+        opened: the input.
+        options: how to read it.
+    """
+    return _with_shapes(_read_file(opened, options), options, opened)
+
+
+def read_upgraded(opened: Input, options: ReadOptions) -> tuple[Graph, Upgrade]:
+    """The graph of an input that is taken for a program of an older TOSA, and what was changed in it.
+
+    Args:
+        opened: the input.
+        options: how to read it. Values that regions of MLIR use from outside are passed in, too.
+    """
+    from tosa_convert.eras.older_to_current.record import Upgrade
+
+    upgrade = Upgrade(is_old=True)
+    options = replace(options, pass_captured=opened.is_mlir)
+    return _with_shapes(_read_file(opened, options, upgrade), options, opened), upgrade
+
+
+def read_module(module_or_func: Any, options: ReadOptions = _READ_OPTIONS) -> Graph:
+    """The graph of a function of an MLIR module.
+
+    Args:
+        module_or_func: a module, a func.func, or the operation of either, of any bindings.
+        options: how to read it.
+    """
+    from tosa_convert.formats.bindings.read import read as read_function
+
+    with garbage_collection_paused():
+        return _with_shapes(read_function(module_or_func, options), options)
+
+
+def _read_file(opened: Input, options: ReadOptions, upgrade: Upgrade | None = None) -> Graph:
+    """The graph of a file, with the weights of the folder beside a flatbuffer or its JSON."""
+    with garbage_collection_paused():
+        graph = _read_alone(opened, options, upgrade)
+        return graph if opened.is_mlir else with_weights(graph, opened.path, options)
+
+
+def _read_alone(opened: Input, options: ReadOptions, upgrade: Upgrade | None = None) -> Graph:
+    """The graph of a file, without the weights of a folder.
+
+    upgrade: what changes in a program of an older TOSA is noted in it; None to log a summary.
+    """
+    if opened.format == "mlir":
+        from tosa_convert.formats.mlir.read.module import read_text
+
+        return read_text(opened.data, opened.path, options, upgrade)
+    if opened.format == "mlirbc":
+        from tosa_convert.formats.mlir.read.module import read_file
+
+        return read_file(opened.data, opened.where, options, upgrade)
+    if opened.format == "tosa":
+        from tosa_convert.formats.flatbuffer.read import read as read_flatbuffer
+
+        return read_flatbuffer(opened.data, opened.where, options.limits, upgrade)
+    from tosa_convert.formats.json.read import read as read_json
+
+    return read_json(opened.data, opened.where, limits=options.limits)
+
+
+def quoted(findings: Iterable[Finding], opened: Input) -> tuple[Finding, ...]:
+    """Return findings of an input's program that quote its line, if the input is MLIR text."""
+    if opened.format != "mlir":
+        return tuple(findings)
+    from tosa_convert.formats.mlir.text.parse.source_text import SourceText
+
+    return SourceText(opened.data, opened.path).of_operators(findings)
+
+
+@contextmanager
+def quoting(opened: Input) -> Iterator[None]:
+    """Let errors about an input's program that are raised inside quote its lines."""
+    try:
+        yield
+    except TosaConvertError as error:
+        raise TosaConvertError(quoted(error.findings, opened)) from None
+
+
+class Storage(NamedTuple):
+    """How many constants, and how many bytes of them, are stored in one form.
+
+    form: "embedded" in the file, at an "offset" after the flatbuffer, or in "npy" files beside it.
+    """
+
+    form: StoredForm
+    constants: int
+    nbytes: int
+
+
+def read_with_storage(
+    opened: Input, options: ReadOptions = _READ_OPTIONS, upgrade: Upgrade | None = None
+) -> tuple[Graph, tuple[Storage, ...]]:
+    """`read`, and each form in which constants are stored, in the order of `STORED_FORMS`.
+
+    The graph is only to be looked at: the values of weights beside the file are not checked.
+
+    upgrade: what changes in a program of an older TOSA is noted in it; None to log a summary.
+    """
+    if opened.is_mlir:
+        graph = _with_shapes(_read_file(opened, options, upgrade), options, opened)
+        return graph, _storage(graph, lambda constant: "embedded")
+    with garbage_collection_paused():
+        alone = _read_alone(opened, options, upgrade)
+        graph = with_weights(alone, opened.path, options, checked=False)
+    inside = {id(constant) for _, constant in alone.constants()}
+    after: set[int] = set()
+    if opened.format == "tosa":
+        from tosa_convert.formats.flatbuffer.read import addresses_of_data_after
+
+        after = addresses_of_data_after(opened.data, options.limits)
+
+    def form(constant: Constant) -> StoredForm:
+        if id(constant) not in inside:
+            return "npy"
+        return "offset" if after and constant.address in after else "embedded"
+
+    return _with_shapes(graph, options), _storage(graph, form)
+
+
+def read_as_stored(
+    opened: Input, options: ReadOptions = _READ_OPTIONS
+) -> tuple[Graph, tuple[Storage, ...], bool]:
+    """`read_with_storage`, and whether the file has the form of an older TOSA, which is not logged."""
+    from tosa_convert.eras.older_to_current.record import Upgrade
+
+    upgrade = Upgrade()
+    found = read_with_storage(opened, options, upgrade)
+    return *found, upgrade.is_old or bool(upgrade)
+
+
+def _storage(graph: Graph, form: Callable[[Constant], StoredForm]) -> tuple[Storage, ...]:
+    sizes: dict[StoredForm, list[int]] = {}
+    for _, constant in graph.constants():
+        sizes.setdefault(form(constant), []).append(constant.nbytes)
+    return tuple(
+        Storage(name, len(sizes[name]), sum(sizes[name])) for name in STORED_FORMS if name in sizes
+    )
+
+
+def foreign_operations(opened: Input) -> list[ForeignOperation]:
+    """The operations of an MLIR bytecode file that are not TOSA's, in order."""
+    from tosa_convert.formats.mlir.read.foreign_operations import foreign_operations as find
+
+    return find(opened.data, opened.where)
+
+
+def annotate(opened: Input) -> Annotation:
+    """Each byte of a `.tosa` file with its field; the file may be damaged.
+
+    Raises:
+        TosaConvertError: "option-conflict" for another format.
+    """
+    if opened.format != "tosa":
+        raise fail(
+            "option-conflict",
+            opened.where,
+            f"its bytes cannot be shown: it is {FORMATS[opened.format]}, not a TOSA flatbuffer",
+            "convert it to .tosa first",
+        )
+    from tosa_convert.formats.flatbuffer.annotate import Annotation
+
+    return Annotation(opened.data)
+
+
+def with_weights(graph: Graph, path: str, options: ReadOptions, *, checked: bool = True) -> Graph:
+    """The graph with the weights from the folder beside its file; the graph itself if none are there.
+
+    checked: read the values, to check them.
+    """
+    if not path:
+        return graph
+    folder = weights_folder(path)
+    if not os.path.isdir(folder) or not _lacks_data(graph):
+        return graph
+    from tosa_convert.formats.weights.read import read as read_weights
+
+    return read_weights(
+        graph,
+        folder,
+        accept_changed=options.accept_changed_weights,
+        checked=checked,
+        copy=options.copy,
+        limits=options.limits,
+    )
+
+
+def types_of_weights(folder: str | os.PathLike[str]) -> dict[str, DType]:
+    """The element type of each file in a folder of weights; {} if the folder has no manifest.
+
+    Raises:
+        TosaConvertError: "malformed-weights", "unsafe-path" or "file-error".
+    """
+    import pathlib
+
+    from tosa_convert.formats.weights.folder import manifest_of
+    from tosa_convert.formats.weights.manifest import NAME
+    from tosa_convert.graph.dtypes import dtype
+
+    if not os.path.isfile(os.path.join(folder, NAME)):
+        return {}
+    entries = manifest_of(pathlib.Path(folder), _READ_OPTIONS.limits)
+    return {entry.file: dtype(entry.dtype) for entry in entries}
+
+
+def weights_folder(path: str | os.PathLike[str]) -> str:
+    """The folder for the weights of a file: `m.weights` beside `m.tosa`."""
+    return os.path.splitext(path)[0] + ".weights"
+
+
+def _lacks_data(graph: Graph) -> bool:
+    return any(
+        name in block.tensors
+        and (block.tensors[name].data is None or _lacks_scales(block.tensors[name]))
+        for _, block in graph.blocks()
+        for name in (
+            *(name for op in block.operators if not op.spec.operands for name in op.outputs),
+            *(tensor.name for tensor in block.tensors.values() if tensor.variable),
+        )
+    )
+
+
+def _lacks_scales(tensor: Tensor) -> bool:
+    return tensor.scale is not None and tensor.scale.data is None
+
+
+def _with_shapes(graph: Graph, options: ReadOptions, opened: Input | None = None) -> Graph:
+    """Return the graph with the shapes that the options give its arguments; log what stays dynamic."""
+    if not options.input_shapes:
+        return graph
+    names: list[str] = []
+    if opened is not None and opened.format == "mlir":
+        from tosa_convert.formats.mlir.text.parse.source_text import argument_names
+
+        names = argument_names(opened.data, graph.regions[0].name)
+    return with_shapes(graph, options.input_shapes, names)
+
+
+def with_shapes(
+    graph: Graph, shapes: Mapping[str, tuple[int | str, ...]], text_names: Sequence[str] = ()
+) -> Graph:
+    """Return the graph with shapes for arguments and what follows from them; log what stays dynamic.
+
+    text_names: the names that the arguments have in MLIR text, such as %x.
+    """
+    from tosa_convert.formats.mlir.names import Namer
+    from tosa_convert.graph.static_shapes import make_reshapes_static
+    from tosa_convert.graph.verify import refuse_unsound
+    from tosa_convert.rules.argument_shapes import resolved
+    from tosa_convert.rules.infer import infer, refuse_impossible_symbols
+    from tosa_convert.rules.open_sizes import causes
+
+    refuse_unsound(graph)
+    namer = Namer()
+    aliases = {namer.input(): index for index in range(len(graph.main.inputs))}
+    for index, name in enumerate(text_names):
+        aliases[name] = index
+        # Without the %, arg0 is the first argument, whatever its name.
+        if re.fullmatch(r"%arg\d+", name) is None:
+            aliases[name.removeprefix("%")] = index
+    given = resolved(graph, shapes, aliases)
+    refuse_impossible_symbols(graph, shapes, aliases)
+    inferred = infer(graph, given)
+    make_reshapes_static(inferred)
+    for cause in causes(inferred):
+        log.warning("%s", cause)
+    return inferred

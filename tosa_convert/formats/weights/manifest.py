@@ -1,0 +1,230 @@
+"""`manifest.json`: which file of a folder holds which constant.
+
+    {"format": "tosa-convert weights", "version": 1, "producer": "...", "constants": [
+      {"region": "main", "block": "main", "tensor": "w", "part": "data", "file": "w.npy",
+       "dtype": "INT8", "shape": [2, 3], "padding": 2, "sha256": "..."}]}
+
+part: "data", or "scale_data" for the scales of a block-scaled tensor in row-major order.
+padding: the number of zeros that followed the data in a flatbuffer.
+sha256: of the bytes after the header of the file, which are the elements as `npy` describes them.
+
+Version 1 is the first.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal
+
+from tosa_convert.errors import Findings, fail
+from tosa_convert.formats.weights.npy import MAX_RANK
+from tosa_convert.graph.dtypes import DTYPES
+from tosa_convert.graph.model import block_path, quoted
+
+NAME: Final = "manifest.json"
+FORMAT: Final = "tosa-convert weights"
+VERSION: Final = 1
+
+Part = Literal["data", "scale_data"]
+
+_PARTS: Final = ("data", "scale_data")
+_DTYPES: Final = frozenset(row.name for row in DTYPES)
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+_SAFE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,150}\.npy")
+#: Names of devices on Windows, with any extension.
+_DEVICES: Final = frozenset(
+    ["CON", "PRN", "AUX", "NUL", *(f"{port}{n}" for port in ("COM", "LPT") for n in range(10))]
+)
+_HINT: Final = "the manifest is damaged or was edited; write the weights again"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A constant and the file that holds it."""
+
+    region: str
+    block: str
+    tensor: str
+    part: Part
+    file: str
+    dtype: str
+    shape: tuple[int, ...]
+    padding: int
+    sha256: str
+
+    def __str__(self) -> str:
+        scales = " scales" if self.part == "scale_data" else ""
+        return f"{block_path(self.region, self.block)} tensor {quoted(self.tensor)}{scales}"
+
+
+def is_device(name: str) -> bool:
+    """Whether a file of this name is a device on Windows."""
+    return name.partition(".")[0].upper() in _DEVICES
+
+
+def is_safe(name: str) -> bool:
+    """Whether the name is that of a file in the folder itself on every system."""
+    return _SAFE.fullmatch(name) is not None and not is_device(name)
+
+
+def dump(entries: Iterable[Entry], producer: str) -> bytes:
+    """The text of a manifest."""
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "producer": producer,
+        "constants": [asdict(entry) for entry in entries],
+    }
+    return json.dumps(content, indent=1).encode("ascii") + b"\n"
+
+
+def load(text: bytes, where: str) -> list[Entry]:
+    """The entries of a manifest. No file and no part of a tensor occurs twice in them.
+
+    Args:
+        text: The bytes of the manifest.
+        where: Its path, for messages.
+
+    Raises:
+        TosaConvertError: "malformed-weights" or "unsafe-path", with all findings.
+    """
+    content = _parsed(text, where)
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise fail("malformed-weights", where, f"not a {FORMAT} manifest", _HINT)
+    version = content.get("version")
+    if type(version) is not int or version != VERSION:
+        raise fail(
+            "malformed-weights",
+            where,
+            f"its version is {_shown(version)}, expected {VERSION}",
+            "the manifest is damaged, or a newer release of tosa-convert wrote it",
+        )
+    reader = _Reader(where)
+    reader.check_keys("", content, ("format", "version", "producer", "constants"))
+    reader.has_type("producer", content.get("producer"), str)
+    rows = content.get("constants")
+    if reader.has_type("constants", rows, list):
+        assert isinstance(rows, list)
+        for index, row in enumerate(rows):
+            reader.read_entry(f"constants[{index}]", row)
+    reader.check_duplicates()
+    reader.findings.raise_if_any()
+    return reader.entries
+
+
+def _parsed(text: bytes, where: str) -> Any:
+    def unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        members = dict(items)
+        if len(members) != len(items):
+            raise ValueError("duplicate key")
+        return members
+
+    def refuse_number(word: str) -> Any:
+        raise ValueError(f"{word[:20]} is not an integer")
+
+    try:
+        return json.loads(
+            text,
+            object_pairs_hook=unique_keys,
+            parse_constant=refuse_number,
+            parse_float=refuse_number,
+        )
+    except (ValueError, RecursionError) as error:
+        reason = str(error)[:200] or type(error).__name__
+        raise fail("malformed-weights", where, f"not valid JSON: {reason}", _HINT) from None
+
+
+def _shown(value: object) -> str:
+    """A value of the manifest, for a message."""
+    if isinstance(value, (dict, list)):
+        return "an object" if isinstance(value, dict) else "a list"
+    # Python refuses to print numbers of thousands of digits.
+    if isinstance(value, int) and value.bit_length() > 64:
+        return "a huge number"
+    return repr(value[:80] if isinstance(value, str) else value)
+
+
+class _Reader:
+    """Reads the entries of a manifest and collects findings."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.findings = Findings()
+        self.entries: list[Entry] = []
+
+    def add(self, path: str, message: str, code: str = "malformed-weights") -> None:
+        self.findings.add(code, f"{self.where}: {path}".rstrip(": "), message, _HINT)
+
+    def check_keys(self, path: str, members: dict[str, Any], expected: Sequence[str]) -> bool:
+        """Whether an object has just the expected keys."""
+        before = len(self.findings)
+        for key in members:
+            if key not in expected:
+                self.add(path, f"unknown field {_shown(key)}, expected " + ", ".join(expected))
+        for key in expected:
+            if key not in members:
+                self.add(path, f"the field {key!r} is missing")
+        return len(self.findings) == before
+
+    def has_type(self, path: str, value: object, expected: type) -> bool:
+        # In Python, True is an int.
+        if type(value) is expected:
+            return True
+        self.add(path, f"found {_shown(value)}, expected {expected.__name__}")
+        return False
+
+    def read_entry(self, path: str, row: object) -> None:
+        before = len(self.findings)
+        if not self.has_type(path, row, dict):
+            return
+        assert isinstance(row, dict)
+        if not self.check_keys(path, row, Entry.__slots__):
+            return
+        for key in ("region", "block", "tensor", "part", "file", "dtype", "sha256"):
+            self.has_type(f"{path}.{key}", row[key], str)
+        self.has_type(f"{path}.shape", row["shape"], list)
+        self.has_type(f"{path}.padding", row["padding"], int)
+        if len(self.findings) == before:
+            self.check_values(path, row)
+        if len(self.findings) == before:
+            self.entries.append(Entry(**(row | {"shape": tuple(row["shape"])})))
+
+    def check_values(self, path: str, row: dict[str, Any]) -> None:
+        """Check the values of an entry, which are of the expected types."""
+        if row["part"] not in _PARTS:
+            self.add(f"{path}.part", f"found {_shown(row['part'])}, expected " + ", ".join(_PARTS))
+        if row["dtype"] not in _DTYPES:
+            self.add(f"{path}.dtype", f"found {_shown(row['dtype'])}, which is not an element type")
+        if not _SHA256.fullmatch(row["sha256"]):
+            self.add(f"{path}.sha256", "expected 64 hexadecimal digits in lower case")
+        if not 0 <= row["padding"] < 8:
+            self.add(f"{path}.padding", f"found {_shown(row['padding'])}, expected 0 to 7")
+        sizes = row["shape"]
+        if len(sizes) > MAX_RANK or any(
+            type(size) is not int or not 0 <= size < 2**31 for size in sizes
+        ):
+            self.add(f"{path}.shape", f"expected at most {MAX_RANK} sizes from 0 to {2**31 - 1}")
+        if not is_safe(row["file"]):
+            self.add(
+                f"{path}.file",
+                f"found {_shown(row['file'])}, expected the name of an .npy file in this folder, "
+                "of ASCII letters, digits and _ . + -",
+                "unsafe-path",
+            )
+
+    def check_duplicates(self) -> None:
+        files: set[str] = set()
+        parts: set[tuple[str, str, str, str]] = set()
+        for entry in self.entries:
+            # On Windows and macOS, names that differ only in case are the same file.
+            file = entry.file.lower()
+            part = (entry.region, entry.block, entry.tensor, entry.part)
+            if file in files:
+                self.add("", f"two constants are in the file {entry.file!r}")
+            if part in parts:
+                self.add("", f"duplicate constant: {entry}")
+            files.add(file)
+            parts.add(part)

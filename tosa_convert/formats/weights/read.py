@@ -1,0 +1,224 @@
+"""A folder of `.npy` files and its manifest -> the constants of a Graph."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from tosa_convert.errors import Findings, TosaConvertError
+from tosa_convert.formats.weights import npy
+from tosa_convert.formats.weights.folder import files_to_map, manifest_of, size_of, view
+from tosa_convert.formats.weights.manifest import NAME, Entry
+from tosa_convert.formats.weights.replace_data import with_data, with_tensors
+from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.dtypes import DType, dtype
+from tosa_convert.graph.model import Block, Graph, Tensor, quoted, require_graphs
+from tosa_convert.graph.opset import CONST
+from tosa_convert.io.options import DEFAULT_LIMITS, Limits
+
+#: Bytes that are hashed at a time.
+HASH_BYTES: Final = 1 << 22
+_OTHER_VERSION: Final = "these weights belong to another version of the program"
+
+
+def read(
+    graph: Graph,
+    folder: str | os.PathLike[str],
+    *,
+    accept_changed: bool = False,
+    checked: bool = True,
+    copy: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Graph:
+    """The graph with the constants of a folder in place of its own; `graph` is not changed.
+
+    Large files are mapped into memory: they must not be truncated while the graph is in use, but
+    `write` can replace the folder. INT4 and INT48 are packed, since a program has them in another
+    form.
+
+    Args:
+        graph: The program.
+        folder: A folder that `write` has written.
+        accept_changed: Accept arrays whose checksum differs from the one in the manifest. Checksums
+            are not computed then. Types, shapes, lengths and ranges are checked nevertheless.
+        checked: Check the values. If not, neither values nor checksums are read, and the graph is only
+            to be looked at.
+        copy: Read the files instead of mapping them.
+        limits: Bounds the size of the manifest.
+
+    Raises:
+        TosaConvertError: The findings of the first step that has any: the manifest, the manifest
+            against the graph, the files, their checksums, their values.
+    """
+    require_graphs(graph)
+    folder = Path(folder)
+    where = os.fspath(folder / NAME)
+    entries = manifest_of(folder, limits)
+    targets = _targets(graph, entries, where)
+    _check_complete(graph, targets, where)
+    constants = _Loader(folder, accept_changed, checked, copy).load(entries)
+    changed: dict[int, dict[str, Tensor]] = {}
+    for entry, (block, tensor) in targets.items():
+        tensors = changed.setdefault(id(block), {})
+        tensor = tensors.get(tensor.name, tensor)
+        tensors[tensor.name] = with_data(tensor, entry.part, constants[entry])
+    return with_tensors(graph, changed)
+
+
+def _targets(graph: Graph, entries: list[Entry], where: str) -> dict[Entry, tuple[Block, Tensor]]:
+    """The tensor of each entry, after checking its type and shape."""
+    blocks: dict[tuple[str, str], Block] = {}
+    for region in graph.regions:
+        for block in region.blocks:
+            blocks.setdefault((region.name, block.name), block)
+    findings = Findings()
+    targets = {}
+    for entry in entries:
+        path = f"{where}: {entry}"
+        owner = blocks.get((entry.region, entry.block))
+        tensor = None if owner is None else owner.tensors.get(entry.tensor)
+        if owner is None or tensor is None:
+            findings.add(
+                "undefined-name",
+                path,
+                "the program does not have this tensor",
+                "these weights belong to another program, or to another version of it",
+            )
+            continue
+        problem = _problem(entry, tensor)
+        if problem:
+            findings.add("mismatched-weights", path, problem, _OTHER_VERSION)
+        targets[entry] = (owner, tensor)
+    findings.raise_if_any()
+    return targets
+
+
+def _problem(entry: Entry, tensor: Tensor) -> str:
+    """The difference between an entry and its tensor, or ""."""
+    if entry.part == "data":
+        return _difference(entry, tensor.dtype, tensor.shape)
+    if tensor.scale is None:
+        return "it holds scales, but the tensor is not block-scaled"
+    count = tensor.element_count()
+    blocks = None if count is None else -(-count // int(tensor.scale.shape))
+    return _difference(entry, tensor.scale.dtype, None if blocks is None else (blocks,))
+
+
+def _difference(entry: Entry, row: DType, shape: tuple[int, ...] | None) -> str:
+    if entry.dtype == row.name and entry.shape == shape:
+        return ""
+    expected = "unranked" if shape is None else str(list(shape))
+    return f"it is {entry.dtype} {list(entry.shape)}, the program has {row} {expected}"
+
+
+def _check_complete(graph: Graph, targets: dict[Entry, tuple[Block, Tensor]], where: str) -> None:
+    """Raise unless each constant has data or gets it from the folder."""
+    given = {(id(block), tensor.name, entry.part) for entry, (block, tensor) in targets.items()}
+    findings = Findings()
+    for path, block, tensor in _constants(graph):
+        scales = tensor.scale
+        for part, missing in (
+            ("data", tensor.data is None),
+            ("scale_data", scales is not None and scales.data is None),
+        ):
+            if missing and (id(block), tensor.name, part) not in given:
+                findings.add(
+                    "missing-data",
+                    f"{path} tensor {quoted(tensor.name)}",
+                    f"neither the program nor {where} has the constant's {part}",
+                    _OTHER_VERSION,
+                )
+    findings.raise_if_any()
+
+
+def _constants(graph: Graph) -> Iterator[tuple[str, Block, Tensor]]:
+    for path, block in graph.blocks():
+        for operator in block.operators:
+            if operator.spec is CONST:
+                for name in operator.outputs:
+                    tensor = block.tensors.get(name)
+                    if tensor is not None and tensor.element_count() != 0:
+                        yield path, block, tensor
+
+
+class _Loader:
+    """Opens, checks and maps the files of a folder."""
+
+    def __init__(self, folder: Path, accept_changed: bool, checked: bool, copy: bool) -> None:
+        self.folder = folder
+        self.accept_changed = accept_changed
+        self.checked = checked
+        self.copy = copy
+
+    def load(self, entries: list[Entry]) -> dict[Entry, Constant]:
+        arrays = self.arrays(entries)
+        if self.checked and not self.accept_changed:
+            self.check_sums(entries, arrays)
+        return self.constants(entries, arrays)
+
+    def path(self, entry: Entry) -> str:
+        return os.fspath(self.folder / entry.file)
+
+    def arrays(self, entries: list[Entry]) -> dict[Entry, memoryview]:
+        """The elements of each file."""
+        findings = Findings()
+        sizes = {}
+        for entry in entries:
+            try:
+                sizes[entry] = size_of(self.folder, entry.file)
+            except TosaConvertError as error:
+                findings.extend(error.findings)
+        # If not all files can be mapped, the largest are.
+        order = sorted(sizes, key=sizes.__getitem__, reverse=True)
+        mapped = 0 if self.copy else files_to_map()
+        arrays: dict[Entry, memoryview] = {}
+        for index, entry in enumerate(order):
+            try:
+                file = view(self.folder, entry.file, mapped=index < mapped)
+                row = dtype(entry.dtype)
+                arrays[entry] = npy.array(file, self.path(entry), row, entry.shape)
+            except TosaConvertError as error:
+                findings.extend(error.findings)
+        findings.raise_if_any()
+        return arrays
+
+    def check_sums(self, entries: list[Entry], arrays: dict[Entry, memoryview]) -> None:
+        findings = Findings()
+        for entry in entries:
+            digest = hashlib.sha256()
+            for start in range(0, len(arrays[entry]), HASH_BYTES):
+                digest.update(arrays[entry][start : start + HASH_BYTES])
+            if digest.hexdigest() != entry.sha256:
+                findings.add(
+                    "changed-weights",
+                    self.path(entry),
+                    f"its elements are not those that were written for {entry}",
+                    "to accept edited weights, pass --accept-changed-weights "
+                    "(accept_changed_weights=True)",
+                )
+        findings.raise_if_any()
+
+    def constants(
+        self, entries: list[Entry], arrays: dict[Entry, memoryview]
+    ) -> dict[Entry, Constant]:
+        findings = Findings()
+        constants = {}
+        for entry in entries:
+            row, count = dtype(entry.dtype), math.prod(entry.shape)
+            try:
+                constants[entry] = npy.constant(
+                    arrays[entry],
+                    self.path(entry),
+                    row,
+                    count,
+                    entry.padding,
+                    checked=self.checked,
+                )
+            except TosaConvertError as error:
+                findings.extend(error.findings)
+        findings.raise_if_any()
+        return constants

@@ -1,0 +1,71 @@
+"""A program without its weights, to attach to a bug report."""
+
+from __future__ import annotations
+
+from tosa_convert.formats.weights.replace_data import with_data, with_tensors
+from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.model import Block, Graph, Operator, Tensor, require_graphs
+from tosa_convert.graph.opset import operator
+
+_PAD = operator("PAD")
+
+
+def strip(graph: Graph, *, keep_parameters: bool = True) -> Graph:
+    """The graph with zeros for its weights; shapes and element types stay, and `graph` is not changed.
+
+    Kept are shape values, and with `keep_parameters` the constants that only serve as a zero point,
+    shift, multiplier, row count, slice bound or padding value: readers need their values, and most
+    fix them at compile time. Every other constant is replaced, however small: weights, biases,
+    tables, scales, and the initial values of variables. Names and locations are not changed; they
+    can say something about the model, too.
+
+    The zeros take no memory. In a file they take as much room as the weights did.
+
+    Args:
+        graph: The program.
+        keep_parameters: Keep the constants named above. Without them, the program is still valid for
+            its format, but compilers can refuse a shift or a multiplier of 0.
+
+    Example:
+        >>> import tosa_convert as tc
+        >>> graph = strip(tc.load("digits_cnn.tosa"))
+        >>> any(data.numpy().any() for _, data in graph.constants())
+        False
+    """
+    require_graphs(graph)
+    changed: dict[int, dict[str, Tensor]] = {}
+    for _, block in graph.blocks():
+        kept = _parameters(block) if keep_parameters else frozenset()
+        for name, tensor in block.tensors.items():
+            stripped = tensor
+            if tensor.data is not None and name not in kept:
+                stripped = with_data(stripped, "data", _zeros(tensor.data))
+            if tensor.scale is not None and tensor.scale.data is not None:
+                stripped = with_data(stripped, "scale_data", _zeros(tensor.scale.data))
+            if stripped is not tensor:
+                changed.setdefault(id(block), {})[name] = stripped
+    return with_tensors(graph, changed)
+
+
+def _parameters(block: Block) -> frozenset[str]:
+    """Names of the tensors that operators use as parameters and as nothing else."""
+    parameters: set[str] = set()
+    others = set(block.outputs)
+    for op in block.operators:
+        for index, name in enumerate(op.inputs):
+            (parameters if _is_parameter(op, index) else others).add(name)
+    return frozenset(parameters - others)
+
+
+def _is_parameter(op: Operator, index: int) -> bool:
+    count = len(op.inputs)
+    fewest, most = op.spec.operand_range()
+    if count < fewest or (most is not None and count > most):
+        return False
+    row = op.spec.operand(index, count)
+    return row.is_constant or (op.spec is _PAD and row.name == "pad_const")
+
+
+def _zeros(data: Constant) -> Constant:
+    zero = bytes(data.dtype.element_bytes)
+    return Constant(data.dtype, data.count, zero, splat=True, padding=data.padding)

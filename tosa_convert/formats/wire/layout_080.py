@@ -1,0 +1,137 @@
+"""What files of TOSA 0.80.0 and 0.80.1 have in other places than those of 1.0.
+
+The tables of the graph, of blocks, operators and tensors begin with the same slots, and 0.80.1 appended
+to the tables of 0.80.0. Source: files that the serializers of these versions wrote, and the field names
+of their schema.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tosa_convert.formats.wire.tables import Field, Table
+
+#: enum Op: the position is the code. "" was reserved.
+OPERATORS: Final = (
+    *("UNKNOWN", "ARGMAX", "AVG_POOL2D", "CONV2D", "CONV3D", "DEPTHWISE_CONV2D"),
+    *("FULLY_CONNECTED", "MATMUL", "MAX_POOL2D", "TRANSPOSE_CONV2D", "CLAMP", "RESERVED"),
+    *("SIGMOID", "TANH", "ADD", "ARITHMETIC_RIGHT_SHIFT", "BITWISE_AND", "BITWISE_OR"),
+    *("BITWISE_XOR", "INTDIV", "LOGICAL_AND", "LOGICAL_LEFT_SHIFT", "LOGICAL_RIGHT_SHIFT"),
+    *("LOGICAL_OR", "LOGICAL_XOR", "MAXIMUM", "MINIMUM", "MUL", "POW", "SUB", "TABLE", "ABS"),
+    *("BITWISE_NOT", "CEIL", "CLZ", "EXP", "FLOOR", "LOG", "LOGICAL_NOT", "NEGATE"),
+    *("RECIPROCAL", "RSQRT"),
+    *("SELECT", "EQUAL", "GREATER", "GREATER_EQUAL", "REDUCE_ANY", "REDUCE_ALL", "REDUCE_MAX"),
+    *("REDUCE_MIN", "REDUCE_PRODUCT", "REDUCE_SUM", "CONCAT", "PAD", "RESHAPE", "REVERSE", "SLICE"),
+    *("TILE", "TRANSPOSE", "GATHER", "SCATTER", "RESIZE", "CAST", "RESCALE", "CONST", "IDENTITY"),
+    *("CUSTOM", "COND_IF", "WHILE_LOOP", "FFT2D", "RFFT2D", "ERF", "DIM"),
+)
+
+#: enum DType -> the type of today; unsigned types are signless.
+DTYPES: Final = {
+    1: "BOOL",
+    2: "INT8",
+    3: "INT4",
+    4: "INT8",
+    5: "INT16",
+    6: "INT32",
+    7: "INT48",
+    8: "FP32",
+    9: "INT16",
+    10: "FP16",
+    11: "BF16",
+}
+UNSIGNED: Final = frozenset({2, 9})
+
+#: Fields of attributes -> the names that they have today.
+FIELDS: Final = {
+    "accum_dtype": "acc_type",
+    "output_shape": "out_shape",
+    "then_branch": "then_graph",
+    "else_branch": "else_graph",
+    "cond_branch": "cond_graph",
+    "body_branch": "body_graph",
+}
+
+#: Members of union Attribute, in order after NONE, with the slots of their tables.
+_ATTRIBUTES: Final = (
+    ("Pool", "pad:[i32] kernel:[i32] stride:[i32] input_zp:i32 output_zp:i32 accum_dtype:u32"),
+    (
+        "Conv",
+        "pad:[i32] stride:[i32] dilation:[i32] input_zp:i32 weight_zp:i32 local_bound:bool",
+    ),
+    (
+        "TransposeConv",
+        "out_pad:[i32] stride:[i32] output_shape:[i32] input_zp:i32 weight_zp:i32 local_bound:bool",
+    ),
+    ("Pad", "padding:[i32] pad_const_int:i32 pad_const_fp:[u8]"),
+    ("Axis", "axis:i32"),
+    ("Reshape", "new_shape:[i32]"),
+    ("Slice", "start:[i32] size:[i32]"),
+    ("Tile", "multiples:[i32]"),
+    ("Resize", "scale:[i16] offset:[i16] border:[i16] mode:u32"),
+    ("Clamp", "min_int:i32 max_int:i32 min_fp:[u8] max_fp:[u8]"),
+    (
+        "Rescale",
+        "input_zp:i32 output_zp:i32 multiplier:[i32] shift:[i32] scale32:bool double_round:bool "
+        "per_channel:bool input_unsigned:bool output_unsigned:bool",
+    ),
+    ("Mul", "shift:i32"),
+    ("ArithmeticRightShift", "round:bool"),
+    ("CondIf", "then_branch:string else_branch:string"),
+    ("WhileLoop", "cond_branch:string body_branch:string"),
+    ("Transpose", "perms:[i32]"),
+    ("Table", "table:[i16]"),
+    ("MatMul", "a_zp:i32 b_zp:i32"),
+    ("FullyConnected", "input_zp:i32 weight_zp:i32"),
+    ("Negate", "input1_zp:i32 output_zp:i32"),
+    ("Custom", "operator_name:string domain_name:string implementation_attrs:[u8]"),
+    ("FFT", "inverse:bool local_bound:bool"),
+    ("RFFT", "local_bound:bool"),
+)
+
+
+def _table(name: str, slots: str) -> Table:
+    pairs = [slot.split(":") for slot in slots.split()]
+    fields = (Field(word, number, kind) for number, (word, kind) in enumerate(pairs))
+    return Table(f"{name}Attribute", tuple(fields))
+
+
+#: The tables by the value of `attribute_type`.
+ATTRIBUTES: Final = {
+    code: _table(name, slots) for code, (name, slots) in enumerate(_ATTRIBUTES, start=1)
+}
+
+_KINDS: Final = {name: code for code, (name, _) in enumerate(_ATTRIBUTES, start=1)}
+
+#: Operator -> the `attribute_type` that it has, if it has one.
+ATTRIBUTE_OF: Final = {
+    **dict.fromkeys(("AVG_POOL2D", "MAX_POOL2D"), _KINDS["Pool"]),
+    **dict.fromkeys(("CONV2D", "CONV3D", "DEPTHWISE_CONV2D"), _KINDS["Conv"]),
+    "TRANSPOSE_CONV2D": _KINDS["TransposeConv"],
+    "FULLY_CONNECTED": _KINDS["FullyConnected"],
+    "MATMUL": _KINDS["MatMul"],
+    "NEGATE": _KINDS["Negate"],
+    "CLAMP": _KINDS["Clamp"],
+    "ARITHMETIC_RIGHT_SHIFT": _KINDS["ArithmeticRightShift"],
+    "MUL": _KINDS["Mul"],
+    "TABLE": _KINDS["Table"],
+    **dict.fromkeys(
+        (
+            *("ARGMAX", "CONCAT", "REVERSE", "REDUCE_ANY", "REDUCE_ALL", "REDUCE_MAX"),
+            *("REDUCE_MIN", "REDUCE_PRODUCT", "REDUCE_SUM"),
+        ),
+        _KINDS["Axis"],
+    ),
+    "PAD": _KINDS["Pad"],
+    "RESHAPE": _KINDS["Reshape"],
+    "SLICE": _KINDS["Slice"],
+    "TILE": _KINDS["Tile"],
+    "TRANSPOSE": _KINDS["Transpose"],
+    "RESIZE": _KINDS["Resize"],
+    "RESCALE": _KINDS["Rescale"],
+    "CUSTOM": _KINDS["Custom"],
+    "COND_IF": _KINDS["CondIf"],
+    "WHILE_LOOP": _KINDS["WhileLoop"],
+    "FFT2D": _KINDS["FFT"],
+    "RFFT2D": _KINDS["RFFT"],
+}

@@ -1,0 +1,438 @@
+"""Graph -> a program of any format. A graph is verified once, before any writer sees it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from tosa_convert.errors import fail
+from tosa_convert.formats.read import Input, read, weights_folder, with_weights
+from tosa_convert.io import log
+from tosa_convert.io.applicable_options import FORMS, Form, refuse_weights
+from tosa_convert.io.files import Progress, map_file, replace_file
+from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, Format
+from tosa_convert.io.gc_pause import garbage_collection_paused
+from tosa_convert.io.options import ReadOptions, Weights, WriteOptions
+from tosa_convert.version import __version__
+
+if TYPE_CHECKING:
+    from tosa_convert.graph.columns import BlockColumns
+    from tosa_convert.graph.model import Graph, SoftwareVersion
+
+AnyPath: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+
+#: Constants that together have more than this many bytes are written as JSON text only on request:
+#: each byte becomes up to 20.
+JSON_INLINE_BYTES: Final = 1 << 20
+#: The release of tosa-tools with the same schema as ours; a test compares the two.
+SCHEMA_RELEASE: Final = (2026, 8, 0)
+#: Constants of at most this many bytes stay in the file when the others are stored beside it.
+SMALL_BYTES: Final = 1 << 10
+
+#: The older version of `.tosa` files that is written.
+OLDER_TOSA: Final = "0.80"
+
+_WRITE_OPTIONS: Final = WriteOptions()
+
+
+def producer() -> SoftwareVersion:
+    """The producer that is stamped into the files that this program writes.
+
+    Readers take the numbers for the release of the schema that the writer followed, and warn of
+    releases older than their own; so the numbers are that, and the modifier says who wrote the file.
+    """
+    from tosa_convert.graph.model import SoftwareVersion
+
+    return SoftwareVersion(*SCHEMA_RELEASE, f"tosa-convert {__version__}")
+
+
+def stamp(graph: Graph, tosa_version: str = "") -> Graph:
+    """The same graph with the requested TOSA version, or the one that it already has.
+
+    Raises:
+        TosaConvertError: "version-too-low" with a finding for each operator and tensor that the
+            version cannot express, "option-conflict" for an unknown version.
+    """
+    from tosa_convert.errors import TosaConvertError, refuse_unknown
+    from tosa_convert.graph.versions import BY_NAME, version_findings
+
+    if tosa_version:
+        refuse_unknown("tosa_version", tosa_version, BY_NAME)
+    version = BY_NAME[tosa_version] if tosa_version else graph.version
+    findings = list(version_findings(graph, version))
+    if findings:
+        raise TosaConvertError(findings)
+    return replace(graph, version=version)
+
+
+def encode(
+    graph: Graph,
+    *,
+    weights: Weights = "auto",
+    columns: Mapping[str, BlockColumns] | None = None,
+) -> Iterator[Any]:
+    """The pieces of a `.tosa` file, in order, for a graph that `verify` accepts.
+
+    Constants are views of their buffers. columns: those that `refuse_unsound` returned.
+
+    Raises:
+        TosaConvertError: "too-large" if the graph does not fit the format.
+    """
+    from tosa_convert.formats.flatbuffer.write import plan
+
+    _warn_of_target(graph)
+    out_of_line = {"auto": None, "embedded": False, "offset": True, "npy": None}[weights]
+    with garbage_collection_paused():
+        found = plan(graph, producer(), out_of_line=out_of_line, columns=columns or {})
+        return found.pieces()
+
+
+def _encode_080(graph: Graph, options: WriteOptions) -> Iterator[Any]:
+    """The pieces of a `.tosa` file of the older version that the options ask for.
+
+    Raises:
+        TosaConvertError: "unsupported-by-reader" for what the version does not have; "option-conflict"
+            for another version, or for weights that it cannot store.
+    """
+    if options.dialect != OLDER_TOSA:
+        raise fail(
+            "option-conflict",
+            "dialect",
+            f"the option dialect is {options.dialect!r}, expected {OLDER_TOSA!r}, the only older "
+            "version of .tosa files that is written",
+        )
+    if options.weights not in ("auto", "embedded"):
+        raise fail(
+            "option-conflict",
+            "weights",
+            f'weights="{options.weights}": a file of TOSA {OLDER_TOSA} stores its weights inside',
+            "use embedded",
+        )
+    from tosa_convert.eras.current_to_older.form_080 import form_080
+    from tosa_convert.eras.current_to_older.program import lowered
+    from tosa_convert.formats.flatbuffer.write_080 import plan
+    from tosa_convert.graph.locations import UNLOCATED
+
+    _warn_of_target(graph)
+    located = sum(
+        op.location not in UNLOCATED for _, block in graph.blocks() for op in block.operators
+    )
+    if located:
+        log.warning(
+            "the locations of %d operators are not in the file: TOSA %s has no field for them",
+            located,
+            OLDER_TOSA,
+        )
+    with garbage_collection_paused():
+        return plan(lowered(graph, form_080())).pieces()
+
+
+def _warn_of_target(graph: Graph) -> None:
+    """Say that a file of the schema does not hold the target."""
+    if graph.target is not None:
+        log.warning(
+            "the target %s is not in the file: the schema has no field for it", graph.target
+        )
+
+
+def render(
+    graph: Graph, file_format: Format, options: WriteOptions = _WRITE_OPTIONS
+) -> Iterable[Any]:
+    """The content of a file, all of it in one piece of storage.
+
+    Raises:
+        TosaConvertError: the graph is not sound or not valid, or does not fit the format;
+            "option-conflict" for weights that would be stored beside the file.
+    """
+    from tosa_convert.graph.verify import refuse_unsound
+
+    refuse_weights(file_format, options.weights)
+    if _size_beside(graph, file_format, options.weights) is not None:
+        raise fail(
+            "option-conflict",
+            "weights",
+            "the weights would be stored in a folder beside the file, and there is no file",
+            "give the output a name, or use weights='embedded'",
+        )
+    columns = refuse_unsound(graph)
+    _refuse_invalid(graph, file_format, options, columns)
+    return _render_sound(graph, file_format, options, columns)
+
+
+def _refuse_invalid(
+    graph: Graph, written_as: Form, options: WriteOptions, columns: Mapping[str, BlockColumns]
+) -> None:
+    """Refuse a sound graph that TOSA does not allow, unless the output is only to be looked at."""
+    if options.validate and written_as != "json" and options.elide is None:
+        from tosa_convert.rules.public import refuse_invalid
+
+        refuse_invalid(graph, columns)
+
+
+def _render_sound(
+    graph: Graph, file_format: Format, options: WriteOptions, columns: Mapping[str, BlockColumns]
+) -> Iterable[Any]:
+    if file_format == "tosa":
+        if options.dialect:
+            return _encode_080(graph, options)
+        return encode(graph, weights=options.weights, columns=columns)
+    if file_format == "json":
+        from tosa_convert.formats.json.write import write as write_json
+
+        _warn_of_target(graph)
+        return write_json(graph, producer())
+    state = _older_state(options)
+    if state:
+        from tosa_convert.eras.current_to_older.program import dialect_form, lowered
+
+        graph, columns = lowered(graph, dialect_form(state)), {}
+    if file_format == "mlirbc":
+        from tosa_convert.formats.mlir.write.module import encode_module
+
+        version = _bytecode_version(options, state)
+        with garbage_collection_paused():
+            encoded = encode_module(
+                graph,
+                names=options.names,
+                limits=options.limits,
+                version=version,
+                columns=columns,
+                state=state,
+            )
+        return encoded.pieces
+    from tosa_convert.formats.mlir.text.print.graph import write as write_text
+
+    with garbage_collection_paused():
+        text = write_text(
+            graph,
+            names=options.names,
+            generic=options.generic,
+            locations=options.locations,
+            elide=options.elide,
+            limits=options.limits,
+            columns=columns,
+            state=state,
+        )
+    return _paused(text)
+
+
+def _older_state(options: WriteOptions) -> str:
+    """The state of the dialect in the month that the options ask for; "" for today's."""
+    if not options.dialect:
+        return ""
+    from tosa_convert.eras.dialect_states import STATES, state_of
+
+    state = state_of(options.dialect)
+    return "" if state == STATES[-1] else state
+
+
+def _bytecode_version(options: WriteOptions, state: str) -> int:
+    """The version of bytecode for a state of the dialect; in older ones attributes have their names.
+
+    Raises TosaConvertError("option-conflict") if there was no bytecode, or not this version.
+    """
+    if not state:
+        return options.bytecode_version
+    from tosa_convert.eras.dialect_states import BYTECODE, BYTECODE_1
+
+    if state < BYTECODE:
+        raise fail(
+            "option-conflict",
+            "dialect",
+            f"no MLIR of {options.dialect} reads bytecode, which there is since {BYTECODE}",
+            "write MLIR text",
+        )
+    most = int(state >= BYTECODE_1)
+    if options.bytecode_version > 1:
+        raise fail(
+            "option-conflict",
+            "bytecode_version",
+            f"found {options.bytecode_version}, expected at most {most} for an MLIR of "
+            f"{options.dialect}: in later versions attributes have no names",
+        )
+    return min(options.bytecode_version, most)
+
+
+def _paused(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The pieces, made while the garbage collector is paused."""
+    while True:
+        with garbage_collection_paused():
+            piece = next(pieces, None)
+        if piece is None:
+            return
+        yield piece
+
+
+def to_module(graph: Graph, context: Any, options: WriteOptions = _WRITE_OPTIONS) -> Any:
+    """The graph as an `ir.Module` in the given context.
+
+    Raises:
+        TosaConvertError: the graph is not sound or not valid, or MLIR's verifier refuses the module.
+    """
+    from tosa_convert.graph.verify import refuse_unsound
+
+    columns = refuse_unsound(graph)
+    _refuse_invalid(graph, "module", options, columns)
+    return _module(graph, context, options, columns)
+
+
+def _module(
+    graph: Graph, context: Any, options: WriteOptions, columns: Mapping[str, BlockColumns]
+) -> Any:
+    from tosa_convert.formats.bindings.packages import bindings_of
+    from tosa_convert.formats.bindings.write import write
+
+    with garbage_collection_paused():
+        return write(
+            graph,
+            bindings_of(context),
+            context,
+            names=options.names,
+            constants=options.constants,
+            limits=options.limits,
+            columns=columns,
+        )
+
+
+def dumps(graph: Graph, file_format: Format, options: WriteOptions = _WRITE_OPTIONS) -> bytes:
+    """The content of a file as bytes; with `options.verify` it is read back and compared first."""
+    _refuse_unverifiable(graph, "", file_format, options)
+    # Joined at once, so that weights are copied once.
+    data = b"".join(render(graph, file_format, options))
+    if options.verify:
+        _compare_with(graph, Input(memoryview(data), "", "", file_format), "", options)
+    return data
+
+
+def save(
+    graph: Graph,
+    path: AnyPath,
+    file_format: Format,
+    options: WriteOptions = _WRITE_OPTIONS,
+    progress: Progress | None = None,
+) -> None:
+    """Write a graph to a file, which is replaced as a whole.
+
+    Raises:
+        TosaConvertError: the graph is not sound or not valid, or does not fit the format;
+            "option-conflict", "file-error" or "verification-failed". The old file is left as it was.
+    """
+    from tosa_convert.graph.verify import refuse_unsound
+
+    target = os.fsdecode(path)
+    refuse_weights(file_format, options.weights)
+    size_beside = _size_beside(graph, file_format, options.weights)
+    _refuse_special_file(target, file_format, options, beside=size_beside is not None)
+    _refuse_unverifiable(graph, target, file_format, options)
+    columns = refuse_unsound(graph)
+    _refuse_invalid(graph, file_format, options, columns)
+    written = graph
+    if size_beside is not None:
+        from tosa_convert.formats.weights.write import without
+
+        written, columns = without(graph, larger_than=size_beside), {}
+    pieces = _render_sound(written, file_format, options, columns)
+
+    def finish(new: str) -> None:
+        # The weights are written when the new file is complete, and right before it is renamed.
+        if size_beside is not None:
+            export_weights(graph, weights_folder(target), larger_than=size_beside)
+        if options.verify:
+            _compare_with(graph, Input(map_file(new), "", "", file_format), target, options)
+
+    needs_finish = options.verify or size_beside is not None
+    size = replace_file(target, pieces, finish if needs_finish else None, progress)
+    beside = "" if size_beside is None else f", weights in {weights_folder(target)}"
+    what = FORMATS[file_format]
+    log.info("%s: %s, TOSA %s, %d bytes%s", target, what, graph.version, size, beside)
+
+
+def _compare_with(graph: Graph, written: Input, path: str, options: WriteOptions) -> None:
+    """Raise TosaConvertError("verification-failed") unless the written program equals the graph."""
+    from tosa_convert.graph.compare import compare
+
+    names = options.names if written.is_mlir else "retain"
+    reading = ReadOptions(names=names, limits=options.limits)
+    found = with_weights(read(written, reading), path, reading)
+    difference = compare(graph, found, names=names == "retain")
+    if difference is not None:
+        raise fail(
+            "verification-failed",
+            path,
+            f"what was written reads back differently: {difference}",
+            "the output was discarded; this is a defect of the converter, please report it",
+        )
+
+
+def _refuse_unverifiable(
+    graph: Graph, path: str, file_format: Format, options: WriteOptions
+) -> None:
+    """Refuse to verify regions that MLIR cannot hold, and programs in an older form."""
+    if not options.verify or file_format == "json":
+        return
+    if options.dialect and (file_format == "tosa" or _older_state(options)):
+        raise fail(
+            "option-conflict",
+            path,
+            "the option verify does not apply to a program in an older form: upgraded, it has other "
+            "constants",
+            "leave out verify",
+        )
+    if file_format == "tosa":
+        return
+    from tosa_convert.graph.model import quoted
+    from tosa_convert.graph.unrun_regions import unrun_regions
+
+    unrun = [quoted(region.name) for region in unrun_regions(graph)]
+    if unrun:
+        raise fail(
+            "option-conflict",
+            path,
+            "the option verify does not apply: MLIR cannot hold regions that no operator runs: "
+            + ", ".join(unrun),
+            "remove these regions, or leave out verify, so that they are omitted",
+        )
+
+
+def _refuse_special_file(
+    path: str, file_format: Format, options: WriteOptions, *, beside: bool
+) -> None:
+    """Refuse what a pipe or a device cannot do: be read back, or have a folder beside it."""
+    if not (options.verify or beside):
+        return
+    try:
+        regular = stat.S_ISREG(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return
+    if not regular and not os.path.isdir(path):
+        option = "verify" if options.verify else "weights"
+        reason = "read back" if options.verify else "have a folder of weights beside it"
+        raise fail(
+            "option-conflict",
+            path,
+            f"the option {option} does not apply: a pipe or device cannot {reason}",
+            f"write the {FORMS[file_format]} to a regular file",
+        )
+
+
+def _size_beside(graph: Graph, file_format: Format, weights: Weights) -> int | None:
+    """Constants larger than this many bytes are stored beside the file; None if all are in it."""
+    if file_format in MLIR_FORMATS:
+        return None
+    if weights == "npy":
+        return 0
+    if file_format == "json" and weights == "auto":
+        total = sum(constant.nbytes for _, constant in graph.constants())
+        return SMALL_BYTES if total > JSON_INLINE_BYTES else None
+    return None
+
+
+def export_weights(graph: Graph, folder: str | os.PathLike[str], *, larger_than: int = 0) -> int:
+    """Write the constants of more than `larger_than` bytes of a sound graph; returns their number."""
+    from tosa_convert.formats.weights.write import write
+
+    left = write(graph, folder, larger_than=larger_than, producer=producer())
+    return sum(1 for _ in graph.constants()) - sum(1 for _ in left.constants())

@@ -1,0 +1,442 @@
+"""Arithmetic, comparisons and bits of every element type.
+
+TOSA computes with INT32 and INT64: smaller integers are widened and cut again, which keeps JAX's
+wrap-around. Unsigned integers have the bits of signed ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from tosa_convert.frontends.jax.arrays import (
+    BOOL,
+    INT32,
+    Array,
+    NotLowered,
+    carrier,
+    is_float,
+    is_small,
+)
+from tosa_convert.frontends.jax.scope import Operand, Scope
+from tosa_convert.frontends.jax.step import Rule, Step
+
+_UINT32: Final = np.dtype(np.uint32)
+_INT32_MIN: Final = -(2**31)
+_CAST: Final = "cast to int32"
+
+
+def _refuse_uint64(*operands: Array) -> None:
+    if any(item.dtype == np.uint64 for item in operands):
+        raise NotLowered("TOSA does not compute with unsigned integers of 64 bits", _CAST)
+
+
+def computed(s: Scope, name: str, a: Array, b: Array) -> Array:
+    """ADD, SUB, MUL of numbers of any type."""
+    _refuse_uint64(a, b)
+    if is_small(a.dtype):
+        return s.narrowed(s.elementwise(name, s.widened(a), s.widened(b)), a.dtype)
+    if a.dtype == _UINT32:
+        if name != "mul":
+            return _uint32_sum(s, name, a, b)
+        made = s.elementwise(name, s.viewed(a, INT32), s.viewed(b, INT32))
+        return s.viewed(made, _UINT32)
+    return s.elementwise(name, a, b)
+
+
+def _uint32_sum(s: Scope, name: str, a: Array, b: Array) -> Array:
+    """Sums modulo 2^32, in halves of 16 bits: a sum of INT32 must not overflow."""
+    (low_a, high_a), (low_b, high_b) = (_halves(s, item) for item in (a, b))
+    low = s.elementwise(name, low_a, low_b)
+    carry = s.elementwise("arithmetic_right_shift", low, 16, round=False)
+    high = s.add(s.elementwise(name, high_a, high_b), carry)
+    made = s.elementwise(
+        "bitwise_or",
+        s.elementwise("logical_left_shift", high, 16),
+        s.elementwise("bitwise_and", low, 0xFFFF),
+    )
+    return s.viewed(made, _UINT32)
+
+
+def _halves(s: Scope, a: Array) -> tuple[Array, Array]:
+    """The low and the high 16 bits of uint32, as INT32 from 0 to 65535."""
+    bits = s.viewed(a, INT32)
+    return s.elementwise("bitwise_and", bits, 0xFFFF), s.elementwise(
+        "logical_right_shift", bits, 16
+    )
+
+
+def uint32_to_float(s: Scope, a: Array, dtype: Any) -> Array:
+    """The nearest numbers of a floating-point type."""
+    low, high = (s.cast(half, np.float32) for half in _halves(s, a))
+    made = s.add(s.mul(high, 65536.0), low)
+    return s.cast(made, dtype)
+
+
+def float_to_uint32(s: Scope, a: Array) -> Array:
+    """Whole numbers from 0 to 2^32 - 1, given as FP32."""
+    high = s.unary("floor", s.mul(a, 1 / 65536))
+    low = s.sub(a, s.mul(high, 65536.0))
+    shifted = s.elementwise("logical_left_shift", s.cast(high, INT32), 16)
+    return s.viewed(s.elementwise("bitwise_or", shifted, s.cast(low, INT32)), _UINT32)
+
+
+def ordered(s: Scope, a: Array) -> Array:
+    """Numbers of a type that TOSA compares, in the same order."""
+    _refuse_uint64(a)
+    if is_small(a.dtype) or a.dtype == BOOL:
+        return s.widened(a)
+    if a.dtype == _UINT32:
+        return s.elementwise("bitwise_xor", s.viewed(a, INT32), _INT32_MIN)
+    return a
+
+
+def unordered(s: Scope, a: Array, dtype: Any) -> Array:
+    """What `ordered` made, as the original type."""
+    if dtype == BOOL:
+        return s.cast(a, BOOL)
+    if dtype == _UINT32:
+        return s.viewed(s.elementwise("bitwise_xor", a, _INT32_MIN), _UINT32)
+    return s.narrowed(a, dtype) if is_small(dtype) else a
+
+
+def extremum(s: Scope, name: str, a: Array, b: Array) -> Array:
+    """MAXIMUM or MINIMUM of numbers of any type."""
+    if a.dtype == BOOL:
+        return s.either(a, b) if name == "maximum" else s.both(a, b)
+    return unordered(s, s.elementwise(name, ordered(s, a), ordered(s, b)), a.dtype)
+
+
+def add(step: Step) -> Array:
+    return computed(step.scope, "add", *step.inputs)
+
+
+def sub(step: Step) -> Array:
+    return computed(step.scope, "sub", *step.inputs)
+
+
+def mul(step: Step) -> Array:
+    a, b = step.inputs
+    if a.number() == 1 and b.shape == step.shape:
+        return b
+    if b.number() == 1 and a.shape == step.shape:
+        return a
+    return computed(step.scope, "mul", *step.inputs)
+
+
+def square(step: Step) -> Array:
+    (a,) = step.inputs
+    return computed(step.scope, "mul", a, a)
+
+
+def max_(step: Step) -> Array:
+    s, (a, b) = step.scope, step.inputs
+    if is_float(a.dtype):
+        # Softmax begins with the greatest of minus infinity and a number.
+        if a.number() == -np.inf and b.shape == step.shape:
+            return b
+        if b.number() == -np.inf and a.shape == step.shape:
+            return a
+    return extremum(s, "maximum", a, b)
+
+
+def min_(step: Step) -> Array:
+    return extremum(step.scope, "minimum", *step.inputs)
+
+
+def clamp(step: Step) -> Array:
+    s = step.scope
+    low, x, high = step.inputs
+    bounds = low.number(), high.number()
+    if is_float(x.dtype) and None not in bounds and x.value is not None and bounds[0] <= bounds[1]:
+        made = s.builder.clamp(x.value, min_val=float(bounds[0]), max_val=float(bounds[1]))
+        return Array(x.dtype, x.shape, None, made)
+    return extremum(s, "minimum", extremum(s, "maximum", x, low), high)
+
+
+def neg(step: Step) -> Array:
+    s, (a,) = step.scope, step.inputs
+    if is_float(a.dtype):
+        return s.unary("negate", a)
+    return computed(s, "sub", s.aligned([0, a])[0], a)
+
+
+def abs_(step: Step) -> Array:
+    s, (a,) = step.scope, step.inputs
+    if is_small(a.dtype):
+        return s.narrowed(s.unary("abs", s.widened(a)), a.dtype)
+    return s.unary("abs", a)
+
+
+def sign(step: Step) -> Array:
+    s, (a,) = step.scope, step.inputs
+    if np.dtype(a.dtype).kind == "u":
+        return unsigned_sign(s, a)
+    x = s.widened(a) if is_small(a.dtype) else a
+    # What is neither above nor below 0 is itself: 0, -0.0 or NaN.
+    made = s.select(s.greater(x, 0), 1, s.select(s.greater(0, x), -1, x))
+    return s.narrowed(made, a.dtype) if is_small(a.dtype) else made
+
+
+def unsigned_sign(s: Scope, a: Array) -> Array:
+    positive = s.negation(equals(s, a, s.aligned([0, a])[0]))
+    return s.viewed(s.cast(positive, carrier(a.dtype)), a.dtype)
+
+
+# -- division ------------------------------------------------------------------------------------
+
+
+def divided(s: Scope, a: Array, b: Array) -> Array:
+    """The quotient of floating-point numbers. TOSA has reciprocals, but no division."""
+    if b.data is not None:
+        with np.errstate(all="ignore"):
+            wide = np.asarray(1 / b.data.astype(np.float64))
+            return s.mul(a, Array(b.dtype, b.shape, wide.astype(b.dtype)))
+    inverse = s.unary("reciprocal", b)
+    return inverse if a.number() == 1 else s.mul(a, inverse)
+
+
+def quotient(s: Scope, a: Array, b: Array) -> Array:
+    """The quotient of integers, rounded to 0, as XLA computes it: -1 for a division by 0."""
+    if b.data is not None and not np.isin(b.data, (0, -1)).any():
+        return s.elementwise("intdiv", a, b)
+    by_zero, by_minus_one = s.equal(b, 0), s.equal(b, -1)
+    safe = s.select(s.either(by_zero, by_minus_one), 1, b)
+    # The lowest number has no negative counterpart: it stays what it is.
+    lowest = s.lowest(a.dtype)
+    negative = s.sub(0, s.select(s.equal(a, lowest), 0, a))
+    negative = s.select(s.equal(a, lowest), lowest, negative)
+    made = s.elementwise("intdiv", a, safe)
+    return s.select(by_zero, -1, s.select(by_minus_one, negative, made))
+
+
+def _uint32_shift(b: Array) -> int:
+    """The exponent of a constant power of 2."""
+    number = b.number()
+    if number is None or number == 0 or int(number) & (int(number) - 1):
+        reason = "TOSA does not divide unsigned integers of 32 bits, except by a power of 2"
+        raise NotLowered(reason, _CAST)
+    return int(number).bit_length() - 1
+
+
+def div(step: Step) -> Array:
+    s, (a, b) = step.scope, step.inputs
+    _refuse_uint64(a)
+    if is_float(a.dtype):
+        return divided(s, a, b)
+    if a.dtype == _UINT32:
+        shift = _uint32_shift(b)
+        return s.viewed(s.elementwise("logical_right_shift", s.viewed(a, INT32), shift), _UINT32)
+    if is_small(a.dtype):
+        return s.narrowed(quotient(s, s.widened(a), s.widened(b)), a.dtype)
+    return quotient(s, a, b)
+
+
+def rem(step: Step) -> Array:
+    """The remainder with the sign of the dividend."""
+    s, (a, b) = step.scope, step.inputs
+    _refuse_uint64(a)
+    if is_float(a.dtype):
+        return _float_remainder(s, a, b)
+    if a.dtype == _UINT32:
+        mask = (1 << _uint32_shift(b)) - 1
+        return s.viewed(s.elementwise("bitwise_and", s.viewed(a, INT32), mask), _UINT32)
+    x, y = (s.widened(item) if is_small(a.dtype) else item for item in (a, b))
+    if y.data is None or np.isin(y.data, (0, -1)).any():
+        # By 0 it is the dividend, and by -1 it is 0.
+        special = s.either(s.equal(y, 0), s.equal(y, -1))
+        safe = s.select(special, 1, y)
+        rest = s.sub(x, s.mul(s.elementwise("intdiv", x, safe), safe))
+        made = s.select(s.equal(y, 0), x, rest)
+    else:
+        made = s.sub(x, s.mul(s.elementwise("intdiv", x, y), y))
+    return s.narrowed(made, a.dtype) if is_small(a.dtype) else made
+
+
+def truncated(s: Scope, a: Array) -> Array:
+    """Floating-point numbers without their fractions."""
+    return s.select(s.greater(0, a), s.unary("ceil", a), s.unary("floor", a))
+
+
+def _float_remainder(s: Scope, a: Array, b: Array) -> Array:
+    """The remainder of a quotient that is truncated, and corrected if it was rounded up."""
+    size, step = s.unary("abs", a), s.unary("abs", b)
+    rest = s.sub(size, s.mul(s.unary("floor", divided(s, size, step)), step))
+    rest = s.select(s.greater(0, rest), s.add(rest, step), rest)
+    rest = s.select(s.greater_equal(rest, step), s.sub(rest, step), rest)
+    # A finite number is the remainder by infinity.
+    rest = s.select(s.greater(step, size), size, rest)
+    return s.select(s.greater(0, a), s.unary("negate", rest), rest)
+
+
+# -- comparisons and truth values ----------------------------------------------------------------
+
+
+def equals(s: Scope, a: Array, b: Array) -> Array:
+    """Where numbers of any type are equal."""
+    if a.dtype == BOOL:
+        return s.negation(s.elementwise("logical_xor", a, b))
+    if a.dtype == _UINT32 or a.dtype == np.uint64:
+        kind = carrier(a.dtype)
+        return s.equal(s.viewed(a, kind), s.viewed(b, kind))
+    return s.equal(ordered(s, a), ordered(s, b))
+
+
+def eq(step: Step) -> Array:
+    return equals(step.scope, *step.inputs)
+
+
+def ne(step: Step) -> Array:
+    s, (a, b) = step.scope, step.inputs
+    if a.dtype == BOOL:
+        return s.elementwise("logical_xor", a, b)
+    return s.negation(equals(s, a, b))
+
+
+def _compared(compare: Callable[[Scope, Operand, Operand], Array], is_flipped: bool) -> Rule:
+    def rule(step: Step) -> Array:
+        a, b = (ordered(step.scope, item) for item in step.inputs)
+        return compare(step.scope, b, a) if is_flipped else compare(step.scope, a, b)
+
+    return rule
+
+
+gt: Final = _compared(Scope.greater, is_flipped=False)
+ge: Final = _compared(Scope.greater_equal, is_flipped=False)
+lt: Final = _compared(Scope.greater, is_flipped=True)
+le: Final = _compared(Scope.greater_equal, is_flipped=True)
+
+
+def sorted_before(s: Scope, a: Array, b: Array) -> Array:
+    """Where a is less than b, with NaN greater than all others."""
+    less = s.greater(ordered(s, b), ordered(s, a))
+    if not is_float(a.dtype):
+        return less
+    return s.either(less, s.both(s.is_nan(b), s.equal(a, a)))
+
+
+def lt_to(step: Step) -> Array:
+    return sorted_before(step.scope, *step.inputs)
+
+
+def le_to(step: Step) -> Array:
+    a, b = step.inputs
+    return step.scope.negation(sorted_before(step.scope, b, a))
+
+
+def eq_to(step: Step) -> Array:
+    s, (a, b) = step.scope, step.inputs
+    if not is_float(a.dtype):
+        return equals(s, a, b)
+    return s.either(s.equal(a, b), s.both(s.is_nan(a), s.is_nan(b)))
+
+
+def bitwise(word: str) -> Rule:
+    """The rule of "and", "or" or "xor"."""
+
+    def rule(step: Step) -> Array:
+        s, (a, b) = step.scope, step.inputs
+        if a.dtype == BOOL:
+            return s.elementwise(f"logical_{word}", a, b)
+        kind = carrier(a.dtype)
+        made = s.elementwise(f"bitwise_{word}", s.viewed(a, kind), s.viewed(b, kind))
+        return s.viewed(made, a.dtype)
+
+    return rule
+
+
+def not_(step: Step) -> Array:
+    s, (a,) = step.scope, step.inputs
+    if a.dtype == BOOL:
+        return s.negation(a)
+    return s.viewed(s.unary("bitwise_not", s.viewed(a, carrier(a.dtype))), a.dtype)
+
+
+def select_n(step: Step) -> Array:
+    s = step.scope
+    which, *cases = step.inputs
+    kind = cases[0].dtype
+    held = [s.viewed(case, carrier(kind)) for case in cases]
+    if which.dtype == BOOL:
+        return s.viewed(s.select(which, held[1], held[0]), kind)
+    made = held[-1]
+    for index in range(len(held) - 2, -1, -1):
+        made = s.select(s.greater(index + 1, which), held[index], made)
+    return s.viewed(made, kind)
+
+
+# -- bits ----------------------------------------------------------------------------------------
+
+
+def shift_left(step: Step) -> Array:
+    return _shifted(step, "logical_left_shift")
+
+
+def shift_right_logical(step: Step) -> Array:
+    return _shifted(step, "logical_right_shift")
+
+
+def shift_right_arithmetic(step: Step) -> Array:
+    return _shifted(step, "arithmetic_right_shift", round=False)
+
+
+def _shifted(step: Step, name: str, **attributes: Any) -> Array:
+    """A shift. TOSA forbids shifts by the number of bits or more; in JAX nothing but the sign stays."""
+    s, (a, by) = step.scope, step.inputs
+    _refuse_uint64(a)
+    kind, bits = carrier(a.dtype), np.dtype(a.dtype).itemsize * 8
+    x, amount = s.viewed(a, kind), s.viewed(by, kind)
+    if name == "logical_right_shift" and kind.itemsize < 4:
+        # TOSA shifts the bits of the element type; the widened ones are those of the unsigned type.
+        unsigned = np.dtype(f"uint{bits}")
+        x, kind = s.widened(s.viewed(x, unsigned)), INT32
+        amount = s.widened(amount)
+    known = by.data is not None and bool(((by.data >= 0) & (by.data < bits)).all())
+    if known:
+        return _as(s, s.elementwise(name, x, amount, **attributes), a.dtype)
+    wide = s.widened(amount)
+    too_far = s.either(s.greater(0, wide), s.greater_equal(wide, bits))
+    if name == "arithmetic_right_shift":
+        within = s.select(too_far, bits - 1, wide)
+        return _as(s, s.elementwise(name, x, s.narrowed(within, kind), **attributes), a.dtype)
+    within = s.narrowed(s.select(too_far, 0, wide), kind)
+    made = s.elementwise(name, x, within, **attributes)
+    return _as(s, s.select(too_far, 0, made), a.dtype)
+
+
+def _as(s: Scope, a: Array, dtype: Any) -> Array:
+    """INT32 or the carrier of a type as the type."""
+    return s.viewed(a, dtype) if a.dtype == carrier(dtype) else s.narrowed(a, dtype)
+
+
+def clz(step: Step) -> Array:
+    s, (a,) = step.scope, step.inputs
+    if is_small(a.dtype):
+        unsigned = np.dtype(f"uint{np.dtype(a.dtype).itemsize * 8}")
+        wide = s.widened(s.viewed(a, unsigned))
+        extra = 32 - 8 * np.dtype(a.dtype).itemsize
+        return s.narrowed(s.sub(s.unary("clz", wide), extra), a.dtype)
+    return s.viewed(s.unary("clz", s.viewed(a, carrier(a.dtype))), a.dtype)
+
+
+def population_count(step: Step) -> Array:
+    """The number of bits that are set, by sums of neighbouring fields."""
+    s, (a,) = step.scope, step.inputs
+    size = np.dtype(a.dtype).itemsize
+    if size == 8:
+        raise NotLowered("the bits of integers of 64 bits are not counted", _CAST)
+    if size == 4:
+        low, high = _halves(s, a)
+        return _as(s, s.add(_bits_of_16(s, low), _bits_of_16(s, high)), a.dtype)
+    return _as(s, _bits_of_16(s, s.widened(s.viewed(a, np.dtype(f"uint{8 * size}")))), a.dtype)
+
+
+def _bits_of_16(s: Scope, x: Array) -> Array:
+    """How many bits of the numbers from 0 to 65535 are set."""
+    for shift, mask in ((1, 0x5555), (2, 0x3333), (4, 0x0F0F), (8, 0x00FF)):
+        upper = s.elementwise("logical_right_shift", x, shift)
+        upper = s.elementwise("bitwise_and", upper, mask)
+        x = s.add(s.elementwise("bitwise_and", x, mask), upper)
+    return x

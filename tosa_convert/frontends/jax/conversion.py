@@ -1,0 +1,149 @@
+"""Conversions between element types. JAX rounds to 0 where TOSA's CAST rounds to nearest."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from tosa_convert.frontends.jax.arithmetic import (
+    float_to_uint32,
+    truncated,
+    uint32_to_float,
+)
+from tosa_convert.frontends.jax.arrays import (
+    BOOL,
+    FLOAT32,
+    INT32,
+    Array,
+    NotLowered,
+    carrier,
+    is_float,
+    is_small,
+    is_unsigned,
+)
+from tosa_convert.frontends.jax.scope import Scope
+from tosa_convert.frontends.jax.step import Step
+
+_INT64: Final = np.dtype(np.int64)
+_NARROW: Final = "cast to int32 first"
+#: Pairs of types without a direct CAST.
+_HALVES: Final = ("float16", "bfloat16")
+#: The greatest number of FP32 below 2^32.
+_MOST_UINT32: Final = 4294967040.0
+
+
+def convert_element_type(step: Step) -> Array:
+    (a,) = step.inputs
+    return converted(step.scope, a, step.dtype)
+
+
+def converted(s: Scope, a: Array, dtype: Any) -> Array:
+    """An array as another element type, as JAX converts it."""
+    source, target = a.dtype, np.dtype(dtype)
+    if source == target:
+        return a
+    if source == BOOL:
+        return _from_bool(s, a, target)
+    if target == BOOL:
+        return _to_bool(s, a)
+    if is_float(source):
+        return _float_to_float(s, a, target) if is_float(target) else _to_integer(s, a, target)
+    return _to_float(s, a, target) if is_float(target) else _integer_to_integer(s, a, target)
+
+
+def _from_bool(s: Scope, a: Array, target: np.dtype[Any]) -> Array:
+    if is_float(target):
+        numbers = s.aligned([a, Array(target, (), np.ones((), target))])
+        zero = Array(target, numbers[1].shape, np.zeros(numbers[1].shape, target))
+        return s.select(a, numbers[1], zero)
+    kind = carrier(target)
+    if kind == _INT64:
+        return s.viewed(s.cast(s.cast(a, INT32), kind), target)
+    return s.viewed(s.cast(a, kind), target)
+
+
+def _to_bool(s: Scope, a: Array) -> Array:
+    if is_float(a.dtype):
+        return s.negation(s.equal(a, 0))
+    return s.cast(s.viewed(a, carrier(a.dtype)), BOOL)
+
+
+def _float_to_float(s: Scope, a: Array, target: np.dtype[Any]) -> Array:
+    if str(a.dtype) in _HALVES and str(target) in _HALVES:
+        return s.cast(s.cast(a, FLOAT32), target)
+    return s.cast(a, target)
+
+
+def _to_integer(s: Scope, a: Array, target: np.dtype[Any]) -> Array:
+    """Rounded to 0; numbers beyond the range become the nearest one in it."""
+    if target.itemsize == 8:
+        raise NotLowered("TOSA does not convert floating-point numbers to 64 bits", _NARROW)
+    whole = truncated(s, a)
+    if not is_unsigned(target):
+        return s.cast(whole, target)
+    if target.itemsize == 4:
+        wide = s.cast(whole, FLOAT32)
+        made = float_to_uint32(s, s.minimum(s.maximum(wide, 0.0), _MOST_UINT32))
+        highest = Array(target, (), np.array(2**32 - 1, target))
+        return s.viewed(
+            s.select(
+                s.greater(wide, _MOST_UINT32), s.viewed(highest, INT32), s.viewed(made, INT32)
+            ),
+            target,
+        )
+    wide = s.cast(whole, FLOAT32)
+    within = s.minimum(s.maximum(wide, 0.0), float(np.iinfo(target).max))
+    return s.narrowed(s.cast(within, INT32), target)
+
+
+def _to_float(s: Scope, a: Array, target: np.dtype[Any]) -> Array:
+    if a.dtype.itemsize == 8:
+        raise NotLowered("TOSA does not convert integers of 64 bits to floating point", _NARROW)
+    if a.dtype == np.uint32:
+        return uint32_to_float(s, a, target)
+    if is_unsigned(a.dtype):
+        return s.cast(s.widened(a), target)
+    return s.cast(a, target)
+
+
+def _integer_to_integer(s: Scope, a: Array, target: np.dtype[Any]) -> Array:
+    if a.dtype.itemsize == target.itemsize:
+        return s.viewed(a, target)
+    if a.dtype.itemsize == 8:
+        return s.narrowed(s.cast(s.viewed(a, _INT64), INT32), target)
+    wide = s.widened(a) if is_small(a.dtype) else s.viewed(a, INT32)
+    if target.itemsize < 8:
+        return s.narrowed(wide, target)
+    made = s.cast(wide, _INT64)
+    if a.dtype == np.uint32:
+        made = s.elementwise("bitwise_and", made, 0xFFFFFFFF)
+    return s.viewed(made, target)
+
+
+def bitcast_convert_type(step: Step) -> Array:
+    s, (a,) = step.scope, step.inputs
+    if is_float(a.dtype) != is_float(step.dtype) or a.shape != step.shape:
+        reason = f"TOSA does not reinterpret the bits of {a.dtype} as {step.dtype}"
+        raise NotLowered(reason, "compute with one of the two types")
+    return s.viewed(a, step.dtype)
+
+
+def reduce_precision(step: Step) -> Array:
+    """Rounding to the numbers of a narrower type."""
+    s, (a,) = step.scope, step.inputs
+    bits = step.params["exponent_bits"], step.params["mantissa_bits"]
+    formats = {(8, 7): "bfloat16", (5, 10): "float16", (8, 23): "float32"}
+    if bits not in formats:
+        reason = f"TOSA does not round to {bits[0]} bits of exponent and {bits[1]} of mantissa"
+        raise NotLowered(reason, "round to bfloat16 or float16")
+    if bits == (8, 23):
+        return a
+    if a.dtype != FLOAT32:
+        return a if formats[bits] == str(a.dtype) else _rounded(s, a, formats[bits])
+    return _rounded(s, a, formats[bits])
+
+
+def _rounded(s: Scope, a: Array, name: str) -> Array:
+    kind = carrier(name)
+    return converted(s, converted(s, a, kind), a.dtype)

@@ -1,0 +1,138 @@
+"""The JAX converter: a function that a Python file makes, in the child process, or a function here."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from tosa_convert import rewrites
+from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.formats.write import save
+from tosa_convert.frontends import unlowered_error as leftovers
+from tosa_convert.frontends.examples import write_examples
+from tosa_convert.frontends.jax.lowering import (
+    Arguments,
+    Lowered,
+    Port,
+    example_arrays,
+    lower_function,
+    use_cpu,
+)
+from tosa_convert.frontends.jax.walk import Problem
+from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, NotLowered, Value
+from tosa_convert.frontends.process.python_file import call_factory, failure
+from tosa_convert.frontends.process.request import Request
+from tosa_convert.graph.model import Graph
+
+#: The places of a primitive that a message lists.
+_MOST_PLACES: Final = 4
+
+
+def lower(request: Request, folder: Path) -> Interface:
+    """Lower the function that a factory in a Python file returns, with its example arguments."""
+    path = Path(request.source)
+    function, arguments = made_function(path, request)
+    with failures_of(path):
+        found = lower_function(
+            function, arguments, shapes=request.input_shapes, has_full_paths=True
+        )
+    if found.graph is not None:
+        save(found.graph, folder / PROGRAM_FILE, "mlirbc")
+        write_example_arguments(request, folder, arguments)
+    return Interface(
+        inputs=list(map(value_of, found.inputs)),
+        outputs=list(map(value_of, found.outputs)),
+        not_lowered=list(_rows(found.problems)),
+    )
+
+
+def made_function(path: Path, request: Request) -> tuple[Callable[..., Any], Arguments]:
+    """What a factory in a Python file returns: a function, and its example arguments.
+
+    Raises:
+        TosaConvertError: "frontend-failed" if it returns something else.
+    """
+    use_cpu()
+    member = request.member
+    made = call_factory(path, member, request.users_folder)
+    if not isinstance(made, tuple) or len(made) not in (2, 3) or not callable(made[0]):
+        message = f"{member}() returns {type(made).__name__}"
+        hint = "return (function, args) or (function, args, kwargs)"
+        raise fail("frontend-failed", str(path), message, hint)
+    return made[0], Arguments(tuple(made[1]), made[2] if len(made) == 3 else {})
+
+
+@contextlib.contextmanager
+def failures_of(path: Path) -> Iterator[None]:
+    """What the code of a Python file raises, as a TosaConvertError("frontend-failed") with its line."""
+    try:
+        yield
+    except TosaConvertError:
+        raise
+    except Exception as error:
+        raise failure(error, path) from None
+
+
+def write_example_arguments(request: Request, folder: Path, arguments: Arguments) -> None:
+    """Write the example arguments for `--check`, if they have the shapes of the program."""
+    if not request.input_shapes:
+        write_examples(request, folder, example_arrays(arguments))
+
+
+def graph_of(
+    function: Callable[..., Any],
+    arguments: Arguments,
+    names: Sequence[str] | None,
+    has_full_paths: bool,
+) -> Graph:
+    """The program of a function of this process; see `tosa_convert.frontends.from_jax`."""
+    found: Lowered = lower_function(function, arguments, names, has_full_paths=has_full_paths)
+    if found.graph is None:
+        raise not_lowered(function, list(_rows(found.problems)))
+    return rewrites.apply(found.graph).graph
+
+
+def not_lowered(function: Callable[..., Any], rows: Sequence[NotLowered]) -> TosaConvertError:
+    """The error for what does not lower in a function of this process."""
+    name = getattr(function, "__name__", type(function).__name__)
+    findings: list[Finding] = list(leftovers.findings(rows, name))
+    return TosaConvertError(findings)
+
+
+def arguments_of(
+    args: Sequence[Any], kwargs: Mapping[str, Any] | None, names: Sequence[str] | None
+) -> Arguments:
+    """Example arguments.
+
+    Raises:
+        TosaConvertError: "option-conflict" for another number of names.
+    """
+    if names is not None and len(names) != len(args):
+        message = f"found {len(names)} names for {len(args)} arguments"
+        raise fail("option-conflict", "names", message, "give a name for each argument")
+    return Arguments(tuple(args), kwargs or {})
+
+
+def value_of(port: Port) -> Value:
+    """An array among a function's arguments and results, as a converter names it."""
+    return Value(name=port.name, dtype=port.dtype, shape=port.shape)
+
+
+def _rows(problems: Sequence[Problem]) -> list[NotLowered]:
+    """A row for each primitive and reason."""
+    rows = []
+    for problem in problems:
+        places = list(dict.fromkeys(filter(None, problem.lines)))
+        more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
+        rows.append(
+            NotLowered(
+                operator=problem.primitive,
+                where=", ".join(places[:_MOST_PLACES]) + more,
+                count=len(problem.lines),
+                reason=problem.reason,
+                hint=problem.advice,
+            )
+        )
+    return rows

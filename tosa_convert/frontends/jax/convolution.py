@@ -1,0 +1,196 @@
+"""Convolutions of one to three dimensions, with any layout, groups and dilations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from tosa_convert.frontends.jax import layout
+from tosa_convert.frontends.jax.arrays import (
+    FLOAT32,
+    INT32,
+    Array,
+    NotLowered,
+    constant,
+    is_float,
+)
+from tosa_convert.frontends.jax.contraction import with_zero_point
+from tosa_convert.frontends.jax.conversion import converted
+from tosa_convert.frontends.jax.scope import Scope
+from tosa_convert.frontends.jax.step import Step
+
+_MOST_DIMENSIONS: Final = 3
+
+
+@dataclass(frozen=True)
+class _Window:
+    """What a convolution does along its spatial dimensions: one number, or pair, for each."""
+
+    strides: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+    spread: tuple[int, ...]
+    dilation: tuple[int, ...]
+
+
+def conv_general_dilated(step: Step) -> Array:
+    s, (a, weight), params = step.scope, step.inputs, step.params
+    numbers = params["dimension_numbers"]
+    count = len(params["window_strides"])
+    if count > _MOST_DIMENSIONS:
+        reason = f"TOSA does not have convolutions of {count} dimensions"
+        raise NotLowered(reason, f"use at most {_MOST_DIMENSIONS} spatial dimensions")
+    window = _Window(
+        tuple(params["window_strides"]),
+        tuple((int(low), int(high)) for low, high in params["padding"]),
+        tuple(params["lhs_dilation"]),
+        tuple(params["rhs_dilation"]),
+    )
+    a, weight = _channels_last(s, a, numbers.lhs_spec), _channels_last(s, weight, numbers.rhs_spec)
+    a, weight, window = _two_dimensional(s, a, weight, window)
+    groups, batch_groups = params["feature_group_count"], params["batch_group_count"]
+    made = _grouped(s, a, weight, window, groups, batch_groups)
+    shape = [
+        step.shape[k] for k in (numbers.out_spec[0], *numbers.out_spec[2:], numbers.out_spec[1])
+    ]
+    made = layout.reshape(s, made, shape)
+    order = (numbers.out_spec[0], *numbers.out_spec[2:], numbers.out_spec[1])
+    made = layout.transpose(s, made, np.argsort(order).tolist())
+    return converted(s, made, step.dtype)
+
+
+def _channels_last(s: Scope, a: Array, spec: Sequence[int]) -> Array:
+    """Batch, or output channels, first; then the spatial dimensions; then the input channels."""
+    return layout.transpose(s, a, (spec[0], *spec[2:], spec[1]))
+
+
+def _two_dimensional(
+    s: Scope, a: Array, weight: Array, window: _Window
+) -> tuple[Array, Array, _Window]:
+    """A convolution of one dimension, or none, as one of two."""
+    missing = max(0, 2 - len(window.strides))
+    ones = (1,) * missing
+    a = layout.reshape(s, a, (a.shape[0], *ones, *a.shape[1:]))
+    weight = layout.reshape(s, weight, (weight.shape[0], *ones, *weight.shape[1:]))
+    return (
+        a,
+        weight,
+        _Window(
+            ones + window.strides,
+            ((0, 0),) * missing + window.padding,
+            ones + window.spread,
+            ones + window.dilation,
+        ),
+    )
+
+
+def _grouped(
+    s: Scope, a: Array, weight: Array, window: _Window, groups: int, batch_groups: int
+) -> Array:
+    """Groups of channels, or of batches, one after another unless there is an operator for them."""
+    channels, outputs = a.shape[-1], weight.shape[0]
+    if groups == 1 and batch_groups == 1:
+        return _convolved(s, a, weight, window)
+    is_flat = len(window.strides) == 2
+    if batch_groups == 1 and groups == channels and weight.shape[-1] == 1 and is_flat:
+        return _depthwise(s, a, weight, window)
+    count = groups * batch_groups
+    parts = []
+    for index in range(count):
+        axis = a.rank - 1 if batch_groups == 1 else 0
+        part = _part(s, a, axis, index, count)
+        filters = _part(s, weight, 0, index, count)
+        parts.append(_convolved(s, part, filters, window))
+    assert outputs % count == 0
+    return layout.concatenate(s, parts, a.rank - 1)
+
+
+def _part(s: Scope, a: Array, axis: int, index: int, count: int) -> Array:
+    """Part `index` of `count` equal parts along an axis."""
+    size = a.shape[axis] // count
+    starts, stops = [0] * a.rank, list(a.shape)
+    starts[axis], stops[axis] = index * size, (index + 1) * size
+    return layout.cut(s, a, starts, stops)
+
+
+def _convolved(s: Scope, a: Array, weight: Array, window: _Window) -> Array:
+    """A convolution without groups."""
+    if _is_transposed(a, weight, window):
+        return _transposed(s, a, weight, window)
+    a, window = _fitted(s, a, weight.shape[1:-1], window)
+    name = "conv2d" if len(window.strides) == 2 else "conv3d"
+    return _operator(s, name, a, weight, weight.shape[0], _attributes(window))
+
+
+def _depthwise(s: Scope, a: Array, weight: Array, window: _Window) -> Array:
+    """Each channel by its own filters."""
+    channels, (outputs, height, width, _) = a.shape[-1], weight.shape
+    a, window = _fitted(s, a, (height, width), window)
+    split = layout.reshape(s, weight, (channels, outputs // channels, height, width))
+    filters = layout.transpose(s, split, (2, 3, 0, 1))
+    return _operator(s, "depthwise_conv2d", a, filters, outputs, _attributes(window))
+
+
+def _attributes(window: _Window) -> dict[str, Any]:
+    pads = [n for pair in window.padding for n in pair]
+    return {"pad": pads, "stride": window.strides, "dilation": window.dilation}
+
+
+def _fitted(s: Scope, a: Array, kernel: Sequence[int], window: _Window) -> tuple[Array, _Window]:
+    """The input with inserted zeros, and padding such that windows end exactly at the border."""
+    if any(n != 1 for n in window.spread):
+        interior = [0, *(n - 1 for n in window.spread), 0]
+        a = layout.spread(s, a, interior, 0)
+    padding = []
+    for axis, (low, high) in enumerate(window.padding):
+        span = a.shape[axis + 1] + low + high - (kernel[axis] - 1) * window.dilation[axis] - 1
+        padding.append((low, high - span % window.strides[axis]))
+    if any(n < 0 for pair in padding for n in pair):
+        before = [0, *(min(0, pair[0]) for pair in padding), 0]
+        after = [0, *(min(0, pair[1]) for pair in padding), 0]
+        a = layout.pad(s, a, before, after, 0)
+        padding = [(max(0, low), max(0, high)) for low, high in padding]
+    return a, replace(window, padding=tuple(padding), spread=(1,) * len(padding))
+
+
+def _is_transposed(a: Array, weight: Array, window: _Window) -> bool:
+    """Whether it is what TRANSPOSE_CONV2D computes: the gradient of a convolution with strides."""
+    sizes = zip(weight.shape[1:-1], window.padding, strict=True)
+    return (
+        len(window.strides) == 2
+        and any(n != 1 for n in window.spread)
+        and all(n == 1 for n in (*window.strides, *window.dilation))
+        and all(min(pair) - (size - 1) > -size for size, pair in sizes)
+        and is_float(a.dtype)
+    )
+
+
+def _transposed(s: Scope, a: Array, weight: Array, window: _Window) -> Array:
+    filters = layout.reverse(s, weight, (1, 2))
+    sizes = zip(weight.shape[1:-1], window.padding, strict=True)
+    pads = [n - (size - 1) for size, pair in sizes for n in pair]
+    attributes = {"out_pad": pads, "stride": window.spread}
+    return _operator(s, "transpose_conv2d", a, filters, weight.shape[0], attributes)
+
+
+def _operator(
+    s: Scope, name: str, a: Array, weight: Array, outputs: int, attributes: dict[str, Any]
+) -> Array:
+    """An operator of TOSA. The result is FP32, or INT32 for integers, unless TOSA keeps the type."""
+    if is_float(a.dtype):
+        if weight.dtype != a.dtype:
+            a, weight = converted(s, a, FLOAT32), converted(s, weight, FLOAT32)
+        bias = constant(np.zeros(outputs, a.dtype))
+        return s.apply(name, [a, weight, bias], a.dtype, **attributes, acc_type="fp32")
+    if a.dtype.itemsize != 1 or weight.dtype.itemsize != 1:
+        reason = f"TOSA's convolutions do not take {a.dtype} with filters of {weight.dtype}"
+        raise NotLowered(reason, "convolve int8 with preferred_element_type=int32, or float32")
+    (held, zero), (filters, filter_zero) = with_zero_point(s, a), with_zero_point(s, weight)
+    zeros = {
+        "input_zp": s.value(constant([zero], np.int8)),
+        "weight_zp": s.value(constant([filter_zero], np.int8)),
+    }
+    bias = constant(np.zeros(outputs, np.int32))
+    return s.apply(name, [held, filters, bias], INT32, **zeros, **attributes)

@@ -1,0 +1,243 @@
+"""Reading by computed indices: GATHER with the positions of rows.
+
+The dimensions that are indexed, or of which a part is taken, become the rows of a table; those that are
+taken whole become its columns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from tosa_convert.frontends.jax import layout
+from tosa_convert.frontends.jax.arithmetic import ordered
+from tosa_convert.frontends.jax.arrays import (
+    BOOL,
+    INT32,
+    Array,
+    carrier,
+    constant,
+    is_float,
+    is_unsigned,
+)
+from tosa_convert.frontends.jax.conversion import converted
+from tosa_convert.frontends.jax.scope import Scope
+from tosa_convert.frontends.jax.step import Step
+
+#: GATHER and SCATTER move these by INT32 indices in TOSA 1.0.
+_INT8: Final = np.dtype(np.int8)
+
+
+def as_rows(s: Scope, a: Array) -> Array:
+    """An array of a type that GATHER and SCATTER move: truth values as INT8."""
+    return s.cast(a, _INT8) if a.dtype == BOOL else s.viewed(a, carrier(a.dtype))
+
+
+def from_rows(s: Scope, a: Array, dtype: Any) -> Array:
+    """What `as_rows` made as its own type."""
+    return s.cast(a, BOOL) if dtype == BOOL else s.viewed(a, dtype)
+
+
+def index32(s: Scope, a: Array) -> Array:
+    """Indices as INT32. Unsigned ones beyond its range are beyond every array, too."""
+    if a.dtype == np.uint32:
+        largest = constant(np.int32(2**31 - 1))
+        bits = s.viewed(a, INT32)
+        return s.select(s.greater(0, bits), largest, bits)
+    return converted(s, ordered(s, a), INT32)
+
+
+def clamped(s: Scope, a: Array, highest: Any) -> Array:
+    """Indices from 0 to `highest`, a number or an array."""
+    return s.minimum(s.maximum(a, 0), highest)
+
+
+def positions(s: Scope, parts: Sequence[Array], sizes: Sequence[int]) -> Array:
+    """Positions in a table of dimensions `sizes` from the index along each, of one rank."""
+    made: Array | None = None
+    for index, (part, _) in enumerate(zip(parts, sizes, strict=True)):
+        scaled = s.mul(part, math.prod(sizes[index + 1 :])) if index + 1 < len(sizes) else part
+        made = scaled if made is None else s.add(made, scaled)
+    return constant(np.int32(0)) if made is None else made
+
+
+def offsets(size: int, rank: int, axis: int) -> Array:
+    """0, 1, 2, ... along one axis of `rank`."""
+    shape = [1] * rank
+    shape[axis] = size
+    return constant(np.arange(size, dtype=np.int32).reshape(shape))
+
+
+def rows_at(s: Scope, table: Array, index: Array) -> Array:
+    """Rows [W, C] of a table [K, C]."""
+    rows, columns = table.shape
+    count = index.size
+    flat = layout.reshape(s, index, (1, count))
+    whole = s.array(s.whole(layout.reshape(s, table, (1, rows, columns))), table.dtype)
+    made = s.apply("gather", [whole, flat], table.dtype)
+    return layout.reshape(s, made, (count, columns))
+
+
+# -- dynamic_slice -------------------------------------------------------------------------------
+
+
+def dynamic_slice(step: Step) -> Array:
+    s, (a, *starts) = step.scope, step.inputs
+    sizes = tuple(int(n) for n in step.params["slice_sizes"])
+    if all(start.is_constant for start in starts):
+        first = [
+            int(np.clip(start.number(), 0, full - size))
+            for start, full, size in zip(starts, a.shape, sizes, strict=True)
+        ]
+        stops = [start + size for start, size in zip(first, sizes, strict=True)]
+        return layout.cut(s, a, first, stops)
+    partial = [k for k in range(a.rank) if sizes[k] != a.shape[k]]
+    whole = [k for k in range(a.rank) if sizes[k] == a.shape[k]]
+    moved = layout.transpose(s, as_rows(s, a), (*partial, *whole))
+    tall = [a.shape[k] for k in partial]
+    table = layout.reshape(s, moved, (math.prod(tall), math.prod(a.shape[k] for k in whole)))
+    index = slice_positions(s, starts, sizes, a.shape, partial)
+    made = rows_at(s, table, index)
+    made = layout.reshape(s, made, [sizes[k] for k in (*partial, *whole)])
+    made = layout.transpose(s, made, np.argsort((*partial, *whole)).tolist())
+    return from_rows(s, made, a.dtype)
+
+
+def slice_positions(
+    s: Scope,
+    starts: Sequence[Array],
+    sizes: Sequence[int],
+    shape: Sequence[int],
+    axes: Sequence[int],
+) -> Array:
+    """The rows that a slice takes of a table of the dimensions `axes`."""
+    parts = []
+    for at, axis in enumerate(axes):
+        start = clamped(s, index32(s, starts[axis]), shape[axis] - sizes[axis])
+        parts.append(s.add(start, offsets(sizes[axis], len(axes), at)))
+    return positions(s, parts, [shape[axis] for axis in axes])
+
+
+# -- gather --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """The positions that an indexed read or write touches.
+
+    index: their rows in a table of the dimensions `partial`, in the shape of the batch, then the window
+        along `partial`.
+    valid: where the whole window is inside of the array, in the shape of the batch.
+    partial, whole: the dimensions of the array that are rows, and columns.
+    """
+
+    index: Array
+    valid: Array
+    partial: tuple[int, ...]
+    whole: tuple[int, ...]
+
+
+def indexed(
+    s: Scope,
+    indices: Array,
+    shape: Sequence[int],
+    window: Sequence[int],
+    index_map: Sequence[int],
+    batching: tuple[Sequence[int], Sequence[int]],
+) -> Indexed:
+    """The positions of windows.
+
+    Args:
+        s: The block.
+        indices: Where windows start; its last dimension is the vector of an index.
+        shape: The shape of the array that is indexed.
+        window: The size of a window along each of its dimensions.
+        index_map: The dimension of each element of the vector.
+        batching: Dimensions of the array, and of the indices, that are batches of both.
+    """
+    of_array, of_indices = batching
+    partial = tuple(
+        k for k in range(len(shape)) if k in index_map or k in of_array or window[k] != shape[k]
+    )
+    batch = indices.shape[:-1]
+    # The start of each window along a dimension, and whether it is inside.
+    starts: dict[int, Array] = {}
+    valid = constant(np.ones((1,) * len(batch), np.bool_))
+    for at, axis in enumerate(index_map):
+        low, high = [0] * indices.rank, list(indices.shape)
+        low[-1], high[-1] = at, at + 1
+        start = layout.reshape(s, layout.cut(s, indices, low, high), batch)
+        start, last = index32(s, start), shape[axis] - window[axis]
+        inside = s.both(s.greater_equal(start, 0), s.greater_equal(last, start))
+        valid = s.both(valid, inside)
+        starts[axis] = clamped(s, start, last)
+    for axis, at in zip(of_array, of_indices, strict=True):
+        starts[axis] = offsets(shape[axis], len(batch), at)
+    rank = len(batch) + len(partial)
+    parts = []
+    for at, axis in enumerate(partial):
+        part = offsets(window[axis], rank, len(batch) + at)
+        if axis in starts:
+            start = starts[axis]
+            start = layout.reshape(s, start, (*start.shape, *(1,) * len(partial)))
+            part = s.add(start, part)
+        parts.append(part)
+    made = positions(s, parts, [shape[axis] for axis in partial])
+    full = (*batch, *(window[axis] for axis in partial))
+    made = Array(INT32, full, *_broadcast(s, made, full))
+    whole = tuple(k for k in range(len(shape)) if k not in partial)
+    return Indexed(made, Array(BOOL, batch, *_broadcast(s, valid, batch)), partial, whole)
+
+
+def _broadcast(s: Scope, a: Array, shape: Sequence[int]) -> tuple[Any, Any]:
+    made = (
+        layout.broadcast(s, a, shape, range(len(shape)))
+        if a.rank
+        else layout.broadcast(s, a, shape, ())
+    )
+    return made.data, made.value
+
+
+def gather(step: Step) -> Array:
+    s, (a, indices), params = step.scope, step.inputs, step.params
+    numbers, window = params["dimension_numbers"], tuple(params["slice_sizes"])
+    batching = (numbers.operand_batching_dims, numbers.start_indices_batching_dims)
+    found = indexed(s, indices, a.shape, window, numbers.start_index_map, batching)
+    moved = layout.transpose(s, as_rows(s, a), (*found.partial, *found.whole))
+    tall = math.prod(a.shape[k] for k in found.partial)
+    table = layout.reshape(s, moved, (tall, math.prod(a.shape[k] for k in found.whole)))
+    made = rows_at(s, table, found.index)
+    # Dimensions: the batch, the window along the rows, the columns.
+    batch = indices.shape[:-1]
+    gone = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
+    taken = [k for k in (*found.partial, *found.whole) if k not in gone]
+    made = layout.reshape(s, made, (*batch, *(window[k] for k in taken)))
+    if "FILL" in str(params["mode"]).upper():
+        valid = layout.reshape(s, found.valid, (*batch, *(1,) * len(taken)))
+        made = s.select(valid, made, _filling(params["fill_value"], a.dtype))
+    made = from_rows(s, made, a.dtype)
+    # The batch is spread around the dimensions of the window, in their order.
+    order, left = [0] * len(step.shape), iter(range(len(batch)))
+    for position in range(len(step.shape)):
+        if position in numbers.offset_dims:
+            axis = [k for k in range(a.rank) if k not in gone][numbers.offset_dims.index(position)]
+            order[position] = len(batch) + taken.index(axis)
+        else:
+            order[position] = next(left)
+    return layout.transpose(s, made, order)
+
+
+def _filling(value: Any, dtype: Any) -> Any:
+    """What rows out of range are, in the type that GATHER moves."""
+    if value is None:
+        if is_float(dtype):
+            return np.nan
+        if dtype == BOOL:
+            return 1
+        value = np.iinfo(dtype).max if is_unsigned(dtype) else np.iinfo(dtype).min
+    number = np.asarray(value).astype(dtype)
+    return number.astype(_INT8) if dtype == BOOL else number.view(carrier(dtype))

@@ -1,0 +1,260 @@
+"""A JAX function as a TOSA program."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.tree_util import SequenceKey, keystr, tree_flatten_with_path
+
+from tosa_convert.builder import Builder
+from tosa_convert.errors import Finding, TosaConvertError
+from tosa_convert.frontends.distinct_outputs import with_own_outputs
+from tosa_convert.frontends.jax.arrays import (
+    RANDOM_ADVICE,
+    Array,
+    NotLowered,
+    carrier,
+    refuse_empty,
+)
+from tosa_convert.frontends.jax.modules import State, Variables, state_of
+from tosa_convert.frontends.jax.scope import Scope
+from tosa_convert.frontends.jax.walk import Problem, Walk
+from tosa_convert.graph.model import Graph
+from tosa_convert.graph.rename import rename_in_order
+
+
+@dataclass(frozen=True)
+class Port:
+    """An argument or a result of a function: its name, and its element type and shape in JAX."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """What became of a function.
+
+    graph: the program; None if something does not lower.
+    inputs, outputs: the arrays of its arguments and results, in order.
+    problems: what does not lower.
+    """
+
+    graph: Graph | None
+    inputs: list[Port]
+    outputs: list[Port]
+    problems: list[Problem]
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A function as JAX sees it.
+
+    jaxpr: of the function of the state's arrays and the arguments' ones, in this order; it returns the
+        results and the state's arrays.
+    inputs, outputs: the arrays of the function's arguments and results, in order.
+    """
+
+    jaxpr: Any
+    state: State
+    inputs: list[Port]
+    outputs: list[Port]
+
+
+class Arguments(NamedTuple):
+    """The example arguments of a function: arrays, `jax.ShapeDtypeStruct`, and trees of them."""
+
+    positional: tuple[Any, ...]
+    keywords: Mapping[str, Any]
+
+
+def lower_function(
+    function: Callable[..., Any],
+    arguments: Arguments,
+    names: Sequence[str] | None = None,
+    *,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    has_full_paths: bool = False,
+) -> Lowered:
+    """Lower a function for arguments of given types and shapes.
+
+    Args:
+        function: what `jax.jit` takes, or a module of nnx, whose state becomes variables.
+        arguments: as of `trace`, like the others.
+        names: the names of the positional arguments.
+        shapes: shapes of arguments.
+        has_full_paths: whether locations have the folders of files.
+
+    Raises:
+        TosaConvertError: as `trace`.
+    """
+    traced = trace(function, arguments, names, shapes)
+    walk = Walk(has_full_paths)
+    # Constants are computed in the memory that programs are written from.
+    with jax.default_device(jax.local_devices(backend="cpu")[0]):
+        graph = _program(walk, traced)
+    return Lowered(graph, traced.inputs, traced.outputs, list(walk.problems.values()))
+
+
+def trace(
+    function: Callable[..., Any],
+    arguments: Arguments,
+    names: Sequence[str] | None = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+) -> Traced:
+    """Have JAX trace a function.
+
+    Args:
+        function: what `jax.jit` takes, or a module of nnx.
+        arguments: its example arguments.
+        names: the names of the positional arguments; by default those of the function's parameters.
+        shapes: name of an array among the arguments -> its shape instead of the example's.
+
+    Raises:
+        TosaConvertError: "unknown-argument" for a shape of no argument. What the function itself raises
+            when JAX traces it is passed on.
+    """
+    given = list(names) if names is not None else _parameter_names(function, arguments.positional)
+    # JAX orders the arrays of keywords by name.
+    arguments = arguments._replace(keywords=dict(sorted(arguments.keywords.items())))
+    trees = [*arguments.positional, *arguments.keywords.values()]
+    flat = [
+        name
+        for prefix, tree in zip([*given, *arguments.keywords], trees, strict=True)
+        for name in _tree_names(prefix, tree)
+    ]
+    if shapes:
+        arguments = _with_shapes(arguments, flat, shapes)
+    state = state_of(function)
+    closed, results = jax.make_jaxpr(state.function, return_shape=True)(
+        state.tree, *arguments.positional, **arguments.keywords
+    )
+    names_of_results = list(_result_names(results[0]))
+    inputs = _ports(flat, closed.in_avals[len(state.names) :])
+    outputs = _ports(names_of_results, closed.out_avals[: len(names_of_results)])
+    return Traced(closed, state, inputs, outputs)
+
+
+def example_arrays(arguments: Arguments) -> list[Any]:
+    """The leaves of example arguments: types that numpy does not have as opaque bytes, else None."""
+    found: list[Any] = []
+    for leaf in jax.tree.leaves(tuple(arguments)):
+        if isinstance(leaf, jax.ShapeDtypeStruct):
+            found.append(None)
+            continue
+        array = np.asarray(leaf, jax.numpy.result_type(leaf))
+        is_plain = array.dtype.kind in "biuf" and array.dtype.isbuiltin == 1
+        found.append(array if is_plain else array.view(f"V{array.dtype.itemsize}"))
+    return found
+
+
+def use_cpu() -> None:
+    """Have JAX run on the CPU in this process, unless the environment says otherwise."""
+    if "JAX_PLATFORMS" not in os.environ:
+        jax.config.update("jax_platforms", "cpu")
+
+
+def _with_shapes(
+    arguments: Arguments, names: Sequence[str], shapes: Mapping[str, tuple[int, ...]]
+) -> Arguments:
+    """The arguments with other shapes. An array goes by its name, or its position as in `arg0`."""
+    leaves, tree = jax.tree.flatten(tuple(arguments))
+    known = {**{f"arg{index}": index for index in range(len(names))}}
+    known.update({name: index for index, name in enumerate(names)})
+    unknown = [name for name in shapes if name not in known]
+    if unknown:
+        message = f"the function has no argument of this name; it has {', '.join(names)}"
+        findings = [
+            Finding("unknown-argument", f"--input-shape {name}", message) for name in unknown
+        ]
+        raise TosaConvertError(findings)
+    for name, sizes in shapes.items():
+        leaf = leaves[known[name]]
+        leaves[known[name]] = jax.ShapeDtypeStruct(sizes, jax.numpy.result_type(leaf))
+    return Arguments(*jax.tree.unflatten(tree, leaves))
+
+
+def _program(walk: Walk, traced: Traced) -> Graph | None:
+    closed, inputs, outputs = traced.jaxpr, traced.inputs, traced.outputs
+    builder = Builder("main")
+    scope = Scope(builder)
+    variables = Variables(scope, traced.state, closed.jaxpr)
+    arguments: list[Array] = []
+    for port, aval in zip(inputs, closed.in_avals[variables.count :], strict=True):
+        try:
+            kind = carrier(aval.dtype)
+            refuse_empty(port.shape)
+            value = builder.input(f"argument {len(arguments)}", kind, port.shape)
+        except NotLowered as problem:
+            walk.refuse(f"argument {port.name}", problem)
+            arguments.append(Array(aval.dtype, port.shape))
+            continue
+        arguments.append(Array(aval.dtype, port.shape, None, value))
+    found = walk.run(scope, closed, [*variables.arrays, *arguments])
+    results = found[: len(outputs)]
+    for port, result in zip(outputs, results, strict=True):
+        try:
+            carrier(result.dtype)
+            refuse_empty(result.shape)
+            if not result.is_lowered and not walk.problems:
+                raise NotLowered("it depends on a counter of random draws", RANDOM_ADVICE)
+        except NotLowered as problem:
+            walk.refuse(f"result {port.name}", problem)
+    if walk.problems:
+        return None
+    variables.write(found)
+    builder.output(*map(scope.whole, results))
+    names = [port.name for port in inputs], [port.name for port in outputs]
+    return rename_in_order(with_own_outputs(builder.graph()), *names)
+
+
+# -- names ---------------------------------------------------------------------------------------
+
+
+def _parameter_names(function: Callable[..., Any], args: Sequence[Any]) -> list[str]:
+    """The names of the parameters that get the positional arguments."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    found: list[str] = []
+    for index in range(len(args)):
+        row = parameters[min(index, len(parameters) - 1)] if parameters else None
+        if row is None:
+            found.append(f"arg{index}")
+        elif row.kind is row.VAR_POSITIONAL:
+            found.append(f"{row.name}_{index - len(parameters) + 1}")
+        else:
+            found.append(row.name)
+    return found
+
+
+def _tree_names(prefix: str, tree: Any) -> Iterator[str]:
+    """The names of a tree's leaves: their paths, with dots."""
+    for path, _ in tree_flatten_with_path(tree)[0]:
+        yield ".".join([prefix, *(keystr((key,), simple=True) for key in path)])
+
+
+def _result_names(tree: Any) -> Iterator[str]:
+    """The names of results: their keys; positions and a single result are called "output"."""
+    for path, _ in tree_flatten_with_path(tree)[0]:
+        words = [keystr((key,), simple=True) for key in path]
+        if not path:
+            words = ["output"]
+        elif isinstance(path[0], SequenceKey):
+            words[0] = f"output_{words[0]}"
+        yield ".".join(words)
+
+
+def _ports(names: Iterable[str], avals: Sequence[Any]) -> list[Port]:
+    return [
+        Port(name, str(aval.dtype), tuple(aval.shape))
+        for name, aval in zip(names, avals, strict=True)
+    ]

@@ -1,0 +1,107 @@
+"""Modules of flax.nnx: what a call of one changes, such as a cache, becomes variables."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from tosa_convert.builder.values import Variable
+from tosa_convert.errors import fail
+from tosa_convert.frontends.jax.arrays import Array, Data, carrier
+from tosa_convert.frontends.jax.scope import Scope
+
+
+@dataclass(frozen=True)
+class State:
+    """The state of a module, as the first argument and the last result of a pure function.
+
+    function: takes the state before the module's arguments; returns the module's result, and the state.
+    tree: the state before the first call.
+    names: the paths of its arrays.
+    is_random: whether each is the state of a random number generator.
+    """
+
+    function: Callable[..., Any]
+    tree: Any
+    names: Sequence[str]
+    is_random: Sequence[bool]
+
+
+def state_of(function: Callable[..., Any]) -> State:
+    """The state of an nnx module. Other functions have none: their state is an empty tuple."""
+    nnx = sys.modules.get("flax.nnx")
+    if nnx is None or not isinstance(function, nnx.Module):
+        return State(lambda state, *args, **kwargs: (function(*args, **kwargs), ()), (), (), ())
+    structure, tree = nnx.split(function)
+
+    def pure(state: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        module = nnx.merge(structure, state)
+        result = module(*args, **kwargs)
+        return result, nnx.state(module)
+
+    rows = jax.tree_util.tree_flatten_with_path(tree, is_leaf=lambda v: isinstance(v, nnx.Variable))
+    names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in rows[0]]
+    return State(pure, tree, names, [isinstance(row, nnx.RngState) for _, row in rows[0]])
+
+
+def name_of(state: State, index: int) -> str:
+    """The name of an array of a module's state."""
+    return state.names[index].removesuffix(".value")
+
+
+def changes(state: State, jaxpr: Any) -> list[bool]:
+    """Whether a call changes each array of a module's state.
+
+    Raises:
+        TosaConvertError: "frontend-failed" if a call makes further state.
+    """
+    count = len(state.names)
+    after = jaxpr.outvars[len(jaxpr.outvars) - count :]
+    if len(after) != count or len(jax.tree.leaves(state.tree)) != count:
+        message = "a call of the module makes state that it did not have before"
+        raise fail("frontend-failed", "jax", message, "call the module once before")
+    return [old is not new for old, new in zip(jaxpr.invars[:count], after, strict=True)]
+
+
+class Variables:
+    """The arrays of a module's state in a program: constants, or variables if a call changes them.
+
+    Args:
+        scope: the main block.
+        state: the state.
+        jaxpr: of its pure function.
+    """
+
+    def __init__(self, scope: Scope, state: State, jaxpr: Any) -> None:
+        self.scope = scope
+        self.declared: dict[int, Variable] = {}
+        self.count = len(state.names)
+        self.arrays: list[Array] = []
+        leaves = jax.tree.leaves(state.tree)
+        for index, (leaf, is_changed) in enumerate(zip(leaves, changes(state, jaxpr), strict=True)):
+            self.arrays.append(self._array(index, state, leaf, is_changed=is_changed))
+
+    def _array(self, index: int, state: State, leaf: Any, is_changed: bool) -> Array:
+        if not is_changed:
+            is_key = str(leaf.dtype).startswith("key<")
+            return Array(leaf.dtype, tuple(leaf.shape), leaf if is_key else np.asarray(leaf))
+        if state.is_random[index]:
+            # A counter of draws. What depends on it is refused by name.
+            return Array(leaf.dtype, tuple(leaf.shape))
+        data: Data = np.asarray(leaf)
+        kind = carrier(data.dtype)
+        name = name_of(state, index)
+        variable = self.scope.builder.variable(name, kind, data.shape, data.view(kind))
+        self.declared[index] = variable
+        return self.scope.array(self.scope.builder.read(variable), data.dtype)
+
+    def write(self, results: Sequence[Array]) -> None:
+        """Write the new state, which is the last of the results."""
+        after = results[len(results) - self.count :]
+        for index, variable in self.declared.items():
+            self.scope.builder.write(variable, self.scope.whole(after[index]))

@@ -1,0 +1,219 @@
+"""Goes through a jaxpr, equation by equation, and lowers each by its row of the table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from jax.extend.core import Literal
+
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.frontends.jax.arrays import Array, NotLowered, carrier, whole_data
+from tosa_convert.frontends.jax.scope import Scope
+from tosa_convert.frontends.jax.source import Place, place_of
+from tosa_convert.frontends.jax.step import Step
+from tosa_convert.frontends.jax.table import CALLS, REFUSED, ROWS
+
+#: The largest constant in bytes that is computed, unless its operands are as large.
+_MOST_FOLDED: Final = 1 << 20
+_NO_RULE: Final = (
+    "try --via litert-converter, write it with other functions of jax.numpy, or report it with the "
+    "function"
+)
+
+
+@dataclass
+class Problem:
+    """A primitive that does not lower, for one reason."""
+
+    primitive: str
+    reason: str
+    advice: str
+    lines: list[str] = field(default_factory=list)
+
+
+class Walk:
+    """Lowers jaxprs. What does not lower is collected, and its results are stood in for."""
+
+    def __init__(self, has_full_paths: bool = False) -> None:
+        self.has_full_paths = has_full_paths
+        self.problems: dict[tuple[str, str], Problem] = {}
+        self.place = Place()
+
+    def run(self, scope: Scope, closed: Any, args: Sequence[Array]) -> list[Array]:
+        """The results of a closed jaxpr for arguments."""
+        jaxpr = getattr(closed, "jaxpr", closed)
+        consts = [_constant(value) for value in getattr(closed, "consts", ())]
+        return self.jaxpr(scope, jaxpr, consts, args)
+
+    def jaxpr(
+        self, scope: Scope, jaxpr: Any, consts: Sequence[Array], args: Sequence[Array]
+    ) -> list[Array]:
+        """The results of a jaxpr."""
+        values: dict[Any, Array] = dict(zip(jaxpr.constvars, consts, strict=True))
+        values.update(zip(jaxpr.invars, args, strict=True))
+
+        def read(variable: Any) -> Array:
+            if isinstance(variable, Literal):
+                return _constant(variable.val, variable.aval)
+            return values[variable]
+
+        outer = self.place
+        for equation in _needed(jaxpr):
+            self.place = place_of(equation, outer)
+            scope.builder.location = self.place.location(
+                equation.primitive.name, self.has_full_paths
+            )
+            results = self.equation(scope, equation, [read(item) for item in equation.invars])
+            values.update(zip(equation.outvars, results, strict=True))
+        self.place = outer
+        return [read(item) for item in jaxpr.outvars]
+
+    def equation(self, scope: Scope, equation: Any, inputs: list[Array]) -> list[Array]:
+        """The results of an equation."""
+        name = equation.primitive.name
+        results = [item.aval for item in equation.outvars]
+        if not all(item.is_lowered for item in inputs):
+            if name in REFUSED:
+                self.report(equation, *REFUSED[name])
+            if self.problems:
+                return [_placeholder(scope, aval) for aval in results]
+            return [Array(aval.dtype, tuple(aval.shape)) for aval in results]
+        if results and all(0 in getattr(aval, "shape", ()) for aval in results):
+            # An array without elements is a constant, whatever it is made of.
+            return [
+                Array(aval.dtype, aval.shape, np.zeros(aval.shape, aval.dtype)) for aval in results
+            ]
+        if name in CALLS:
+            return self.run(scope, _inner(equation.params), inputs)
+        try:
+            folded = _folded(equation, inputs) if _is_folded(equation, inputs) else None
+            return folded or self.lowered(scope, equation, inputs)
+        except NotLowered as problem:
+            self.report(equation, problem.reason, problem.advice)
+        except TosaConvertError as error:
+            found = error.findings[0]
+            self.report(equation, found.message, found.hint)
+        return [_placeholder(scope, aval) for aval in results]
+
+    def lowered(self, scope: Scope, equation: Any, inputs: list[Array]) -> list[Array]:
+        """The results of an equation by the row of its primitive."""
+        name, avals = equation.primitive.name, [item.aval for item in equation.outvars]
+        row = ROWS.get(name)
+        if row is None:
+            reason, advice = REFUSED.get(name, ("the primitive has no lowering to TOSA", _NO_RULE))
+            raise NotLowered(reason, advice)
+        for aval in avals:
+            carrier(aval.dtype)
+        step = Step(
+            scope,
+            name,
+            inputs,
+            equation.params,
+            [tuple(aval.shape) for aval in avals],
+            [np.dtype(aval.dtype) for aval in avals],
+            self.run,
+        )
+        made = row.rule(step)
+        results = [made] if isinstance(made, Array) else list(made)
+        for result, aval in zip(results, avals, strict=True):
+            assert (result.shape, result.dtype) == (tuple(aval.shape), aval.dtype), (name, result)
+        return results
+
+    def refuse(self, what: str, problem: NotLowered) -> None:
+        """Note an argument or result that TOSA cannot have."""
+        row = Problem(what, problem.reason, problem.advice, [""])
+        self.problems[what, problem.reason] = row
+
+    def report(self, equation: Any, reason: str, advice: str) -> None:
+        name = equation.primitive.name
+        problem = self.problems.setdefault((name, reason), Problem(name, reason, advice))
+        problem.lines.append(str(self.place))
+
+
+def _constant(value: Any, aval: Any = None) -> Array:
+    """A constant of a jaxpr. Its elements are not copied."""
+    if _is_key(value):
+        return Array(value.dtype, tuple(value.shape), value)
+    data = np.asarray(value, None if aval is None else aval.dtype)
+    return Array(data.dtype, tuple(data.shape), data)
+
+
+def _is_key(value: Any) -> bool:
+    """Whether it is an array of keys of a random number generator, which numpy does not have."""
+    return str(getattr(value, "dtype", "")).startswith("key<")
+
+
+def _placeholder(scope: Scope, aval: Any) -> Array:
+    """A value for a result that was not lowered, so that what follows is examined, too."""
+    shape, dtype = tuple(getattr(aval, "shape", ())), getattr(aval, "dtype", None)
+    try:
+        kind = carrier(dtype)
+    except NotLowered:
+        return Array(dtype, shape)
+    if 0 in shape:
+        return Array(dtype, shape)
+    return Array(dtype, shape, None, scope.builder.const(np.zeros((1,) * len(shape), kind)))
+
+
+def _inner(params: Mapping[str, Any]) -> Any:
+    """The jaxpr of a call."""
+    return next(
+        params[name] for name in ("jaxpr", "call_jaxpr", "fun_jaxpr", "call") if name in params
+    )
+
+
+def _needed(jaxpr: Any) -> list[Any]:
+    """The equations that results depend on, and those that have effects."""
+    used = {item for item in jaxpr.outvars if not isinstance(item, Literal)}
+    found = []
+    for equation in reversed(jaxpr.eqns):
+        if equation.effects or not used.isdisjoint(equation.outvars):
+            found.append(equation)
+            used.update(item for item in equation.invars if not isinstance(item, Literal))
+    return found[::-1]
+
+
+# -- constant folding ----------------------------------------------------------------------------
+
+
+def _is_folded(equation: Any, inputs: Sequence[Array]) -> bool:
+    """Whether an equation is computed now: of constants, with results that are not much larger."""
+    if equation.effects or not all(item.is_constant for item in inputs):
+        return False
+    row = ROWS.get(equation.primitive.name)
+    if any(map(_is_key, (item.data for item in inputs))):
+        return True
+    if row is not None and row.moves_elements:
+        return False
+    stored = [math.prod(item.stored) * item.dtype.itemsize for item in inputs]
+    made = sum(_bytes(item.aval) for item in equation.outvars)
+    if row is not None and row.is_elementwise:
+        return True
+    return bool(made <= max(_MOST_FOLDED, 2 * sum(stored)))
+
+
+def _bytes(aval: Any) -> int:
+    dtype = getattr(aval, "dtype", np.dtype(np.int8))
+    return math.prod(getattr(aval, "shape", ())) * int(getattr(dtype, "itemsize", 8))
+
+
+def _folded(equation: Any, inputs: Sequence[Array]) -> list[Array]:
+    """The results of an equation of constants, which JAX computes."""
+    row = ROWS.get(equation.primitive.name)
+    if row is not None and row.is_elementwise:
+        # Elements that are stored once are computed once.
+        held: list[Any] = [item.data for item in inputs]
+        data: list[Any] = list(np.broadcast_arrays(*held))
+    else:
+        data = [item.data if _is_key(item.data) else whole_data(item) for item in inputs]
+    made = equation.primitive.bind(*data, **equation.params)
+    made = made if equation.primitive.multiple_results else [made]
+    results = []
+    for value, item in zip(made, equation.outvars, strict=True):
+        stored = value if _is_key(value) else np.asarray(value)
+        results.append(Array(stored.dtype, tuple(item.aval.shape), stored))
+    return results

@@ -1,0 +1,202 @@
+"""Sliding windows: pooling, its gradient, and reductions over windows of any shape."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from tosa_convert.frontends.jax import layout
+from tosa_convert.frontends.jax.arithmetic import computed, extremum
+from tosa_convert.frontends.jax.arrays import (
+    Array,
+    NotLowered,
+    constant,
+    is_float,
+    is_small,
+)
+from tosa_convert.frontends.jax.scope import Operand, Scope
+from tosa_convert.frontends.jax.step import Rule, Step
+
+#: Most slices of a window that is not a pool of TOSA.
+_MOST_SLICES: Final = 256
+
+
+def reduce_window(word: str) -> Rule:
+    """The rule of a "sum", "max" or "min" of windows."""
+
+    def rule(step: Step) -> Array:
+        (a,) = step.inputs
+        return windowed(step, a, word)
+
+    return rule
+
+
+def windowed(step: Step, a: Array, word: str) -> Array:
+    """The sums or extremes of windows."""
+    s, params = step.scope, step.params
+    window, strides = tuple(params["window_dimensions"]), tuple(params["window_strides"])
+    padding = [(int(low), int(high)) for low, high in params["padding"]]
+    base, dilation = params["base_dilation"], params["window_dilation"]
+    neutral = _neutral(s, word, a.dtype)
+    if any(n != 1 for n in base):
+        a = layout.spread(s, a, [n - 1 for n in base], neutral)
+    axes = [k for k, size in enumerate(window) if size != 1]
+    is_pool = is_float(a.dtype) and 0 < len(axes) <= 2 and all(n == 1 for n in dilation)
+    is_pool = is_pool and all(strides[k] == 1 for k in range(a.rank) if k not in axes)
+    low, high = (list(part) for part in zip(*padding, strict=True)) if padding else ([], [])
+    if is_pool and word in ("max", "sum") and all(size <= 255 for size in window):
+        return _pooled(s, a, word, axes, window, strides, low, high)
+    a = layout.pad(s, a, low, high, neutral)
+    kind = a.dtype
+    a = s.widened(a) if is_small(kind) else a
+    made = by_slices(s, a, _combined(s, word), window, strides, dilation)
+    return s.narrowed(made, kind) if is_small(kind) else made
+
+
+def _neutral(s: Scope, word: str, dtype: Any) -> Operand:
+    """What leaves a sum or an extreme as it is."""
+    if word == "sum":
+        return 0
+    neutral: float = s.lowest(dtype) if word == "max" else s.highest(dtype)
+    return neutral
+
+
+def _combined(s: Scope, word: str) -> Callable[[Array, Array], Array]:
+    if word == "sum":
+        return lambda x, y: computed(s, "add", x, y)
+    return lambda x, y: extremum(s, f"{word}imum", x, y)
+
+
+def by_slices(
+    s: Scope,
+    a: Array,
+    combine: Callable[[Array, Array], Array],
+    window: Sequence[int],
+    strides: Sequence[int],
+    dilation: Sequence[int],
+) -> Array:
+    """One dimension after another: the slices of all positions in the window are combined."""
+    if sum(window) > _MOST_SLICES:
+        reason = f"a window of {list(window)} takes more than {_MOST_SLICES} slices"
+        raise NotLowered(reason, "use a cumulative function or a convolution")
+    for axis, (size, stride, spread) in enumerate(zip(window, strides, dilation, strict=True)):
+        if size == 1 and stride == 1:
+            continue
+        count = (a.shape[axis] - (size - 1) * spread - 1) // stride + 1
+        made: Array | None = None
+        for position in range(size):
+            part = _slice_at(s, a, axis, position * spread, stride, count)
+            made = part if made is None else combine(made, part)
+        assert made is not None
+        a = made
+    return a
+
+
+def _slice_at(s: Scope, a: Array, axis: int, start: int, stride: int, count: int) -> Array:
+    """`count` elements along an axis, by `stride`."""
+    starts, stops, steps = [0] * a.rank, list(a.shape), [1] * a.rank
+    starts[axis], stops[axis], steps[axis] = start, start + (count - 1) * stride + 1, stride
+    return layout.cut(s, a, starts, stops, steps)
+
+
+def _pooled(
+    s: Scope,
+    a: Array,
+    word: str,
+    axes: Sequence[int],
+    window: Sequence[int],
+    strides: Sequence[int],
+    low: list[int],
+    high: list[int],
+) -> Array:
+    """MAX_POOL2D, or AVG_POOL2D times the size of the window."""
+    for axis in axes:
+        # Windows end exactly at the border, and no window is padding only.
+        span = a.shape[axis] + low[axis] + high[axis] - window[axis]
+        high[axis] -= span % strides[axis]
+    inside = word == "max" and all(
+        0 <= n < window[axis] for axis in axes for n in (low[axis], high[axis])
+    )
+    pooled_pads = {axis: (low[axis], high[axis]) for axis in axes} if inside else {}
+    for axis in pooled_pads:
+        low[axis] = high[axis] = 0
+    a = layout.pad(s, a, low, high, _neutral(s, word, a.dtype))
+    others = [k for k in range(a.rank) if k not in axes]
+    spatial = list(axes) if len(axes) == 2 else [-1, *axes]
+    # Dimensions before the window are the batch, the others the channels.
+    batch = [k for k in others if k < axes[0]]
+    channels = [k for k in others if k >= axes[0]]
+    order = [*batch, *axes, *channels]
+    moved = layout.transpose(s, a, order)
+    sizes = [1 if k < 0 else a.shape[k] for k in spatial]
+    count, depth = (math.prod(a.shape[k] for k in part) for part in (batch, channels))
+    flat = layout.reshape(s, moved, (count, *sizes, depth))
+    attributes: dict[str, Any] = {
+        "kernel": [1 if k < 0 else window[k] for k in spatial],
+        "stride": [1 if k < 0 else strides[k] for k in spatial],
+        "pad": [n for k in spatial for n in pooled_pads.get(k, (0, 0))],
+    }
+    if word == "max":
+        made = s.apply("max_pool2d", [flat], a.dtype, **attributes)
+    else:
+        made = s.apply("avg_pool2d", [flat], a.dtype, **attributes, acc_type="fp32")
+        made = s.mul(made, float(math.prod(window)))
+    spans = dict(zip(spatial, made.shape[1:3], strict=True))
+    made = layout.reshape(s, made, [spans.get(k, a.shape[k]) for k in order])
+    return layout.transpose(s, made, np.argsort(order).tolist())
+
+
+# -- the gradient of pooling ---------------------------------------------------------------------
+
+
+def select_and_scatter_add(step: Step) -> Array:
+    """Each number of the source goes to the place of its window's extreme, the first of equal ones."""
+    s, (source, operand), params = step.scope, step.inputs, step.params
+    window, strides = tuple(params["window_dimensions"]), tuple(params["window_strides"])
+    padding = [(int(low), int(high)) for low, high in params["padding"]]
+    if math.prod(window) > _MOST_SLICES or not is_float(operand.dtype):
+        reason = f"the gradient of a pool of {operand.dtype} with a window of {list(window)}"
+        raise NotLowered(reason, "use a smaller window")
+    is_max = str(params["select_prim"]) == "ge"
+    border = -np.inf if is_max else np.inf
+    low, high = zip(*padding, strict=True)
+    padded = layout.pad(s, operand, low, high, border)
+    positions = list(np.ndindex(*window))
+    parts = [_window_part(s, padded, position, strides, source.shape) for position in positions]
+    best, chosen = parts[0], s.zero(np.int32)
+    for index, part in enumerate(parts[1:], 1):
+        is_better = s.greater(part, best) if is_max else s.greater(best, part)
+        chosen = s.select(is_better, constant(np.int32(index)), chosen)
+        best = s.select(is_better, part, best)
+    made: Array | None = None
+    for index, position in enumerate(positions):
+        mine = s.select(s.equal(chosen, index), source, 0) if len(positions) > 1 else source
+        placed = _placed(s, mine, position, strides, padded.shape)
+        made = placed if made is None else s.add(made, placed)
+    assert made is not None
+    return layout.pad(s, made, [-n for n in low], [-n for n in high], 0)
+
+
+def _window_part(
+    s: Scope, a: Array, position: Sequence[int], strides: Sequence[int], counts: Sequence[int]
+) -> Array:
+    """The elements at one position of all windows."""
+    stops = [
+        start + (count - 1) * stride + 1
+        for start, count, stride in zip(position, counts, strides, strict=True)
+    ]
+    return layout.cut(s, a, position, stops, strides)
+
+
+def _placed(
+    s: Scope, a: Array, position: Sequence[int], strides: Sequence[int], shape: Sequence[int]
+) -> Array:
+    """The opposite of `_window_part`: zeros elsewhere."""
+    wide = layout.spread(s, a, [stride - 1 for stride in strides], 0)
+    after = [
+        size - start - count for size, start, count in zip(shape, position, wide.shape, strict=True)
+    ]
+    return layout.pad(s, wide, position, after, 0)

@@ -1,0 +1,288 @@
+"""Lowers an ONNX model to TOSA: folded, expanded, imported by torch-mlir. It needs no torch."""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import helper, inliner
+from torch_mlir.extras import onnx_importer
+
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.frontends.onnx.expand import expand, infer, opset_of
+from tosa_convert.frontends.onnx.fold import fold_with_onnxruntime
+from tosa_convert.frontends.onnx.import_model import import_model
+from tosa_convert.frontends.onnx.versions import OPSET, newer
+from tosa_convert.frontends.onnx.weights import Weights, load
+from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, Value
+from tosa_convert.frontends.process.request import CONSTANTS, Request
+from tosa_convert.frontends.torch.cut import Cutter
+from tosa_convert.frontends.torch.dialect import (
+    THE_MODEL,
+    TO_TOSA,
+    NotLoweredError,
+    Unlowered,
+    lower_or_list,
+    operator_name,
+)
+from tosa_convert.frontends.unlowered_report import report
+
+#: Lines of what onnx's checker says that a message repeats.
+_MOST_LINES: Final = 6
+_TO_BACKEND: Final = "builtin.module(torch-onnx-to-torch-backend-pipeline)"
+
+
+def warm_up() -> None:
+    """Import what `lower` imports only when it needs it; for a process that many models share."""
+    importlib.import_module("onnxruntime")
+
+
+def lower(request: Request, folder: Path) -> Interface:
+    """Lower the model of an `.onnx` file; see `Interface`."""
+    source = Path(request.source)
+    shown = request.shown or request.source
+    model, weights = checked(source, shown)
+    if constants := request.options.get(CONSTANTS):
+        make_constants(model, Path(constants))
+    inputs, outputs = signature(model)
+    cutter = Cutter() if request.partial else None
+    try:
+        module = lower_model(model, weights, folder, request.input_shapes, cutter)
+    except NotLoweredError as error:
+        if any(row.operator == THE_MODEL for row in error.found):
+            refuse_invalid(source, shown)
+        return Interface(not_lowered=report(error.found, partial(_older_form, opset_of(model))))
+    except TosaConvertError:
+        raise
+    except Exception:  # onnx and torch-mlir raise what they like for an invalid model.
+        refuse_invalid(source, shown)
+        raise
+    # By name: MLIR would pass the whole of a constant to a file of Python.
+    module.operation.write_bytecode(str(folder / PROGRAM_FILE))
+    interface = Interface(inputs=inputs, outputs=outputs)
+    if cutter is not None:
+        cutter.add_to(interface)
+    return interface
+
+
+def checked(source: Path, shown: str) -> tuple[Any, Weights]:
+    """The model of a file, and its weights.
+
+    Raises:
+        TosaConvertError: "unrecognised-input" for a damaged file.
+    """
+    try:
+        model, weights = load(source)
+    except DecodeError as error:
+        message = f"the ONNX model is damaged: {error}"
+        raise fail("unrecognised-input", shown, message) from None
+    if not model.HasField("graph"):
+        raise fail("unrecognised-input", shown, "the ONNX model is damaged: it has no graph")
+    counts = Counter(info.name for info in model.graph.input)
+    twice = next((name for name, count in counts.items() if count > 1), None)
+    if twice is not None:
+        message = f"the ONNX model is damaged: two inputs are called {twice!r}"
+        raise fail("unrecognised-input", shown, message)
+    return model, weights
+
+
+def refuse_invalid(source: Path, shown: str) -> None:
+    """Refuse a model that onnx's checker refuses.
+
+    Called when the model does not lower: many models that the checker refuses do.
+
+    Raises:
+        TosaConvertError: "unrecognised-input" with what the checker says.
+    """
+    try:
+        onnx.checker.check_model(source, full_check=True)
+    except Exception as error:  # Some checks raise other exceptions than the checker's own.
+        lines = [line for line in str(error).splitlines() if line.strip()][:_MOST_LINES]
+        message = "\n    ".join(["the model is not valid ONNX, by onnx's checker:", *lines])
+        raise fail("unrecognised-input", shown, message) from None
+
+
+def _older_form(opset: int, operator: str) -> str:
+    """Advice for an operator whose form is younger than what torch-mlir's conversions expect."""
+    kind = operator.removeprefix("onnx.").partition(" ")[0]
+    if not operator.startswith("onnx.") or not onnx.defs.has(kind):
+        return ""
+    try:
+        since = onnx.defs.get_schema(kind, opset).since_version
+        onnx.defs.get_schema(kind, OPSET)
+    except onnx.defs.SchemaError:  # It is younger, or has been removed.
+        return ""
+    if since <= OPSET:
+        return ""
+    return f"its form is that of opset {since}: export the model with opset {OPSET}"
+
+
+def make_constants(model: Any, path: Path) -> None:
+    """Make initializers of the inputs whose values an `.npz` file has, in place."""
+    with np.load(path, allow_pickle=False) as stored:
+        arrays = dict(stored)
+    left = [info for info in model.graph.input if info.name not in arrays]
+    for info in model.graph.input:
+        if info.name in arrays:
+            dtype = helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
+            array = arrays[info.name]
+            # Types that numpy does not have are stored as opaque bytes.
+            array = array.view(dtype) if array.dtype.kind == "V" else array.astype(dtype)
+            model.graph.initializer.append(onnx.numpy_helper.from_array(array, info.name))
+    del model.graph.input[:]
+    model.graph.input.extend(left)
+
+
+def signature(model: Any) -> tuple[list[Value], list[Value]]:
+    """The inputs and outputs of a model in its own words; initializers are not inputs."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    inputs = [_value(info) for info in model.graph.input if info.name not in constants]
+    return inputs, [_value(info) for info in model.graph.output]
+
+
+def _value(info: Any) -> Value:
+    kind = info.type.tensor_type
+    try:
+        dtype = str(helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    except (KeyError, TypeError):
+        dtype = ""
+    sizes = tuple(d.dim_value if d.HasField("dim_value") else -1 for d in kind.shape.dim)
+    return Value(name=info.name, dtype=dtype, shape=sizes if kind.HasField("shape") else None)
+
+
+def lower_model(
+    model: Any,
+    weights: Weights,
+    scratch: Path,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    cutter: Cutter | None = None,
+) -> Any:
+    """A module of TOSA with the function `main`.
+
+    Args:
+        model: without the data of its large tensors, so that one over 2 GiB can be copied.
+        weights: that data.
+        scratch: a folder for files that the module may refer to.
+        shapes: sizes for inputs with dimensions that are not fixed.
+        cutter: cuts out the operators that do not lower; None to refuse them.
+
+    Raises:
+        NotLoweredError: with every operator that does not lower, or that cannot be cut out.
+    """
+    if shapes:
+        set_shapes(model, shapes)
+    if model.functions:
+        model = inliner.inline_local_functions(model)
+    try:
+        return _lower(model, weights, scratch)
+    except (NotLoweredError, onnx.defs.SchemaError):
+        # Old sets of operators lack some that the expansions use.
+        converted = newer(model)
+        if cutter is not None:
+            return _lower(model if converted is None else converted, weights, scratch, cutter)
+        if converted is None:
+            raise
+        return _lower(converted, weights, scratch)
+
+
+def _lower(model: Any, weights: Weights, scratch: Path, cutter: Cutter | None = None) -> Any:
+    inputs = [info.name for info in model.graph.input]
+    folded = fold_with_onnxruntime(infer(model), scratch, weights)
+    if folded is not None and [info.name for info in folded.graph.input] == inputs:
+        model = folded
+    model, refused = expand(model, weights)
+    if refused and cutter is None:
+        raise NotLoweredError(refused)
+    return _import(model, weights, refused, cutter)
+
+
+def _import(
+    model: Any, weights: Weights, refused: Mapping[Unlowered, int], cutter: Cutter | None
+) -> Any:
+    """The module of a model. refused: operators that must not lower, which are cut out."""
+    try:
+        module = import_model(model, weights)
+    except onnx_importer.OnnxImportError as error:
+        raise NotLoweredError({Unlowered(THE_MODEL, "", str(error)): 1}) from None
+    kinds = {node.name: node.op_type for node in model.graph.node}
+    if cutter is not None:
+        cutter.module = module
+        cutter.shown = partial(_as_onnx, kinds=kinds)
+        if refused:
+            cutter.cut(_operations_of(module, refused))
+    for pipeline in (_TO_BACKEND, TO_TOSA):
+        try:
+            if cutter is not None:
+                cutter.lower(pipeline)
+            else:
+                lower_or_list(module, pipeline)
+        except NotLoweredError as error:
+            found: dict[Unlowered, int] = {}
+            for row, count in error.found.items():
+                new = _as_onnx(row, kinds=kinds)
+                found[new] = found.get(new, 0) + count
+            raise NotLoweredError(found) from None
+    return module
+
+
+def _operations_of(module: Any, rows: Iterable[Unlowered]) -> list[tuple[Any, Unlowered]]:
+    """The operations of a module that the rows name, by operator and location."""
+    by_key = {(row.operator, row.location): row for row in rows}
+    found = []
+    for operation in module.body.operations[0].operation.regions[0].blocks[0].operations:
+        key = operator_name(operation.operation), str(operation.operation.location)
+        if key in by_key:
+            found.append((operation.operation, by_key[key]))
+    return found
+
+
+def _as_onnx(row: Unlowered, *, kinds: Mapping[str, str]) -> Unlowered:
+    """The row with the ONNX operator that its operator came from."""
+    kind = kinds.get(row.location.partition('"')[2].partition('"')[0], "")
+    if not kind or row.operator.startswith("onnx."):
+        return row
+    return Unlowered(f"onnx.{kind} ({row.operator})", row.location, row.reason)
+
+
+def set_shapes(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Fix the sizes of inputs in place; a dimension that has a name gets one size everywhere.
+
+    Raises:
+        TosaConvertError: "unknown-argument" for a name that no input has, "option-conflict" for sizes
+            that contradict the model.
+    """
+    constants = {tensor.name for tensor in model.graph.initializer}
+    inputs = {info.name: info for info in model.graph.input if info.name not in constants}
+    for name in shapes:
+        if name not in inputs:
+            message = f"no input is called {name}"
+            raise fail("unknown-argument", "--input-shape", message, f"inputs: {', '.join(inputs)}")
+    sizes: dict[str, int] = {}
+    for name, shape in shapes.items():
+        dims = inputs[name].type.tensor_type.shape.dim
+        if len(dims) != len(shape):
+            message = f"the input has {len(dims)} dimensions, found {len(shape)} sizes"
+            raise fail("option-conflict", f"--input-shape {name}", message)
+        for dim, size in zip(dims, shape, strict=True):
+            known = dim.dim_value if dim.HasField("dim_value") else sizes.get(dim.dim_param, size)
+            if known != size:
+                message = f"a size of the input is {known} and cannot be {size}"
+                raise fail("option-conflict", f"--input-shape {name}", message)
+            if dim.dim_param:
+                sizes[dim.dim_param] = size
+            dim.dim_value = size
+    for info in (*model.graph.input, *model.graph.output):
+        for dim in info.type.tensor_type.shape.dim:
+            if dim.dim_param in sizes:
+                dim.dim_value = sizes[dim.dim_param]
+    del model.graph.value_info[:]
+    for info in model.graph.output:  # Inferred again.
+        if any(not dim.HasField("dim_value") for dim in info.type.tensor_type.shape.dim):
+            info.type.tensor_type.ClearField("shape")

@@ -1,0 +1,133 @@
+"""Replaces the nodes of an ONNX model by simpler ones until nothing is left to replace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import onnx
+
+from tosa_convert.frontends.onnx.expansions.expansion import (
+    Expansion,
+    NotExpandedError,
+    RefusedError,
+    Values,
+    values_of,
+)
+from tosa_convert.frontends.onnx.expansions.table import EXPANSIONS, GRAPHS
+from tosa_convert.frontends.onnx.fold import fold_constants
+from tosa_convert.frontends.onnx.functions import INLINED, function_body, inlined
+from tosa_convert.frontends.onnx.weights import Weights
+from tosa_convert.frontends.torch.dialect import Unlowered
+
+#: Rounds after which a model is taken as it is: each may make nodes that are replaced in the next.
+_ROUNDS: Final = 40
+#: Why a node stays whose expansion failed: it takes what ONNX defines for granted.
+_OTHER_FORM: Final = "it does not have the operands, shapes or attributes that ONNX defines"
+
+
+def expand(model: Any, weights: Weights) -> tuple[Any, dict[Unlowered, int]]:
+    """The model with every expansion applied, constants computed and shapes inferred; what is refused.
+
+    Args:
+        model: not used any more by the caller.
+        weights: the data of its large tensors.
+    """
+    # Why a node stays, by its outputs: only in the end is it known that no round helps.
+    refused: dict[tuple[str, ...], Unlowered] = {}
+    for _ in range(_ROUNDS):
+        model = infer(model)
+        folded = fold_constants(model, weights)
+        refused = {}
+        if not (_expand_once(model, weights, refused) or folded):
+            break
+    found: dict[Unlowered, int] = {}
+    for row in refused.values():
+        found[row] = found.get(row, 0) + 1
+    return model, found
+
+
+def infer(model: Any) -> Any:
+    """The model with the shapes of its values."""
+    try:
+        return onnx.shape_inference.infer_shapes(model, data_prop=True)
+    except Exception:  # A model that onnx's inference refuses may still lower.
+        return model
+
+
+def opset_of(model: Any) -> int:
+    """The version of ONNX's own operators that a model uses."""
+    return max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=1)
+
+
+def _expand_once(model: Any, weights: Weights, refused: dict[tuple[str, ...], Unlowered]) -> bool:
+    values, opset = values_of(model, weights), opset_of(model)
+    taken = set(values.types) | set(values.constants)
+    taken |= {name for node in model.graph.node for name in node.output}
+    nodes: list[Any] = []
+    changed = False
+    for number, node in enumerate(model.graph.node):
+        prefix = _unused(node.name or f"{node.op_type}_{number}", taken)
+        try:
+            made = _replacement(node, values, opset, prefix)
+        except RefusedError as error:
+            refused[tuple(node.output)] = _unlowered(node, str(error))
+            made = None
+        except (LookupError, ValueError, TypeError, ArithmeticError):
+            refused[tuple(node.output)] = _unlowered(node, _OTHER_FORM)
+            made = None
+        if made is None:
+            nodes.append(node)
+        else:
+            changed = True
+            taken |= {name for inner in made for name in inner.output}
+            nodes += made
+    if changed:
+        del model.graph.node[:]
+        model.graph.node.extend(nodes)
+    return changed
+
+
+def _unlowered(node: Any, reason: str) -> Unlowered:
+    return Unlowered(f"onnx.{node.op_type}", f'loc("{node.name}")', reason)
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    """A prefix with which no value begins."""
+    number, found = 0, name
+    while any(value.startswith(f"{found}/") for value in taken):
+        number += 1
+        found = f"{name}.{number}"
+    return found
+
+
+def _replacement(node: Any, values: Values, opset: int, prefix: str) -> list[Any] | None:
+    """The nodes for a node, or None if it stays."""
+    if node.domain not in ("", "ai.onnx"):
+        return None
+    expansion = Expansion(node, values, opset, prefix)
+    if node.op_type in GRAPHS:
+        try:
+            return GRAPHS[node.op_type](expansion)
+        except NotExpandedError:
+            return None
+    if node.op_type in EXPANSIONS:
+        try:
+            EXPANSIONS[node.op_type](expansion)
+        except NotExpandedError:
+            expansion.nodes.clear()
+        else:
+            return expansion.nodes
+    if node.op_type in INLINED:
+        function = function_body(node, values, opset)
+        if function is not None:
+            return inlined(node, function, prefix)
+    return None
+
+
+def operator_counts(model: Any) -> Mapping[str, int]:
+    """How often each operator occurs."""
+    counts: dict[str, int] = {}
+    for node in model.graph.node:
+        counts[node.op_type] = counts.get(node.op_type, 0) + 1
+    return counts

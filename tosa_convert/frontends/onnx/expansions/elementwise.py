@@ -1,0 +1,159 @@
+"""Inverse and hyperbolic functions, infinities, running products."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tosa_convert.frontends.onnx.expansions.expansion import (
+    Expansion,
+    NotExpandedError,
+    RefusedError,
+)
+
+
+def asin(e: Expansion) -> None:
+    """Twice the arc tangent of x / (1 + sqrt(1 - x²)), which has no pole at 1."""
+    e.result(_asin(e))
+
+
+def acos(e: Expansion) -> None:
+    """The complement of the arc sine."""
+    e.result(e.op("Sub", e.like(math.pi / 2), _asin(e)))
+
+
+def _asin(e: Expansion) -> str:
+    (x, *_), one = e.inputs, e.like(1)
+    root = e.op("Sqrt", e.op("Sub", one, e.op("Mul", x, x)))
+    half = e.op("Atan", e.op("Div", x, e.op("Add", one, root)))
+    return e.op("Add", half, half)
+
+
+def acosh(e: Expansion) -> None:
+    """log(x + sqrt(x² - 1))."""
+    (x, *_), one = e.inputs, e.like(1)
+    root = e.op("Sqrt", e.op("Sub", e.op("Mul", x, x), one))
+    e.result(e.op("Log", e.op("Add", x, root)))
+
+
+def asinh(e: Expansion) -> None:
+    """By the logarithm of the magnitude, so that large negative numbers do not cancel."""
+    (x, *_), one = e.inputs, e.like(1)
+    size = e.op("Abs", x)
+    root = e.op("Sqrt", e.op("Add", e.op("Mul", x, x), one))
+    e.result(e.op("Mul", e.op("Sign", x), e.op("Log", e.op("Add", size, root))))
+
+
+def atanh(e: Expansion) -> None:
+    """Half the logarithm of (1 + x) / (1 - x)."""
+    (x, *_), one = e.inputs, e.like(1)
+    quotient = e.op("Div", e.op("Add", one, x), e.op("Sub", one, x))
+    e.result(e.op("Mul", e.op("Log", quotient), e.like(0.5)))
+
+
+def sinh(e: Expansion) -> None:
+    """By exponentials."""
+    _by_exponentials(e, "Sub")
+
+
+def cosh(e: Expansion) -> None:
+    """By exponentials."""
+    _by_exponentials(e, "Add")
+
+
+def _by_exponentials(e: Expansion, kind: str) -> None:
+    x = e.inputs[0]
+    both = e.op(kind, e.op("Exp", x), e.op("Exp", e.op("Neg", x)))
+    e.result(e.op("Mul", both, e.like(0.5)))
+
+
+def is_inf(e: Expansion) -> None:
+    """Comparisons with the infinities that are asked for; torch-mlir ignores the flags."""
+    x = e.inputs[0]
+    if not np.issubdtype(e.numpy_type(), np.floating):
+        raise NotExpandedError("its type is not one of numpy's")
+    positive, negative = e.attribute("detect_positive", 1), e.attribute("detect_negative", 1)
+    above, below = e.op("Equal", x, e.like(np.inf)), e.op("Equal", x, e.like(-np.inf))
+    if positive and negative:
+        e.result(e.op("Or", above, below))
+    elif positive or negative:
+        e.result(above if positive else below)
+    else:
+        e.result(e.op("And", above, below))
+
+
+def cumulative_product(e: Expansion) -> None:
+    """Products of neighbours at distances of 1, 2, 4, ...."""
+    shape = e.shape(0)
+    axis = int(e.value(1).reshape(-1)[0]) % len(shape)
+    size, x = shape[axis], e.inputs[0]
+    backwards = bool(e.attribute("reverse", 0))
+    if e.attribute("exclusive", 0):
+        x = _shifted(e, x, shape, axis, 1, backwards)
+    step = 1
+    while step < size:
+        x = e.op("Mul", x, _shifted(e, x, shape, axis, step, backwards))
+        step *= 2
+    e.result(x)
+
+
+def _shifted(
+    e: Expansion, x: str, shape: tuple[int, ...], axis: int, step: int, backwards: bool
+) -> str:
+    """The value moved along an axis, with ones where nothing came from."""
+    size = shape[axis]
+    ones = e.constant(np.ones([*shape[:axis], step, *shape[axis + 1 :]], e.numpy_type()))
+    if backwards:
+        return e.op("Concat", e.slice(x, axis, step, size), ones, axis=axis)
+    return e.op("Concat", ones, e.slice(x, axis, 0, size - step), axis=axis)
+
+
+def trilu(e: Expansion) -> None:
+    """A product with a constant mask of zeros and ones, as a selection."""
+    shape = e.shape(0)
+    offset = int(e.value(1).reshape(-1)[0]) if e.has(1) else 0
+    mask = np.ones(shape[-2:], bool)
+    mask = np.triu(mask, offset) if e.attribute("upper", 1) else np.tril(mask, offset)
+    if 0 in shape:
+        raise NotExpandedError("it is empty")
+    e.result(e.op("Where", e.constant(np.broadcast_to(mask, shape)), e.inputs[0], e.like(0)))
+
+
+def slice_backwards(e: Expansion) -> None:
+    """A slice with a negative step gathers its elements."""
+    shape = e.shape(0)
+    starts, ends = e.value(1), e.value(2)
+    axes = e.value(3) if e.has(3) else np.arange(len(starts))
+    steps = e.value(4) if e.has(4) else np.ones(len(starts), np.int64)
+    if all(step > 0 for step in steps):
+        raise NotExpandedError("every step is positive")
+    x = e.inputs[0]
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        size = shape[axis]
+        indices = np.arange(size)[_bounds(int(start), int(end), int(step), size)]
+        x = e.op("Gather", x, e.ints(*indices.tolist()), axis=int(axis))
+    e.result(x)
+
+
+def _bounds(start: int, end: int, step: int, size: int) -> slice:
+    """ONNX counts negative positions from the end and then clamps; -size - 1 lies before the first."""
+    if step > 0:
+        return slice(start, end, step)
+    begin = min(start + size if start < 0 else start, size - 1)
+    stop = end + size if end < 0 else end
+    return slice(begin, None, step) if stop < 0 else slice(begin, stop, step)
+
+
+def random(e: Expansion) -> None:
+    """TOSA has no random numbers, and torch-mlir would lower these to constants."""
+    raise RefusedError("it draws random numbers")
+
+
+def dropout(e: Expansion) -> None:
+    """In training it draws random numbers, unless it keeps every element."""
+    if not e.has(2) or not bool(e.value(2)):
+        raise NotExpandedError("it is not in training mode")
+    if (float(e.value(1)) if e.has(1) else 0.5) == 0:
+        raise NotExpandedError("it keeps every element")
+    random(e)

@@ -1,0 +1,217 @@
+"""What an expansion sees of a node, and how it builds the nodes that replace it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from tosa_convert.frontends.onnx.weights import Weights
+
+
+class NotExpandedError(Exception):
+    """The expansion does not apply to this node; the node stays as it is."""
+
+
+class RefusedError(Exception):
+    """The node would be lowered to wrong numbers, and no expansion applies; the text says why."""
+
+
+@dataclass
+class Values:
+    """What is known of the values of a graph.
+
+    types: name -> the type that shape inference found.
+    constants: name -> the tensor; large ones are views of files.
+    """
+
+    types: dict[str, Any] = field(default_factory=dict)
+    constants: dict[str, Any] = field(default_factory=dict)
+
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        """The sizes of a value if all are known."""
+        if name in self.constants:
+            return tuple(self.constants[name].shape)
+        kind = self.types.get(name)
+        if kind is None or not kind.tensor_type.HasField("shape"):
+            return None
+        dims = kind.tensor_type.shape.dim
+        if any(not dim.HasField("dim_value") for dim in dims):
+            return None
+        return tuple(dim.dim_value for dim in dims)
+
+    def element_type(self, name: str) -> int:
+        """ONNX's number of the element type, 0 if it is not known."""
+        if name in self.constants:
+            return int(helper.np_dtype_to_tensor_dtype(self.constants[name].dtype))
+        kind = self.types.get(name)
+        return int(kind.tensor_type.elem_type) if kind is not None else 0
+
+
+class Expansion:
+    """One node that is to be replaced; the new nodes are appended to `nodes`.
+
+    Values are names. Inputs are counted as in the operator's definition; those left out are "".
+    """
+
+    def __init__(self, node: Any, values: Values, opset: int, prefix: str) -> None:
+        self.node = node
+        self.opset = opset
+        self.nodes: list[Any] = []
+        self._values = values
+        self.prefix = prefix
+        self._attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        self._made: dict[str, tuple[int, tuple[int, ...]]] = {}
+        self.inputs: list[str] = list(node.input)
+
+    # -- what the node has ------------------------------------------------------------------------
+
+    def has(self, index: int) -> bool:
+        """Whether the input is given."""
+        return index < len(self.inputs) and self.inputs[index] != ""
+
+    def wants(self, index: int) -> bool:
+        """Whether the output is used."""
+        return index < len(self.node.output) and self.node.output[index] != ""
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """The value of an attribute; text is decoded."""
+        value = self._attributes.get(name, default)
+        if isinstance(value, bytes):
+            return value.decode()
+        return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+
+    def shape(self, index: int) -> tuple[int, ...]:
+        """The sizes of an input. Raises NotExpandedError if they are not all known."""
+        found = self._values.shape(self.inputs[index])
+        if found is None:
+            raise NotExpandedError(f"the shape of {self.inputs[index]} is not fixed")
+        return found
+
+    def output_shape(self, index: int = 0) -> tuple[int, ...]:
+        """The sizes of an output. Raises NotExpandedError if they are not all known."""
+        found = self._values.shape(self.node.output[index])
+        if found is None:
+            raise NotExpandedError(f"the shape of {self.node.output[index]} is not fixed")
+        return found
+
+    def type(self, index: int) -> int:
+        """The element type of an input, as a number of `onnx.TensorProto`."""
+        return self._values.element_type(self.inputs[index])
+
+    def output_type(self, index: int = 0) -> int:
+        """The element type of an output."""
+        return self._values.element_type(self.node.output[index])
+
+    def is_constant(self, index: int) -> bool:
+        """Whether the value of an input is known."""
+        return self.has(index) and self.inputs[index] in self._values.constants
+
+    def value(self, index: int) -> np.ndarray[Any, Any]:
+        """The value of an input. Raises NotExpandedError if it is not a constant."""
+        if not self.is_constant(index):
+            raise NotExpandedError(f"{self.inputs[index]} is not a constant")
+        found: np.ndarray[Any, Any] = self._values.constants[self.inputs[index]]
+        return found
+
+    def numpy_type(self, index: int = 0) -> Any:
+        """The element type of an input as numpy has it. Raises NotExpandedError if it is not known."""
+        kind = self.type(index)
+        if not kind:
+            raise NotExpandedError(f"the type of {self.inputs[index]} is not known")
+        return helper.tensor_dtype_to_np_dtype(kind)
+
+    # -- what replaces it -------------------------------------------------------------------------
+
+    def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        """One more node with one output; returns the name of the output."""
+        return self.ops(kind, *inputs, outputs=1, **attributes)[0]
+
+    def ops(self, kind: str, *inputs: str, outputs: int, **attributes: Any) -> list[str]:
+        """One more node; returns the names of its outputs."""
+        number = len(self.nodes)
+        names = [f"{self.prefix}/{number}_{index}" for index in range(outputs)]
+        given = {key: value for key, value in attributes.items() if value is not None}
+        name = self.node.name or self.prefix
+        self.nodes.append(helper.make_node(kind, list(inputs), names, name=name, **given))
+        return names
+
+    def constant(self, value: Any, dtype: Any = None) -> str:
+        """A constant; returns its name."""
+        array = np.asarray(value, dtype=dtype)
+        return self.op(
+            "Constant",
+            value=numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape)),
+        )
+
+    def like(self, value: Any, index: int = 0) -> str:
+        """A constant of the element type of an input."""
+        return self.constant(value, self.numpy_type(index))
+
+    def ints(self, *values: int) -> str:
+        """A constant list of sizes, axes or positions."""
+        return self.constant(np.array(values, np.int64))
+
+    def cast(self, name: str, to: int) -> str:
+        """The value in another element type."""
+        return self.op("Cast", name, to=to)
+
+    def reshape(self, name: str, shape: Sequence[int]) -> str:
+        """The value with other sizes."""
+        return self.op("Reshape", name, self.ints(*shape))
+
+    def transpose(self, name: str, order: Sequence[int]) -> str:
+        """The value with its axes in another order."""
+        if list(order) == list(range(len(order))):
+            return name
+        return self.op("Transpose", name, perm=list(order))
+
+    def slice(self, name: str, axis: int, start: int, end: int, step: int = 1) -> str:
+        """Elements of one axis."""
+        return self.op(
+            "Slice", name, self.ints(start), self.ints(end), self.ints(axis), self.ints(step)
+        )
+
+    def sum(self, name: str, axes: Sequence[int], keepdims: int = 1) -> str:
+        """The sum over axes."""
+        return self.op("ReduceSum", name, self.ints(*axes), keepdims=keepdims)
+
+    def reduce(self, kind: str, name: str, axes: Sequence[int], keepdims: int = 1) -> str:
+        """A reduction over axes, in the form of the operator set: axes were attributes once."""
+        since = 13 if kind == "ReduceSum" else 18
+        if self.opset >= since:
+            return self.op(kind, name, self.ints(*axes), keepdims=keepdims)
+        return self.op(kind, name, axes=list(axes), keepdims=keepdims)
+
+    def result(self, name: str, index: int = 0) -> None:
+        """Make a value the node's output."""
+        self.nodes.append(
+            helper.make_node(
+                "Identity", [name], [self.node.output[index]], name=self.node.name or self.prefix
+            )
+        )
+
+
+def values_of(model: Any, weights: Weights) -> Values:
+    """What is known of the values of a model after shape inference."""
+    values = Values()
+    for info in (*model.graph.input, *model.graph.value_info, *model.graph.output):
+        if info.type.WhichOneof("value") == "tensor_type":
+            values.types[info.name] = info.type
+    for tensor in model.graph.initializer:
+        kind = onnx.TypeProto()
+        kind.tensor_type.elem_type = tensor.data_type
+        for size in tensor.dims:
+            kind.tensor_type.shape.dim.add().dim_value = size
+        values.types[tensor.name] = kind
+        values.constants[tensor.name] = weights.array(tensor)
+    return values
+
+
+def attributes_of(node: Any) -> Mapping[str, Any]:
+    """The attributes of a node by name."""
+    return {a.name: helper.get_attribute_value(a) for a in node.attribute}

@@ -1,0 +1,153 @@
+"""GridSample: the neighbours of each position, gathered and weighted. AffineGrid: the positions."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import TensorProto
+
+from tosa_convert.frontends.onnx.expansions.expansion import Expansion, NotExpandedError
+
+#: A neighbour along one axis: its index as INT64, its weight, and whether it lies inside.
+Neighbour = tuple[str, str, str]
+
+
+def grid_sample(e: Expansion) -> None:
+    """Nearest, linear and cubic, over two or three axes."""
+    shape, grid = e.shape(0), e.shape(1)
+    batch, channels, *sizes = shape
+    mode = e.attribute("mode", "linear").removeprefix("bi").replace("linear", "linear")
+    padding = e.attribute("padding_mode", "zeros")
+    if e.type(0) != TensorProto.FLOAT:
+        raise NotExpandedError("it is not f32")
+    count = int(np.prod(grid[1:-1]))
+    flat = e.reshape(e.inputs[1], [batch, count, len(sizes)])
+    # The last coordinate belongs to the first axis.
+    axes = [
+        _neighbours(
+            e, e.slice(flat, 2, len(sizes) - 1 - axis, len(sizes) - axis), size, mode, padding
+        )
+        for axis, size in enumerate(sizes)
+    ]
+    image = e.reshape(e.inputs[0], [batch, channels, int(np.prod(sizes))])
+    total = ""
+    for corner in product(*axes):
+        part = _weighted(e, image, corner, sizes, (batch, channels, count), padding)
+        total = e.op("Add", total, part) if total else part
+    e.result(e.reshape(total, [batch, channels, *grid[1:-1]]))
+
+
+def _weighted(
+    e: Expansion,
+    image: str,
+    corner: tuple[Neighbour, ...],
+    sizes: list[int],
+    shape: tuple[int, int, int],
+    padding: str,
+) -> str:
+    batch, channels, count = shape
+    place, weight = "", ""
+    for (index, factor, inside), size in zip(corner, sizes, strict=True):
+        if padding == "zeros":
+            factor = e.op("Mul", factor, inside)
+        weight = e.op("Mul", weight, factor) if weight else factor
+        place = e.op("Add", e.op("Mul", place, e.ints(size)), index) if place else index
+    row = e.reshape(place, [batch, 1, count])
+    indices = e.op("Expand", row, e.ints(batch, channels, count))
+    values = e.op("GatherElements", image, indices, axis=2)
+    return e.op("Mul", values, e.reshape(weight, [batch, 1, count]))
+
+
+def _neighbours(e: Expansion, x: str, size: int, mode: str, padding: str) -> list[Neighbour]:
+    """The neighbours of positions along one axis; x: from -1 to 1."""
+    corners = bool(e.attribute("align_corners", 0))
+    half = (size - 1) / 2
+    factor = half if corners else size / 2
+    x = e.op("Add", e.op("Mul", x, e.like(factor)), e.like(half))
+    if mode == "nearest":
+        x = e.op("Round", x)
+    if padding == "border":
+        x = e.op("Max", e.op("Min", x, e.like(size - 1)), e.like(0))
+    elif padding == "reflection":
+        x = _reflected(e, x, size, corners)
+    if mode == "nearest":
+        x = e.op("Round", x)
+        return [
+            _at(e, x, e.op("Add", e.op("Mul", x, e.like(0)), e.like(1)), size, padding, corners)
+        ]
+    base = e.op("Floor", x)
+    fraction = e.op("Sub", x, base)
+    if mode == "linear":
+        weights = [e.op("Sub", e.like(1), fraction), fraction]
+        offsets = [0, 1]
+    else:
+        weights, offsets = _cubic(e, fraction), [-1, 0, 1, 2]
+    return [
+        _at(e, e.op("Add", base, e.like(offset)), weight, size, padding, corners)
+        for offset, weight in zip(offsets, weights, strict=True)
+    ]
+
+
+def _cubic(e: Expansion, t: str) -> list[str]:
+    """The weights of Keys' kernel with a = -0.75, as polynomials of the fraction."""
+    a = -0.75
+    rows = [
+        [0.0, a, -2 * a, a],
+        [1.0, 0.0, -(a + 3), a + 2],
+        [0.0, -a, 2 * a + 3, -(a + 2)],
+        [0.0, 0.0, a, -a],
+    ]
+    found = []
+    for c0, c1, c2, c3 in rows:
+        value = e.like(c3)
+        for c in (c2, c1, c0):
+            value = e.op("Add", e.op("Mul", value, t), e.like(c))
+        found.append(value)
+    return found
+
+
+def _reflected(e: Expansion, x: str, size: int, corners: bool) -> str:
+    """Positions outside are mirrored at the border until they lie inside."""
+    low, high = (0.0, size - 1.0) if corners else (-0.5, size - 0.5)
+    span = high - low
+    if span <= 0:
+        return e.op("Mul", x, e.like(0))
+    away = e.op("Abs", e.op("Sub", x, e.like(low)))
+    turns = e.op("Floor", e.op("Div", away, e.like(2 * span)))
+    rest = e.op("Sub", away, e.op("Mul", turns, e.like(2 * span)))
+    back = e.op("Min", rest, e.op("Sub", e.like(2 * span), rest))
+    return e.op("Add", back, e.like(low))
+
+
+def _at(e: Expansion, x: str, weight: str, size: int, padding: str, corners: bool) -> Neighbour:
+    inside = ""
+    if padding == "zeros":
+        inner = e.op("Equal", x, e.op("Max", e.op("Min", x, e.like(size - 1)), e.like(0)))
+        inside = e.cast(inner, TensorProto.FLOAT)
+    elif padding == "reflection":
+        x = _reflected(e, x, size, corners)
+    clamped = e.op("Max", e.op("Min", x, e.like(size - 1)), e.like(0))
+    return e.cast(clamped, TensorProto.INT64), weight, inside
+
+
+def affine_grid(e: Expansion) -> None:
+    """The positions of the pixels, which are constants, times the matrix of each image."""
+    batch = e.shape(0)[0]
+    sizes = [int(size) for size in e.value(1).reshape(-1)[2:]]
+    corners = bool(e.attribute("align_corners", 0))
+    lines = [_positions(size, corners=corners) for size in sizes]
+    # The last axis comes first: x, y, z.
+    grid = [part.reshape(-1) for part in reversed(np.meshgrid(*lines, indexing="ij"))]
+    points = np.stack([*grid, np.ones_like(grid[0])], axis=-1)
+    matrix = e.transpose(e.inputs[0], [0, 2, 1])
+    moved = e.op("MatMul", e.like(np.broadcast_to(points, (batch, *points.shape))), matrix)
+    e.result(e.reshape(moved, [batch, *sizes, len(sizes)]))
+
+
+def _positions(size: int, *, corners: bool) -> NDArray[np.float64]:
+    """The positions along an axis between -1 and 1: of the pixels' centres, or from corner to corner."""
+    if corners:
+        return np.linspace(-1, 1, size)
+    return (2 * np.arange(size) + 1) / size - 1

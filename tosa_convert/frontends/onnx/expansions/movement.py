@@ -1,0 +1,143 @@
+"""Operators that move elements to known positions, or combine them at positions that are not known."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Final
+
+import numpy as np
+
+from tosa_convert.frontends.onnx.expansions.expansion import Expansion, NotExpandedError
+
+#: Updates that are made one after the other.
+_STEPS: Final = 64
+#: Elements of a constant matrix.
+_MATRIX: Final = 1 << 22
+_COMBINE: Final = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
+
+
+def reverse_sequence(e: Expansion) -> None:
+    """A gather, where the lengths are known."""
+    shape, lengths = e.shape(0), e.value(1).reshape(-1)
+    batch, time = int(e.attribute("batch_axis", 1)), int(e.attribute("time_axis", 0))
+    steps = np.arange(shape[time])[:, None]
+    indices = np.where(steps < lengths, lengths - 1 - steps, steps) * len(lengths)
+    flat = (indices + np.arange(len(lengths))).reshape(-1)
+    order = [time, batch, *range(2, len(shape))]
+    x = e.reshape(e.transpose(e.inputs[0], order), [-1, *shape[2:]])
+    moved = e.op("Gather", x, e.ints(*flat.tolist()), axis=0)
+    whole = e.reshape(moved, [shape[time], shape[batch], *shape[2:]])
+    e.result(e.transpose(whole, [order.index(axis) for axis in range(len(shape))]))
+
+
+def depth_to_space(e: Expansion) -> None:
+    """Channels become rows and columns; torch-mlir takes the wrong channels in mode CRD."""
+    batch, channels, height, width = e.shape(0)
+    size = int(e.attribute("blocksize"))
+    left = channels // size**2
+    if e.attribute("mode", "DCR") == "CRD":
+        parts, order = [batch, left, size, size, height, width], [0, 1, 4, 2, 5, 3]
+    else:
+        parts, order = [batch, size, size, left, height, width], [0, 3, 4, 1, 5, 2]
+    moved = e.transpose(e.reshape(e.inputs[0], parts), order)
+    e.result(e.reshape(moved, [batch, left, height * size, width * size]))
+
+
+def tensor_scatter(e: Expansion) -> None:
+    """The update in place of elements of a cache, where the positions are known."""
+    shape, update = e.shape(0), e.shape(1)
+    axis = int(e.attribute("axis", -2)) % len(shape)
+    starts = e.value(2).reshape(-1) if e.has(2) else np.zeros(shape[0], np.int64)
+    circular = e.attribute("mode", "linear") == "circular"
+    rows = []
+    for index, start in enumerate(starts):
+        old, new = (
+            e.slice(e.inputs[0], 0, index, index + 1),
+            e.slice(e.inputs[1], 0, index, index + 1),
+        )
+        both = e.op("Concat", old, new, axis=axis)
+        positions = np.arange(shape[axis])
+        places = int(start) + np.arange(update[axis])
+        places = places % shape[axis] if circular else places
+        positions[places] = shape[axis] + np.arange(update[axis])
+        rows.append(e.op("Gather", both, e.ints(*positions.tolist()), axis=axis))
+    e.result(e.op("Concat", *rows, axis=0))
+
+
+def column_to_image(e: Expansion) -> None:
+    """Col2Im: a product with a constant matrix of zeros and ones."""
+    image, block = [int(v) for v in e.value(1)], [int(v) for v in e.value(2)]
+    count = len(image)
+    gaps, steps = e.attribute("dilations", [1] * count), e.attribute("strides", [1] * count)
+    pads = e.attribute("pads", [0] * (2 * count))
+    batch, channels, places = e.shape(0)
+    channels //= int(np.prod(block))
+    inputs, outputs = int(np.prod(block)) * places, int(np.prod(image))
+    if inputs * outputs > _MATRIX:
+        raise NotExpandedError("the image is too large")
+    grid = [
+        (image[a] + pads[a] + pads[a + count] - (block[a] - 1) * gaps[a] - 1) // steps[a] + 1
+        for a in range(count)
+    ]
+    matrix = np.zeros((inputs, outputs))
+    for row, (inner, place) in enumerate(product(np.ndindex(*block), np.ndindex(*grid))):
+        position = [place[a] * steps[a] - pads[a] + inner[a] * gaps[a] for a in range(count)]
+        if all(0 <= p < size for p, size in zip(position, image, strict=True)):
+            matrix[row, np.ravel_multi_index(position, image)] = 1
+    x = e.reshape(e.inputs[0], [batch * channels, inputs])
+    y = e.op("MatMul", x, e.constant(matrix, e.numpy_type()))
+    e.result(e.reshape(y, [batch, channels, *image]))
+
+
+def scatter_nd(e: Expansion) -> None:
+    """Updates that are combined, one after the other: TOSA's SCATTER takes each position once."""
+    kind = _COMBINE.get(e.attribute("reduction", "none"))
+    if kind is None:
+        raise NotExpandedError("torch-mlir lowers it")
+    shape, indices = e.shape(0), e.shape(1)
+    width = indices[-1]
+    count = int(np.prod(indices[:-1]))
+    if count > _STEPS:
+        raise NotExpandedError(f"it has {count} updates")
+    places = e.reshape(e.inputs[1], [count, width])
+    updates = e.reshape(e.inputs[2], [count, *shape[width:]])
+    x = e.inputs[0]
+    for index in range(count):
+        place = e.slice(places, 0, index, index + 1)
+        new = e.op(kind, e.op("GatherND", x, place), e.slice(updates, 0, index, index + 1))
+        x = e.op("ScatterND", x, place, new)
+    e.result(x)
+
+
+def scatter_elements(e: Expansion) -> None:
+    """Updates that are combined, one row of indices after the other: in a row none occurs twice."""
+    kind = _COMBINE.get(e.attribute("reduction", "none"))
+    if kind is None:
+        raise NotExpandedError("torch-mlir lowers it")
+    axis = int(e.attribute("axis", 0)) % len(e.shape(0))
+    count = e.shape(1)[axis]
+    if count > _STEPS:
+        raise NotExpandedError(f"it has {count} updates")
+    x = e.inputs[0]
+    for index in range(count):
+        place = e.slice(e.inputs[1], axis, index, index + 1)
+        new = e.slice(e.inputs[2], axis, index, index + 1)
+        new = e.op(kind, e.op("GatherElements", x, place, axis=axis), new)
+        x = e.op("ScatterElements", x, place, new, axis=axis)
+    e.result(x)
+
+
+def pad_around(e: Expansion) -> None:
+    """Mode wrap: parts of the other end, one axis after the other; torch-mlir hangs on it."""
+    if e.attribute("mode", "constant") != "wrap":
+        raise NotExpandedError("it does not wrap around")
+    shape = list(e.shape(0))
+    pads = [int(size) for size in e.value(1).reshape(-1)]
+    axes = [int(axis) % len(shape) for axis in e.value(3).reshape(-1)] if e.has(3) else None
+    axes = list(range(len(shape))) if axes is None else axes
+    x = e.inputs[0]
+    for number, axis in enumerate(axes):
+        places = np.arange(-pads[number], shape[axis] + pads[number + len(axes)]) % shape[axis]
+        if len(places) != shape[axis] or places.tolist() != list(range(shape[axis])):
+            x = e.op("Gather", x, e.ints(*places.tolist()), axis=axis)
+    e.result(x)

@@ -1,0 +1,107 @@
+"""Normalisations."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tosa_convert.frontends.onnx.expansions.expansion import Expansion, NotExpandedError
+
+
+def local_response(e: Expansion) -> None:
+    """LRN: squares summed over neighbouring channels, as slices."""
+    shape, x = e.shape(0), e.inputs[0]
+    size = int(e.attribute("size"))
+    before = (size - 1) // 2
+    squares = e.op("Mul", x, x)
+    pads = [0] * (2 * len(shape))
+    pads[1], pads[1 + len(shape)] = before, size - 1 - before
+    if e.opset < 11:
+        padded = e.op("Pad", squares, pads=pads)
+    else:
+        padded = e.op("Pad", squares, e.ints(*pads), e.like(0))
+    total = e.slice(padded, 1, 0, shape[1])
+    for offset in range(1, size):
+        total = e.op("Add", total, e.slice(padded, 1, offset, offset + shape[1]))
+    scaled = e.op("Mul", total, e.like(e.attribute("alpha", 1e-4) / size))
+    base = e.op("Add", scaled, e.like(e.attribute("bias", 1.0)))
+    e.result(e.op("Div", x, e.op("Pow", base, e.like(e.attribute("beta", 0.75)))))
+
+
+def lp_normalization(e: Expansion) -> None:
+    """Zeros stay zeros, as onnx computes it; torch-mlir gives NaN."""
+    axis, p = int(e.attribute("axis", -1)), int(e.attribute("p", 2))
+    x = e.inputs[0]
+    axis %= len(e.shape(0))
+    # By sums: torch-mlir does not lower the norms of these shapes.
+    terms = e.op("Abs", x) if p == 1 else e.op("Mul", x, x)
+    total = e.reduce("ReduceSum", terms, [axis])
+    norm = total if p == 1 else e.op("Sqrt", total)
+    zero = e.op("Equal", norm, e.like(0))
+    e.result(e.op("Div", x, e.op("Add", norm, e.cast(zero, e.type(0)))))
+
+
+def of_nothing(e: Expansion) -> None:
+    """A reduction over no elements is a constant: 0 for sums, 1 for products."""
+    neutral: dict[str, float] = {
+        "ReduceSum": 0.0,
+        "ReduceSumSquare": 0.0,
+        "ReduceL1": 0.0,
+        "ReduceL2": 0.0,
+        "ReduceLogSum": -np.inf,
+        "ReduceLogSumExp": -np.inf,
+        "ReduceProd": 1.0,
+        "ReduceMax": -np.inf,
+        "ReduceMin": np.inf,
+    }
+    if 0 not in e.shape(0):
+        raise NotExpandedError("it has elements")
+    kind = e.numpy_type()
+    value = neutral[e.node.op_type]
+    if np.isinf(value) and not np.issubdtype(kind, np.floating):
+        limits = np.iinfo(kind) if np.issubdtype(kind, np.integer) else None
+        value = (limits.min if value < 0 else limits.max) if limits else value < 0
+    e.result(e.constant(np.full(e.output_shape(), value, kind)))
+
+
+def composed_reduction(e: Expansion) -> None:
+    """Norms and logarithms of sums; torch-mlir computes some in f64, and does not finish."""
+    kind = e.node.op_type
+    given = e.attribute("axes", [])
+    if e.has(1):
+        given = [int(axis) for axis in e.value(1).reshape(-1)]
+    x, keepdims = e.inputs[0], int(e.attribute("keepdims", 1))
+    if not given and e.attribute("noop_with_empty_axes", 0):
+        e.result(_of_each_element(e))
+        return
+    axes = given or list(range(len(e.shape(0))))
+    is_float = np.issubdtype(e.numpy_type(), np.floating)
+    if kind not in ("ReduceL1", "ReduceSumSquare") and not is_float:
+        if given:
+            raise NotExpandedError("its type is not one of numpy's floating-point types")
+        # torch-mlir's importer does not read the definition of the operator without axes.
+        e.result(e.reduce(kind, x, axes, keepdims))
+        return
+    if kind == "ReduceL1":
+        e.result(e.reduce("ReduceSum", e.op("Abs", x), axes, keepdims))
+    elif kind in ("ReduceL2", "ReduceSumSquare"):
+        total = e.reduce("ReduceSum", e.op("Mul", x, x), axes, keepdims)
+        e.result(e.op("Sqrt", total) if kind == "ReduceL2" else total)
+    elif kind == "ReduceLogSum":
+        e.result(e.op("Log", e.reduce("ReduceSum", x, axes, keepdims)))
+    else:
+        # Without the largest element, no exponential overflows.
+        most = e.reduce("ReduceMax", x, axes)
+        total = e.reduce("ReduceSum", e.op("Exp", e.op("Sub", x, most)), axes, keepdims)
+        if not keepdims:
+            most = e.reduce("ReduceMax", x, axes, 0)
+        e.result(e.op("Add", e.op("Log", total), most))
+
+
+def _of_each_element(e: Expansion) -> str:
+    """What a composed reduction over no axes gives: the function of each element alone."""
+    x = e.inputs[0]
+    if e.node.op_type == "ReduceSumSquare":
+        return e.op("Mul", x, x)
+    functions = {"ReduceL1": "Abs", "ReduceL2": "Abs", "ReduceLogSum": "Log"}
+    kind = functions.get(e.node.op_type)
+    return x if kind is None else e.op(kind, x)

@@ -1,0 +1,145 @@
+"""Pools that TOSA does not have: over one or three axes, with gaps, of other norms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tosa_convert.frontends.onnx.expansions.expansion import Expansion, NotExpandedError
+
+
+class Windows(NamedTuple):
+    """The windows of a pool along its axes. extra: elements beyond the padding that ceil_mode adds."""
+
+    kernel: list[int]
+    stride: list[int]
+    gap: list[int]
+    before: list[int]
+    after: list[int]
+    extra: list[int]
+
+
+def windows_of(e: Expansion) -> Windows:
+    """The windows by the attributes that all pools share."""
+    sizes = e.shape(0)[2:]
+    kernel = e.attribute("kernel_shape")
+    count = len(kernel)
+    stride = e.attribute("strides", [1] * count)
+    gap = e.attribute("dilations", [1] * count)
+    pads = e.attribute("pads", [0] * (2 * count))
+    before, after = list(pads[:count]), list(pads[count:])
+    automatic = e.attribute("auto_pad", "NOTSET")
+    spans = [(k - 1) * d + 1 for k, d in zip(kernel, gap, strict=True)]
+    if automatic.startswith("SAME"):
+        for axis, (size, span, step) in enumerate(zip(sizes, spans, stride, strict=True)):
+            total = max((math.ceil(size / step) - 1) * step + span - size, 0)
+            low, high = total // 2, total - total // 2
+            before[axis], after[axis] = (low, high) if automatic == "SAME_UPPER" else (high, low)
+    extra = [0] * count
+    if e.attribute("ceil_mode", 0):
+        for axis, (size, span, step) in enumerate(zip(sizes, spans, stride, strict=True)):
+            room = size + before[axis] + after[axis] - span
+            steps = math.ceil(room / step)
+            if steps * step >= size + before[axis]:  # The last window would lie in the padding.
+                steps -= 1
+            extra[axis] = max(steps * step - room, 0)
+    return Windows(kernel, stride, gap, before, after, extra)
+
+
+def average_pool(e: Expansion) -> None:
+    """The sum of each window by slices, times the reciprocal of the number of its elements."""
+    windows = windows_of(e)
+    if len(windows.kernel) == 2 and windows.gap == [1, 1]:
+        raise NotExpandedError("torch-mlir lowers it")
+    include = bool(e.attribute("count_include_pad", 0))
+    e.result(_mean(e, e.inputs[0], windows, include))
+
+
+def _mean(e: Expansion, x: str, windows: Windows, include: bool) -> str:
+    counts = window_sums(e.shape(0)[2:], windows, include)
+    total = _reduced(e, _padded(e, x, windows, 0), windows, "Add")
+    return e.op("Mul", total, e.constant(1 / counts, e.numpy_type()))
+
+
+def lp_pool(e: Expansion) -> None:
+    """The root of the sum of powers."""
+    windows, p = windows_of(e), int(e.attribute("p", 2))
+    powers = e.op("Abs", e.inputs[0])
+    for _ in range(p - 1):
+        powers = e.op("Mul", powers, e.op("Abs", e.inputs[0]))
+    total = _reduced(e, _padded(e, powers, windows, 0), windows, "Add")
+    if p == 1:
+        e.result(total)
+    else:
+        e.result(e.op("Sqrt", total) if p == 2 else e.op("Pow", total, e.like(1 / p)))
+
+
+def max_pool(e: Expansion) -> None:
+    """The maximum of each window by slices."""
+    windows = windows_of(e)
+    if e.wants(1) or (len(windows.kernel) == 2 and windows.gap == [1, 1]):
+        raise NotExpandedError("torch-mlir lowers it, or the positions are asked for")
+    kind = e.numpy_type()
+    least = -np.inf if np.issubdtype(kind, np.floating) else np.iinfo(kind).min
+    e.result(_reduced(e, _padded(e, e.inputs[0], windows, least), windows, "Max"))
+
+
+def global_lp_pool(e: Expansion) -> None:
+    """The norm over all axes but the first two."""
+    p, axes = int(e.attribute("p", 2)), list(range(2, len(e.shape(0))))
+    if p not in (1, 2):
+        raise NotExpandedError("another norm")
+    e.result(e.reduce("ReduceL1" if p == 1 else "ReduceL2", e.inputs[0], axes))
+
+
+def _padded(e: Expansion, x: str, windows: Windows, fill: Any) -> str:
+    after = [a + b for a, b in zip(windows.after, windows.extra, strict=True)]
+    if not any((*windows.before, *after)):
+        return x
+    pads = [0, 0, *windows.before, 0, 0, *after]
+    if e.opset < 11:
+        return e.op("Pad", x, pads=pads, value=float(fill))
+    return e.op("Pad", x, e.ints(*pads), e.like(fill))
+
+
+def _reduced(e: Expansion, x: str, windows: Windows, kind: str) -> str:
+    """Each window reduced, one axis after the other."""
+    sizes = [
+        size + before + after + extra
+        for size, before, after, extra in zip(
+            e.shape(0)[2:], windows.before, windows.after, windows.extra, strict=True
+        )
+    ]
+    rows = zip(windows.kernel, windows.stride, windows.gap, sizes, strict=True)
+    for axis, (kernel, stride, gap, size) in enumerate(rows, 2):
+        count = (size - (kernel - 1) * gap - 1) // stride + 1
+        parts = [
+            e.slice(x, axis, p * gap, p * gap + (count - 1) * stride + 1, stride)
+            for p in range(kernel)
+        ]
+        x = parts[0]
+        for part in parts[1:]:
+            x = e.op(kind, x, part)
+    return x
+
+
+def window_sums(sizes: Sequence[int], windows: Windows, include: bool) -> Any:
+    """How many elements of the input, or of it and its padding, lie in each window."""
+    result = np.ones((1, 1))
+    rows = zip(sizes, *windows, strict=True)
+    counts = []
+    for size, kernel, stride, gap, before, after, extra in rows:
+        inside = np.zeros(size + before + after + extra)
+        inside[: size + before + after] = 1.0 if include else 0.0
+        inside[before : before + size] = 1.0
+        starts = range(0, len(inside) - (kernel - 1) * gap, stride)
+        counts.append([inside[s : s + (kernel - 1) * gap + 1 : gap].sum() for s in starts])
+    for row in counts:
+        result = result[..., None] * np.array(row)
+    return result
+
+
+Reduction = Callable[[Expansion], None]

@@ -1,0 +1,278 @@
+"""Quantised operators in real numbers, and unsigned integers, which torch-mlir takes for signed ones."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from onnx import TensorProto
+
+from tosa_convert.frontends.onnx.expansions.expansion import Expansion, NotExpandedError
+
+#: Type of integers -> their least and greatest value.
+_RANGES: Final = {
+    TensorProto.UINT8: (0, 255),
+    TensorProto.INT8: (-128, 127),
+    TensorProto.UINT16: (0, 65535),
+    TensorProto.INT16: (-32768, 32767),
+    TensorProto.INT4: (-8, 7),
+    TensorProto.UINT4: (0, 15),
+}
+_UNSIGNED: Final = (TensorProto.UINT8, TensorProto.UINT16)
+#: A cast between an unsigned type and INT32 that keeps the bits, as torch-mlir has every such cast.
+BITS: Final = "bits"
+#: f32 holds every integer below this.
+_EXACT: Final = 1 << 24
+
+
+def cast(e: Expansion) -> None:
+    """To and from unsigned integers: the bits as a signed number, moved into the range."""
+    source, target = e.type(0), int(e.attribute("to", TensorProto.FLOAT))
+    if e.node.doc_string == BITS or source == target:
+        raise NotExpandedError("it keeps the bits")
+    if source in _UNSIGNED:
+        e.result(e.cast(widened(e, e.inputs[0], source), target))
+    elif target in _UNSIGNED:
+        number = e.cast(e.inputs[0], TensorProto.INT32)
+        size = _RANGES[target][1] + 1
+        wrapped = e.op("Mod", number, e.constant(size, np.int32))
+        e.result(unsigned(e, wrapped, target))
+    else:
+        raise NotExpandedError("neither type is unsigned")
+
+
+def widened(e: Expansion, x: str, kind: int) -> str:
+    """An integer of 4 to 16 bits as INT32, with its value."""
+    if kind not in _UNSIGNED:
+        return e.cast(x, TensorProto.INT32)
+    bits = e.cast(x, TensorProto.INT32)
+    e.nodes[-1].doc_string = BITS
+    size = e.constant(_RANGES[kind][1] + 1, np.int32)
+    negative = e.op("Less", bits, e.constant(0, np.int32))
+    return e.op("Where", negative, e.op("Add", bits, size), bits)
+
+
+def unsigned(e: Expansion, x: str, kind: int) -> str:
+    """INT32 within the range of an unsigned type, as that type."""
+    size = _RANGES[kind][1] + 1
+    above = e.op("Less", e.constant(size // 2 - 1, np.int32), x)
+    signed = e.op("Where", above, e.op("Sub", x, e.constant(size, np.int32)), x)
+    made = e.cast(signed, kind)
+    e.nodes[-1].doc_string = BITS
+    return made
+
+
+def by_int32(e: Expansion) -> None:
+    """Arithmetic and comparisons of unsigned integers on INT32."""
+    kinds = [e.type(index) for index in range(len(e.inputs)) if e.has(index)]
+    given = next((kind for kind in kinds if kind in _UNSIGNED), None)
+    if given is None:
+        raise NotExpandedError("no input is unsigned")
+    inputs = [
+        widened(e, name, e.type(index)) if e.has(index) and e.type(index) in _UNSIGNED else name
+        for index, name in enumerate(e.inputs)
+    ]
+    attributes = {a.name: e.attribute(a.name) for a in e.node.attribute}
+    result = e.op(e.node.op_type, *inputs, **attributes)
+    if e.output_type() in _UNSIGNED:
+        kind = e.output_type()
+        number = e.op("Mod", result, e.constant(_RANGES[kind][1] + 1, np.int32))
+        e.result(unsigned(e, number, kind))
+    else:
+        e.result(result)
+
+
+def _zero_point(
+    e: Expansion, index: int, shape: list[int], block: int, axis: int, size: int
+) -> str:
+    """The zero point as f32, where it is given; else nothing."""
+    if not e.has(index):
+        return ""
+    wide = e.cast(widened(e, e.inputs[index], e.type(index)), TensorProto.FLOAT)
+    return _broadcast(e, wide, e.shape(index), shape, block, axis, size)
+
+
+def _broadcast(
+    e: Expansion, x: str, given: tuple[int, ...], shape: list[int], block: int, axis: int, size: int
+) -> str:
+    """A scale or zero point as it is multiplied: one for all, one for each index, or one for a block."""
+    if block:
+        repeated = np.repeat(np.arange(given[axis]), block)[:size]
+        return e.op("Gather", x, e.ints(*repeated.tolist()), axis=axis)
+    if int(np.prod(given)) == 1:
+        return e.reshape(x, [])
+    return e.reshape(x, shape)
+
+
+def _layout(e: Expansion) -> tuple[list[int], int, int, int]:
+    """The shape to which scales are reshaped, the block, the axis and its size."""
+    shape = e.shape(0)
+    axis = int(e.attribute("axis", 1))
+    axis = axis % len(shape) if shape else 0
+    size = shape[axis] if shape else 1
+    wanted = [1] * len(shape)
+    if shape and int(np.prod(e.shape(1))) != 1:
+        wanted[axis] = size
+    return wanted, int(e.attribute("block_size", 0)), axis, size
+
+
+def dequantize(e: Expansion) -> None:
+    """(x - zero point) * scale, for the types and layouts that torch-mlir gets wrong."""
+    block = int(e.attribute("block_size", 0))
+    if e.type(0) == TensorProto.INT8 and not block and len(e.shape(1)) < 2:
+        raise NotExpandedError("torch-mlir lowers it")
+    if e.type(0) not in (*_RANGES, TensorProto.INT32):
+        raise NotExpandedError("another type")
+    layout = _layout(e)
+    x = e.cast(widened(e, e.inputs[0], e.type(0)), TensorProto.FLOAT)
+    zero = _zero_point(e, 2, *layout)
+    if zero:
+        x = e.op("Sub", x, zero)
+    scale = _broadcast(e, e.cast(e.inputs[1], TensorProto.FLOAT), e.shape(1), *layout)
+    e.result(e.cast(e.op("Mul", x, scale), e.output_type() or e.type(1)))
+
+
+def quantize(e: Expansion) -> None:
+    """round(x / scale) + zero point, clamped, for the types and layouts that torch-mlir gets wrong."""
+    kind = e.type(2) if e.has(2) else int(e.attribute("output_dtype", 0)) or TensorProto.UINT8
+    block = int(e.attribute("block_size", 0))
+    if (kind == TensorProto.INT8 and not block) or kind not in _RANGES:
+        raise NotExpandedError("torch-mlir lowers it, or it has another type")
+    layout = _layout(e)
+    scale = _broadcast(e, e.cast(e.inputs[1], TensorProto.FLOAT), e.shape(1), *layout)
+    zero = _zero_point(e, 2, *layout)
+    e.result(_quantized(e, e.cast(e.inputs[0], TensorProto.FLOAT), scale, zero, kind))
+
+
+def _quantized(e: Expansion, x: str, scale: str, zero: str, kind: int) -> str:
+    number = e.op("Round", e.op("Div", x, scale))
+    if zero:
+        number = e.op("Add", number, zero)
+    low, high = (e.constant(limit, np.float32) for limit in _RANGES[kind])
+    number = e.op("Max", e.op("Min", number, high), low)
+    number = e.cast(number, TensorProto.INT32)
+    return unsigned(e, number, kind) if kind in _UNSIGNED else e.cast(number, kind)
+
+
+def qlinear_matmul(e: Expansion) -> None:
+    """The product of the real numbers, quantised."""
+    a, b = _real(e, 0, -2), _real(e, 3, -1)
+    e.result(_requantized(e, e.op("MatMul", a, b), 6))
+
+
+def qlinear_conv(e: Expansion) -> None:
+    """The convolution of the real numbers, quantised. The bias has the scale of the products."""
+    x, w = _real(e, 0, 1), _real(e, 3, 0)
+    inputs = [x, w]
+    if e.has(8):
+        scales = [
+            e.reshape(e.inputs[index], [-1] if int(np.prod(e.shape(index))) > 1 else [])
+            for index in (1, 4)
+        ]
+        bias = e.cast(e.inputs[8], TensorProto.FLOAT)
+        inputs.append(e.op("Mul", bias, e.op("Mul", *scales)))
+    attributes = {a.name: e.attribute(a.name) for a in e.node.attribute}
+    e.result(_requantized(e, e.op("Conv", *inputs, **attributes), 6))
+
+
+def _real(e: Expansion, index: int, axis: int) -> str:
+    """A quantised input with its scale and zero point as f32; those of an axis lie along it."""
+    rank = len(e.shape(index))
+    shape = [1] * rank
+    if int(np.prod(e.shape(index + 1))) > 1:
+        given = e.shape(index + 1)
+        if len(given) != 1:
+            raise NotExpandedError("its scales have several axes")
+        shape[axis] = given[0]
+    x = e.cast(widened(e, e.inputs[index], e.type(index)), TensorProto.FLOAT)
+    zero = _zero_point(e, index + 2, shape, 0, 0, 1)
+    scale = _broadcast(
+        e, e.cast(e.inputs[index + 1], TensorProto.FLOAT), e.shape(index + 1), shape, 0, 0, 1
+    )
+    return e.op("Mul", e.op("Sub", x, zero), scale)
+
+
+def _requantized(e: Expansion, x: str, index: int) -> str:
+    """f32 quantised by the scale and the zero point from this input on."""
+    if int(np.prod(e.shape(index))) != 1:
+        raise NotExpandedError("the result has a scale for each index")
+    scale = e.reshape(e.cast(e.inputs[index], TensorProto.FLOAT), [])
+    zero = _zero_point(e, index + 1, [], 0, 0, 1)
+    return _quantized(e, x, scale, zero, e.type(index + 1))
+
+
+def matmul_integer(e: Expansion) -> None:
+    """The product in f32, which is exact as long as the sums stay below 2**24."""
+    terms = e.shape(0)[-1]
+    inputs = _centred(e, terms, -2)
+    e.result(e.cast(e.op("MatMul", *inputs), TensorProto.INT32))
+
+
+def conv_integer(e: Expansion) -> None:
+    """The convolution in f32, which is exact as long as the sums stay below 2**24."""
+    inputs = _centred(e, int(np.prod(e.shape(1)[1:])), None)
+    attributes = {a.name: e.attribute(a.name) for a in e.node.attribute}
+    e.result(e.cast(e.op("Conv", *inputs, **attributes), TensorProto.INT32))
+
+
+def _centred(e: Expansion, terms: int, axis: int | None) -> list[str]:
+    """Both factors less their zero points, as f32."""
+    if terms * 255 * 255 >= _EXACT:
+        raise NotExpandedError(f"sums of {terms} products are not exact in f32")
+    inputs = []
+    for index in (0, 1):
+        x = e.cast(widened(e, e.inputs[index], e.type(index)), TensorProto.FLOAT)
+        if e.has(index + 2):
+            shape = [1] * len(e.shape(index))
+            count = int(np.prod(e.shape(index + 2)))
+            if count > 1:
+                if axis is None:
+                    raise NotExpandedError("it has several zero points")
+                shape[-2 if index == 0 else -1] = count
+            x = e.op("Sub", x, _zero_point(e, index + 2, shape, 0, 0, 1))
+        inputs.append(x)
+    return inputs
+
+
+def dynamic_quantize(e: Expansion) -> None:
+    """Quantised to uint8 by its own range. Quotients are rounded once, so that ties are as in ONNX."""
+    if e.type(0) != TensorProto.FLOAT:
+        raise NotExpandedError("it is not f32")
+    axes = list(range(len(e.shape(0))))
+    x, nothing = e.inputs[0], e.constant(0, np.float32)
+    low = e.op("Min", e.reduce("ReduceMin", x, axes, 0), nothing)
+    high = e.op("Max", e.reduce("ReduceMax", x, axes, 0), nothing)
+    most = e.constant(255, np.float32)
+    scale = _rounded_once(e, e.op("Sub", high, low), most)
+    initial = e.op("Sub", nothing, _rounded_once(e, low, scale))
+    zero = e.op("Round", e.op("Max", e.op("Min", initial, most), nothing))
+    shifted = e.op("Add", e.op("Round", _rounded_once(e, x, scale)), zero)
+    clamped = e.op("Max", e.op("Min", shifted, most), nothing)
+    e.result(unsigned(e, e.cast(clamped, TensorProto.INT32), TensorProto.UINT8))
+    if e.wants(1):
+        e.result(scale, 1)
+    if e.wants(2):
+        e.result(unsigned(e, e.cast(zero, TensorProto.INT32), TensorProto.UINT8), 2)
+
+
+def _rounded_once(e: Expansion, x: str, y: str) -> str:
+    """The quotient as IEEE 754 rounds it; TOSA divides by a reciprocal, which rounds twice.
+
+    The remainder of the first quotient is computed without an error, from the halves of both factors.
+    """
+    reciprocal = e.op("Div", e.constant(1, np.float32), y)
+    q = e.op("Mul", x, reciprocal)
+    product = e.op("Mul", q, y)
+    (q_high, q_low), (y_high, y_low) = _halves(e, q), _halves(e, y)
+    error = e.op("Sub", e.op("Mul", q_high, y_high), product)
+    for left, right in ((q_high, y_low), (q_low, y_high), (q_low, y_low)):
+        error = e.op("Add", error, e.op("Mul", left, right))
+    remainder = e.op("Sub", e.op("Sub", x, product), error)
+    return e.op("Add", q, e.op("Mul", remainder, reciprocal))
+
+
+def _halves(e: Expansion, x: str) -> tuple[str, str]:
+    """Two numbers of 12 bits whose sum is x (Veltkamp's splitting)."""
+    scaled = e.op("Mul", x, e.constant(4097, np.float32))
+    high = e.op("Sub", scaled, e.op("Sub", scaled, x))
+    return high, e.op("Sub", x, high)

@@ -1,0 +1,135 @@
+"""ONNX operator -> the function that expands it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tosa_convert.frontends.onnx.expansions import (
+    convolution,
+    elementwise,
+    grid_sample,
+    movement,
+    normalization,
+    pooling,
+    quantized,
+    recurrent,
+    regions,
+    resize,
+    spectral,
+)
+from tosa_convert.frontends.onnx.expansions.expansion import (
+    Expansion,
+    NotExpandedError,
+)
+
+
+def first_that_applies(*functions: Callable[[Expansion], None]) -> Callable[[Expansion], None]:
+    """An expansion that tries others in order."""
+
+    def expand(e: Expansion) -> None:
+        for function in functions[:-1]:
+            try:
+                return function(e)
+            except NotExpandedError:
+                e.nodes.clear()
+        return functions[-1](e)
+
+    return expand
+
+
+#: Operator -> what builds the nodes that replace it. It raises NotExpandedError where it does not apply.
+EXPANSIONS: Final[dict[str, Callable[[Expansion], None]]] = {
+    "Acos": elementwise.acos,
+    "Acosh": elementwise.acosh,
+    "Asin": elementwise.asin,
+    "Asinh": elementwise.asinh,
+    "Atanh": elementwise.atanh,
+    "Cosh": elementwise.cosh,
+    "Sinh": elementwise.sinh,
+    "IsInf": elementwise.is_inf,
+    "CumProd": elementwise.cumulative_product,
+    "Trilu": elementwise.trilu,
+    "Slice": elementwise.slice_backwards,
+    "Resize": resize.resize,
+    "Upsample": resize.upsample,
+    "AveragePool": pooling.average_pool,
+    "LpPool": pooling.lp_pool,
+    "MaxPool": pooling.max_pool,
+    "GlobalLpPool": pooling.global_lp_pool,
+    "LRN": normalization.local_response,
+    "LpNormalization": normalization.lp_normalization,
+    "DepthToSpace": movement.depth_to_space,
+    "ReverseSequence": movement.reverse_sequence,
+    "TensorScatter": movement.tensor_scatter,
+    "Col2Im": movement.column_to_image,
+    "ScatterND": movement.scatter_nd,
+    "ScatterElements": movement.scatter_elements,
+    "ConvTranspose": convolution.conv_transpose,
+    "GridSample": grid_sample.grid_sample,
+    "AffineGrid": grid_sample.affine_grid,
+    "Pad": movement.pad_around,
+    "DFT": spectral.dft,
+    "STFT": spectral.stft,
+    "LSTM": recurrent.lstm,
+    "GRU": recurrent.gru,
+    "RNN": recurrent.rnn,
+    "Cast": quantized.cast,
+    "QuantizeLinear": quantized.quantize,
+    "DequantizeLinear": quantized.dequantize,
+    "DynamicQuantizeLinear": quantized.dynamic_quantize,
+    "QLinearMatMul": quantized.qlinear_matmul,
+    "QLinearConv": quantized.qlinear_conv,
+    "MatMulInteger": quantized.matmul_integer,
+    "ConvInteger": quantized.conv_integer,
+    "Dropout": elementwise.dropout,
+    **dict.fromkeys(
+        [
+            "Bernoulli",
+            "Multinomial",
+            "RandomNormal",
+            "RandomNormalLike",
+            "RandomUniform",
+            "RandomUniformLike",
+        ],
+        elementwise.random,
+    ),
+    **dict.fromkeys(
+        [
+            "Add",
+            "Sub",
+            "Mul",
+            "Div",
+            "Mod",
+            "Max",
+            "Min",
+            "Pow",
+            "Greater",
+            "GreaterOrEqual",
+            "Less",
+            "LessOrEqual",
+            "Relu",
+            "Clip",
+            "ReduceMean",
+            "TopK",
+            "ArgMax",
+            "ArgMin",
+        ],
+        quantized.by_int32,
+    ),
+    **dict.fromkeys(
+        ("ReduceMax", "ReduceMin", "ReduceSum", "ReduceProd"),
+        first_that_applies(normalization.of_nothing, quantized.by_int32),
+    ),
+    **dict.fromkeys(
+        ["ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"],
+        first_that_applies(normalization.of_nothing, normalization.composed_reduction),
+    ),
+}
+
+#: Operator with graphs in it -> what returns the nodes that replace it.
+GRAPHS: Final[dict[str, Callable[[Expansion], list[Any]]]] = {
+    "If": regions.if_constant,
+    "Loop": regions.loop_unrolled,
+    "Scan": regions.scan_unrolled,
+}

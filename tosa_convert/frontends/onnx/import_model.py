@@ -1,0 +1,76 @@
+"""Imports an ONNX model into torch-mlir's dialect without a copy of its large tensors."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import onnx
+from onnx import helper
+from torch_mlir import ir
+from torch_mlir.extras import onnx_importer
+
+from tosa_convert.frontends.onnx.weights import Weights, is_external, large_tensors
+from tosa_convert.frontends.torch.dialect import new_context
+
+_Types = onnx.TensorProto
+#: Element types of which torch-mlir's literals may be views of memory.
+_LITERALS: Final = frozenset([_Types.FLOAT, _Types.FLOAT16, _Types.BFLOAT16, _Types.DOUBLE])
+#: The alignment of constants that torch-mlir's importer asks for.
+_ALIGNMENT: Final = 8
+
+
+def import_model(model: Any, weights: Weights) -> Any:
+    """A module with the function `main`; its large constants are views of the files of the weights.
+
+    Raises onnx_importer.OnnxImportError for what torch-mlir cannot import.
+    """
+    model.graph.name = "main"
+    config = onnx_importer.Config()
+    config.function_expansion_allowlists_by_domain = None
+    info = onnx_importer.ModelInfo(model, config=config)
+    module = info.create_module(context=new_context())
+    tensors = _Tensors(module.context, weights)
+    graph = info.main_graph
+    importer = onnx_importer.NodeImporter.define_function(graph, module.operation, tensors)
+    for tensor in large_tensors(model):
+        if tensor.data_type in _LITERALS:
+            importer._nv_map[tensor.name] = _literal(importer._b, tensors, tensor)
+            # The importer makes constants of these, of which torch-mlir copies the data.
+            del graph.initializer_map[tensor.name]
+            kind = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            graph.value_info_map[tensor.name] = kind
+    importer.import_all()
+    return module
+
+
+def _literal(block: Any, tensors: _Tensors, tensor: Any) -> Any:
+    """A constant of torch-mlir's own dialect."""
+    with ir.InsertionPoint(block), ir.Location.name(tensor.name):
+        kind = tensors.tensor_proto_to_type(tensor)
+        attributes = {"value": tensors.tensor_proto_to_attr(tensor)}
+        return ir.Operation.create(
+            "torch.vtensor.literal", results=[kind], attributes=attributes
+        ).result
+
+
+class _Tensors(onnx_importer.ContextCache):  # type: ignore[misc]
+    """Makes attributes of tensors."""
+
+    def __init__(self, context: Any, weights: Weights) -> None:
+        super().__init__(context)
+        self.weights = weights
+
+    def tensor_proto_to_attr(self, tensor: Any) -> Any:
+        if not is_external(tensor):
+            return super().tensor_proto_to_attr(tensor)
+        data = self.weights.bytes_of(tensor)
+        size = max(1, data.nbytes // max(1, int(np.prod(tensor.dims, dtype=np.int64))))
+        if data.ctypes.data % size:
+            data = data.copy()
+        return ir.DenseResourceElementsAttr.get_from_buffer(
+            data,
+            self._sanitize_name(tensor.name),
+            self.tensor_proto_to_builtin_type(tensor),
+            alignment=min(size, _ALIGNMENT),
+        )

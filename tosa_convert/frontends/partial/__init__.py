@@ -1,0 +1,1 @@
+"""Programs of which some operators do not lower."""

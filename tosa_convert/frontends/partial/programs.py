@@ -1,0 +1,294 @@
+"""A program with cut operators as several programs, and how these and the operators feed one another."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy.typing as npt
+
+from tosa_convert.errors import Finding, TosaConvertError
+from tosa_convert.frontends.partial.cut import Cut, CutOperator, Operand
+from tosa_convert.graph.extract import extract_from
+from tosa_convert.graph.model import Graph, Tensor
+from tosa_convert.graph.opset import CONST
+
+#: The version of the JSON that `Parts.interface` makes.
+INTERFACE_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """What an operator takes: a value by its name, a list of these, or something fixed."""
+
+    value: str = ""
+    items: tuple[Argument, ...] | None = None
+    literal: Any = None
+
+    def as_json(self, constants: Container[str]) -> dict[str, Any]:
+        """For the interface. constants: the names of the values that the model fixes."""
+        if self.value:
+            return {"constant" if self.value in constants else "value": self.value}
+        if self.items is not None:
+            return {"list": [item.as_json(constants) for item in self.items]}
+        return {"literal": self.literal}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProgramStep:
+    """A program. Its inputs and outputs are called what the values between the steps are called."""
+
+    graph: Graph
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorStep:
+    """An operator that does not lower: `arguments` in its order, and the names of its results."""
+
+    operator: str
+    arguments: tuple[Argument, ...]
+    results: tuple[str, ...]
+    where: str
+    attributes: dict[str, Any]
+    reason: str
+    hint: str
+
+
+Step = ProgramStep | OperatorStep
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parts:
+    """A model in parts.
+
+    inputs, outputs: the names of the model's inputs and outputs.
+    values: every value that is an input or an output of a step: its type.
+    constants: operands of operators that the model fixes, by name.
+    steps: in an order in which they can be run.
+    """
+
+    inputs: list[str]
+    outputs: list[str]
+    values: dict[str, Tensor]
+    constants: dict[str, npt.NDArray[Any]]
+    steps: list[Step]
+
+    @property
+    def programs(self) -> list[Graph]:
+        """The programs, in the order of the steps."""
+        return [step.graph for step in self.steps if isinstance(step, ProgramStep)]
+
+    @property
+    def operators(self) -> list[OperatorStep]:
+        """The operators that do not lower, in the order of the steps."""
+        return [step for step in self.steps if isinstance(step, OperatorStep)]
+
+    def interface(self, files: Sequence[str], constants: str | None, source: str) -> dict[str, Any]:
+        """What has to be known to run the parts, for a JSON file.
+
+        Args:
+            files: the name of each program's file.
+            constants: that of the .npz file with the constants; None if there are none.
+            source: the model.
+        """
+        names = iter(files)
+        steps = [
+            {
+                "program": next(names),
+                "inputs": list(step.graph.main.inputs),
+                "outputs": list(step.graph.main.outputs),
+            }
+            if isinstance(step, ProgramStep)
+            else {
+                "operator": step.operator,
+                "arguments": [argument.as_json(self.constants) for argument in step.arguments],
+                "results": list(step.results),
+                "attributes": step.attributes,
+                "where": step.where,
+                "reason": step.reason,
+                "hint": step.hint,
+            }
+            for step in self.steps
+        ]
+        values = {
+            name: {"dtype": tensor.dtype.name, "shape": list(tensor.shape or ())}
+            for name, tensor in self.values.items()
+        }
+        return {
+            "version": INTERFACE_VERSION,
+            "model": source,
+            "inputs": self.inputs,
+            "outputs": self.outputs,
+            "constants": constants,
+            "values": values,
+            "steps": steps,
+        }
+
+
+def parts_of(graph: Graph, cut: Cut, source: str) -> Parts:
+    """The parts of a program out of which operators were cut.
+
+    A value is computed as early as the operators that it depends on allow, so that there is at most one
+    program more than operators follow one another.
+
+    Args:
+        graph: the program, with the arguments and results that `cut` says; it is not changed.
+        cut: what was cut out.
+        source: the model, for messages.
+
+    Raises:
+        TosaConvertError: "not-lowered" if the program has variables, which several programs cannot
+            share.
+    """
+    _refuse_states(graph, cut, source)
+    return _Partition(graph, cut).parts()
+
+
+def _refuse_states(graph: Graph, cut: Cut, source: str) -> None:
+    states = [t.variable_name for t in graph.main.tensors.values() if t.variable]
+    if states:
+        raise TosaConvertError(
+            [
+                Finding(
+                    "not-lowered",
+                    f"{source}: {one.where}" if one.where else source,
+                    f"{one.operator} cannot be cut out: the program has the states"
+                    f" {', '.join(states)}, which several programs cannot share",
+                    one.hint,
+                )
+                for one in cut.operators
+            ]
+        )
+
+
+class _Partition:
+    """Finds the stage of each operator, and makes a program of each stage.
+
+    A cut operator of stage n runs after the program n and before the program n + 1.
+    """
+
+    def __init__(self, graph: Graph, cut: Cut) -> None:
+        main = graph.main
+        self.graph = graph
+        self.given = main.inputs[: cut.inputs]
+        self.outputs = list(map(self._value, cut.outputs))
+        self.constants = {one.outputs[0] for one in main.operators if one.spec is CONST}
+        #: Tensor -> the first stage whose program can use it.
+        self.ready = dict.fromkeys(self.given, 0)
+        #: Tensor -> the stage whose program computes it.
+        self.made: dict[str, int] = {}
+        #: The cut operators with their stages, in an order in which they can run.
+        self.cut: list[tuple[int, OperatorStep]] = []
+        self._find_stages([self._step(one) for one in cut.operators])
+
+    def _step(self, one: CutOperator) -> OperatorStep:
+        return OperatorStep(
+            one.operator,
+            tuple(map(self._argument, one.operands)),
+            tuple(self.graph.main.inputs[place] for place in one.results),
+            one.where,
+            dict(one.attributes),
+            one.reason,
+            one.hint,
+        )
+
+    def _argument(self, operand: Operand) -> Argument:
+        if operand.items is not None:
+            return Argument(items=tuple(map(self._argument, operand.items)))
+        if operand.place is None:
+            return Argument(literal=operand.literal)
+        return Argument(self._value(operand.place))
+
+    def _value(self, place: int) -> str:
+        main = self.graph.main
+        return main.inputs[-1 - place] if place < 0 else main.outputs[place]
+
+    def _find_stages(self, waiting: list[OperatorStep]) -> None:
+        pending = list(self.graph.main.operators)
+        while pending or waiting:
+            rest = []
+            for operator in pending:
+                if self._is_open(operator.inputs):
+                    rest.append(operator)
+                    continue
+                known = [self.ready[name] for name in operator.inputs if name in self.ready]
+                self.made.update(dict.fromkeys(operator.outputs, max(known, default=0)))
+                self.ready.update(dict.fromkeys(operator.outputs, max(known, default=0)))
+            next_ones = [one for one in waiting if not self._is_open(_names(one))]
+            for one in next_ones:
+                # What another cut operator gives is known before the next program.
+                known = [self.made.get(name, self.ready[name] - 1) for name in _names(one)]
+                stage = max((0, *known))
+                self.cut.append((stage, one))
+                self.ready.update(dict.fromkeys(one.results, stage + 1))
+            assert next_ones or len(rest) < len(pending), "an operator depends on itself"
+            waiting = [one for one in waiting if one not in next_ones]
+            pending = rest
+        self.cut.sort(key=lambda pair: pair[0])  # Stable: the order within a stage stays.
+
+    def _is_open(self, names: Iterable[str]) -> bool:
+        """Whether one of these is a tensor that nothing has computed yet."""
+        tensors = self.graph.main.tensors
+        return any(name in tensors and name not in self.ready for name in names)
+
+    def parts(self) -> Parts:
+        """The programs of the stages, and between them the operators."""
+        taken = {name for _, one in self.cut for name in _names(one)}
+        fixed = taken & self.constants - set(self.outputs)
+        programs = self._programs({*self.outputs, *taken} - fixed)
+        steps: list[Step] = []
+        for stage in range(max((0, *self.ready.values())) + 1):
+            if stage in programs:
+                steps.append(ProgramStep(programs[stage]))
+            steps += [one for at, one in self.cut if at == stage]
+        tensors = self.graph.main.tensors
+        names = dict.fromkeys((*self.given, *self.outputs, *_between(steps)))
+        return Parts(
+            self.given,
+            self.outputs,
+            {name: replace(tensors[name], data=None) for name in names if name not in fixed},
+            {name: _array(tensors[name]) for name in names if name in fixed},
+            steps,
+        )
+
+    def _programs(self, wanted: set[str]) -> dict[int, Graph]:
+        """Stage -> its program, which computes what is wanted and what later programs take."""
+        programs: dict[int, Graph] = {}
+        for stage in range(max((0, *self.made.values())), -1, -1):
+            outputs = [n for n, at in self.made.items() if at == stage and n in wanted]
+            if not outputs:
+                continue
+            known = [
+                name
+                for name, at in self.ready.items()
+                if self.made.get(name, -1) < stage and at <= stage and name not in self.constants
+            ]
+            programs[stage] = extract_from(self.graph, outputs, known)
+            wanted.update(programs[stage].main.inputs)
+        return programs
+
+
+def _array(tensor: Tensor) -> npt.NDArray[Any]:
+    assert tensor.data is not None
+    return tensor.data.numpy().reshape(tensor.shape or ())
+
+
+def _between(steps: Sequence[Step]) -> Iterator[str]:
+    for step in steps:
+        if isinstance(step, ProgramStep):
+            yield from (*step.graph.main.inputs, *step.graph.main.outputs)
+        else:
+            yield from (*_names(step), *step.results)
+
+
+def _names(step: OperatorStep) -> list[str]:
+    """The values that an operator takes."""
+    found: list[str] = []
+    pending = list(reversed(step.arguments))
+    while pending:
+        argument = pending.pop()
+        pending += reversed(argument.items or ())
+        if argument.value:
+            found.append(argument.value)
+    return found

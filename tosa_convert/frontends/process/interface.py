@@ -1,0 +1,213 @@
+"""What a converter returns beside the program: names, states, what did not lower, what was done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from tosa_convert.errors import Finding
+from tosa_convert.frontends.partial.cut import Cut
+
+#: Files in the folder that parent and child share.
+PROGRAM_FILE: Final = "program.mlirbc"
+INTERFACE_FILE: Final = "interface.json"
+STATE_FILE: Final = "state.npz"
+CONSTANTS_FILE: Final = "constants.npz"
+INSTALLED_FILE: Final = "installed.json"
+
+
+@dataclass(slots=True, kw_only=True)
+class Value:
+    """An input or an output in the framework's words.
+
+    name: what the framework calls it. dtype: its element type there, such as "int64", "" if unknown.
+    shape: its sizes; -1 where they are dynamic, None if unknown.
+    scale, zero_point: an integer i means scale * (i - zero_point); None if it is not quantised.
+    """
+
+    name: str
+    dtype: str = ""
+    shape: tuple[int, ...] | None = None
+    scale: float | None = None
+    zero_point: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class State:
+    """A value that a call changes and the next call sees.
+
+    name: what the framework calls it.
+    argument, result: its positions among all arguments and results of the lowered function; None if the
+        function does not take it, or does not change it.
+    array: its key in `state.npz`, with the value before the first call.
+    """
+
+    name: str
+    argument: int | None
+    result: int | None
+    array: str
+
+
+@dataclass(slots=True, kw_only=True)
+class NotLowered:
+    """Operators that have no lowering.
+
+    operator: in the framework's words. where: the first of them, in the source.
+    count: how many there are. reason: why. hint: what would help.
+    index: the number of an operator of a TFLite model; None for others.
+    """
+
+    operator: str
+    where: str = ""
+    count: int = 1
+    reason: str = ""
+    hint: str = ""
+    index: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Correction:
+    """A lowering that computes other numbers than the framework, for `finish` to correct.
+
+    kind: a key of `corrections.KINDS`, or `ROUND_ONCE`.
+    name: the name in the locations of the operators' lowering.
+    divisor: of a division by a constant, its elements. table: of a function of int8, its 256 values.
+    bounds: the lowest and the highest result.
+    sizes: scale, offset and border of RESIZE; multiplier and shift of RESCALE.
+    is_unsigned: the result is unsigned in the framework.
+    """
+
+    kind: str
+    name: str
+    divisor: list[float] = field(default_factory=list)
+    table: list[int] = field(default_factory=list)
+    bounds: list[float] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    is_unsigned: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Part:
+    """A program in a file of its own, of several that are one together.
+
+    file: a `.tosa` file of the folder.
+    inputs, outputs: values of the whole, in the order of the file's.
+    """
+
+    file: str
+    inputs: list[str]
+    outputs: list[str]
+
+
+@dataclass(slots=True, kw_only=True)
+class Whole:
+    """A program in parts, in place of `program.mlirbc`.
+
+    parts: in an order in which they can be run.
+    values: its arguments and results, and what the parts take and give: their types.
+    inputs, outputs: the arguments and results, in order, states among them.
+    constants: value -> its key in `constants.npz`.
+    """
+
+    parts: list[Part]
+    values: list[Value]
+    inputs: list[str]
+    outputs: list[str]
+    constants: dict[str, str]
+
+
+@dataclass(slots=True, kw_only=True)
+class Interface:
+    """The result of a converter, beside `program.mlirbc`.
+
+    inputs, outputs: in the order of the lowered function, without states.
+    states: become variables of the program.
+    not_lowered: the operators that have no lowering. If there are any, the program is that of the other
+        operators, or there is none.
+    corrections: the lowerings that `finish` corrects.
+    remarks: what was changed, for the user.
+    versions: distribution -> version, of what took part.
+    model: a file of the folder, which was converted in place of the source, such as the TFLite model of
+        a Keras model; else "".
+    function: the function of the program that is the model, if there are others; else "".
+    places: of a model that was made from the source: name of a tensor -> the location in the source of
+        what makes it, as MLIR has it.
+    absent: the distributions that the frontend needs and this Python does not have.
+    findings: an expected failure, which the parent raises.
+    cut: what was cut out of the program, if that was asked for and necessary. `inputs` and `outputs` are
+        then all arguments and results of the program.
+    decomposed: operators that the converter does not lower, cut out in the same way; `finish` adds their
+        decompositions. Their arguments and results are not among `inputs` and `outputs`.
+    whole: the program, if the converter wrote it as parts; there is no `program.mlirbc` then.
+    """
+
+    inputs: list[Value] = field(default_factory=list)
+    outputs: list[Value] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
+    not_lowered: list[NotLowered] = field(default_factory=list)
+    corrections: list[Correction] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    model: str = ""
+    function: str = ""
+    places: Mapping[str, str] = field(default_factory=dict)
+    absent: list[str] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    cut: Cut | None = None
+    decomposed: Cut | None = None
+    whole: Whole | None = None
+
+    def to_json(self) -> str:
+        """The interface as JSON; `from_json` is the way back.
+
+        Example:
+            >>> interface = Interface(inputs=[Value(name="x", dtype="int8", shape=(1, 2))])
+            >>> Interface.from_json(interface.to_json()) == interface
+            True
+        """
+        return json.dumps(asdict(self), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Interface:
+        """The interface of a JSON text that `to_json` made.
+
+        Raises:
+            ValueError, TypeError, KeyError: it is another text.
+        """
+        row: dict[str, Any] = json.loads(text)
+        kinds: dict[str, Callable[[dict[str, Any]], Any]] = {
+            "inputs": _value,
+            "outputs": _value,
+            "states": lambda entry: State(**entry),
+            "not_lowered": lambda entry: NotLowered(**entry),
+            "corrections": lambda entry: Correction(**entry),
+            "findings": lambda entry: Finding(**entry),
+        }
+        lists: dict[str, Any] = {
+            name: list(map(make, row.pop(name))) for name, make in kinds.items()
+        }
+        cut, decomposed = (
+            None if found is None else Cut.from_row(found)
+            for found in (row.pop("cut"), row.pop("decomposed"))
+        )
+        whole = row.pop("whole")
+        return cls(
+            **lists,
+            **row,
+            cut=cut,
+            decomposed=decomposed,
+            whole=None if whole is None else _whole(whole),
+        )
+
+
+def _value(row: dict[str, Any]) -> Value:
+    shape = row.pop("shape")
+    return Value(**row, shape=None if shape is None else tuple(shape))
+
+
+def _whole(row: dict[str, Any]) -> Whole:
+    parts = [Part(**one) for one in row.pop("parts")]
+    values = list(map(_value, row.pop("values")))
+    return Whole(**row, parts=parts, values=values)

@@ -1,0 +1,186 @@
+"""Runs a converter in a child process, and says what happened to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.frontends.process.child import STARTED_FILE
+from tosa_convert.frontends.process.installed import Installed, all_installed
+from tosa_convert.frontends.process.interface import INSTALLED_FILE, INTERFACE_FILE, Interface
+from tosa_convert.frontends.process.request import REQUEST_FILE, Request
+from tosa_convert.frontends.process.server import (
+    TEMPORARY_FOLDER,
+    ConverterServer,
+    can_serve,
+    with_temporary_folder,
+)
+from tosa_convert.frontends.table import frontend, missing
+from tosa_convert.process.child import Ended, last_words, run_child, temporary_folder
+
+#: Seconds that a converter may take unless the caller says otherwise.
+TIMEOUT: Final = 1800.0
+
+#: Finds this package where the parent has it and imports it. The folder around it does not go onto the
+#: child's path: that may have other packages, built for another Python.
+_START: Final = """
+import importlib.util, os, sys
+if sys.version_info < (3, 10):
+    sys.exit("this is Python " + sys.version.split()[0] + ", expected 3.10 or later")
+package, *arguments = sys.argv[1:]
+spec = importlib.util.spec_from_file_location(
+    "tosa_convert", os.path.join(package, "__init__.py"), submodule_search_locations=[package]
+)
+sys.modules["tosa_convert"] = module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+from tosa_convert.frontends.process.child import run
+raise SystemExit(run(arguments))
+"""
+#: Bytes of a disk, below which it is full.
+_LEAST_FREE: Final = 1 << 16
+_PACKAGE: Final = Path(__file__).resolve().parents[2]
+
+
+def server_of(name: str, python: str = "") -> ConverterServer | None:
+    """A process for many models of a frontend, for `run_converter`; None where there can be none."""
+    if not can_serve(frontend(name)):
+        return None
+    return ConverterServer(name, lambda arguments: _command(_program(python), arguments))
+
+
+def run_converter(
+    request: Request,
+    folder: Path,
+    *,
+    python: str = "",
+    timeout: float = TIMEOUT,
+    memory: int = 0,
+    when_started: Callable[[], object] | None = None,
+    server: ConverterServer | None = None,
+) -> Interface:
+    """Lower a model in a child process.
+
+    Args:
+        request: the model and how to lower it.
+        folder: an empty folder, which gets `program.mlirbc` and what else the converter writes.
+        python: the Python that has the framework; by default this one.
+        timeout: seconds of wall-clock time.
+        memory: bytes that the converter may take (Linux); 0 for any number.
+        when_started: called as soon as the child runs, for what this process can do meanwhile.
+        server: the process for models of this frontend and this Python, if there is one; it does not
+            call `when_started`.
+
+    Returns:
+        What the converter says of the program.
+
+    Raises:
+        TosaConvertError: "frontend-missing" if a package or `python` is missing; "frontend-failed" if
+            the converter refused the model, crashed, took too much memory, or did not end in time; what
+            the converter itself found wrong, such as "unknown-argument".
+    """
+    name = request.frontend
+    frontend(name)  # refused here, before a process is started
+    (folder / REQUEST_FILE).write_text(request.to_json(), encoding="utf-8")
+    ended = None if server is None else server.run(folder, timeout, memory)
+    if ended is None:
+        ended = _run(folder, python, timeout, memory=memory, when_started=when_started)
+    result = folder / INTERFACE_FILE
+    if ended.timed_out or ended.code or not result.exists():
+        where = request.shown or request.source
+        raise _failure(ended, where, timeout, folder, python=python, memory=memory)
+    try:
+        interface = Interface.from_json(result.read_text(encoding="utf-8"))
+    except (ValueError, TypeError, KeyError) as error:
+        message = f"the converter wrote an invalid {INTERFACE_FILE}: {error!r}"
+        raise fail("frontend-failed", name, message) from None
+    if interface.absent:
+        raise TosaConvertError(missing(frontend(name), interface.absent, python))
+    if interface.findings:
+        raise TosaConvertError(interface.findings)
+    return interface
+
+
+def packages_of(python: str = "", *, timeout: float = 60) -> list[Installed]:
+    """The packages of every frontend in a Python; by default in this one.
+
+    Raises:
+        TosaConvertError: "frontend-missing" if it cannot be started, "frontend-failed" if it fails.
+    """
+    if not python:
+        return all_installed()
+    with temporary_folder("tosa-frontend-") as name:
+        folder = Path(name)
+        ended = _run(folder, python, timeout)
+        try:
+            rows = json.loads((folder / INSTALLED_FILE).read_text(encoding="utf-8"))
+            return [Installed(**row) for row in rows]
+        except (OSError, ValueError, TypeError):
+            raise _failure(ended, python, timeout, folder, python=python) from None
+
+
+def _run(
+    folder: Path,
+    python: str,
+    timeout: float,
+    *,
+    memory: int = 0,
+    when_started: Callable[[], object] | None = None,
+) -> Ended:
+    program = _program(python)
+    temporary = folder / TEMPORARY_FOLDER
+    temporary.mkdir()
+    try:
+        return run_child(
+            _command(program, [str(folder)]),
+            timeout=timeout,
+            memory=memory,
+            folder=folder,
+            environment=with_temporary_folder(temporary),
+            with_stdout=True,
+            when_started=when_started,
+        )
+    except OSError as error:
+        if error.filename != program:
+            raise
+        message = f"{program} cannot be started: {error.strerror}"
+        raise fail("frontend-missing", "--python", message, "name another Python") from None
+
+
+def _command(program: str, arguments: list[str]) -> list[str]:
+    return [program, "-c", _START, str(_PACKAGE), *arguments]
+
+
+def _program(python: str) -> str:
+    """The program that runs the child, by a path that also holds in another folder."""
+    found = shutil.which(python) if python else sys.executable
+    if found is None:
+        message = f"{python} is not a program that can be started"
+        raise fail("frontend-missing", "--python", message, "name another Python")
+    return os.path.abspath(found)
+
+
+def _failure(
+    ended: Ended, where: str, timeout: float, folder: Path, *, python: str, memory: int = 0
+) -> TosaConvertError:
+    """The error for a converter that wrote no result. where: the model, for the message."""
+    text = last_words(ended).replace(f"{folder}{os.sep}", "")
+    if ended.too_large:
+        text = f"the converter took more than {memory:,} bytes of memory; {text.partition('; ')[2]}"
+        hint = "if the model needs it, --limit converter-memory=BYTES allows more"
+        return fail("frontend-failed", where, text.rstrip("; "), hint)
+    if ended.timed_out:
+        text = f"the converter did not end within {timeout:g} s; {text.partition('; ')[2]}"
+        return fail("frontend-failed", where, text.rstrip("; "), "--timeout SECONDS allows more")
+    if shutil.disk_usage(folder).free < _LEAST_FREE:
+        message = f"the disk of the folder for temporary files, {folder.parent}, is full"
+        hint = "set TMPDIR to a folder on a disk with enough space"
+        return fail("file-error", str(folder.parent), message, hint)
+    has_started = not python or (folder / STARTED_FILE).exists()
+    hint = "" if has_started else f"{python} must be a Python of 3.10 or later"
+    return fail("frontend-failed", where, text.replace("it ended", "the converter ended", 1), hint)

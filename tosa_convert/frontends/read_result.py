@@ -1,0 +1,176 @@
+"""From what a converter wrote to a Graph: names, states, repairs, and what did not lower."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from tosa_convert import rewrites
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.formats.read import Input, foreign_operations, open_input, read
+from tosa_convert.frontends.distinct_outputs import with_own_outputs
+from tosa_convert.frontends.partial.cut import Cut
+from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, NotLowered
+from tosa_convert.frontends.process.request import Request
+from tosa_convert.graph.model import Block, Graph
+from tosa_convert.graph.rename import rename_in_order
+from tosa_convert.io import log
+from tosa_convert.io.options import ReadOptions
+
+
+def finish(request: Request, interface: Interface, folder: Path, options: ReadOptions) -> Graph:
+    """The program of a converter, with the framework's names and with states as variables.
+
+    Args:
+        request: what the converter was asked for.
+        interface: what it returned.
+        folder: where it wrote the module.
+        options: `full_paths` and `narrow` apply.
+
+    Raises:
+        TosaConvertError: "not-lowered" with every operator that stayed in the framework's dialect;
+            "frontend-failed" if the program does not have the inputs and outputs that the converter
+            names; what reading a module raises.
+    """
+    source = request.shown or request.source
+    for remark in interface.remarks:
+        log.warning("%s", remark)
+    if interface.not_lowered:
+        rows = [*interface.not_lowered, *_stayed(request, interface, folder)]
+        raise _listed(rows, request)
+    graph = _program(request, interface, folder, options)
+    # What most models do not need is imported when it is: a small model takes little more than imports.
+    if interface.decomposed:
+        from tosa_convert.frontends.tflite.decompositions import with_decompositions
+
+        graph = with_decompositions(graph, interface.decomposed)
+    if interface.corrections:
+        from tosa_convert.frontends.tflite.corrections import with_corrections
+
+        graph = with_corrections(graph, interface.corrections, source)
+    if interface.states:
+        from tosa_convert.frontends.state_variables import with_states
+
+        graph = with_states(graph, interface, folder)
+    graph = _named(graph, interface, request.frontend)
+    graph, report = rewrites.apply(graph)
+    if interface.places:
+        from tosa_convert.frontends.tflite.source_places import with_places
+
+        graph = with_places(graph, interface.places, has_full_paths=options.full_paths)
+    for change in report.changes:
+        log.debug("%s", change)
+    return graph
+
+
+def _program(request: Request, interface: Interface, folder: Path, options: ReadOptions) -> Graph:
+    """The program as the converter wrote it."""
+    # A mapped file cannot be removed on Windows, and the folder is temporary.
+    copy = options.copy or os.name == "nt"
+    if interface.whole is not None:
+        from tosa_convert.frontends.partial.join_programs import joined
+
+        if options.narrow:
+            message = f"programs of {request.frontend} have no types that can be narrowed"
+            raise fail("option-conflict", "--narrow", message, "leave the option out")
+        plain = ReadOptions(limits=options.limits, copy=copy)
+        return joined(interface.whole, folder, plain, request.frontend)
+    path = folder / PROGRAM_FILE
+    if not path.exists():
+        message = f"the converter wrote no {PROGRAM_FILE}"
+        raise fail("frontend-failed", request.frontend, message, "please report it")
+    func = interface.function or options.func
+    options = replace(options, func=func, input_shapes={}, pass_captured=True, copy=copy)
+    opened = open_input(path, options, where=request.shown or request.source)
+    try:
+        return _read(opened, options)
+    except TosaConvertError as error:
+        if all(finding.code != "foreign-operator" for finding in error.findings):
+            raise
+        rows = _rows(opened, request, interface, folder)
+        if not rows:  # None of them is an operator of the model: the finding names what stayed.
+            raise
+        raise _listed(rows, request) from None
+
+
+def _read(opened: Input, options: ReadOptions) -> Graph:
+    """The program. If two of its values have one name, all are generated: frameworks allow that."""
+    try:
+        return read(opened, options)
+    except TosaConvertError as error:
+        if any(finding.code != "duplicate-name" for finding in error.findings):
+            raise
+        return read(opened, replace(options, names="generate"))
+
+
+def _listed(rows: list[NotLowered], request: Request) -> TosaConvertError:
+    """The error that lists operators that do not lower."""
+    from tosa_convert.frontends import unlowered_error as leftovers
+
+    return TosaConvertError(leftovers.findings(rows, request.shown or request.source))
+
+
+def left_over(request: Request, interface: Interface, folder: Path) -> list[NotLowered]:
+    """The operators that a converter could not lower; none if some of them cannot be cut out."""
+    if any(row.index is None for row in interface.not_lowered):
+        return []
+    return [*interface.not_lowered, *_stayed(request, interface, folder)]
+
+
+def _stayed(request: Request, interface: Interface, folder: Path) -> list[NotLowered]:
+    """The operators that a converter left in its program; none if it wrote no program."""
+    path = folder / PROGRAM_FILE
+    if not path.exists():
+        return []
+    opened = open_input(path, ReadOptions(copy=True), where=request.shown or request.source)
+    return _rows(opened, request, interface, folder)
+
+
+def _rows(opened: Input, request: Request, interface: Interface, folder: Path) -> list[NotLowered]:
+    from tosa_convert.frontends import unlowered_error as leftovers
+
+    model = folder / interface.model if interface.model else Path(request.source)
+    places = leftovers.tflite_places(model)
+    rows = leftovers.leftover_rows(foreign_operations(opened), places, interface.places)
+    return list(rows)
+
+
+def _named(graph: Graph, interface: Interface, name: str) -> Graph:
+    """The graph with the framework's names."""
+    main = graph.main
+    for what, given, found in (
+        ("inputs", interface.inputs, main.inputs),
+        ("outputs", interface.outputs, main.outputs),
+    ):
+        if len(given) != len(found):
+            message = f"the program has {len(found)} {what}, the converter names {len(given)}"
+            raise fail("frontend-failed", name, message, "please report it")
+    names = [value.name for value in interface.inputs]
+    output_names = [value.name for value in interface.outputs]
+    kept: set[int] = set()
+    if interface.cut is not None:
+        arguments = _given_to_caller(main, interface.cut)
+        # What a cut operator gives to the caller has the output's name. What it takes is any value.
+        for place, position in arguments.items():
+            names[position] = output_names[place]
+        returned = set(interface.cut.outputs) - arguments.keys()
+        kept = set(range(len(output_names))) - returned
+    return rename_in_order(with_own_outputs(graph, kept), names, output_names)
+
+
+def _given_to_caller(main: Block, cut: Cut) -> dict[int, int]:
+    """Place of an output of the model -> the argument that it is, which a cut operator gives.
+
+    Each argument is there once at most: for further outputs it is copied.
+    """
+    arguments = {
+        name: position
+        for position, name in enumerate(main.inputs)
+        if position >= cut.inputs and -1 - position not in cut.outputs
+    }
+    return {
+        place: arguments.pop(main.outputs[place])
+        for place in cut.outputs
+        if place >= 0 and main.outputs[place] in arguments
+    }

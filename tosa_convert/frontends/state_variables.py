@@ -1,0 +1,95 @@
+"""States of a framework as variables of a TOSA program."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tosa_convert.errors import fail
+from tosa_convert.frontends.process.interface import STATE_FILE, Interface, State
+from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.from_numpy import constant_of
+from tosa_convert.graph.model import Block, Graph, Operator, Tensor
+from tosa_convert.graph.names import unused_name
+from tosa_convert.graph.opset import VARIABLE_READ, VARIABLE_WRITE
+
+
+def with_states(graph: Graph, interface: Interface, folder: Path) -> Graph:
+    """The graph with a variable for each state of a converter, in place of argument and result.
+
+    Args:
+        graph: the program as it was lowered; it is not changed.
+        interface: its `states`.
+        folder: has `state.npz` with their values before the first call. Types that numpy does not have
+            are there as opaque bytes.
+
+    Raises:
+        TosaConvertError: "frontend-failed" if a state has no value or another size;
+            "value-out-of-range" if its value does not fit a type that was narrowed.
+    """
+    arrays = _arrays(folder / STATE_FILE)
+    main = graph.main
+    block = replace(main, operators=list(main.operators), tensors=dict(main.tensors))
+    reads: list[Operator] = []
+    for state in interface.states:
+        argument, result = _value(main.inputs, state.argument), _value(main.outputs, state.result)
+        if argument is None and result is None:
+            raise fail("frontend-failed", state.name, "the program neither reads nor writes it")
+        like = main.tensors[str(argument if argument is not None else result)]
+        name = unused_name(state.name, {*block.tensors, *block.shapes})
+        block.tensors[name] = Tensor(
+            name,
+            like.dtype,
+            like.shape,
+            _initial(arrays, state, like),
+            variable=True,
+            variable_name=state.name,
+        )
+        if argument is not None:
+            reads.append(Operator(VARIABLE_READ, (name,), (argument,)))
+        if result is not None:
+            block.operators.append(Operator(VARIABLE_WRITE, (result,), (name,)))
+    block.operators[:0] = reads
+    gone = {state.argument for state in interface.states}, {s.result for s in interface.states}
+    block.inputs = [name for index, name in enumerate(main.inputs) if index not in gone[0]]
+    block.outputs = [name for index, name in enumerate(main.outputs) if index not in gone[1]]
+    return _with_main(graph, block)
+
+
+def _with_main(graph: Graph, block: Block) -> Graph:
+    first, *others = graph.regions
+    return replace(graph, regions=[replace(first, blocks=[block, *first.blocks[1:]]), *others])
+
+
+def _value(names: list[str], position: int | None) -> str | None:
+    return None if position is None else names[position]
+
+
+def _arrays(path: Path) -> Mapping[str, Any]:
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return dict(stored)
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        message = f"the initial values of its states cannot be read: {error}"
+        raise fail("frontend-failed", STATE_FILE, message, "please report it") from None
+
+
+def _initial(arrays: Mapping[str, Any], state: State, like: Tensor) -> Constant:
+    """The value of a state before the first call."""
+    array = arrays.get(state.array)
+    if array is None or array.shape != like.shape:
+        found = "no value" if array is None else f"a value of the shape {list(array.shape)}"
+        message = f"the state has {found}, the program has {like.type_text()}"
+        raise fail("frontend-failed", state.name, message, "please report it")
+    if array.dtype.kind == "V" and array.dtype.itemsize == like.dtype.numpy.itemsize:
+        array = array.view(like.dtype.numpy)
+    try:
+        return constant_of(array, like.dtype)
+    except ValueError as error:
+        message = f"the state has {array.dtype} values: {error}"
+        raise fail("value-out-of-range", state.name, message) from None

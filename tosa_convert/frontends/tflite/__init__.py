@@ -1,0 +1,1 @@
+"""TFLite models, by tosa-converter-for-tflite."""

@@ -1,0 +1,217 @@
+"""TFLite models, by tosa-converter-for-tflite."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import tosa_converter_for_tflite as converter
+
+from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.frontends.process.interface import (
+    PROGRAM_FILE,
+    Interface,
+    NotLowered,
+    Value,
+)
+from tosa_convert.frontends.process.request import Request
+from tosa_convert.frontends.tflite.axes import with_axes_from_start
+from tosa_convert.frontends.tflite.cut import cut_out, without_operators
+from tosa_convert.frontends.tflite.failures import (
+    failing_operators,
+    in_fork,
+    words_on_stderr,
+)
+from tosa_convert.frontends.tflite.file import (
+    DamagedError,
+    TfliteFile,
+    read_tflite,
+)
+from tosa_convert.frontends.tflite.find_corrections import corrections
+from tosa_convert.frontends.tflite.find_decompositions import without_decomposed
+from tosa_convert.frontends.tflite.placeholders import with_placeholders
+from tosa_convert.frontends.tflite.unlowered import with_unmade_operands
+from tosa_convert.io.files import map_file
+
+#: A key of the model's metadata with which litert-torch and litert-converter ask that constants stay
+#: operators of StableHLO, which nothing lowers; and a key of the same length that means nothing.
+_KEEP_CONSTANTS: Final = b"keep_stablehlo_constant"
+_IGNORED_KEY: Final = b"keep_no_other_constants"
+#: What the converter calls the function of the first subgraph.
+_MAIN: Final = "main"
+#: Lines of what the converter says that a message repeats, and characters of each.
+_MOST_LINES: Final = 12
+_LINE_CHARACTERS: Final = 200
+
+
+def lower(request: Request, folder: Path) -> Interface:
+    """Lower a TFLite model."""
+    return lower_file(Path(request.source), request, folder)
+
+
+def lower_file(path: Path, request: Request, folder: Path) -> Interface:
+    """Lower the TFLite model in a file, which may be made from the request's source."""
+    shown = request.shown or str(path)
+    try:
+        return _interface(path, request, folder)
+    except DamagedError as error:
+        raise fail("unrecognised-input", shown, str(error)) from None
+    except RuntimeError as error:
+        raise fail("frontend-failed", shown, f"TFLite's converter fails: {error}") from None
+
+
+def _interface(path: Path, request: Request, folder: Path) -> Interface:
+    """What `lower_file` returns.
+
+    Raises:
+        DamagedError: the model is damaged. RuntimeError: the converter fails.
+    """
+    data = map_file(path)
+    model = read_tflite(data)
+    remarks = []
+    changed: bytes | memoryview = data
+    if re.search(_KEEP_CONSTANTS, data):
+        changed = bytes(data).replace(_KEEP_CONSTANTS, _IGNORED_KEY)
+        remarks.append(f"the metadata {_KEEP_CONSTANTS.decode()} was ignored")
+    if model.other_signatures:
+        names = ", ".join(map(repr, model.other_signatures))
+        remarks.append(f"signatures of other subgraphs are not converted: {names}")
+    whole = with_axes_from_start(with_placeholders(changed, model), model)
+    cut = None
+    if request.cut:
+        model, cut = cut_out(model, request.cut)
+    if opaque := list(with_unmade_operands(model)):
+        return Interface(not_lowered=opaque)
+    rest, decomposed = without_decomposed(model, path.name)
+    changed = whole if cut is None and decomposed is None else without_operators(whole, rest)
+    if changed is not data:
+        # Locations have the file's name.
+        path = folder / "changed" / path.name
+        path.parent.mkdir()
+        path.write_bytes(changed)
+    not_lowered = _write_program(rest, whole, path, request.input_shapes, folder)
+    return Interface(
+        inputs=[_value(model, tensor, model.input_name(tensor)) for tensor in model.inputs],
+        outputs=[
+            _value(model, tensor, name)
+            for tensor, name in zip(model.outputs, model.output_names, strict=True)
+        ],
+        not_lowered=not_lowered,
+        corrections=list(corrections(rest)),
+        remarks=remarks,
+        function=_MAIN if model.other_signatures else "",
+        cut=cut,
+        decomposed=decomposed,
+    )
+
+
+def _write_program(
+    model: TfliteFile,
+    data: bytes | memoryview,
+    path: Path,
+    given: Mapping[str, tuple[int, ...]],
+    folder: Path,
+) -> list[NotLowered]:
+    """Write the program of a model; returns the operators that it fails with, which are left out.
+
+    Args:
+        model: the facts of what is converted, which may be a part of the model.
+        data: the whole model.
+        path: the file that is converted.
+        given: sizes of inputs.
+        folder: where the program is written.
+
+    Raises RuntimeError if the converter fails and not because of one operator.
+    """
+    shapes = _by_tensor(model, given)
+    failure: RuntimeError | None = None
+    with words_on_stderr() as words:
+        try:
+            _convert(path, shapes, folder / PROGRAM_FILE)
+        except RuntimeError as error:
+            failure = error
+    sys.stderr.write("".join(f"{line}\n" for line in words))
+    if failure is None:
+        return []
+    scratch = folder / "alone" / path.name
+    scratch.parent.mkdir()
+    made = scratch.with_name("program")
+    rows = failing_operators(model, data, scratch, lambda file: _convert(file, {}, made))
+    if not rows:
+        said = [line[:_LINE_CHARACTERS] for line in words[:_MOST_LINES]]
+        raise RuntimeError("\n    ".join([str(failure), *said]))
+    rest, _ = cut_out(model, [(row.index, row.operator) for row in rows if row.index is not None])
+    if rest.operators:
+        scratch.write_bytes(without_operators(data, rest))
+        # What else stays is found in it.
+        with contextlib.suppress(RuntimeError):
+            _convert(scratch, shapes, folder / PROGRAM_FILE)
+    return rows
+
+
+def _convert(path: Path, shapes: dict[str, list[int]], target: Path) -> None:
+    """Write the converter's program, if it does not fail.
+
+    Raises RuntimeError if it fails, or ends its process.
+    """
+    part = target.with_name(f"{target.name}.part")
+    if sys.platform == "linux":
+        in_fork(lambda: _write(path, shapes, part))
+    else:
+        _write(path, shapes, part)
+    part.replace(target)
+
+
+def _write(path: Path, shapes: dict[str, list[int]], target: Path) -> None:
+    form: Any = converter.TosaConverterOutputFormat.Bytecode
+    debug: Any = converter.TosaConverterDebugInfo.Enable
+    with open(target, "wb") as sink:
+        if shapes:
+            # Not public, and the only way to give a size to what is dynamic in the model.
+            converter._tflite_flatbuffer_to_tosa_mlir(str(path), sink, form, debug, shapes)
+        else:
+            converter.tflite_flatbuffer_to_tosa_mlir(str(path), sink, form, debug)
+
+
+def _value(model: TfliteFile, number: int, name: str) -> Value:
+    tensor = model.tensors[number]
+    return Value(name=name, dtype=tensor.dtype, shape=tensor.shape)
+
+
+def _by_tensor(model: TfliteFile, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, list[int]]:
+    """The given shapes by the names of tensors, as the converter takes them.
+
+    Raises TosaConvertError("unknown-argument") or ("option-conflict"), with every finding: the converter
+    would ignore them.
+    """
+    known = {}
+    for position, number in enumerate(model.inputs):
+        for name in (f"arg{position}", model.tensors[number].name, model.input_name(number)):
+            known[name] = model.tensors[number]
+    findings = list(_shape_findings(model, known, shapes))
+    if findings:
+        raise TosaConvertError(findings)
+    return {known[name].name: list(sizes) for name, sizes in shapes.items()}
+
+
+def _shape_findings(
+    model: TfliteFile, known: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]
+) -> Iterator[Finding]:
+    inputs = ", ".join(
+        f"{model.input_name(number)} {list(model.tensors[number].shape)}" for number in model.inputs
+    )
+    for name, sizes in shapes.items():
+        if name not in known:
+            message = f"the model has no input of this name; it has {inputs}"
+            yield Finding("unknown-argument", f"--input-shape {name}", message)
+            continue
+        found = known[name].shape
+        if len(found) != len(sizes) or any(
+            size not in (-1, given) for size, given in zip(found, sizes, strict=True)
+        ):
+            message = f"found the shape {list(sizes)}, the model has {list(found)} (-1 is dynamic)"
+            yield Finding("option-conflict", f"--input-shape {name}", message)

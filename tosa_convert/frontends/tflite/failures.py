@@ -1,0 +1,134 @@
+"""Which operators of a TFLite model make its converter fail."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Final, NoReturn
+
+from tosa_convert.frontends.process.interface import NotLowered
+from tosa_convert.frontends.tflite.cut import without_operators
+from tosa_convert.frontends.tflite.file import Operator, TfliteFile, place_text
+from tosa_convert.frontends.tflite.names import operator_name
+
+#: Types of tensors whose operators are not tried alone: a handle of a variable is made by
+#: another operator.
+_HANDLES: Final = frozenset({"resource", "variant"})
+_STDERR: Final = 2
+
+
+def failing_operators(
+    model: TfliteFile, data: bytes | memoryview, path: Path, convert: Callable[[Path], object]
+) -> list[NotLowered]:
+    """The operators with which the converter fails, each tried alone.
+
+    Args:
+        model: the facts of the model.
+        data: its bytes.
+        path: a file that may be written.
+        convert: the converter; it raises RuntimeError if it fails.
+    """
+    return [
+        row
+        for operator in model.operators
+        if (row := _failure(model, operator, data, path, convert)) is not None
+    ]
+
+
+def _failure(
+    model: TfliteFile,
+    operator: Operator,
+    data: bytes | memoryview,
+    path: Path,
+    convert: Callable[[Path], object],
+) -> NotLowered | None:
+    """Why the converter fails with an operator; None if it does not."""
+    operands = [number for number in operator.inputs if number >= 0]
+    tensors = [model.tensors[number] for number in (*operands, *operator.outputs)]
+    if any(tensor.dtype in _HANDLES for tensor in tensors):
+        return None
+    given = [number for number in dict.fromkeys(operands) if not model.tensors[number].data]
+    alone = TfliteFile(model.tensors, given, operator.outputs, [operator])
+    path.write_bytes(without_operators(data, alone))
+    with words_on_stderr() as words:
+        try:
+            convert(path)
+        except CrashError as error:
+            crash = str(error)
+        except RuntimeError:
+            crash = ""
+        else:
+            return None
+    types = ", ".join(dict.fromkeys(tensor.dtype for tensor in tensors))
+    said = crash or _said(words)
+    return NotLowered(
+        operator=operator_name(operator.code),
+        where=place_text(operator.index, *(model.tensors[one].name for one in operator.outputs)),
+        reason=f"the converter fails for {types}" + (f": {said}" if said else ""),
+        index=operator.index,
+    )
+
+
+class CrashError(RuntimeError):
+    """The converter ended the process that it ran in."""
+
+
+def in_fork(convert: Callable[[], object]) -> None:
+    """Run a converter in a fork of this process, which it may end.
+
+    Raises RuntimeError if it does; CrashError if it ended with a signal.
+    """
+    with tempfile.TemporaryFile() as file:
+        child = os.fork()
+        if not child:
+            _convert_and_exit(convert, file)
+        _, status = os.waitpid(child, 0)
+        code = os.waitstatus_to_exitcode(status)
+        if code < 0:
+            raise CrashError(f"it ends with {signal.Signals(-code).name}")
+        if code:
+            file.seek(0)
+            raise RuntimeError(file.read().decode(errors="replace"))
+
+
+def _convert_and_exit(convert: Callable[[], object], file: IO[bytes]) -> NoReturn:
+    """Run a converter, and write what it says if it fails; end this process with the code 0 or 1."""
+    code = 1
+    try:
+        convert()
+        code = 0
+    except RuntimeError as error:
+        file.write(str(error).encode())
+    finally:
+        file.flush()
+        os._exit(code)
+
+
+@contextlib.contextmanager
+def words_on_stderr() -> Iterator[list[str]]:
+    """The lines that foreign code writes to stderr inside the block, which are filled in after it."""
+    lines: list[str] = []
+    with tempfile.TemporaryFile() as file:
+        kept = os.dup(_STDERR)
+        os.dup2(file.fileno(), _STDERR)
+        try:
+            yield lines
+        finally:
+            os.dup2(kept, _STDERR)
+            os.close(kept)
+            file.seek(0)
+            lines += file.read().decode(errors="replace").splitlines()
+
+
+def _said(lines: list[str]) -> str:
+    """The first error of MLIR, without its location."""
+    for line in lines:
+        found = re.search(r"\berror: (.*)", line)
+        if found and "Failed VHLO" not in found[1]:
+            return found[1]
+    return ""

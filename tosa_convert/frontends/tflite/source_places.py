@@ -1,0 +1,66 @@
+"""Places in the source for programs that went through a TFLite model, which has names only."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from tosa_convert.graph.model import Graph, Operator
+
+#: In a location: the name of a tensor, and the TFLite file.
+_TENSOR: Final = re.compile(r'"((?:[^"\\]|\\.)*)"\("(?:[^"\\]|\\.)*":0:0\)')
+#: A file and a line.
+_LINE: Final = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):')
+
+
+def with_places(graph: Graph, places: Mapping[str, str], *, has_full_paths: bool) -> Graph:
+    """The graph, with places in the source as the locations of its operators.
+
+    Args:
+        graph: the program, whose operators are changed.
+        places: name of a tensor -> the location of what makes it, with the folders of its file.
+        has_full_paths: whether the folders stay.
+
+    Example:
+        >>> from tosa_convert.builder import Builder
+        >>> b = Builder("main")
+        >>> b.output(b.abs(b.input("x", "fp32", (1,))))
+        >>> graph = b.graph()
+        >>> graph.main.operators[0].location = 'loc("a"("m.tflite":0:0))'
+        >>> places = {"a": 'loc("head/abs"("/home/net.py":9:0))'}
+        >>> with_places(graph, places, has_full_paths=False).main.operators[0].location
+        'loc("head/abs"("net.py":9:0))'
+    """
+
+    def place(found: re.Match[str]) -> str:
+        text = places.get(found[1], "").removeprefix("loc(").removesuffix(")")
+        if not text:
+            return found[0]
+        return text if has_full_paths else _LINE.sub(_without_folders, text)
+
+    for operator in _operators(graph):
+        operator.location = _TENSOR.sub(place, operator.location)
+    return graph
+
+
+def line_of(location: str) -> str:
+    """File and line of a location, as messages have them; "" if it has none.
+
+    Example:
+        >>> line_of('loc("head/abs"("/home/net.py":9:0))')
+        '/home/net.py:9'
+    """
+    found = _LINE.search(location)
+    return f"{found[1]}:{found[2]}" if found else ""
+
+
+def _without_folders(found: re.Match[str]) -> str:
+    return f'"{os.path.basename(found[1])}":{found[2]}:'
+
+
+def _operators(graph: Graph) -> Iterator[Operator]:
+    for region in graph.regions:
+        for block in region.blocks:
+            yield from block.operators

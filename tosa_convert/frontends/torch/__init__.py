@@ -1,0 +1,1 @@
+"""Torch programs, by torch-mlir, ExecuTorch or litert-torch."""

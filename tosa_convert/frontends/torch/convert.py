@@ -1,0 +1,252 @@
+"""Lowers a torch program to TOSA: `.pt2` files, and modules with example arguments."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from torch.export.graph_signature import InputKind
+
+from tosa_convert.frontends.examples import write_examples
+from tosa_convert.frontends.process.interface import (
+    PROGRAM_FILE,
+    STATE_FILE,
+    Interface,
+    State,
+    Value,
+)
+from tosa_convert.frontends.process.request import Request
+from tosa_convert.frontends.torch import decompositions as torch_decompositions
+from tosa_convert.frontends.torch import unsigned as torch_unsigned
+from tosa_convert.frontends.torch.cut import Cutter
+from tosa_convert.frontends.torch.dialect import (
+    TO_TOSA,
+    NotLoweredError,
+    Unlowered,
+    counted,
+    lower_or_list,
+)
+from tosa_convert.frontends.torch.export import (
+    arrays_of,
+    example_tensors,
+    freeze_shapes,
+    load_program,
+    placeholder_values,
+)
+from tosa_convert.frontends.torch.facts import (
+    float_remarks,
+    open_size_remarks,
+    training_remarks,
+)
+from tosa_convert.frontends.torch.import_program import import_program
+from tosa_convert.frontends.torch.signature import (
+    Signature,
+    input_names,
+    lift_state,
+    output_names,
+)
+from tosa_convert.frontends.unlowered_report import report
+
+#: Rounds in which torch's decompositions of what does not lower are added: one may use another.
+_ROUNDS: Final = 4
+_OBJECT: Final = "it is an object, and programs have tensors only"
+
+
+def warm_up() -> None:
+    """Import what the first export imports; for a process that many models share."""
+    program = torch.export.export(torch.nn.ReLU(), (torch.zeros(1),))
+    program.run_decompositions(torch_decompositions.decompositions())
+
+
+def lower(request: Request, folder: Path) -> Interface:
+    """Lower the program of a `.pt2` file or of a factory; see `Interface`."""
+    program = load_program(request)
+    if request.input_shapes:
+        program = freeze_shapes(program, request.input_shapes)
+    cutter = Cutter() if request.partial else None
+    try:
+        module, names = lower_program(program, cutter)
+    except NotLoweredError as error:
+        remarks = [*training_remarks(program), *open_size_remarks(program)]
+        return Interface(not_lowered=report(error.found), remarks=remarks)
+    # By name: MLIR would pass the whole of a constant to a file of Python.
+    module.operation.write_bytecode(str(folder / PROGRAM_FILE))
+    write_examples(request, folder, arrays_of(example_tensors(program)))
+    interface = Interface(
+        inputs=_values(names.inputs, placeholder_values(program)),
+        outputs=[
+            Value(name=name) for name in (*names.outputs, *map(_changed, names.changed_inputs))
+        ],
+        remarks=[
+            *training_remarks(program),
+            *float_remarks(program),
+            *(
+                f"the program writes to its input {name}: its new value is the output {_changed(name)}"
+                for name in names.changed_inputs
+            ),
+        ],
+    )
+    if names.states:
+        values = arrays_of(state.value for state in names.states)
+        arrays = {f"state{index}": value for index, value in enumerate(values)}
+        np.savez(folder / STATE_FILE, allow_pickle=False, **arrays)
+        interface.states = [
+            State(name=state.name, argument=state.argument, result=state.result, array=key)
+            for key, state in zip(arrays, names.states, strict=True)
+        ]
+    if cutter is not None:
+        cutter.add_to(interface)
+    return interface
+
+
+def _values(names: list[str], tensors: dict[str, Any]) -> list[Value]:
+    return [
+        Value(
+            name=name,
+            dtype=str(tensors[name].dtype).removeprefix("torch."),
+            shape=tuple(size if isinstance(size, int) else -1 for size in tensors[name].shape),
+        )
+        for name in names
+    ]
+
+
+def _changed(name: str) -> str:
+    return f"{name}_changed"
+
+
+def lower_program(program: Any, cutter: Cutter | None = None) -> tuple[Any, Signature]:
+    """A module of TOSA with the function `main`, and the names of what it takes and returns.
+
+    What torch-mlir does not lower is decomposed by torch where torch can, and tried again.
+
+    Args:
+        program: the exported program.
+        cutter: cuts out the operators that are left then; None to refuse them.
+
+    Raises:
+        NotLoweredError: with every operator that is left, or that cannot be cut out.
+    """
+    table = torch_decompositions.decompositions()
+    found: dict[Unlowered, int] = {}
+    left: dict[Unlowered, int] = {}
+    for _ in range(_ROUNDS):
+        try:
+            decomposed, names, wrong = _decomposed(program, table)
+        except AssertionError:
+            if not found:
+                raise
+            break  # One of torch's own decompositions changes a tensor, which torch then refuses.
+        if effects := _effects(decomposed):
+            # A decomposition may add them: what is known of the model says more.
+            found = found or effects
+            break
+        try:
+            module = import_program(decomposed)
+            lower_or_list(module, TO_TOSA)
+        except NotLoweredError as error:
+            # The first list names the operators as the model has them.
+            found, left = found or {**wrong, **error.found}, error.found
+            more = torch_decompositions.decompositions_of(row.operator for row in error.found)
+            if all(operator in table for operator in more):
+                break
+            table = {**more, **table}
+        else:
+            if not wrong:
+                return module, names
+            found = found or wrong
+            break
+    if cutter is None:
+        raise NotLoweredError(found)
+    return _lower_without(program, cutter, found, left)
+
+
+def _decomposed(program: Any, table: dict[Any, Any]) -> tuple[Any, Signature, dict[Unlowered, int]]:
+    """The program, decomposed and with its state lifted, its names, and what is wrong in it.
+
+    torch-mlir would lower what is wrong to other numbers.
+    """
+    inputs = input_names(program)
+    names = Signature(inputs, output_names(program, inputs))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        decomposed = program.run_decompositions(table)  # A copy.
+    wrong = {
+        **_objects(decomposed),
+        **_random_operators(decomposed),
+        **torch_unsigned.wrong_operators(decomposed),
+    }
+    if any(row.reason == _OBJECT for row in wrong):
+        raise NotLoweredError(wrong)
+    lift_state(decomposed, names)
+    return decomposed, names, wrong
+
+
+def _lower_without(
+    program: Any, cutter: Cutter, found: dict[Unlowered, int], left: dict[Unlowered, int]
+) -> tuple[Any, Signature]:
+    """The module and the names without the operators that do not lower.
+
+    Args:
+        program: the exported program.
+        cutter: cuts them out.
+        found: those of the program as it is.
+        left: those that were left after every decomposition; they have the locations of the operators
+            that they came from.
+    """
+    places = {row.location for row in left}
+    help_of = (row.operator for row in found if row.location not in places)
+    table = {
+        **torch_decompositions.decompositions_of(help_of),
+        **torch_decompositions.decompositions(),
+    }
+    decomposed, names, wrong = _decomposed(program, table)
+    wrong |= _effects(decomposed)
+    if wrong:
+        raise NotLoweredError(
+            {
+                replace(row, reason=f"{row.reason}, and it cannot be cut out"): count
+                for row, count in wrong.items()
+            }
+        )
+    module = import_program(decomposed, cutter)
+    cutter.lower(TO_TOSA)
+    return module, names
+
+
+def _effects(program: Any) -> dict[Unlowered, int]:
+    """The operators that check or print something, in an order that tokens keep."""
+    nodes = [
+        node
+        for node in program.graph.nodes
+        if node.op == "call_function" and node.target is torch.ops.higher_order.with_effects
+    ]
+    return counted(
+        Unlowered(
+            str(node.args[1]), torch_unsigned.location(node), "it returns nothing but an effect"
+        )
+        for node in nodes
+    )
+
+
+def _objects(program: Any) -> dict[Unlowered, int]:
+    """The objects that a program uses, such as generators of random numbers; TOSA has tensors only."""
+    specs = program.graph_signature.input_specs
+    targets = [spec.target for spec in specs if spec.kind == InputKind.CUSTOM_OBJ]
+    kinds = [program.constants.get(target) for target in targets]
+    return counted(Unlowered(type(one).__name__, "", _OBJECT) for one in kinds)
+
+
+def _random_operators(program: Any) -> dict[Unlowered, int]:
+    """The operators that draw random numbers, which torch-mlir would lower to constants."""
+    found: dict[Unlowered, int] = {}
+    for node in program.graph.nodes:
+        tags = getattr(node.target, "tags", ())
+        if node.op == "call_function" and torch.Tag.nondeterministic_seeded in tags and node.users:
+            where = torch_unsigned.location(node)
+            row = Unlowered(str(node.target), where, "it draws random numbers")
+            found[row] = found.get(row, 0) + 1
+    return found

@@ -1,0 +1,107 @@
+"""Decompositions of torch operators beside torch-mlir's.
+
+torch-mlir's own forms of these give POW of negative numbers, which TOSA leaves undefined, variances in
+f64, which TOSA does not have, or do not lower at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch._decomp import decomposition_table, get_decompositions
+from torch_mlir.extras.fx_decomp_util import get_decomposition_table
+
+from tosa_convert.frontends.torch import elementwise, indexing, integers, windows
+from tosa_convert.frontends.torch import unsigned as torch_unsigned
+
+Decomposition = Callable[..., Any]
+aten: Any = torch.ops.aten
+
+#: Operator -> its decomposition, which may return NotImplemented for arguments that it does not take.
+OWN: dict[Any, Decomposition] = {
+    aten._to_copy.default: torch_unsigned.convert,
+    aten.pow.Tensor_Scalar: elementwise.power,
+    aten.var_mean.correction: elementwise.variance_and_mean,
+    aten.var.correction: elementwise.variance,
+    aten.asinh.default: elementwise.asinh,
+    aten.acosh.default: elementwise.acosh,
+    aten.atanh.default: elementwise.atanh,
+    aten.sinh.default: elementwise.sinh,
+    aten.cosh.default: elementwise.cosh,
+    aten.asin.default: elementwise.asin,
+    aten.acos.default: elementwise.acos,
+    aten.atan2.default: elementwise.atan2,
+    aten.erfc.default: elementwise.erfc,
+    aten.hypot.default: elementwise.hypot,
+    aten.isfinite.default: elementwise.isfinite,
+    aten.signbit.default: elementwise.signbit,
+    aten.copysign.Tensor: elementwise.copysign,
+    aten.cumprod.default: elementwise.cumulative_product,
+    aten.cummax.default: elementwise.cumulative_maximum,
+    aten.cummin.default: elementwise.cumulative_minimum,
+    aten._cdist_forward.default: elementwise.distances,
+    aten.fmax.default: integers.largest_without_nan,
+    aten.fmin.default: integers.smallest_without_nan,
+    aten.__lshift__.Scalar: integers.shift_left,
+    aten.__rshift__.Scalar: integers.shift_right,
+    aten.mm.default: integers.product_of_matrices,
+    aten.bmm.default: integers.product_of_matrices,
+    **{
+        operator: integers.by_signed_numbers(operator, keeps_type=True)
+        for operator in (
+            *(aten.maximum.default, aten.minimum.default, aten.amax.default, aten.amin.default),
+            *(aten.clamp.default, aten.relu.default),
+        )
+    },
+    **{
+        operator: integers.by_signed_numbers(operator, keeps_type=False)
+        for operator in (
+            *(aten.lt.Tensor, aten.lt.Scalar, aten.le.Tensor, aten.le.Scalar),
+            *(aten.gt.Tensor, aten.gt.Scalar, aten.ge.Tensor, aten.ge.Scalar),
+            *(aten.sum.default, aten.sum.dim_IntList),
+        )
+    },
+    aten.roll.default: indexing.roll,
+    aten.block_diag.default: indexing.block_diagonal,
+    aten.tril_indices.default: indexing.lower_triangle,
+    aten.triu_indices.default: indexing.upper_triangle,
+    aten.embedding_bag.padding_idx: indexing.embedding_bag,
+    aten._embedding_bag.default: indexing.embedding_bag,
+    aten._embedding_bag_forward_only.default: indexing.embedding_bag,
+    aten.index_copy.default: indexing.index_copy,
+    aten.scatter_add.default: indexing.scatter_add,
+    aten.scatter_reduce.two: indexing.scatter_reduce,
+    aten.scatter.reduce: indexing.scatter_with,
+    aten.scatter.value_reduce: indexing.scatter_with,
+    aten.index_reduce.default: indexing.index_reduce,
+    aten.index_add.default: indexing.index_add,
+    aten.index_put.default: indexing.index_put,
+    aten.searchsorted.Tensor: indexing.search_sorted,
+    aten.constant_pad_nd.default: windows.constant_pad,
+    aten.max_pool2d.default: windows.max_pool_dilated,
+    aten.avg_pool3d.default: windows.average_pool_3d,
+    aten.convolution.default: windows.convolution,
+}
+
+
+def decompositions() -> dict[Any, Decomposition]:
+    """The table for `ExportedProgram.run_decompositions`: torch-mlir's, and ours over it."""
+    table = dict(get_decomposition_table())
+    table.update(get_decompositions([aten.upsample_nearest2d.vec, aten.upsample_nearest2d.default]))
+    table.update(OWN)
+    return table
+
+
+def decompositions_of(names: Iterable[str]) -> dict[Any, Decomposition]:
+    """What torch itself decomposes of the named operators, such as `aten.addr`."""
+    found: dict[Any, Decomposition] = {}
+    for name in names:
+        namespace, _, rest = name.partition(".")
+        packet_name, _, overload = rest.partition(".")
+        packet = getattr(getattr(torch.ops, namespace, None), packet_name, None)
+        operator = getattr(packet, overload or "default", None)
+        if operator in decomposition_table and operator not in OWN:
+            found[operator] = decomposition_table[operator]
+    return found

@@ -1,0 +1,374 @@
+"""Torch programs through ExecuTorch's Arm backend: integer arithmetic for those that pt2e quantised."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from executorch.backends.arm.tosa import partitioner as arm
+from executorch.backends.arm.tosa.compile_spec import TosaCompileSpec
+from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+from torch.export.graph_signature import InputKind, OutputKind, TensorArgument
+
+from tosa_convert.errors import fail
+from tosa_convert.frontends.examples import write_examples
+from tosa_convert.frontends.partial.cut import Cut, CutOperator, Operand
+from tosa_convert.frontends.process.interface import (
+    CONSTANTS_FILE,
+    STATE_FILE,
+    Interface,
+    NotLowered,
+    Part,
+    State,
+    Value,
+    Whole,
+)
+from tosa_convert.frontends.process.request import Request
+from tosa_convert.frontends.torch.executorch_graph import (
+    Boundary,
+    Reading,
+    argument,
+    names_of,
+    read_graph,
+    result,
+    results_of,
+    tensors_in,
+    value_of,
+)
+from tosa_convert.frontends.torch.export import (
+    arrays_of,
+    example_tensors,
+    freeze_shapes,
+    load_program,
+)
+from tosa_convert.frontends.torch.facts import (
+    is_quantised,
+    open_size_remarks,
+    training_remarks,
+)
+from tosa_convert.frontends.torch.signature import input_names, output_names
+from tosa_convert.frontends.torch.unsigned import location
+from tosa_convert.frontends.unlowered_report import advice, place
+
+_INTEGERS: Final = "TOSA-1.0+INT"
+_FLOATS: Final = "TOSA-1.0+FP"
+_CHANGED: Final = (OutputKind.BUFFER_MUTATION, getattr(OutputKind, "PARAMETER_MUTATION", None))
+_FRAMEWORK_HOLDS: Final = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+_STAYS: Final = "ExecuTorch leaves it in torch"
+_NOT_QUANTISED: Final = "quantise it, too; or leave it to the caller with --partial"
+_WIDE: Final = "take int32 in the model: TOSA has no 64-bit integers, and torch's gathers take both"
+_OTHER_SCALE: Final = "the state {name} is read with one scale and written with another"
+_MOST_LINES: Final = 4
+
+
+def lower(request: Request, folder: Path) -> Interface:
+    """Lower the program of a `.pt2` file or of a factory; see `Interface`."""
+    program = load_program(request)
+    if request.input_shapes:
+        program = freeze_shapes(program, request.input_shapes)
+    inputs = input_names(program)
+    remarks = [*training_remarks(program), *open_size_remarks(program)]
+    edge, reasons = _lowered(program)
+    borders = _borders(edge, inputs, output_names(program, inputs))
+    reading = read_graph(edge, [*borders.arguments, *borders.results])
+    if reading.left and not request.partial:
+        rows = list(_rows(reading, reasons, is_quantised(program)))
+        return Interface(not_lowered=rows, remarks=remarks)
+    write_examples(request, folder, arrays_of(example_tensors(program)))
+    interface = Interface(
+        inputs=[_value(name, bound) for name, bound in borders.inputs.items()],
+        outputs=[_value(name, bound) for name, bound in borders.outputs.items()],
+        remarks=[*remarks, *_scale_remarks(borders)],
+    )
+    _Writer(edge, borders, reading, reasons, folder).write(interface)
+    return interface
+
+
+def _lowered(program: Any) -> tuple[Any, dict[str, str]]:
+    """The edge program with its delegates, and why nodes are in none, by their names.
+
+    Raises TosaConvertError("frontend-failed") if ExecuTorch fails; its passes raise any exception.
+    """
+    reasons: dict[str, str] = {}
+
+    class Reporter(arm.WhyNoPartitionReporter):  # type: ignore[misc, unused-ignore]
+        def report_reject(self, node: Any, reason: str) -> None:
+            said = " ".join(str(reason).split()).partition(": schema = ")[0]
+            reasons.setdefault(node.name, said.rstrip("."))
+            super().report_reject(node, reason)
+
+    spec = TosaCompileSpec(_INTEGERS if is_quantised(program) else _FLOATS)
+    usual, arm.WhyNoPartitionReporter = arm.WhyNoPartitionReporter, Reporter
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made = to_edge_transform_and_lower(
+                program,
+                partitioner=[arm.TOSAPartitioner(spec)],
+                # What is not in the core operators is reported with what else stays.
+                compile_config=EdgeCompileConfig(_check_ir_validity=False),
+            )
+    except Exception as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None:  # Passes wrap it, with the names of all passes before.
+            cause = cause.__cause__
+        lines = [line.strip() for line in str(cause).splitlines()]
+        said = [line for line in lines if line and "tlparse" not in line][:_MOST_LINES]
+        message = f"ExecuTorch fails with {type(cause).__name__}: {' / '.join(said)}"
+        hint = "convert without --via, or via litert-torch"
+        raise fail("frontend-failed", "executorch", message, hint) from None
+    finally:
+        arm.WhyNoPartitionReporter = usual
+    return made.exported_program(), reasons
+
+
+@dataclass
+class _Borders:
+    """Arguments and results of the edge program.
+
+    inputs, outputs: those of the model, by name. states: name -> argument, result.
+    """
+
+    inputs: dict[str, Boundary] = field(default_factory=dict)
+    outputs: dict[str, Boundary] = field(default_factory=dict)
+    states: dict[str, tuple[Boundary, Boundary]] = field(default_factory=dict)
+
+    @property
+    def arguments(self) -> list[Boundary]:
+        return [*self.inputs.values(), *(taken for taken, _ in self.states.values())]
+
+    @property
+    def results(self) -> list[Boundary]:
+        return [*self.outputs.values(), *(given for _, given in self.states.values())]
+
+
+def _borders(program: Any, inputs: list[str], outputs: list[str]) -> _Borders:
+    """The arguments and results of the edge program, by torch's names."""
+    signature = program.graph_signature
+    nodes = {node.name: node for node in program.graph.nodes}
+    borders = _Borders()
+    user = [
+        spec
+        for spec in signature.input_specs
+        if spec.kind == InputKind.USER_INPUT and isinstance(spec.arg, TensorArgument)
+    ]
+    for name, spec in zip(inputs, user, strict=True):
+        borders.inputs[name] = argument(nodes[spec.arg.name])
+    (returned,) = (node.args[0] for node in program.graph.nodes if node.op == "output")
+    names = iter(outputs)
+    for spec, node in zip(signature.output_specs, returned, strict=True):
+        if spec.kind == OutputKind.USER_OUTPUT:
+            if not isinstance(node, torch.fx.Node):
+                message = f"the program returns {node!r}, and programs have tensors only"
+                raise fail("frontend-failed", next(names), message, "return tensors only")
+            borders.outputs[next(names)] = result(node)
+        elif spec.kind in _CHANGED:
+            (held,) = (one for one in signature.input_specs if one.target == spec.target)
+            borders.states[spec.target] = argument(nodes[held.arg.name]), result(node)
+        else:
+            message = f"the program writes to its input {spec.target}"
+            hint = "return the new value instead, or convert without --via"
+            raise fail("frontend-failed", "executorch", message, hint)
+    for name, (taken, given) in borders.states.items():
+        if taken.scale != given.scale:
+            raise fail("not-lowered", name, _OTHER_SCALE.format(name=name), "convert without --via")
+    return borders
+
+
+def _value(name: str, bound: Boundary) -> Value:
+    value = _typed(name, bound.node)
+    if bound.scale is not None:
+        value.dtype = _dtype(bound.scale.dtype)
+        value.scale, value.zero_point = bound.scale.scale, bound.scale.zero_point
+    return value
+
+
+def _typed(name: str, node: Any) -> Value:
+    found = results_of(node)[0]
+    shape = tuple(size if isinstance(size, int) else -1 for size in found.shape)
+    return Value(name=name, dtype=_dtype(found.dtype), shape=shape)
+
+
+def _dtype(element: Any) -> str:
+    return str(element).removeprefix("torch.")
+
+
+def _scale_remarks(borders: _Borders) -> Iterator[str]:
+    for what, bounds in (("input", borders.inputs), ("output", borders.outputs)):
+        for name, bound in bounds.items():
+            if bound.scale is not None:
+                yield (
+                    f"the {what} {name} is {_dtype(bound.scale.dtype)}: scale {bound.scale.scale!r},"
+                    f" zero point {bound.scale.zero_point}"
+                )
+
+
+def _rows(reading: Reading, reasons: Mapping[str, str], quantised: bool) -> Iterator[NotLowered]:
+    """The operators that stay in torch, equal ones together."""
+    rows: dict[tuple[str, str], NotLowered] = {}
+    for node in reading.left:
+        name, reason = _name(node), reasons.get(node.name, _STAYS)
+        if (name, reason) in rows:
+            rows[name, reason].count += 1
+            continue
+        hint = _NOT_QUANTISED if quantised and _is_float(node) else advice(name)
+        taken = (tensor for one in tensors_in(node.args) for tensor in results_of(one))
+        if any(getattr(tensor, "dtype", None) == torch.int64 for tensor in taken):
+            hint = _WIDE
+        rows[name, reason] = NotLowered(
+            operator=name, where=place(location(node)), reason=reason, hint=hint
+        )
+    yield from rows.values()
+
+
+def _is_float(node: Any) -> bool:
+    return any(
+        getattr(one, "dtype", None) is not None and one.dtype.is_floating_point
+        for one in results_of(node)
+    )
+
+
+def _name(node: Any) -> str:
+    """The operator of a node as torch calls it, such as `aten.embedding.default`."""
+    return str(getattr(node.target, "_op", node.target))
+
+
+class _Writer:
+    """Writes delegates as files, and says how they and the operators that stay belong together."""
+
+    def __init__(
+        self,
+        program: Any,
+        borders: _Borders,
+        reading: Reading,
+        reasons: Mapping[str, str],
+        folder: Path,
+    ) -> None:
+        self.program, self.borders, self.reading = program, borders, reading
+        self.reasons, self.folder = reasons, folder
+        self.values: dict[str, Value] = {}
+        self.constants: dict[str, Any] = {}
+        self.outputs = [bound.value for bound in borders.outputs.values()]
+
+    def write(self, interface: Interface) -> None:
+        """Write the files, and complete the interface."""
+        for bound in (*self.borders.arguments, *self.borders.results):
+            self.values[bound.value] = _value(bound.value, bound)
+        parts = [self._part(number) for number in range(len(self.reading.delegates))]
+        inputs = [bound.value for bound in self.borders.inputs.values()]
+        if self.reading.left:
+            self._cut(interface, inputs)
+        states = self.borders.states
+        interface.states = [
+            State(
+                name=name,
+                argument=len(inputs) + number,
+                result=len(self.outputs) + number,
+                array=f"state{number}",
+            )
+            for number, name in enumerate(states)
+        ]
+        self._write_states()
+        if self.constants:
+            np.savez(self.folder / CONSTANTS_FILE, allow_pickle=False, **self.constants)
+        interface.whole = Whole(
+            parts=parts,
+            values=list(self.values.values()),
+            inputs=[*inputs, *(taken.value for taken, _ in states.values())],
+            outputs=[*self.outputs, *(given.value for _, given in states.values())],
+            constants={name: name for name in self.constants},
+        )
+
+    def _part(self, number: int) -> Part:
+        node, module, taken, given = self.reading.delegates[number]
+        file = f"part{number}.tosa"
+        (self.folder / file).write_bytes(module.processed_bytes)
+        for one in node.args[1:]:
+            self._know(one)
+        for name, tensor in zip(given, results_of(node), strict=True):
+            shape = tuple(tensor.shape)
+            self.values.setdefault(name, Value(name=name, dtype=_dtype(tensor.dtype), shape=shape))
+        return Part(file=file, inputs=taken, outputs=given)
+
+    def _know(self, node: Any) -> str:
+        """The value of a node; one that the program holds becomes a constant."""
+        name = value_of(node)
+        if node.op == "placeholder" and name not in self.values:
+            self.values[name] = _typed(name, node)
+            (self.constants[name],) = arrays_of([self._held(node)])
+        elif name not in self.values:
+            self.values[name] = _typed(name, node)
+        return name
+
+    def _held(self, node: Any) -> Any:
+        """The tensor of a parameter, a buffer or a constant."""
+        specs = self.program.graph_signature.input_specs
+        (spec,) = (one for one in specs if getattr(one.arg, "name", None) == node.name)
+        assert spec.kind in _FRAMEWORK_HOLDS, spec
+        held = self.program.state_dict
+        found = held[spec.target] if spec.target in held else self.program.constants[spec.target]
+        return found.detach().cpu()
+
+    def _write_states(self) -> None:
+        arrays = {}
+        for number, (taken, _) in enumerate(self.borders.states.values()):
+            tensor = self._held(taken.node)
+            if taken.scale is not None:
+                tensor = taken.scale.quantised(tensor)
+            (arrays[f"state{number}"],) = arrays_of([tensor])
+        if arrays:
+            np.savez(self.folder / STATE_FILE, allow_pickle=False, **arrays)
+
+    def _cut(self, interface: Interface, inputs: list[str]) -> None:
+        """Make arguments and results of what the operators that stay give and take."""
+        count, returned = len(inputs), len(self.outputs)
+        operators = []
+        for number, node in enumerate(self.reading.left):
+            given = names_of(node)
+            for which, (name, tensor) in enumerate(zip(given, results_of(node), strict=True)):
+                shape = tuple(tensor.shape)
+                self.values[name] = Value(name=name, dtype=_dtype(tensor.dtype), shape=shape)
+                label = f"{_name(node)}.{number}" + (f".{which}" if len(given) > 1 else "")
+                interface.inputs.append(Value(name=label))
+            operators.append((node, tuple(range(len(inputs), len(inputs) + len(given)))))
+            inputs += given
+        operators_cut = tuple(self._operator(node, places) for node, places in operators)
+        more = len(self.outputs) - returned
+        interface.outputs += [Value(name=f"operand.{number}") for number in range(more)]
+        interface.cut = Cut(inputs=count, outputs=tuple(range(returned)), operators=operators_cut)
+
+    def _operator(self, node: Any, results: tuple[int, ...]) -> CutOperator:
+        for one in tensors_in(node.args):
+            self._know(one)
+        name = _name(node)
+        return CutOperator(
+            operator=name,
+            where=place(location(node)),
+            operands=tuple(map(self._operand, node.args)),
+            results=results,
+            attributes={key: _plain(value) for key, value in node.kwargs.items()},
+            reason=self.reasons.get(node.name, _STAYS),
+            hint=advice(name),
+        )
+
+    def _operand(self, one: Any) -> Operand:
+        if isinstance(one, torch.fx.Node):
+            name = value_of(one)
+            if name not in self.outputs:
+                self.outputs.append(name)
+            return Operand(place=self.outputs.index(name))
+        if isinstance(one, (list, tuple)):
+            return Operand(items=tuple(map(self._operand, one)))
+        return Operand(literal=_plain(one))
+
+
+def _plain(one: Any) -> Any:
+    """A number or a text; objects such as element types as torch prints them."""
+    if isinstance(one, (list, tuple)):
+        return [_plain(item) for item in one]
+    return one if one is None or isinstance(one, (bool, int, float, str)) else str(one)

@@ -1,0 +1,202 @@
+"""Gets an exported torch program: from a `.pt2` file, a factory in a Python file, or a module."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export.graph_signature import InputKind, TensorArgument
+from torch.utils import _pytree as pytree
+
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.frontends.process.python_file import call_factory
+from tosa_convert.frontends.process.request import TRUSTED, Request
+from tosa_convert.frontends.torch.archive import load_archive
+from tosa_convert.frontends.torch.signature import input_names
+
+
+def export_module(
+    module: Any, arguments: Sequence[Any], keywords: Mapping[str, Any] | None = None
+) -> Any:
+    """The exported program of a module with example arguments; an exported program as it is."""
+    if isinstance(module, torch.export.ExportedProgram):
+        return module
+    if not isinstance(module, torch.nn.Module):
+        message = (
+            f"expected a torch.nn.Module or an exported program, found {type(module).__name__}"
+        )
+        raise fail("frontend-failed", "torch", message)
+    return _exported(module, tuple(arguments), dict(keywords or {}))
+
+
+def _exported(module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """The exported program of a module.
+
+    Raises TosaConvertError("not-lowered") if a branch or a size depends on the data, or if torch cannot
+    trace an operator.
+    """
+    from torch._subclasses.fake_tensor import UnsupportedOperatorException
+
+    try:
+        with torch.no_grad():
+            return torch.export.export(module, arguments, keywords)
+    except UnsupportedOperatorException as error:
+        message = f"torch.export cannot trace the operator {error.func}, for example for open sizes"
+        hint = "fix the sizes of the inputs, or write it with other operators"
+        raise fail("not-lowered", type(module).__name__, message, hint) from None
+    except _data_dependent() as error:
+        lines = str(error).splitlines()
+        said = next((line for line in lines if line.startswith("Could not")), lines[0])
+        cause = next((line for line in lines if line.startswith("Caused by: ")), "")
+        where = cause.removeprefix("Caused by: ").strip("()") or type(module).__name__
+        message = f"torch.export cannot follow what depends on the data: {said.strip()}"
+        hint = "compute it without a branch, for example with torch.where, or outside of the model"
+        raise fail("not-lowered", where, message, hint) from None
+
+
+def _data_dependent() -> tuple[type[Exception], ...]:
+    """What torch.export raises for a branch on the data; the modules are slow to import."""
+    from torch._dynamo.exc import UserError
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    return GuardOnDataDependentSymNode, UserError
+
+
+def save_program(
+    module: Any, arguments: Sequence[Any], keywords: Mapping[str, Any] | None, path: Path
+) -> None:
+    """Export a module and write the program as a `.pt2` file."""
+    torch.export.save(export_module(module, arguments, keywords), path)
+
+
+def load_program(request: Request) -> Any:
+    """The program of a `.pt2` file, or of a factory in a Python file.
+
+    The factory returns (module, args) or (module, args, kwargs), or an exported program.
+    """
+    source, member = Path(request.source), request.member
+    if not member:
+        import_quantised_operators()
+        trusted = request.options.get(TRUSTED) == "yes"
+        return load_archive(source, request.shown or request.source, trusted=trusted)
+    made = call_factory(source, member, request.users_folder)
+    if isinstance(made, torch.export.ExportedProgram):
+        return made
+    if not isinstance(made, tuple) or len(made) not in (2, 3):
+        message = (
+            f"{member}() must return (module, args) or (module, args, kwargs), found"
+            f" {type(made).__name__}"
+        )
+        raise fail("frontend-failed", str(source), message)
+    return export_module(*made)
+
+
+def import_quantised_operators() -> None:
+    """Make the operators known that a quantised program has; torch does not by itself."""
+    with contextlib.suppress(ImportError):  # Another release of torch has them elsewhere.
+        import torch.ao.quantization.fx._decomposed  # noqa: F401
+
+
+def example_tensors(program: Any) -> list[Any]:
+    """The tensors among the arguments that a program was exported with, in order."""
+    leaves = pytree.tree_leaves(program.example_inputs)
+    return [leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def arrays_of(tensors: Iterable[Any]) -> list[Any]:
+    """Tensors as numpy has them; types that numpy does not have as opaque bytes."""
+    return [_array(tensor.contiguous()) for tensor in tensors]
+
+
+def _array(tensor: Any) -> Any:
+    try:
+        return tensor.numpy()
+    except TypeError:
+        size = tensor.element_size()
+        return tensor.view(torch.uint8 if size == 1 else torch.int16).numpy().view(f"V{size}")
+
+
+def placeholder_values(program: Any) -> dict[str, Any]:
+    """For each input, by name, the tensor without data that torch traced: it has the type and shape."""
+    by_node = {node.name: node.meta.get("val") for node in program.graph.nodes}
+    user = [
+        spec
+        for spec in program.graph_signature.input_specs
+        if spec.kind == InputKind.USER_INPUT and isinstance(spec.arg, TensorArgument)
+    ]
+    return {
+        name: by_node[spec.arg.name]
+        for name, spec in zip(input_names(program), user, strict=False)
+        if by_node.get(spec.arg.name) is not None
+    }
+
+
+def freeze_shapes(program: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
+    """Export the program again with inputs of the given shapes; the others keep theirs.
+
+    Sizes that the program shares between inputs follow: if `ids` gets a length, `mask` gets it, too.
+    """
+    values = placeholder_values(program)
+    unknown = [name for name in shapes if name not in values]
+    if unknown:
+        message = f"no input is called {', '.join(unknown)}"
+        raise fail("unknown-argument", "--input-shape", message, f"inputs: {', '.join(values)}")
+    sizes = _sizes(values, shapes)
+    tensors = {
+        name: torch.zeros(_shape(value, shapes.get(name), sizes), dtype=value.dtype)
+        for name, value in values.items()
+    }
+    tree = program.call_spec.in_spec
+    flat = [
+        value if name is None else tensors[name]
+        for name, value in zip(_all_names(program), _example_leaves(program), strict=True)
+    ]
+    arguments, keywords = pytree.tree_unflatten(flat, tree)
+    return _exported(program.module(), arguments, keywords)
+
+
+def _sizes(values: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """The size of each dimension that has a name; refuses two for one, and other than fixed ones."""
+    sizes: dict[str, int] = {}
+    for name, shape in shapes.items():
+        found = values[name].shape
+        if len(found) != len(shape):
+            raise _wrong_shape(
+                name, f"the input has {len(found)} dimensions, found {len(shape)} sizes"
+            )
+        for size, wanted in zip(found, shape, strict=True):
+            fixed = sizes.setdefault(str(size), wanted) if not isinstance(size, int) else size
+            if fixed != wanted:
+                raise _wrong_shape(name, f"the size {size} is {fixed} and cannot be {wanted}")
+    return sizes
+
+
+def _wrong_shape(name: str, message: str) -> TosaConvertError:
+    return fail("option-conflict", f"--input-shape {name}".strip(), message)
+
+
+def _shape(value: Any, shape: Sequence[int] | None, sizes: Mapping[str, int]) -> list[int]:
+    if shape is not None:
+        return list(shape)
+    missing = [str(s) for s in value.shape if not isinstance(s, int) and str(s) not in sizes]
+    if missing:
+        raise _wrong_shape(
+            "", f"the size {missing[0]} of another input is open: give its shape, too"
+        )
+    return [size if isinstance(size, int) else sizes[str(size)] for size in value.shape]
+
+
+def _all_names(program: Any) -> list[str | None]:
+    """The name of each leaf of the arguments, None for those that are not tensors."""
+    user = [s for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT]
+    names = iter(input_names(program))
+    return [next(names) if not hasattr(spec.arg, "value") else None for spec in user]
+
+
+def _example_leaves(program: Any) -> list[Any]:
+    """Each leaf of the arguments: constants as the program has them, None for tensors."""
+    user = [s for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT]
+    return [getattr(spec.arg, "value", None) for spec in user]

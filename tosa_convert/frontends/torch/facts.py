@@ -1,0 +1,91 @@
+"""What the user is told of an exported torch program, and what decides how it is lowered."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Final
+
+from torch.export.graph_signature import OutputKind
+
+from tosa_convert.frontends.torch.export import placeholder_values
+
+#: What operators call the argument that chooses between training and inference.
+_TRAINING: Final = ("train", "training", "is_training")
+#: The namespace of the operators that pt2e writes around those that it quantises.
+_QUANTISED: Final = "quantized_decomposed"
+
+
+def training_remarks(program: Any) -> list[str]:
+    """A warning if the program was exported for training."""
+    found = _in_training_mode(program)
+    names = ", ".join(
+        f"{name} ({count} times)" if count > 1 else name for name, count in found.items()
+    )
+    return (
+        [
+            f"the module was exported in training mode, in which {names} computes something else than in"
+            " inference: call module.eval() before it is exported"
+        ]
+        if found
+        else []
+    )
+
+
+def _in_training_mode(program: Any) -> dict[str, int]:
+    """The operators that compute something else in training than in inference, and that do so here."""
+    found: dict[str, int] = {}
+    for node in program.graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        if node.op != "call_function" or schema is None:
+            continue
+        given = dict(zip((one.name for one in schema.arguments), node.args, strict=False))
+        given.update(node.kwargs)
+        if any(given.get(name) is True for name in _TRAINING):
+            name = str(node.target).removesuffix(".default")
+            found[name] = found.get(name, 0) + 1
+    return found
+
+
+def open_size_remarks(program: Any) -> list[str]:
+    """How to fix the sizes of each input that are not fixed."""
+    found = {
+        name: [str(size) for size in value.shape]
+        for name, value in placeholder_values(program).items()
+        if any(not isinstance(size, int) for size in value.shape)
+    }
+    return [
+        f"the input {name} has sizes that are not fixed: {', '.join(sizes)};"
+        f" --input-shape {name}={'x'.join(sizes)} with numbers fixes them"
+        for name, sizes in found.items()
+    ]
+
+
+def is_quantised(program: Any) -> bool:
+    """Whether pt2e quantised the program: operators between dequantise and quantise."""
+    return any(
+        getattr(node.target, "namespace", "") == _QUANTISED
+        for node in program.graph.nodes
+        if node.op == "call_function"
+    )
+
+
+def float_remarks(program: Any) -> list[str]:
+    """A warning if the program is quantised, for the route that computes it in floating point."""
+    return (
+        [
+            "the program is quantised, and its arithmetic is in floating point, between operators that"
+            " quantise and dequantise: --via executorch makes integer arithmetic of it"
+        ]
+        if is_quantised(program)
+        else []
+    )
+
+
+def changed_buffers(program: Any) -> list[str]:
+    """The names of the buffers and parameters that a call changes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        # Before, the signature of a program does not say it.
+        signature = program.run_decompositions({}).graph_signature
+    kinds = (OutputKind.BUFFER_MUTATION, getattr(OutputKind, "PARAMETER_MUTATION", None))
+    return [str(spec.target) for spec in signature.output_specs if spec.kind in kinds]

@@ -1,0 +1,113 @@
+"""The error for operators that a converter left in the framework's dialect."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Protocol
+
+from tosa_convert.errors import Finding
+from tosa_convert.frontends.process.interface import NotLowered
+from tosa_convert.frontends.tflite.corrections import name_of
+from tosa_convert.frontends.tflite.file import place_text, read_tflite
+from tosa_convert.frontends.tflite.source_places import line_of
+
+#: Operations that only accompany others: constants of operators that stayed, and ends of regions.
+_COMPANIONS: Final = frozenset(
+    {"tfl.pseudo_qconst", "tfl.pseudo_const", "tfl.no_value", "tfl.yield"}
+)
+
+#: Operator of TFLite -> what to write in its place.
+_ADVICE: Final[Mapping[str, str]] = {
+    "embedding_lookup": "use a gather: tf.gather(table, ids)",
+    "cumsum": "give the input fixed sizes and a constant axis, or multiply by a triangular matrix",
+    "topk_v2": "give the input fixed sizes and the count as a constant, or select on the host",
+    "conv_3d_transpose": "give the input fixed sizes, float32 elements and constant weights",
+    "slice": "give begin and size as constants: TOSA has no slice that starts at a computed position",
+    "dynamic_update_slice": "select with a mask: tf.where(tf.range(n) == position, update, old)",
+    "rfft2d": "compute the spectrum on the host, or as a product with the matrix of the transform",
+}
+_NO_LOWERING: Final = " has no lowering to TOSA"
+_OTHERWISE: Final = "write it with other operators, or leave it to the caller with --partial"
+
+
+class Operation(Protocol):
+    """An operation that stayed: its name with the dialect, and its location."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def where(self) -> str: ...
+
+
+def leftover_rows(
+    operations: Sequence[Operation],
+    places: Mapping[str, int],
+    source_places: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[NotLowered]:
+    """A row for each operator that stayed.
+
+    places: name of a tensor -> the number of the operator that makes it.
+    source_places: name of a tensor -> a location in the source, for a model that was made from it.
+    """
+    for operation in operations:
+        if operation.name in _COMPANIONS:
+            continue
+        name = operation.name.partition(".")[2]
+        tensor = name_of(operation.where)
+        index = places.get(tensor)
+        yield NotLowered(
+            operator=name.upper() if operation.name.startswith("tfl.") else operation.name,
+            where=line_of(source_places.get(tensor, ""))
+            or (operation.where if index is None else place_text(index, tensor)),
+            hint=advice(name),
+            index=index,
+        )
+
+
+def advice(operator: str) -> str:
+    """What would help with an operator of TFLite."""
+    return _ADVICE.get(operator.lower(), _OTHERWISE)
+
+
+def findings(rows: Sequence[NotLowered], source: str) -> Iterator[Finding]:
+    """The findings of an error "not-lowered": one for each row, with the number of equal operators."""
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row.operator] = counts.get(row.operator, 0) + row.count
+    for row in rows:
+        count = counts[row.operator]
+        times = f", {count} times" if count > 1 else ""
+        reason = f": {row.reason}" if row.reason else ""
+        where = f"{source}: {row.where}" if row.where else source
+        message = f"{row.operator}{_NO_LOWERING}{times}{reason}"
+        hint = row.hint or (advice(row.operator) if row.index is not None else "")
+        yield Finding("not-lowered", where, message, hint)
+
+
+def operator_and_count(finding: Finding) -> tuple[str, int] | None:
+    """The operator that a finding of `findings` is about, and how often it occurs; None for another.
+
+    Example:
+        >>> row = NotLowered(operator="CUMSUM", count=3)
+        >>> [operator_and_count(finding) for finding in findings([row], "m.tflite")]
+        [('CUMSUM', 3)]
+    """
+    if finding.code != "not-lowered":
+        return None
+    name, separator, rest = finding.message.partition(_NO_LOWERING)
+    if not separator:
+        return None
+    times = re.match(r", (\d+) times", rest)
+    return name, int(times[1]) if times else 1
+
+
+def tflite_places(path: Path) -> dict[str, int]:
+    """Name of a tensor -> the number of the operator of a TFLite file that makes it."""
+    try:
+        return read_tflite(path.read_bytes()).operator_making()
+    except (OSError, ValueError):
+        return {}

@@ -1,0 +1,243 @@
+"""A model in its framework, and its program on the reference model."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Final
+
+import numpy as np
+
+from tosa_convert.errors import fail
+from tosa_convert.formats.read import with_shapes
+from tosa_convert.frontends.quantization_parameters import Scale
+from tosa_convert.frontends.table import frontend
+from tosa_convert.golden.accuracy.comparison import Comparison
+from tosa_convert.golden.accuracy.tolerances import NO_TOLERANCES
+from tosa_convert.golden.arrays.by_name import Array, LazyArrays
+from tosa_convert.golden.arrays.scratch import scratch_folder
+from tosa_convert.golden.arrays.slots import Slot, match
+from tosa_convert.golden.backends.consecutive_calls import WITH_STATES, call_in_a_row
+from tosa_convert.golden.backends.runners import Record, open_backend
+from tosa_convert.golden.checking.check import check_outputs, compare_with, reference_outputs
+from tosa_convert.golden.running.programs import input_slots, output_slots
+from tosa_convert.golden.running.random_inputs import random_inputs
+from tosa_convert.golden.running.reference_model import RunOptions
+from tosa_convert.golden.running.variable_states import (
+    STATE_PREFIX,
+    variables_of,
+    with_variables,
+)
+from tosa_convert.graph.dtypes import DType
+from tosa_convert.graph.model import DYNAMIC, Graph
+from tosa_convert.io import log
+
+#: Calls in a row of a model with states.
+CALLS: Final = 3
+#: The runtime whose models have numbers where a program has integers of a scale.
+_IN_NUMBERS: Final = "torch"
+#: How far a quantised output of torch may be from the program's.
+STEPS: Final = 4.0
+_NO_SCALES: Final[Mapping[str, Scale]] = {}
+
+
+def compare_model(
+    graph: Graph,
+    name: str,
+    model: str,
+    *,
+    given: Mapping[str, Array],
+    examples: Mapping[str, Array],
+    seed: int | None,
+    python: str,
+    timeout: float,
+    scales: Mapping[str, Scale] = _NO_SCALES,
+) -> Comparison:
+    """Compare a model's outputs in its framework with those of its program on the reference model.
+
+    A model with states is called CALLS times, and its states are compared after each call.
+
+    Args:
+        graph: the program.
+        name: the model's frontend.
+        model: what the framework runs: a file, or `file.py:NAME`.
+        given: arrays of inputs.
+        examples: arrays of the other inputs, as far as there are any. Floating point whose elements are
+            all equal says nothing, and is left out.
+        seed: of random arrays for inputs that are not given; by default 0, after the examples.
+        python: the Python that has the framework.
+        timeout: seconds for one run of either.
+        scales: of the inputs and outputs that are integers where the model of torch has numbers. Numbers
+            that are given for such an input are quantised. The framework gets the numbers of the
+            integers, and its outputs are quantised; they may be STEPS integers away, because torch
+            computes between its quantise operators in floating point.
+
+    Returns:
+        The comparison, as `check` makes it.
+
+    Raises:
+        TosaConvertError: "option-conflict" if the framework has no runtime here; what `check` raises.
+    """
+    runtime = frontend(name).runtime
+    if not runtime:
+        message = f"models for {name} cannot be run here"
+        raise fail("option-conflict", "--check", message, "leave it out, and use the verb check")
+    static = _static(graph, {**examples, **given})
+    slots = input_slots(static)
+    given, examples = (
+        {
+            slot.key: _quantised(arrays[slot.key], scales.get(slot.key), slot.dtype)
+            for slot in slots
+            if slot.key in arrays
+        }
+        | {key: arrays[key] for key in arrays.keys() - {slot.key for slot in slots}}
+        for arrays in (given, examples)
+    )
+    matched = match([slot for slot in slots if slot.key in given], given)
+    for slot in slots:
+        if seed is None and slot.key not in matched and slot.key in examples:
+            array = as_slot(examples[slot.key], slot)
+            if array.shape == slot.shape and _says_something(array):
+                matched[slot.key] = array
+    others = [slot for slot in slots if slot.key not in matched]
+    inputs = {**matched, **random_inputs(static, others, seed or 0)}
+    if runtime != _IN_NUMBERS:
+        scales = _NO_SCALES
+    if runtime in WITH_STATES and variables_of(static):
+        if scales:
+            message = "a quantised program with states cannot be checked"
+            raise fail("option-conflict", "--check", message, "leave the option out")
+        calls = [inputs, *(_other_inputs(inputs, given, number) for number in range(1, CALLS))]
+        return _compare_calls(static, calls, runtime, model, python, timeout)
+    numbers = {
+        key: scales[key].numbers(array) if key in scales else array for key, array in inputs.items()
+    }
+    backend = open_backend(runtime, static, numbers, original=model, python=python, timeout=timeout)
+    outputs = {slot.key: slot.dtype for slot in output_slots(static)}
+    steps = tuple((key, STEPS) for key in outputs if key in scales)
+    if steps and isinstance(backend, Record):
+        backend.arrays = _in_integers(backend.arrays, scales, outputs)
+    tolerances = replace(NO_TOLERANCES, atol=steps)
+    return check_outputs(static, inputs, backend, tolerances, RunOptions(timeout=timeout))
+
+
+def _in_integers(
+    arrays: Mapping[str, Array], scales: Mapping[str, Scale], outputs: Mapping[str, DType]
+) -> LazyArrays:
+    """The outputs of a framework as integers, where the program has them."""
+    return LazyArrays(
+        arrays, lambda key: _quantised(arrays[key], scales.get(key), outputs.get(key))
+    )
+
+
+def _quantised(array: Array, scale: Scale | None, element: DType | None) -> Array:
+    """Numbers as integers of a scale; other arrays as they are."""
+    if scale is None or element is None or element.is_float or array.dtype.kind != "f":
+        return array
+    return scale.quantised(array, np.dtype(element.numpy))
+
+
+def _other_inputs(
+    inputs: Mapping[str, Array], given: Mapping[str, Array], seed: int
+) -> dict[str, Array]:
+    """Inputs of a further call: the same elements in another order, but for those that are given."""
+    random = np.random.default_rng(seed)
+    return {
+        name: array if name in given else random.permutation(array.reshape(-1)).reshape(array.shape)
+        for name, array in inputs.items()
+    }
+
+
+def _compare_calls(
+    graph: Graph,
+    calls: Sequence[Mapping[str, Array]],
+    runtime: str,
+    model: str,
+    python: str,
+    timeout: float,
+) -> Comparison:
+    """Compare the outputs of each of several calls, and the states after it; each side has its own."""
+    options = RunOptions(timeout=timeout)
+    found: list[Comparison] = []
+    with scratch_folder() as folder:
+        (own := folder / "framework").mkdir()
+        actual = call_in_a_row(
+            runtime,
+            model,
+            graph,
+            calls,
+            python=python or sys.executable,
+            timeout=timeout,
+            folder=own,
+        )
+        program = graph
+        for number, (inputs, answer) in enumerate(zip(calls, actual, strict=True), 1):
+            expected = reference_outputs(program, inputs, options)
+            (judged := folder / f"judged{number}").mkdir()
+            one = compare_with(program, inputs, expected, answer, judged, NO_TOLERANCES, options)
+            # A state that the framework does not have does not belong to the model.
+            absent = [key for key in expected if key not in answer and key not in one.missing]
+            found.append(_of_call(replace(one, missing=(*one.missing, *absent)), number))
+            states = {
+                key.removeprefix(STATE_PREFIX): array
+                for key, array in expected.items()
+                if key.startswith(STATE_PREFIX)
+            }
+            if variables_of(graph).keys() - states.keys():
+                break  # One is not known, as a note says.
+            program = with_variables(graph, states)
+    return Comparison(
+        *(
+            tuple(chain.from_iterable(rows))
+            for rows in zip(
+                *((one.tensors, one.missing, one.extra, one.notes) for one in found), strict=True
+            )
+        )
+    )
+
+
+def _of_call(one: Comparison, number: int) -> Comparison:
+    """The comparison of one call, whose names say which."""
+    suffix = f" (call {number})"
+    return Comparison(
+        tuple(replace(row, name=row.name + suffix) for row in one.tensors),
+        *(tuple(name + suffix for name in names) for names in (one.missing, one.extra, one.notes)),
+    )
+
+
+def as_slot(array: Array, slot: Slot) -> Array:
+    """An array of a framework in the type that the program has for it.
+
+    Unsigned integers keep their bits, 64-bit types are narrowed, and opaque bytes get their type.
+    """
+    target = np.dtype(slot.dtype.numpy)
+    if array.dtype == target:
+        return array
+    same_size = array.dtype.itemsize == target.itemsize
+    if same_size and (array.dtype.kind == "V" or (array.dtype.kind, target.kind) == ("u", "i")):
+        return np.ascontiguousarray(array).view(target).reshape(array.shape)
+    return array.astype(target)
+
+
+def _says_something(array: Array) -> bool:
+    if array.dtype.kind in "biu":
+        return True
+    numbers = array.astype(np.float32)
+    return not array.size or bool((numbers != numbers.flat[0]).any())
+
+
+def _static(graph: Graph, given: Mapping[str, Array]) -> Graph:
+    """The graph with the sizes of the given arrays, and 1 for dynamic sizes of other inputs."""
+    shapes: dict[str, tuple[int | str, ...]] = {}
+    for name in graph.main.inputs:
+        shape = graph.main.tensors[name].shape
+        if shape is None or DYNAMIC not in shape:
+            continue
+        if name in given:
+            shapes[name] = given[name].shape
+        else:
+            shapes[name] = tuple(1 if size == DYNAMIC else size for size in shape)
+            log.warning("checked with the shape %s of %s", list(shapes[name]), name)
+    return with_shapes(graph, shapes) if shapes else graph

@@ -1,0 +1,52 @@
+"""What `--check` of a model needs besides what converts it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+from tosa_convert.errors import Finding, TosaConvertError
+from tosa_convert.frontends.process.installed import Installed
+from tosa_convert.frontends.process.run import packages_of
+from tosa_convert.frontends.table import FRONTENDS, RUNTIMES, missing
+from tosa_convert.golden.running.model_process import locate
+
+#: Of one environment with TensorFlow and tosa-tools, which want different releases of flatbuffers.
+_BESIDE_TENSORFLOW: Final = (
+    "pip install --no-deps tosa-tools, whose flatbuffers is another than TensorFlow's; or keep Keras in"
+    " an environment of its own, and name its Python with --python"
+)
+
+
+def require_for_check(name: str, python: str = "") -> None:
+    """Raise TosaConvertError with all that converting and comparing a model needs and that is missing.
+
+    Args:
+        name: the model's frontend.
+        python: the Python that has the framework; by default this one.
+    """
+    (found,) = (row for row in packages_of(python) if row.frontend == name)
+    findings = [*missing(FRONTENDS[name], found.missing, python), *missing_for_check(found, python)]
+    if findings:
+        raise TosaConvertError(findings)
+
+
+def missing_for_check(found: Installed, python: str = "") -> list[Finding]:
+    """A finding for the framework's runtime and for the reference model, where they are missing."""
+    findings = []
+    row, runtime = FRONTENDS[found.frontend], found.missing_runtime
+    # What converts models may run them as well.
+    if runtime and not {*RUNTIMES[row.runtime].values()} & {*found.missing}:
+        where = python or sys.executable
+        message = f"{runtime} is not installed in {where}, and --check runs models with it"
+        hint = f"pip install {runtime}, or --python PROGRAM for a Python that has it"
+        findings.append(Finding("missing-backend", row.runtime, message, hint))
+    try:
+        locate()
+    except TosaConvertError as error:
+        shares = row.extra == "keras" and not python
+        findings += [
+            Finding(one.code, one.where, one.message, _BESIDE_TENSORFLOW if shares else one.hint)
+            for one in error.findings
+        ]
+    return findings

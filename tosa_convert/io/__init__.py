@@ -1,0 +1,1 @@
+"""Files, recognition of their formats, and the options of reading and writing."""

@@ -1,0 +1,465 @@
+"""Files: mapped for reading, replaced whole when writing, and found below their folder.
+
+A write goes to a temporary file in the directory of the target, is flushed to the disk, and is
+renamed into place. Readers see either the old file or the new one. A failed write leaves the old file
+and removes the temporary one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, BinaryIO, Final, TextIO
+
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.io.formats import refuse_model_directory
+from tosa_convert.process.ending_signals import signals_deferred
+
+#: The path that means standard input or standard output.
+STANDARD: Final = "-"
+#: Smaller pieces are joined up to this many bytes before they are written.
+GATHER_BYTES: Final = 1 << 20
+#: Characters of the target's name in the name of its temporary file. A character takes up to 4 bytes,
+#: and a name has at most 255.
+_NAME_CHARACTERS: Final = 32
+#: Bytes of one read call from a pipe.
+READ_BYTES: Final = 1 << 20
+#: Most bytes of a JSON file that describes a case, a run or a result.
+JSON_BYTES: Final = 1 << 28
+#: Flags that open a file without a wait for the writer of a pipe.
+REGULAR_FLAGS: Final = (
+    os.O_RDONLY
+    | getattr(os, "O_BINARY", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+)
+#: What a path is that is neither a regular file nor a device.
+_KINDS: Final = {stat.S_IFIFO: "a pipe", stat.S_IFDIR: "a folder", stat.S_IFSOCK: "a socket"}
+#: Bytes of one write call; progress is reported after each.
+WRITE_BYTES: Final = 1 << 24
+
+PathLike = str | os.PathLike[str]
+
+
+def file_error(path: PathLike, error: OSError, doing: str) -> TosaConvertError:
+    """The "file-error" for an error of the operating system; doing: "read" or "written"."""
+    reason = error.strerror or type(error).__name__
+    return fail("file-error", os.fspath(path), f"cannot be {doing}: {reason}")
+
+
+def refuse_invalid_path(path: PathLike) -> None:
+    """Raise TosaConvertError("file-error") for a path that no file can have."""
+    text = os.fspath(path)
+    try:
+        problem = "it contains a NUL byte" if b"\0" in os.fsencode(text) else ""
+    except UnicodeEncodeError:
+        problem = "it contains a character that the file system's encoding does not have"
+    if problem:
+        raise fail("file-error", ascii(text), f"invalid path: {problem}")
+
+
+def map_file(path: PathLike, *, copy: bool = False, limit: int = sys.maxsize) -> memoryview:
+    """Return the bytes of a file: mapped into memory if it is a regular file and not `copy`, else read.
+
+    A mapped file must not be truncated or rewritten in place while the view is in use. Replacing it
+    by a rename, as `replace_file` does, is safe.
+
+    limit: bytes that are read of a pipe or a device, which has no size of its own.
+
+    Raises:
+        TosaConvertError: "file-error"; "unrecognised-input" for a directory that holds a model;
+            "too-large".
+    """
+    refuse_invalid_path(path)
+    try:
+        with open(path, "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                return read_at_most(file, limit, os.fspath(path))
+            if copy or status.st_size == 0:
+                return memoryview(file.read())
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except OSError as error:
+        refuse_model_directory(path)
+        raise file_error(path, error, "read") from None
+
+
+def read_at_most(file: Any, limit: int, where: str) -> memoryview:
+    """Read a stream to its end. Raises TosaConvertError("too-large") as soon as it exceeds the limit."""
+    content = bytearray()
+    while part := file.read(min(READ_BYTES, limit + 1 - len(content))):
+        content += part
+        if len(content) > limit:
+            raise too_large(where, f"more than {limit}", limit)
+    return memoryview(content).toreadonly()
+
+
+def too_large(where: str, found: object, limit: int) -> TosaConvertError:
+    """Make the error for an input of more bytes than `--limit input-bytes` allows."""
+    return fail(
+        "too-large",
+        where,
+        f"the input has {found} bytes, the limit is {limit}",
+        "to accept it, raise the limit: --limit input-bytes=N, or limits={'input-bytes': N}",
+    )
+
+
+def open_regular(path: PathLike) -> BinaryIO:
+    """Open a regular file. A pipe or device, whose read may never end, is refused without a wait.
+
+    Raises TosaConvertError("file-error").
+    """
+    refuse_invalid_path(path)
+    descriptor = -1
+    try:
+        descriptor = os.open(path, REGULAR_FLAGS)
+        _refuse_irregular(path, os.fstat(descriptor).st_mode)
+        return open(descriptor, "rb")
+    except BaseException as error:
+        if descriptor >= 0:
+            os.close(descriptor)
+        if isinstance(error, OSError):
+            raise file_error(path, error, "read") from None
+        raise
+
+
+def _refuse_irregular(path: PathLike, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        message = f"it is {_KINDS.get(stat.S_IFMT(mode), 'a device')}, expected a regular file"
+        raise fail("file-error", os.fspath(path), message)
+
+
+def refuse_irregular(path: PathLike) -> None:
+    """Raise TosaConvertError("file-error") for a pipe, a device or a folder in place of a file."""
+    with contextlib.suppress(OSError):  # the reader says what is wrong
+        _refuse_irregular(path, os.stat(path).st_mode)
+
+
+def path_below(folder: PathLike, name: object, where: str) -> str:
+    """Find a regular file that another file names; return its path, with links resolved.
+
+    Args:
+        folder: the folder in which the naming file is.
+        name: what it says; it must be text, and lead to a place below the folder.
+        where: the naming file, for messages.
+
+    Raises:
+        TosaConvertError: "unsafe-path" for any other place; "file-error".
+
+    Example:
+        >>> path_below("cases", "../../etc/passwd", "desc.json")
+        Traceback (most recent call last):
+        tosa_convert.errors.TosaConvertError: desc.json: error: it names "../../etc/passwd", ...
+    """
+    if not isinstance(name, str) or not name:
+        raise fail("unsafe-path", where, f"found {name!r:.80}, expected the name of a file")
+    refuse_invalid_path(name)
+    root = os.path.realpath(folder)
+    try:
+        path = os.path.realpath(os.path.join(root, name))
+    except OSError as error:
+        raise file_error(name, error, "read") from None
+    if not path.startswith(os.path.join(root, "")):
+        message = f'it names "{name}", which leads to {path}, and not to a file below {root}'
+        raise fail("unsafe-path", where, message, "copy the file itself into the folder")
+    refuse_irregular(path)
+    return path
+
+
+def walk(root: PathLike) -> Iterator[tuple[str, list[str]]]:
+    """Yield each folder from `root` down, and the names of its files, sorted; follow no links.
+
+    A folder that cannot be read has no files. Unlike `os.walk`, it goes to any depth.
+    """
+    waiting = [os.fspath(root)]
+    while waiting:
+        folder = waiting.pop()
+        names: list[str] = []
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                is_folder = entry.is_dir(follow_symlinks=False)
+                (waiting if is_folder else names).append(entry.path if is_folder else entry.name)
+        yield folder, sorted(names)
+
+
+def parse_json(data: bytes | bytearray | memoryview | str, where: str, expected: str) -> Any:
+    """Return the value of a JSON text that a program writes and a user may have edited.
+
+    Args:
+        data: the text.
+        where: its place, for messages.
+        expected: what it should be, such as "a test descriptor".
+
+    Raises:
+        TosaConvertError: "file-error" for a text that is not JSON in UTF-8 or nests too deep.
+
+    Example:
+        >>> parse_json("[" * 100_000, "state.json", "a state of reduce")
+        Traceback (most recent call last):
+        tosa_convert.errors.TosaConvertError: state.json: error: not a state of reduce: ...
+    """
+    import json  # only some commands need it
+
+    try:
+        return json.loads(data if isinstance(data, str) else bytes(data).decode())
+    except RecursionError:
+        reason = "it is nested too deep"
+    except ValueError as error:
+        reason = str(error)[:200]
+    raise fail("file-error", where, f"not {expected}: {reason}")
+
+
+def read_json(path: PathLike, expected: str) -> Any:
+    """Parse a regular file of at most JSON_BYTES as `parse_json` does."""
+    with open_regular(path) as file:
+        try:
+            data = file.read(JSON_BYTES + 1)
+        except OSError as error:
+            raise file_error(path, error, "read") from None
+    if len(data) > JSON_BYTES:
+        message = f"not {expected}: it has more than {JSON_BYTES} bytes"
+        raise fail("file-error", os.fspath(path), message)
+    return parse_json(data, os.fspath(path), expected)
+
+
+def standard_input() -> TextIO:
+    """Standard input. Raises TosaConvertError("file-error") if it is closed."""
+    if sys.stdin is None:
+        raise fail("file-error", "<stdin>", "standard input is closed")
+    return sys.stdin
+
+
+def standard_output() -> TextIO:
+    """Standard output. Raises TosaConvertError("file-error") if it is closed."""
+    if sys.stdout is None:
+        raise fail("file-error", "<stdout>", "standard output is closed")
+    return sys.stdout
+
+
+def write_standard_output(pieces: Pieces) -> None:
+    """Write the pieces to standard output.
+
+    Raises BrokenPipeError if the reader closed the pipe, and TosaConvertError("file-error") for any
+    other failure.
+    """
+    stream = standard_output().buffer
+    try:
+        write_pieces(stream, pieces)
+        stream.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise file_error("<stdout>", error, "written") from None
+
+
+def gathered(pieces: Iterable[Any]) -> Iterator[Any]:
+    """The same bytes in fewer pieces: small pieces are joined, large ones are passed on as they are."""
+    buffer = bytearray()
+    for piece in pieces:
+        if len(piece) >= GATHER_BYTES:
+            if buffer:
+                yield buffer
+                buffer = bytearray()
+            yield piece
+        else:
+            buffer += piece
+            if len(buffer) >= GATHER_BYTES:
+                yield buffer
+                buffer = bytearray()
+    if buffer:
+        yield buffer
+
+
+class Sink:
+    """A file object for foreign code, such as zipfile, that writes by itself.
+
+    Foreign code cannot propagate a Python exception. `write` therefore stores the first one and
+    discards the output that follows; `finish` raises it.
+
+    interrupts: the signals that have arrived (`signals_deferred`); after one, output is discarded.
+    """
+
+    def __init__(
+        self, file: BinaryIO, progress: Progress | None = None, interrupts: Sequence[int] = ()
+    ) -> None:
+        self.file = file
+        self.progress = progress
+        self.interrupts = interrupts
+        self.bytes_written = 0
+        self.error: BaseException | None = None
+
+    def write(self, piece: bytes) -> int:
+        """Write the whole piece, unless an earlier write failed."""
+        if self.error is None and not self.interrupts:
+            try:
+                self.bytes_written += _write_all(
+                    self.file, piece, self.bytes_written, self.progress
+                )
+            except BaseException as error:  # an interrupt must not cross foreign code, either
+                self.error = error
+        return len(piece)
+
+    def finish(self) -> int:
+        """The number of bytes written. Raises the exception of the first failed write."""
+        if self.error is not None:
+            raise self.error
+        return self.bytes_written
+
+
+#: The content of a file: its bytes in order, or a function that writes them to a Sink.
+Pieces = Iterable[Any] | Callable[[Sink], None]
+#: Called with the number of bytes written so far.
+Progress = Callable[[int], None]
+
+
+def _write_all(file: BinaryIO, piece: Any, done: int = 0, progress: Progress | None = None) -> int:
+    view = memoryview(piece)
+    total = view.nbytes
+    while view:
+        # A write to a pipe, or of more than 2 GiB, can be partial.
+        view = view[file.write(view[:WRITE_BYTES]) :]
+        if progress is not None:
+            progress(done + total - view.nbytes)
+    return total
+
+
+def write_pieces(file: BinaryIO, pieces: Pieces, progress: Progress | None = None) -> int:
+    """Write the pieces to a file. Returns the number of bytes."""
+    if callable(pieces):
+        with signals_deferred() as interrupts:
+            sink = Sink(file, progress, interrupts)
+            pieces(sink)
+        return sink.finish()
+    total = 0
+    for piece in gathered(pieces):
+        total += _write_all(file, piece, total, progress)
+    return total
+
+
+def same_file(one: PathLike, other: PathLike) -> bool:
+    """Whether both paths name the same existing file."""
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
+
+
+def refuse_same_file(source: PathLike, target: PathLike) -> None:
+    """Raise TosaConvertError("would-overwrite-input") if both are one file."""
+    if same_file(source, target):
+        raise fail(
+            "would-overwrite-input",
+            os.fspath(target),
+            "the output is the input file",
+            "choose another name for the output",
+        )
+
+
+def replace_file(
+    path: PathLike,
+    pieces: Pieces,
+    check: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
+) -> int:
+    """Replace the file at `path`, or create it; on failure nothing changes.
+
+    Follows symbolic links and keeps the permissions of an existing file, and its owner and group where
+    the system permits it. Writes directly into a pipe or a device.
+
+    Args:
+        path: The file.
+        pieces: Its new content.
+        check: Called with the path of the complete temporary file before it is renamed. An exception
+            that it raises cancels the write.
+        progress: Called with the number of bytes written so far, at least every `WRITE_BYTES`.
+
+    Returns:
+        The number of bytes.
+
+    Raises:
+        TosaConvertError: "file-error".
+
+    Example:
+        >>> replace_file("notes.txt", [b"first ", b"second"])
+        12
+        >>> bytes(map_file("notes.txt"))
+        b'first second'
+    """
+    refuse_invalid_path(path)
+    target = os.path.realpath(path)
+    try:
+        old: os.stat_result | None = os.stat(target)
+    except OSError:
+        old = None
+    try:
+        if old is not None and not stat.S_ISREG(old.st_mode):
+            with open(target, "wb", buffering=0) as special:
+                return write_pieces(special, pieces, progress)
+        return _replace(target, old, pieces, check, progress)
+    except OSError as error:
+        raise file_error(path, error, "written") from None
+
+
+def _replace(
+    target: str,
+    old: os.stat_result | None,
+    pieces: Pieces,
+    check: Callable[[str], None] | None,
+    progress: Progress | None,
+) -> int:
+    temporary = temporary_path(target, "part")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    # A new file gets the permissions that the umask allows, not those of a temporary file.
+    try:
+        descriptor = os.open(temporary, flags, 0o666)
+        with open(descriptor, "wb", buffering=0) as file:
+            total = write_pieces(file, pieces, progress)
+            if old is not None and hasattr(os, "fchmod"):
+                keep_owner(file.fileno(), old)
+                os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode))
+            os.fsync(file.fileno())
+        if check is not None:
+            check(temporary)
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    sync_folder(os.path.dirname(target))
+    return total
+
+
+def keep_owner(descriptor: int, old: os.stat_result) -> None:
+    """Give a new file the owner and the group of the old one, or the group alone, where permitted.
+
+    Only the superuser gives files away; others may choose among their own groups.
+    """
+    new = os.fstat(descriptor)
+    for owner in (old.st_uid, -1):
+        if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+            with contextlib.suppress(OSError):
+                os.fchown(descriptor, owner, old.st_gid)
+                return
+
+
+def temporary_path(target: PathLike, extension: str) -> str:
+    """A hidden, unused name in the directory of `target`."""
+    folder, name = os.path.split(target)
+    hidden = f".{name[:_NAME_CHARACTERS]}.{os.urandom(6).hex()}.{extension}"
+    return os.path.join(folder, hidden)
+
+
+def sync_folder(folder: PathLike) -> None:
+    """Flush the directory entries to the disk, where the system supports it."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,1 @@
+"""Child processes under limits, many jobs in worker processes, and ending signals."""

@@ -1,0 +1,389 @@
+"""Run one child process under limits and report how it ended.
+
+`golden` runs the reference model and other backends in one, `frontends` the converters of frameworks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Final
+
+from tosa_convert.process.ending_signals import ENDING, signals_deferred
+
+if TYPE_CHECKING:
+    import subprocess
+
+#: Bytes of a child's stderr that are returned; the end of it, where the reason usually is.
+STDERR_BYTES: Final = 1 << 16
+#: Lines of a child's stderr that a message repeats, and characters of each.
+_LAST_LINES: Final = 20
+_LINE_CHARACTERS: Final = 90
+#: Exit codes from here on are Windows exception codes (NTSTATUS), which are known in hexadecimal.
+_WINDOWS_EXCEPTION: Final = 0x8000_0000
+#: `prctl` option of Linux: the signal that this process gets when its parent ends.
+_PR_SET_PDEATHSIG: Final = 1
+#: Seconds between two looks at the memory of a child.
+MEMORY_INTERVAL: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The end of a child process.
+
+    code: the exit code, or minus the number of the signal that ended it.
+    stderr: the last STDERR_BYTES that it wrote there; empty if stderr was inherited.
+    timed_out: it was killed because its time was up.
+    too_large: it was killed because it took too much memory.
+    """
+
+    code: int
+    stderr: str = ""
+    timed_out: bool = False
+    too_large: bool = False
+
+
+def run_child(
+    command: list[str],
+    *,
+    timeout: float,
+    memory: int = 0,
+    folder: str | os.PathLike[str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    input_bytes: bytes | memoryview = b"",
+    inherit_stderr: bool = False,
+    with_stdout: bool = False,
+    when_started: Callable[[], object] | None = None,
+) -> Ended:
+    """Run a command to its end in a new session; kill processes that it leaves running.
+
+    A new session has no terminal, so Ctrl-C reaches the child only through us: any exception here kills
+    the session. The child leaves no core file (Linux).
+
+    Args:
+        command: the program and its arguments.
+        timeout: seconds of wall-clock time, after which the session is killed.
+        memory: bytes of memory that one process of the session may take, besides files that it maps; the
+            session is killed after that (Linux). 0 for any number.
+        folder: the working folder; ours by default.
+        environment: the environment variables; ours by default.
+        input_bytes: what the child reads from stdin.
+        inherit_stderr: let the child write to our stderr instead of returning what it writes.
+        with_stdout: return what it writes to stdout among what it writes to stderr; by default it is
+            discarded.
+        when_started: called once when the child has been started.
+
+    Returns:
+        How it ended. A timeout and too much memory are not exceptions.
+
+    Raises:
+        OSError: the program cannot be started.
+
+    Example:
+        >>> import sys
+        >>> run_child([sys.executable, "-c", "raise SystemExit('no')"], timeout=60).stderr.strip()
+        'no'
+    """
+    # The command imports this module for its small functions, and should not wait for these.
+    import subprocess
+    import tempfile
+
+    with contextlib.ExitStack() as stack:
+        stdin: int | IO[bytes] = subprocess.DEVNULL
+        if input_bytes:
+            # A file, not a pipe, which this process would have to feed while it waits.
+            stdin = stack.enter_context(tempfile.TemporaryFile())
+            stdin.write(input_bytes)
+            stdin.seek(0)
+        errors = None if inherit_stderr else stack.enter_context(tempfile.TemporaryFile())
+        child: subprocess.Popen[bytes] | None = None
+        try:
+            with signals_deferred():  # the child may start before Popen returns
+                child = subprocess.Popen(
+                    command,
+                    cwd=folder,
+                    env=environment,
+                    stdin=stdin,
+                    stdout=errors if with_stdout else subprocess.DEVNULL,
+                    stderr=errors,
+                    start_new_session=True,
+                )
+            _KEEPER.tell(f"+s {child.pid}")
+            if when_started is not None:
+                when_started()
+            with _memory_watched(child, memory) as too_large:
+                timed_out = _wait(child, timeout)
+        finally:
+            if child is not None:
+                _kill_session(child)
+                child.wait()
+                _KEEPER.tell(f"-s {child.pid}")
+        return Ended(child.returncode, _tail(errors), timed_out, too_large.is_set())
+
+
+#: What the keeper does. A session that has just been killed may still be writing, hence the second try.
+_KEEPER_CODE: Final = """
+import os, shutil, signal, sys, time
+os.setsid()
+os.chdir("/")
+left = set()
+for line in sys.stdin:
+    sign, rest = line[0], line[1:].strip()
+    (left.add if sign == "+" else left.discard)(rest)
+for rest in left:
+    if rest.startswith("s "):
+        try:
+            os.killpg(int(rest[2:]), signal.SIGKILL)
+        except OSError:
+            pass
+for pause in (0, 0.2, 1):
+    time.sleep(pause)
+    for rest in left:
+        if rest.startswith("d "):
+            shutil.rmtree(bytes.fromhex(rest[2:]), ignore_errors=True)
+"""
+
+
+class _Keeper:
+    """A process that cleans up if this one is killed: it ends sessions and removes temporary folders.
+
+    It reads what there is from a pipe, whose end it sees when this process ends, however that happens.
+    It starts with the first line. A fork of this process has one of its own.
+    """
+
+    def __init__(self) -> None:
+        self.owner = self.pipe = 0
+        self.lock = threading.Lock()
+
+    def tell(self, line: str) -> None:
+        """Say what has been made (`+`) or is gone (`-`): a session `s PID`, or a folder `d HEX`."""
+        if os.name != "posix" or not sys.executable:
+            return
+        with contextlib.suppress(OSError), self.lock:
+            if self.owner != os.getpid():
+                self._start()
+            os.writev(self.pipe, [line.encode(), b"\n"])
+
+    def _start(self) -> None:
+        theirs, self.pipe = os.pipe()
+        try:
+            os.posix_spawn(
+                sys.executable,
+                [sys.executable, "-I", "-S", "-c", _KEEPER_CODE],
+                os.environ,
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, theirs, 0),
+                    (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+                    (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+                ],
+                setsigmask=ENDING,
+            )
+            self.owner = os.getpid()
+        finally:
+            os.close(theirs)
+
+
+_KEEPER: Final = _Keeper()
+
+
+@contextlib.contextmanager
+def temporary_folder(prefix: str) -> Iterator[str]:
+    """Make a temporary folder that is removed after the block, also if this process is killed (POSIX).
+
+    Raises OSError if it cannot be made.
+    """
+    folder = new_temporary_folder(prefix)
+    try:
+        yield folder
+    finally:
+        remove_temporary_folder(folder)
+
+
+def new_temporary_folder(prefix: str) -> str:
+    """Make a temporary folder for the caller to remove; it is removed if this process is killed."""
+    import tempfile
+
+    folder = tempfile.mkdtemp(prefix=prefix)
+    _KEEPER.tell(f"+d {os.fsencode(folder).hex()}")
+    return folder
+
+
+def remove_temporary_folder(folder: str | os.PathLike[str]) -> None:
+    """Remove a folder that `new_temporary_folder` has made, as far as the system allows it."""
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
+    _KEEPER.tell(f"-d {os.fsencode(folder).hex()}")
+
+
+@contextlib.contextmanager
+def _memory_watched(child: subprocess.Popen[bytes], memory: int) -> Iterator[threading.Event]:
+    """Inside the block, end the session of a child that takes too much memory; the event says so."""
+    too_large, done = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        while not done.wait(MEMORY_INTERVAL):
+            if largest_memory(child.pid) > memory:
+                too_large.set()
+                _kill_session(child)
+                return
+
+    if not memory or sys.platform != "linux":
+        yield too_large
+        return
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield too_large
+    finally:
+        done.set()
+        watcher.join()
+
+
+def largest_memory(process: int) -> int:
+    """The bytes of memory, besides mapped files, of a process or the descendant that has most (Linux).
+
+    0 if there is no such process. The largest one, not the sum: a fork shares memory with its parent.
+
+    Example:
+        >>> 1 << 20 < largest_memory(os.getpid()) < 1 << 34
+        True
+    """
+    most, pending = 0, [process]
+    while pending:
+        folder = f"/proc/{pending.pop()}"
+        # A process can end while it is looked at.
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            with open(f"{folder}/status", encoding="ascii", errors="replace") as file:
+                found = file.read().partition("RssAnon:")[2].split(maxsplit=1)
+            most = max(most, 1024 * int(found[0]))
+            for thread in os.listdir(f"{folder}/task"):
+                with open(f"{folder}/task/{thread}/children", encoding="ascii") as file:
+                    pending += map(int, file.read().split())
+    return most
+
+
+def _wait(child: subprocess.Popen[bytes], timeout: float) -> bool:
+    """Wait for a child, and end its session when its time is up; whether it was."""
+    timed_out = threading.Event()
+
+    def end() -> None:
+        timed_out.set()
+        _kill_session(child)
+
+    # A timer, since `Popen.wait(timeout)` polls, and sleeps for longer than a small model runs.
+    timer = threading.Timer(timeout, end)
+    timer.daemon = True
+    try:
+        timer.start()
+        _forbid_core_file(child.pid)
+        if hasattr(os, "waitid"):
+            # Leaves a zombie: its number, which is also that of its session, cannot be reused yet.
+            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        else:
+            child.wait()
+    finally:
+        timer.cancel()
+        if timer.ident is not None:  # the child had started
+            timer.join()
+    return timed_out.is_set()
+
+
+def _kill_session(child: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(OSError):
+        if sys.platform == "win32":
+            child.kill()
+        else:
+            os.killpg(child.pid, signal.SIGKILL)
+
+
+def _tail(file: IO[bytes] | None) -> str:
+    if file is None:
+        return ""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - STDERR_BYTES))
+    return file.read().decode(errors="replace")
+
+
+def _forbid_core_file(child: int) -> None:
+    if sys.platform == "linux":
+        import resource
+
+        with contextlib.suppress(OSError):
+            resource.prlimit(child, resource.RLIMIT_CORE, (0, 0))
+
+
+def describe_exit(code: int) -> str:
+    """The name of the signal that ended a child, or its exit code, for messages.
+
+    Example:
+        >>> describe_exit(-9), describe_exit(3), describe_exit(0xC0000005)
+        ('SIGKILL', 'exit code 3', 'exit code 0xC0000005')
+    """
+    if code >= _WINDOWS_EXCEPTION:
+        return f"exit code 0x{code:08X}"
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
+
+def last_words(ended: Ended, problem: str = "") -> str:
+    """How a child ended, and the last lines that it wrote to stderr, for messages.
+
+    problem: what else is wrong, after how it ended.
+
+    Example:
+        >>> print(last_words(Ended(-11, "no such layer")))
+        it ended with SIGSEGV; the end of its stderr:
+            no such layer
+    """
+    lines = [line.rstrip() for line in ended.stderr.splitlines() if line.strip()][-_LAST_LINES:]
+    head = f"it ended with {describe_exit(ended.code)}{problem}"
+    if not lines:
+        return f"{head}, and wrote nothing to stderr"
+    return "\n    ".join(
+        (f"{head}; the end of its stderr:", *(line[:_LINE_CHARACTERS] for line in lines))
+    )
+
+
+# -- for use in the child process ----------------------------------------------------------------
+
+
+def limit_this_process(*, memory: int | None = None, cpu_seconds: int | None = None) -> None:
+    """Limit this process, as far as the system enforces it, and let it leave no core file.
+
+    Args:
+        memory: bytes of address space (Linux).
+        cpu_seconds: seconds of processor time (POSIX); the process then gets SIGXCPU.
+    """
+    if sys.platform == "win32":
+        return
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    if cpu_seconds is not None:
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
+    if memory is not None and sys.platform == "linux":
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+
+
+def end_with_parent(parent: int) -> None:
+    """Let the system kill this process when its parent ends, however that happens (Linux).
+
+    parent: the parent's process id, taken before the start of this process: it may have ended already.
+    """
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)

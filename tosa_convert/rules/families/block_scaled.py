@@ -1,0 +1,222 @@
+"""Conversions and moves of block-scaled tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import prod
+from typing import Final
+
+from tosa_convert.graph.model import DYNAMIC
+from tosa_convert.rules.families.blocks import (
+    block_size,
+    data_shape,
+    divides_into_blocks,
+    one_rank,
+    scales_of,
+    scales_shape,
+    whole_blocks,
+)
+from tosa_convert.rules.families.core import (
+    Check,
+    OperatorRules,
+    ResultShape,
+    Rules,
+    Violation,
+    agree,
+    known,
+    merged,
+    rank,
+    rank_between,
+    single,
+)
+from tosa_convert.rules.families.gather import indices_are_rows, row_count
+from tosa_convert.rules.families.window import sizes_of
+from tosa_convert.rules.operator_view import OperatorView
+from tosa_convert.rules.values import Shape, shape_text
+
+
+def _infer_from(view: OperatorView) -> tuple[ResultShape, ...]:
+    scales = view.shape("input_scale")
+    return (data_shape(view.shape("input_data"), scales, block_size(view)),)
+
+
+def _infer_to(view: OperatorView) -> tuple[ResultShape, ...]:
+    shape = view.shape("input_data")
+    return shape, scales_shape(shape, block_size(view))
+
+
+# -- operators that take a plain tensor, or data and scales --------------------------------------------
+
+
+def _with_scales(name: str) -> Check:
+    """There are scales if the block size is not 1, and then there are scales of the result."""
+
+    def check(view: OperatorView) -> Iterator[Violation]:
+        block, scaled = block_size(view), view.has(name)
+        if scaled != (block > 1):
+            found = f"and there is {name}" if scaled else f"without {name}"
+            yield Violation(
+                "block-size",
+                f"block_size is {block}, {found}",
+                "32" if scaled else f"1, or an operand {name}",
+            )
+        expected = 1 + scaled
+        if view.outputs and len(view.outputs) != expected:
+            yield Violation(
+                "results",
+                f"the number of results is {len(view.outputs)}, "
+                f"{'with' if scaled else 'without'} {name}",
+                str(expected),
+            )
+
+    return check
+
+
+def _if_scaled(name: str, check: Check) -> Check:
+    """The check, only for operators that have the operand of scales."""
+    return lambda view: check(view) if view.has(name) else iter(())
+
+
+def _with_scales_inferred(
+    name: str, infer: Callable[[OperatorView], Shape]
+) -> Callable[[OperatorView], tuple[ResultShape, ...]]:
+    """The shape of the result, and of its scales if there are any."""
+
+    def shapes(view: OperatorView) -> tuple[ResultShape, ...]:
+        shape = infer(view)
+        return (shape, scales_shape(shape, block_size(view))) if view.has(name) else (shape,)
+
+    return shapes
+
+
+# -- RESHAPE_BLOCK_SCALED ------------------------------------------------------------------------------
+
+
+def _new_shape(view: OperatorView) -> tuple[int, ...]:
+    sizes = view.sizes("new_value_shape")
+    return tuple(DYNAMIC if size is None else size for size in sizes)
+
+
+def _reshaped_input(view: OperatorView) -> Shape:
+    shape = view.shape("input")
+    if not view.has("input_scale"):
+        return shape
+    return data_shape(shape, view.shape("input_scale"), block_size(view))
+
+
+def new_shape_is_positive(view: OperatorView) -> Iterator[Violation]:
+    """All sizes of the new shape are at least 1."""
+    sizes = view.sizes("new_value_shape")
+    if any(size is not None and size < 1 for size in sizes):
+        found = ", ".join("?" if size is None else str(size) for size in sizes)
+        yield Violation(
+            "new-value-shape-below-one", f"new_value_shape is [{found}]", "sizes of at least 1"
+        )
+
+
+def same_count(view: OperatorView) -> Iterator[Violation]:
+    """Input and result have as many elements."""
+    sizes, shape = view.sizes("new_value_shape"), _reshaped_input(view)
+    if shape is None or not all(map(known, shape)) or any(not size or size < 1 for size in sizes):
+        return
+    found, expected = prod(_new_shape(view)), prod(shape)
+    if found != expected:
+        yield Violation(
+            "elements",
+            f"new_value_shape is {shape_text(sizes)}, of {found} elements, "
+            f"and input is {view.tensor('input')}",
+            f"{expected} elements",
+        )
+
+
+def new_shape_of_blocks(view: OperatorView) -> Iterator[Violation]:
+    """The new shape of a block-scaled tensor has whole blocks."""
+    sizes, block = view.sizes("new_value_shape"), block_size(view)
+    if not sizes:
+        yield Violation(
+            "new-value-shape-rank", "new_value_shape has no sizes", "at least one, for the blocks"
+        )
+    elif (last := sizes[-1]) is not None and last % block:
+        yield Violation(
+            "new-value-shape-blocks",
+            f"new_value_shape is {shape_text(sizes)}, whose last size is {last}",
+            f"a multiple of the block size {block}",
+        )
+
+
+# -- ROW_GATHER_BLOCK_SCALED ---------------------------------------------------------------------------
+
+
+def _values(view: OperatorView) -> tuple[int, ...]:
+    shape = view.shape("values")
+    if view.has("values_scale"):
+        shape = data_shape(shape, view.shape("values_scale"), block_size(view))
+    return sizes_of(shape, 3)
+
+
+def same_batch(view: OperatorView) -> Iterator[Violation]:
+    """Values and indices have one batch size."""
+    expected, found = _values(view)[0], sizes_of(view.shape("indices"), 2)[0]
+    if not agree(expected, found):
+        yield Violation(
+            "batch", f"batch size {found} of indices, and {expected} of values", str(expected)
+        )
+
+
+def _gathered(view: OperatorView) -> Shape:
+    batch, _, channels = _values(view)
+    indices = sizes_of(view.shape("indices"), 2)
+    count = view.splat("row_count")
+    rows = indices[1] * int(count) if count is not None and known(indices[1]) else DYNAMIC
+    return merged(batch, indices[0]), rows, channels
+
+
+RULES: Final[Rules] = {
+    "CAST_FROM_BLOCK_SCALED": OperatorRules(
+        _infer_from,
+        (
+            divides_into_blocks,
+            rank_between("input_data", 1),
+            one_rank("input_data", "input_scale"),
+        ),
+        (whole_blocks("input_data"), scales_of("input_data", "input_scale")),
+    ),
+    "CAST_TO_BLOCK_SCALED": OperatorRules(
+        _infer_to,
+        (divides_into_blocks, rank_between("input_data", 1)),
+        (whole_blocks("input_data"),),
+    ),
+    "RESHAPE_BLOCK_SCALED": OperatorRules(
+        _with_scales_inferred("input_scale", _new_shape),
+        (
+            _with_scales("input_scale"),
+            _if_scaled("input_scale", rank_between("input", 1)),
+            one_rank("input", "input_scale"),
+            _if_scaled("input_scale", new_shape_of_blocks),
+        ),
+        (
+            whole_blocks("input"),
+            scales_of("input", "input_scale"),
+            new_shape_is_positive,
+            same_count,
+        ),
+    ),
+    "ROW_GATHER_BLOCK_SCALED": OperatorRules(
+        _with_scales_inferred("values_scale", _gathered),
+        (
+            _with_scales("values_scale"),
+            rank("values", 3),
+            rank("indices", 2),
+            one_rank("values", "values_scale"),
+        ),
+        (
+            whole_blocks("values"),
+            scales_of("values", "values_scale"),
+            single("row_count"),
+            row_count,
+            same_batch,
+            indices_are_rows,
+        ),
+        ("batch", "rows", "channels"),
+    ),
+}

@@ -1,0 +1,211 @@
+"""Operators that run regions: what a region takes and returns is what the operator passes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from tosa_convert.graph.model import Block
+from tosa_convert.rules.families.core import (
+    Check,
+    OperatorRules,
+    ResultShape,
+    Rules,
+    Violation,
+    agree,
+    common_shape,
+    known,
+)
+from tosa_convert.rules.operator_view import OperatorView
+from tosa_convert.rules.values import ShapeType, TensorType, TypeTable, ValueType
+
+# -- what is compared --------------------------------------------------------------------------------
+
+
+def _region(view: OperatorView, attribute: str) -> tuple[str, Block] | None:
+    """The name and the block of a region; None if it is not known yet."""
+    name = str(view.attributes[attribute])
+    block = None if view.regions is None else view.regions.get(name)
+    return None if block is None else (name, block)
+
+
+def _types(block: Block, names: Sequence[str]) -> list[ValueType]:
+    table = TypeTable()
+    return [
+        table.of_tensor(block.tensors[name], with_data=False)
+        if name in block.tensors
+        else table.of_shape(block.shapes[name])
+        for name in names
+    ]
+
+
+def _fits(one: ValueType, other: ValueType) -> bool:
+    """Whether two values can have one type: sizes and ranks that are unknown fit any."""
+    if isinstance(one, ShapeType) or isinstance(other, ShapeType):
+        return type(one) is type(other) and one.rank == other.rank
+    if one.dtype is not other.dtype or one.scale != other.scale:
+        return False
+    if one.shape is None or other.shape is None:
+        return True
+    return len(one.shape) == len(other.shape) and all(map(agree, one.shape, other.shape))
+
+
+def _differences(
+    rule: str, what: str, found: Sequence[ValueType], whose: str, wanted: Sequence[ValueType]
+) -> Iterator[Violation]:
+    """Where two lists of types of one length differ."""
+    for index, (one, other) in enumerate(zip(found, wanted, strict=True)):
+        if not _fits(one, other):
+            yield Violation(rule, f"{what}: value {index} is {one}", f"{other}, as {whose} are")
+
+
+def _region_differences(
+    rule: str, region: tuple[str, Block], is_input: bool, whose: str, wanted: Sequence[ValueType]
+) -> Iterator[Violation]:
+    """Where what a region takes or returns differs from the types that it must have."""
+    name, block = region
+    names = block.inputs if is_input else block.outputs
+    what = f'{"inputs" if is_input else "outputs"} of region "{name}"'
+    if len(names) == len(wanted):
+        yield from _differences(rule, what, _types(block, names), whose, wanted)
+    else:
+        yield Violation(rule, f"{what}: {len(names)} values", f"{len(wanted)}, as {whose} are")
+
+
+def _passed(view: OperatorView) -> list[ValueType]:
+    """The operands that regions take."""
+    return view.all("input_list")
+
+
+def _takes_operands(attribute: str) -> Check:
+    """The region takes what the operator passes."""
+    rule = f"{attribute.partition('_')[0]}-inputs"
+
+    def check(view: OperatorView) -> Iterator[Violation]:
+        if region := _region(view, attribute):
+            yield from _region_differences(rule, region, True, "the operands", _passed(view))
+
+    return check
+
+
+def _returns_results(attribute: str) -> Check:
+    """The region returns what the operator declares as its results."""
+    rule = f"{attribute.partition('_')[0]}-outputs"
+
+    def check(view: OperatorView) -> Iterator[Violation]:
+        region = _region(view, attribute)
+        if region and view.outputs:
+            yield from _region_differences(rule, region, False, "the results", view.outputs)
+
+    return check
+
+
+def _common(some: Sequence[ValueType], others: Sequence[ValueType]) -> tuple[ResultShape, ...]:
+    """The sizes that the values of two lists share."""
+    return tuple(
+        common_shape(one.shape, other.shape)
+        if isinstance(one, TensorType) and isinstance(other, TensorType)
+        else None
+        for one, other in zip(some, others, strict=True)
+    )
+
+
+def _one_element(what: str, value: TensorType) -> Iterator[Violation]:
+    if value.shape is not None and any(known(size) and size != 1 for size in value.shape):
+        yield Violation("condition-shape", f"{what} is {value}", "one element")
+
+
+# -- COND_IF -----------------------------------------------------------------------------------------
+
+
+def _condition_is_one_element(view: OperatorView) -> Iterator[Violation]:
+    """A condition has one element, of any rank. Its type is that of the operand's row of types."""
+    yield from _one_element("condition", view.tensor("condition"))
+
+
+def _branches_agree(view: OperatorView) -> Iterator[Violation]:
+    """Both regions return values of the same types, where no results are declared."""
+    one, other = _region(view, "then_graph"), _region(view, "else_graph")
+    if one and other and not view.outputs:
+        wanted = _types(one[1], one[1].outputs)
+        yield from _region_differences("else-outputs", other, False, f'those of "{one[0]}"', wanted)
+
+
+def _infer_branches(view: OperatorView) -> tuple[ResultShape, ...]:
+    one, other = _region(view, "then_graph"), _region(view, "else_graph")
+    if not (one and other):
+        return (None,) * len(view.outputs)
+    return _common(_types(one[1], one[1].outputs), _types(other[1], other[1].outputs))
+
+
+# -- WHILE_LOOP --------------------------------------------------------------------------------------
+
+
+def _results_are_operands(view: OperatorView) -> Iterator[Violation]:
+    """The state after the loop has the types of the state before it."""
+    before = _passed(view)
+    if not view.outputs:
+        return
+    if len(view.outputs) == len(before):
+        yield from _differences("output-list", "results", view.outputs, "the operands", before)
+    else:
+        yield Violation("output-list", f"{len(view.outputs)} results", f"{len(before)} results")
+
+
+def _body_returns_state(view: OperatorView) -> Iterator[Violation]:
+    """What the body returns is what the next iteration takes."""
+    if region := _region(view, "body_graph"):
+        yield from _region_differences("body-outputs", region, False, "the operands", _passed(view))
+
+
+def _region_returns_condition(view: OperatorView) -> Iterator[Violation]:
+    """The region returns one BOOL of one element."""
+    if not (region := _region(view, "cond_graph")):
+        return
+    name, block = region
+    if len(block.outputs) != 1:
+        yield Violation(
+            "condition-count", f'region "{name}" returns {len(block.outputs)} values', "one BOOL"
+        )
+        return
+    (output,) = _types(block, block.outputs)
+    what = f'the output of region "{name}"'
+    if isinstance(output, ShapeType) or output.dtype.name != "BOOL":
+        yield Violation("condition-type", f"{what} is {output}", "BOOL")
+    else:
+        yield from _one_element(what, output)
+
+
+def _infer_state(view: OperatorView) -> tuple[ResultShape, ...]:
+    """The sizes that the loop keeps: those that its body returns, too."""
+    before, region = _passed(view), _region(view, "body_graph")
+    if not region:
+        return (None,) * len(before)
+    return _common(before, _types(region[1], region[1].outputs))
+
+
+RULES: Final[Rules] = {
+    "COND_IF": OperatorRules(
+        _infer_branches,
+        (),
+        (
+            _condition_is_one_element,
+            _takes_operands("then_graph"),
+            _takes_operands("else_graph"),
+            _returns_results("then_graph"),
+            _returns_results("else_graph"),
+            _branches_agree,
+        ),
+    ),
+    "WHILE_LOOP": OperatorRules(
+        _infer_state,
+        (),
+        (
+            _results_are_operands,
+            _takes_operands("cond_graph"),
+            _takes_operands("body_graph"),
+            _body_returns_state,
+            _region_returns_condition,
+        ),
+    ),
+}

@@ -1,0 +1,229 @@
+"""What the rules of an operator are made of, and what several families of operators share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple
+
+from tosa_convert.graph.model import DYNAMIC
+from tosa_convert.rules.operator_view import OperatorView
+from tosa_convert.rules.values import Shape, Size, TensorType, shape_text
+
+
+class Violation(NamedTuple):
+    """A condition of an operator that does not hold.
+
+    rule: the condition's name without the operator's, such as "broadcast" or "output-height".
+    message: what was found. expected: what would be right. hint: what to do about it, or "".
+    """
+
+    rule: str
+    message: str
+    expected: str
+    hint: str = ""
+
+
+#: The most operands that a message lists.
+_MOST_LISTED: Final = 8
+#: The shape of a result that is a tensor, or the sizes of one that is a !tosa.shape.
+ResultShape = Shape | tuple[Size, ...]
+#: The shapes of all results, by operands and attributes; what is not known is DYNAMIC or None. It is
+#: called only if ranks and checks found no violation. `view.outputs` may be empty.
+Infer = Callable[[OperatorView], tuple[ResultShape, ...]]
+#: The violations of one condition. What is not known violates nothing.
+Check = Callable[[OperatorView], Iterator[Violation]]
+
+
+class OperatorRules(NamedTuple):
+    """The row of an operator.
+
+    infer: the shapes of its results.
+    ranks: conditions of the ranks of its operands. If one does not hold, no check is called.
+    checks: further conditions of its operands and attributes; each is independent of the others.
+    dimensions: what the dimensions of its first result are called in the names of rules, such as
+        ("batch", "height", "width", "channels"); () if they are only the "shape".
+    """
+
+    infer: Infer
+    ranks: tuple[Check, ...] = ()
+    checks: tuple[Check, ...] = ()
+    dimensions: tuple[str, ...] = ()
+
+
+#: A family's rows, by the operators' names.
+Rules = dict[str, OperatorRules]
+
+
+def same_rules(names: str, rules: OperatorRules) -> Rules:
+    """The rows of operators that have the same rules. names: separated by blanks."""
+    return dict.fromkeys(names.split(), rules)
+
+
+# -- sizes that may be unknown -------------------------------------------------------------------
+
+
+def known(size: Size) -> bool:
+    """Whether a size of a tensor or of a !tosa.shape is known."""
+    return size is not None and size != DYNAMIC
+
+
+def agree(*sizes: Size) -> bool:
+    """Whether sizes can be equal: those that are known are.
+
+    Example:
+        >>> agree(2, DYNAMIC, 2), agree(2, 3)
+        (True, False)
+    """
+    return len({size for size in sizes if size is not None and size != DYNAMIC}) <= 1
+
+
+def merged(*sizes: Size) -> int:
+    """The size that equal sizes have: the first one known, else DYNAMIC.
+
+    Example:
+        >>> merged(DYNAMIC, 3), merged(None, DYNAMIC)
+        (3, -1)
+    """
+    for size in sizes:
+        if size is not None and size != DYNAMIC:
+            return size
+    return DYNAMIC
+
+
+def common_shape(one: Shape, other: Shape) -> Shape:
+    """The sizes that two shapes share.
+
+    Example:
+        >>> common_shape((2, 3), (2, 4)), common_shape((2,), (2, 3))
+        ((2, -1), None)
+    """
+    if one is None or other is None or len(one) != len(other):
+        return None
+    return tuple(a if a == b else DYNAMIC for a, b in zip(one, other, strict=True))
+
+
+# -- conditions that many operators have ---------------------------------------------------------
+
+
+def rank(name: str, *ranks: int) -> Check:
+    """The tensor operand has one of these ranks."""
+    expected = " or ".join(map(str, ranks))
+
+    def check(view: OperatorView) -> Iterator[Violation]:
+        for tensor in view.tensors(name):
+            if tensor.rank is not None and tensor.rank not in ranks:
+                yield Violation(
+                    f"{dashed(name)}-rank",
+                    f"{name} is {tensor}, of rank {tensor.rank}",
+                    f"rank {expected}",
+                )
+
+    return check
+
+
+def rank_between(name: str, fewest: int, most: int | None = None) -> Check:
+    """The rank of the tensor operand is in a range."""
+
+    def check(view: OperatorView) -> Iterator[Violation]:
+        for tensor in view.tensors(name):
+            if tensor.rank is None or (
+                fewest <= tensor.rank and (most is None or tensor.rank <= most)
+            ):
+                continue
+            expected = f"at least {fewest}" if most is None else f"{fewest} to {most}"
+            yield Violation(
+                f"{dashed(name)}-rank",
+                f"{name} is {tensor}, of rank {tensor.rank}",
+                f"rank {expected}",
+            )
+
+    return check
+
+
+def single(name: str) -> Check:
+    """The tensor operand has the shape [1]."""
+
+    def check(view: OperatorView) -> Iterator[Violation]:
+        for tensor in view.tensors(name):
+            shape = tensor.shape
+            if shape is not None and (len(shape) != 1 or not agree(shape[0], 1)):
+                yield Violation(f"{dashed(name)}-shape", f"{name} is {tensor}", "shape [1]")
+
+    return check
+
+
+def axis_of(name: str) -> Check:
+    """The attribute "axis" is a dimension of the tensor operands of this name."""
+
+    def check(view: OperatorView) -> Iterator[Violation]:
+        axis = view.attributes["axis"]
+        for tensor in view.tensors(name):
+            if axis < 0 or (tensor.rank is not None and axis >= tensor.rank):
+                last = "" if tensor.rank is None else f" to {tensor.rank - 1}"
+                yield Violation(
+                    "axis", f"axis is {axis}, and {name} is {tensor}", f"0{last or ' or more'}"
+                )
+                return
+
+    return check
+
+
+def dashed(name: str) -> str:
+    """A name of an operand, attribute or operator, as rules have it.
+
+    Example:
+        >>> dashed("input1_zp"), dashed("MAX_POOL2D")
+        ('input1-zp', 'max-pool2d')
+    """
+    return name.lower().replace("_", "-")
+
+
+# -- results ---------------------------------------------------------------------------------------
+
+
+def result_violations(
+    view: OperatorView, shapes: Iterable[ResultShape], dimensions: tuple[str, ...]
+) -> Iterator[Violation]:
+    """Where the declared results contradict the shapes that follow from operands and attributes.
+
+    dimensions: see `OperatorRules`.
+    """
+    for index, ((row, declared), shape) in enumerate(zip(view.results(), shapes, strict=True)):
+        found = declared.shape if isinstance(declared, TensorType) else declared.sizes
+        if found is None or shape is None:
+            continue
+        name = dashed(row.name)
+        if len(found) != len(shape):
+            yield Violation(
+                f"{name}-rank",
+                f"{row.name} is {declared}, of rank {len(found)}",
+                f"rank {len(shape)}: {shape_text(shape)}",
+            )
+            continue
+        names = dimensions if index == 0 and len(dimensions) == len(shape) else ()
+        wrong = [
+            position
+            for position, sizes in enumerate(zip(found, shape, strict=True))
+            if not agree(*sizes)
+        ]
+        rules = {names[position] if names else "shape" for position in wrong}
+        for rule in sorted(rules):
+            yield Violation(f"{name}-{rule}", f"{row.name} is {declared}", shape_text(shape))
+
+
+def listing(view: OperatorView, names: Iterable[str] = ()) -> str:
+    """The first operands with their types, or those of some names, for messages."""
+    wanted = frozenset(names)
+    operands = [
+        (row.name, value) for row, value in view.operands() if not wanted or row.name in wanted
+    ]
+    shown = [f"{name} {value}" for name, value in operands[:_MOST_LISTED]]
+    if len(operands) > _MOST_LISTED:
+        shown.append(f"... {len(operands)} operands")
+    return ", ".join(shown)
+
+
+def first_shape(view: OperatorView) -> tuple[ResultShape, ...]:
+    """The result has the shape of the first operand."""
+    value = view.inputs[0]
+    return (value.shape if isinstance(value, TensorType) else value.sizes,)

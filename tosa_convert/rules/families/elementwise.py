@@ -1,0 +1,197 @@
+"""Elementwise operators: operands of one rank, sizes that are equal or 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import isnan
+from typing import Final
+
+from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.dtypes import INT8, INT32
+from tosa_convert.graph.model import DYNAMIC
+from tosa_convert.rules.families.core import (
+    Check,
+    OperatorRules,
+    ResultShape,
+    Rules,
+    Violation,
+    agree,
+    dashed,
+    first_shape,
+    known,
+    listing,
+    rank,
+    same_rules,
+    single,
+)
+from tosa_convert.rules.families.elements import outside_text
+from tosa_convert.rules.families.zero_points import zero_point
+from tosa_convert.rules.operator_view import OperatorView
+from tosa_convert.rules.values import Shape, TensorType
+
+#: Operands that are not broadcast.
+_APART: Final = frozenset({"shift", "input1_zp", "output_zp", "table"})
+#: The most bits that MUL of INT32 can shift a product by.
+_MAX_SHIFT: Final = 63
+#: The number of entries of a table for input of INT8 and for input of INT16.
+_TABLE_SIZES: Final = (256, 513)
+
+
+# -- operands that are broadcast -----------------------------------------------------------------
+
+
+def broadcast(shapes: list[Shape]) -> Shape:
+    """The shape that shapes of one rank broadcast to; None if no rank is known.
+
+    Example:
+        >>> broadcast([(2, 1), (1, 3)]), broadcast([(2, -1), (1, 1)])
+        ((2, 3), (2, -1))
+        >>> broadcast([(2, 1), None])
+        (2, -1)
+    """
+    ranked = [shape for shape in shapes if shape is not None]
+    if not ranked:
+        return None
+    if len(ranked) < len(shapes):
+        ranked.append((DYNAMIC,) * len(ranked[0]))
+    return tuple(map(_broadcast_size, zip(*ranked, strict=True)))
+
+
+def _broadcast_size(sizes: tuple[int, ...]) -> int:
+    others = {size for size in sizes if size != DYNAMIC} - {1}
+    if others:
+        return others.pop()
+    return DYNAMIC if DYNAMIC in sizes else 1
+
+
+def broadcast_operands(view: OperatorView) -> list[TensorType]:
+    """The operands that are broadcast together."""
+    return [
+        value
+        for row, value in view.operands()
+        if isinstance(value, TensorType) and row.name not in _APART
+    ]
+
+
+def _broadcast_names(view: OperatorView) -> list[str]:
+    return [row.name for row, _ in view.operands() if row.name not in _APART]
+
+
+#: In text that says nothing of its age, these operators have the form of today.
+_RANKS_HINT: Final = (
+    "TOSA 1.0 does not allow that; a program that is older is read with tosa-flatbuffer upgrade, "
+    'or dialect="2024-12"'
+)
+
+
+def operands_have_one_rank(view: OperatorView) -> Iterator[Violation]:
+    """The operands that are broadcast have one rank."""
+    ranks = {value.rank for value in broadcast_operands(view)} - {None}
+    if len(ranks) > 1:
+        operands = listing(view, _broadcast_names(view))
+        message = f"operands have different ranks: {operands}"
+        yield Violation("rank", message, "one rank", _RANKS_HINT)
+
+
+def operands_broadcast(view: OperatorView) -> Iterator[Violation]:
+    """Sizes in each dimension are equal or 1."""
+    shapes = [value.shape for value in broadcast_operands(view) if value.shape is not None]
+    for dimension, sizes in enumerate(zip(*shapes, strict=True)):
+        if len({size for size in sizes if known(size)} - {1}) > 1:
+            found = " and ".join(str(size) for size in sizes if known(size))
+            operands = listing(view, _broadcast_names(view))
+            yield Violation(
+                "broadcast",
+                f"sizes {found} in dimension {dimension}: {operands}",
+                "equal sizes, or 1",
+            )
+
+
+def _broadcast_shape(view: OperatorView) -> tuple[ResultShape, ...]:
+    return (broadcast([value.shape for value in broadcast_operands(view)]),)
+
+
+# -- attributes and constants --------------------------------------------------------------------
+
+
+def clamp_range(view: OperatorView) -> Iterator[Violation]:
+    """min_val and max_val of CLAMP are numbers, and in order."""
+    dtype = view.tensor("input").dtype
+    low, high = (
+        Constant(dtype, 1, view.attributes[name][: dtype.element_bytes], unpacked=True)
+        .numpy()[0]
+        .item()
+        for name in ("min_val", "max_val")
+    )
+    for name, value in (("min_val", low), ("max_val", high)):
+        if isnan(value):
+            yield Violation(dashed(name), f"{name} is NaN", "a number")
+    if high < low:
+        yield Violation(
+            "range", f"min_val is {low}, and max_val is {high}", "min_val of at most max_val"
+        )
+
+
+def mul_shift(view: OperatorView) -> Iterator[Violation]:
+    """The shift of MUL is 0 to 63, and 0 unless the operands are of INT32."""
+    shift, dtype = view.splat("shift"), view.tensor("input1").dtype
+    if shift is None:
+        return
+    if dtype is not INT32 and shift != 0:
+        yield Violation(
+            "shift", f"shift is {shift}, and input1 is of {dtype}", "0, unless input1 is of INT32"
+        )
+    elif not 0 <= shift <= _MAX_SHIFT:
+        yield Violation("shift", f"shift is {shift}", f"0 to {_MAX_SHIFT}")
+
+
+def shift_amounts(view: OperatorView) -> Iterator[Violation]:
+    """A value is shifted by less than the number of its bits, and not by a negative number."""
+    dtype = view.tensor("input1").dtype
+    if text := outside_text(view, "input2", 0, dtype.bits - 1):
+        yield Violation("shift", text, f"0 to {dtype.bits - 1}, since input1 is of {dtype}")
+
+
+def table_size(view: OperatorView) -> Iterator[Violation]:
+    """A table has an entry for each value of INT8, or 513 for INT16."""
+    table, dtype = view.tensor("table"), view.tensor("input1").dtype
+    expected = _TABLE_SIZES[dtype is not INT8]
+    if table.shape is not None and not agree(table.shape[0], expected):
+        yield Violation(
+            "table-size",
+            f"table has {table.shape[0]} entries, and input1 is of {dtype}",
+            f"{expected} entries",
+        )
+
+
+# -- rows ------------------------------------------------------------------------------------------
+
+
+def _unary(*checks: Check) -> OperatorRules:
+    return OperatorRules(first_shape, (), checks)
+
+
+def _broadcast(*checks: Check) -> OperatorRules:
+    return OperatorRules(_broadcast_shape, (operands_have_one_rank,), (operands_broadcast, *checks))
+
+
+RULES: Final[Rules] = {
+    **same_rules(
+        "ABS BITWISE_NOT CEIL CLZ COS ERF EXP FLOOR LOG LOGICAL_NOT RECIPROCAL RSQRT SIGMOID SIN "
+        "TANH",
+        _unary(),
+    ),
+    "CLAMP": _unary(clamp_range),
+    "NEGATE": _unary(zero_point("input1_zp"), zero_point("output_zp")),
+    "TABLE": OperatorRules(first_shape, (rank("table", 1),), (table_size,)),
+    **same_rules(
+        "ADD BITWISE_AND BITWISE_OR BITWISE_XOR EQUAL GREATER GREATER_EQUAL "
+        "INTDIV LOGICAL_AND LOGICAL_OR LOGICAL_XOR MAXIMUM "
+        "MINIMUM POW SELECT SUB",
+        _broadcast(),
+    ),
+    **same_rules(
+        "ARITHMETIC_RIGHT_SHIFT LOGICAL_LEFT_SHIFT LOGICAL_RIGHT_SHIFT", _broadcast(shift_amounts)
+    ),
+    "MUL": _broadcast(single("shift"), mul_shift),
+}

@@ -1,0 +1,37 @@
+"""Reductions along an axis."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tosa_convert.rules.families.core import (
+    OperatorRules,
+    ResultShape,
+    Rules,
+    axis_of,
+    rank_between,
+    same_rules,
+)
+from tosa_convert.rules.operator_view import OperatorView
+
+
+def _without_axis(view: OperatorView) -> tuple[ResultShape, ...]:
+    shape, axis = view.shape("input"), view.attributes["axis"]
+    return (None if shape is None else shape[:axis] + shape[axis + 1 :],)
+
+
+def _one_at_axis(view: OperatorView) -> tuple[ResultShape, ...]:
+    shape, axis = view.shape("input"), view.attributes["axis"]
+    return (None if shape is None else (*shape[:axis], 1, *shape[axis + 1 :]),)
+
+
+_RANKS: Final = (rank_between("input", 1),)
+_CHECKS: Final = (axis_of("input"),)
+
+RULES: Final[Rules] = {
+    "ARGMAX": OperatorRules(_without_axis, _RANKS, _CHECKS),
+    **same_rules(
+        "REDUCE_ALL REDUCE_ANY REDUCE_MAX REDUCE_MIN REDUCE_PRODUCT REDUCE_SUM",
+        OperatorRules(_one_at_axis, _RANKS, _CHECKS),
+    ),
+}

@@ -1,0 +1,132 @@
+"""Windows that move over an axis: what convolutions and pooling have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tosa_convert.graph.model import DYNAMIC
+from tosa_convert.rules.families.core import Check, Violation
+from tosa_convert.rules.operator_view import OperatorView
+from tosa_convert.rules.values import Shape, Size
+
+
+class Axis(NamedTuple):
+    """An axis along which a kernel moves; each number is None or DYNAMIC if it is not known.
+
+    name: "depth", "height" or "width". size: that of the input.
+    before, after: the padding on both sides.
+    """
+
+    name: str
+    size: Size
+    kernel: Size
+    stride: Size
+    before: Size
+    after: Size
+    dilation: Size = 1
+
+    def covered(self) -> int | None:
+        """How many elements the dilated kernel covers; None if unknown or not valid."""
+        if self.kernel is None or self.dilation is None or min(self.kernel, self.dilation) < 1:
+            return None
+        return (self.kernel - 1) * self.dilation + 1
+
+    def padded(self) -> int | None:
+        """The size of the padded input; None if unknown or not valid."""
+        if self.size is None or self.before is None or self.after is None:
+            return None
+        if min(self.size, self.before, self.after) < 0:
+            return None
+        return self.size + self.before + self.after
+
+    def output(self) -> int:
+        """The number of positions of the kernel; DYNAMIC if it is unknown."""
+        covered, padded = self.covered(), self.padded()
+        if covered is None or padded is None or self.stride is None or self.stride < 1:
+            return DYNAMIC
+        return (padded - covered) // self.stride + 1
+
+    def violations(self) -> Iterator[Violation]:
+        """The kernel fits into the padded input, and its last position ends where the input ends."""
+        covered, padded = self.covered(), self.padded()
+        if covered is None or padded is None:
+            return
+        rest = padded - covered
+        found = f"{self.name} {self.size} with padding {self.before} and {self.after} is {padded}"
+        if rest < 0:
+            yield Violation(
+                f"{self.name}-below-kernel",
+                f"{found}, and the kernel covers {covered}",
+                f"at least {covered}",
+            )
+        elif self.stride is not None and self.stride > 1 and rest % self.stride:
+            yield Violation(
+                f"{self.name}-not-divisible",
+                f"{found}; without the {covered} that the kernel covers it is {rest}",
+                f"a multiple of the stride {self.stride}",
+            )
+
+
+def axes(
+    names: tuple[str, ...],
+    sizes: tuple[Size, ...],
+    kernel: tuple[Size, ...],
+    stride: tuple[Size, ...],
+    pad: tuple[Size, ...],
+    dilation: tuple[Size, ...],
+) -> list[Axis]:
+    """The axes of an operator; `pad` has two numbers for each."""
+    return [
+        Axis(name, sizes[i], kernel[i], stride[i], pad[2 * i], pad[2 * i + 1], dilation[i])
+        for i, name in enumerate(names)
+    ]
+
+
+def sizes_of(shape: Shape, rank: int) -> tuple[int, ...]:
+    """The sizes of a tensor that has this rank, all DYNAMIC if its rank is unknown.
+
+    Example:
+        >>> sizes_of(None, 2)
+        (-1, -1)
+    """
+    return (DYNAMIC,) * rank if shape is None else shape
+
+
+def numbers(view: OperatorView, name: str) -> tuple[Size, ...]:
+    """The values of an attribute, or of the !tosa.shape operand of this name, None where unknown."""
+    if name in view.attributes:
+        values: tuple[int, ...] = view.attributes[name]
+        return values
+    return view.sizes(name)
+
+
+def at_least(name: str, fewest: int) -> Check:
+    """No value of the attribute or !tosa.shape operand is below this."""
+    rule = "negative" if fewest == 0 else "below-one"
+
+    def check(view: OperatorView) -> Iterator[Violation]:
+        values = numbers(view, name)
+        if any(value is not None and value < fewest for value in values):
+            yield Violation(
+                f"{name}-{rule}", f"{name} is {_listed(values)}", f"values of at least {fewest}"
+            )
+
+    return check
+
+
+def length(name: str, expected: int) -> Check:
+    """The !tosa.shape operand has this many values."""
+
+    def check(view: OperatorView) -> Iterator[Violation]:
+        values = view.sizes(name)
+        if len(values) != expected:
+            yield Violation(
+                f"{name}-length", f"{name} has {len(values)} values", f"{expected} values"
+            )
+
+    return check
+
+
+def _listed(values: tuple[Size, ...]) -> str:
+    return f"[{', '.join('?' if value is None else str(value) for value in values[:6])}]"

@@ -1,0 +1,324 @@
+"""The shapes of all values of a program, derived anew from the shapes of its arguments.
+
+What an operator declares is kept where its operands say nothing. A region takes the shapes that the
+operators running it pass. A loop's state keeps the sizes that no iteration changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from tosa_convert.errors import Findings, TosaConvertError, fail
+from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator, Region, operator_path
+from tosa_convert.graph.opset import operator
+from tosa_convert.rules.argument_shapes import GivenSize, open_symbols, resolved
+from tosa_convert.rules.families.core import ResultShape, common_shape
+from tosa_convert.rules.operator_view import OperatorView
+from tosa_convert.rules.validate import finding
+from tosa_convert.rules.values import ShapeType, TensorType, TypeTable, ValueType
+from tosa_convert.rules.verdict import Verdict, judge
+
+#: The deepest nesting of regions that is followed. TOSA's own limit is 6 at level 8K.
+MAX_NESTING: Final = 256
+
+_RESHAPE: Final = operator("RESHAPE")
+
+#: `refuse_impossible_symbols` tries the sizes up to the first of these and some from the second on,
+#: unless that is more than the third number of operators to judge.
+_TRIED, _UNLIKELY, _MOST_TRIED = 16, 1_000_003, 200_000
+
+#: A region and the types of the values that it is given.
+_Call = tuple[str, tuple[ValueType, ...]]
+
+
+@dataclass(slots=True)
+class _Run:
+    """One run of a region. calls: the runs that its operators make."""
+
+    types: dict[str, ValueType]
+    calls: list[_Call] = field(default_factory=list)
+
+
+def infer(graph: Graph, arguments: Mapping[str, tuple[int, ...]]) -> Graph:
+    """The program with new shapes for its arguments, and for all values that follow from them.
+
+    Args:
+        graph: A sound program: `verify` finds nothing in it. It does not change.
+        arguments: Argument -> its sizes in elements, DYNAMIC where unknown. They must fit the declared
+            shapes, as `argument_shapes.resolved` checks.
+
+    Returns:
+        A program that shares operators and data with the given one.
+
+    Raises:
+        TosaConvertError: "invalid-operator" with a finding for each operator that TOSA forbids with
+            these shapes; "too-large" if regions are nested too deeply.
+    """
+    return _Inference(graph).graph_with(arguments)
+
+
+def refuse_impossible_symbols(
+    graph: Graph,
+    shapes: Mapping[str, tuple[GivenSize, ...]],
+    aliases: Mapping[str, int],
+) -> None:
+    """Refuse a symbol without a value that one operator needs to be another size than a second one.
+
+    The sizes that occur in the program, small ones and large ones are tried. An operator needs the size
+    that is the only one it allows.
+
+    Raises:
+        TosaConvertError: "unsupported-shape" with a finding for each symbol.
+    """
+    findings = Findings()
+    blocks = [block for _, block in graph.blocks()]
+    own = {size for block in blocks for row in block.tensors.values() for size in row.shape or ()}
+    small = sorted({*range(1, _TRIED + 1), *own} - {0, DYNAMIC})
+    sizes = [*small, *range(_UNLIKELY, _UNLIKELY + _TRIED)]
+    if len(sizes) * sum(len(block.operators) for block in blocks) > _MOST_TRIED:
+        return
+    for symbol in open_symbols(graph, shapes, aliases):
+
+        def wrong(size: int, symbol: str = symbol) -> set[str]:
+            try:
+                infer(graph, resolved(graph, {**shapes, symbol: (size,)}, aliases))
+            except TosaConvertError as error:
+                return {finding.where for finding in error.findings}
+            return set()
+
+        demanding = wrong(_UNLIKELY)
+        if not demanding:
+            continue
+        refused = {size: wrong(size) for size in sizes}
+        if not all(refused.values()):
+            continue
+        needed: dict[int, str] = {}
+        for place in sorted(demanding):
+            allowed = [size for size in sizes if place not in refused[size]]
+            if len(allowed) == 1:
+                needed.setdefault(allowed[0], place)
+        if len(needed) > 1:
+            (one, here), (other, there) = list(needed.items())[:2]
+            findings.add(
+                "unsupported-shape",
+                here,
+                f'the size "{symbol}" must be {one} here, and {other} at {there}',
+                "give the arguments sizes that fit, or symbols of their own",
+            )
+    findings.raise_if_any()
+
+
+class _Inference:
+    """The inference of one program. Runs of a region with equal types share one `_Run`."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.table = TypeTable()
+        self.regions = {region.name: region for region in graph.regions}
+        self.blocks = dict(zip(self.regions, graph.blocks(), strict=True))
+        self.declared: dict[str, dict[str, ValueType]] = {}
+        self.verdicts: dict[object, Verdict] = {}
+        self.runs: dict[_Call, _Run] = {}
+        self.findings = Findings()
+        self.reported: set[tuple[str, str]] = set()
+
+    def graph_with(self, arguments: Mapping[str, tuple[int, ...]]) -> Graph:
+        """See `infer`."""
+        main = self.graph.main
+        declared = self.table.of_block(main)
+        inputs = tuple(self.refined(declared[name], arguments.get(name)) for name in main.inputs)
+        call = (self.graph.regions[0].name, inputs)
+        self.run(call, 0)
+        self.findings.raise_if_any()
+        return replace(self.graph, regions=self.regions_with(self.final_types(call)))
+
+    # -- running ---------------------------------------------------------------------------------
+
+    def run(self, call: _Call, depth: int) -> list[ValueType]:
+        """The types of the values that a region returns when it is given values of some types."""
+        where, block = self.blocks[call[0]]
+        run = self.runs.get(call)
+        if run is None:
+            if depth > MAX_NESTING:
+                raise fail("too-large", where, f"regions are nested more than {MAX_NESTING} deep")
+            types = dict(self.declared_types(call[0]))
+            types.update(zip(block.inputs, call[1], strict=True))
+            run = self.runs[call] = _Run(types)
+            for index, operator in enumerate(block.operators):
+                if operator.spec.regions:
+                    self.run_regions(operator, run, depth)
+                else:
+                    self.run_operator(operator, types, where, index)
+        return [run.types[name] for name in block.outputs]
+
+    def declared_types(self, region: str) -> dict[str, ValueType]:
+        """The declared types of a region's values."""
+        types = self.declared.get(region)
+        if types is None:
+            types = self.declared[region] = self.table.of_block(self.blocks[region][1])
+        return types
+
+    def run_operator(
+        self, operator: Operator, types: dict[str, ValueType], where: str, index: int
+    ) -> None:
+        """Set the types of an operator's results."""
+        inputs = tuple(types[name] for name in operator.inputs)
+        if operator.spec is _RESHAPE:
+            inputs = (inputs[0], self.without_placeholders(inputs[1]))
+        outputs = tuple(types[name] for name in operator.outputs)
+        key = (operator.spec, inputs, outputs, *operator.attributes.items())
+        verdict = self.verdicts.get(key)
+        if verdict is None:
+            verdict = self.verdicts[key] = judge(OperatorView(operator, inputs, outputs))
+        if verdict.violations:
+            self.report(operator, operator_path(where, index, operator), verdict)
+        elif verdict.results is not None:
+            for name, type_, shape in zip(operator.outputs, outputs, verdict.results, strict=True):
+                types[name] = self.refined(type_, shape)
+
+    def without_placeholders(self, shape: ValueType) -> ValueType:
+        """A shape whose -1 is unknown: MLIR accepts -1 as "the remaining elements"."""
+        if isinstance(shape, ShapeType) and -1 in shape.sizes:
+            return self.table.shape(tuple(None if size == -1 else size for size in shape.sizes))
+        return shape
+
+    def report(self, operator: Operator, path: str, verdict: Verdict) -> None:
+        """Note the violations of an operator; a region that is run several times has them once."""
+        for violation in verdict.violations:
+            if (path, violation.rule) not in self.reported:
+                self.reported.add((path, violation.rule))
+                self.findings.extend([finding(operator, path, violation)])
+
+    def run_regions(self, operator: Operator, run: _Run, depth: int) -> None:
+        """Set the types of the results of an operator that runs regions."""
+        names = [str(operator.attributes[row.name]) for row in operator.spec.regions]
+        values = tuple(run.types[name] for name in operator.inputs)
+        if operator.spec.name == "COND_IF":
+            results = self.branches(names, values[1:], run, depth)
+        else:
+            results = self.loop(names, values, run, depth)
+        for name, type_ in zip(operator.outputs, results, strict=False):
+            shape = type_.shape if isinstance(type_, TensorType) else type_.sizes
+            run.types[name] = self.refined(run.types[name], shape)
+
+    def branches(
+        self, names: list[str], values: tuple[ValueType, ...], run: _Run, depth: int
+    ) -> list[ValueType]:
+        """The types that both regions return."""
+        returned = []
+        for name in names:
+            call = (name, self.given(name, values))
+            run.calls.append(call)
+            returned.append(self.run(call, depth + 1))
+        return [self.common(*types) for types in zip(*returned, strict=False)]
+
+    def loop(
+        self, names: list[str], values: tuple[ValueType, ...], run: _Run, depth: int
+    ) -> list[ValueType]:
+        """The types of a loop's state, which holds before and after each iteration."""
+        condition, body = names
+        state = self.given(body, values)
+        while True:
+            after = self.run((body, state), depth + 1)
+            if len(after) != len(state):
+                break
+            # Each round opens at least one size, so that this ends.
+            common = self.given(body, tuple(map(self.common, state, after)))
+            if common == state:
+                break
+            state = common
+        self.run((condition, state), depth + 1)
+        run.calls += (condition, state), (body, state)
+        return list(state)
+
+    def given(self, region: str, values: Sequence[ValueType]) -> tuple[ValueType, ...]:
+        """The types of a region's arguments when it is given values of these types."""
+        block = self.blocks[region][1]
+        declared = self.declared_types(region)
+        return tuple(
+            self.refined(
+                declared[name], type_.shape if isinstance(type_, TensorType) else type_.sizes
+            )
+            for name, type_ in zip(block.inputs, values, strict=False)
+        )
+
+    # -- types -----------------------------------------------------------------------------------
+
+    def refined(self, type_: ValueType, shape: ResultShape) -> ValueType:
+        """A type with the sizes that a shape adds to it. Its own sizes are kept."""
+        if shape is None:
+            return type_
+        if isinstance(type_, ShapeType):
+            if len(shape) != type_.rank:
+                return type_
+            sizes = tuple(
+                new if size is None else size for size, new in zip(type_.sizes, shape, strict=True)
+            )
+            return self.table.shape(sizes)
+        if type_.shape is None:
+            new = tuple(DYNAMIC if size is None else size for size in shape)
+        elif len(type_.shape) != len(shape):
+            return type_
+        else:
+            new = tuple(
+                size if size != DYNAMIC or other is None else other
+                for size, other in zip(type_.shape, shape, strict=True)
+            )
+        return type_ if new == type_.shape else self.table.tensor(type_.dtype, new, type_.scale)
+
+    def common(self, one: ValueType, other: ValueType) -> ValueType:
+        """The type whose sizes are those that two types share."""
+        if one is other:
+            return one
+        if isinstance(one, TensorType) and isinstance(other, TensorType):
+            return self.table.tensor(one.dtype, common_shape(one.shape, other.shape), one.scale)
+        if isinstance(one, ShapeType) and isinstance(other, ShapeType) and one.rank == other.rank:
+            return self.table.shape(
+                tuple(a if a == b else None for a, b in zip(one.sizes, other.sizes, strict=True))
+            )
+        return one
+
+    # -- the new program -------------------------------------------------------------------------
+
+    def final_types(self, main: _Call) -> dict[str, dict[str, ValueType]]:
+        """The types of each region's values: the sizes that all of its runs share."""
+        final: dict[str, dict[str, ValueType]] = {}
+        pending, seen = [main], {main}
+        while pending:
+            call = pending.pop()
+            types = self.runs[call].types
+            known = final.get(call[0])
+            final[call[0]] = (
+                types
+                if known is None
+                else {name: self.common(type_, types[name]) for name, type_ in known.items()}
+            )
+            for inner in self.runs[call].calls:
+                if inner not in seen:
+                    seen.add(inner)
+                    pending.append(inner)
+        return final
+
+    def regions_with(self, types: Mapping[str, dict[str, ValueType]]) -> list[Region]:
+        """The regions with these types; a region that no operator runs stays as it is."""
+        return [
+            Region(region.name, [_with_types(region.blocks[0], types[region.name])])
+            if region.name in types
+            else region
+            for region in self.graph.regions
+        ]
+
+
+def _with_types(block: Block, types: Mapping[str, ValueType]) -> Block:
+    tensors = {}
+    for name, tensor in block.tensors.items():
+        type_ = types[name]
+        assert isinstance(type_, TensorType)
+        tensors[name] = (
+            tensor if type_.shape == tensor.shape else replace(tensor, shape=type_.shape)
+        )
+    # `make_reshapes_static` replaces operators and their operands.
+    operators = [replace(operator) for operator in block.operators]
+    return replace(block, tensors=tensors, shapes=dict(block.shapes), operators=operators)

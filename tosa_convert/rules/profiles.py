@@ -1,0 +1,329 @@
+"""Profiles and extensions: which exist, what a program needs, and whether a target has it.
+
+Sources: the target environment of LLVM's TOSA dialect, and the requirements that the official tests
+state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import combinations
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tosa_convert.errors import Findings
+from tosa_convert.graph.dtypes import V1_0, V1_1, RoundingMode
+from tosa_convert.graph.locations import located
+from tosa_convert.graph.model import operator_path
+from tosa_convert.rules.types import Element, Need, match
+
+if TYPE_CHECKING:
+    from tosa_convert.graph.model import Block, Graph, Operator
+
+
+class Capability(NamedTuple):
+    """A profile or an extension.
+
+    name: such as "PRO-INT" or "EXT-MX-FP8E4M3".
+    since: the TOSA version that introduced it.
+    profiles: of an extension, the profiles of which a target must have one.
+    implies: what a target that has it has as well.
+    """
+
+    name: str
+    since: tuple[int, int] = V1_0
+    profiles: tuple[str, ...] = ()
+    implies: tuple[str, ...] = ()
+
+    @property
+    def mlir(self) -> str:
+        """Its name in MLIR.
+
+        Example:
+            >>> CAPABILITIES["PRO-INT"].mlir, CAPABILITIES["EXT-MX-INT8"].mlir
+            ('pro_int', 'mx_int8')
+        """
+        return self.name.removeprefix("EXT-").lower().replace("-", "_")
+
+
+_INT, _FP = ("PRO-INT",), ("PRO-FP",)
+_ANY: Final = _INT + _FP
+_MX: Final = tuple(
+    f"EXT-MX-{name}" for name in ("FP4E2M1", "FP6E2M3", "FP6E3M2", "FP8E4M3", "FP8E5M2", "INT8")
+)
+
+PROFILES: Final = (Capability("PRO-INT"), Capability("PRO-FP"))
+EXTENSIONS: Final = (
+    Capability("EXT-INT16", V1_0, _INT),
+    Capability("EXT-INT4", V1_0, _INT),
+    Capability("EXT-BF16", V1_0, _FP),
+    Capability("EXT-FP8E4M3", V1_0, _FP),
+    Capability("EXT-FP8E5M2", V1_0, _FP),
+    Capability("EXT-FFT", V1_0, _FP),
+    Capability("EXT-VARIABLE", V1_0, _ANY),
+    Capability("EXT-CONTROLFLOW", V1_0, _ANY),
+    Capability("EXT-DOUBLEROUND", V1_0, _INT),
+    Capability("EXT-INEXACTROUND", V1_0, _INT),
+    Capability("EXT-DYNAMIC", V1_0, _ANY),
+    Capability("EXT-INT64", V1_1, _ANY),
+    Capability("EXT-SHAPE", V1_1, _ANY),
+    Capability("EXT-MX-COMMON", V1_1, _FP),
+    *(Capability(name, V1_1, _FP) for name in _MX),
+    Capability("EXT-MXFP-CONV", V1_1, _FP),
+    # The name that earlier drafts of 1.1 had for all of these types; MLIR still knows it.
+    Capability("EXT-MXFP", V1_1, _FP, ("EXT-MX-COMMON", *_MX)),
+)
+#: Name -> profile or extension, in the order in which they are listed.
+CAPABILITIES: Final = {row.name: row for row in (*PROFILES, *EXTENSIONS)}
+BY_MLIR: Final = {row.mlir: row for row in CAPABILITIES.values()}
+
+#: Rounding mode of RESCALE -> the extension that has it.
+_ROUNDING: Final = {
+    RoundingMode.DOUBLE_ROUND: "EXT-DOUBLEROUND",
+    RoundingMode.INEXACT_ROUND: "EXT-INEXACTROUND",
+}
+#: Operands that, besides zero points and the like, must be constants unless a target has EXT-DYNAMIC.
+_CONSTANTS: Final = {"PAD": "pad_const", "TABLE": "table"}
+#: Operators whose constants are part of what they do: EXT-DYNAMIC does not allow others.
+_ALWAYS_CONSTANT: Final = frozenset({"SLICE_SHAPE", "ROW_GATHER", "ROW_GATHER_BLOCK_SCALED"})
+
+
+class Requirement(NamedTuple):
+    """What an operator needs of a target.
+
+    where: the path of the operator. needs: the alternatives, of which a target must have one.
+    """
+
+    where: str
+    operator: Operator
+    needs: tuple[Need, ...]
+
+
+class Misfit(NamedTuple):
+    """An operator that a target does not have.
+
+    where: the path of the operator. message: what it needs. hint: what to do about it.
+    """
+
+    where: str
+    message: str
+    hint: str
+
+
+def parse(text: str) -> frozenset[str]:
+    """The profiles and extensions of a list such as "PRO-INT,EXT-INT16".
+
+    Upper and lower case mean the same.
+
+    Raises:
+        TosaConvertError: "option-conflict" with a finding for each unknown name, and for each
+            extension whose profile is not listed.
+
+    Example:
+        >>> sorted(parse("pro-int, EXT-INT16"))
+        ['EXT-INT16', 'PRO-INT']
+        >>> parse("PRO-INT,EXT-BF16")
+        Traceback (most recent call last):
+        tosa_convert.errors.TosaConvertError: profile: error: EXT-BF16 needs PRO-FP [option-conflict]
+            add it to the list
+    """
+    findings = Findings()
+    names: dict[str, None] = {}
+    for word in filter(None, (part.strip() for part in text.split(","))):
+        names[word.upper()] = None
+        if word.upper() not in CAPABILITIES:
+            known = ", ".join(CAPABILITIES)
+            findings.add("option-conflict", "profile", f"found {word!r}, expected {known}")
+    for row in (CAPABILITIES[name] for name in names if name in CAPABILITIES):
+        if row.profiles and not names.keys() & set(row.profiles):
+            needed = " or ".join(row.profiles)
+            findings.add(
+                "option-conflict", "profile", f"{row.name} needs {needed}", "add it to the list"
+            )
+    if not names:
+        findings.add("option-conflict", "profile", "the list is empty", "name at least a profile")
+    findings.raise_if_any()
+    return frozenset(names)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names in their order, as `parse` reads them.
+
+    Example:
+        >>> listed({"EXT-INT16", "PRO-INT"})
+        'PRO-INT,EXT-INT16'
+    """
+    found = set(names)
+    return ",".join(name for name in CAPABILITIES if name in found)
+
+
+def complete(names: Iterable[str]) -> frozenset[str]:
+    """Names with those that they imply."""
+    found = frozenset(names)
+    return found.union(*(CAPABILITIES[name].implies for name in found))
+
+
+def requirements(graph: Graph) -> Iterator[Requirement]:
+    """What each operator needs, in order.
+
+    An operator whose types TOSA does not allow is left out: `types.mismatch` says why.
+    """
+    known: dict[object, tuple[Need, ...]] = {}
+    for where, block in graph.blocks():
+        for index, operator in enumerate(block.operators):
+            needs = _needs(block, operator, known)
+            if needs:
+                yield Requirement(
+                    located(operator_path(where, index, operator), operator), operator, needs
+                )
+
+
+def _needs(
+    block: Block, operator: Operator, known: dict[object, tuple[Need, ...]]
+) -> tuple[Need, ...]:
+    inputs = tuple(_element(block, name) for name in operator.inputs)
+    outputs = tuple(_element(block, name) for name in operator.outputs)
+    further = _further(block, operator)
+    key = (operator.spec, inputs, outputs, further, *_type_attributes(operator.attributes))
+    needs = known.get(key)
+    if needs is None:
+        row = match(operator.spec, inputs, outputs, operator.attributes)
+        found = () if row is None else row.needs
+        needs = known[key] = tuple(Need(need.names | further, need.since) for need in found)
+    return needs
+
+
+def _type_attributes(attributes: Mapping[str, object]) -> tuple[object, ...]:
+    return tuple(attributes.get(name) for name in ("acc_type", "mode", "scale32"))
+
+
+def _element(block: Block, name: str) -> Element:
+    tensor = block.tensors.get(name)
+    if tensor is None:
+        return None
+    return tensor.dtype if tensor.scale is None else (tensor.dtype, tensor.scale.dtype)
+
+
+def _further(block: Block, operator: Operator) -> frozenset[str]:
+    """The extensions that an operator needs for other reasons than its types."""
+    names = set()
+    mode = operator.attributes.get("rounding_mode")
+    if isinstance(mode, RoundingMode) and mode in _ROUNDING:
+        names.add(_ROUNDING[mode])
+    spec = operator.spec
+    if spec.name not in _ALWAYS_CONSTANT:
+        constant = _CONSTANTS.get(spec.name)
+        for index, name in enumerate(operator.inputs[: len(spec.operands)]):
+            row = spec.operands[index]
+            if (row.is_constant or row.name == constant) and not _is_constant(block, name):
+                names.add("EXT-DYNAMIC")
+    return frozenset(names)
+
+
+def _is_constant(block: Block, name: str) -> bool:
+    tensor = block.tensors.get(name)
+    return tensor is None or (tensor.data is not None and not tensor.variable)
+
+
+def least(
+    requirements: Iterable[Requirement], version: tuple[int, int] = V1_1
+) -> frozenset[str] | None:
+    """The least profiles and extensions that satisfy all requirements.
+
+    One profile is less than two, and PRO-INT is preferred to PRO-FP.
+
+    Args:
+        requirements: Those of a program.
+        version: The TOSA version of the target.
+
+    Returns:
+        The names, or None if the version does not allow the program.
+
+    Example:
+        >>> import tosa_convert as tc
+        >>> listed(least(requirements(tc.load("digits_cnn.tosa"))))
+        'PRO-FP'
+    """
+    wanted = list(dict.fromkeys(row.needs for row in requirements))
+    for count in range(1, len(PROFILES) + 1):
+        found = (
+            _with_profiles(wanted, profiles, version) for profiles in combinations(_ANY, count)
+        )
+        best = min((names for names in found if names is not None), key=len, default=None)
+        if best is not None:
+            return best
+    return None
+
+
+def suitable_profiles(
+    requirements: Iterable[Requirement], version: tuple[int, int] = V1_1
+) -> tuple[str, ...]:
+    """The profiles each of which suffices, with extensions, for all requirements."""
+    wanted = list(dict.fromkeys(row.needs for row in requirements))
+    return tuple(name for name in _ANY if _with_profiles(wanted, (name,), version) is not None)
+
+
+def _with_profiles(
+    wanted: list[tuple[Need, ...]], profiles: tuple[str, ...], version: tuple[int, int]
+) -> frozenset[str] | None:
+    """The least names with these profiles and no others, or None."""
+    names = set(profiles)
+    others = frozenset(_ANY) - names
+    open_needs = []
+    for needs in wanted:
+        choices = [
+            need.names for need in needs if need.since <= version and not need.names & others
+        ]
+        if not choices:
+            return None
+        if len(choices) == 1:
+            names |= choices[0]
+        else:
+            open_needs.append(choices)
+    for choices in open_needs:
+        names |= min(choices, key=lambda choice: len(choice - names))
+    return frozenset(names)
+
+
+def misfits(
+    graph: Graph, names: Iterable[str], version: tuple[int, int] = V1_1
+) -> Iterator[Misfit]:
+    """The operators that need another profile or extension than those of a target.
+
+    Those that no target of the version has are left out: `graph.versions.version_findings` names them.
+
+    Args:
+        graph: The program.
+        names: The profiles and extensions of the target.
+        version: Its TOSA version.
+
+    Example:
+        >>> import tosa_convert as tc
+        >>> for misfit in misfits(tc.load("digits_cnn.tosa"), parse("PRO-INT")):
+        ...     print(misfit.message, "/", misfit.hint)
+        ...     break
+        CONST needs PRO-FP / add PRO-FP to the target
+    """
+    has = complete(names)
+    fits: dict[tuple[Need, ...], str] = {}
+    for row in requirements(graph):
+        if row.needs not in fits:
+            fits[row.needs] = _missing(row.needs, has, version)
+        if fits[row.needs]:
+            yield Misfit(
+                row.where,
+                f"{row.operator.spec.name} needs {_alternatives(row.needs)}",
+                fits[row.needs],
+            )
+
+
+def _missing(needs: tuple[Need, ...], has: frozenset[str], version: tuple[int, int]) -> str:
+    """What to add so that a target satisfies a requirement, or "" if it does or never can."""
+    allowed = [need for need in needs if need.since <= version]
+    if not allowed or any(need.names <= has for need in allowed):
+        return ""
+    fewest = min((need.names - has for need in allowed), key=len)
+    return f"add {' and '.join(listed(fewest).split(','))} to the target"
+
+
+def _alternatives(needs: tuple[Need, ...]) -> str:
+    return " or ".join(" and ".join(listed(need.names).split(",")) for need in needs)

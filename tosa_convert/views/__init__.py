@@ -1,0 +1,1 @@
+"""What people look at: summaries, differences and pictures of programs."""

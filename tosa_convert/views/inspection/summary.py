@@ -1,0 +1,303 @@
+"""`summarize`: what a program is, in numbers, as one value."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from tosa_convert.errors import Finding
+from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.dtypes import BY_CODE as DTYPE_BY_CODE
+from tosa_convert.graph.dtypes import INT4
+from tosa_convert.graph.model import MAX_RANK, ShapeValue, require_graphs
+from tosa_convert.graph.opset import CONST, CONST_SHAPE
+from tosa_convert.rules.amounts import Amount, total
+from tosa_convert.rules.multiply_accumulates import NOT_COUNTED, multiply_accumulates
+from tosa_convert.rules.public import TARGET_CODES, Needs, needs, validate
+from tosa_convert.rules.values import shape_text
+from tosa_convert.views.inspection.memory import peak_activations
+
+if TYPE_CHECKING:
+    from tosa_convert.graph.model import Block, Graph, SoftwareVersion, Tensor, Version
+    from tosa_convert.graph.target import Target
+
+#: Bytes of a constant up to which `summarize` lets rules read its elements.
+_READ_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ValueSummary:
+    """A tensor or shape, such as an input of a program.
+
+    type: an element type such as "FP32", or "SHAPE" for a !tosa.shape.
+    shape: sizes, -1 where unknown; of a !tosa.shape, the one size (rank,). None if unranked.
+    block: how many elements share a scale; 0 unless the tensor is block-scaled.
+    sizes: the values of a !tosa.shape, if they are constant.
+    """
+
+    name: str
+    type: str
+    shape: tuple[int, ...] | None
+    block: int = 0
+    sizes: tuple[int, ...] | None = None
+
+    def __str__(self) -> str:
+        if self.type == "SHAPE":
+            if self.sizes is None:
+                return f"shape of rank {(self.shape or (0,))[0]}"
+            return f"shape {shape_text(self.sizes)}"
+        blocks = f" in blocks of {self.block}" if self.block else ""
+        return f"{self.type} {shape_text(self.shape)}{blocks}"
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSummary:
+    """All operators of one kind. work: their multiply-accumulates; None if they have none."""
+
+    name: str
+    count: int
+    work: Amount | None
+
+
+@dataclass(frozen=True, slots=True)
+class TypeSummary:
+    """An element type: how many tensors have it, how many of them are constants, and their bytes."""
+
+    name: str
+    tensors: int
+    constants: int
+    constant_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegionSummary:
+    """A region: its operators, their multiply-accumulates, and the most bytes of activations in use."""
+
+    name: str
+    inputs: tuple[ValueSummary, ...]
+    outputs: tuple[ValueSummary, ...]
+    operators: int
+    work: Amount
+    peak_activations: Amount
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A program in numbers.
+
+    version, producer, target: those of the graph.
+    inputs, outputs: of the main region. variables: of all regions, each once.
+    regions: the main region first.
+    operators: by kind, those with most multiply-accumulates first, then the most frequent.
+    types: the element types of tensors and scales, in the order of their codes.
+    constants, constant_bytes: the constants with data, without padding; scales count as constants.
+    without_data: constants whose data is missing.
+    work: the multiply-accumulates of all operators. Each region is counted once: a loop's body as if
+        it ran once, and both regions of a COND_IF.
+    not_counted: operators whose multiply-accumulates are unknown -> why.
+    peak_activations: the most bytes of activations that the main region has in use at a time; see
+        `memory.peak_activations`.
+    findings: what `validate` reports. needs: the least target; None if TOSA forbids the program.
+    """
+
+    version: Version
+    producer: SoftwareVersion | None
+    target: Target | None
+    inputs: tuple[ValueSummary, ...]
+    outputs: tuple[ValueSummary, ...]
+    variables: tuple[ValueSummary, ...]
+    regions: tuple[RegionSummary, ...]
+    operators: tuple[OperatorSummary, ...]
+    types: tuple[TypeSummary, ...]
+    constants: int
+    constant_bytes: int
+    without_data: int
+    work: Amount
+    not_counted: tuple[tuple[str, str], ...]
+    peak_activations: Amount
+    findings: tuple[Finding, ...]
+    needs: Needs | None
+
+    @property
+    def operator_count(self) -> int:
+        """The number of operators in all regions."""
+        return sum(row.operators for row in self.regions)
+
+
+def summarize(graph: Graph) -> Summary:
+    """What a program is, in numbers: operators, types, constants, work, memory, least target, findings.
+
+    The graph may be one that TOSA does not allow; `findings` says what is wrong. Large constants are not
+    read: those of INT4 with more than 1 MiB are not searched for -8, which `validate` does.
+
+    Args:
+        graph: any graph. It is not changed.
+
+    Returns:
+        A `Summary`, which does not change with the graph.
+
+    Example:
+        >>> import tosa_convert as tc
+        >>> found = tc.summarize(tc.load("digits_cnn.tosa"))
+        >>> print(found.operator_count, found.constants, found.constant_bytes, found.work)
+        27 9 39244 409,344
+        >>> found.needs.profiles, [f"{row.name}: {row}" for row in found.inputs]
+        (('PRO-FP',), ['image: FP32 [1, 1, 16, 16]'])
+    """
+    require_graphs(graph)
+    findings = tuple(validate(_without_large_int4(graph)))
+    allowed = all(finding.code in TARGET_CODES for finding in findings)
+    regions = tuple(_regions(graph))
+    operators = _operators(graph)
+    sizes = [constant.nbytes for _, constant in graph.constants()]
+    main = regions[0] if regions else None
+    return Summary(
+        version=graph.version,
+        producer=graph.producer,
+        target=graph.target,
+        inputs=() if main is None else main.inputs,
+        outputs=() if main is None else main.outputs,
+        variables=tuple(_variables(graph)),
+        regions=regions,
+        operators=operators,
+        types=_types(graph),
+        constants=len(sizes),
+        constant_bytes=sum(sizes),
+        without_data=sum(map(_without_data, (block for _, block in graph.blocks()))),
+        work=total(row.work for row in operators if row.work is not None),
+        not_counted=tuple(
+            (row.name, NOT_COUNTED[row.name]) for row in operators if row.name in NOT_COUNTED
+        ),
+        peak_activations=Amount(0) if main is None else main.peak_activations,
+        findings=findings,
+        needs=needs(graph) if allowed else None,
+    )
+
+
+def _without_large_int4(graph: Graph) -> Graph:
+    """The graph with large INT4 constants as splats, so that nothing reads their elements."""
+
+    def plain(tensor: Tensor) -> Tensor:
+        data = tensor.data
+        if data is None or data.dtype is not INT4 or len(data.buffer) <= _READ_BYTES:
+            return tensor
+        return replace(tensor, data=Constant(INT4, data.count, bytes(1), splat=True))
+
+    if not any(
+        constant.dtype is INT4 and len(constant.buffer) > _READ_BYTES
+        for _, constant in graph.constants()
+    ):
+        return graph
+    regions = [
+        replace(
+            region,
+            blocks=[
+                replace(block, tensors={name: plain(row) for name, row in block.tensors.items()})
+                for block in region.blocks
+            ],
+        )
+        for region in graph.regions
+    ]
+    return replace(graph, regions=regions)
+
+
+def _regions(graph: Graph) -> Iterator[RegionSummary]:
+    for region in graph.regions:
+        blocks = region.blocks
+        yield RegionSummary(
+            region.name,
+            tuple(summary_of(block, name) for block in blocks[:1] for name in block.inputs),
+            tuple(summary_of(block, name) for block in blocks[:1] for name in block.outputs),
+            sum(len(block.operators) for block in blocks),
+            total(amount for block in blocks for amount in block_work(block)),
+            max(map(peak_activations, blocks), key=lambda peak: peak.value, default=Amount(0)),
+        )
+
+
+def block_work(block: Block) -> Iterator[Amount]:
+    """The multiply-accumulates of each operator that has any."""
+    for operator in block.operators:
+        amount = multiply_accumulates(operator, block)
+        if amount is not None:
+            yield amount
+
+
+def summary_of(block: Block, name: str) -> ValueSummary:
+    """The value of a name; a name that nothing defines has the type "undefined"."""
+    value = block.tensors.get(name) or block.shapes.get(name)
+    if value is None:
+        return ValueSummary(name, "undefined", None)
+    return value_summary(value)
+
+
+def value_summary(value: Tensor | ShapeValue) -> ValueSummary:
+    """A tensor or shape in a line.
+
+    Example:
+        >>> from tosa_convert.graph import Tensor, dtype
+        >>> print(value_summary(Tensor("x", dtype("INT8"), (1, -1))))
+        INT8 [1, ?]
+        >>> print(value_summary(ShapeValue("s", 2)))
+        shape of rank 2
+    """
+    if isinstance(value, ShapeValue):
+        sizes = value.values() if value.rank <= MAX_RANK else None
+        return ValueSummary(value.name, "SHAPE", (value.rank,), sizes=sizes)
+    scale = value.scale
+    return ValueSummary(
+        value.name, value.dtype.name, value.shape, 0 if scale is None else int(scale.shape)
+    )
+
+
+def _variables(graph: Graph) -> Iterator[ValueSummary]:
+    seen = set()
+    for _, block in graph.blocks():
+        for tensor in block.tensors.values():
+            name = tensor.variable_name or tensor.name
+            if tensor.variable and name not in seen:
+                seen.add(name)
+                row = value_summary(tensor)
+                yield ValueSummary(name, row.type, row.shape, row.block)
+
+
+def _operators(graph: Graph) -> tuple[OperatorSummary, ...]:
+    counts: Counter[str] = Counter()
+    work: dict[str, Amount] = {}
+    for _, block in graph.blocks():
+        for operator in block.operators:
+            name = operator.spec.name
+            counts[name] += 1
+            amount = multiply_accumulates(operator, block)
+            if amount is not None:
+                work[name] = work.get(name, Amount(0)) + amount
+    rows = (OperatorSummary(name, count, work.get(name)) for name, count in counts.items())
+    return tuple(
+        sorted(rows, key=lambda row: (-row.work.value if row.work else 0, -row.count, row.name))
+    )
+
+
+def _types(graph: Graph) -> tuple[TypeSummary, ...]:
+    found: dict[int, list[Constant | None]] = {}
+    for _, block in graph.blocks():
+        for tensor in block.tensors.values():
+            found.setdefault(tensor.dtype.code, []).append(tensor.data)
+            if tensor.scale is not None:
+                found.setdefault(tensor.scale.dtype.code, []).append(tensor.scale.data)
+    rows = []
+    for code, constants in sorted(found.items()):
+        sizes = [constant.nbytes for constant in constants if constant is not None]
+        rows.append(TypeSummary(DTYPE_BY_CODE[code].name, len(constants), len(sizes), sum(sizes)))
+    return tuple(rows)
+
+
+def _without_data(block: Block) -> int:
+    """How many results of CONST and CONST_SHAPE have no data."""
+    missing = 0
+    for operator in block.operators:
+        if operator.spec is CONST or operator.spec is CONST_SHAPE:
+            for name in operator.outputs:
+                value = block.tensors.get(name) or block.shapes.get(name)
+                missing += value is not None and value.data is None
+    return missing

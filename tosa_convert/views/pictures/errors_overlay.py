@@ -1,0 +1,208 @@
+"""Errors along the graph: the JSON result of `check`, `bisect` or `suite` on the nodes of a diagram."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from tosa_convert.errors import fail
+from tosa_convert.graph.model import counted
+from tosa_convert.io.files import JSON_BYTES, PathLike, map_file, parse_json
+
+if TYPE_CHECKING:
+    from tosa_convert.views.pictures.diagram import Diagram
+
+_RESULT: Final = "a result that check, bisect or suite wrote with --json"
+#: Statuses of a case of `suite` in which the backend gave no right result.
+_WRONG: Final = ("wrong", "fail", "crashed", "error", "refused")
+#: The share of the bound that stands for a wrong result that has no bound.
+_NO_BOUND: Final = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class NodeError:
+    """What a result says about a node.
+
+    node: its number. ok: whether the result accepts it.
+    size: the error as a share of what is allowed, more than 1 if it is wrong; for a result of `suite`
+        the share of wrong cases. text: the same in words.
+    """
+
+    node: int
+    ok: bool
+    size: float
+    text: str
+
+
+@dataclass(slots=True)
+class Overlay:
+    """All that a result says. source: the verb. unmatched: names that the program does not have.
+
+    rows: one for each node, the worst first.
+    """
+
+    source: str
+    rows: list[NodeError] = field(default_factory=list)
+    unmatched: list[str] = field(default_factory=list)
+
+
+def read_result(path: PathLike) -> Any:
+    """The content of a file that `--json` of `check`, `bisect` or `suite` wrote.
+
+    Raises:
+        TosaConvertError: "file-error" if it cannot be read, or is not such a result.
+    """
+    return parse_json(map_file(path, limit=JSON_BYTES), os.fspath(path), _RESULT)
+
+
+def overlay(diagram: Diagram, result: Any, where: str = "") -> Overlay:
+    """The errors of the nodes of a diagram.
+
+    Args:
+        diagram: of the program.
+        result: what `read_result` returned.
+        where: the name of the file, for errors.
+
+    Raises:
+        TosaConvertError: "file-error" if it is not a result; "option-conflict" if nothing in it is
+            about the program.
+    """
+    try:
+        found = _rows(diagram, result)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise _not_a_result(where, f"{type(error).__name__}: {error}") from None
+    if found is None:
+        raise _not_a_result(where, "none of the fields `tensors`, `runs`, `first` and `answers`")
+    if not found.rows:
+        names = ", ".join(found.unmatched[:4]) or "none"
+        raise fail(
+            "option-conflict",
+            where,
+            f"the result of {found.source} is about nothing in the program; it has {names}",
+            "give the result of the same program, with the same names",
+        )
+    return found
+
+
+def _not_a_result(where: str, reason: str) -> Exception:
+    return fail("file-error", where, f"not {_RESULT} ({reason})")
+
+
+def _rows(diagram: Diagram, result: Any) -> Overlay | None:
+    if not isinstance(result, dict):
+        return None
+    if "answers" in result:
+        return _of_suite(diagram, result["answers"])
+    if "runs" in result:
+        rows = [row for run in result["runs"] for row in run["tensors"]]
+        return _of_tensors(diagram, "check", rows)
+    if "first" in result:
+        return _of_bisect(diagram, result)
+    if "tensors" in result:
+        return _of_tensors(diagram, "check", result["tensors"])
+    return None
+
+
+def _of_tensors(diagram: Diagram, source: str, rows: Iterable[Mapping[str, Any]]) -> Overlay:
+    found = Overlay(source)
+    producers = _producers(diagram)
+    for row in rows:
+        name = str(row["name"])
+        if name not in producers:
+            found.unmatched.append(name)
+            continue
+        found.rows.append(_tensor_error(producers[name], row))
+    return _worst_first(found)
+
+
+def _tensor_error(node: int, row: Mapping[str, Any]) -> NodeError:
+    ok = row["ok"] is True
+    differing, elements = int(row["differing"]), int(row["elements"])
+    margin = row.get("margin")
+    if row["problem"]:
+        text, size = str(row["problem"]), _NO_BOUND
+    elif not differing:
+        text, size = f"all {elements} elements equal", 0.0
+    else:
+        share = f", {float(margin):.3g} of the bound" if margin is not None else ""
+        counts = f"{differing} of {elements} elements differ, {row['failing']} too much"
+        text = (f"all {elements} elements within the rule" if ok else counts) + share
+        size = float(margin) if margin is not None else 0.0 if ok else _NO_BOUND
+    size = _finite(size)
+    return NodeError(node, ok, min(size, 1.0) if ok else max(size, 1.001), f"{row['rule']}: {text}")
+
+
+def _finite(size: float) -> float:
+    return _NO_BOUND if not math.isfinite(size) else min(max(size, 0.0), _NO_BOUND)
+
+
+def _of_bisect(diagram: Diagram, result: Mapping[str, Any]) -> Overlay:
+    """The outputs, and over them the operators that are wrong."""
+    outputs = result["outputs"]
+    found = _of_tensors(diagram, "bisect", [] if outputs is None else outputs["tensors"])
+    main = {n.number: k for k, n in enumerate(diagram.nodes) if n.path == diagram.nodes[0].path}
+    producers = _producers(diagram)
+    for divergence in (result["first"], *result["others"]):
+        if divergence is None:
+            continue
+        tensors = divergence["comparison"]["tensors"]
+        worst = max((_tensor_error(0, row).size for row in tensors), default=1.001)
+        computed = [producers[row["name"]] for row in tensors if row["name"] in producers]
+        for row in divergence["operators"]:
+            name = str(row["operator"])
+            node = main.get(int(row["index"]))
+            # The number is that in a region's block if the operator is in a region.
+            if node is None or diagram.nodes[node].title != name.rpartition(" ")[2]:
+                node = computed[0] if computed else None
+            if node is None:
+                found.unmatched.append(name)
+            else:
+                text = f"{divergence['kind']}: {name}"
+                found.rows.append(NodeError(node, False, max(worst, 1.001), text))
+    return _worst_first(found)
+
+
+def _of_suite(diagram: Diagram, answers: Iterable[Mapping[str, Any]]) -> Overlay:
+    """How many cases of each operator are wrong, on all operators of that kind."""
+    wrong: dict[str, list[str]] = {}
+    ran: dict[str, int] = {}
+    for row in answers:
+        operator, status = str(row["operator"]).upper(), str(row["status"])
+        if operator and status != "not-run":
+            ran[operator] = ran.get(operator, 0) + 1
+            if status in _WRONG:
+                wrong.setdefault(operator, []).append(f"{row['case']}: {status}")
+    found = Overlay("suite")
+    seen = set()
+    for number, node in enumerate(diagram.nodes):
+        if node.kind == "operator" and node.title in ran:
+            seen.add(node.title)
+            bad = wrong.get(node.title, [])
+            text = f"{len(bad)} of {counted(ran[node.title], 'case')} wrong"
+            text += f", such as {bad[0]}" if bad else ""
+            size = len(bad) / ran[node.title]
+            found.rows.append(NodeError(number, not bad, 1 + 1000 * size if bad else 0.0, text))
+    found.unmatched = sorted(ran.keys() - seen)
+    return _worst_first(found)
+
+
+def _producers(diagram: Diagram) -> dict[str, int]:
+    """Tensor -> the node that computes it; the outermost one of several with that name."""
+    found: dict[str, int] = {}
+    for value in diagram.values:
+        if value.producer is not None:
+            found.setdefault(value.name, value.producer)
+    return found
+
+
+def _worst_first(found: Overlay) -> Overlay:
+    """One row for each node, its worst."""
+    worst: dict[int, NodeError] = {}
+    for row in found.rows:
+        if row.node not in worst or row.size >= worst[row.node].size:
+            worst[row.node] = row
+    found.rows = sorted(worst.values(), key=lambda row: (row.ok, -row.size, row.node))
+    return found

@@ -1,0 +1,385 @@
+"""Pairs the operators of two blocks that do the same, whatever they and their values are called.
+
+Each node gets two keys: one of what it is and of everything that it depends on, one of what it is and of
+everything that depends on it. Nodes are paired where both keys agree, then where one of them does and is
+unique. Pairs are fixed points for the next round: keys end at them, so that a change at one place does
+not hide what is equal elsewhere. Then pairs spread along edges. All of this is repeated at levels that
+ignore more and more (`keys.LEVELS`); what remains is aligned in order, between neighbours that are
+paired. Last come constants, which are paired by the operators that take them.
+
+The pairs decide how differences are told, not whether there are any.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Final
+
+from tosa_convert.views.structural_diff.dataflow import Flow
+from tosa_convert.views.structural_diff.keys import ANY_OPERATOR, LEVELS, Keys, Level, NodeKeys
+
+#: Rounds at one level. Each takes time for all nodes that are left, and most need two or three.
+_ROUNDS: Final = 12
+#: Aligning two runs of operators takes time in proportion to the product of their lengths.
+_LONGEST_PRODUCT: Final = 250_000
+
+_Groups = dict[Hashable, tuple[list[int], list[int]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two blocks: its data flow, what its nodes are, and the partner of each node or -1."""
+
+    flow: Flow
+    keys: NodeKeys
+    partners: list[int]
+
+
+def identical(left: Flow, right: Flow) -> list[int]:
+    """The partners of two blocks that `compare` finds equal: operators correspond by position."""
+    symbols = {
+        right.names[node]: node for node in range(len(right)) if right.kinds[node] == "variable"
+    }
+    places = {
+        (kind == "input", right.positions[node]): node
+        for node, kind in enumerate(right.kinds)
+        if kind not in ("variable", "undefined")
+    }
+    return [
+        symbols.get(left.names[node], -1)
+        if kind == "variable"
+        else places.get((kind == "input", left.positions[node]), -1)
+        for node, kind in enumerate(left.kinds)
+    ]
+
+
+def align(keys: Keys, left: Flow, right: Flow, numbers: tuple[NodeKeys, NodeKeys]) -> list[int]:
+    """For each node of the left block its partner in the right one, or -1."""
+    return _Alignment(keys, left, right, numbers).run()
+
+
+class _Alignment:
+    def __init__(
+        self, keys: Keys, left: Flow, right: Flow, numbers: tuple[NodeKeys, NodeKeys]
+    ) -> None:
+        self.keys = keys
+        self.left = Side(left, numbers[0], [-1] * len(left))
+        self.right = Side(right, numbers[1], [-1] * len(right))
+
+    def run(self) -> list[int]:
+        self._boundary()
+        for level in LEVELS:
+            self._level(level)
+        self._gaps()
+        self._level(ANY_OPERATOR)
+        self._inputs_by_position()
+        self._constants()
+        return self.left.partners
+
+    def pair(self, one: int, other: int) -> None:
+        self.left.partners[one] = other
+        self.right.partners[other] = one
+
+    def _free(self, one: int, other: int) -> bool:
+        return self.left.partners[one] < 0 and self.right.partners[other] < 0
+
+    def _remaining(self, side: Side) -> list[int]:
+        """The nodes that have no partner, but no constants: those follow their users."""
+        kinds = side.flow.kinds
+        return [n for n, p in enumerate(side.partners) if p < 0 and kinds[n] != "constant"]
+
+    # -- inputs and variables ----------------------------------------------------------------------
+
+    def _boundary(self) -> None:
+        """Pair variables by symbol, and inputs by name if both blocks use the same names."""
+        left, right = self.left.flow, self.right.flow
+        for kind in ("variable", "input"):
+            one, other = (
+                {flow.names[n]: n for n in range(len(flow)) if flow.kinds[n] == kind}
+                for flow in (left, right)
+            )
+            if kind == "variable" or one.keys() == other.keys():
+                for name in one.keys() & other.keys():
+                    if self._free(one[name], other[name]):
+                        self.pair(one[name], other[name])
+
+    def _inputs_by_position(self) -> None:
+        """Pair the inputs that are left, if they have the same position and the blocks as many."""
+        left, right = self.left.flow, self.right.flow
+        if len(left.block.inputs) == len(right.block.inputs):
+            for node in range(len(left.block.inputs)):
+                if self._free(node, node):
+                    self.pair(node, node)
+
+    # -- keys --------------------------------------------------------------------------------------
+
+    def _level(self, level: Level) -> None:
+        for _ in range(_ROUNDS):
+            found = self._round(level)
+            found += self._spread(level)
+            if not found:
+                return
+
+    def _round(self, level: Level) -> int:
+        """Pair nodes by their keys; return how many pairs there are."""
+        remaining = self._remaining(self.left), self._remaining(self.right)
+        if not all(remaining):
+            return 0
+        forward = [self._forward(s, n, level) for s, n in zip(self._sides, remaining, strict=True)]
+        backward = [
+            self._backward(s, n, level) for s, n in zip(self._sides, remaining, strict=True)
+        ]
+
+        def both(side: int, node: int) -> Hashable:
+            return forward[side][node], backward[side][node]
+
+        found = self._pair_classes(self._grouped(remaining, both))
+        if not level.operator:
+            return found
+        for keys, neighbours in (
+            (forward, (self.left.flow.operands, self.right.flow.operands)),
+            (backward, (self.left.flow.uses, self.right.flow.uses)),
+        ):
+            found += self._pair_unique(remaining, keys, neighbours)
+        if level.types:
+            found += self._pair_alike(remaining, level)
+        return found
+
+    @property
+    def _sides(self) -> tuple[Side, Side]:
+        return self.left, self.right
+
+    def _forward(self, side: Side, remaining: Sequence[int], level: Level) -> list[int]:
+        """The key of each remaining node and all that it depends on, up to nodes with a partner."""
+        flow, number = side.flow, self.keys.number
+        result = self._anchors(side)
+        for node in remaining:
+            operands = tuple([(result[producer], index) for producer, index in flow.operands[node]])
+            # The constants that an operator takes are part of what it is.
+            position = (
+                flow.positions[node] if level.positions and flow.kinds[node] == "input" else -1
+            )
+            result[node] = number(("f", side.keys.at(level, node), position, operands))
+        return result
+
+    def _backward(self, side: Side, remaining: Sequence[int], level: Level) -> list[int]:
+        """The key of each remaining node and all that depends on it, up to nodes with a partner."""
+        flow, number = side.flow, self.keys.number
+        result = self._anchors(side)
+        for node in reversed(remaining):
+            uses = [(result[user], position, index) for user, position, index in flow.uses[node]]
+            if len(uses) > 1:
+                uses.sort()
+            returned = flow.returned[node]
+            places = tuple(returned if level.positions else [(-1, index) for _, index in returned])
+            result[node] = number(("b", side.keys.at(level, node), places, tuple(uses)))
+        return result
+
+    def _anchors(self, side: Side) -> list[int]:
+        """For each node a number below 0: one for all without a partner, else one for each pair."""
+        if side is self.left:
+            return [-2 - node if partner >= 0 else -1 for node, partner in enumerate(side.partners)]
+        return [-2 - partner if partner >= 0 else -1 for partner in side.partners]
+
+    def _grouped(
+        self, remaining: tuple[list[int], list[int]], key: Callable[[int, int], Hashable]
+    ) -> _Groups:
+        groups: _Groups = {}
+        for side, nodes in enumerate(remaining):
+            for node in nodes:
+                groups.setdefault(key(side, node), ([], []))[side].append(node)
+        return groups
+
+    def _pair_classes(self, groups: _Groups) -> int:
+        """Pair groups of one size. In larger ones, nodes whose operands are paired come first."""
+        found = 0
+        several: list[tuple[int, Hashable]] = []
+        by_operands: dict[Hashable, list[int]] = defaultdict(list)
+        for key, (one, other) in groups.items():
+            if len(one) != len(other):
+                continue
+            if len(one) == 1:
+                self.pair(one[0], other[0])
+                found += 1
+                continue
+            several += [(node, key) for node in one]
+            for node in reversed(other):
+                by_operands[key, tuple(self.right.flow.operands[node])].append(node)
+        waiting = {key: iter(groups[key][1]) for _, key in several}
+        for node, key in sorted(several):
+            partners = self.left.partners
+            operands = tuple((partners[p], r) for p, r in self.left.flow.operands[node])
+            alike = by_operands.get((key, operands), [])
+            while alike and self.right.partners[alike[-1]] >= 0:
+                alike.pop()
+            match = (
+                alike.pop()
+                if alike
+                else next(
+                    candidate for candidate in waiting[key] if self.right.partners[candidate] < 0
+                )
+            )
+            self.pair(node, match)
+            found += 1
+        return found
+
+    def _pair_unique(
+        self,
+        remaining: tuple[list[int], list[int]],
+        keys: list[list[int]],
+        neighbours: tuple[Sequence[Sequence[object]], Sequence[Sequence[object]]],
+    ) -> int:
+        """Pair nodes that have neighbours and a key that no other node of their block has."""
+        groups: _Groups = {}
+        for number, (side, nodes) in enumerate(zip(self._sides, remaining, strict=True)):
+            for node in nodes:
+                if side.partners[node] < 0 and neighbours[number][node]:
+                    groups.setdefault(keys[number][node], ([], []))[number].append(node)
+        return self._pair_single(groups)
+
+    def _pair_alike(self, remaining: tuple[list[int], list[int]], level: Level) -> int:
+        """Pair operators that are unique together with their nearest neighbours."""
+        groups: _Groups = {}
+        for number, (side, nodes) in enumerate(zip(self._sides, remaining, strict=True)):
+            flow, keys = side.flow, side.keys
+            for node in nodes:
+                if side.partners[node] < 0 and flow.kinds[node] == "operator":
+                    taken = tuple(keys.at(level, p) for p, _ in flow.operands[node])
+                    users = tuple(sorted((keys.at(level, u), i) for u, i, _ in flow.uses[node]))
+                    key = (keys.at(level, node), taken, users)
+                    groups.setdefault(key, ([], []))[number].append(node)
+        return self._pair_single(groups)
+
+    def _pair_single(self, groups: _Groups) -> int:
+        found = 0
+        for one, other in groups.values():
+            if len(one) == len(other) == 1:
+                self.pair(one[0], other[0])
+                found += 1
+        return found
+
+    # -- along edges -------------------------------------------------------------------------------
+
+    def _spread(self, level: Level) -> int:
+        """Pair the producers, and the only users, of paired nodes that are equal at a level."""
+        queue = [node for node, partner in enumerate(self.left.partners) if partner >= 0]
+        if all(partner >= 0 for partner in self.left.partners):
+            return 0
+        found = 0
+        while queue:
+            one = queue.pop()
+            other = self.left.partners[one]
+            for left, right in self._neighbours(one, other, level):
+                if self._free(left, right) and self._alike(left, right, level):
+                    self.pair(left, right)
+                    queue.append(left)
+                    found += 1
+        return found
+
+    def _neighbours(self, one: int, other: int, level: Level) -> Iterable[tuple[int, int]]:
+        left, right = self.left.flow, self.right.flow
+        operands, others = left.operands[one], right.operands[other]
+        if len(operands) == len(others):
+            for edge, other_edge in zip(operands, others, strict=True):
+                if edge.result == other_edge.result:
+                    yield edge.node, other_edge.node
+        users: dict[Hashable, tuple[list[int], list[int]]] = {}
+        for number, (side, node) in enumerate(((self.left, one), (self.right, other))):
+            for user, position, result in side.flow.uses[node]:
+                if side.partners[user] < 0:
+                    key = (position, result, side.keys.at(level, user))
+                    users.setdefault(key, ([], []))[number].append(user)
+        for found, other_found in users.values():
+            if len(found) == len(other_found) == 1:
+                yield found[0], other_found[0]
+
+    def _alike(self, one: int, other: int, level: Level) -> bool:
+        kinds = self.left.flow.kinds[one], self.right.flow.kinds[other]
+        return (
+            kinds[0] == kinds[1] != "constant"
+            and level.operator
+            and self.left.keys.at(level, one) == self.right.keys.at(level, other)
+        )
+
+    # -- in order ----------------------------------------------------------------------------------
+
+    def _gaps(self) -> None:
+        """Align the operators that are left between the same paired operators, in their order."""
+        gaps: dict[int, tuple[list[int], list[int]]] = {}
+        for number, side in enumerate(self._sides):
+            before = -1
+            for node, kind in enumerate(side.flow.kinds):
+                if kind != "operator":
+                    continue
+                partner = side.partners[node]
+                if partner >= 0:
+                    before = partner if number == 0 else node
+                else:
+                    gaps.setdefault(before, ([], []))[number].append(node)
+        for one, other in gaps.values():
+            for level in LEVELS[2:]:
+                self._gap(
+                    [n for n in one if self.left.partners[n] < 0],
+                    [n for n in other if self.right.partners[n] < 0],
+                    level,
+                )
+
+    def _gap(self, one: list[int], other: list[int], level: Level) -> None:
+        if not one or not other or len(one) * len(other) > _LONGEST_PRODUCT:
+            return
+        left = [self.left.keys.at(level, node) for node in one]
+        right = [self.right.keys.at(level, node) for node in other]
+        for start, other_start, size in SequenceMatcher(
+            None, left, right, autojunk=False
+        ).get_matching_blocks():
+            for offset in range(size):
+                self.pair(one[start + offset], other[other_start + offset])
+
+    # -- constants ---------------------------------------------------------------------------------
+
+    def _constants(self) -> None:
+        """Pair constants that paired operators take at one position, equal ones first."""
+        left, right = self.left.flow, self.right.flow
+        candidates: list[tuple[int, int]] = []
+        for node, partner in enumerate(self.left.partners):
+            if partner < 0 or left.kinds[node] == "constant":
+                continue
+            for one, other in zip(left.operands[node], right.operands[partner], strict=False):
+                if left.kinds[one.node] == right.kinds[other.node] == "constant":
+                    candidates.append((one.node, other.node))
+        candidates += [
+            (one.node, other.node)
+            for one, other in zip(left.outputs, right.outputs, strict=False)
+            if left.kinds[one.node] == right.kinds[other.node] == "constant"
+        ]
+        exact, operator = LEVELS[1], LEVELS[-1]
+        for level in (exact, operator):
+            for node, partner in candidates:
+                if self._free(node, partner) and self.left.keys.at(
+                    level, node
+                ) == self.right.keys.at(level, partner):
+                    self.pair(node, partner)
+        self._equal_constants()
+
+    def _equal_constants(self) -> None:
+        """Pair the equal constants that are left, but none that only unpaired operators take."""
+        waiting: dict[Hashable, list[int]] = {}
+        for node in reversed(self._constants_left(self.right)):
+            waiting.setdefault(self.right.keys.at(LEVELS[0], node), []).append(node)
+        for node in self._constants_left(self.left):
+            found = waiting.get(self.left.keys.at(LEVELS[0], node))
+            if found:
+                self.pair(node, found.pop())
+
+    def _constants_left(self, side: Side) -> list[int]:
+        flow, partners = side.flow, side.partners
+        return [
+            node
+            for node, kind in enumerate(flow.kinds)
+            if kind == "constant"
+            and partners[node] < 0
+            and (not flow.uses[node] or any(partners[use.node] >= 0 for use in flow.uses[node]))
+        ]

@@ -1,0 +1,217 @@
+"""What `diff` returns: the differences of two programs as immutable values."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from tosa_convert.graph.model import counted
+from tosa_convert.version import __version__
+from tosa_convert.views.structural_diff.element_difference import ElementDifference
+
+ChangeKind = Literal["added", "removed", "changed", "retyped", "moved"]
+Subject = Literal[
+    "program", "region", "block", "input", "output", "variable", "constant", "operator"
+]
+
+_KINDS: tuple[ChangeKind, ...] = get_args(ChangeKind)
+_SUBJECTS: tuple[Subject, ...] = get_args(Subject)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What a change is about, in one of the programs.
+
+    region, block: the names of the region and block that it is in, or "".
+    index: the number of the operator, input or output in its block; -1 for anything else.
+    name: of an operator or constant such as "CONV2D", otherwise of the value, variable, region or block.
+    results: the names of the values that it makes.
+    text: what it is, in a line.
+    location: the MLIR location of an operator, or "".
+    """
+
+    region: str
+    block: str
+    index: int
+    name: str
+    results: tuple[str, ...]
+    text: str
+    location: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """One thing that differs between the two sides of a change.
+
+    what: such as "attribute stride", "operand weight", "type of output" or "data".
+    left, right: what each program has.
+    elements: how the elements of constants differ; None for anything else, and for constants of
+        different types.
+    """
+
+    what: str
+    left: str
+    right: str
+    elements: ElementDifference | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One difference of two programs.
+
+    kind: "added" (only the right program has it), "removed" (only the left one), "changed", "moved" (it
+        is the same at another place), or "retyped": only the element types or shapes of its results
+        differ, because those of what it takes do.
+    subject: what has changed.
+    left, right: what it is in each program; None where it does not exist.
+    details: what differs, for "changed" and "retyped".
+    users: the operators that take a constant, such as "weight of #13 CONV2D".
+    with_constants: how many constants were added or removed together with an operator, or moved.
+    place: the number of the operator or constant in its block of the left program; for one that was
+        added the number of the operator that it follows. -1 at the start, and for anything else.
+    within: the names of the region and block of the left program in which, or in whose partner, it is;
+        of what is a region or block itself, or in none, those of its item.
+    """
+
+    kind: ChangeKind
+    subject: Subject
+    left: Item | None
+    right: Item | None
+    details: tuple[Detail, ...] = ()
+    users: tuple[str, ...] = ()
+    with_constants: int = 0
+    place: int = -1
+    within: tuple[str, str] = ("", "")
+
+    @property
+    def item(self) -> Item:
+        """What it is in the left program, or in the right one if it was added."""
+        item = self.left or self.right
+        assert item is not None
+        return item
+
+    def __str__(self) -> str:
+        item = self.item
+        number = f"#{item.index} " if item.index >= 0 else ""
+        details = "; ".join(f"{row.what}: {row.left} -> {row.right}" for row in self.details)
+        name = f" {number}{item.name}".rstrip()
+        return f"{self.kind} {self.subject}{name}" + (f": {details}" if details else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """The differences of two programs. It is false if there are none.
+
+    changes: in the order of the left program, block by block; what was added follows what precedes it.
+    notes: what differs besides the program itself: its producer, and the target that a module names.
+    left, right: a line on each program.
+    operators: how many operators each program has, constants included.
+    """
+
+    changes: tuple[Change, ...]
+    notes: tuple[Detail, ...]
+    left: str
+    right: str
+    operators: tuple[int, int]
+
+    def __bool__(self) -> bool:
+        return bool(self.changes)
+
+    def __iter__(self) -> Iterator[Change]:
+        return iter(self.changes)
+
+    def __len__(self) -> int:
+        return len(self.changes)
+
+    def counts(self) -> dict[tuple[Subject, ChangeKind], int]:
+        """How many changes there are of each subject and kind, without zeros."""
+        found = Counter((change.subject, change.kind) for change in self.changes)
+        return {
+            (subject, kind): found[subject, kind]
+            for subject in reversed(_SUBJECTS)
+            for kind in _KINDS
+            if found[subject, kind]
+        }
+
+    def summary(self) -> str:
+        """The counts in one line.
+
+        Example:
+            >>> Diff((), (), "", "", (0, 0)).summary()
+            'no differences'
+        """
+        parts = [
+            f"{counted(number, subject)} {kind}"
+            for (subject, kind), number in self.counts().items()
+        ]
+        return ", ".join(parts) or "no differences"
+
+    def __str__(self) -> str:
+        return "\n".join([*map(str, self.changes), self.summary()])
+
+    def as_dict(self) -> dict[str, Any]:
+        """The differences as JSON has them; docs/diff.md describes the fields."""
+        return {
+            "tool": f"tosa-convert {__version__}",
+            "equal": not self,
+            "left": {"program": self.left, "operators": self.operators[0]},
+            "right": {"program": self.right, "operators": self.operators[1]},
+            "notes": [_detail(note) for note in self.notes],
+            "changes": [_change(change) for change in self.changes],
+            "summary": [
+                {"subject": subject, "kind": kind, "count": count}
+                for (subject, kind), count in self.counts().items()
+            ],
+        }
+
+
+# -- JSON ------------------------------------------------------------------------------------------
+
+
+def _change(change: Change) -> dict[str, Any]:
+    return {
+        "kind": change.kind,
+        "subject": change.subject,
+        "left": _item(change.left),
+        "right": _item(change.right),
+        "details": [_detail(detail) for detail in change.details],
+        "users": list(change.users),
+        "with_constants": change.with_constants,
+        "place": None if change.place < 0 else change.place,
+    }
+
+
+def _item(item: Item | None) -> dict[str, Any] | None:
+    if item is None:
+        return None
+    return {
+        "region": item.region,
+        "block": item.block,
+        "index": None if item.index < 0 else item.index,
+        "name": item.name,
+        "results": list(item.results),
+        "text": item.text,
+        "location": item.location,
+    }
+
+
+def _detail(detail: Detail) -> dict[str, Any]:
+    row: dict[str, Any] = {"what": detail.what, "left": detail.left, "right": detail.right}
+    found = detail.elements
+    row["elements"] = found and {
+        "elements": found.elements,
+        "different": found.different,
+        "first": found.first,
+        "nans": found.nans,
+        "max_absolute": _number(found.max_absolute),
+        "max_relative": _number(found.max_relative),
+    }
+    return row
+
+
+def _number(value: float | int | None) -> float | int | str | None:
+    """A number; JSON has no infinity."""
+    return "inf" if isinstance(value, float) and math.isinf(value) else value
