@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 SCHEMA = Path(__file__).with_name("tosa.fbs")
-LAYOUT = SCHEMA.parent.parent / "tosa_convert" / "wire" / "layout.py"
+LAYOUT = SCHEMA.parent.parent / "tosa_convert" / "formats" / "wire" / "layout.py"
 
 SCALARS = {
     "bool": "bool",

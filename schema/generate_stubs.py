@@ -18,7 +18,7 @@ from tosa_convert.builder.calls import APART, parameters
 from tosa_convert.graph.opset import OPERATORS, AttributeSpec, OperandSpec, OperatorSpec
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-STUB: Final = ROOT / "tosa_convert" / "build" / "operators.pyi"
+STUB: Final = ROOT / "tosa_convert" / "builder" / "operators.pyi"
 
 STUB_COMMAND: Final = "schema/generate_stubs.py"
 

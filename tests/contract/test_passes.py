@@ -92,13 +92,6 @@ def test_a_backend_may_follow_the_pass(torch_mlir: Bindings, example: Path, tmp_
     assert (tmp_path / "m.tosa").read_bytes() == expected
 
 
-def test_the_public_name_of_the_module_has_the_same_functions() -> None:
-    from tosa_convert.formats.mlir import passes
-
-    assert passes.add_tosa_serialize is add_tosa_serialize
-    assert passes.add_tosa_serialize_json is add_tosa_serialize_json
-
-
 EXPORT_OPTIONS = [
     name
     for name, parameter in inspect.signature(tc.export_tosa_func_to_flatbuffer).parameters.items()

@@ -55,8 +55,9 @@ def regenerate_errors(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    from docs import consumer_tables, operator_tables, test_formats_doc, zoo_tables
+    from docs import consumer_tables, house, operator_tables, test_formats_doc, zoo_tables
 
+    regenerate_tables(ROOT / "docs" / "architecture.md", {"picture": house.picture})
     regenerate_tables(ROOT / "docs" / "formats.md", test_formats_doc.TABLES)
     regenerate_tables(ROOT / "docs" / "zoo.md", zoo_tables.TABLES | consumer_tables.TABLES)
     regenerate_tables(ROOT / "docs" / "doctor.md", consumer_tables.READER_TABLES)

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from tosa_convert.formats.mlir.read.findings import Report
     from tosa_convert.formats.mlir.read.narrowing import Narrowing
 
-
 #: A frontend may leave plain constants of another dialect.
 ARITH_CONSTANT: Final = "arith.constant"
 
@@ -48,8 +47,7 @@ PADDING: Final = 8
 #: except data of these types.
 _UNPADDED: Final = frozenset({"FP6E2M3", "FP6E3M2", "FP4E2M1", "MXINT8"})
 
-#: Constants of at most this many bytes become dense attributes, so that passes can fold them;
-#: larger ones become resources.
+#: Constants up to this size become dense attributes, which passes can fold; larger ones resources.
 DENSE_BYTES: Final = 256
 #: Constants of at most this many bytes are searched for a value that all elements share.
 SPLAT_BYTES: Final = 1 << 16

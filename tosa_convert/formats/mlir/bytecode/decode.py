@@ -11,6 +11,7 @@ from copy import copy
 from typing import Final, NoReturn
 
 from tosa_convert.formats.mlir.bytecode import format as code
+from tosa_convert.formats.mlir.bytecode import properties as props
 from tosa_convert.formats.mlir.bytecode.attributes import (
     Attribute,
     DenseArrayAttr,
@@ -33,22 +34,13 @@ from tosa_convert.formats.mlir.bytecode.operations import (
     decode_operations,
     largest_numbers,
 )
-from tosa_convert.formats.mlir.bytecode.properties import (
-    LAYOUTS,
-    OLD_NAMES,
-    VALUES_ONLY,
-    Properties,
-    PropertyTable,
-    fitting_properties,
-    misfit,
-)
+from tosa_convert.formats.mlir.bytecode.properties import Properties, PropertyTable
 from tosa_convert.formats.mlir.bytecode.resources import Resource, decode_resources
 from tosa_convert.formats.mlir.bytecode.tables import Tables
 from tosa_convert.formats.mlir.bytecode.varint import decode_varint, encode_varint, from_zigzag
 
 #: Numbers of more bits are not decoded: TOSA has none, and a file can claim any width.
 MAX_BITS: Final = 256
-#: Tensor types within one another: MLIR has no tensors of tensors.
 _MAX_TYPE_DEPTH: Final = 4
 
 _OPAQUE: Final = OpaqueAttr()
@@ -146,22 +138,23 @@ class Bytecode(Tables):
         pairs = dict(self.dictionary(attributes))
         if not self.is_registered[name]:
             pairs.update(self.dictionary(cursor.index("a dictionary", self.attribute_count)))
-        elif operation in LAYOUTS or operation in OLD_NAMES:
+        elif operation in props.LAYOUTS or operation in props.OLD_NAMES:
             pairs.update(self._native(operation, cursor))
         # The properties of other operations have layouts that are not known, and need not be.
         return pairs
 
     def _native(self, operation: str, blob: Cursor) -> Properties:
         """The attributes in the blob of an operation of a known dialect."""
-        start, layouts = blob.at, LAYOUTS.get(operation, ())
-        fitting = fitting_properties(layouts, blob, self.attribute_count, self._is_of_kind)
+        start, layouts = blob.at, props.LAYOUTS.get(operation, ())
+        rules = (self.attribute_count, self._is_of_kind)
+        fitting = props.fitting_properties(layouts, blob, *rules)
         if not fitting:
             from tosa_convert.formats.mlir.bytecode.old_layouts import OLD_LAYOUTS
 
             blob.at, layouts = start, layouts + OLD_LAYOUTS.get(operation, ())
-            fitting = fitting_properties(layouts, blob, self.attribute_count, self._is_of_kind)
+            fitting = props.fitting_properties(layouts, blob, *rules)
         if len(fitting) != 1:
-            raise misfit(operation, layouts, blob, start, ambiguous=bool(fitting))
+            raise props.misfit(operation, layouts, blob, start, ambiguous=bool(fitting))
         (found,) = fitting
         if operation == "tosa.custom" and self.file.producer == _TWO_STATES:
             from tosa_convert.formats.mlir.bytecode.old_layouts import custom_names
@@ -286,7 +279,11 @@ class Bytecode(Tables):
     def _only_property(self, index: int) -> int:
         """The attribute `values` of an operation that has only this one; else more than there are."""
         name, attributes, properties = self._joined[-2 - index]
-        if attributes != -1 or not self.is_registered[name] or self.names[name] not in VALUES_ONLY:
+        if (
+            attributes != -1
+            or not self.is_registered[name]
+            or self.names[name] not in props.VALUES_ONLY
+        ):
             return self.attribute_count
         return self._properties.only_number(properties, self.attribute_count)
 

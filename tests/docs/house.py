@@ -1,0 +1,175 @@
+"""The structure of the package as data: which part imports which, and why some modules may do more."""
+
+from __future__ import annotations
+
+from docs.converter_imports import CONVERTERS
+
+ADAPTERS = ("formats.flatbuffer", "formats.json", "formats.mlir", "formats.weights")
+
+#: Part of the package -> the parts it may import, besides itself. A module belongs to the part with the
+#: longest name that it begins with.
+ARROWS: dict[str, set[str]] = {
+    "errors": set(),
+    "version": set(),
+    "installation": set(),
+    "process": set(),
+    "io": {"errors", "process"},
+    "graph": {"errors"},
+    "eras": {"errors", "graph"},
+    "consumers": {"errors", "io", "graph", "eras", "rules"},
+    "rules": {"errors", "graph", "consumers"},
+    "builder": {"errors", "graph", "rules"},
+    "rewrites": {"errors", "graph", "rules"},
+    "views": set(),
+    "views.inspection": {"errors", "graph", "rules"},
+    "views.structural_diff": {"errors", "graph", "version"},
+    "views.pictures": {"errors", "io", "graph", "rules", "installation", "views.inspection"},
+    "formats": set(),
+    "formats.wire": {"graph"},
+    "formats.flatbuffer": {"errors", "io", "graph", "eras", "formats.wire"},
+    "formats.json": {"errors", "io", "graph", "formats.wire"},
+    "formats.weights": {"errors", "io", "graph"},
+    "formats.mlir": {"errors", "io", "graph", "eras"},
+    "formats.bindings": {"errors", "io", "graph", "process", "installation", "formats.mlir"},
+    "formats.read": {"errors", "io", "graph", "eras", "rules", "formats.bindings", *ADAPTERS},
+    "formats.write": {"errors", "version", "io", "graph", "eras", "rules"}
+    | {"formats.bindings", "formats.read", *ADAPTERS},
+    "module_api": {"errors", "io", "graph", "formats.bindings", "formats.read", "formats.write"},
+    "api": {"errors", "io", "graph", "module_api", "formats.read", "formats.write"}
+    | {"formats.weights"},
+    # Runs converters of frameworks, and reads what they write.
+    "frontends": {"errors", "installation", "process", "io", "graph", "builder", "rewrites"}
+    | {"formats.read"},
+    # Runs programs that the public functions read and write.
+    "golden": {
+        "errors",
+        "version",
+        "installation",
+        "process",
+        "io",
+        "graph",
+        "rules",
+        "builder",
+        "api",
+    }
+    | {"formats.read"},
+    # Joins the two: lowers models, and compares them with their frameworks.
+    "golden.models": {"errors", "process", "io", "graph", "frontends", "golden"}
+    | {"formats.read", "formats.write"},
+    "cli": {"errors", "version", "process", "io", "graph", "rules", "consumers", "rewrites", "api"}
+    | {"views.inspection", "views.structural_diff", "views.pictures"}
+    | {"frontends", "golden", "golden.models", "formats.read", "formats.write"},
+    "__init__": {"errors", "version", "io", "graph", "rules", "rewrites", "frontends", "golden"}
+    | {"views.inspection", "views.structural_diff", "views.pictures", "api"},
+    "__main__": {"cli"},
+}
+
+#: Single modules that may import more, and why.
+EXCEPTIONS: dict[str, tuple[set[str], str]] = {
+    "formats.bindings.passes": (
+        {"api"},
+        "an entry point, like the command line, inside an MLIR pass manager",
+    ),
+    "frontends.jax.convert": ({"formats.write"}, "writes the program for the parent process"),
+    "frontends.jax.source": ({"formats.mlir"}, "quotes locations as MLIR does"),
+}
+
+#: Part -> third-party packages that it may import.
+OUTSIDE: dict[str, set[str]] = {
+    "graph": {"numpy", "ml_dtypes"},
+    "eras": {"numpy", "ml_dtypes"},
+    "rules": {"numpy"},
+    "builder": {"numpy"},
+    "rewrites": {"numpy"},
+    "views.inspection": {"numpy"},
+    "views.structural_diff": {"numpy"},
+    "views.pictures": {"fast_sugiyama"},
+    "formats.wire": {"numpy"},
+    "formats.bindings": {"numpy"},
+    **{adapter: {"numpy"} for adapter in ADAPTERS},
+    "golden": {"numpy", "ml_dtypes"},
+    "golden.models": {"numpy"},
+    "frontends": {"numpy"},
+    "cli": {"numpy", "click"},
+}
+
+#: Single modules that may import more packages, and why.
+OUTSIDE_EXCEPTIONS: dict[str, tuple[set[str], str]] = {
+    "golden.backends.worker": ({"iree", "jax", "torch"}, "a script that another Python runs"),
+    "frontends.jax.arrays": ({"ml_dtypes"}, "JAX has bfloat16 from there"),
+    **{
+        f"frontends.jax.{name}": ({"jax"}, "runs where JAX is installed")
+        for name in ("lowering", "modules", "user_functions", "walk")
+    },
+    "frontends.keras.convert": ({"keras", "tensorflow"}, "runs in the child process only"),
+    "frontends.tflite.convert": (
+        {"tosa_converter_for_tflite"},
+        "runs in the child process only",
+    ),
+    **{
+        f"frontends.{name}": (packages, "runs in the child process only")
+        for name, packages in CONVERTERS.items()
+    },
+}
+
+#: Files that may reach modules of ours by name, and why.
+BY_STRING: dict[str, str] = {
+    "tosa_convert/__init__.py": "public names are imported when they are first used",
+    "tosa_convert/frontends/table.py": "the table of frontends: the child imports one converter",
+    "tosa_convert/frontends/process/child.py": "imports the converter that it was asked for",
+    "tosa_convert/frontends/process/run.py": "the child's start, which finds this package",
+    "tosa_convert/cli/main.py": "the table of verbs: only the verb that was asked for is imported",
+    "tosa_convert/formats/bindings/packages.py": "imports MLIR's packages, whose names it finds",
+}
+
+#: Cycles that only imports for type checkers close, and why.
+TYPING_CIRCLES: dict[tuple[str, ...], str] = {}
+
+#: Files that may import MLIR's packages besides those of bindings/, and why.
+IMPORTS_MLIR: dict[str, str] = {
+    "tosa_convert/golden/backends/worker.py": "a script that another interpreter runs, one with IREE",
+    **{
+        f"tosa_convert/frontends/{name.replace('.', '/')}.py": "runs torch-mlir in the child process"
+        for name, packages in CONVERTERS.items()
+        if "torch_mlir" in packages
+    },
+}
+
+#: Files that may be longer than others, and why.
+GENERATED: dict[str, str] = {
+    "tosa_convert/formats/wire/layout.py": "schema/generate.py writes it",
+}
+
+
+def part_of(name: str) -> str:
+    """Return the part of a module, by its dotted name below the package."""
+    words = name.removesuffix(".__init__").split(".")
+    candidates = (".".join(words[:count]) for count in range(len(words), 0, -1))
+    return next((part for part in candidates if part in ARROWS), words[0])
+
+
+#: Parts that many others import; arrows to them would hide the rest of the picture.
+_EVERYWHERE = {"errors", "version", "installation", "io", "process", "graph"}
+
+
+def picture() -> str:
+    """Return the picture of docs/architecture.md: folders, and imports that no longer path implies."""
+    arrows: dict[str, set[str]] = {}
+    for part, targets in ARROWS.items():
+        folder = part.partition(".")[0]
+        found = arrows.setdefault(folder, set())
+        found |= {target.partition(".")[0] for target in targets} - {folder}
+    shown = [folder for folder in arrows if folder not in _EVERYWHERE and "__" not in folder]
+
+    def reachable(folder: str) -> set[str]:
+        further = arrows[folder] - _EVERYWHERE
+        return further.union(*(reachable(target) for target in further if target != "consumers"))
+
+    lines = []
+    for folder in shown:
+        direct = arrows[folder] - _EVERYWHERE
+        implied = set[str]().union(*(reachable(target) for target in direct))
+        names = sorted(direct - implied) or ["hub"]
+        lines.append(f"    {folder} --> {' & '.join(names)}")
+    head = '    hub["graph, io, process"]'
+    return "\n".join(["```mermaid", "flowchart TD", head, *lines, "```"]) + "\n"
