@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         strip_weights,
         to_module,
     )
+    from tosa_convert.consumers.validate import validate
     from tosa_convert.errors import Finding, TosaConvertError
     from tosa_convert.golden import bisect, check, generate, reduce, run
     from tosa_convert.graph.compare import compare
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from tosa_convert.graph.rename import rename
     from tosa_convert.graph.verify import verify
     from tosa_convert.io.options import Limits
-    from tosa_convert.rules.public import validate
     from tosa_convert.views.inspection.summary import summarize
     from tosa_convert.views.pictures.public import report
     from tosa_convert.views.structural_diff.changes import Diff
@@ -101,7 +101,7 @@ _PUBLIC = {
     "tosa_convert.views.inspection.summary": ("summarize",),
     "tosa_convert.io.options": ("Limits",),
     "tosa_convert.views.pictures.public": ("report",),
-    "tosa_convert.rules.public": ("validate",),
+    "tosa_convert.consumers.validate": ("validate",),
     "tosa_convert.views.structural_diff.changes": ("Diff",),
     "tosa_convert.views.structural_diff.public": ("diff",),
 }

@@ -16,8 +16,8 @@ ARROWS: dict[str, set[str]] = {
     "io": {"errors", "process"},
     "graph": {"errors"},
     "eras": {"errors", "graph"},
+    "rules": {"errors", "graph"},
     "consumers": {"errors", "io", "graph", "eras", "rules"},
-    "rules": {"errors", "graph", "consumers"},
     "builder": {"errors", "graph", "rules"},
     "rewrites": {"errors", "graph", "rules"},
     "views": set(),
@@ -59,7 +59,7 @@ ARROWS: dict[str, set[str]] = {
     "cli": {"errors", "version", "process", "io", "graph", "rules", "consumers", "rewrites", "api"}
     | {"views.inspection", "views.structural_diff", "views.pictures"}
     | {"frontends", "golden", "golden.models", "formats.read", "formats.write"},
-    "__init__": {"errors", "version", "io", "graph", "rules", "rewrites", "frontends", "golden"}
+    "__init__": {"errors", "version", "io", "graph", "consumers", "rewrites", "frontends", "golden"}
     | {"views.inspection", "views.structural_diff", "views.pictures", "api"},
     "__main__": {"cli"},
 }
@@ -163,7 +163,7 @@ def picture() -> str:
 
     def reachable(folder: str) -> set[str]:
         further = arrows[folder] - _EVERYWHERE
-        return further.union(*(reachable(target) for target in further if target != "consumers"))
+        return further.union(*(reachable(target) for target in further))
 
     lines = []
     for folder in shown:

@@ -21,11 +21,12 @@ from tosa_convert.cli.many_files import (
 )
 from tosa_convert.cli.progress import ProgressDisplay
 from tosa_convert.cli.validation_report import FileReport, Status, as_text, summary
+from tosa_convert.consumers.validate import validate
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.read import Input, open_input, quoted, read
 from tosa_convert.io.files import STANDARD, replace_file, write_standard_output
 from tosa_convert.io.options import ReadOptions
-from tosa_convert.rules.public import TARGET_CODES, needs, validate
+from tosa_convert.rules.public import TARGET_CODES, needs
 
 EXIT_FINDINGS: Final = 1
 

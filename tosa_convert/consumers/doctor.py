@@ -24,7 +24,7 @@ from tosa_convert.errors import Finding
 from tosa_convert.graph.model import Graph, counted
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, Format
-from tosa_convert.rules.public import validate
+from tosa_convert.rules.public import find_violations
 
 #: Findings of one program that are kept; a program may refuse each of many tensors.
 _MOST: Final = 1000
@@ -86,7 +86,7 @@ def diagnose(
         tosa-opt True -
         iree False tosa-flatbuffer convert digits_cnn.tosa -o digits_cnn_for_iree.mlirbc
     """
-    forbidden = validate(graph)
+    forbidden = find_violations(graph)
     return [
         _diagnosis(graph, stored, reader_named(name), forbidden)
         for name in (every_reader() if readers is None else readers)

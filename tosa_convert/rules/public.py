@@ -32,55 +32,17 @@ _OF_SIZES: Final = frozenset({"unsupported-shape", "malformed-tensor"})
 _WRITE_IT: Final = "to write the program nevertheless, pass --no-validate (validate=False)"
 
 
-def validate(
+def find_violations(
     graph: Graph,
     *,
     profile: str | Iterable[str] | None = None,
     level: str | None = None,
     spec_version: str | None = None,
-    for_reader: str | Iterable[str] | None = None,
+    also: Iterable[Iterable[Finding]] = (),
 ) -> list[Finding]:
-    """Everything that TOSA forbids in a program.
+    """Find what TOSA forbids in a program; `tosa_convert.validate` has the meaning of the arguments.
 
-    `verify` answers whether a graph is sound, and `validate` also whether TOSA allows it: the types,
-    shapes and attributes of each operator.
-
-    Args:
-        graph: any graph, however it was made. It is not changed.
-        profile: the profiles and extensions of a target, such as "PRO-INT,EXT-INT16": one text with
-            commas, or a collection. What needs another one is a finding of code "outside-profile".
-        level: "8k" or "none". If neither profile nor level is given, they are those of the target
-            environment that an MLIR module carries, if it has one. A limit of the level that an
-            operator exceeds is a finding of code "outside-level".
-        spec_version: the TOSA version of the target, "1.0" or "1.1"; by default that of the target
-            environment. Operators, types and unknown sizes that it does not have are findings of code
-            "version-too-low". Without either, the version that the file states is used for operators
-            and types.
-        for_reader: a program that is to read the file, such as "vela:ethos-u85" or
-            "tosa-opt==2026.2", or a collection of them; names that `file_consumers.reader_named` knows.
-            Without a release the newest known one counts. What one of them does not read is a finding
-            of code "unsupported-by-reader".
-
-    Returns:
-        The findings, at most `errors.MAX_FINDINGS`; [] if TOSA allows the program. Those of `verify`
-        come first. If there are any, TOSA's rules are applied to the operators that `verify` accepts, or
-        to all if only sizes of tensors are wrong, and nothing is said about a target. Each finding of
-        code "invalid-operator" has the name of its rule, such as "add-broadcast".
-
-    Raises:
-        TosaConvertError: "option-conflict" for a profile, extension, level or reader that
-            does not exist.
-
-    Example:
-        >>> import tosa_convert as tc
-        >>> graph = tc.load("digits_cnn.tosa")
-        >>> tc.validate(graph)
-        []
-        >>> block = graph.main
-        >>> block.tensors[block.outputs[0]].shape = (1, 11)
-        >>> for finding in tc.validate(graph):
-        ...     print(finding.rule, finding.message)
-        add-output-shape output is FP32 [1, 11]; expected [1, 10]
+    also: further findings of a program that `verify` accepts, such as what a reader does not read.
     """
     require_graphs(graph)
     wrong: list[Finding] = []
@@ -88,7 +50,7 @@ def validate(
     if profile is None and level is None and graph.target is not None:
         profile, level, wrong = _own_target(graph.target, version or graph.version)
     limits = None if level is None else _level(level)
-    targets = [wrong, *_targets(graph, profile, version, for_reader)]
+    targets = [wrong, *_targets(graph, profile, version), *also]
     unsound = verify(graph)
     if unsound and _only_sizes(graph, unsound):
         found = chain(unsound, Validator(graph).findings())
@@ -200,12 +162,9 @@ def _level_findings(graph: Graph, level: Level) -> Iterator[Finding]:
 
 
 def _targets(
-    graph: Graph,
-    profile: str | Iterable[str] | None,
-    version: Version | None,
-    for_reader: str | Iterable[str] | None,
+    graph: Graph, profile: str | Iterable[str] | None, version: Version | None
 ) -> list[Iterator[Finding]]:
-    """What does not fit the requested targets. Targets that do not exist are refused at once."""
+    """Find what does not fit the requested targets. Refuse targets that do not exist at once."""
     from tosa_convert.graph.versions import V1_1_DRAFT, version_findings
 
     targets = [version_findings(graph, version or graph.version)]
@@ -222,12 +181,6 @@ def _targets(
             Finding("outside-profile", row.where, row.message, row.hint)
             for row in misfits(graph, names, (limit.major, limit.minor))
         )
-    for name in [for_reader] if isinstance(for_reader, str) else for_reader or ():
-        from tosa_convert.consumers.readers import reader_named
-        from tosa_convert.consumers.unread import program_findings
-
-        reader = reader_named(name, "for_reader")
-        targets.append(program_findings(graph, reader, mlir="tosa" not in reader.formats))
     return targets
 
 

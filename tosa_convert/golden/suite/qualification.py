@@ -53,7 +53,7 @@ from tosa_convert.golden.suite.run_cases import files_of_case, model_of
 from tosa_convert.graph.model import Block, Graph, Region
 from tosa_convert.graph.versions import V1_0
 from tosa_convert.rules.profiles import complete
-from tosa_convert.rules.public import validate
+from tosa_convert.rules.public import find_violations
 
 #: Codes that say that a file of the case cannot be used.
 _DAMAGED: Final = ("file-error", "unsafe-path")
@@ -260,11 +260,11 @@ def _why_not_selected(case: OfficialCase, settings: Qualification) -> str:
 def _why_not_allowed(graph: Graph, settings: Qualification) -> str:
     """Why the rules of TOSA say that a backend with these claims need not run a program, or ""."""
     if settings.claims is not None:
-        for finding in validate(graph, profile=settings.claims):
+        for finding in find_violations(graph, profile=settings.claims):
             if finding.code == "outside-profile":
                 return finding.message
     if settings.level == "8k":
-        for finding in validate(graph, level="8k"):
+        for finding in find_violations(graph, level="8k"):
             if finding.code == "outside-level":
                 return f"outside level 8K: {finding.message}"
     return ""

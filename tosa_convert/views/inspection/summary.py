@@ -15,7 +15,7 @@ from tosa_convert.graph.model import MAX_RANK, ShapeValue, require_graphs
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.rules.amounts import Amount, total
 from tosa_convert.rules.multiply_accumulates import NOT_COUNTED, multiply_accumulates
-from tosa_convert.rules.public import TARGET_CODES, Needs, needs, validate
+from tosa_convert.rules.public import TARGET_CODES, Needs, find_violations, needs
 from tosa_convert.rules.values import shape_text
 from tosa_convert.views.inspection.memory import peak_activations
 
@@ -147,7 +147,7 @@ def summarize(graph: Graph) -> Summary:
         (('PRO-FP',), ['image: FP32 [1, 1, 16, 16]'])
     """
     require_graphs(graph)
-    findings = tuple(validate(_without_large_int4(graph)))
+    findings = tuple(find_violations(_without_large_int4(graph)))
     allowed = all(finding.code in TARGET_CODES for finding in findings)
     regions = tuple(_regions(graph))
     operators = _operators(graph)

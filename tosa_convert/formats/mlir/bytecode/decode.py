@@ -41,13 +41,12 @@ from tosa_convert.formats.mlir.bytecode.varint import decode_varint, encode_vari
 
 #: Numbers of more bits are not decoded: TOSA has none, and a file can claim any width.
 MAX_BITS: Final = 256
+#: Tensor types within one another: MLIR has no tensors of tensors.
 _MAX_TYPE_DEPTH: Final = 4
-
 _OPAQUE: Final = OpaqueAttr()
 #: How strings begin.
 _STRINGS: Final = (bytes((code.STRING << 1 | 1,)), bytes((code.STRING_WITH_TYPE << 1 | 1,)))
-#: No attribute begins with this.
-_NO_PREFIX: Final = b"\xff"
+_NO_PREFIX: Final = b"\xff"  # of no attribute
 #: Names that are the only one of many dictionaries.
 _COMMON: Final = ("values", "tosa.tensor_name")
 #: What MLIR stamped in the months in which the attributes of tosa.custom got other names.
