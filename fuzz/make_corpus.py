@@ -15,7 +15,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from torch_mlir import ir  # noqa: E402
 from unit.building import branching, counting, example  # noqa: E402
-from unit.test_verify import zoo  # noqa: E402
+from unit.graph.test_verify import zoo  # noqa: E402
 
 import tosa_convert as tc  # noqa: E402
 from tosa_convert import api  # noqa: E402

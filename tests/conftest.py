@@ -21,7 +21,7 @@ LONGEST = (
     "tests/contract/test_formats_table.py",
     "tests/oracle/test_official_suite.py",
     "tests/text/test_text.py",
-    "tests/unit/test_garbage.py",
+    "tests/unit/api/test_garbage.py",
     "tests/unit/test_benchmarks_smoke.py",
     "tests/oracle/test_json_against_flatc.py",
     "tests/docs/test_readme.py",

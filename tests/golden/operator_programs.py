@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from spec.test_builder_operators import CALLS, POOL, Call, boolean, fp
+from rules.test_builder_operators import CALLS, POOL, Call, boolean, fp
 
 from tosa_convert.builder import Builder, Value
 from tosa_convert.builder.builder import Body

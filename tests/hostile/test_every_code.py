@@ -24,9 +24,9 @@ CASES = sorted(path for path in FILES.iterdir() if path.name != "README.md")
 ELSEWHERE = {
     "verification-failed": "it would be a defect of ours; tests of --verify cause it on purpose",
     "invalid-operator": "of validating a program; tests/contract/test_writing_validates.py",
-    "outside-profile": "of a target; tests/spec/test_validate.py",
-    "outside-level": "of a target; tests/spec/test_validate.py",
-    "unsupported-by-reader": "of a target; tests/spec/test_validate.py",
+    "outside-profile": "of a target; tests/rules/test_validate.py",
+    "outside-level": "of a target; tests/rules/test_validate.py",
+    "unsupported-by-reader": "of a target; tests/rules/test_validate.py",
     "refmodel-refused": "of running a program; tests/golden",
     "refmodel-failed": "of running a program; tests/golden",
     "refmodel-timeout": "of running a program; tests/golden",

@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 from unit.building import graph, op, shape, tensor
-from unit.test_verify import zoo
+from unit.graph.test_verify import zoo
 
 import tosa_convert as tc
 from tosa_convert.formats.bindings.packages import Bindings

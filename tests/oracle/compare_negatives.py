@@ -4,7 +4,7 @@
 
 makes the tests that are not in DIR yet (`official_negatives.py`) and judges all of DIR. Prints which
 rules answer each condition, then the tests that are not refused, or by other rules than those of
-`tests/spec/error_if_rules.py`. Exit code 1 if there are any, or if a condition has no test.
+`tests/rules/error_if_rules.py`. Exit code 1 if there are any, or if a condition has no test.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from oracle import official_negatives, official_suite
 from oracle.official_negatives import Negative
-from spec.error_if_rules import NEVER_MADE, RULES
+from rules.error_if_rules import NEVER_MADE, RULES
 
 import tosa_convert as tc
 from tosa_convert.graph.model import DYNAMIC

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from oracle.small_programs import programs
 from oracle.written_cases import cases
-from spec.test_builder_operators import CALLS, program
+from rules.test_builder_operators import CALLS, program
 
 import tosa_convert as tc
 from tosa_convert.graph import Graph

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from roundtrip.graphs import graphs
 from roundtrip.mutations import MUTATIONS
-from unit.test_compare import renamed
+from unit.graph.test_compare import renamed
 
 import tosa_convert as tc
 from tosa_convert.golden import generate

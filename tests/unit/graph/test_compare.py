@@ -1,0 +1,380 @@
+"""Equal graphs are equal whatever form their data has; every difference is found and located."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from unit.building import block, branching, counting, example, graph, op, region, shape, tensor
+from unit.graph.test_verify import at, attribute, ends, field, scale, zoo
+
+from tosa_convert.graph import (
+    Constant,
+    Difference,
+    Graph,
+    ShapeValue,
+    Tensor,
+    compare,
+    dtype,
+    verify,
+)
+from tosa_convert.graph.compare import _BlockComparison
+from tosa_convert.graph.dtypes import NanPropagationMode
+from tosa_convert.graph.versions import V1_1_DRAFT
+
+
+@pytest.mark.parametrize("make", [example, branching, counting, zoo])
+def test_a_graph_equals_itself_made_again(make: Callable[[], Graph]) -> None:
+    assert compare(make(), make(), locations=True, version=True) is None
+
+
+def renamed(made: Graph) -> Graph:
+    """The same graph with a prefix on every name, including those of regions and blocks."""
+    for outer in made.regions:
+        outer.name = f"R.{outer.name}"
+        for inner in outer.blocks:
+            inner.name = f"B.{inner.name}"
+            inner.inputs = [f"n.{name}" for name in inner.inputs]
+            inner.outputs = [f"n.{name}" for name in inner.outputs]
+            for operator in inner.operators:
+                operator.inputs = tuple(f"n.{name}" for name in operator.inputs)
+                operator.outputs = tuple(f"n.{name}" for name in operator.outputs)
+                for row in operator.spec.regions:
+                    operator.attributes[row.name] = f"R.{operator.attributes[row.name]!s}"
+            for value in inner.tensors.values():
+                if value.variable:
+                    value.variable_name = value.variable_name or value.name
+                value.name = f"n.{value.name}"
+            for size in inner.shapes.values():
+                size.name = f"n.{size.name}"
+            inner.tensors = {value.name: value for value in inner.tensors.values()}
+            inner.shapes = {size.name: size for size in inner.shapes.values()}
+    return made
+
+
+@pytest.mark.parametrize("make", [example, branching, counting, zoo])
+def test_names_need_only_correspond_if_they_are_not_asked_for(make: Callable[[], Graph]) -> None:
+    other = renamed(make())
+    assert verify(other) == []
+    assert compare(make(), other, names=False) is None
+    assert compare(other, make(), names=False) is None
+    found = compare(make(), other)
+    assert found is not None
+    assert found.path.endswith("name")
+
+
+def test_names_must_correspond_one_to_one() -> None:
+    def subtract(left: str, right: str) -> Graph:
+        values = [tensor(name) for name in ("x", "y", "z", "d")]
+        return graph("x y", "d", values, [op("SUB", f"{left} {right}", "d")])
+
+    assert compare(subtract("x", "y"), subtract("x", "y"), names=False) is None
+    assert compare(subtract("x", "y"), subtract("y", "x"), names=False) is not None
+    assert compare(subtract("x", "y"), subtract("x", "x"), names=False) is not None
+    assert compare(subtract("x", "x"), subtract("x", "y"), names=False) is not None
+
+
+def test_the_order_of_regions_that_operators_run_does_not_matter() -> None:
+    other = branching()
+    other.regions[1:] = other.regions[:0:-1]
+    for names in (True, False):
+        assert compare(branching(), other, names=names) is None
+    swapped = branching()
+    swapped.main.operators[0].attributes.update(then_graph="else", else_graph="then")
+    for names in (True, False):
+        assert compare(branching(), swapped, names=names) is not None
+
+
+def sharing(*regions: str) -> Graph:
+    """A COND_IF that runs two regions; those whose names begin with "e" exponentiate, others negate."""
+    made = branching()
+    made.main.operators[0].attributes = dict(
+        zip(("then_graph", "else_graph"), regions, strict=True)
+    )
+    values = [tensor("a"), tensor("b")]
+    made.regions[1:] = [
+        region(name, "a", "b", list(values), [op("EXP" if name[0] == "e" else "ABS", "a", "b")])
+        for name in sorted({*regions})
+    ]
+    assert verify(made) == []
+    return made
+
+
+def test_copies_of_a_region_equal_a_shared_one_unless_names_matter() -> None:
+    assert compare(sharing("e1", "e1"), sharing("e1", "e2"), names=False) is None
+    assert compare(sharing("e1", "e2"), sharing("e1", "e1"), names=False) is None
+    assert compare(sharing("e1", "a"), sharing("e2", "a2"), names=False) is None
+    both = ("e1", "e1"), ("e1", "a")
+    for left, right, operator in (*both, "EXP"), (*both[::-1], "ABS"):
+        found = compare(sharing(*left), sharing(*right), names=False)
+        assert found is not None
+        assert found.path.endswith(f'block "{left[1]}_bb0" operator #0 {operator} operator')
+    found = compare(sharing("e1", "e1"), sharing("e1", "e2"))
+    assert str(found) == "number of regions: 2 != 3"
+
+
+def test_regions_that_no_operator_runs_are_compared_in_their_order() -> None:
+    one, other = branching(), branching()
+    for graph_, operator in ((one, "EXP"), (other, "ABS")):
+        values = [tensor("a"), tensor("b")]
+        graph_.regions.append(region("stray", "a", "b", values, [op(operator, "a", "b")]))
+    found = compare(one, other, names=False)
+    assert found is not None
+    assert found.path.startswith('region "stray"')
+    found = compare(one, branching(), names=False)
+    assert str(found) == "number of regions that no operator runs: 1 != 0"
+
+
+def test_many_copies_on_both_sides_are_compared_in_linear_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def running(order: list[int]) -> Graph:
+        """A COND_IF for each number; it runs the copy of this number."""
+        made = sharing("e", "e")
+        cond = made.main.operators[0]
+        (copied,) = made.regions[1:]
+        made.regions[1:] = [replace(copied, name=f"e{number}") for number in range(20)]
+        made.main.operators = [
+            replace(cond, attributes={"then_graph": f"e{number}", "else_graph": f"e{number}"})
+            for number in order
+        ]
+        return made
+
+    pairs = list(product(range(20), repeat=2))
+    compared: list[object] = []
+    real = _BlockComparison.run
+
+    def counted(self: _BlockComparison) -> None:
+        compared.append(self)
+        real(self)
+
+    monkeypatch.setattr(_BlockComparison, "run", counted)
+    left, right = (running([pair[side] for pair in pairs]) for side in (0, 1))
+    assert compare(left, right, names=False) is None
+    assert len(compared) <= len(left.regions) + len(right.regions)
+
+
+def test_producer_padding_and_the_order_of_values_do_not_matter() -> None:
+    other = zoo()
+    other.producer = None
+    other.main.tensors = dict(reversed(other.main.tensors.items()))
+    other.main.tensors["k"].data.padding = 6  # type: ignore[union-attr]
+    assert compare(zoo(), other, locations=True, version=True) is None
+
+
+def test_a_splat_equals_the_same_elements_written_out() -> None:
+    one, other = example(), example()
+    one.main.tensors["w"].data = Constant(dtype("FP32"), 6, b"\0\0\x80\x3f", splat=True)
+    other.main.tensors["w"].data = Constant(dtype("FP32"), 6, np.ones(6, "<f4"))
+    assert compare(one, other) is None
+
+
+def test_data_that_does_not_affect_a_run_does_not_matter() -> None:
+    other = example()
+    other.main.tensors["s"].data = Constant(dtype("FP32"), 6, bytes(24))
+    assert compare(example(), other) is None
+
+
+def test_bytes_after_a_bound_do_not_matter_and_its_own_do() -> None:
+    other = zoo()
+    at("CLAMP")(other).attributes["min_val"] = b"\x80\1\2\3"
+    assert compare(zoo(), other) is None
+    at("CLAMP")(other).attributes["min_val"] = b"\x81"
+    assert compare(zoo(), other) is not None
+
+
+def more_blocks(g: Graph) -> None:
+    g.regions[1].blocks.append(block("", "", [], [], "then"))
+
+
+def rename_region(g: Graph) -> None:
+    g.regions[2].name = "otherwise"
+    at("COND_IF")(g).attributes["else_graph"] = "otherwise"
+
+
+def swap_regions(g: Graph) -> None:
+    at("COND_IF")(g).attributes.update(then_graph="else", else_graph="then")
+
+
+def change_bit(g: Graph) -> None:
+    g.main.tensors["k"].data = Constant(dtype("INT4"), 3, b"\xe1\x06")
+
+
+def drop_last(g: Graph) -> None:
+    g.main.operators.pop()
+    g.main.outputs.clear()
+
+
+def change_kind(g: Graph) -> None:
+    del g.main.shapes["to"]
+    g.main.tensors["to"] = tensor("to", "INT64", (4,))
+
+
+def fewer_operators(g: Graph) -> None:
+    g.main.outputs[0] = "i"
+    g.main.operators.pop()
+
+
+def first_scale(g: Graph) -> None:
+    g.main.tensors["mx"].scale.data = Constant(dtype("FP8UE8M0"), 4, b"\1\0\0\0")  # type: ignore[union-attr]
+
+
+MAIN = 'region "main" block "main"'
+DIFFERENT: list[tuple[str, Callable[[Graph], Any], str, str]] = [
+    ("regions", lambda g: g.regions.pop(), "number of regions", "3 != 2"),
+    ("region name", rename_region,
+     f"{MAIN} operator #8 COND_IF attribute else_graph", "else != otherwise"),
+    ("branches", swap_regions, f"{MAIN} operator #8 COND_IF attribute then_graph", "then != else"),
+    ("blocks", more_blocks, 'region "then" number of blocks', "1 != 2"),
+    ("block name", lambda g: setattr(g.main, "name", "b"), 'region "main" block name', "main != b"),
+    ("inputs", lambda g: g.main.inputs.pop(), f"number of {MAIN} inputs", "2 != 1"),
+    ("input order", lambda g: g.main.inputs.reverse(), f'{MAIN} inputs "i" name', "i != c"),
+    ("output", lambda g: g.main.outputs.__setitem__(0, "i"), f'{MAIN} outputs "out" name', "!= i"),
+    ("outputs", drop_last, f"{MAIN} number of operators", "9 != 8"),
+    ("operators", fewer_operators, f"{MAIN} number of operators", "9 != 8"),
+    ("operator", lambda g: setattr(at("TRANSPOSE")(g), "spec", op("EXP").spec),
+     f"{MAIN} operator #5 TRANSPOSE operator", "TRANSPOSE != EXP"),
+    ("operands", ends("CUSTOM", "i i"), f"{MAIN} operator #7 CUSTOM number of inputs", "1 != 2"),
+    ("results", ends("CUSTOM", outputs=""), f"{MAIN} operator #7 CUSTOM number of outputs", "1 != 0"),
+    ("operand", ends("TRANSPOSE", "i"), f'{MAIN} operator #5 TRANSPOSE "clamped" name', "clamped != i"),
+    ("number", attribute("AVG_POOL2D", "pad", (0, 0, 0, 1)),
+     f"{MAIN} operator #6 AVG_POOL2D attribute pad", "(0, 0, 0, 0) != (0, 0, 0, 1)"),
+    ("enum", attribute("CLAMP", "nan_mode", NanPropagationMode.PROPAGATE),
+     f"{MAIN} operator #4 CLAMP attribute nan_mode", "IGNORE != PROPAGATE"),
+    ("bytes", attribute("CUSTOM", "implementation_attrs", b"\0"),
+     f"{MAIN} operator #7 CUSTOM attribute implementation_attrs", "!= b'\\x00'"),
+    ("dtype", field("i", dtype=dtype("INT16")), f'{MAIN} inputs "i" dtype', "INT8 != INT16"),
+    ("shape", field("i", shape=(1, 4, 4, 1)), f'{MAIN} inputs "i" shape', "(1, 4, 4, 1)"),
+    ("unranked", field("made", shape=()), f'{MAIN} operator #7 CUSTOM "made" shape', "None != ()"),
+    ("rank", field("to", rank=3, data=None), f'{MAIN} operator #3 CONST_SHAPE "to" rank', "4 != 3"),
+    ("sizes", field("to", data=shape("to", 1, 4, 4, 3).data),
+     f'{MAIN} operator #3 CONST_SHAPE "to" data', "element 3 is 0x0000000000000002 !="),
+    ("kind", change_kind, f'{MAIN} operator #3 CONST_SHAPE "to" kind', "shape != tensor"),
+    ("a bit", change_bit, f'{MAIN} operator #0 CONST "k" data', "element 2 is 0x07 != 0x06"),
+    ("no data", field("k", data=None), f'{MAIN} operator #0 CONST "k" data', "!= None"),
+    ("no scale", field("mx", scale=None), f'{MAIN} operator #1 CONST "mx" block scale', "!= None"),
+    ("a scale", first_scale, f'{MAIN} operator #1 CONST "mx" scales data', "element 0 is 0x00 != 0x01"),
+    ("scale dtype", scale(dtype=dtype("FP8E4M3")), f'{MAIN} operator #1 CONST "mx" scale dtype', "!="),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "path", "values"), [row[1:] for row in DIFFERENT],
+                         ids=[row[0] for row in DIFFERENT])  # fmt: skip
+def test_a_difference_is_found_and_located(
+    change: Callable[[Graph], Any], path: str, values: str
+) -> None:
+    other = zoo()
+    change(other)
+    found = compare(zoo(), other)
+    assert isinstance(found, Difference)
+    assert found.path == path
+    assert values in str(found)
+    assert compare(other, zoo()) is not None
+
+
+#: The two regions of `zoo` differ in their names only.
+WITHOUT_NAMES = [row for row in DIFFERENT if "name" not in row[0] and row[0] != "branches"]
+
+
+@pytest.mark.parametrize("change", [row[1] for row in WITHOUT_NAMES],
+                         ids=[row[0] for row in WITHOUT_NAMES])  # fmt: skip
+def test_a_difference_other_than_a_name_is_found_without_names_too(
+    change: Callable[[Graph], Any],
+) -> None:
+    other = zoo()
+    change(other)
+    assert compare(zoo(), other, names=False) is not None
+    assert compare(other, zoo(), names=False) is not None
+
+
+def test_locations_and_versions_differ_only_where_asked_for() -> None:
+    other = example()
+    other.main.operators[1].location = 'loc("f.mlir":3:8)'
+    other.version = V1_1_DRAFT
+    assert compare(example(), other) is None
+    found = compare(example(), other, locations=True)
+    assert found is not None
+    assert found.path == f"{MAIN} operator #1 ADD location"
+    found = compare(example(), other, version=True)
+    assert found is not None
+    assert str(found) == "version: 1.0.0 != 1.1.0 draft"
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        (field("v", variable_name="total"), "variables"),
+        (field("v", data=None), 'variable "counter" data'),
+        (
+            field("v", data=Constant(dtype("INT32"), 1, b"\6\0\0\0")),
+            'variable "counter" data',
+        ),
+        (field("v", shape=(2,), data=None), 'variable "counter" shape'),
+        (field("r", variable=True, variable_name="r"), "variables"),
+    ],
+)
+def test_variables_differ_by_symbol_type_and_initial_value(
+    change: Callable[[Graph], Any], path: str
+) -> None:
+    other = counting()
+    change(other)
+    for names in (True, False):
+        found = compare(counting(), other, names=names)
+        assert found is not None
+        assert found.path == path
+
+
+def test_a_variable_that_a_block_lists_and_does_not_use_is_no_difference() -> None:
+    inner, other = branching(), branching()
+    other.regions[1].blocks[0].tensors["v"] = replace(counting().main.tensors["v"])
+    for one in (inner, other):
+        one.main.tensors["v"] = replace(counting().main.tensors["v"])
+    assert compare(inner, other) is None
+    assert compare(other, inner) is None
+
+
+def test_minus_zero_and_nan_payloads_are_differences() -> None:
+    def constant(data: str) -> Graph:
+        raw = bytes.fromhex(data)
+        return graph("", "k", [tensor("k", "FP32", (1,), raw)], [op("CONST", "", "k")])
+
+    assert compare(constant("0000c07f"), constant("0000c07f")) is None
+    assert compare(constant("0000c07f"), constant("0100c07f")) is not None
+    assert compare(constant("00000000"), constant("00000080")) is not None
+
+
+def test_a_value_that_is_listed_and_never_used_does_not_matter() -> None:
+    other = example()
+    other.main.tensors["spare"] = tensor("spare")
+    other.main.shapes["open"] = ShapeValue("open", 1)
+    assert compare(example(), other) is None
+
+
+def test_data_of_no_elements_is_the_same_as_none() -> None:
+    """A file has no bytes of either. It matters for variables: a constant always has data."""
+
+    def with_state(count: int, data: Constant | None) -> Graph:
+        state = Tensor("v", dtype("INT8"), (count,), data, variable=True)
+        return graph("", "", [state], [])
+
+    nothing = with_state(0, Constant(dtype("INT8"), 0, b""))
+    assert compare(nothing, with_state(0, None)) is None
+    assert compare(with_state(0, None), nothing) is None
+    something = with_state(1, Constant(dtype("INT8"), 1, b"\0"))
+    assert compare(something, with_state(1, None)) is not None
+    assert compare(with_state(1, None), something) is not None
+
+
+def test_bounds_that_differ_are_printed_as_numbers() -> None:
+    values = [tensor("x"), tensor("y")]
+    one, other = (
+        graph("x", "y", list(values), [op("CLAMP", "x", "y", min_val=low, max_val=bytes(4))])
+        for low in (bytes(4), bytes.fromhex("0000c0bf") + b"padding")
+    )
+    difference = compare(one, other)
+    assert difference is not None
+    assert (difference.left, difference.right) == ("0.0 (0x00000000)", "-1.5 (0xbfc00000)")
