@@ -13,7 +13,7 @@ _INTRODUCTION: Final = """\
 
 `tosa-flatbuffer VERB` has all verbs. `tosa-flatbuffer-convert` is the verb `convert` by itself. The text
 of this page is what `--help` prints. All verbs have the same
-[exit codes](../project/overview.md#exit-codes). [In a shell](../guides/shell.md) says how a shell
+[exit codes](../command-line.md#exit-codes). [In a shell](../guides/shell.md) says how a shell
 completes verbs and options.
 """
 

@@ -2,7 +2,7 @@
 
     python -m manual.man_pages build/man
 
-The pages have what `--help` prints, and the exit codes from the README.
+The pages have what `--help` prints, and the exit codes from docs/command-line.md.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 
 def pages(root: Path = ROOT) -> dict[str, str]:
     """The file name of each page, and its text in the man macros."""
-    readme = (root / "README.md").read_text(encoding="utf-8")
+    commands = (root / "docs" / "command-line.md").read_text(encoding="utf-8")
     changelog = (root / "CHANGELOG.md").read_text(encoding="utf-8")
     date = release_date(changelog, __version__)
-    exits = exit_codes(readme)
+    exits = exit_codes(commands)
     every_verb = list(verbs())
     documented = {page.name: page for page in programs()}
     documented |= {f"tosa-flatbuffer-{verb.name.replace(' ', '-')}": verb for verb in every_verb}
@@ -43,9 +43,9 @@ def release_date(changelog: str, version: str) -> str:
     return found[1] if found else "not released"
 
 
-def exit_codes(readme: str) -> list[tuple[str, str]]:
-    """The rows of the README's table of exit codes."""
-    section = readme.partition("\n## Exit codes\n")[2].partition("\n## ")[0]
+def exit_codes(commands: str) -> list[tuple[str, str]]:
+    """Return the rows of the table of exit codes in docs/command-line.md."""
+    section = commands.partition("\n## Exit codes\n")[2].partition("\n## ")[0]
     return re.findall(r"^\| (\d+) \| (.+) \|$", section, re.MULTILINE)
 
 

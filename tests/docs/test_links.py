@@ -52,16 +52,6 @@ def broken(document: Path, text: str) -> Iterator[str]:
             yield f"file {name}"
 
 
-def too_wide(text: str) -> Iterator[int]:
-    """The numbers of lines that are too wide, except in tables, lists of links, headings and code."""
-    in_block = False
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.startswith("```"):
-            in_block = not in_block
-        elif not in_block and len(line) > WIDTH and not line.startswith(("|", "#", "- [")):
-            yield number
-
-
 def test_the_documents_are_found() -> None:
     assert {"README.md", "CONTRIBUTING.md", "docs/formats.md"} <= set(DOCUMENTS)
 
@@ -71,12 +61,6 @@ def test_links_and_files_of_a_document_exist(document: str) -> None:
     path = ROOT / document
     problems = list(broken(path, path.read_text(encoding="utf-8")))
     assert not problems, f"{document}: {', '.join(problems)}"
-
-
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_text_is_wrapped_at_one_width(document: str) -> None:
-    problems = list(too_wide((ROOT / document).read_text(encoding="utf-8")))
-    assert not problems, f"{document} has lines over {WIDTH} columns: {problems}"
 
 
 @pytest.mark.parametrize(
@@ -141,9 +125,3 @@ def test_the_list_has_all_nox_sessions_and_no_others(root: Path) -> None:
     sessions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     text = (root / "CONTRIBUTING.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `nox -s (\w+)` \|", text, re.MULTILINE)) == sessions
-
-
-def test_a_wide_line_is_reported() -> None:
-    wide = "word " * 30
-    assert list(too_wide(f"{wide}\n")) == [1]
-    assert not list(too_wide(f"word\n| {wide} |\n```sh\n{wide}\n```\n"))

@@ -24,7 +24,7 @@ def test_every_program_and_every_verb_has_a_page() -> None:
 
 
 def test_a_page_has_every_option_and_every_exit_code(root: Path) -> None:
-    codes = exit_codes((root / "README.md").read_text(encoding="utf-8"))
+    codes = exit_codes((root / "docs/command-line.md").read_text(encoding="utf-8"))
     assert ("0", "done") in codes
     for verb in verbs():
         text = plain(pages()[f"tosa-flatbuffer-{verb.name.replace(' ', '-')}.1"])

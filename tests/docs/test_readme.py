@@ -24,7 +24,9 @@ else:
 
 #: Documents whose blocks are run -> the packages that they need.
 RUN = {
-    "README.md": ("torch-mlir", "tosa-tools"),
+    "README.md": (),
+    "docs/command-line.md": ("tosa-tools",),
+    "docs/python.md": ("torch-mlir", "tosa-tools"),
     "docs/builder.md": ("tosa-tools",),
     "docs/diff.md": (),
     "docs/doctor.md": (),
@@ -52,7 +54,7 @@ RUN = {
 }
 
 #: Those whose blocks run in every run of the tests; those of the others are slow.
-ALWAYS = ("docs/guides/weights.md",)
+ALWAYS = ("README.md", "docs/guides/weights.md")
 
 #: A line of the README's first block.
 INSTALLS = re.compile(r"pip install (\.|'\.\[\w+\]') && (?P<command>.+)")
@@ -174,18 +176,28 @@ def names(context: Context) -> list[str]:
     return tosa_flatbuffer.list_commands(context)
 
 
-def test_the_readme_names_all_verbs_and_no_others(root: Path) -> None:
-    text = (root / "README.md").read_text(encoding="utf-8")
+def test_the_page_of_the_command_line_names_all_verbs_and_no_others(root: Path) -> None:
+    text = (root / "docs/command-line.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`?tosa-flatbuffer ([a-z]+)\b", text))
     named |= set(re.findall(r"^\| `([a-z]+)` \|", text, re.MULTILINE))
-    assert named == set(verbs()), "every verb has a row in the README's table of verbs"
+    assert named == set(verbs()), "every verb has a row in the table of verbs"
 
 
 #: The documents of `docs` for users; those about other programs and the past name other options.
 WITH_OPTIONS = [
     f"docs/{name}.md"
     for name in (
-        *("builder", "diff", "doctor", "errors", "formats", "frontends", "golden"),
+        *(
+            "command-line",
+            "python",
+            "builder",
+            "diff",
+            "doctor",
+            "errors",
+            "formats",
+            "frontends",
+            "golden",
+        ),
         *("legalizations", "report", "rewrites", "show", "tutorial", "upgrade", "validation"),
         *("guides/jax", "guides/large-programs", "guides/mismatch"),
         *("guides/report-a-bug", "guides/shell", "guides/torch", "guides/weights"),
@@ -223,8 +235,8 @@ OTHERS = {"--tosa-serialize", "--tosa-deserialize", "--json", "--strict-json", "
 }
 
 
-def test_the_readme_lists_the_exit_codes(root: Path) -> None:
-    text = (root / "README.md").read_text(encoding="utf-8").partition("## Exit codes")[2]
+def test_the_page_of_the_command_line_lists_the_exit_codes(root: Path) -> None:
+    text = (root / "docs/command-line.md").read_text(encoding="utf-8").partition("## Exit codes")[2]
     listed = set(map(int, re.findall(r"^\| (\d+) \|", text, re.MULTILINE)))
     assert listed == {0, 1, *map(int, Category), EXIT_BUG, EXIT_INTERRUPTED}
 
