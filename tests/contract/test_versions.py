@@ -227,8 +227,8 @@ def test_a_schema_newer_than_ours_is_refused_with_its_revision(
     stamped: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for writer in ("flatbuffer", "jsontext"):
-        place = f"tosa_convert.{writer}.write"
+    for writer in ("flatbuffer", "json"):
+        place = f"tosa_convert.formats.{writer}.write"
         monkeypatch.setattr(f"{place}.MIN_READER", SoftwareVersion(*reader))
         monkeypatch.setattr(f"{place}.features", lambda _: features)
     data = stamped(form, V1_1_DRAFT)

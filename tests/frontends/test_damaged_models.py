@@ -19,6 +19,7 @@ from tosa_convert.frontends.recognize import Recognised
 from tosa_convert.frontends.tflite.file import DamagedError, read_tflite
 from tosa_convert.frontends.tflite.find_corrections import corrections
 from tosa_convert.frontends.tflite.placeholders import with_placeholders
+from tosa_convert.io.options import ReadOptions, limits_of
 
 Program = Callable[[str], str]
 needs_tflite = pytest.mark.skipif(
@@ -195,7 +196,7 @@ def test_a_models_own_code_has_no_limit_unless_it_is_set(program: Program, tmp_p
     found = Recognised("torch", str(path), "own.py:make", "make")
 
     def said(limits: dict[str, int]) -> str:
-        read = tc.options.ReadOptions(limits=tc.options.limits_of(limits))
+        read = ReadOptions(limits=limits_of(limits))
         with (
             pytest.raises(tc.TosaConvertError) as caught,
             lowered(found, FrontendOptions(python=python, read=read)),
