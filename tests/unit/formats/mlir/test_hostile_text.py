@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Iterator
 
 import pytest
 
 import tosa_convert as tc
 from tosa_convert.errors import Finding
+from tosa_convert.formats.mlir.bytecode import operations
+from tosa_convert.formats.mlir.bytecode.operation_columns import OperationColumns
+from tosa_convert.formats.mlir.bytecode.operations import Fields, operations_of
 
 FOREIGN = "".join(f'  %{n} = "other.op"(%x) : (tensor<2xf32>) -> i32\n' for n in range(1001))
 FUNCTIONS = "".join(f"func.func @f{n}() {{\n  return\n}}\n" for n in range(1001))
@@ -93,3 +97,20 @@ def test_a_text_that_is_cut_off_takes_little_memory(head: str, unit: str) -> Non
     finally:
         tracemalloc.stop()
     assert peak < 8 * len(text)
+
+
+def test_operations_after_the_findings_that_refuse_a_text_are_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    line = "  %{0} = tosa.abs %x : (tensor<2xf32>) -> tensor<2xf64>\n"
+    body = "".join(map(line.format, range(20_000)))
+    read: list[Fields] = []
+
+    def counted(columns: OperationColumns) -> Iterator[Fields]:
+        for fields in operations_of(columns):
+            read.append(fields)
+            yield fields
+
+    monkeypatch.setattr(operations, "operations_of", counted)
+    assert len(refusal(f"{HEAD}{body}{RETURN}")) == 1000
+    assert 1000 <= len(read) < 5000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
         OperationColumns,
     )
 
+#: So many operations of columns are made at once.
+_AT_ONCE: Final = 1 << 12
 #: Blocks of fewer operations are not worth array operations.
 _MIN_COLUMNS: Final = 64
 
@@ -73,6 +76,12 @@ class Block:
         if self.columns is not None and not self._operations:
             self._operations = list(operations_of(self.columns))
         return self._operations
+
+    def without_last(self) -> Iterator[Fields]:
+        """Return the operations except the last; of columns, each is made when it is next."""
+        if self.columns is None or self._operations:
+            return islice(self._operations, max(len(self._operations) - 1, 0))
+        return islice(operations_of(self.columns), len(self.columns.names) - 1)
 
     def append(self, operation: Fields) -> None:
         """Add an operation to a block without columns."""
@@ -388,15 +397,19 @@ def largest_numbers(operation: Operation) -> tuple[int, int, int]:
 
 
 def operations_of(columns: OperationColumns) -> Iterator[Fields]:
-    """The operations in columns."""
-    operands, end = columns.operands.tolist(), 0
+    """Return the operations in columns."""
     fields = (*columns.numbers(), columns.types, columns.operand_counts, columns.firsts)
-    for name, location, attributes, type_index, count, first in zip(
-        *(column.tolist() for column in fields), strict=True
-    ):
-        types = [type_index] if type_index >= 0 else _NO_TYPES
-        start, end = end, end + count
-        yield name, location, attributes, types, operands[start:end], first, _NO_REGIONS
+    before = 0
+    for first_row in range(0, len(columns.names), _AT_ONCE):
+        rows = slice(first_row, first_row + _AT_ONCE)
+        after, end = before + int(columns.operand_counts[rows].sum()), 0
+        operands, before = columns.operands[before:after].tolist(), after
+        for name, location, attributes, type_index, count, first in zip(
+            *(column[rows].tolist() for column in fields), strict=True
+        ):
+            types = [type_index] if type_index >= 0 else _NO_TYPES
+            start, end = end, end + count
+            yield name, location, attributes, types, operands[start:end], first, _NO_REGIONS
 
 
 def _skip_successors_and_uses(data: bytes, offset: int, mask: int, result_count: int) -> int:

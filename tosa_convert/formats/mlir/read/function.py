@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from tosa_convert.formats.mlir.read.captured_values import CapturedValues
     from tosa_convert.formats.mlir.read.old_operations import OldOperations
 
+#: So many operations that are not all ordinary are read at once.
+_AT_ONCE: Final = 1 << 12
 _YIELD: Final = "tosa.yield"
 _RETURN: Final = "func.return"
 _CAST: Final = operator("CAST")
@@ -324,8 +326,9 @@ class FunctionReader:
         if self.scope.body.columns is not None and self._all_at_once(block):
             return
         operations = self._live_operations()
-        locations = self.reader.location([fields[1] for fields in operations])
-        self._one_by_one(block, operations, locations)
+        # There may be so many findings in the first that the others are not read.
+        while some := list(islice(operations, _AT_ONCE)):
+            self._one_by_one(block, some, self.reader.location([fields[1] for fields in some]))
 
     def _all_at_once(self, block: Block) -> bool:
         """Read the operations of a large block in columns; False if they are not that ordinary."""
@@ -433,28 +436,25 @@ class FunctionReader:
         if self.upgrade.is_old or self.unsigned:
             old.finish((region.blocks[0] for region in self.regions), self.unsigned)
 
-    def _live_operations(self) -> list[Fields]:
-        """The block's operations except the last, without variables, which are not of the block.
+    def _live_operations(self) -> Iterator[Fields]:
+        """Return the block's operations except the last, without variables, which are not of the block.
 
         Nor are constants among them that are unused and not tensors. Frontends leave such constants
         (arith.constant of type index) after folding; `canonicalize` would remove them.
         """
-        operations = self.scope.body.operations[:-1]
         names = self.bytecode.names
-        if VARIABLE.mlir in names:
-            declaring = names.index(VARIABLE.mlir)
-            operations = [fields for fields in operations if fields[0] != declaring]
-        if ARITH_CONSTANT not in names:
-            return operations
-        number = names.index(ARITH_CONSTANT)
-        return [
-            fields
-            for fields in operations
-            if fields[0] != number
-            or not fields[3]
-            or isinstance(self.bytecode.type(fields[3][0]), TensorType)
-            or self.scope.users(fields[5], names)
-        ]
+        declaring = names.index(VARIABLE.mlir) if VARIABLE.mlir in names else -1
+        number = names.index(ARITH_CONSTANT) if ARITH_CONSTANT in names else -1
+        for fields in self.scope.body.without_last():
+            name = fields[0]
+            if name == declaring or (
+                name == number
+                and fields[3]
+                and not isinstance(self.bytecode.type(fields[3][0]), TensorType)
+                and not self.scope.users(fields[5], names)
+            ):
+                continue
+            yield fields
 
     def _captured_inputs(self, operation: Operation) -> tuple[str, ...]:
         """An operation's inputs if one of them is not a value of this block."""
