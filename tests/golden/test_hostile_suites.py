@@ -6,6 +6,7 @@ import json
 import os
 import random
 import sys
+import tracemalloc
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 from golden.official_cases import X, make_suite, unary, write_case
 
+import tosa_convert as tc
 from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.npz import read_npy
@@ -412,3 +414,22 @@ def test_the_data_of_an_output_of_another_shape_is_not_read(case: Path, tmp_path
     np.save(tmp_path / "small.npy", X["x"])
     assert read_npy(tmp_path / "small.npy", (4,)).tolist() == X["x"].tolist()
     assert read_npy(tmp_path / "small.npy", (2, 2)).tolist() == [0] * 4
+
+
+@pytest.mark.parametrize("bomb", ["inputs", "expected"])
+def test_arrays_of_another_shape_are_not_unpacked(bomb: str, tmp_path: Path) -> None:
+    folder = tmp_path / "cases/case"
+    folder.mkdir(parents=True)
+    (tmp_path / "results").mkdir()
+    tc.save(unary("ABS"), folder / "model.tosa")
+    np.savez(folder / "inputs.npz", x=X["x"])
+    name = "x" if bomb == "inputs" else "y"
+    np.savez_compressed(folder / f"{bomb}.npz", **{name: np.zeros(32 << 20, np.float32)})
+    tracemalloc.start()
+    first, second = both_answers(tmp_path / "cases", tmp_path / "results")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 64 << 20
+    assert first.status == ("error" if bomb == "inputs" else "fail"), first
+    assert "33554432" in first.message
+    assert bomb == "expected" or "33554432" in second.message

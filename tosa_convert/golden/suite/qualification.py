@@ -123,7 +123,8 @@ def qualify_case(root: str, name: str, *, settings: Qualification) -> Answer:
         else:
             operator = "network"
             program = load_program(model_of(folder))
-            inputs = input_arrays(program.graph, load_npz(folder / "inputs.npz"))
+            shapes = {slot.key: slot.shape for slot in input_slots(program.graph)}
+            inputs = input_arrays(program.graph, load_npz(folder / "inputs.npz", shapes))
             status = "not-run"
             status, message, outputs = _saved_case(program, inputs, name, settings)
     except TosaConvertError as error:

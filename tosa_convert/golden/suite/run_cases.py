@@ -26,9 +26,10 @@ from tosa_convert.golden.arrays.npz import load_npz
 from tosa_convert.golden.arrays.scratch import scratch_folder, write_scratch
 from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.running import model_process
-from tosa_convert.golden.running.programs import as_graph
+from tosa_convert.golden.running.programs import as_graph, input_slots, output_slots
 from tosa_convert.golden.running.reference_model import RunOptions
 from tosa_convert.golden.running.run import run
+from tosa_convert.golden.running.variable_states import state_slots
 from tosa_convert.golden.suite.descriptor import case_files, described_run, read_descriptor
 from tosa_convert.golden.suite.journal import Answer, Journal, Status
 from tosa_convert.io.files import refuse_irregular, walk, write_pieces
@@ -198,10 +199,11 @@ def _compare_files(original: Path, converted: Path) -> tuple[Status, str, int]:
 def _ours(folder: Path, via: Via, timeout: float) -> tuple[Status, str, int]:
     """A case with `inputs.npz`: compared with `expected.npz`, or else with the original's outputs."""
     path = model_of(folder)
-    inputs = load_npz(folder / "inputs.npz")
     graph = as_graph(convert_there_and_back(path.read_bytes(), via))
+    inputs = load_npz(folder / "inputs.npz", {s.key: s.shape for s in input_slots(graph)})
     if (folder / "expected.npz").exists():
-        expected = load_npz(folder / "expected.npz")
+        results = (*output_slots(graph), *state_slots(graph).values())
+        expected = load_npz(folder / "expected.npz", {s.key: s.shape for s in results})
         result = check(graph, expected, inputs, timeout=timeout)
     else:
         options = RunOptions(timeout=timeout)
