@@ -1,7 +1,5 @@
 """Export as an MLIR pass: `frontend -> TOSA -> serialize -> backend` in one pipeline.
 
-`tosa_convert.formats.mlir.passes` is the public name of this module in 0.1.0, and stays valid.
-
 The passes are defined in Python, so a pipeline that contains one cannot be printed and parsed again.
 This module is an entry point like the command-line tool, so it is the only one in this folder that
 imports the api.
