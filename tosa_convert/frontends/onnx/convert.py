@@ -73,7 +73,7 @@ def lower(request: Request, folder: Path) -> Interface:
 
 
 def checked(source: Path, shown: str) -> tuple[Any, Weights]:
-    """The model of a file, and its weights.
+    """Load the model of a file, and its weights.
 
     Raises:
         TosaConvertError: "unrecognised-input" for a damaged file.
@@ -141,7 +141,7 @@ def make_constants(model: Any, path: Path) -> None:
 
 
 def signature(model: Any) -> tuple[list[Value], list[Value]]:
-    """The inputs and outputs of a model in its own words; initializers are not inputs."""
+    """Return the inputs and outputs of a model in its own words; initializers are not inputs."""
     constants = {tensor.name for tensor in model.graph.initializer}
     inputs = [_value(info) for info in model.graph.input if info.name not in constants]
     return inputs, [_value(info) for info in model.graph.output]
@@ -164,7 +164,7 @@ def lower_model(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     cutter: Cutter | None = None,
 ) -> Any:
-    """A module of TOSA with the function `main`.
+    """Lower a model to a module of TOSA with the function `main`.
 
     Args:
         model: without the data of its large tensors, so that one over 2 GiB can be copied.
@@ -206,7 +206,10 @@ def _lower(model: Any, weights: Weights, scratch: Path, cutter: Cutter | None = 
 def _import(
     model: Any, weights: Weights, refused: Mapping[Unlowered, int], cutter: Cutter | None
 ) -> Any:
-    """The module of a model. refused: operators that must not lower, which are cut out."""
+    """Import and lower a model to a module.
+
+    refused: operators that must not lower, which are cut out.
+    """
     try:
         module = import_model(model, weights)
     except onnx_importer.OnnxImportError as error:
@@ -233,7 +236,7 @@ def _import(
 
 
 def _operations_of(module: Any, rows: Iterable[Unlowered]) -> list[tuple[Any, Unlowered]]:
-    """The operations of a module that the rows name, by operator and location."""
+    """Return the operations of a module that the rows name, by operator and location."""
     by_key = {(row.operator, row.location): row for row in rows}
     found = []
     for operation in module.body.operations[0].operation.regions[0].blocks[0].operations:
@@ -244,7 +247,7 @@ def _operations_of(module: Any, rows: Iterable[Unlowered]) -> list[tuple[Any, Un
 
 
 def _as_onnx(row: Unlowered, *, kinds: Mapping[str, str]) -> Unlowered:
-    """The row with the ONNX operator that its operator came from."""
+    """Return the row with the ONNX operator that its operator came from."""
     kind = kinds.get(row.location.partition('"')[2].partition('"')[0], "")
     if not kind or row.operator.startswith("onnx."):
         return row

@@ -27,7 +27,7 @@ _OTHER_FORM: Final = "it does not have the operands, shapes or attributes that O
 
 
 def expand(model: Any, weights: Weights) -> tuple[Any, dict[Unlowered, int]]:
-    """The model with every expansion applied, constants computed and shapes inferred; what is refused.
+    """Apply every expansion, compute constants and infer shapes; also return what is refused.
 
     Args:
         model: not used any more by the caller.
@@ -48,7 +48,7 @@ def expand(model: Any, weights: Weights) -> tuple[Any, dict[Unlowered, int]]:
 
 
 def infer(model: Any) -> Any:
-    """The model with the shapes of its values."""
+    """Return the model with the inferred shapes of its values."""
     try:
         return onnx.shape_inference.infer_shapes(model, data_prop=True)
     except Exception:  # A model that onnx's inference refuses may still lower.
@@ -56,7 +56,7 @@ def infer(model: Any) -> Any:
 
 
 def opset_of(model: Any) -> int:
-    """The version of ONNX's own operators that a model uses."""
+    """Return the version of ONNX's own operators that a model uses."""
     return max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=1)
 
 
@@ -93,7 +93,7 @@ def _unlowered(node: Any, reason: str) -> Unlowered:
 
 
 def _unused(name: str, taken: set[str]) -> str:
-    """A prefix with which no value begins."""
+    """Return a prefix with which no value begins."""
     number, found = 0, name
     while any(value.startswith(f"{found}/") for value in taken):
         number += 1
@@ -102,7 +102,7 @@ def _unused(name: str, taken: set[str]) -> str:
 
 
 def _replacement(node: Any, values: Values, opset: int, prefix: str) -> list[Any] | None:
-    """The nodes for a node, or None if it stays."""
+    """Return the nodes that replace a node, or None if it stays."""
     if node.domain not in ("", "ai.onnx"):
         return None
     expansion = Expansion(node, values, opset, prefix)
@@ -126,7 +126,7 @@ def _replacement(node: Any, values: Values, opset: int, prefix: str) -> list[Any
 
 
 def operator_counts(model: Any) -> Mapping[str, int]:
-    """How often each operator occurs."""
+    """Count how often each operator occurs."""
     counts: dict[str, int] = {}
     for node in model.graph.node:
         counts[node.op_type] = counts.get(node.op_type, 0) + 1

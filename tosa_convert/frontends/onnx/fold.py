@@ -38,7 +38,7 @@ _NOT_FOLDED: Final = frozenset(
 
 
 def fold_with_onnxruntime(model: Any, folder: Path, weights: Weights) -> Any | None:
-    """The model after onnxruntime's basic optimisations, or None if onnxruntime refuses it.
+    """Optimise a model by onnxruntime's basic passes, or return None if onnxruntime refuses it.
 
     They compute constants and shapes, inline functions, and fold BatchNormalization into convolutions.
     Tensors that they do not change stay in the files where they are.
@@ -68,7 +68,10 @@ def fold_with_onnxruntime(model: Any, folder: Path, weights: Weights) -> Any | N
 
 
 def _optimised(model: Any, path: Path, weights: Path, *, data_file: str = "") -> bool:
-    """Whether onnxruntime wrote the model. In a fork: its threads would not survive a later one."""
+    """Have onnxruntime write the model; return whether it did.
+
+    In a fork: its threads would not survive a later one.
+    """
     if not hasattr(os, "fork"):
         return _optimise(model, path, weights, data_file)
     child = os.fork()
@@ -159,7 +162,7 @@ def _all_nodes(graph: Any) -> list[Any]:
 
 
 def _computed(node: Any, values: Values, model: Any) -> list[np.ndarray[Any, Any]] | None:
-    """The results of a node, or None if they are not known."""
+    """Compute the results of a node, or return None if they are not known."""
     if node.op_type in _NOT_FOLDED or node.domain not in ("", "ai.onnx"):
         return None
     if node.op_type in ("Shape", "Size") and values.shape(node.input[0]) is not None:

@@ -35,7 +35,7 @@ INLINED: Final = frozenset(
 
 
 def function_body(node: Any, values: Values, opset: int) -> Any | None:
-    """The definition of a node's operator as a FunctionProto, or None if it has none."""
+    """Return the definition of a node's operator as a FunctionProto, or None if it has none."""
     try:
         schema = defs.get_schema(node.op_type, max_inclusive_version=opset, domain=node.domain)
     except defs.SchemaError:
@@ -76,7 +76,7 @@ def _known(values: Values, name: str) -> bytes:
 
 
 def inlined(node: Any, function: Any, prefix: str) -> list[Any]:
-    """The nodes of a function's body in place of the node that calls it."""
+    """Return the nodes of a function's body in place of the node that calls it."""
     names = dict(zip(function.input, node.input, strict=False))
     names.update(zip(function.output, node.output, strict=False))
     for name in function.input:
@@ -114,7 +114,7 @@ def _renamed(inner: Any, names: dict[str, str], given: dict[str, Any], prefix: s
 
 
 def _bound(attribute: Any, names: dict[str, str], given: dict[str, Any], prefix: str) -> Any | None:
-    """An attribute with references to the caller's replaced; None if the caller does not have it."""
+    """Replace references in an attribute by the caller's values; None if the caller lacks them."""
     if attribute.ref_attr_name:
         if attribute.ref_attr_name not in given:
             return None

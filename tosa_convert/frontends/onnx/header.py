@@ -29,7 +29,7 @@ class OnnxValue:
 
     @property
     def is_open(self) -> bool:
-        """Whether a size is not fixed."""
+        """Return whether a size is not fixed."""
         return any(isinstance(size, str) for size in self.shape or ())
 
 
@@ -46,7 +46,7 @@ class OnnxHeader:
 
 
 def read_onnx(data: memoryview) -> OnnxHeader:
-    """What a file says; raises ValueError if it is not a protocol buffer."""
+    """Read the header of a file; raises ValueError if it is not a protocol buffer."""
     model = OnnxHeader()
     constants: set[str] = set()
     graphs = [message(value) for number, value in fields(data) if number == 7]

@@ -21,7 +21,7 @@ _ALIGNMENT: Final = 8
 
 
 def import_model(model: Any, weights: Weights) -> Any:
-    """A module with the function `main`; its large constants are views of the files of the weights.
+    """Import a model as a module with the function `main`; large constants are views of weight files.
 
     Raises onnx_importer.OnnxImportError for what torch-mlir cannot import.
     """
@@ -45,7 +45,7 @@ def import_model(model: Any, weights: Weights) -> Any:
 
 
 def _literal(block: Any, tensors: _Tensors, tensor: Any) -> Any:
-    """A constant of torch-mlir's own dialect."""
+    """Add a constant of torch-mlir's own dialect for a tensor."""
     with ir.InsertionPoint(block), ir.Location.name(tensor.name):
         kind = tensors.tensor_proto_to_type(tensor)
         attributes = {"value": tensors.tensor_proto_to_attr(tensor)}

@@ -18,7 +18,7 @@ _MODES_SINCE: Final = 11
 
 
 def newer(model: Any) -> Any:
-    """The model with operators of OPSET; None if it has them, or if they cannot be converted."""
+    """Convert a model to operators of OPSET; None if it has them, or if it cannot be converted."""
     opset = opset_of(model)
     if opset >= OPSET:
         return None
@@ -53,7 +53,7 @@ def _keep_positions(model: Any) -> bool:
 
 
 def _with_positions(node: Any, scales: np.ndarray[Any, Any]) -> list[Any]:
-    """The nodes for a Resize: one for the axes that grow, and one for those that shrink."""
+    """Return the nodes for a Resize: one for the axes that grow, and one for those that shrink."""
     attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     attributes["coordinate_transformation_mode"] = "asymmetric"
     x, result = node.input[0], node.output[0]
@@ -74,7 +74,7 @@ def _with_positions(node: Any, scales: np.ndarray[Any, Any]) -> list[Any]:
 
 
 def _constants(graph: Any) -> Mapping[str, np.ndarray[Any, Any]]:
-    """The values of initializers and of nodes that are constants."""
+    """Return the values of initializers and of nodes that are constants."""
     found = {tensor.name: tensor for tensor in graph.initializer}
     for node in graph.node:
         if node.op_type == "Constant" and node.attribute[0].HasField("t"):

@@ -34,12 +34,12 @@ _Pieces = list[bytes | memoryview]
 
 
 def is_external(tensor: Any) -> bool:
-    """Whether the data of a tensor is not in the model."""
+    """Return whether the data of a tensor is not in the model."""
     return bool(tensor.data_location == onnx.TensorProto.EXTERNAL)
 
 
 def large_tensors(model: Any) -> list[Any]:
-    """The initializers of the main graph whose data stays in files."""
+    """Return the initializers of the main graph whose data stays in files."""
     return [tensor for tensor in model.graph.initializer if is_external(tensor)]
 
 
@@ -56,7 +56,7 @@ class Weights:
         self._own: dict[str, Path] = {}
 
     def bytes_of(self, tensor: Any) -> Array:
-        """The data of a tensor as bytes, a view of the mapped file.
+        """Return the data of a tensor as bytes, a view of the mapped file.
 
         Raises:
             TosaConvertError: "missing-data" if the file does not have it, "unsafe-path" if it is not in
@@ -76,7 +76,7 @@ class Weights:
         return data[start : start + size]
 
     def array(self, tensor: Any) -> Array:
-        """The elements of a tensor; a view of the mapped file where numpy has the type."""
+        """Return the elements of a tensor; a view of the mapped file where numpy has the type."""
         if not is_external(tensor):
             return np.asarray(numpy_helper.to_array(tensor))
         data = self.bytes_of(tensor)
@@ -87,7 +87,7 @@ class Weights:
         return np.asarray(numpy_helper.to_array(self._loaded(tensor)))
 
     def _loaded(self, tensor: Any) -> Any:
-        """The tensor with its data."""
+        """Copy the tensor, with its data."""
         made = onnx.TensorProto()
         made.CopyFrom(tensor)
         del made.external_data[:]
@@ -105,7 +105,7 @@ class Weights:
                 tensor.CopyFrom(self._loaded(tensor))
 
     def own(self, path: Path) -> str:
-        """The location with which models refer to a file that was made here."""
+        """Register a file that was made here; return the location with which models refer to it."""
         self._own[str(path)] = path
         return str(path)
 
@@ -120,12 +120,12 @@ class Weights:
         return self._files[location]
 
     def _given(self, location: str, tensor: str) -> Path:
-        """The path of a file that a model names, which must not lead out of the model's folder."""
+        """Return the path of a file that a model names; refuse one out of the model's folder."""
         return Path(path_below(self.folder, location, f"the external data of {tensor}"))
 
 
 def load(path: Path) -> tuple[Any, Weights]:
-    """A model without the data of its large tensors, and the files that have it.
+    """Load a model without the data of its large tensors, and the files that have it.
 
     Raises:
         TosaConvertError: "missing-data" or "unsafe-path" for external data that is not in its place.
@@ -144,12 +144,12 @@ def load(path: Path) -> tuple[Any, Weights]:
 
 
 def load_made(path: Path, weights: Weights) -> Any:
-    """A model that was made in a scratch folder, without the data of its large tensors."""
+    """Load a model made in a scratch folder, without the data of its large tensors."""
     return _without_data(_mapped(path), weights.own(path))
 
 
 def _mapped(path: Path) -> Array:
-    """The bytes of a file, which are read when they are used."""
+    """Map the bytes of a file, which are read when they are used."""
     with open(path, "rb") as file:
         if not os.fstat(file.fileno()).st_size:
             return np.zeros(0, np.uint8)
@@ -157,7 +157,7 @@ def _mapped(path: Path) -> Array:
 
 
 def _without_data(data: Array, location: str) -> Any:
-    """The model of a file, whose large tensors refer to that file.
+    """Parse the model of a file, whose large tensors refer to that file.
 
     Args:
         data: the file.
@@ -184,7 +184,7 @@ def _of_model(view: memoryview, location: str) -> _Pieces:
 
 
 def _of_graph(view: memoryview, place: int, location: str) -> _Pieces:
-    """The graph, which begins at a place of the file."""
+    """Return the pieces of the graph, which begins at a place of the file."""
     pieces: _Pieces = []
     for number, value, start, end in spans(view):
         if number == _INITIALIZER and end - start >= LEAST:
@@ -197,7 +197,7 @@ def _of_graph(view: memoryview, place: int, location: str) -> _Pieces:
 
 
 def _of_tensor(view: memoryview, place: int, location: str) -> _Pieces:
-    """The tensor, which begins at a place of the file; its data is left out if it is large."""
+    """Return the pieces of the tensor at a place of the file; its data is left out if it is large."""
     pieces: _Pieces = []
     is_left_out = False
     for number, value, start, end in spans(view):
@@ -216,12 +216,12 @@ def _of_tensor(view: memoryview, place: int, location: str) -> _Pieces:
 
 
 def _entries(tensor: Any) -> dict[str, str]:
-    """What a tensor says of its external data."""
+    """Return what a tensor says of its external data."""
     return {entry.key: entry.value for entry in tensor.external_data}
 
 
 def _inner_tensors(nodes: Iterable[Any]) -> Iterator[Any]:
-    """The tensors of nodes: of their attributes, and of the graphs that they hold."""
+    """Iterate over the tensors of nodes: of their attributes, and of the graphs that they hold."""
     for node in nodes:
         for attribute in node.attribute:
             yield from (attribute.t, *attribute.tensors)

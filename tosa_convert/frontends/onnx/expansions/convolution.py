@@ -8,7 +8,7 @@ from tosa_convert.frontends.onnx.expansions.expansion import Expansion, NotExpan
 
 
 def conv_transpose(e: Expansion) -> None:
-    """One convolution for each group, over a kernel with zeros in its gaps, with explicit padding."""
+    """Make one ConvTranspose per group, with explicit padding and a kernel with zeros in its gaps."""
     sizes, kernel = e.shape(0)[2:], e.shape(1)[2:]
     count, groups = len(kernel), int(e.attribute("group", 1))
     gaps = e.attribute("dilations", [1] * count)
@@ -32,7 +32,7 @@ def conv_transpose(e: Expansion) -> None:
 
 
 def _wide(kernel: tuple[int, ...], gaps: list[int], count: int) -> list[int]:
-    """The sizes of the kernel after gaps were put into its first axes."""
+    """Return the sizes of the kernel after gaps were put into its first `count` axes."""
     return [
         (size - 1) * gap + 1 if axis < count else size
         for axis, (size, gap) in enumerate(zip(kernel, gaps, strict=True))

@@ -19,7 +19,7 @@ def asin(e: Expansion) -> None:
 
 
 def acos(e: Expansion) -> None:
-    """The complement of the arc sine."""
+    """Compute the complement of the arc sine."""
     e.result(e.op("Sub", e.like(math.pi / 2), _asin(e)))
 
 
@@ -101,7 +101,7 @@ def cumulative_product(e: Expansion) -> None:
 def _shifted(
     e: Expansion, x: str, shape: tuple[int, ...], axis: int, step: int, backwards: bool
 ) -> str:
-    """The value moved along an axis, with ones where nothing came from."""
+    """Move the value along an axis, with ones where nothing came from."""
     size = shape[axis]
     ones = e.constant(np.ones([*shape[:axis], step, *shape[axis + 1 :]], e.numpy_type()))
     if backwards:
@@ -110,7 +110,7 @@ def _shifted(
 
 
 def trilu(e: Expansion) -> None:
-    """A product with a constant mask of zeros and ones, as a selection."""
+    """Select the elements on one side of a diagonal by a constant mask; the others become zeros."""
     shape = e.shape(0)
     offset = int(e.value(1).reshape(-1)[0]) if e.has(1) else 0
     mask = np.ones(shape[-2:], bool)
@@ -121,7 +121,7 @@ def trilu(e: Expansion) -> None:
 
 
 def slice_backwards(e: Expansion) -> None:
-    """A slice with a negative step gathers its elements."""
+    """Gather the elements of a slice with a negative step."""
     shape = e.shape(0)
     starts, ends = e.value(1), e.value(2)
     axes = e.value(3) if e.has(3) else np.arange(len(starts))
@@ -151,7 +151,7 @@ def random(e: Expansion) -> None:
 
 
 def dropout(e: Expansion) -> None:
-    """In training it draws random numbers, unless it keeps every element."""
+    """Refuse dropout in training, which draws random numbers, unless it keeps every element."""
     if not e.has(2) or not bool(e.value(2)):
         raise NotExpandedError("it is not in training mode")
     if (float(e.value(1)) if e.has(1) else 0.5) == 0:

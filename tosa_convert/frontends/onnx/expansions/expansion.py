@@ -33,7 +33,7 @@ class Values:
     constants: dict[str, Any] = field(default_factory=dict)
 
     def shape(self, name: str) -> tuple[int, ...] | None:
-        """The sizes of a value if all are known."""
+        """Return the sizes of a value if all are known, or None."""
         if name in self.constants:
             return tuple(self.constants[name].shape)
         kind = self.types.get(name)
@@ -71,55 +71,58 @@ class Expansion:
     # -- what the node has ------------------------------------------------------------------------
 
     def has(self, index: int) -> bool:
-        """Whether the input is given."""
+        """Return whether the input is given."""
         return index < len(self.inputs) and self.inputs[index] != ""
 
     def wants(self, index: int) -> bool:
-        """Whether the output is used."""
+        """Return whether the output is used."""
         return index < len(self.node.output) and self.node.output[index] != ""
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """The value of an attribute; text is decoded."""
+        """Return the value of an attribute, or `default`; text is decoded."""
         value = self._attributes.get(name, default)
         if isinstance(value, bytes):
             return value.decode()
         return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
 
     def shape(self, index: int) -> tuple[int, ...]:
-        """The sizes of an input. Raises NotExpandedError if they are not all known."""
+        """Return the sizes of an input. Raises NotExpandedError if they are not all known."""
         found = self._values.shape(self.inputs[index])
         if found is None:
             raise NotExpandedError(f"the shape of {self.inputs[index]} is not fixed")
         return found
 
     def output_shape(self, index: int = 0) -> tuple[int, ...]:
-        """The sizes of an output. Raises NotExpandedError if they are not all known."""
+        """Return the sizes of an output. Raises NotExpandedError if they are not all known."""
         found = self._values.shape(self.node.output[index])
         if found is None:
             raise NotExpandedError(f"the shape of {self.node.output[index]} is not fixed")
         return found
 
     def type(self, index: int) -> int:
-        """The element type of an input, as a number of `onnx.TensorProto`."""
+        """Return the element type of an input, as an enumerator of `onnx.TensorProto`."""
         return self._values.element_type(self.inputs[index])
 
     def output_type(self, index: int = 0) -> int:
-        """The element type of an output."""
+        """Return the element type of an output."""
         return self._values.element_type(self.node.output[index])
 
     def is_constant(self, index: int) -> bool:
-        """Whether the value of an input is known."""
+        """Return whether the value of an input is known."""
         return self.has(index) and self.inputs[index] in self._values.constants
 
     def value(self, index: int) -> np.ndarray[Any, Any]:
-        """The value of an input. Raises NotExpandedError if it is not a constant."""
+        """Return the value of an input. Raises NotExpandedError if it is not a constant."""
         if not self.is_constant(index):
             raise NotExpandedError(f"{self.inputs[index]} is not a constant")
         found: np.ndarray[Any, Any] = self._values.constants[self.inputs[index]]
         return found
 
     def numpy_type(self, index: int = 0) -> Any:
-        """The element type of an input as numpy has it. Raises NotExpandedError if it is not known."""
+        """Return the element type of an input as a numpy type.
+
+        Raises NotExpandedError if it is unknown.
+        """
         kind = self.type(index)
         if not kind:
             raise NotExpandedError(f"the type of {self.inputs[index]} is not known")
@@ -128,11 +131,11 @@ class Expansion:
     # -- what replaces it -------------------------------------------------------------------------
 
     def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        """One more node with one output; returns the name of the output."""
+        """Add a node with one output; return the name of the output."""
         return self.ops(kind, *inputs, outputs=1, **attributes)[0]
 
     def ops(self, kind: str, *inputs: str, outputs: int, **attributes: Any) -> list[str]:
-        """One more node; returns the names of its outputs."""
+        """Add a node; return the names of its outputs."""
         number = len(self.nodes)
         names = [f"{self.prefix}/{number}_{index}" for index in range(outputs)]
         given = {key: value for key, value in attributes.items() if value is not None}
@@ -141,7 +144,7 @@ class Expansion:
         return names
 
     def constant(self, value: Any, dtype: Any = None) -> str:
-        """A constant; returns its name."""
+        """Add a constant; return its name."""
         array = np.asarray(value, dtype=dtype)
         return self.op(
             "Constant",
@@ -149,23 +152,23 @@ class Expansion:
         )
 
     def like(self, value: Any, index: int = 0) -> str:
-        """A constant of the element type of an input."""
+        """Add a constant of the element type of an input; return its name."""
         return self.constant(value, self.numpy_type(index))
 
     def ints(self, *values: int) -> str:
-        """A constant list of sizes, axes or positions."""
+        """Add a constant list of sizes, axes or positions; return its name."""
         return self.constant(np.array(values, np.int64))
 
     def cast(self, name: str, to: int) -> str:
-        """The value in another element type."""
+        """Add a cast of the value to another element type; return its name."""
         return self.op("Cast", name, to=to)
 
     def reshape(self, name: str, shape: Sequence[int]) -> str:
-        """The value with other sizes."""
+        """Add a reshape of the value to other sizes; return its name."""
         return self.op("Reshape", name, self.ints(*shape))
 
     def transpose(self, name: str, order: Sequence[int]) -> str:
-        """The value with its axes in another order."""
+        """Add a transpose of the value, unless the order stays; return the name of the result."""
         if list(order) == list(range(len(order))):
             return name
         return self.op("Transpose", name, perm=list(order))
@@ -177,11 +180,11 @@ class Expansion:
         )
 
     def sum(self, name: str, axes: Sequence[int], keepdims: int = 1) -> str:
-        """The sum over axes."""
+        """Add the sum over axes; return its name."""
         return self.op("ReduceSum", name, self.ints(*axes), keepdims=keepdims)
 
     def reduce(self, kind: str, name: str, axes: Sequence[int], keepdims: int = 1) -> str:
-        """A reduction over axes, in the form of the operator set: axes were attributes once."""
+        """Add a reduction over axes in the form of the operator set: axes were attributes once."""
         since = 13 if kind == "ReduceSum" else 18
         if self.opset >= since:
             return self.op(kind, name, self.ints(*axes), keepdims=keepdims)
@@ -197,7 +200,7 @@ class Expansion:
 
 
 def values_of(model: Any, weights: Weights) -> Values:
-    """What is known of the values of a model after shape inference."""
+    """Collect what is known of the values of a model after shape inference."""
     values = Values()
     for info in (*model.graph.input, *model.graph.value_info, *model.graph.output):
         if info.type.WhichOneof("value") == "tensor_type":
@@ -213,5 +216,5 @@ def values_of(model: Any, weights: Weights) -> Values:
 
 
 def attributes_of(node: Any) -> Mapping[str, Any]:
-    """The attributes of a node by name."""
+    """Return the attributes of a node by name."""
     return {a.name: helper.get_attribute_value(a) for a in node.attribute}

@@ -61,7 +61,7 @@ def _weighted(
 
 
 def _neighbours(e: Expansion, x: str, size: int, mode: str, padding: str) -> list[Neighbour]:
-    """The neighbours of positions along one axis; x: from -1 to 1."""
+    """Return the neighbours of positions along one axis; x: from -1 to 1."""
     corners = bool(e.attribute("align_corners", 0))
     half = (size - 1) / 2
     factor = half if corners else size / 2
@@ -91,7 +91,7 @@ def _neighbours(e: Expansion, x: str, size: int, mode: str, padding: str) -> lis
 
 
 def _cubic(e: Expansion, t: str) -> list[str]:
-    """The weights of Keys' kernel with a = -0.75, as polynomials of the fraction."""
+    """Compute the weights of Keys' kernel with a = -0.75, as polynomials of the fraction."""
     a = -0.75
     rows = [
         [0.0, a, -2 * a, a],
@@ -133,7 +133,7 @@ def _at(e: Expansion, x: str, weight: str, size: int, padding: str, corners: boo
 
 
 def affine_grid(e: Expansion) -> None:
-    """The positions of the pixels, which are constants, times the matrix of each image."""
+    """Multiply the positions of the pixels, which are constants, by the matrix of each image."""
     batch = e.shape(0)[0]
     sizes = [int(size) for size in e.value(1).reshape(-1)[2:]]
     corners = bool(e.attribute("align_corners", 0))
@@ -147,7 +147,7 @@ def affine_grid(e: Expansion) -> None:
 
 
 def _positions(size: int, *, corners: bool) -> NDArray[np.float64]:
-    """The positions along an axis between -1 and 1: of the pixels' centres, or from corner to corner."""
+    """Return positions along an axis from -1 to 1: the pixels' centres, or from corner to corner."""
     if corners:
         return np.linspace(-1, 1, size)
     return (2 * np.arange(size) + 1) / size - 1

@@ -17,7 +17,7 @@ _COMBINE: Final = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
 
 
 def reverse_sequence(e: Expansion) -> None:
-    """A gather, where the lengths are known."""
+    """Reverse each sequence by a gather, where the lengths are known."""
     shape, lengths = e.shape(0), e.value(1).reshape(-1)
     batch, time = int(e.attribute("batch_axis", 1)), int(e.attribute("time_axis", 0))
     steps = np.arange(shape[time])[:, None]
@@ -44,7 +44,7 @@ def depth_to_space(e: Expansion) -> None:
 
 
 def tensor_scatter(e: Expansion) -> None:
-    """The update in place of elements of a cache, where the positions are known."""
+    """Replace elements of a cache by the update, where the positions are known."""
     shape, update = e.shape(0), e.shape(1)
     axis = int(e.attribute("axis", -2)) % len(shape)
     starts = e.value(2).reshape(-1) if e.has(2) else np.zeros(shape[0], np.int64)

@@ -41,7 +41,7 @@ def lp_normalization(e: Expansion) -> None:
 
 
 def of_nothing(e: Expansion) -> None:
-    """A reduction over no elements is a constant: 0 for sums, 1 for products."""
+    """Replace a reduction over no elements by a constant, such as 0 for sums and 1 for products."""
     neutral: dict[str, float] = {
         "ReduceSum": 0.0,
         "ReduceSumSquare": 0.0,
@@ -98,7 +98,7 @@ def composed_reduction(e: Expansion) -> None:
 
 
 def _of_each_element(e: Expansion) -> str:
-    """What a composed reduction over no axes gives: the function of each element alone."""
+    """Apply the function of a composed reduction over no axes to each element alone."""
     x = e.inputs[0]
     if e.node.op_type == "ReduceSumSquare":
         return e.op("Mul", x, x)

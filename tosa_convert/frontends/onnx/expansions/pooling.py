@@ -23,7 +23,7 @@ class Windows(NamedTuple):
 
 
 def windows_of(e: Expansion) -> Windows:
-    """The windows by the attributes that all pools share."""
+    """Return the windows by the attributes that all pools share."""
     sizes = e.shape(0)[2:]
     kernel = e.attribute("kernel_shape")
     count = len(kernel)
@@ -50,7 +50,7 @@ def windows_of(e: Expansion) -> Windows:
 
 
 def average_pool(e: Expansion) -> None:
-    """The sum of each window by slices, times the reciprocal of the number of its elements."""
+    """Add up each window by slices, times the reciprocal of its count of elements."""
     windows = windows_of(e)
     if len(windows.kernel) == 2 and windows.gap == [1, 1]:
         raise NotExpandedError("torch-mlir lowers it")
@@ -65,7 +65,7 @@ def _mean(e: Expansion, x: str, windows: Windows, include: bool) -> str:
 
 
 def lp_pool(e: Expansion) -> None:
-    """The root of the sum of powers."""
+    """Compute the root of the sum of powers of each window."""
     windows, p = windows_of(e), int(e.attribute("p", 2))
     powers = e.op("Abs", e.inputs[0])
     for _ in range(p - 1):
@@ -78,7 +78,7 @@ def lp_pool(e: Expansion) -> None:
 
 
 def max_pool(e: Expansion) -> None:
-    """The maximum of each window by slices."""
+    """Compute the maximum of each window by slices."""
     windows = windows_of(e)
     if e.wants(1) or (len(windows.kernel) == 2 and windows.gap == [1, 1]):
         raise NotExpandedError("torch-mlir lowers it, or the positions are asked for")
@@ -88,7 +88,7 @@ def max_pool(e: Expansion) -> None:
 
 
 def global_lp_pool(e: Expansion) -> None:
-    """The norm over all axes but the first two."""
+    """Compute the norm over all axes but the first two."""
     p, axes = int(e.attribute("p", 2)), list(range(2, len(e.shape(0))))
     if p not in (1, 2):
         raise NotExpandedError("another norm")
@@ -106,7 +106,7 @@ def _padded(e: Expansion, x: str, windows: Windows, fill: Any) -> str:
 
 
 def _reduced(e: Expansion, x: str, windows: Windows, kind: str) -> str:
-    """Each window reduced, one axis after the other."""
+    """Reduce each window, one axis after the other."""
     sizes = [
         size + before + after + extra
         for size, before, after, extra in zip(
@@ -127,7 +127,7 @@ def _reduced(e: Expansion, x: str, windows: Windows, kind: str) -> str:
 
 
 def window_sums(sizes: Sequence[int], windows: Windows, include: bool) -> Any:
-    """How many elements of the input, or of it and its padding, lie in each window."""
+    """Count the elements of the input, or of it and its padding, in each window."""
     result = np.ones((1, 1))
     rows = zip(sizes, *windows, strict=True)
     counts = []

@@ -42,7 +42,7 @@ def cast(e: Expansion) -> None:
 
 
 def widened(e: Expansion, x: str, kind: int) -> str:
-    """An integer of 4 to 16 bits as INT32, with its value."""
+    """Convert an integer of 4 to 16 bits to INT32, keeping its value."""
     if kind not in _UNSIGNED:
         return e.cast(x, TensorProto.INT32)
     bits = e.cast(x, TensorProto.INT32)
@@ -85,7 +85,7 @@ def by_int32(e: Expansion) -> None:
 def _zero_point(
     e: Expansion, index: int, shape: list[int], block: int, axis: int, size: int
 ) -> str:
-    """The zero point as f32, where it is given; else nothing."""
+    """Return the zero point as f32, where it is given; else ""."""
     if not e.has(index):
         return ""
     wide = e.cast(widened(e, e.inputs[index], e.type(index)), TensorProto.FLOAT)
@@ -95,7 +95,7 @@ def _zero_point(
 def _broadcast(
     e: Expansion, x: str, given: tuple[int, ...], shape: list[int], block: int, axis: int, size: int
 ) -> str:
-    """A scale or zero point as it is multiplied: one for all, one for each index, or one for a block."""
+    """Reshape or repeat a scale or zero point: one for all, one for each index, or one for a block."""
     if block:
         repeated = np.repeat(np.arange(given[axis]), block)[:size]
         return e.op("Gather", x, e.ints(*repeated.tolist()), axis=axis)
@@ -105,7 +105,7 @@ def _broadcast(
 
 
 def _layout(e: Expansion) -> tuple[list[int], int, int, int]:
-    """The shape to which scales are reshaped, the block, the axis and its size."""
+    """Return the shape to which scales are reshaped, the block, the axis and its size."""
     shape = e.shape(0)
     axis = int(e.attribute("axis", 1))
     axis = axis % len(shape) if shape else 0
@@ -155,13 +155,16 @@ def _quantized(e: Expansion, x: str, scale: str, zero: str, kind: int) -> str:
 
 
 def qlinear_matmul(e: Expansion) -> None:
-    """The product of the real numbers, quantised."""
+    """Multiply the dequantised matrices, and quantise the product."""
     a, b = _real(e, 0, -2), _real(e, 3, -1)
     e.result(_requantized(e, e.op("MatMul", a, b), 6))
 
 
 def qlinear_conv(e: Expansion) -> None:
-    """The convolution of the real numbers, quantised. The bias has the scale of the products."""
+    """Convolve the dequantised operands, and quantise the result.
+
+    The bias has the scale of the products.
+    """
     x, w = _real(e, 0, 1), _real(e, 3, 0)
     inputs = [x, w]
     if e.has(8):
@@ -176,7 +179,7 @@ def qlinear_conv(e: Expansion) -> None:
 
 
 def _real(e: Expansion, index: int, axis: int) -> str:
-    """A quantised input with its scale and zero point as f32; those of an axis lie along it."""
+    """Dequantise an input with its scale and zero point in f32; those of an axis lie along it."""
     rank = len(e.shape(index))
     shape = [1] * rank
     if int(np.prod(e.shape(index + 1))) > 1:
@@ -202,14 +205,14 @@ def _requantized(e: Expansion, x: str, index: int) -> str:
 
 
 def matmul_integer(e: Expansion) -> None:
-    """The product in f32, which is exact as long as the sums stay below 2**24."""
+    """Compute the product in f32, which is exact as long as the sums stay below 2**24."""
     terms = e.shape(0)[-1]
     inputs = _centred(e, terms, -2)
     e.result(e.cast(e.op("MatMul", *inputs), TensorProto.INT32))
 
 
 def conv_integer(e: Expansion) -> None:
-    """The convolution in f32, which is exact as long as the sums stay below 2**24."""
+    """Compute the convolution in f32, which is exact as long as the sums stay below 2**24."""
     inputs = _centred(e, int(np.prod(e.shape(1)[1:])), None)
     attributes = {a.name: e.attribute(a.name) for a in e.node.attribute}
     e.result(e.cast(e.op("Conv", *inputs, **attributes), TensorProto.INT32))
@@ -256,7 +259,7 @@ def dynamic_quantize(e: Expansion) -> None:
 
 
 def _rounded_once(e: Expansion, x: str, y: str) -> str:
-    """The quotient as IEEE 754 rounds it; TOSA divides by a reciprocal, which rounds twice.
+    """Divide with IEEE 754 rounding; TOSA divides by a reciprocal, which rounds twice.
 
     The remainder of the first quotient is computed without an error, from the halves of both factors.
     """
@@ -272,7 +275,7 @@ def _rounded_once(e: Expansion, x: str, y: str) -> str:
 
 
 def _halves(e: Expansion, x: str) -> tuple[str, str]:
-    """Two numbers of 12 bits whose sum is x (Veltkamp's splitting)."""
+    """Split x into two values of 12 bits whose sum is x (Veltkamp's splitting)."""
     scaled = e.op("Mul", x, e.constant(4097, np.float32))
     high = e.op("Sub", scaled, e.op("Sub", scaled, x))
     return high, e.op("Sub", x, high)

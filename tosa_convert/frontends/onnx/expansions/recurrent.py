@@ -28,7 +28,7 @@ class _Direction:
     clip: float | None
 
     def activate(self, number: int, x: str) -> str:
-        """One of the activations; the input is clipped first."""
+        """Apply one of the activations; the input is clipped first."""
         e, name = self.e, self.activations[number]
         if self.clip is not None:
             x = e.op("Max", e.op("Min", x, e.like(self.clip)), e.like(-self.clip))
@@ -37,7 +37,7 @@ class _Direction:
         return e.op(_ACTIVATIONS[name.lower()], x)
 
     def gate(self, x: str, number: int) -> str:
-        """The columns of one gate."""
+        """Slice the columns of one gate."""
         return self.e.slice(x, 1, number * self.hidden, (number + 1) * self.hidden)
 
 
@@ -108,7 +108,7 @@ def _gru_step(d: _Direction, x: str, states: list[str], after: bool) -> list[str
 
 
 def rnn(e: Expansion) -> None:
-    """One layer with one activation."""
+    """Unroll one layer with one activation."""
 
     def step(d: _Direction, x: str, states: list[str]) -> list[str]:
         total = e.op("Add", x, e.op("MatMul", states[0], d.recurrent))
@@ -120,7 +120,7 @@ def rnn(e: Expansion) -> None:
 
 
 def _row(e: Expansion, x: str, number: int) -> str:
-    """The part of a direction, without the axis of directions; vectors as rows."""
+    """Slice the part of a direction, keeping the axis; that makes vectors rows."""
     return e.slice(x, 0, number, number + 1)
 
 
@@ -156,7 +156,7 @@ def _unroll(
 def _lengths(
     e: Expansion, batch: int, length: int
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
-    """The lengths of the sequences, None if all are whole."""
+    """Return the lengths of the sequences, or None if all are whole."""
     if not e.has(4):
         return None
     lengths: np.ndarray[tuple[int], np.dtype[np.int64]] = e.value(4).reshape(batch).astype(np.int64)
@@ -195,7 +195,7 @@ def _run(
     layout: tuple[int, int, bool],
     lengths: np.ndarray[tuple[int], np.dtype[np.int64]] | None,
 ) -> tuple[list[str], list[str]]:
-    """The outputs in the order of time, and the last states."""
+    """Run a direction over the steps; return the outputs in the order of time, and the last states."""
     e = d.e
     length, batch, backwards = layout
     products = e.op("MatMul", x, d.weights)

@@ -15,7 +15,7 @@ _ITERATIONS: Final = 256
 
 
 def if_constant(e: Expansion) -> list[Any]:
-    """The branch that is taken."""
+    """Inline the branch that is taken."""
     taken = bool(e.value(0).reshape(-1)[0])
     graph = e.attribute("then_branch" if taken else "else_branch")
     nodes, names = _inlined(e, graph, {}, "branch")
@@ -23,7 +23,7 @@ def if_constant(e: Expansion) -> list[Any]:
 
 
 def loop_unrolled(e: Expansion) -> list[Any]:
-    """Every iteration of a loop with a known count whose condition stays true."""
+    """Unroll every iteration of a loop with a known count whose condition stays true."""
     graph = e.attribute("body")
     if not e.has(0):
         raise NotExpandedError("it has no trip count")
@@ -55,7 +55,7 @@ def loop_unrolled(e: Expansion) -> list[Any]:
 
 
 def scan_unrolled(e: Expansion) -> list[Any]:
-    """Every step of a scan over inputs of known sizes."""
+    """Unroll every step of a scan over inputs of known sizes."""
     graph, count = e.attribute("body"), int(e.attribute("num_scan_inputs"))
     if e.opset < 9:
         raise NotExpandedError("the first version of Scan has a batch")
@@ -97,7 +97,7 @@ def _outputs(
     axes: list[int],
     directions: list[int],
 ) -> list[Any]:
-    """The last carried values, and the rows of each scanned one side by side."""
+    """Set the results: the last carried values, and the rows of each scanned one side by side."""
     for index, name in enumerate(carried):
         if e.wants(index):
             e.result(name, index)
@@ -118,7 +118,7 @@ def _outputs(
 
 
 def _condition_stays(graph: Any) -> bool:
-    """Whether the condition that an iteration returns is the one it got, or a constant that is true."""
+    """Return whether an iteration returns the condition that it got, or a constant that is true."""
     name = graph.output[0].name
     makers = {output: node for node in graph.node for output in node.output}
     while name in makers and makers[name].op_type == "Identity":
@@ -136,7 +136,10 @@ def _condition_stays(graph: Any) -> bool:
 def _inlined(
     e: Expansion, graph: Any, bound: dict[str, str], part: str
 ) -> tuple[list[Any], dict[str, str]]:
-    """The nodes of a graph with names of their own, and the names; those of outer values stay."""
+    """Copy the nodes of a graph with names of their own; also return the names.
+
+    Outer values keep theirs.
+    """
     prefix = f"{e.prefix}/{part}"
     names = dict(bound)
     nodes = []

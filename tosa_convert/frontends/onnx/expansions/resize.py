@@ -33,7 +33,7 @@ class _Axis(NamedTuple):
 
 
 def resize(e: Expansion) -> None:
-    """Every mode of Resize. torch-mlir gets nearest neighbours and shrinking wrong."""
+    """Expand every mode of Resize. torch-mlir gets nearest neighbours and shrinking wrong."""
     mode = e.attribute("mode", "nearest")
     axes = _axes(e)
     if _lowers_right(e, mode, axes):
@@ -78,21 +78,24 @@ def _refuse_unclear_corners(e: Expansion, mode: str) -> None:
 
 
 def _coordinates(e: Expansion) -> str:
-    """How positions of the result lie among those of the operand."""
+    """Return how positions of the result lie among those of the operand."""
     if e.opset < _MODES_SINCE:
         return "asymmetric"
     return str(e.attribute("coordinate_transformation_mode", "half_pixel"))
 
 
 def _nearest_mode(e: Expansion, row: _Axis) -> str:
-    """How a position is rounded. The definition of opset 10 leaves it open; onnxruntime does this."""
+    """Return how a position is rounded.
+
+    The definition of opset 10 leaves it open; onnxruntime does this.
+    """
     if e.opset < _MODES_SINCE:
         return "ceil" if row.scale < 1 else "floor"
     return str(e.attribute("nearest_mode", "round_prefer_floor"))
 
 
 def upsample(e: Expansion) -> None:
-    """The operator that Resize replaced: nearest neighbours or linear, with asymmetric positions."""
+    """Expand Resize's predecessor: nearest neighbours or linear, with asymmetric positions."""
     mode = e.attribute("mode", "nearest")
     scales = e.value(1) if e.has(1) else np.array(e.attribute("scales"))
     x = e.inputs[0]
@@ -107,12 +110,12 @@ def upsample(e: Expansion) -> None:
 
 
 def _scaled(size: int, scale: float) -> int:
-    """The size of the result, as onnxruntime computes it: in FP32, so that 10 * 2.3 is 23."""
+    """Return the size of the result as onnxruntime computes it: in FP32, so that 10 * 2.3 is 23."""
     return int(np.floor(np.float32(size) * np.float32(scale)))
 
 
 def _axes(e: Expansion) -> list[_Axis]:
-    """What becomes of each axis, from the first to the last."""
+    """Return what becomes of each axis, from the first to the last."""
     shape = e.shape(0)
     roi_index, scales_index = (1, 2) if e.opset >= _MODES_SINCE else (-1, 1)
     axes = e.attribute("axes", list(range(len(shape))))
@@ -138,7 +141,10 @@ def _axes(e: Expansion) -> list[_Axis]:
 
 
 def _lowers_right(e: Expansion, mode: str, axes: list[_Axis]) -> bool:
-    """Whether TOSA's RESIZE computes it, which NPUs prefer: the usual linear enlargement of images."""
+    """Return whether TOSA's RESIZE computes it: the usual linear enlargement of images.
+
+    NPUs prefer RESIZE.
+    """
     usual = ("half_pixel", "pytorch_half_pixel", "align_corners")
     return (
         mode == "linear"
@@ -156,7 +162,7 @@ def _lowers_right(e: Expansion, mode: str, axes: list[_Axis]) -> bool:
 
 
 def _by_scales(e: Expansion, axes: list[_Axis]) -> None:
-    """The form that torch-mlir lowers: with scales instead of sizes, and without torch's own name."""
+    """Rewrite Resize as torch-mlir lowers it: with scales instead of sizes, without torch's own name."""
     positions = _coordinates(e)
     if not e.has(3) and positions != "pytorch_half_pixel":
         raise NotExpandedError("torch-mlir lowers it")
@@ -168,7 +174,7 @@ def _by_scales(e: Expansion, axes: list[_Axis]) -> None:
 
 
 def _positions(row: _Axis, mode: str) -> Matrix:
-    """Where each new element lies among the old ones, in FP32 as onnxruntime computes it.
+    """Compute where each new element lies among the old ones, in FP32 as onnxruntime does.
 
     A position that lies half way between two elements in FP32 need not do so in FP64.
     """
@@ -205,7 +211,7 @@ def _nearest(positions: Matrix, mode: str) -> Matrix:
 
 
 def _select(e: Expansion, x: str, row: _Axis, positions: Matrix) -> str:
-    """The elements at the positions: by repetition where each occurs equally often, else by a gather."""
+    """Select elements by positions: by repetition where each occurs equally often, else by a gather."""
     indices = np.clip(positions, 0, row.size - 1).astype(np.int64)
     if np.array_equal(indices, np.arange(row.size)):
         return x
@@ -223,12 +229,12 @@ def _select(e: Expansion, x: str, row: _Axis, positions: Matrix) -> str:
 
 
 def _after(e: Expansion, axis: int) -> list[int]:
-    """The sizes after an axis: axes are resized from the first to the last."""
+    """Return the sizes after an axis: axes are resized from the first to the last."""
     return list(e.shape(0))[axis + 1 :]
 
 
 def _multiply(e: Expansion, x: str, row: _Axis, matrix: Matrix) -> str:
-    """The matrix times the value along an axis."""
+    """Multiply the matrix by the value along an axis."""
     if matrix.shape[0] == matrix.shape[1] and np.array_equal(matrix, np.eye(row.size)):
         return x
     rank = len(e.shape(0))
@@ -254,7 +260,7 @@ def _weights(
     factor: float = 1.0,
     exclude_outside: bool = False,
 ) -> Matrix:
-    """The weight of each old element in each new one; elements beyond the border repeat it."""
+    """Compute each old element's weight in each new one; elements beyond the border repeat it."""
     matrix = np.zeros((row.wanted, row.size))
     first = math.floor(-reach / factor) + 1
     for index, position in enumerate(positions):

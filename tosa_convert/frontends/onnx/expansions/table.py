@@ -25,7 +25,7 @@ from tosa_convert.frontends.onnx.expansions.expansion import (
 
 
 def first_that_applies(*functions: Callable[[Expansion], None]) -> Callable[[Expansion], None]:
-    """An expansion that tries others in order."""
+    """Return an expansion that tries others in order."""
 
     def expand(e: Expansion) -> None:
         for function in functions[:-1]:
