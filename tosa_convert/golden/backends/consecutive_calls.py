@@ -31,7 +31,7 @@ def call_in_a_row(
     timeout: float,
     folder: Path,
 ) -> list[Mapping[str, Array]]:
-    """What a model gives in each of several calls: its outputs, and the states of variables after it.
+    """Return a model's outputs, and the states of its variables, after each of several calls.
 
     Args:
         software: one of WITH_STATES.

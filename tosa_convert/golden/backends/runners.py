@@ -81,7 +81,7 @@ class Runner(Protocol):
         cuts: list[str],
         folder: Path,
     ) -> Mapping[str, Array]:
-        """The tensors `names`, computed from the graph's inputs and those of `cuts` that they need.
+        """Compute the tensors `names` from the graph's inputs and those of `cuts` that they need.
 
         A program as it is (`names` are its outputs, without cuts) runs unchanged, and the result may
         also have the states of its variables after the run, by `variable:NAME`.
@@ -93,7 +93,7 @@ class Runner(Protocol):
         """
 
     def inside(self, output: str, attribute: str) -> Runner:
-        """The backend for a region: of the operator that makes `output`, the one in `attribute`."""
+        """Return the backend for the region in `attribute` of the operator that makes `output`."""
 
 
 class Record:
@@ -127,7 +127,7 @@ def open_backend(
     timeout: float = TIMEOUT,
     keep: Path | None = None,
 ) -> Backend:
-    """The backend that `--against TEXT` means.
+    """Return the backend that `--against TEXT` means.
 
     Args:
         text: "iree", "tflite", "torch", "onnxruntime" or "jax", a `.py` file with a function `run`, a
@@ -184,7 +184,7 @@ def _run_original(
     python: str,
     timeout: float,
 ) -> Record:
-    """The results of software that runs the model from which the TOSA program was made."""
+    """Return the results of software that runs the model from which the TOSA program was made."""
     if not original:
         hint = f"--against {ORIGINALS[software]}"
         message = "the original model is needed: it does not run TOSA programs"
@@ -203,7 +203,7 @@ def _run_original(
 
 
 def in_program_types(graph: Graph, arrays: Mapping[str, Array]) -> LazyArrays:
-    """The arrays of a framework in the program's types, if these hold the same elements.
+    """Return a framework's arrays in the program's types, if these hold the same elements.
 
     TOSA's integers are signless: unsigned ones keep their bits. 64-bit elements are narrowed to 32 bits
     if they fit.
@@ -227,7 +227,7 @@ def in_program_types(graph: Graph, arrays: Mapping[str, Array]) -> LazyArrays:
 
 
 def part_of(graph: Graph, names: Sequence[str], cuts: Sequence[str]) -> Graph:
-    """The part of a graph that a backend computes: the graph itself if that is all of it.
+    """Return the part of a graph that a backend computes: the graph itself if that is all of it.
 
     The whole has operators that no output depends on, too, such as writes to variables.
     """
@@ -242,7 +242,7 @@ def by_position(
     name: str,
     changed: Sequence[Callable[..., Array]] = (),
 ) -> LazyArrays:
-    """A model's outputs by the names that the program has for them.
+    """Return a model's outputs by the names that the program has for them.
 
     Args:
         graph: the program.
@@ -285,20 +285,20 @@ def open_folder(folder: Path) -> LazyArrays:
 
 
 def _with_output_types(graph: Graph, arrays: Mapping[str, Array]) -> LazyArrays:
-    """The arrays in the types of the graph's outputs and states, if they hold the same elements."""
+    """Return the arrays in the types of the outputs and states, if these hold the same elements."""
     outputs = {slot.key: slot for slot in output_slots(graph)}
     return with_slot_types(arrays, {**state_slots(graph), **outputs})
 
 
 def with_slot_types(arrays: Mapping[str, Array], by_key: Mapping[str, Slot]) -> LazyArrays:
-    """The arrays, those that have a slot as `as_slot_type` returns them."""
+    """Return the arrays, those that have a slot as `as_slot_type` returns them."""
     return LazyArrays(
         arrays, lambda key: as_slot_type(by_key[key], arrays[key]) if key in by_key else arrays[key]
     )
 
 
 def as_slot_type(slot: Slot, array: Array) -> Array:
-    """The array in the slot's type if it holds the same elements in another notation.
+    """Return the array in the slot's type if it holds the same elements in another notation.
 
     Any other array is returned unchanged: the comparison judges the difference.
     """
@@ -342,7 +342,7 @@ class Iree:
 
 
 def _text_for_iree(graph: Graph) -> bytes:
-    """The graph in MLIR's generic text, which any bindings read, with every constant dense.
+    """Return the graph in MLIR's generic text, which any bindings read, with every constant dense.
 
     IREE 3.13 compiles a RESCALE whose multipliers are a resource so that it gives zeros.
     """

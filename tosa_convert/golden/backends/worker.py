@@ -77,7 +77,7 @@ def _iree(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arra
 
 
 def _iree_view(runtime: Any, device: Any, array: Any, type_name: str) -> Any:
-    """An array on IREE's device, with the element type that its bits have."""
+    """Return an array on IREE's device, with the element type that its bits have."""
     kinds = runtime.HalElementType
     elements = {
         "bool": kinds.BOOL_8,
@@ -107,7 +107,7 @@ def _iree_view(runtime: Any, device: Any, array: Any, type_name: str) -> Any:
 
 
 def _from_iree(runtime: Any, view: Any) -> Any:
-    """The array of a view; opaque bytes if numpy does not have its type."""
+    """Return the array of a view; opaque bytes if numpy does not have its type."""
     kinds = runtime.HalElementType
     names = {"BOOL_8": "bool"}
     names |= {f"{sign}INT_{bits}": f"int{bits}" for sign in ("S", "") for bits in (8, 16, 32, 64)}
@@ -159,7 +159,7 @@ def _tflite(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Ar
 
 
 def _to_tflite(array: Any, wanted: Any) -> Any:
-    """An array in a type of TFLite: TOSA has no unsigned and no 64-bit integers."""
+    """Convert an array to a type of TFLite: TOSA has no unsigned and no 64-bit integers."""
     pair = array.dtype.kind, wanted.kind
     if pair == ("i", "u") and array.dtype.itemsize == wanted.itemsize:
         return array.view(wanted)
@@ -167,7 +167,7 @@ def _to_tflite(array: Any, wanted: Any) -> Any:
 
 
 def _tflite_interpreter(tflite: Any, model: str) -> Any:
-    """An interpreter with the reference kernels, or with the others if not every operator has one.
+    """Return an interpreter with the reference kernels, or with the others if an operator has none.
 
     Some reference kernels (TILE, DEPTH_TO_SPACE) are registered for older versions of their operator
     only, although they are the kernels of the newer ones, too. The other kernels round in another way.
@@ -259,7 +259,7 @@ def _calls(
     inputs: list[Any],
     types: list[str],
 ) -> Arrays:
-    """The results of one call, or of all those of `calls.json`, which save their states."""
+    """Return the results of one call, or of all those of `calls.json`, which save their states."""
     if not os.path.exists("calls.json"):
         return call(inputs, types)
     with open("calls.json", encoding="utf-8") as file:
@@ -276,7 +276,7 @@ def _calls(
 
 
 def _torch_module(torch: Any, named: Any) -> tuple[Any, Any]:
-    """The module of a name in a Python file, and its example arguments if the file has them.
+    """Return the module of a name in a Python file, and its example arguments if the file has them.
 
     The name is that of a module, of a class, or of a function that returns a module or, as for
     `convert`, a module with its arguments. A class is called, and its module is put into evaluation
@@ -294,7 +294,7 @@ def _torch_module(torch: Any, named: Any) -> tuple[Any, Any]:
 
 
 def _torch_arguments(torch: Any, tensors: list[Any], example: Any) -> tuple[Any, Any]:
-    """The tensors as the arguments with which a program was exported, in their types.
+    """Return the tensors as the arguments with which a program was exported, in their types.
 
     A program refuses by position what it was exported with by keyword; and TOSA has no 64-bit types, so
     that the tensors may have narrower ones.
@@ -355,7 +355,7 @@ def _jax(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Array
 
 
 def _jax_states(jax: Any, function: Any) -> dict[str, Any]:
-    """The state of a module of flax.nnx by path, as the program names its variables."""
+    """Return the state of a module of flax.nnx by path, as the program names its variables."""
     nnx = sys.modules.get("flax.nnx")
     if nnx is None or not isinstance(function, nnx.Module):
         return {}
@@ -369,7 +369,7 @@ def _jax_states(jax: Any, function: Any) -> dict[str, Any]:
 
 
 def _to_jax(jax: Any, leaf: Any, array: Any) -> Any:
-    """An array in the type that a function takes: unsigned integers are signed ones in TOSA."""
+    """Convert an array to the type that a function takes; unsigned integers are signed ones in TOSA."""
     wanted = np.dtype(jax.numpy.result_type(leaf))
     same_size = array.dtype.itemsize == wanted.itemsize
     if same_size and (array.dtype.kind == "V" or wanted.kind == "u"):
@@ -411,7 +411,7 @@ def _users_folder() -> Iterator[None]:
 
 
 def _python_file(file: str, name: str) -> Any:
-    """The module of a user's file."""
+    """Return the module of a user's file."""
     import importlib.util
 
     spec = importlib.util.spec_from_file_location(name, file)
@@ -428,7 +428,7 @@ def _python_file(file: str, name: str) -> Any:
 
 
 def _python(file: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arrays]:
-    """A user's file: its function `run` gets a program and arrays by name, and returns arrays."""
+    """Run a user's file: its function `run` gets a program and arrays by name, and returns arrays."""
     module = _python_file(file, "tosa_backend")
     with open("names.json", encoding="utf-8") as text:
         names = json.load(text)
@@ -446,7 +446,7 @@ def _python(file: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arr
 
 
 def _with_type(array: Any, type_name: str) -> Any:
-    """An array in a type of ml_dtypes, if that is installed; else opaque bytes stay as they are."""
+    """Return an array in a type of ml_dtypes, if that is installed; else keep opaque bytes."""
     if array.dtype.kind != "V":
         return array
     try:
@@ -457,7 +457,7 @@ def _with_type(array: Any, type_name: str) -> Any:
 
 
 def _without_type(array: Any) -> Any:
-    """An array that numpy writes and reads back."""
+    """Return an array that numpy writes and reads back."""
     if array.dtype.kind in "biuf" and array.dtype.str[1:] != "f1":
         return array
     return np.ascontiguousarray(array).view(f"V{array.dtype.itemsize}").reshape(array.shape)

@@ -126,14 +126,14 @@ def compare_model(
 def _in_integers(
     arrays: Mapping[str, Array], scales: Mapping[str, Scale], outputs: Mapping[str, DType]
 ) -> LazyArrays:
-    """The outputs of a framework as integers, where the program has them."""
+    """Return the outputs of a framework as integers, where the program has them."""
     return LazyArrays(
         arrays, lambda key: _quantised(arrays[key], scales.get(key), outputs.get(key))
     )
 
 
 def _quantised(array: Array, scale: Scale | None, element: DType | None) -> Array:
-    """Numbers as integers of a scale; other arrays as they are."""
+    """Quantise floating-point elements with a scale; return other arrays as they are."""
     if scale is None or element is None or element.is_float or array.dtype.kind != "f":
         return array
     return scale.quantised(array, np.dtype(element.numpy))
@@ -199,7 +199,7 @@ def _compare_calls(
 
 
 def _of_call(one: Comparison, number: int) -> Comparison:
-    """The comparison of one call, whose names say which."""
+    """Return the comparison of one call, whose names say which."""
     suffix = f" (call {number})"
     return Comparison(
         tuple(replace(row, name=row.name + suffix) for row in one.tensors),
@@ -208,7 +208,7 @@ def _of_call(one: Comparison, number: int) -> Comparison:
 
 
 def as_slot(array: Array, slot: Slot) -> Array:
-    """An array of a framework in the type that the program has for it.
+    """Return an array of a framework in the type that the program has for it.
 
     Unsigned integers keep their bits, 64-bit types are narrowed, and opaque bytes get their type.
     """
@@ -229,7 +229,7 @@ def _says_something(array: Array) -> bool:
 
 
 def _static(graph: Graph, given: Mapping[str, Array]) -> Graph:
-    """The graph with the sizes of the given arrays, and 1 for dynamic sizes of other inputs."""
+    """Return the graph with the sizes of the given arrays, and 1 for dynamic sizes of other inputs."""
     shapes: dict[str, tuple[int | str, ...]] = {}
     for name in graph.main.inputs:
         shape = graph.main.tensors[name].shape

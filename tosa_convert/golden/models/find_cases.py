@@ -47,7 +47,7 @@ class Cases:
 
 
 def find_cases(given: Sequence[str], frontends: Collection[str]) -> Cases:
-    """The cases in files and below folders, for these frontends.
+    """Find the cases in files and below folders, for these frontends.
 
     Raises:
         TosaConvertError: "option-conflict" for a frontend that does not exist;
@@ -85,7 +85,7 @@ def find_cases(given: Sequence[str], frontends: Collection[str]) -> Cases:
 
 
 def source_of(root: Path, name: str) -> tuple[str, str]:
-    """The frontend of a case, and its model as a frontend recognises it."""
+    """Return the frontend of a case, and its model as a frontend recognises it."""
     kind, _, path = name.partition("/")
     return kind, str(root / path)
 
@@ -122,12 +122,12 @@ def _external_data(model: Path) -> Iterator[str]:
 
 
 def is_node_test(folder: Path) -> bool:
-    """Whether a folder is a test of ONNX: a model, and inputs with what it must give."""
+    """Return whether a folder is a test of ONNX: a model, and inputs with what it must give."""
     return (folder / NODE_TEST_MODEL).is_file() and any(folder.glob(DATA_SETS))
 
 
 def inputs_of(model: Path) -> dict[str, Array]:
-    """The arrays that a model brings along: those of `lenet.inputs.npz` beside `lenet.tflite`.
+    """Return the arrays that a model brings along: those of `lenet.inputs.npz` beside `lenet.tflite`.
 
     Raises TosaConvertError("file-error").
     """
@@ -183,7 +183,7 @@ def _of_file(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _factories(path: Path) -> list[str]:
-    """The functions of a Python file that make a model, in the order of the file."""
+    """Find the functions of a Python file that make a model, in the order of the file."""
     tree = ast.parse(path.read_bytes(), str(path))
     return [
         node.name
@@ -193,7 +193,7 @@ def _factories(path: Path) -> list[str]:
 
 
 def short_name(name: str) -> str:
-    """What a case is called in a table: its network, without where it is.
+    """Return what a case is called in a table: its network, without where it is.
 
     Example:
         >>> short_name("torch/nets/vision.py:make_lenet"), short_name("tflite/lenet.tflite")

@@ -49,7 +49,7 @@ class NodeTest:
     outputs: list[Array]
 
     def constants(self) -> dict[str, Array]:
-        """The inputs that can only be constants in TOSA: sizes, axes and the like.
+        """Return the inputs that can only be constants in TOSA: sizes, axes and the like.
 
         These are the inputs of rank 0 and 1; the first input is one only if it is a size or a condition
         of an operator. All others remain inputs.
@@ -63,13 +63,13 @@ class NodeTest:
 
 
 def operator_of(folder: Path) -> str:
-    """What a test tests: its operator, or "several"."""
+    """Return what a test tests: its operator, or "several"."""
     kinds = set(read_model(folder / NODE_TEST_MODEL).operators)
     return kinds.pop() if len(kinds) == 1 else "several"
 
 
 def read_node_test(folder: Path) -> NodeTest:
-    """The test of a folder, with its first set of inputs and outputs.
+    """Read the test of a folder, with its first set of inputs and outputs.
 
     Raises:
         NoTensorError: an input or output is not a tensor, or has a type that TOSA does not have.
@@ -146,7 +146,7 @@ def compare_node_test(
 
 
 def _in_type_of(slot: Slot, array: Array) -> Array:
-    """An expected array in the program's type, if that holds the same values; else as it is."""
+    """Return an expected array in the program's type, if that holds the same values; else as it is."""
     target = np.dtype(slot.dtype.numpy)
     kinds = array.dtype.kind, target.kind
     if kinds == ("f", "f") and array.dtype.itemsize == 8:

@@ -56,7 +56,7 @@ class NoTensorError(ValueError):
 
 
 def read_tensor(path: Path) -> Array:
-    """The array of a file with a TensorProto.
+    """Read the array of a file with a TensorProto.
 
     Raises:
         NoTensorError: it has elements that TOSA does not have.
@@ -139,7 +139,7 @@ class OnnxModel:
 
 
 def read_model(path: Path) -> OnnxModel:
-    """What an ONNX file says.
+    """Read what an ONNX file says.
 
     Raises:
         TosaConvertError: "file-error" for a file that cannot be read or is damaged.

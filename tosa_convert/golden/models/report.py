@@ -24,7 +24,7 @@ NOT_JUDGED_HEAD: Final = ("not judged", "why")
 
 
 def table_rows(answers: Iterable[Legalization]) -> Iterator[tuple[str, ...]]:
-    """A row for each case or operator and frontend; cases that were not run count nowhere."""
+    """Iterate over the rows of cases or operators by frontend. Cases that were not run count nowhere."""
     groups: dict[tuple[str, str], list[Legalization]] = defaultdict(list)
     for answer in answers:
         if answer.status != "not-run":
@@ -54,7 +54,7 @@ class Unlowered:
 
 
 def unlowered(answers: Iterable[Legalization]) -> list[Unlowered]:
-    """The operators that do not lower, those of most cases first."""
+    """Return the operators that do not lower, those of most cases first."""
     cases: Counter[str] = Counter()
     times: Counter[str] = Counter()
     frontends: dict[str, set[str]] = defaultdict(set)
@@ -71,13 +71,16 @@ def unlowered(answers: Iterable[Legalization]) -> list[Unlowered]:
 
 
 def unlowered_rows(found: Iterable[Unlowered]) -> Iterator[tuple[str, ...]]:
-    """The operators as rows under OPERATORS_HEAD."""
+    """Iterate over the operators as rows under OPERATORS_HEAD."""
     for row in found:
         yield row.operator, str(row.cases), str(row.times), ", ".join(row.frontends)
 
 
 def not_judged_rows(answers: Iterable[Legalization]) -> Iterator[tuple[str, str]]:
-    """The cases that were not judged, and why: the last line of a traceback, the first of a message."""
+    """Iterate over the cases that were not judged, and why.
+
+    The reason is the last line of a traceback, or the first of a message.
+    """
     for answer in answers:
         if answer.status == "error":
             lines = answer.message.strip().splitlines() or [""]
@@ -87,7 +90,7 @@ def not_judged_rows(answers: Iterable[Legalization]) -> Iterator[tuple[str, str]
 def html_table(
     title: str, head: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[int]
 ) -> str:
-    """A table of a report."""
+    """Return a table of a report."""
     numbers = set(right)
 
     def cells(row: Sequence[str]) -> str:
@@ -107,7 +110,7 @@ def html_table(
 
 
 def json_row(answer: Legalization) -> dict[str, Any]:
-    """What the JSON says of a case besides what it says of every suite's."""
+    """Return what the JSON says of a case besides what it says of every suite's."""
     return {
         "lowered": answer.lowered,
         "exported": answer.exported,

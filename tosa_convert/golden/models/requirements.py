@@ -32,7 +32,7 @@ def require_for_check(name: str, python: str = "") -> None:
 
 
 def missing_for_check(found: Installed, python: str = "") -> list[Finding]:
-    """A finding for the framework's runtime and for the reference model, where they are missing."""
+    """Return findings for the framework's runtime and the reference model, where they are missing."""
     findings = []
     row, runtime = FRONTENDS[found.frontend], found.missing_runtime
     # What converts models may run them as well.

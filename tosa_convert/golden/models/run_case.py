@@ -67,7 +67,7 @@ class Legalization(Answer):
 
     @property
     def equal(self) -> bool:
-        """Whether the program gives what the framework gives."""
+        """Return whether the program gives what the framework gives."""
         return self.status == "pass"
 
 
@@ -140,7 +140,7 @@ def _model(name: str, source: str, settings: Settings) -> Legalization:
 
 
 def _node_test(name: str, folder: Path, settings: Settings) -> Legalization:
-    """A test of ONNX: as it is, and if it does not lower, with sizes and axes as constants."""
+    """Run a test of ONNX as it is, and if it does not lower, with sizes and axes as constants."""
     try:
         test = read_node_test(folder)
     except NoTensorError as error:
@@ -182,7 +182,10 @@ def _attempt(
 
 @functools.cache
 def _server(name: str, python: str) -> ConverterServer | None:
-    """The process that imports a frontend once for all cases of this worker, which ends with it."""
+    """Return the process that imports a frontend once for all cases of this worker.
+
+    It ends with the worker.
+    """
     return server_of(name, python)
 
 
@@ -242,7 +245,7 @@ def _status(error: TosaConvertError, *, is_exported: bool) -> Status:
 
 
 def _largest_error(result: Comparison) -> float | None:
-    """The largest absolute error; None if an element differs from every number."""
+    """Return the largest absolute error, or None if an element differs from every number."""
     errors = [row.needed_atol for row in result.tensors if not row.problem]
     largest = max(errors, default=None) if len(errors) == len(result.tensors) else None
     return largest if largest is not None and math.isfinite(largest) else None

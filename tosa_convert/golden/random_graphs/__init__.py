@@ -41,7 +41,7 @@ _MODULES: Final = (block_scaled, control, elementwise, data_layout, shapes, vari
 
 
 def generate(seed: int, operators: int, *, kinds: Sequence[str] | None = None) -> Graph:
-    """A random valid graph.
+    """Generate a random valid graph.
 
     Args:
         seed: any integer. The same arguments give the same graph, byte for byte.

@@ -124,7 +124,7 @@ def _row_gather(g: RandomBuilder, name: str) -> None:
 
 
 def _rows(g: RandomBuilder, shape: Sequence[int]) -> tuple[tuple[tuple[int, ...], ...], int]:
-    """The indices of rows, and how many rows there are at each."""
+    """Return the indices of rows, and how many rows there are at each."""
     n, rows, _ = shape
     count, width = g.random.randint(1, rows), g.random.randint(1, 3)
     indices = [tuple(g.random.randint(0, rows - count) for _ in range(width)) for _ in range(n)]

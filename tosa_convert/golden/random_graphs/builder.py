@@ -89,12 +89,12 @@ class RandomBuilder:
     # -- values ----------------------------------------------------------------------------------
 
     def name(self, prefix: str) -> str:
-        """A new name."""
+        """Return a new name."""
         self.names += 1
         return f"{prefix}{self.names - 1}"
 
     def input(self, element_type: str = "", shape: tuple[int, ...] = ()) -> Tensor:
-        """A new input of the program; in a region, a constant."""
+        """Add a new input of the program; in a region, a constant."""
         if not element_type:
             element_type = self.random.choice(ELEMENT_TYPES)
             rank = self.random.choice((1, 2, 3, 3, 4, 4))
@@ -106,7 +106,7 @@ class RandomBuilder:
         return self.inputs[-1]
 
     def add(self, value: Value, bound: int) -> Tensor:
-        """A value that operators can take from now on."""
+        """Add a value that operators can take from now on."""
         name = value.dtype.name
         assert value.shape is not None
         tensor = Tensor(value, name, value.shape, bound if name in INTEGERS else 0)
@@ -119,7 +119,7 @@ class RandomBuilder:
         ranks: Sequence[int] = range(1, _MOST_RANK + 1),
         bound: int | None = None,
     ) -> Tensor:
-        """A random tensor of one of the types and ranks, recent ones more often."""
+        """Pick a random tensor of one of the types and ranks, recent ones more often."""
         return self.recent(
             [
                 t
@@ -131,14 +131,14 @@ class RandomBuilder:
         )
 
     def recent(self, fitting: Sequence[Tensor]) -> Tensor:
-        """One of some tensors, recent ones more often."""
+        """Pick one of some tensors, recent ones more often."""
         if not fitting:
             raise NoOperandsError
         index = max(self.random.randrange(len(fitting)), self.random.randrange(len(fitting)))
         return fitting[index]
 
     def random_const(self, element_type: str, shape: tuple[int, ...], bound: int) -> Value:
-        """A constant with random elements; integers up to `bound` in absolute value."""
+        """Make a constant with random elements; integers up to `bound` in absolute value."""
         count = math.prod(shape)
         numbers: list[float]
         if element_type == "BOOL":
@@ -150,7 +150,7 @@ class RandomBuilder:
         return self.build.const(np.array(numbers).reshape(shape), element_type)
 
     def shape(self, sizes: Sequence[int], *, new: bool = False) -> Shape:
-        """A shape with these sizes: an existing one, unless `new`, or a new constant."""
+        """Return a shape with these sizes: an existing one, unless `new`, or a new constant."""
         key = tuple(sizes)
         same = [shape for shape in self.shapes[-RECENT:] if shape.sizes == key]
         if same and not new and self.random.random() < 0.8:
@@ -158,12 +158,12 @@ class RandomBuilder:
         return self.add_shape(self.build.const_shape(key, name=self.name("shape")))
 
     def add_shape(self, value: Value) -> Shape:
-        """A shape that operators can take from now on."""
+        """Add a shape that operators can take from now on."""
         self.shapes.append(Shape(value, tuple(size for size in value.sizes if size is not None)))
         return self.shapes[-1]
 
     def broadcast_operand(self, tensor: Tensor, bound: int | None = None) -> tuple[Value, int]:
-        """An operand of a tensor's type and rank that broadcasts to its shape, and its bound."""
+        """Return an operand of a tensor's type and rank that broadcasts to its shape, and its bound."""
         fitting = [
             t
             for t in self.tensors[-RECENT:]
@@ -240,7 +240,7 @@ class RandomBuilder:
 
 
 def _value(given: Any) -> Any:
-    """What the builder takes for a tensor or shape, or for a list of them."""
+    """Return what the builder takes for a tensor or shape, or for a list of them."""
     if isinstance(given, (Tensor, Shape)):
         return given.value
     return [_value(item) for item in given] if isinstance(given, list) else given

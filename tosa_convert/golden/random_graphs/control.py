@@ -41,7 +41,7 @@ _MOST_ITERATIONS: Final = 4
 
 
 def _operand(g: RandomBuilder) -> Tensor:
-    """A tensor for a region to work on."""
+    """Pick a tensor for a region to work on."""
     if g.depth >= _MOST_NESTED:
         raise NoOperandsError
     return g.pick(ELEMENT_TYPES, bound=2**20)

@@ -21,7 +21,7 @@ def _concat(g: RandomBuilder, name: str) -> None:
 
 
 def _can_follow(t: Tensor, other: Tensor, axis: int) -> bool:
-    """Whether tensors differ at most in their size along an axis."""
+    """Return whether tensors differ at most in their size along an axis."""
     without = t.shape[:axis] + t.shape[axis + 1 :]
     return (
         other.dtype == t.dtype

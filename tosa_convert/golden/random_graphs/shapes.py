@@ -20,7 +20,7 @@ _LONGEST: Final = 6
 
 
 def _shape(g: RandomBuilder, length: int = -1) -> Shape:
-    """A shape: an existing one or a new one; of this length, if one is given."""
+    """Return a shape, an existing one or a new one; of this length, if one is given."""
     available = [
         s
         for s in g.shapes[-RECENT:]

@@ -12,7 +12,7 @@ from tosa_convert.golden.random_graphs.builder import (
 
 
 def _declare(g: RandomBuilder, t: Tensor) -> State:
-    """A variable of a tensor's type with an initial state."""
+    """Declare a variable of a tensor's type with an initial state."""
     initial = g.random.randint(0, 1 if t.dtype == "BOOL" else 100)
     variable = g.build.variable(g.name("state"), t.dtype, t.shape, initial)
     g.states.append(State(variable, 100))

@@ -60,7 +60,7 @@ def reduce_data(
 
 
 def _only(inputs: Mapping[str, Array], places: list[tuple[str, int]]) -> dict[str, Array]:
-    """The arrays with zeros everywhere but in these places; scales as they are."""
+    """Return the arrays with zeros everywhere but in these places; scales as they are."""
     result = {}
     for key, array in inputs.items():
         if key.endswith(SCALE_SUFFIX):
@@ -74,7 +74,7 @@ def _only(inputs: Mapping[str, Array], places: list[tuple[str, int]]) -> dict[st
 
 
 def nonzero_elements(inputs: Mapping[str, Array]) -> tuple[int, int]:
-    """How many elements of the arrays are not zero, and how many there are; without scales."""
+    """Count the elements of the arrays that are not zero, and all elements; without scales."""
     arrays = [array for key, array in inputs.items() if not key.endswith(SCALE_SUFFIX)]
     count = sum(int(np.count_nonzero(a != np.zeros((), a.dtype))) for a in arrays)
     return count, sum(array.size for array in arrays)

@@ -59,7 +59,7 @@ class Failure:
     text: str = ""
 
     def matches(self, ended: Ended) -> bool:
-        """Whether a command failed in this way."""
+        """Return whether a command failed in this way."""
         if self.exit_code is not None:
             return ended.code == self.exit_code and self.text in ended.stderr
         return ended.code != 0 and self.text in ended.stderr
@@ -235,7 +235,7 @@ class _Reducer:
             )
 
     def fails(self, cut: Cut) -> bool:
-        """Whether the command fails on a candidate; it runs once for each."""
+        """Return whether the command fails on a candidate; it runs once for each."""
         key = hashlib.sha256(json.dumps(cut).encode()).hexdigest()
         if key in self.answers:
             self.reused += 1
@@ -273,7 +273,7 @@ class _Reducer:
         return arrays
 
     def golden(self) -> dict[str, Array]:
-        """Every computed tensor, as a mapped file in the work folder; computed once."""
+        """Return every computed tensor, as a mapped file in the work folder; computed once."""
         if self._golden is None:
             folder = self.folder / "golden"
             with file_errors(folder):

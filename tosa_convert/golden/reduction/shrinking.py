@@ -33,13 +33,13 @@ class Shrinker:
         self._answers: dict[Cut, bool] = {}
 
     def fails(self, cut: Cut) -> bool:
-        """Whether a candidate fails."""
+        """Return whether a candidate fails."""
         if cut not in self._answers:
             self._answers[cut] = self._fails(cut)
         return self._answers[cut]
 
     def shrink(self, best: Cut) -> Cut:
-        """The smallest part that was found, from a failing one."""
+        """Find the smallest part, starting from a failing one."""
         changed = True
         while changed:
             before = best
@@ -95,11 +95,11 @@ class Shrinker:
         return best
 
     def is_smaller(self, one: Cut, other: Cut) -> bool:
-        """Whether a candidate has fewer operators than another."""
+        """Return whether a candidate has fewer operators than another."""
         return size(self.extract(one)) < size(self.extract(other))
 
     def without_unneeded_inputs(self, cut: Cut) -> Cut:
-        """The same sub-graph without inputs that no output depends on."""
+        """Return the same sub-graph without inputs that no output depends on."""
         outputs, cuts = cut
         wanted = [name for name in dict.fromkeys(cuts) if name not in outputs]
         while True:
@@ -118,5 +118,5 @@ class Shrinker:
                 wanted = [name for name in wanted if name not in unneeded]
 
     def extract(self, cut: Cut) -> Graph:
-        """A candidate as a graph."""
+        """Return a candidate as a graph."""
         return extract(self.graph, cut[0], cut[1])

@@ -14,7 +14,7 @@ from tosa_convert.process.child import Ended, run_child
 
 
 def command_words(text: str) -> list[str]:
-    """The words of a command line, or [] if it does not start with a program that exists."""
+    """Split a command line into words. Return [] if it does not start with a program that exists."""
     if not isinstance(text, str):
         raise TypeError(f"found {type(text).__name__}, expected the text of a command line")
     try:
@@ -27,7 +27,7 @@ def command_words(text: str) -> list[str]:
 def with_paths(
     words: Sequence[str], paths: Mapping[str, str], *, appended: Sequence[str]
 ) -> list[str]:
-    """The words of a command with files in place of marks such as `{model}`.
+    """Return the words of a command with files in place of marks such as `{model}`.
 
     appended: the marks that are appended if the words have none.
 

@@ -42,7 +42,7 @@ class RegionRun:
 
 
 def why_not_runnable(graph: Graph, operator: Operator) -> str:
-    """The reason why an operator's regions cannot be run separately, or ""."""
+    """Return the reason why an operator's regions cannot be run separately, or ""."""
     if touches_variables(graph, operator):
         return "its regions use variables, whose state is not known there"
     for region in reachable(graph, [operator]):
@@ -58,7 +58,7 @@ def why_not_runnable(graph: Graph, operator: Operator) -> str:
 
 
 def tensors_in_regions(graph: Graph, operator: Operator) -> dict[str, list[str]]:
-    """The tensors that an operator's regions compute, by region."""
+    """Return the tensors that an operator's regions compute, by region."""
     return {
         region.name: [name for _, name in computed_tensors(extract_region(graph, region.name))]
         for region in reachable(graph, [operator])
@@ -72,7 +72,7 @@ def region_runs(
     iterations: int = ITERATIONS,
     options: RunOptions = DEFAULT_RUN,
 ) -> Iterator[RegionRun]:
-    """The runs of regions that make up one run of an operator of the main block.
+    """Iterate over the runs of regions that make up one run of an operator of the main block.
 
     There are none if the regions are not runnable.
 
@@ -116,7 +116,7 @@ def _region_run(
 def _values_in_order(
     block: Block, names: tuple[str, ...] | list[str], values: Mapping[str, Array]
 ) -> list[list[Array]]:
-    """Each tensor's arrays: one, or values and scales; those of constants are their data."""
+    """Return each tensor's arrays: one, or values and scales; those of constants are their data."""
     return [
         [
             values[slot.key] if slot.key in values else _constant(block, slot)

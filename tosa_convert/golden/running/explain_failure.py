@@ -49,12 +49,12 @@ _Place = tuple[str, Block, int, Operator]
 
 
 def is_nameless(ended: Ended) -> bool:
-    """Whether the model refused the graph without naming the operator at which it stopped."""
+    """Return whether the model refused the graph without naming the operator where it stopped."""
     return "validateGraph()" in ended.stderr and not _NODE.search(ended.stderr)
 
 
 def explain(graph: Graph, ended: Ended, trace: str, index: int | None = None) -> Finding:
-    """The refusal as a finding: operator, rule, shapes, and the model's own sentence.
+    """Return the refusal as a finding: operator, rule, shapes, and the model's own sentence.
 
     index: the operator of the main block, if the caller knows it.
     """
@@ -114,7 +114,7 @@ def explain(graph: Graph, ended: Ended, trace: str, index: int | None = None) ->
 
 
 def _rule(check: re.Match[str]) -> str:
-    """The condition that must hold."""
+    """Return the condition that must hold."""
     forbidden = "ERROR_IF" in check[0]
     if check["rule"] == "true":
         return "rule"
@@ -122,7 +122,7 @@ def _rule(check: re.Match[str]) -> str:
 
 
 def _index_hint(refused: _Place | None, check: re.Match[str]) -> str:
-    """Which indices an operator takes, if one is out of range, and the inputs that they come from."""
+    """Return which indices an operator takes, and the inputs they come from, if one is out of range."""
     if refused is None or not _INDEX_RULE.search(check["rule"]):
         return ""
     _, block, _, operator = refused
@@ -138,7 +138,7 @@ def _index_hint(refused: _Place | None, check: re.Match[str]) -> str:
 
 
 def signature(block: Block, operator: Operator) -> str:
-    """An operator's operands and results with their types and shapes, and its attributes."""
+    """Return an operator's operands and results with their types and shapes, and its attributes."""
     count = len(operator.inputs)
     rows = [operator.spec.operand(i, count).name for i in range(count)]
     operands = ", ".join(
@@ -165,7 +165,7 @@ def _type(block: Block, name: str) -> str:
 
 
 def _sentence(text: str, check: re.Match[str] | None) -> str:
-    """The model's own words: the line after the failed check, or the first error."""
+    """Return the model's own words: the line after the failed check, or the first error."""
     if check is not None:
         rest = text[check.end() :].lstrip("\n").splitlines()
         line = rest[0].strip() if rest else ""
@@ -176,7 +176,7 @@ def _sentence(text: str, check: re.Match[str] | None) -> str:
 
 
 def _refused_operator(graph: Graph, text: str, trace: str) -> _Place | None:
-    """The operator that was refused, as far as the model's messages and its trace name it."""
+    """Find the operator that was refused, as far as the model's messages and its trace name it."""
     places = [
         (path, block, index, op)
         for path, block in graph.blocks()
@@ -184,7 +184,7 @@ def _refused_operator(graph: Graph, text: str, trace: str) -> _Place | None:
     ]
 
     def numbered(match: re.Match[str]) -> list[_Place]:
-        """The operators with the number and type of a message; one in each block, at most."""
+        """Return the operators with the number and type of a message; at most one in each block."""
         number, name = int(match["id"]), match["type"]
         return [p for p in places if p[2] == number and p[3].spec.encoded_as == name]
 

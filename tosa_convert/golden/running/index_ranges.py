@@ -26,7 +26,7 @@ class Indexed:
 
 
 def indexed(block: Block, spec: OperatorSpec, operands: Sequence[str]) -> Indexed | None:
-    """What an operator indexes; None if it indexes nothing, or a tensor of unknown size."""
+    """Return what an operator indexes, or None if it indexes nothing or a tensor of unknown size."""
     if spec.name not in _INDEXING:
         return None
     tensor = block.tensors.get(operands[0])
@@ -37,7 +37,7 @@ def indexed(block: Block, spec: OperatorSpec, operands: Sequence[str]) -> Indexe
 
 
 def integer_inputs(block: Block, name: str) -> list[str]:
-    """The integer inputs of a block that a tensor is computed from, in the block's order."""
+    """Return the integer inputs of a block that a tensor is computed from, in the block's order."""
     producers = {output: op for op in block.operators for output in op.outputs}
     found: set[str] = set()
     waiting = [name]

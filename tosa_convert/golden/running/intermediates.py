@@ -73,7 +73,7 @@ class Batch:
 
 
 def select(graph: Graph, patterns: Sequence[str] = ("*",)) -> list[tuple[int, str]]:
-    """The computed tensors that match a pattern, with their operators' indices, in order.
+    """Return the computed tensors that match a pattern, with their operators' indices, in order.
 
     Raises TosaConvertError("undefined-name") for a pattern that nothing matches.
     """
@@ -102,7 +102,7 @@ def iterate_tensors(
     batch_bytes: int = BATCH_BYTES,
     iterations: int = 0,
 ) -> Iterator[Intermediate]:
-    """The selected tensors of the main block, in topological order.
+    """Iterate over the selected tensors of the main block, in topological order.
 
     Args:
         graph: the program.
@@ -153,7 +153,7 @@ def _inside(
     batch_bytes: int,
     iterations: int,
 ) -> Iterator[Intermediate]:
-    """The tensors that the regions of an operator compute."""
+    """Iterate over the tensors that the regions of an operator compute."""
     op = graph.main.operators[index]
     path = operator_path("", index, op).strip()
     for region in region_runs(graph, index, operands, iterations, options):
@@ -202,7 +202,7 @@ def batches(
     *,
     batch_bytes: int = BATCH_BYTES,
 ) -> Iterator[Batch]:
-    """The wanted tensors, as `select` returns them, computed `batch_bytes` at a time.
+    """Iterate over the wanted tensors, as `select` returns them, computed `batch_bytes` at a time.
 
     Nothing is held in memory here: a batch reads its arrays from files. See `iterate_tensors`.
     """
@@ -262,7 +262,7 @@ def _golden_arrays(
 def _split(
     graph: Graph, wanted: list[tuple[int, str]], limit: int
 ) -> Iterator[tuple[list[tuple[int, str]], int]]:
-    """The tensors in groups of at most `limit` bytes, where single tensors allow it."""
+    """Split the tensors into groups of at most `limit` bytes, where single tensors allow it."""
     batch: list[tuple[int, str]] = []
     size = 0
     for index, name in wanted:
@@ -278,7 +278,7 @@ def _split(
 
 
 def safe_file_name(name: str, taken: set[str]) -> str:
-    """A file name for a tensor's array: its own name where that is safe, made unique."""
+    """Return a file name for a tensor's array: its own name where that is safe, made unique."""
     safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in name).strip(".") or "tensor"
     safe = safe[:_NAME_CHARACTERS].encode()[:_NAME_BYTES].decode(errors="ignore")
     unused = unused_name(safe, taken, separator=".", fold=str.lower)
@@ -289,7 +289,7 @@ def safe_file_name(name: str, taken: set[str]) -> str:
 def not_collected(
     graph: Graph, iterations: int = 0, *, precise: bool = False
 ) -> list[dict[str, object]]:
-    """The tensors that `iterate_tensors` omits: a row for each operator with regions, with the reason.
+    """Return a row, with the reason, for each operator whose regions' tensors `iterate_tensors` omits.
 
     Each row has "operator", "location", "reason" and "tensors": those that the regions compute.
     """

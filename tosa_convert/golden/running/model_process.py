@@ -28,7 +28,7 @@ _NAME: Final = "tosa_reference_model"
 
 
 def locate() -> Path:
-    """The reference model: what $TOSA_REFERENCE_MODEL names, that of tosa-tools, or one on PATH.
+    """Find the reference model: that of $TOSA_REFERENCE_MODEL, of tosa-tools, or one on PATH.
 
     Raises:
         TosaConvertError: "missing-refmodel".
@@ -87,7 +87,7 @@ def run(command: list[str], folder: Path, timeout: float) -> Ended:
 
 
 def _environment(program: str) -> dict[str, str]:
-    """The few variables that the program gets."""
+    """Return the few environment variables that the program gets."""
     environment = {
         "TOSA_MODEL_NO_BACKTRACE": "1",
         "PATH": "",

@@ -36,7 +36,7 @@ class Program:
 
 
 def load_program(source: Any, read: ReadOptions = AS_IT_IS, *, is_sound: bool = True) -> Program:
-    """A program from anything that can be read.
+    """Load a program from anything that can be read.
 
     Args:
         source: a Graph, a Program, a path, bytes, or a module of any MLIR bindings. MLIR gets the
@@ -82,12 +82,12 @@ def load_program(source: Any, read: ReadOptions = AS_IT_IS, *, is_sound: bool = 
 
 
 def as_graph(source: Any, read: ReadOptions = AS_IT_IS) -> Graph:
-    """The graph of anything that can be read; see `load_program`."""
+    """Return the graph of anything that can be read; see `load_program`."""
     return load_program(source, read).graph
 
 
 def input_slots(graph: Graph) -> list[Slot]:
-    """The arrays that the main block takes, in order.
+    """Return the slots of the arrays that the main block takes, in order.
 
     Raises TosaConvertError("unsupported-shape") with a finding for each shape that is not static.
     """
@@ -96,7 +96,7 @@ def input_slots(graph: Graph) -> list[Slot]:
 
 
 def output_slots(graph: Graph) -> list[Slot]:
-    """The arrays that the main block gives, in order; a repeated output has one slot.
+    """Return the slots of the main block's outputs, in order; a repeated output has one slot.
 
     Raises TosaConvertError("unsupported-shape") with a finding for each shape that is not static.
     """
@@ -122,7 +122,7 @@ def input_arrays(
     random: int | None = None,
     ranges: Ranges = (),
 ) -> dict[str, Array]:
-    """An array for each input, in its type and shape.
+    """Return an array for each input, in its type and shape.
 
     Args:
         graph: the program.

@@ -42,7 +42,7 @@ _SCALE_CODES: Final = (124, 130)
 def random_inputs(
     graph: Graph, wanted: Iterable[Slot], seed: int, ranges: Ranges = ()
 ) -> dict[str, Array]:
-    """An array for each slot; the same seed gives the same arrays.
+    """Return an array for each slot; the same seed gives the same arrays.
 
     ranges: (pattern of names, lowest, highest) instead of the usual range; the last match counts.
 
@@ -57,7 +57,7 @@ def random_inputs(
 
 
 def _ranges(slots: list[Slot], ranges: Ranges) -> dict[str, tuple[float, float]]:
-    """The requested range of each input that has one."""
+    """Return the requested range of each input that has one."""
     found: dict[str, tuple[float, float]] = {}
     findings = Findings()
     for pattern, low, high in ranges:
@@ -79,7 +79,7 @@ def _ranges(slots: list[Slot], ranges: Ranges) -> dict[str, tuple[float, float]]
 
 
 def _whole_range(dtype: DType) -> tuple[float, float]:
-    """The lowest and the highest value of an element type."""
+    """Return the lowest and the highest value of an element type."""
     if dtype.name == "INT4":
         return -7.0, 7.0
     if dtype.name in RANGES:
@@ -93,7 +93,7 @@ def _whole_range(dtype: DType) -> tuple[float, float]:
 
 
 def random_array(slot: Slot, seed: int, limit: tuple[float, float] | None = None) -> Array:
-    """One array: integers uniform over RANGES, floating point uniform over -1 to 1.
+    """Draw one array: integers uniform over RANGES, floating point uniform over -1 to 1.
 
     limit: lowest and highest value instead.
     """

@@ -134,7 +134,7 @@ def run_program(
 def run_graph(
     graph: Graph, inputs: Mapping[str, Array], options: RunOptions = DEFAULT_RUN
 ) -> dict[str, Array]:
-    """The outputs of a graph whose inputs are given as `input_arrays` returns them."""
+    """Compute the outputs of a graph whose inputs are given as `input_arrays` returns them."""
     return run_program(Program(graph), inputs, options).outputs
 
 
@@ -166,7 +166,7 @@ def run_in_folder(
 
 
 def bounds_in_folder(folder: Path, graph: Graph) -> LazyArrays:
-    """The bounds that a run of `run_in_folder` with `bounds` left in its folder, by output."""
+    """Read the bounds that a run of `run_in_folder` with `bounds` left in its folder, by output."""
     outs = output_slots(graph)
     by_key = {slot.key: slot for slot in outs}
     return LazyArrays(
@@ -176,18 +176,18 @@ def bounds_in_folder(folder: Path, graph: Graph) -> LazyArrays:
 
 
 def file_name(all_slots: Sequence[Slot], slot: Slot, prefix: str = "in") -> str:
-    """The name of a slot's file; the model looks for scales under the name of the values."""
+    """Return the name of a slot's file; the model looks for scales under the name of the values."""
     tensors = list(dict.fromkeys(s.tensor for s in all_slots))
     return slot_file(f"{prefix}{tensors.index(slot.tensor)}", slot)
 
 
 def slot_file(stem: str, slot: Slot) -> str:
-    """The name of a slot's file, for the stem of its tensor's file."""
+    """Return the name of a slot's file, for the stem of its tensor's file."""
     return f"{stem}.npy" if slot.key == slot.tensor else f"{stem}{SCALE_FILE}.npy"
 
 
 def with_outputs(graph: Graph, outputs: list[str]) -> Graph:
-    """The same graph with other outputs of the main block; everything else is shared."""
+    """Return the same graph with other outputs of the main block; everything else is shared."""
     main = Region(graph.regions[0].name, [replace(graph.main, outputs=outputs)])
     return replace(graph, regions=[main, *graph.regions[1:]])
 
@@ -278,7 +278,7 @@ def _command(graph: Graph, options: RunOptions) -> list[str]:
 
 
 def _trace(folder: Path, command: list[str], timeout: float) -> str:
-    """The log of the model when it runs again with its trace on."""
+    """Return the log of the model when it runs again with its trace on."""
     arguments = ["--terminate_early=true", "--loglevel=MED", "--debugmask=GT", "--logfile=trace"]
     with contextlib.suppress(TosaConvertError):
         model_process.run([*command, *arguments], folder, timeout)
@@ -290,7 +290,7 @@ def _trace(folder: Path, command: list[str], timeout: float) -> str:
 def _first_invalid_operator(
     graph: Graph, folder: Path, command: list[str], timeout: float
 ) -> int | None:
-    """The operator of the main block at which the model stops validating, found by bisection."""
+    """Find by bisection the operator of the main block at which the model stops validating."""
     main = graph.main
 
     def is_refused(count: int) -> bool:

@@ -20,7 +20,7 @@ STATE_PREFIX: Final = "variable:"
 
 
 def variables_of(graph: Graph) -> dict[str, Tensor]:
-    """The variables of the main block by name: the symbol if there is one, else the tensor's."""
+    """Return the variables of the main block by name: the symbol if there is one, else the tensor's."""
     return {_name(tensor): tensor for tensor in graph.main.tensors.values() if tensor.variable}
 
 
@@ -29,7 +29,7 @@ def _name(tensor: Tensor) -> str:
 
 
 def state_slots(graph: Graph) -> dict[str, Slot]:
-    """The type and shape of each variable's state, by its key among results."""
+    """Return the type and shape of each variable's state, by its key among results."""
     result: dict[str, Slot] = {}
     for name, tensor in variables_of(graph).items():
         own = slots(graph.main, tensor.name)[0]
@@ -38,7 +38,7 @@ def state_slots(graph: Graph) -> dict[str, Slot]:
 
 
 def with_variables(graph: Graph, states: Mapping[str, Any]) -> Graph:
-    """The same graph with other initial states.
+    """Return the same graph with other initial states.
 
     Raises TosaConvertError("input-mismatch") for names that are not variables, and for arrays of
     another type or shape.
@@ -76,7 +76,7 @@ def with_variables(graph: Graph, states: Mapping[str, Any]) -> Graph:
 
 
 def without_unused_variables(graph: Graph) -> Graph:
-    """The graph without the variables that its main block declares and does not use.
+    """Return the graph without the variables that its main block declares and does not use.
 
     The reference model refuses those. Regions that use them declare them, too.
     """
@@ -90,12 +90,18 @@ def without_unused_variables(graph: Graph) -> Graph:
 
 
 def needs_another_name(graph: Graph) -> bool:
-    """Whether the reference model crashes because of the main block's name: it has variables."""
+    """Return whether the reference model crashes because of the main block's name.
+
+    It does if the block has variables and is not named "main".
+    """
     return graph.main.name != "main" and bool(variables_of(graph))
 
 
 def with_name_of_main_block(graph: Graph) -> Graph:
-    """The graph with a main block that the reference model runs, named "main" if it has variables."""
+    """Return the graph with a main block that the reference model runs.
+
+    The block is named "main" if it has variables.
+    """
     if not needs_another_name(graph):
         return graph
     first, *blocks = graph.regions[0].blocks
@@ -115,7 +121,7 @@ def unused_variables(graph: Graph) -> set[str]:
 
 
 def with_final_states(graph: Graph) -> tuple[Graph, dict[str, str]]:
-    """A graph that has the final state of each variable as a tensor, and those tensors by variable.
+    """Return a graph with each variable's final state as a tensor, and those tensors by variable.
 
     It is the tensor that the main block writes last, or else, if regions use variables, that of a read
     at the end of the main block: the reference model runs operators in order. A variable is left out if
@@ -142,7 +148,7 @@ def with_final_states(graph: Graph) -> tuple[Graph, dict[str, str]]:
 
 
 def writes_variables(graph: Graph, operator: Operator, names: Iterable[str]) -> bool:
-    """Whether an operator of the main block, or a region of it, writes one of some variables."""
+    """Return whether an operator of the main block, or a region of it, writes one of some variables."""
     wanted = set(names)
     inner = [block for region in reachable(graph, [operator]) for block in region.blocks]
     return any(
@@ -162,7 +168,7 @@ def final_states(
     values: Mapping[str, Array],
     initial: Mapping[str, Any],
 ) -> dict[str, Array]:
-    """The states after a run, by variable.
+    """Return the states after a run, by variable.
 
     tensors: as `with_final_states` returns them. values: their arrays. initial: the states that the
     run was given.

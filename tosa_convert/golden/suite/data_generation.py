@@ -29,7 +29,7 @@ _EXTENSIONS: Final = {"win32": ".dll", "darwin": ".dylib"}
 
 @functools.cache
 def _library() -> Any:
-    """The function of the library. Raises TosaConvertError("missing-refmodel")."""
+    """Return the function of the library. Raises TosaConvertError("missing-refmodel")."""
     name = _STEM + _EXTENSIONS.get(sys.platform, ".so")
     try:
         folder = metadata.distribution(_WHEEL).locate_file("tosa_reference_model")
@@ -43,7 +43,7 @@ def _library() -> Any:
 
 
 def generate_data(data_gen: dict[str, Any], name: str, slot: Slot) -> Array:
-    """The data of one input.
+    """Generate the data of one input.
 
     Args:
         data_gen: `meta.data_gen` of a descriptor.

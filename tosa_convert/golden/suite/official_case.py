@@ -47,17 +47,17 @@ class OfficialCase:
 
     @property
     def graph(self) -> Graph:
-        """The program."""
+        """Return the program."""
         return self.program.graph
 
     @property
     def is_expected_to_fail(self) -> bool:
-        """Whether the program breaks a rule that an implementation must find."""
+        """Return whether the program breaks a rule that an implementation must find."""
         return bool(self.description.get("expected_failure"))
 
     @property
     def rules(self) -> dict[str, dict[str, Any]]:
-        """The rows of `meta.compliance.tensors`."""
+        """Return the rows of `meta.compliance.tensors`."""
         rows = self.description.get("meta", {}).get("compliance", {}).get("tensors", {})
         return dict(rows)
 
@@ -89,7 +89,7 @@ class Reference:
 
 
 def read_case(folder: Path) -> OfficialCase:
-    """The case in a folder.
+    """Read the case in a folder.
 
     Raises:
         TosaConvertError: what is wrong with its descriptor or its program.
@@ -104,7 +104,7 @@ def read_case(folder: Path) -> OfficialCase:
 
 
 def operator_and_type(case: OfficialCase) -> tuple[str, str]:
-    """The operator that a case tests, and the element type of its first operand or result."""
+    """Return the operator that a case tests, and the element type of its first operand or result."""
     name = str(case.description.get("test_details", {}).get("operator", ""))
     found = [op for op in case.graph.main.operators if op.spec.name == name]
     if not found:
@@ -121,7 +121,7 @@ def operator_and_type(case: OfficialCase) -> tuple[str, str]:
 
 
 def case_inputs(case: OfficialCase) -> dict[str, Array]:
-    """The arrays of a case's inputs by key: from its files, else generated.
+    """Return the arrays of a case's inputs by key: from its files, else generated.
 
     Raises TosaConvertError("input-mismatch") for an input that has neither.
     """
@@ -193,7 +193,7 @@ def run_reference(
 def problems(
     case: OfficialCase, reference: Reference, found: Mapping[str, Array]
 ) -> dict[str, str]:
-    """Why the official rules refuse arrays, by output; empty if they accept all of them.
+    """Return why the official rules refuse arrays, by output; empty if they accept all of them.
 
     found: the backend's arrays by key, in the types of the outputs.
     """
@@ -232,7 +232,7 @@ def problems(
 
 
 def _largest_difference(wanted: Array, given: Array) -> str:
-    """How far an array of the same shape is from the reference."""
+    """Return how far an array of the same shape is from the reference."""
     if wanted.shape != given.shape or not wanted.size or wanted.dtype == np.bool_:
         return ""
     with np.errstate(all="ignore"):
@@ -256,7 +256,7 @@ def _verified(
     name: str,
     slots: list[Slot],
 ) -> str:
-    """What the official verifier says about an output, with its scales if it has them."""
+    """Return what the official verifier says about an output, with its scales if it has them."""
     outs = output_slots(case.graph)
     folder = reference.folder
     results, references, bounds = [], [], []
@@ -294,7 +294,7 @@ def _verified(
 
 
 def _first_difference(reference: Reference, found: Mapping[str, Array], slots: list[Slot]) -> str:
-    """The elements that differ, for a message; the verifier's own text has no more than a verdict."""
+    """Return the elements that differ, for a message; the verifier's own text is only a verdict."""
     parts = []
     for slot in slots:
         with np.errstate(all="ignore"):

@@ -138,7 +138,7 @@ def qualify_case(root: str, name: str, *, settings: Qualification) -> Answer:
 def _saved_case(
     program: Program, inputs: dict[str, Array], name: str, settings: Qualification
 ) -> tuple[Status, str, int]:
-    """A case with a program and `inputs.npz`, as `check --save` writes it: judged as by `check`."""
+    """Judge a case with a program and `inputs.npz`, as `check --save` writes it, like `check`."""
     if reason := _why_not_allowed(program.graph, settings):
         return "not-run", reason, 0
     keep = None if settings.keep is None else settings.keep / name
@@ -208,7 +208,7 @@ def _reduced(
     inputs: dict[str, Array],
     settings: Qualification,
 ) -> tuple[dict[str, Array], str]:
-    """The inputs of a wrong case with as many zeros as possible, and what is wrong on them."""
+    """Return a wrong case's inputs with as many zeros as possible, and what is wrong on them."""
 
     def wrong_on(arrays: dict[str, Array]) -> dict[str, str]:
         with scratch_folder() as folder:
@@ -238,7 +238,7 @@ def _failed(error: TosaConvertError) -> Status:
 
 
 def _why_not_selected(case: OfficialCase, settings: Qualification) -> str:
-    """Why a backend with these claims need not run a case, or "".
+    """Return why a backend with these claims need not run a case, or "".
 
     Profiles and extensions are those that the descriptor states; without them, those that the rules
     of TOSA ask for.
@@ -259,7 +259,7 @@ def _why_not_selected(case: OfficialCase, settings: Qualification) -> str:
 
 
 def _why_not_allowed(graph: Graph, settings: Qualification) -> str:
-    """Why the rules of TOSA say that a backend with these claims need not run a program, or ""."""
+    """Return why a backend with these claims need not run a program by TOSA's rules, or ""."""
     if settings.claims is not None:
         for finding in find_violations(graph, profile=settings.claims):
             if finding.code == "outside-profile":
@@ -272,7 +272,7 @@ def _why_not_allowed(graph: Graph, settings: Qualification) -> str:
 
 
 def _capability(text: str) -> str:
-    """The name of a profile or extension, from that of the official tests.
+    """Return the name of a profile or extension, from that of the official tests.
 
     Example:
         >>> _capability("tosa-ext-mx-common")
@@ -288,7 +288,7 @@ def _open(
     settings: Qualification,
     keep: Path | None,
 ) -> Backend | None:
-    """The backend for one case; None if a folder of results has none for it."""
+    """Open the backend for one case. Return None if a folder of results has none for it."""
     if os.path.isdir(settings.against):
         results = Path(settings.against, name)
         return _recorded(case, results) if results.is_dir() else None
@@ -327,7 +327,7 @@ def _recorded(case: OfficialCase, folder: Path) -> Record:
 def _found(
     case: OfficialCase, backend: Backend, inputs: Mapping[str, Array], folder: Path
 ) -> dict[str, Array]:
-    """What a backend gives for the outputs of a case."""
+    """Return what a backend gives for the outputs of a case."""
     slots = {slot.key: slot for slot in output_slots(case.graph)}
     if isinstance(backend, Record):
         answer: Mapping[str, Array] = with_slot_types(backend.arrays, slots)
@@ -338,7 +338,7 @@ def _found(
 
 
 def command_for(case_folder: Path, settings: Qualification) -> str:
-    """The command that runs one case again."""
+    """Return the command that runs one case again."""
     words = ["tosa-flatbuffer", "suite", str(case_folder), "--against", settings.against]
     if settings.python:
         words += ["--python", settings.python]

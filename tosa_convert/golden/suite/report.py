@@ -51,7 +51,7 @@ class Verdict:
 
     @property
     def failures(self) -> list[Answer]:
-        """The cases that failed and were not expected to."""
+        """Return the cases that failed and were not expected to."""
         return [
             a
             for a in self.answers
@@ -60,18 +60,18 @@ class Verdict:
 
     @property
     def unexpected_passes(self) -> list[Answer]:
-        """The cases that passed and were expected to fail."""
+        """Return the cases that passed and were expected to fail."""
         return [a for a in self.answers if a.status == "pass" and a.case in self.expected]
 
     @property
     def ok(self) -> bool:
-        """Whether a case passed or failed as expected, and no other failed or passed."""
+        """Return whether a case passed or failed as expected, and no other failed or passed."""
         ran = not all(map(self.is_skipped, self.answers))
         return ran and not self.failures and not self.unexpected_passes
 
 
 def read_expected(path: Path) -> list[Expected]:
-    """The expected failures of a file: a pattern and a reason in each line; `#` begins a comment.
+    """Read the expected failures of a file. Each line is a pattern and a reason; `#` begins a comment.
 
     Raises:
         TosaConvertError: "file-error"; "option-conflict" with a finding for each line that has no
@@ -107,7 +107,7 @@ def verdict(
     expected: Sequence[Expected] = (),
     skipped: frozenset[str] = SKIPPED,
 ) -> Verdict:
-    """The verdict on a run with expected failures; the first pattern that matches a case counts.
+    """Judge a run with expected failures; the first pattern that matches a case counts.
 
     Example:
         >>> rows = [Answer("add/a", "wrong"), Answer("add/b", "pass")]
@@ -138,7 +138,7 @@ class Changes:
 
 
 def changes(answers: Iterable[Answer], baseline: Mapping[str, str]) -> Changes:
-    """What changed since a run with these statuses by case.
+    """Return what changed since a run with these statuses by case.
 
     A case that was not run on either side has not changed.
 
@@ -162,7 +162,7 @@ def changes(answers: Iterable[Answer], baseline: Mapping[str, str]) -> Changes:
 
 
 def read_baseline(path: Path) -> dict[str, str]:
-    """The statuses by case of a report that `--json` wrote.
+    """Read the statuses by case of a report that `--json` wrote.
 
     Raises TosaConvertError("file-error").
     """
@@ -184,7 +184,7 @@ def read_baseline(path: Path) -> dict[str, str]:
 
 
 def summary(run: Verdict, seconds: float, earlier: int = 0) -> dict[str, Any]:
-    """The counts and every case that did not pass, to be written as JSON.
+    """Return the counts and every case that did not pass, to be written as JSON.
 
     earlier: how many answers are those of an earlier run.
     """
@@ -211,7 +211,7 @@ def summary(run: Verdict, seconds: float, earlier: int = 0) -> dict[str, Any]:
 
 
 def junit(run: Verdict, seconds: float) -> Iterator[bytes]:
-    """The answers as JUnit XML, in pieces: what is not run or expected to fail is skipped."""
+    """Write the answers as JUnit XML, in pieces: what is not run or expected to fail is skipped."""
     rows = sorted(run.answers, key=lambda answer: answer.case)
     tags = Counter(_tag(run, answer)[0] for answer in rows)
     head = (
@@ -232,7 +232,7 @@ def junit(run: Verdict, seconds: float) -> Iterator[bytes]:
 
 
 def _tag(run: Verdict, answer: Answer) -> tuple[str, str]:
-    """The element of JUnit XML for an answer and its message."""
+    """Return the element of JUnit XML for an answer and its message."""
     reason = run.expected.get(answer.case)
     if answer.status == "not-run":
         return "skipped", answer.message

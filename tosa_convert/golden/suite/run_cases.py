@@ -49,7 +49,7 @@ MODELS: Final = ("case.tosa", "model.tosa", "test.tosa")
 
 
 def find_cases(root: Path) -> list[str]:
-    """The cases below a folder, by their path in it, sorted.
+    """Find the cases below a folder. Return their paths in it, sorted.
 
     Raises:
         TosaConvertError: "unrecognised-input" if there are none.
@@ -140,7 +140,7 @@ def convert_there_and_back(data: bytes | memoryview, via: Via) -> bytes:
 
 
 def _official(folder: Path, via: Via, timeout: float) -> tuple[Status, str, int]:
-    """An official case: both files with the descriptor's inputs, outputs compared byte for byte."""
+    """Run both files of an official case with its inputs. Their outputs are compared byte for byte."""
     description = read_descriptor(folder)
     source, inputs = case_files(folder, description)
     with scratch_folder() as work:
@@ -197,7 +197,10 @@ def _compare_files(original: Path, converted: Path) -> tuple[Status, str, int]:
 
 
 def _ours(folder: Path, via: Via, timeout: float) -> tuple[Status, str, int]:
-    """A case with `inputs.npz`: compared with `expected.npz`, or else with the original's outputs."""
+    """Run a case with `inputs.npz`.
+
+    Its outputs are compared with `expected.npz`, or else with the original's.
+    """
     path = model_of(folder)
     graph = as_graph(convert_there_and_back(path.read_bytes(), via))
     inputs = load_npz(folder / "inputs.npz", {s.key: s.shape for s in input_slots(graph)})

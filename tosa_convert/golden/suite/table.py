@@ -88,7 +88,7 @@ class Page:
 
 
 def backend_page(root: Path, settings: Qualification) -> Page:
-    """The page of a backend. root: the folder of the cases. settings: how they were run."""
+    """Return the page of a backend. root: the folder of the cases. settings: how they were run."""
     claims = "all profiles and extensions"
     if settings.claims is not None:
         claims = ", ".join(sorted(settings.claims))
@@ -113,7 +113,7 @@ def backend_page(root: Path, settings: Qualification) -> Page:
 
 
 def html_report(run: Verdict, page: Page, target: Path) -> Iterator[bytes]:
-    """The report in pieces.
+    """Iterate over the report in pieces.
 
     Args:
         run: the answers.
