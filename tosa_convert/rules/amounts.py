@@ -31,7 +31,7 @@ class Amount:
 
 
 def total(amounts: Iterable[Amount]) -> Amount:
-    """The sum of amounts.
+    """Return the sum of amounts.
 
     Example:
         >>> total([Amount(1), Amount(2)])
@@ -41,7 +41,7 @@ def total(amounts: Iterable[Amount]) -> Amount:
 
 
 def product(sizes: Iterable[Size]) -> Amount:
-    """The product of sizes. An unknown size is at least 1, because TOSA has no empty tensors.
+    """Return the product of sizes. An unknown size is at least 1, because TOSA has no empty tensors.
 
     Example:
         >>> product((2, 3)), product((2, None)), product(())

@@ -19,7 +19,7 @@ def resolved(
     shapes: Mapping[str, tuple[GivenSize, ...]],
     aliases: Mapping[str, int] | None = None,
 ) -> dict[str, tuple[int, ...]]:
-    """The shape of each argument that is given one, by the argument's name.
+    """Return the shape of each argument that is given one, by the argument's name.
 
     A symbol stands for one size wherever it occurs. It gets its value from a declared size in its
     position, or from an entry of its own: `{"x": ("B", 3), "y": ("B", 4), "B": (8,)}`. A symbol without
@@ -92,7 +92,7 @@ class _Arguments:
         return {name: tuple(self.size(size) for size in sizes) for name, sizes in chosen.items()}
 
     def size(self, size: GivenSize) -> int:
-        """A size as a number: DYNAMIC for one that stays open."""
+        """Return a size as an integer: DYNAMIC for one that stays open."""
         if isinstance(size, int):
             return size
         return self.values[size][0] if size in self.values else DYNAMIC
@@ -111,7 +111,7 @@ class _Arguments:
             )
 
     def bind_alone(self, symbol: str, sizes: tuple[GivenSize, ...]) -> None:
-        """The value of a symbol from an entry of its own."""
+        """Bind a symbol to the value of its own entry."""
         if len(sizes) == 1 and isinstance(sizes[0], int) and 0 <= sizes[0] <= INT32_MAX:
             self.bind(symbol, sizes[0], "the value given")
         else:
@@ -121,14 +121,14 @@ class _Arguments:
             )
 
     def bind_declared(self, name: str, sizes: tuple[GivenSize, ...]) -> None:
-        """The values of symbols from the sizes that an argument declares."""
+        """Bind symbols to values from the sizes that an argument declares."""
         declared = self.block.tensors[name].shape
         for size, own in zip(sizes, declared or (), strict=False):
             if isinstance(size, str) and size != OPEN and own != DYNAMIC:
                 self.bind(size, own, f'argument "{name}"')
 
     def fits(self, key: str, name: str, sizes: tuple[GivenSize, ...]) -> bool:
-        """Whether an argument can have these sizes; if not, the reason is noted."""
+        """Return whether an argument can have these sizes; if not, note the reason."""
         problem = _mismatch(self.block.tensors.get(name), sizes)
         if problem:
             self.refuse("unsupported-shape", f'argument "{key}": {problem}')
@@ -136,7 +136,7 @@ class _Arguments:
 
 
 def _mismatch(tensor: Tensor | None, sizes: tuple[GivenSize, ...]) -> str:
-    """Why an argument cannot have these sizes, or ""."""
+    """Return why an argument cannot have these sizes, or ""."""
     if tensor is None:
         return "it is a shape, not a tensor"
     shape = _text(sizes)

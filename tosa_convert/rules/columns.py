@@ -38,7 +38,9 @@ def is_valid(
     table: TypeTable,
     judge: Callable[[OperatorView], Verdict],
 ) -> bool:
-    """Whether no operator of a block breaks a rule. False is no more than a reason to judge each one.
+    """Return whether no operator of a block breaks a rule.
+
+    False is no more than a reason to judge each one.
 
     columns: those of the block; `graph.columns.keeps_rules` holds, so no operator runs regions.
     table: of the types of the program. judge: makes the verdict on an operator.
@@ -61,7 +63,7 @@ def is_valid(
 
 
 def _types(columns: BlockColumns, table: TypeTable) -> tuple[list[ValueType], Numbers]:
-    """The types of a block's values, and for each value the number of its type."""
+    """Return the types of a block's values, and for each value the index of its type."""
     tensors = columns.tensors
     types: list[ValueType] = [table.tensor(t.dtype, t.shape) for t in columns.examples]
     numbers = np.empty(len(tensors) + len(columns.shapes), np.int64)
@@ -94,7 +96,7 @@ def _content(data: Constant | None) -> object:
 
 
 def _read_by_rules(columns: BlockColumns) -> set[int]:
-    """The values whose elements the rules of an operator read."""
+    """Return the values whose elements the rules of an operator read."""
     ends = np.cumsum(columns.input_counts)
     needed: set[int] = set()
     for spec, positions in READ_POSITIONS.items():
@@ -105,7 +107,7 @@ def _read_by_rules(columns: BlockColumns) -> set[int]:
 
 
 def _representatives(columns: BlockColumns, numbers: Numbers, type_count: int) -> list[int]:
-    """One operator of each kind: those with equal codes, attributes and types are of one kind."""
+    """Return one operator of each kind. Those with equal codes, attributes and types are of one kind."""
     kinds, limit = columns.codes, int(columns.codes.max()) + 1
     for column, size in _fields(columns, numbers, type_count):
         if limit > _LIMIT // size:
@@ -118,7 +120,10 @@ def _representatives(columns: BlockColumns, numbers: Numbers, type_count: int) -
 def _fields(
     columns: BlockColumns, numbers: Numbers, type_count: int
 ) -> Iterator[tuple[Numbers, int]]:
-    """What an operator is judged by, as columns: numbers, and a limit that they stay below."""
+    """Iterate over what an operator is judged by, as columns of integers, each with a limit.
+
+    All values of a column stay below its limit.
+    """
     yield columns.attributes, int(columns.attributes.max()) + 1
     for values, counts in (
         (columns.inputs, columns.input_counts),

@@ -79,7 +79,10 @@ def _resize(block: Block, operator: Operator) -> Iterator[str]:
 
 
 def _is_upscaling(scale: tuple[int, ...], offset: int, border: int) -> bool:
-    """Whether an axis is enlarged 2, 4 or 8 times in one of the two usual ways, or not at all."""
+    """Return whether an axis is enlarged 2, 4 or 8 times in a usual way, or not at all.
+
+    Two ways are usual.
+    """
     numerator, denominator = scale
     if numerator == denominator:
         return (offset, border) == (0, 0)

@@ -42,7 +42,7 @@ class _Run:
 
 
 def infer(graph: Graph, arguments: Mapping[str, tuple[int, ...]]) -> Graph:
-    """The program with new shapes for its arguments, and for all values that follow from them.
+    """Return the program with new shapes for its arguments, and for all values that follow from them.
 
     Args:
         graph: A sound program: `verify` finds nothing in it. It does not change.
@@ -137,7 +137,7 @@ class _Inference:
     # -- running ---------------------------------------------------------------------------------
 
     def run(self, call: _Call, depth: int) -> list[ValueType]:
-        """The types of the values that a region returns when it is given values of some types."""
+        """Return the types of the values that a region returns when it is given values of some types."""
         where, block = self.blocks[call[0]]
         run = self.runs.get(call)
         if run is None:
@@ -154,7 +154,7 @@ class _Inference:
         return [run.types[name] for name in block.outputs]
 
     def declared_types(self, region: str) -> dict[str, ValueType]:
-        """The declared types of a region's values."""
+        """Return the declared types of a region's values."""
         types = self.declared.get(region)
         if types is None:
             types = self.declared[region] = self.table.of_block(self.blocks[region][1])
@@ -179,7 +179,7 @@ class _Inference:
                 types[name] = self.refined(type_, shape)
 
     def without_placeholders(self, shape: ValueType) -> ValueType:
-        """A shape whose -1 is unknown: MLIR accepts -1 as "the remaining elements"."""
+        """Return a shape whose -1 is unknown: MLIR accepts -1 as "the remaining elements"."""
         if isinstance(shape, ShapeType) and -1 in shape.sizes:
             return self.table.shape(tuple(None if size == -1 else size for size in shape.sizes))
         return shape
@@ -206,7 +206,7 @@ class _Inference:
     def branches(
         self, names: list[str], values: tuple[ValueType, ...], run: _Run, depth: int
     ) -> list[ValueType]:
-        """The types that both regions return."""
+        """Return the types that both regions return."""
         returned = []
         for name in names:
             call = (name, self.given(name, values))
@@ -217,7 +217,7 @@ class _Inference:
     def loop(
         self, names: list[str], values: tuple[ValueType, ...], run: _Run, depth: int
     ) -> list[ValueType]:
-        """The types of a loop's state, which holds before and after each iteration."""
+        """Return the types of a loop's state, which holds before and after each iteration."""
         condition, body = names
         state = self.given(body, values)
         while True:
@@ -234,7 +234,7 @@ class _Inference:
         return list(state)
 
     def given(self, region: str, values: Sequence[ValueType]) -> tuple[ValueType, ...]:
-        """The types of a region's arguments when it is given values of these types."""
+        """Return the types of a region's arguments when it is given values of these types."""
         block = self.blocks[region][1]
         declared = self.declared_types(region)
         return tuple(
@@ -247,7 +247,7 @@ class _Inference:
     # -- types -----------------------------------------------------------------------------------
 
     def refined(self, type_: ValueType, shape: ResultShape) -> ValueType:
-        """A type with the sizes that a shape adds to it. Its own sizes are kept."""
+        """Return a type with the sizes that a shape adds to it. Its own sizes are kept."""
         if shape is None:
             return type_
         if isinstance(type_, ShapeType):
@@ -269,7 +269,7 @@ class _Inference:
         return type_ if new == type_.shape else self.table.tensor(type_.dtype, new, type_.scale)
 
     def common(self, one: ValueType, other: ValueType) -> ValueType:
-        """The type whose sizes are those that two types share."""
+        """Return the type whose sizes are those that two types share."""
         if one is other:
             return one
         if isinstance(one, TensorType) and isinstance(other, TensorType):
@@ -283,7 +283,7 @@ class _Inference:
     # -- the new program -------------------------------------------------------------------------
 
     def final_types(self, main: _Call) -> dict[str, dict[str, ValueType]]:
-        """The types of each region's values: the sizes that all of its runs share."""
+        """Return the types of each region's values: the sizes that all of its runs share."""
         final: dict[str, dict[str, ValueType]] = {}
         pending, seen = [main], {main}
         while pending:
@@ -302,7 +302,7 @@ class _Inference:
         return final
 
     def regions_with(self, types: Mapping[str, dict[str, ValueType]]) -> list[Region]:
-        """The regions with these types; a region that no operator runs stays as it is."""
+        """Return the regions with these types; a region that no operator runs stays as it is."""
         return [
             Region(region.name, [_with_types(region.blocks[0], types[region.name])])
             if region.name in types

@@ -46,7 +46,7 @@ class Level(NamedTuple):
 
     @property
     def mlir(self) -> str:
-        """Its name in MLIR."""
+        """Return its name in MLIR."""
         return self.name.lower()
 
 
@@ -80,7 +80,9 @@ _PASSED_ON: Final = frozenset({"CUSTOM", "COND_IF", "WHILE_LOOP"})
 
 
 def violations(view: OperatorView, level: Level) -> Iterator[Violation]:
-    """What a level does not allow an operator; `nesting_violations` has the depth of control flow.
+    """Report what a level does not allow an operator.
+
+    `nesting_violations` has the depth of control flow.
 
     What is not known violates nothing. The names of the rules begin with "level-".
 
@@ -132,7 +134,7 @@ def _one_value(name: str, value: ValueType, level: Level, *, exempt: bool) -> It
 
 
 def _elements(value: TensorType) -> int:
-    """The number of elements, 0 if it is not known."""
+    """Return the number of elements, 0 if it is not known."""
     if value.shape is None or DYNAMIC in value.shape:
         return 0
     return prod(value.shape)
@@ -143,13 +145,13 @@ def _over(rule: str, text: str, level: Level, limit: int, unit: str = "") -> Vio
 
 
 def _parts(view: OperatorView, name: str) -> tuple[Size, ...]:
-    """The values of an attribute, or of the !tosa.shape operand that has its place."""
+    """Return the values of an attribute, or of the !tosa.shape operand that has its place."""
     value = view.attributes.get(name)
     return view.sizes(name) if value is None else tuple(value)
 
 
 def _largest(name: str, values: Iterable[Size], level: Level, limit: int) -> Iterator[Violation]:
-    """A violation if one of the values is above a limit."""
+    """Report a violation if one of the values is above a limit."""
     found = [value for value in values if value is not None]
     if found and max(found) > limit:
         yield _over(name, f"{name} has {max(found)}", level, limit)
@@ -200,7 +202,7 @@ class DeepOperator(NamedTuple):
 
 
 def nesting_violations(graph: Graph, level: Level) -> Iterator[DeepOperator]:
-    """The operators of control flow that are nested deeper than a level allows.
+    """Find the operators of control flow that are nested deeper than a level allows.
 
     An operator of the main graph has depth 1. A region that several operators run counts at the
     greatest depth.
@@ -224,7 +226,7 @@ def nesting_violations(graph: Graph, level: Level) -> Iterator[DeepOperator]:
 
 
 def _depths(graph: Graph) -> dict[str, int]:
-    """The depth at which operators of each region run, for the regions that run."""
+    """Return the depth at which operators of each region run, for the regions that run."""
     runs = {
         region.name: {
             str(operator.attributes[row.name])

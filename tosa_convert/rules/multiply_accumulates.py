@@ -23,7 +23,7 @@ _Sizes = Callable[[str, int], tuple[int, ...]]
 
 
 def _convolution(rank: int, suffix: str = "") -> Callable[[_Sizes], Amount]:
-    """Each element of the result is a sum over the kernel and the input channels."""
+    """Return a counter in which each element of the result sums over kernel and input channels."""
 
     def count(sizes: _Sizes) -> Amount:
         x, weight, y = (
@@ -45,7 +45,7 @@ def _convolution(rank: int, suffix: str = "") -> Callable[[_Sizes], Amount]:
 
 
 def _depthwise(sizes: _Sizes) -> Amount:
-    """Each element of the result is a sum over the kernel; the weight is [KH, KW, C, M]."""
+    """Count with a sum over the kernel for each element of the result; the weight is [KH, KW, C, M]."""
     x, weight, y = sizes("input", 4), sizes("weight", 4), sizes("", 4)
     channels, multiplier = merged(weight[2], x[-1]), weight[3]
     results = channels * multiplier if known(channels) and known(multiplier) else DYNAMIC
@@ -53,7 +53,7 @@ def _depthwise(sizes: _Sizes) -> Amount:
 
 
 def _transposed(sizes: _Sizes) -> Amount:
-    """Each element of the input is multiplied by the whole kernel, for each output channel."""
+    """Count each element of the input times the whole kernel, for each output channel."""
     x, weight, y = sizes("input", 4), sizes("weight", 4), sizes("", 4)
     return product(
         (
@@ -67,7 +67,7 @@ def _transposed(sizes: _Sizes) -> Amount:
 
 
 def _product(suffix: str = "", *, is_transposed: bool = True) -> Callable[[_Sizes], Amount]:
-    """Each element of the result is a sum over the shared dimension."""
+    """Return a counter in which each element of the result is a sum over the shared dimension."""
     shared, columns = (2, 1) if is_transposed else (1, 2)
 
     def count(sizes: _Sizes) -> Amount:
@@ -105,7 +105,7 @@ NOT_COUNTED: Final = {
 
 
 def multiply_accumulates(operator: Operator, block: Block) -> Amount | None:
-    """The multiply-accumulates of an operator, or None if it is not one of `COUNTED`.
+    """Return the multiply-accumulates of an operator, or None if it is not one of `COUNTED`.
 
     Args:
         operator: an operator of any graph; it need not be one that TOSA allows.

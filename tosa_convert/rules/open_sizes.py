@@ -41,7 +41,7 @@ class Cause:
 
 
 def causes(graph: Graph) -> list[Cause]:
-    """The causes of unknown sizes, in the order of the program, each with all that it affects.
+    """Return the causes of unknown sizes, in the order of the program, each with all that it affects.
 
     A tensor whose sizes have several causes is listed with the first one.
     """

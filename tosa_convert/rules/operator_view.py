@@ -41,16 +41,16 @@ class OperatorView:
 
     @property
     def spec(self) -> OperatorSpec:
-        """The operator's row."""
+        """Return the operator's row."""
         return self.operator.spec
 
     @property
     def attributes(self) -> Mapping[str, Any]:
-        """The values of its attributes by name."""
+        """Return the values of its attributes by name."""
         return self.operator.attributes
 
     def operands(self) -> Iterator[tuple[OperandSpec, ValueType]]:
-        """Each operand with its row."""
+        """Iterate over the operands, each with its row."""
         rows, count = self.spec.operands, len(self.inputs)
         # Fast path of OperatorSpec.operand; equal by test test_all_operands_have_the_rows.
         if len(rows) == count:
@@ -58,46 +58,49 @@ class OperatorView:
         return ((self.spec.operand(index, count), self.inputs[index]) for index in range(count))
 
     def results(self) -> Iterator[tuple[OperandSpec, ValueType]]:
-        """Each declared result with its row."""
+        """Iterate over the declared results, each with its row."""
         count = len(self.outputs)
         for index, value in enumerate(self.outputs):
             yield self.spec.result(index, count), value
 
     def all(self, name: str) -> list[ValueType]:
-        """The operands of a name: one, none or several, as its row allows."""
+        """Return the operands of a name: one, none or several, as its row allows."""
         return [value for row, value in self.operands() if row.name == name]
 
     def has(self, name: str) -> bool:
-        """Whether the operator has an operand of this name."""
+        """Return whether the operator has an operand of this name."""
         return bool(self.all(name))
 
     def tensor(self, name: str) -> TensorType:
-        """The tensor operand of this name."""
+        """Return the tensor operand of this name."""
         (value,) = self.all(name)
         assert isinstance(value, TensorType)
         return value
 
     def tensors(self, name: str) -> list[TensorType]:
-        """The tensor operands of a name that may occur several times, or not at all."""
+        """Return the tensor operands of a name that may occur several times, or not at all."""
         return [value for value in self.all(name) if isinstance(value, TensorType)]
 
     def shape(self, name: str) -> Shape:
-        """The shape of the tensor operand of this name; None if its rank is unknown."""
+        """Return the shape of the tensor operand of this name; None if its rank is unknown."""
         return self.tensor(name).shape
 
     def sizes(self, name: str) -> tuple[Size, ...]:
-        """The values of the !tosa.shape operand of this name, None where unknown."""
+        """Return the values of the !tosa.shape operand of this name, None where unknown."""
         (value,) = self.all(name)
         assert isinstance(value, ShapeType)
         return value.sizes
 
     def constant(self, name: str) -> npt.NDArray[Any] | None:
-        """The elements of a constant operand, flat; None if they are not known."""
+        """Return the elements of a constant operand, flat; None if they are not known."""
         data = self.tensor(name).data
         return None if data is None else data.numpy()
 
     def splat(self, name: str) -> int | float | None:
-        """The value that all elements of a constant operand have; None if unknown or not one value."""
+        """Return the value that all elements of a constant operand have.
+
+        None if unknown or not one value.
+        """
         elements = self.constant(name)
         if elements is None or not len(elements) or (elements != elements[0]).any():
             return None

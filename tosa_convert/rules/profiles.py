@@ -36,7 +36,7 @@ class Capability(NamedTuple):
 
     @property
     def mlir(self) -> str:
-        """Its name in MLIR.
+        """Return its name in MLIR.
 
         Example:
             >>> CAPABILITIES["PRO-INT"].mlir, CAPABILITIES["EXT-MX-INT8"].mlir
@@ -110,7 +110,7 @@ class Misfit(NamedTuple):
 
 
 def parse(text: str) -> frozenset[str]:
-    """The profiles and extensions of a list such as "PRO-INT,EXT-INT16".
+    """Return the profiles and extensions of a list such as "PRO-INT,EXT-INT16".
 
     Upper and lower case mean the same.
 
@@ -146,7 +146,7 @@ def parse(text: str) -> frozenset[str]:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names in their order, as `parse` reads them.
+    """Return names in their order, as `parse` reads them.
 
     Example:
         >>> listed({"EXT-INT16", "PRO-INT"})
@@ -157,13 +157,13 @@ def listed(names: Iterable[str]) -> str:
 
 
 def complete(names: Iterable[str]) -> frozenset[str]:
-    """Names with those that they imply."""
+    """Return names with those that they imply."""
     found = frozenset(names)
     return found.union(*(CAPABILITIES[name].implies for name in found))
 
 
 def requirements(graph: Graph) -> Iterator[Requirement]:
-    """What each operator needs, in order.
+    """Iterate over what each operator needs, in order.
 
     An operator whose types TOSA does not allow is left out: `types.mismatch` says why.
     """
@@ -204,7 +204,7 @@ def _element(block: Block, name: str) -> Element:
 
 
 def _further(block: Block, operator: Operator) -> frozenset[str]:
-    """The extensions that an operator needs for other reasons than its types."""
+    """Return the extensions that an operator needs for other reasons than its types."""
     names = set()
     mode = operator.attributes.get("rounding_mode")
     if isinstance(mode, RoundingMode) and mode in _ROUNDING:
@@ -227,7 +227,7 @@ def _is_constant(block: Block, name: str) -> bool:
 def least(
     requirements: Iterable[Requirement], version: tuple[int, int] = V1_1
 ) -> frozenset[str] | None:
-    """The least profiles and extensions that satisfy all requirements.
+    """Return the least profiles and extensions that satisfy all requirements.
 
     One profile is less than two, and PRO-INT is preferred to PRO-FP.
 
@@ -257,7 +257,7 @@ def least(
 def suitable_profiles(
     requirements: Iterable[Requirement], version: tuple[int, int] = V1_1
 ) -> tuple[str, ...]:
-    """The profiles each of which suffices, with extensions, for all requirements."""
+    """Return the profiles each of which suffices, with extensions, for all requirements."""
     wanted = list(dict.fromkeys(row.needs for row in requirements))
     return tuple(name for name in _ANY if _with_profiles(wanted, (name,), version) is not None)
 
@@ -265,7 +265,7 @@ def suitable_profiles(
 def _with_profiles(
     wanted: list[tuple[Need, ...]], profiles: tuple[str, ...], version: tuple[int, int]
 ) -> frozenset[str] | None:
-    """The least names with these profiles and no others, or None."""
+    """Return the least names with these profiles and no others, or None."""
     names = set(profiles)
     others = frozenset(_ANY) - names
     open_needs = []
@@ -287,7 +287,7 @@ def _with_profiles(
 def misfits(
     graph: Graph, names: Iterable[str], version: tuple[int, int] = V1_1
 ) -> Iterator[Misfit]:
-    """The operators that need another profile or extension than those of a target.
+    """Find the operators that need another profile or extension than those of a target.
 
     Those that no target of the version has are left out: `graph.versions.version_findings` names them.
 
@@ -317,7 +317,7 @@ def misfits(
 
 
 def _missing(needs: tuple[Need, ...], has: frozenset[str], version: tuple[int, int]) -> str:
-    """What to add so that a target satisfies a requirement, or "" if it does or never can."""
+    """Return what to add so that a target satisfies a requirement. "" if it does or never can."""
     allowed = [need for need in needs if need.since <= version]
     if not allowed or any(need.names <= has for need in allowed):
         return ""

@@ -21,7 +21,7 @@ _CODE: Final = "invalid-operator"
 
 
 def program_findings(graph: Graph) -> Iterator[Finding]:
-    """The findings that belong to no single operator, or that need several regions.
+    """Report the findings that belong to no single operator, or that need several regions.
 
     graph: `verify` finds nothing in it.
     """
@@ -83,7 +83,7 @@ def unjudged_inputs(graph: Graph) -> Iterator[tuple[str, str, TensorType]]:
 
 
 def _inputs(graph: Graph) -> Iterator[Finding]:
-    """A program takes tensors: operators need sizes that are known before it runs."""
+    """Check that a program takes tensors: operators need sizes that are known before it runs."""
     main = graph.main
     where = block_path(graph.regions[0].name, main.name)
     for name in main.inputs:
@@ -94,7 +94,7 @@ def _inputs(graph: Graph) -> Iterator[Finding]:
 
 
 def _variables(graph: Graph) -> Iterator[Finding]:
-    """A variable has one type, in all regions that declare it."""
+    """Check that a variable has one type, in all regions that declare it."""
     table = TypeTable()
     declared: dict[str, tuple[object, str]] = {}
     for where, block in graph.blocks():
@@ -111,7 +111,10 @@ def _variables(graph: Graph) -> Iterator[Finding]:
 
 
 def _missing_results(graph: Graph) -> Iterator[Finding]:
-    """An operator without results runs regions that return nothing. Its other rules need results."""
+    """Check that an operator without results runs regions that return nothing.
+
+    Its other rules need results.
+    """
     blocks = {region.name: region.blocks[0] for region in graph.regions}
     for where, block in graph.blocks():
         for index, operator in enumerate(block.operators):

@@ -89,7 +89,7 @@ class Needs(NamedTuple):
 
 
 def needs(graph: Graph) -> Needs | None:
-    """The least target that has a program, or None if no target has it.
+    """Return the least target that has a program, or None if no target has it.
 
     Args:
         graph: a program of which `validate` reports nothing.
@@ -146,7 +146,7 @@ def _level(name: str) -> Level:
 
 
 def _level_findings(graph: Graph, level: Level) -> Iterator[Finding]:
-    """The findings of a sound graph, those of a level included."""
+    """Report the findings of a sound graph, those of a level included."""
     from tosa_convert.rules.levels import input_findings, nesting_violations, violations
 
     def judge_for_level(view: OperatorView) -> Verdict:
@@ -185,7 +185,7 @@ def _targets(
 
 
 def _only_sizes(graph: Graph, unsound: Sequence[Finding]) -> bool:
-    """Whether all that `verify` reports is about sizes, so that every operator can be judged."""
+    """Return whether all that `verify` reports is about sizes, so that every operator can be judged."""
     return (
         len(unsound) < MAX_FINDINGS
         and all(finding.code in _OF_SIZES for finding in unsound)
@@ -198,7 +198,7 @@ def _only_sizes(graph: Graph, unsound: Sequence[Finding]) -> bool:
 
 
 def _sound_findings(graph: Graph, unsound: Sequence[Finding]) -> Iterator[Finding]:
-    """The findings of the operators of which `verify` reports nothing, nor of their operands."""
+    """Report findings of the operators of which `verify` reports nothing, nor of their operands."""
     validator = Validator(replace(graph, regions=[]))
     places = {finding.where for finding in unsound}
     for where, block in graph.blocks():

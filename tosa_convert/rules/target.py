@@ -18,7 +18,7 @@ _DEFAULT_LEVEL: Final = LEVEL_8K.name
 
 
 def parse_target(profile: str, level: str = _DEFAULT_LEVEL) -> Target:
-    """The target of a list such as "PRO-INT,EXT-INT16" and of the name of a level.
+    """Return the target of a list such as "PRO-INT,EXT-INT16" and of the name of a level.
 
     Raises:
         TosaConvertError: "option-conflict" for unknown names, and for an extension without its profile.
@@ -37,7 +37,7 @@ def parse_target(profile: str, level: str = _DEFAULT_LEVEL) -> Target:
 
 
 def check(target: Target, version: tuple[int, int] = V1_1) -> Iterator[Finding]:
-    """What is wrong with a target: names that TOSA does not have, or that it lacks in a version.
+    """Report what is wrong with a target: names that TOSA lacks, at all or in a version.
 
     Args:
         target: Such as a module carries.

@@ -65,7 +65,7 @@ class TypeRow:
 
     @property
     def since(self) -> tuple[int, int]:
-        """The lowest TOSA version that allows these types."""
+        """Return the lowest TOSA version that allows these types."""
         return min(need.since for need in self.needs)
 
 
@@ -112,14 +112,14 @@ class Form:
 
     @cached_property
     def rows(self) -> dict[Key, TypeRow]:
-        """All rows by their keys."""
+        """Return all rows by their keys."""
         rows: dict[Key, TypeRow] = {}
         for line in self.lines:
             self._add_line(rows, *line)
         return rows
 
     def has(self, key: Key) -> bool:
-        """Whether there is a row of this key.
+        """Return whether there is a row of this key.
 
         Fast for a program that uses few of an operator's hundreds of rows: they are not made.
         """
@@ -147,7 +147,7 @@ class Form:
         return True
 
     def accepts(self, attributes: Mapping[str, object]) -> bool:
-        """Whether the attribute selects this form."""
+        """Return whether the attribute selects this form."""
         return not self.selects or _attribute(attributes, self.attribute) == self.value
 
     def key(
@@ -156,7 +156,7 @@ class Form:
         outputs: Sequence[Element],
         attributes: Mapping[str, object],
     ) -> Key | None:
-        """The key of the types, or None if their number is not that of this form."""
+        """Return the key of the types, or None if their number is not that of this form."""
         operands = self.operands(inputs)
         results = [element for element in outputs if element is not None]
         if self.any_outputs:
@@ -170,7 +170,7 @@ class Form:
     def rows_for(
         self, inputs: Sequence[Element], attributes: Mapping[str, object]
     ) -> list[TypeRow]:
-        """The rows that have the types of the operands, and the attribute if it is known."""
+        """Return the rows that have the types of the operands, and the attribute if it is known."""
         key = self.key(inputs, [_ANY] * len(self.outputs), attributes)
         if key is None:
             return []
@@ -180,7 +180,7 @@ class Form:
         return [row for other, row in self.rows.items() if other[:count] == key[:count]]
 
     def operands(self, inputs: Sequence[Element]) -> list[Element]:
-        """The types of the operands that belong to a key."""
+        """Return the types of the operands that belong to a key."""
         operands: list[Element] = [element for element in inputs if element is not None]
         if self.is_list and operands and operands.count(operands[0]) == len(operands):
             del operands[1:]
@@ -189,11 +189,11 @@ class Form:
         return operands
 
     def has_operands(self, inputs: Sequence[Element]) -> bool:
-        """Whether the number of operands is that of this form."""
+        """Return whether the number of operands is that of this form."""
         return len(self.operands(inputs)) == len(self.inputs)
 
     def slots(self, inputs: Sequence[Element], outputs: Sequence[Element]) -> list[Slot]:
-        """What the parts of a key belong to."""
+        """Return what the parts of a key belong to."""
         tensors = [index for index, element in enumerate(inputs) if element is not None]
         results = [index for index, element in enumerate(outputs) if element is not None]
         spec = self.spec
@@ -271,7 +271,7 @@ def _dtypes(element: Element) -> tuple[DType, ...]:
 
 
 def _elements(cell: str) -> list[tuple[Element, str]]:
-    """The types of a part of a cell, each with the extensions that it needs by itself."""
+    """Return the types of a part of a cell, each with the extensions that it needs by itself."""
     found: list[tuple[Element, str]] = []
     for abbreviation in cell.split(","):
         for word in SETS[abbreviation].split():
@@ -287,7 +287,7 @@ def _elements(cell: str) -> list[tuple[Element, str]]:
 
 @cache
 def _type_texts(cell: str) -> frozenset[str]:
-    """The types of a part of a cell as texts, since an attribute's value is one."""
+    """Return the types of a part of a cell as texts, since an attribute's value is one."""
     return frozenset(str(element) for element, _ in _elements(cell))
 
 
@@ -309,7 +309,7 @@ def _lines() -> dict[str, list[tuple[str, list[str]]]]:
 
 @cache
 def forms(spec: OperatorSpec) -> tuple[Form, ...]:
-    """The forms of an operator."""
+    """Return the forms of an operator."""
     found: dict[str, Form] = {}
     for header, lines in _lines()[spec.name]:
         form = found.setdefault(header, Form(spec, header))

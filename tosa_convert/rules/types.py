@@ -33,7 +33,7 @@ class TypeMismatch(NamedTuple):
 
 
 def rows(spec: OperatorSpec) -> tuple[TypeRow, ...]:
-    """All rows of an operator.
+    """Return all rows of an operator.
 
     Example:
         >>> from tosa_convert.graph.opset import operator
@@ -51,7 +51,7 @@ def match(
     outputs: Sequence[Element],
     attributes: Mapping[str, object],
 ) -> TypeRow | None:
-    """The row that has the types of an operator.
+    """Return the row that has the types of an operator.
 
     Args:
         spec: Its row in the operator table.
@@ -83,7 +83,7 @@ def match(
 def rows_for(
     spec: OperatorSpec, inputs: Sequence[Element], attributes: Mapping[str, object]
 ) -> list[TypeRow]:
-    """The rows that have the types of an operator's operands, whatever its results are.
+    """Return the rows that have the types of an operator's operands, whatever its results are.
 
     attributes: those that are known; one that is missing may have any value.
 
@@ -108,7 +108,7 @@ def mismatch(
     outputs: Sequence[Element],
     attributes: Mapping[str, object],
 ) -> TypeMismatch | None:
-    """Why `match` finds no row, or None if it finds one.
+    """Return why `match` finds no row, or None if it finds one.
 
     If the operands have types that the operator takes, what is wrong is an attribute or a result;
     else it is an operand.
@@ -149,7 +149,7 @@ def _wrong_list(spec: OperatorSpec, inputs: Sequence[Element]) -> TypeMismatch:
 
 
 def _wrong_slot(form: Form, slots: list[Slot], key: Key) -> TypeMismatch:
-    """The part of a key that fits least to the others."""
+    """Find the part of a key that fits least to the others."""
     operands = [index for index, slot in enumerate(slots) if slot.kind == "operand"]
     others = [index for index, slot in enumerate(slots) if slot.kind != "operand"]
     keys = list(form.rows)
@@ -170,7 +170,7 @@ def _wrong_slot(form: Form, slots: list[Slot], key: Key) -> TypeMismatch:
 
 
 def _having(keys: Iterable[Key], key: Key, positions: Iterable[int]) -> list[Key]:
-    """The keys that have the same types in some positions."""
+    """Return the keys that have the same types in some positions."""
     places = list(positions)
     return [row for row in keys if all(row[place] == key[place] for place in places)]
 
@@ -178,7 +178,7 @@ def _having(keys: Iterable[Key], key: Key, positions: Iterable[int]) -> list[Key
 def _first_repair(
     keys: list[Key], key: Key, positions: list[int], fixed: list[int] | None = None
 ) -> tuple[int, set[Element | str]]:
-    """The position to change, and the types that it may have instead.
+    """Find the position to change, and the types that it may have instead.
 
     The first position whose change alone makes a row; else the first at which no row has the same
     beginning.

@@ -41,7 +41,7 @@ class Validator:
         self.columns = columns or {}
 
     def findings(self) -> Iterator[Finding]:
-        """The findings of the program as a whole, then those of all blocks."""
+        """Report the findings of the program as a whole, then those of all blocks."""
         yield from program_findings(self.graph)
         for region in self.graph.regions:
             for block in region.blocks:
@@ -49,7 +49,7 @@ class Validator:
                     yield from self.block(block_path(region.name, block.name), block)
 
     def is_valid(self, region: str, block: Block) -> bool:
-        """Whether a block whose columns are known is known to be valid."""
+        """Return whether a block whose columns are known is known to be valid."""
         columns = self.columns.get(region)
         if columns is None:
             return False
@@ -60,7 +60,7 @@ class Validator:
     def block(
         self, where: str, block: Block, positions: Sequence[int] | None = None
     ) -> Iterator[Finding]:
-        """The findings of a block's operators.
+        """Report the findings of a block's operators.
 
         positions: the numbers that messages give to the operators, unless they count from 0.
         """
@@ -95,7 +95,7 @@ class Validator:
 
 
 def finding(operator: Operator, path: str, violation: Violation) -> Finding:
-    """A violation of an operator as a finding. path: that of the operator."""
+    """Convert a violation of an operator to a finding. path: that of the operator."""
     message = f"{violation.message}; expected {violation.expected}"
     rule = f"{dashed(operator.spec.name)}-{violation.rule}"
     code = "outside-level" if violation.rule.startswith("level-") else "invalid-operator"

@@ -46,7 +46,7 @@ class TensorType:
 
     @property
     def rank(self) -> int | None:
-        """The number of dimensions, or None if it is unknown."""
+        """Return the number of dimensions, or None if it is unknown."""
         return None if self.shape is None else len(self.shape)
 
     def __str__(self) -> str:
@@ -71,7 +71,7 @@ ValueType = TensorType | ShapeType
 
 
 def shape_text(sizes: tuple[Size, ...] | None) -> str:
-    """A shape as messages show it: "?" for what is unknown.
+    """Return a shape as messages show it: "?" for what is unknown.
 
     Example:
         >>> shape_text((2, -1)), shape_text(()), shape_text(None)
@@ -122,7 +122,7 @@ class TypeTable:
         shape: tuple[int, ...] | None,
         scale: tuple[DType, BlockShape] | None = None,
     ) -> TensorType:
-        """The type of a tensor whose data does not matter."""
+        """Return the type of a tensor whose data does not matter."""
         key = (dtype, shape, scale)
         type_ = self._tensors.get(key)
         if type_ is None:
@@ -130,14 +130,14 @@ class TypeTable:
         return type_
 
     def shape(self, sizes: tuple[Size, ...]) -> ShapeType:
-        """The type of a !tosa.shape with these sizes."""
+        """Return the type of a !tosa.shape with these sizes."""
         type_ = self._shapes.get(sizes)
         if type_ is None:
             type_ = self._shapes[sizes] = ShapeType(len(sizes), sizes)
         return type_
 
     def of_tensor(self, tensor: Tensor, *, with_data: bool) -> TensorType:
-        """The declared type of a tensor. with_data: an operator looks at its elements."""
+        """Return the declared type of a tensor. with_data: an operator looks at its elements."""
         scale = None if tensor.scale is None else (tensor.scale.dtype, tensor.scale.shape)
         data = tensor.data
         # The data of a variable is only its first value.
@@ -152,12 +152,12 @@ class TypeTable:
         return type_
 
     def of_shape(self, shape: ShapeValue) -> ShapeType:
-        """The declared type of a !tosa.shape, with its values if it is constant."""
+        """Return the declared type of a !tosa.shape, with its values if it is constant."""
         values = shape.values()
         return self.shape((None,) * shape.rank if values is None else values)
 
     def of_block(self, block: Block) -> dict[str, ValueType]:
-        """The declared types of all values of a block, by their names."""
+        """Return the declared types of all values of a block, by their names."""
         needed = {
             operator.inputs[position]
             for operator in block.operators

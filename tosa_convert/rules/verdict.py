@@ -20,13 +20,13 @@ class Verdict(NamedTuple):
 
 
 def judge(view: OperatorView) -> Verdict:
-    """All independent violations of an operator, its declared results included."""
+    """Return all independent violations of an operator, its declared results included."""
     violations, results = judge_shapes(view)
     return Verdict((*_type_violations(view), *_size_violations(view), *violations), results)
 
 
 def judge_shapes(view: OperatorView) -> Verdict:
-    """What the rules of the operator say of shapes, attributes and values, whatever its types."""
+    """Return what the operator's rules say of shapes, attributes and values, whatever its types."""
     rules = rules_of(view.spec.name)
     violations = [found for check in rules.ranks for found in check(view)]
     if not violations:
@@ -40,7 +40,7 @@ def judge_shapes(view: OperatorView) -> Verdict:
 
 
 def _type_violations(view: OperatorView) -> Iterator[Violation]:
-    """What is wrong with the element types, if there are operands and the results are declared."""
+    """Report what is wrong with the element types, if operands are there and results declared."""
     complete = (view.inputs or not view.spec.operands) and (view.outputs or not view.spec.results)
     if complete:
         found = mismatch(
@@ -63,7 +63,10 @@ def _size_violations(view: OperatorView) -> Iterator[Violation]:
 
 
 def element_of(value: ValueType) -> Element:
-    """The element type, of a block-scaled tensor with that of its scales; None for a !tosa.shape."""
+    """Return the element type, of a block-scaled tensor with that of its scales.
+
+    None for a !tosa.shape.
+    """
     if isinstance(value, ShapeType):
         return None
     return value.dtype if value.scale is None else (value.dtype, value.scale[0])

@@ -129,5 +129,5 @@ _FAMILY_OF: Final = {name: family for family, names in _FAMILIES for name in nam
 
 @cache
 def rules_of(name: str) -> OperatorRules:
-    """The rules of the operator of this name."""
+    """Return the rules of the operator of this name."""
     return _FAMILY_OF[name]()[name]

@@ -73,14 +73,14 @@ def _with_scales(name: str) -> Check:
 
 
 def _if_scaled(name: str, check: Check) -> Check:
-    """The check, only for operators that have the operand of scales."""
+    """Return the check, restricted to operators that have the operand of scales."""
     return lambda view: check(view) if view.has(name) else iter(())
 
 
 def _with_scales_inferred(
     name: str, infer: Callable[[OperatorView], Shape]
 ) -> Callable[[OperatorView], tuple[ResultShape, ...]]:
-    """The shape of the result, and of its scales if there are any."""
+    """Return a function that infers the shape of the result, and of its scales if there are any."""
 
     def shapes(view: OperatorView) -> tuple[ResultShape, ...]:
         shape = infer(view)
@@ -105,7 +105,7 @@ def _reshaped_input(view: OperatorView) -> Shape:
 
 
 def new_shape_is_positive(view: OperatorView) -> Iterator[Violation]:
-    """All sizes of the new shape are at least 1."""
+    """Check that all sizes of the new shape are at least 1."""
     sizes = view.sizes("new_value_shape")
     if any(size is not None and size < 1 for size in sizes):
         found = ", ".join("?" if size is None else str(size) for size in sizes)
@@ -130,7 +130,7 @@ def same_count(view: OperatorView) -> Iterator[Violation]:
 
 
 def new_shape_of_blocks(view: OperatorView) -> Iterator[Violation]:
-    """The new shape of a block-scaled tensor has whole blocks."""
+    """Check that the new shape of a block-scaled tensor has whole blocks."""
     sizes, block = view.sizes("new_value_shape"), block_size(view)
     if not sizes:
         yield Violation(

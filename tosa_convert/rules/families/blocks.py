@@ -12,7 +12,7 @@ from tosa_convert.rules.values import Shape, shape_text
 
 
 def block_size(view: OperatorView) -> int:
-    """How many elements of the last dimension share a scale."""
+    """Return how many elements of the last dimension share a scale."""
     return int(view.attributes["block_size"])
 
 
@@ -23,7 +23,7 @@ def divides_into_blocks(view: OperatorView) -> Iterator[Violation]:
 
 
 def scales_shape(shape: Shape, block: int) -> Shape:
-    """The shape of the scales of a tensor of rank 1 or more.
+    """Return the shape of the scales of a tensor of rank 1 or more.
 
     Example:
         >>> scales_shape((4, 64), 32), scales_shape((4, -1), 32)
@@ -36,7 +36,7 @@ def scales_shape(shape: Shape, block: int) -> Shape:
 
 
 def data_shape(shape: Shape, scales: Shape, block: int) -> Shape:
-    """The shape of data, with the sizes that only the shape of its scales has.
+    """Return the shape of data, with the sizes that only the shape of its scales has.
 
     Example:
         >>> data_shape((-1, -1), (4, 2), 32), data_shape(None, (4, 2), 32)
@@ -54,7 +54,7 @@ def data_shape(shape: Shape, scales: Shape, block: int) -> Shape:
 
 
 def whole_blocks(name: str) -> Check:
-    """The last dimension of the operand is a multiple of the block size."""
+    """Require the last dimension of the operand to be a multiple of the block size."""
 
     def check(view: OperatorView) -> Iterator[Violation]:
         shape, block = view.shape(name), block_size(view)
@@ -86,7 +86,7 @@ def one_rank(data: str, scale: str) -> Check:
 
 
 def scales_of(data: str, scale: str) -> Check:
-    """The scales are one for each block of the data."""
+    """Require one scale for each block of the data."""
 
     def check(view: OperatorView) -> Iterator[Violation]:
         if not view.has(scale):

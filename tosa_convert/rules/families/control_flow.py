@@ -23,7 +23,7 @@ from tosa_convert.rules.values import ShapeType, TensorType, TypeTable, ValueTyp
 
 
 def _region(view: OperatorView, attribute: str) -> tuple[str, Block] | None:
-    """The name and the block of a region; None if it is not known yet."""
+    """Return the name and the block of a region; None if it is not known yet."""
     name = str(view.attributes[attribute])
     block = None if view.regions is None else view.regions.get(name)
     return None if block is None else (name, block)
@@ -40,7 +40,7 @@ def _types(block: Block, names: Sequence[str]) -> list[ValueType]:
 
 
 def _fits(one: ValueType, other: ValueType) -> bool:
-    """Whether two values can have one type: sizes and ranks that are unknown fit any."""
+    """Return whether two values can have one type. Sizes and ranks that are unknown fit any."""
     if isinstance(one, ShapeType) or isinstance(other, ShapeType):
         return type(one) is type(other) and one.rank == other.rank
     if one.dtype is not other.dtype or one.scale != other.scale:
@@ -53,7 +53,7 @@ def _fits(one: ValueType, other: ValueType) -> bool:
 def _differences(
     rule: str, what: str, found: Sequence[ValueType], whose: str, wanted: Sequence[ValueType]
 ) -> Iterator[Violation]:
-    """Where two lists of types of one length differ."""
+    """Report where two lists of types of one length differ."""
     for index, (one, other) in enumerate(zip(found, wanted, strict=True)):
         if not _fits(one, other):
             yield Violation(rule, f"{what}: value {index} is {one}", f"{other}, as {whose} are")
@@ -62,7 +62,7 @@ def _differences(
 def _region_differences(
     rule: str, region: tuple[str, Block], is_input: bool, whose: str, wanted: Sequence[ValueType]
 ) -> Iterator[Violation]:
-    """Where what a region takes or returns differs from the types that it must have."""
+    """Report where what a region takes or returns differs from the types that it must have."""
     name, block = region
     names = block.inputs if is_input else block.outputs
     what = f'{"inputs" if is_input else "outputs"} of region "{name}"'
@@ -73,12 +73,12 @@ def _region_differences(
 
 
 def _passed(view: OperatorView) -> list[ValueType]:
-    """The operands that regions take."""
+    """Return the operands that regions take."""
     return view.all("input_list")
 
 
 def _takes_operands(attribute: str) -> Check:
-    """The region takes what the operator passes."""
+    """Require that the region takes what the operator passes."""
     rule = f"{attribute.partition('_')[0]}-inputs"
 
     def check(view: OperatorView) -> Iterator[Violation]:
@@ -89,7 +89,7 @@ def _takes_operands(attribute: str) -> Check:
 
 
 def _returns_results(attribute: str) -> Check:
-    """The region returns what the operator declares as its results."""
+    """Require that the region returns what the operator declares as its results."""
     rule = f"{attribute.partition('_')[0]}-outputs"
 
     def check(view: OperatorView) -> Iterator[Violation]:
@@ -101,7 +101,7 @@ def _returns_results(attribute: str) -> Check:
 
 
 def _common(some: Sequence[ValueType], others: Sequence[ValueType]) -> tuple[ResultShape, ...]:
-    """The sizes that the values of two lists share."""
+    """Return the sizes that the values of two lists share."""
     return tuple(
         common_shape(one.shape, other.shape)
         if isinstance(one, TensorType) and isinstance(other, TensorType)
@@ -119,7 +119,10 @@ def _one_element(what: str, value: TensorType) -> Iterator[Violation]:
 
 
 def _condition_is_one_element(view: OperatorView) -> Iterator[Violation]:
-    """A condition has one element, of any rank. Its type is that of the operand's row of types."""
+    """Check that a condition has one element, of any rank.
+
+    Its type is that of the operand's row of types.
+    """
     yield from _one_element("condition", view.tensor("condition"))
 
 
@@ -142,7 +145,7 @@ def _infer_branches(view: OperatorView) -> tuple[ResultShape, ...]:
 
 
 def _results_are_operands(view: OperatorView) -> Iterator[Violation]:
-    """The state after the loop has the types of the state before it."""
+    """Check that the state after the loop has the types of the state before it."""
     before = _passed(view)
     if not view.outputs:
         return
@@ -153,13 +156,13 @@ def _results_are_operands(view: OperatorView) -> Iterator[Violation]:
 
 
 def _body_returns_state(view: OperatorView) -> Iterator[Violation]:
-    """What the body returns is what the next iteration takes."""
+    """Check that what the body returns is what the next iteration takes."""
     if region := _region(view, "body_graph"):
         yield from _region_differences("body-outputs", region, False, "the operands", _passed(view))
 
 
 def _region_returns_condition(view: OperatorView) -> Iterator[Violation]:
-    """The region returns one BOOL of one element."""
+    """Check that the region returns one BOOL of one element."""
     if not (region := _region(view, "cond_graph")):
         return
     name, block = region
@@ -177,7 +180,7 @@ def _region_returns_condition(view: OperatorView) -> Iterator[Violation]:
 
 
 def _infer_state(view: OperatorView) -> tuple[ResultShape, ...]:
-    """The sizes that the loop keeps: those that its body returns, too."""
+    """Infer the sizes that the loop keeps: those that its body returns, too."""
     before, region = _passed(view), _region(view, "body_graph")
     if not region:
         return (None,) * len(before)

@@ -30,7 +30,7 @@ _MOST_SHIFT: Final = 62
 
 
 def zero_point_of(side: str) -> Check:
-    """The zero point of RESCALE's input or output is one that its element type has.
+    """Require a zero point of RESCALE's input or output that its element type has.
 
     side: "input" or "output". A zero point has the element type of its tensor.
     """

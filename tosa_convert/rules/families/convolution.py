@@ -62,28 +62,28 @@ class _Convolution:
 
     @property
     def is_depthwise(self) -> bool:
-        """Whether the weight is [KH, KW, C, M]; else it is [OC, ..., C]."""
+        """Return whether the weight is [KH, KW, C, M]; else it is [OC, ..., C]."""
         return self.kernel == 0
 
     @property
     def dimensions(self) -> tuple[str, ...]:
-        """The names of the result's dimensions."""
+        """Return the names of the result's dimensions."""
         return ("batch", *self.names, "channels")
 
     def input(self, view: OperatorView) -> tuple[int, ...]:
-        """The sizes of the input."""
+        """Return the sizes of the input."""
         return sizes_of(view.shape(self.input_name), self.rank)
 
     def weight(self, view: OperatorView) -> tuple[int, ...]:
-        """The sizes of the weight."""
+        """Return the sizes of the weight."""
         return sizes_of(view.shape(self.weight_name), self.rank)
 
     def kernel_sizes(self, view: OperatorView) -> tuple[int, ...]:
-        """The sizes of the kernel."""
+        """Return the sizes of the kernel."""
         return self.weight(view)[self.kernel : self.kernel + len(self.names)]
 
     def axes(self, view: OperatorView) -> list[Axis]:
-        """The axes along which the kernel moves."""
+        """Return the axes along which the kernel moves."""
         return axes(
             self.names,
             self.input(view)[1:-1],
@@ -94,7 +94,7 @@ class _Convolution:
         )
 
     def weight_channels(self, view: OperatorView) -> int:
-        """The number of output channels that the weight has."""
+        """Return the number of output channels that the weight has."""
         weight = self.weight(view)
         if not self.is_depthwise:
             return weight[0]
@@ -102,7 +102,7 @@ class _Convolution:
         return channels * weight[3] if known(channels) and known(weight[3]) else DYNAMIC
 
     def channels(self, view: OperatorView) -> Iterator[Violation]:
-        """The weight is for as many channels as the input has."""
+        """Check that the weight is for as many channels as the input has."""
         dimension = 2 if self.is_depthwise else self.rank - 1
         found, expected = self.weight(view)[dimension], self.input(view)[-1]
         if not agree(found, expected):
@@ -114,7 +114,7 @@ class _Convolution:
             )
 
     def bias_size(self, view: OperatorView) -> Iterator[Violation]:
-        """The bias has one element, or one for each output channel."""
+        """Check that the bias has one element, or one for each output channel."""
         (found,) = sizes_of(view.shape("bias"), 1)
         channels = self.weight_channels(view)
         if found != 1 and not agree(found, channels):
@@ -125,22 +125,22 @@ class _Convolution:
             )
 
     def kernel_positions(self, view: OperatorView) -> Iterator[Violation]:
-        """The kernel fits, and its positions end where the padded input ends."""
+        """Check that the kernel fits, and that its positions end where the padded input ends."""
         for axis in self.axes(view):
             yield from axis.violations()
 
     def infer(self, view: OperatorView) -> tuple[ResultShape, ...]:
-        """The result's shape."""
+        """Infer the result's shape."""
         return (self.result(view, [axis.output() for axis in self.axes(view)]),)
 
     def result(self, view: OperatorView, sizes: list[int]) -> tuple[int, ...]:
-        """The result's shape with these sizes of its axes."""
+        """Return the result's shape with these sizes of its axes."""
         (bias,) = sizes_of(view.shape("bias"), 1)
         channels = merged(self.weight_channels(view), DYNAMIC if bias == 1 else bias)
         return (self.input(view)[0], *sizes, channels)
 
     def rules(self) -> OperatorRules:
-        """The row of a convolution whose padding, strides and dilations are attributes."""
+        """Return the row of a convolution whose padding, strides and dilations are attributes."""
         return OperatorRules(
             self.infer,
             self.ranks(),
@@ -156,7 +156,7 @@ class _Convolution:
         )
 
     def ranks(self) -> tuple[Check, ...]:
-        """The ranks of the operands."""
+        """Return the checks of the ranks of the operands."""
         return (
             rank(self.input_name, self.rank),
             rank(self.weight_name, self.rank),
@@ -164,7 +164,7 @@ class _Convolution:
         )
 
     def shared_checks(self) -> tuple[Check, ...]:
-        """The conditions of all convolutions."""
+        """Return the conditions of all convolutions."""
         return self.channels, self.bias_size
 
 
@@ -172,7 +172,7 @@ class _TransposedConvolution(_Convolution):
     """A convolution whose kernel is laid down at every element of the input."""
 
     def output_size(self, view: OperatorView, index: int) -> int | None:
-        """The size of the result along an axis; None if it is unknown."""
+        """Return the size of the result along an axis; None if it is unknown."""
         size, kernel = self.input(view)[1 + index], self.kernel_sizes(view)[index]
         stride: int = view.attributes["stride"][index]
         before, after = view.attributes["out_pad"][2 * index : 2 * index + 2]
@@ -182,7 +182,7 @@ class _TransposedConvolution(_Convolution):
         return result
 
     def out_pad_range(self, view: OperatorView) -> Iterator[Violation]:
-        """The padding does not cut off a whole kernel, and leaves a result that is not empty."""
+        """Check that the padding does not cut off a whole kernel, and that the result is not empty."""
         for index, name in enumerate(self.names):
             kernel, size = self.kernel_sizes(view)[index], self.output_size(view, index)
             before, after = view.attributes["out_pad"][2 * index : 2 * index + 2]
@@ -257,7 +257,7 @@ class _BlockScaledConvolution(_Convolution):
 
 
 def _with_scales(view: OperatorView, name: str) -> tuple[int, ...]:
-    """The sizes of data, also those that only its scales have."""
+    """Return the sizes of data, also those that only its scales have."""
     data, scales = view.shape(f"{name}_data"), view.shape(f"{name}_scale")
     return sizes_of(data_shape(data, scales, block_size(view)), 4)
 

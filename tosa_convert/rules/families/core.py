@@ -55,7 +55,7 @@ Rules = dict[str, OperatorRules]
 
 
 def same_rules(names: str, rules: OperatorRules) -> Rules:
-    """The rows of operators that have the same rules. names: separated by blanks."""
+    """Return the rows of operators that have the same rules. names: separated by blanks."""
     return dict.fromkeys(names.split(), rules)
 
 
@@ -63,12 +63,12 @@ def same_rules(names: str, rules: OperatorRules) -> Rules:
 
 
 def known(size: Size) -> bool:
-    """Whether a size of a tensor or of a !tosa.shape is known."""
+    """Return whether a size of a tensor or of a !tosa.shape is known."""
     return size is not None and size != DYNAMIC
 
 
 def agree(*sizes: Size) -> bool:
-    """Whether sizes can be equal: those that are known are.
+    """Return whether sizes can be equal: those that are known are.
 
     Example:
         >>> agree(2, DYNAMIC, 2), agree(2, 3)
@@ -78,7 +78,7 @@ def agree(*sizes: Size) -> bool:
 
 
 def merged(*sizes: Size) -> int:
-    """The size that equal sizes have: the first one known, else DYNAMIC.
+    """Return the size that equal sizes have: the first one known, else DYNAMIC.
 
     Example:
         >>> merged(DYNAMIC, 3), merged(None, DYNAMIC)
@@ -91,7 +91,7 @@ def merged(*sizes: Size) -> int:
 
 
 def common_shape(one: Shape, other: Shape) -> Shape:
-    """The sizes that two shapes share.
+    """Return the sizes that two shapes share.
 
     Example:
         >>> common_shape((2, 3), (2, 4)), common_shape((2,), (2, 3))
@@ -106,7 +106,7 @@ def common_shape(one: Shape, other: Shape) -> Shape:
 
 
 def rank(name: str, *ranks: int) -> Check:
-    """The tensor operand has one of these ranks."""
+    """Require the tensor operand to have one of these ranks."""
     expected = " or ".join(map(str, ranks))
 
     def check(view: OperatorView) -> Iterator[Violation]:
@@ -122,7 +122,7 @@ def rank(name: str, *ranks: int) -> Check:
 
 
 def rank_between(name: str, fewest: int, most: int | None = None) -> Check:
-    """The rank of the tensor operand is in a range."""
+    """Require the rank of the tensor operand to be in a range."""
 
     def check(view: OperatorView) -> Iterator[Violation]:
         for tensor in view.tensors(name):
@@ -141,7 +141,7 @@ def rank_between(name: str, fewest: int, most: int | None = None) -> Check:
 
 
 def single(name: str) -> Check:
-    """The tensor operand has the shape [1]."""
+    """Require the tensor operand to have the shape [1]."""
 
     def check(view: OperatorView) -> Iterator[Violation]:
         for tensor in view.tensors(name):
@@ -153,7 +153,7 @@ def single(name: str) -> Check:
 
 
 def axis_of(name: str) -> Check:
-    """The attribute "axis" is a dimension of the tensor operands of this name."""
+    """Require the attribute "axis" to be a dimension of the tensor operands of this name."""
 
     def check(view: OperatorView) -> Iterator[Violation]:
         axis = view.attributes["axis"]
@@ -169,7 +169,7 @@ def axis_of(name: str) -> Check:
 
 
 def dashed(name: str) -> str:
-    """A name of an operand, attribute or operator, as rules have it.
+    """Return a name of an operand, attribute or operator, as rules have it.
 
     Example:
         >>> dashed("input1_zp"), dashed("MAX_POOL2D")
@@ -184,7 +184,7 @@ def dashed(name: str) -> str:
 def result_violations(
     view: OperatorView, shapes: Iterable[ResultShape], dimensions: tuple[str, ...]
 ) -> Iterator[Violation]:
-    """Where the declared results contradict the shapes that follow from operands and attributes.
+    """Report where the declared results contradict the shapes that operands and attributes imply.
 
     dimensions: see `OperatorRules`.
     """
@@ -212,7 +212,7 @@ def result_violations(
 
 
 def listing(view: OperatorView, names: Iterable[str] = ()) -> str:
-    """The first operands with their types, or those of some names, for messages."""
+    """List the first operands with their types, or those of some names, for messages."""
     wanted = frozenset(names)
     operands = [
         (row.name, value) for row, value in view.operands() if not wanted or row.name in wanted
@@ -224,6 +224,6 @@ def listing(view: OperatorView, names: Iterable[str] = ()) -> str:
 
 
 def first_shape(view: OperatorView) -> tuple[ResultShape, ...]:
-    """The result has the shape of the first operand."""
+    """Return the shape of the first operand as that of the result."""
     value = view.inputs[0]
     return (value.shape if isinstance(value, TensorType) else value.sizes,)

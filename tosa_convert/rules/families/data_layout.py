@@ -50,7 +50,7 @@ def lengths(*names: str, factor: int = 1) -> Check:
 
 
 def _stays_open(view: OperatorView, dimension: int) -> bool:
-    """Whether a -1 can stand for a size of a dimension that is not known.
+    """Return whether a -1 can stand for a size of a dimension that is not known.
 
     MLIR writes -1 for a value that depends on unknown sizes. Where sizes are known it is an error.
     """
@@ -63,7 +63,7 @@ def _stays_open(view: OperatorView, dimension: int) -> bool:
 
 
 def at_least(name: str, least: int, *, rule: str, factor: int = 1) -> Check:
-    """The values of a shape operand are in range; -1 stands for one that is not known."""
+    """Require the values of a shape operand to be in range. -1 stands for one that is not known."""
 
     def check(view: OperatorView) -> Iterator[Violation]:
         sizes = view.sizes(name)
@@ -81,12 +81,12 @@ def at_least(name: str, least: int, *, rule: str, factor: int = 1) -> Check:
 
 
 def _listed(sizes: tuple[Size, ...]) -> str:
-    """The values of a shape operand with their signs; "?" for what is not known."""
+    """Format the values of a shape operand with their signs; "?" for what is not known."""
     return f"[{', '.join('?' if size is None else str(size) for size in sizes)}]"
 
 
 def _shape(view: OperatorView, rank: int) -> tuple[int, ...]:
-    """The shape of input1, or unknown sizes if its rank is unknown."""
+    """Return the shape of input1, or unknown sizes if its rank is unknown."""
     shape = view.shape("input1")
     return (DYNAMIC,) * rank if shape is None else shape
 
@@ -135,7 +135,7 @@ def _concatenated(view: OperatorView) -> tuple[ResultShape, ...]:
 
 
 def _sum(*sizes: Size) -> int:
-    """The sum of sizes; DYNAMIC if one is not known."""
+    """Return the sum of sizes; DYNAMIC if one is not known."""
     return sum(size for size in sizes if size is not None) if all(map(known, sizes)) else DYNAMIC
 
 
@@ -157,7 +157,7 @@ def _tiled(view: OperatorView) -> tuple[ResultShape, ...]:
 
 
 def slice_bounds(view: OperatorView) -> Iterator[Violation]:
-    """A slice ends within the input."""
+    """Check that a slice ends within the input."""
     starts, sizes = view.sizes("start"), view.sizes("size")
     shape = _shape(view, len(sizes))
     for dimension, (length, start, size) in enumerate(zip(shape, starts, sizes, strict=True)):
@@ -204,19 +204,22 @@ def _slice_size(length: int, start: Size, size: Size) -> int:
 
 
 def _count(shape: Shape) -> int | None:
-    """The number of elements of a shape; None if it is not known."""
+    """Return the number of elements of a shape; None if it is not known."""
     return None if shape is None or DYNAMIC in shape else prod(shape)
 
 
 def reshape_rank(view: OperatorView) -> Iterator[Violation]:
-    """The result has a rank that a tensor can have."""
+    """Check that the result has a rank that a tensor can have."""
     found = len(view.sizes("shape"))
     if found > MAX_RANK:
         yield Violation("shape-length", f"shape has {found} values", f"at most {MAX_RANK}")
 
 
 def reshape_sizes(view: OperatorView) -> Iterator[Violation]:
-    """The sizes are those of a shape; one -1 stands for what follows from an input of unknown size."""
+    """Check that the sizes are those of a shape.
+
+    One -1 stands for what follows from an input of unknown size.
+    """
     sizes = view.sizes("shape")
     negative = [size for size in sizes if size is not None and size < 0]
     if not negative:
@@ -233,7 +236,7 @@ def reshape_sizes(view: OperatorView) -> Iterator[Violation]:
 
 
 def reshape_count(view: OperatorView) -> Iterator[Violation]:
-    """The result has as many elements as the input."""
+    """Check that the result has as many elements as the input."""
     count, sizes = _count(view.shape("input1")), view.sizes("shape")
     if count is None or any(size is not None and size < DYNAMIC for size in sizes):
         return
@@ -271,7 +274,7 @@ def perms_length(view: OperatorView) -> Iterator[Violation]:
 
 
 def perms_are_a_permutation(view: OperatorView) -> Iterator[Violation]:
-    """Each dimension occurs once."""
+    """Check that each dimension occurs once."""
     perms = view.attributes["perms"]
     expected = f"each of 0 to {len(perms) - 1} once"
     outside = [index for index in perms if not 0 <= index < len(perms)]

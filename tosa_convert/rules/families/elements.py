@@ -9,7 +9,7 @@ from tosa_convert.rules.operator_view import OperatorView
 
 
 def first_outside(data: Constant, least: int, most: int | None) -> tuple[int, int] | None:
-    """The position of the first element outside of a range, and its value; None if there is none.
+    """Return the position of the first element outside of a range, and its value. None if there is none.
 
     most: None for a range without an end. The elements are read in blocks, and of a splat only one.
 
@@ -32,14 +32,14 @@ def first_outside(data: Constant, least: int, most: int | None) -> tuple[int, in
 
 
 def outside_text(view: OperatorView, name: str, least: int, most: int | None) -> str:
-    """Which element of a constant operand is the first one outside of a range; "" if there is none."""
+    """Describe the first element of a constant operand outside of a range; "" if there is none."""
     tensor = view.tensor(name)
     found = None if tensor.data is None else first_outside(tensor.data, least, most)
     return "" if found is None else f"{name} {place(tensor.shape, found[0])} is {found[1]}"
 
 
 def place(shape: tuple[int, ...] | None, position: int) -> str:
-    """The place of an element in a tensor of a known shape, for messages.
+    """Return the place of an element in a tensor of a known shape, for messages.
 
     Example:
         >>> place((2, 3), 4), place((5,), 4), place((), 0)

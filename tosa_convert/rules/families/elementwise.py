@@ -41,7 +41,7 @@ _TABLE_SIZES: Final = (256, 513)
 
 
 def broadcast(shapes: list[Shape]) -> Shape:
-    """The shape that shapes of one rank broadcast to; None if no rank is known.
+    """Return the shape that shapes of one rank broadcast to; None if no rank is known.
 
     Example:
         >>> broadcast([(2, 1), (1, 3)]), broadcast([(2, -1), (1, 1)])
@@ -65,7 +65,7 @@ def _broadcast_size(sizes: tuple[int, ...]) -> int:
 
 
 def broadcast_operands(view: OperatorView) -> list[TensorType]:
-    """The operands that are broadcast together."""
+    """Return the operands that are broadcast together."""
     return [
         value
         for row, value in view.operands()
@@ -85,7 +85,7 @@ _RANKS_HINT: Final = (
 
 
 def operands_have_one_rank(view: OperatorView) -> Iterator[Violation]:
-    """The operands that are broadcast have one rank."""
+    """Check that the operands that are broadcast have one rank."""
     ranks = {value.rank for value in broadcast_operands(view)} - {None}
     if len(ranks) > 1:
         operands = listing(view, _broadcast_names(view))
@@ -133,7 +133,7 @@ def clamp_range(view: OperatorView) -> Iterator[Violation]:
 
 
 def mul_shift(view: OperatorView) -> Iterator[Violation]:
-    """The shift of MUL is 0 to 63, and 0 unless the operands are of INT32."""
+    """Check that the shift of MUL is 0 to 63, and 0 unless the operands are of INT32."""
     shift, dtype = view.splat("shift"), view.tensor("input1").dtype
     if shift is None:
         return
@@ -146,14 +146,14 @@ def mul_shift(view: OperatorView) -> Iterator[Violation]:
 
 
 def shift_amounts(view: OperatorView) -> Iterator[Violation]:
-    """A value is shifted by less than the number of its bits, and not by a negative number."""
+    """Check that no value is shifted by a negative amount, or by as many bits as it has or more."""
     dtype = view.tensor("input1").dtype
     if text := outside_text(view, "input2", 0, dtype.bits - 1):
         yield Violation("shift", text, f"0 to {dtype.bits - 1}, since input1 is of {dtype}")
 
 
 def table_size(view: OperatorView) -> Iterator[Violation]:
-    """A table has an entry for each value of INT8, or 513 for INT16."""
+    """Check that a table has an entry for each value of INT8, or 513 for INT16."""
     table, dtype = view.tensor("table"), view.tensor("input1").dtype
     expected = _TABLE_SIZES[dtype is not INT8]
     if table.shape is not None and not agree(table.shape[0], expected):

@@ -24,7 +24,7 @@ _DIMENSIONS: Final = ("batch", "height", "width")
 
 
 def _sizes(view: OperatorView) -> tuple[int, ...]:
-    """The sizes of the input, whose real and imaginary parts have one shape."""
+    """Return the sizes of the input, whose real and imaginary parts have one shape."""
     parts = [sizes_of(view.shape(row.name), 3) for row, _ in view.operands()]
     return tuple(merged(*sizes) for sizes in zip(*parts, strict=True))
 
@@ -37,7 +37,7 @@ def powers_of_two(view: OperatorView) -> Iterator[Violation]:
 
 
 def same_shape(view: OperatorView) -> Iterator[Violation]:
-    """The real and the imaginary part have one shape."""
+    """Check that the real and the imaginary part have one shape."""
     real, imaginary = view.shape("input_real"), view.shape("input_imag")
     if real is None or imaginary is None or all(map(agree, real, imaginary)):
         return

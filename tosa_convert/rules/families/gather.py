@@ -37,7 +37,7 @@ _COMMON: Final = {
 
 
 def _sizes(view: OperatorView, layout: dict[str, str], name: str) -> list[tuple[str, int]]:
-    """The sizes of a dimension with the operands that have it, where they have a rank."""
+    """Return the sizes of a dimension with the operands that have it, where they have a rank."""
     return [
         (operand, shape[dimensions.index(name)])
         for operand, dimensions in layout.items()
@@ -73,7 +73,7 @@ def rows_for_indices(view: OperatorView) -> Iterator[Violation]:
 
 
 def indices_are_rows(view: OperatorView) -> Iterator[Violation]:
-    """Every index is that of a row, and so are the further rows that ROW_GATHER copies."""
+    """Check that every index is that of a row. So are the further rows that ROW_GATHER copies."""
     name = view.spec.operands[0].name
     shape = view.shape(name)
     rows = DYNAMIC if shape is None else shape[1]

@@ -41,7 +41,7 @@ class _Product:
         self.columns, self.channels = (1, 2) if is_transposed else (2, 1)
 
     def sizes(self, view: OperatorView, name: str) -> tuple[int, ...]:
-        """The sizes of an operand, also those that only its scales have."""
+        """Return the sizes of an operand, also those that only its scales have."""
         shape = view.shape(name)
         if name.endswith("_data"):
             scales = view.shape(name.replace("_data", "_scale"))
@@ -49,7 +49,7 @@ class _Product:
         return sizes_of(shape, 3)
 
     def same_batch(self, view: OperatorView) -> Iterator[Violation]:
-        """The batch sizes are equal, or that of the transposed operand is 1."""
+        """Check that the batch sizes are equal, or that of the transposed operand is 1."""
         expected, found = self.sizes(view, self.a)[0], self.sizes(view, self.b)[0]
         if agree(expected, found) or (self.is_transposed and found == 1):
             return
@@ -71,7 +71,7 @@ class _Product:
             )
 
     def infer(self, view: OperatorView) -> tuple[ResultShape, ...]:
-        """The result's shape."""
+        """Infer the result's shape."""
         batch, height, _ = self.sizes(view, self.a)
         other = self.sizes(view, self.b)
         if not self.is_transposed or other[0] != 1:
@@ -79,7 +79,7 @@ class _Product:
         return ((batch, height, other[self.columns]),)
 
     def rules(self, ranks: tuple[Check, ...] = (), checks: tuple[Check, ...] = ()) -> OperatorRules:
-        """The row of an operator with these conditions of its further operands."""
+        """Return the row of an operator with these conditions of its further operands."""
         return OperatorRules(
             self.infer,
             (rank(self.a, 3), rank(self.b, 3), *ranks),

@@ -37,7 +37,7 @@ class _Axis(NamedTuple):
     border: Size
 
     def scaled(self) -> int | None:
-        """The distance from the first to the last position times the denominator; None if unknown."""
+        """Return the distance from first to last position times the denominator; None if unknown."""
         if (
             self.size is None
             or self.size < 0
@@ -49,7 +49,7 @@ class _Axis(NamedTuple):
         return (self.size - 1) * self.numerator - self.offset + self.border
 
     def output(self) -> int | None:
-        """The size of the result; None if it is unknown."""
+        """Return the size of the result; None if it is unknown."""
         scaled = self.scaled()
         if scaled is None or self.denominator is None or self.denominator < 1:
             return None
@@ -76,7 +76,7 @@ def axis_conditions(view: OperatorView) -> Iterator[Violation]:
 
 
 def _scale(axis: _Axis) -> Iterator[Violation]:
-    """The scale is positive, not too large, and does not shrink too much."""
+    """Check that the scale is positive, not too large, and does not shrink too much."""
     where, numerator, denominator = f"the scale of {axis.name}", axis.numerator, axis.denominator
     if numerator is not None and not 1 <= numerator <= _LARGEST_NUMERATOR:
         yield Violation(
@@ -97,7 +97,7 @@ def _scale(axis: _Axis) -> Iterator[Violation]:
 
 
 def _in_range(name: str, axis: _Axis, value: Size, fewest: int, bound: int) -> Iterator[Violation]:
-    """A value is at least `fewest` numerators and below `bound` numerators."""
+    """Check that a value is at least `fewest` numerators and below `bound` numerators."""
     if value is None or axis.numerator is None:
         return
     lowest, highest = fewest * axis.numerator, bound * axis.numerator - 1

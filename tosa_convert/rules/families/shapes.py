@@ -38,7 +38,7 @@ _Compute = Callable[[int, int], Size]
 
 
 def _quotient(dividend: int, divisor: int) -> int:
-    """The quotient, rounded towards zero as the reference model does."""
+    """Return the quotient, rounded towards zero as the reference model does."""
     quotient = abs(dividend) // abs(divisor)
     return quotient if (dividend < 0) is (divisor < 0) else -quotient
 
@@ -52,7 +52,7 @@ def _modulo(dividend: int, divisor: int) -> Size:
 
 
 def _div_ceil(dividend: int, divisor: int) -> Size:
-    """One more than the rounded quotient if there is a remainder, also of negative values."""
+    """Return one more than the rounded quotient if there is a remainder, also of negative values."""
     if not divisor:
         return None
     return _quotient(dividend, divisor) + bool(_modulo(dividend, divisor))
@@ -83,7 +83,7 @@ def _shapes_have_one_rank(view: OperatorView) -> Iterator[Violation]:
 
 
 def _computed(view: OperatorView) -> Iterator[Size]:
-    """The values of the result, whatever their range."""
+    """Compute the values of the result, whatever their range."""
     compute = _ARITHMETIC[view.spec.name]
     for one, other in _pairs(view):
         yield None if one is None or other is None else compute(one, other)
@@ -201,7 +201,7 @@ def _is_one_element(name: str) -> Check:
 
 
 def _position(view: OperatorView, name: str) -> int | None:
-    """The value of start or size; None if it is not known."""
+    """Return the value of start or size; None if it is not known."""
     value = view.splat(name)
     return None if value is None else int(value)
 
@@ -246,7 +246,7 @@ def _infer_dimension(view: OperatorView) -> tuple[ResultShape, ...]:
 
 
 def _infer_constant(view: OperatorView) -> tuple[ResultShape, ...]:
-    """What is declared: only the result has the values."""
+    """Return what is declared: only the result has the values."""
     if not view.outputs:
         return (None,)
     (result,) = view.outputs

@@ -14,7 +14,7 @@ def _unknown_results(view: OperatorView) -> tuple[ResultShape, ...]:
 
 
 def _declared(view: OperatorView) -> tuple[ResultShape, ...]:
-    """A result that has the shape that it is declared with."""
+    """Infer nothing for a result that has the shape that it is declared with."""
     return (None,)
 
 

@@ -27,13 +27,13 @@ class Axis(NamedTuple):
     dilation: Size = 1
 
     def covered(self) -> int | None:
-        """How many elements the dilated kernel covers; None if unknown or not valid."""
+        """Return how many elements the dilated kernel covers; None if unknown or not valid."""
         if self.kernel is None or self.dilation is None or min(self.kernel, self.dilation) < 1:
             return None
         return (self.kernel - 1) * self.dilation + 1
 
     def padded(self) -> int | None:
-        """The size of the padded input; None if unknown or not valid."""
+        """Return the size of the padded input; None if unknown or not valid."""
         if self.size is None or self.before is None or self.after is None:
             return None
         if min(self.size, self.before, self.after) < 0:
@@ -41,14 +41,17 @@ class Axis(NamedTuple):
         return self.size + self.before + self.after
 
     def output(self) -> int:
-        """The number of positions of the kernel; DYNAMIC if it is unknown."""
+        """Return the number of positions of the kernel; DYNAMIC if it is unknown."""
         covered, padded = self.covered(), self.padded()
         if covered is None or padded is None or self.stride is None or self.stride < 1:
             return DYNAMIC
         return (padded - covered) // self.stride + 1
 
     def violations(self) -> Iterator[Violation]:
-        """The kernel fits into the padded input, and its last position ends where the input ends."""
+        """Check that the kernel fits into the padded input.
+
+        Its last position must end where the input ends.
+        """
         covered, padded = self.covered(), self.padded()
         if covered is None or padded is None:
             return
@@ -76,7 +79,7 @@ def axes(
     pad: tuple[Size, ...],
     dilation: tuple[Size, ...],
 ) -> list[Axis]:
-    """The axes of an operator; `pad` has two numbers for each."""
+    """Return the axes of an operator; `pad` has two values for each."""
     return [
         Axis(name, sizes[i], kernel[i], stride[i], pad[2 * i], pad[2 * i + 1], dilation[i])
         for i, name in enumerate(names)
@@ -84,7 +87,7 @@ def axes(
 
 
 def sizes_of(shape: Shape, rank: int) -> tuple[int, ...]:
-    """The sizes of a tensor that has this rank, all DYNAMIC if its rank is unknown.
+    """Return the sizes of a tensor that has this rank, all DYNAMIC if its rank is unknown.
 
     Example:
         >>> sizes_of(None, 2)
@@ -94,7 +97,10 @@ def sizes_of(shape: Shape, rank: int) -> tuple[int, ...]:
 
 
 def numbers(view: OperatorView, name: str) -> tuple[Size, ...]:
-    """The values of an attribute, or of the !tosa.shape operand of this name, None where unknown."""
+    """Return the values of an attribute, or of the !tosa.shape operand of this name.
+
+    None where unknown.
+    """
     if name in view.attributes:
         values: tuple[int, ...] = view.attributes[name]
         return values
@@ -116,7 +122,7 @@ def at_least(name: str, fewest: int) -> Check:
 
 
 def length(name: str, expected: int) -> Check:
-    """The !tosa.shape operand has this many values."""
+    """Require the !tosa.shape operand to have this many values."""
 
     def check(view: OperatorView) -> Iterator[Violation]:
         values = view.sizes(name)

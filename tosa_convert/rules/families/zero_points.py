@@ -11,7 +11,7 @@ from tosa_convert.rules.operator_view import OperatorView
 
 
 def zero_point(name: str) -> Check:
-    """The operand has one element, which is 0 unless its dtype is INT8."""
+    """Require the operand to have one element, which is 0 unless its dtype is INT8."""
     is_single = single(name)
 
     def check(view: OperatorView) -> Iterator[Violation]:
@@ -30,7 +30,7 @@ def zero_point(name: str) -> Check:
 
 
 def is_zero(data: Constant) -> bool:
-    """Whether the first element is 0 or -0.
+    """Return whether the first element is 0 or -0.
 
     Example:
         >>> from tosa_convert.graph.dtypes import dtype
