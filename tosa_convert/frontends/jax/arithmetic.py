@@ -61,7 +61,7 @@ def _uint32_sum(s: Scope, name: str, a: Array, b: Array) -> Array:
 
 
 def _halves(s: Scope, a: Array) -> tuple[Array, Array]:
-    """The low and the high 16 bits of uint32, as INT32 from 0 to 65535."""
+    """Return the low and the high 16 bits of uint32, as INT32 from 0 to 65535."""
     bits = s.viewed(a, INT32)
     return s.elementwise("bitwise_and", bits, 0xFFFF), s.elementwise(
         "logical_right_shift", bits, 16
@@ -69,7 +69,7 @@ def _halves(s: Scope, a: Array) -> tuple[Array, Array]:
 
 
 def uint32_to_float(s: Scope, a: Array, dtype: Any) -> Array:
-    """The nearest numbers of a floating-point type."""
+    """Convert uint32 to the nearest values of a floating-point type."""
     low, high = (s.cast(half, np.float32) for half in _halves(s, a))
     made = s.add(s.mul(high, 65536.0), low)
     return s.cast(made, dtype)
@@ -84,7 +84,7 @@ def float_to_uint32(s: Scope, a: Array) -> Array:
 
 
 def ordered(s: Scope, a: Array) -> Array:
-    """Numbers of a type that TOSA compares, in the same order."""
+    """Convert elements to a type that TOSA compares, in the same order."""
     _refuse_uint64(a)
     if is_small(a.dtype) or a.dtype == BOOL:
         return s.widened(a)
@@ -94,7 +94,7 @@ def ordered(s: Scope, a: Array) -> Array:
 
 
 def unordered(s: Scope, a: Array, dtype: Any) -> Array:
-    """What `ordered` made, as the original type."""
+    """Convert what `ordered` made back to the original type."""
     if dtype == BOOL:
         return s.cast(a, BOOL)
     if dtype == _UINT32:
@@ -189,7 +189,7 @@ def unsigned_sign(s: Scope, a: Array) -> Array:
 
 
 def divided(s: Scope, a: Array, b: Array) -> Array:
-    """The quotient of floating-point numbers. TOSA has reciprocals, but no division."""
+    """Divide floating-point values. TOSA has reciprocals, but no division."""
     if b.data is not None:
         with np.errstate(all="ignore"):
             wide = np.asarray(1 / b.data.astype(np.float64))
@@ -199,7 +199,7 @@ def divided(s: Scope, a: Array, b: Array) -> Array:
 
 
 def quotient(s: Scope, a: Array, b: Array) -> Array:
-    """The quotient of integers, rounded to 0, as XLA computes it: -1 for a division by 0."""
+    """Divide integers as XLA does: rounded to 0, and -1 for a division by 0."""
     if b.data is not None and not np.isin(b.data, (0, -1)).any():
         return s.elementwise("intdiv", a, b)
     by_zero, by_minus_one = s.equal(b, 0), s.equal(b, -1)
@@ -213,7 +213,7 @@ def quotient(s: Scope, a: Array, b: Array) -> Array:
 
 
 def _uint32_shift(b: Array) -> int:
-    """The exponent of a constant power of 2."""
+    """Return the exponent of a constant power of 2."""
     number = b.number()
     if number is None or number == 0 or int(number) & (int(number) - 1):
         reason = "TOSA does not divide unsigned integers of 32 bits, except by a power of 2"
@@ -235,7 +235,7 @@ def div(step: Step) -> Array:
 
 
 def rem(step: Step) -> Array:
-    """The remainder with the sign of the dividend."""
+    """Return the remainder with the sign of the dividend."""
     s, (a, b) = step.scope, step.inputs
     _refuse_uint64(a)
     if is_float(a.dtype):
@@ -261,7 +261,7 @@ def truncated(s: Scope, a: Array) -> Array:
 
 
 def _float_remainder(s: Scope, a: Array, b: Array) -> Array:
-    """The remainder of a quotient that is truncated, and corrected if it was rounded up."""
+    """Return the remainder of a truncated quotient, corrected if that was rounded up."""
     size, step = s.unary("abs", a), s.unary("abs", b)
     rest = s.sub(size, s.mul(s.unary("floor", divided(s, size, step)), step))
     rest = s.select(s.greater(0, rest), s.add(rest, step), rest)
@@ -275,7 +275,7 @@ def _float_remainder(s: Scope, a: Array, b: Array) -> Array:
 
 
 def equals(s: Scope, a: Array, b: Array) -> Array:
-    """Where numbers of any type are equal."""
+    """Return where elements of any type are equal."""
     if a.dtype == BOOL:
         return s.negation(s.elementwise("logical_xor", a, b))
     if a.dtype == _UINT32 or a.dtype == np.uint64:
@@ -310,7 +310,7 @@ le: Final = _compared(Scope.greater_equal, is_flipped=True)
 
 
 def sorted_before(s: Scope, a: Array, b: Array) -> Array:
-    """Where a is less than b, with NaN greater than all others."""
+    """Return where a is less than b, with NaN greater than all others."""
     less = s.greater(ordered(s, b), ordered(s, a))
     if not is_float(a.dtype):
         return less
@@ -334,7 +334,7 @@ def eq_to(step: Step) -> Array:
 
 
 def bitwise(word: str) -> Rule:
-    """The rule of "and", "or" or "xor"."""
+    """Return the rule of "and", "or" or "xor"."""
 
     def rule(step: Step) -> Array:
         s, (a, b) = step.scope, step.inputs
@@ -383,7 +383,10 @@ def shift_right_arithmetic(step: Step) -> Array:
 
 
 def _shifted(step: Step, name: str, **attributes: Any) -> Array:
-    """A shift. TOSA forbids shifts by the number of bits or more; in JAX nothing but the sign stays."""
+    """Shift bits, also by their number or more.
+
+    TOSA forbids such shifts; in JAX nothing but the sign stays.
+    """
     s, (a, by) = step.scope, step.inputs
     _refuse_uint64(a)
     kind, bits = carrier(a.dtype), np.dtype(a.dtype).itemsize * 8
@@ -422,7 +425,7 @@ def clz(step: Step) -> Array:
 
 
 def population_count(step: Step) -> Array:
-    """The number of bits that are set, by sums of neighbouring fields."""
+    """Count the bits that are set, by sums of neighbouring fields."""
     s, (a,) = step.scope, step.inputs
     size = np.dtype(a.dtype).itemsize
     if size == 8:
@@ -434,7 +437,7 @@ def population_count(step: Step) -> Array:
 
 
 def _bits_of_16(s: Scope, x: Array) -> Array:
-    """How many bits of the numbers from 0 to 65535 are set."""
+    """Count the bits that are set in each element from 0 to 65535."""
     for shift, mask in ((1, 0x5555), (2, 0x3333), (4, 0x0F0F), (8, 0x00FF)):
         upper = s.elementwise("logical_right_shift", x, shift)
         upper = s.elementwise("bitwise_and", upper, mask)

@@ -54,7 +54,7 @@ class NotLowered(Exception):
 
 
 def carrier(dtype: Any) -> np.dtype[Any]:
-    """The type of numpy whose TOSA counterpart holds the bits of an element type of JAX.
+    """Return the numpy type whose TOSA counterpart holds the bits of an element type of JAX.
 
     Raises:
         NotLowered: TOSA has none.
@@ -81,7 +81,7 @@ def refuse_empty(shape: tuple[int, ...]) -> None:
 
 
 def is_float(dtype: Any) -> bool:
-    """Whether elements are floating-point numbers, bfloat16 included."""
+    """Return whether elements are floating-point numbers, bfloat16 included."""
     return np.dtype(dtype).kind == "f" or np.dtype(dtype) in _EXTENDED_FLOATS
 
 
@@ -95,7 +95,7 @@ def is_unsigned(dtype: Any) -> bool:
 
 
 def is_small(dtype: Any) -> bool:
-    """Whether elements are integers of 8 or 16 bits, which TOSA computes with as INT32."""
+    """Return whether elements are integers of 8 or 16 bits, which TOSA computes with as INT32."""
     return np.dtype(dtype).kind in "iu" and np.dtype(dtype).itemsize < 4
 
 
@@ -118,7 +118,7 @@ class Array:
 
     @property
     def stored(self) -> tuple[int, ...]:
-        """The shape that is stored: that of `data` or of `value`."""
+        """Return the shape that is stored: that of `data` or of `value`."""
         if self.data is not None:
             return tuple(self.data.shape)
         assert self.value is not None
@@ -141,19 +141,19 @@ class Array:
         return self.data is not None
 
     def number(self) -> Any:
-        """The element that a constant has everywhere; None for others."""
+        """Return the element that a constant has everywhere; None for others."""
         if self.data is None or self.data.size != 1 or not isinstance(self.data, np.ndarray):
             return None
         return self.data.reshape(())[()]
 
 
 def constant(data: Any, dtype: Any = None) -> Array:
-    """A constant; a number of no element type needs one."""
+    """Make a constant; data without an element type needs `dtype`."""
     made = np.asarray(data) if dtype is None else np.asarray(data, dtype)
     return Array(made.dtype, tuple(made.shape), made)
 
 
 def whole_data(array: Array) -> Data:
-    """The elements of a constant in its shape; a view if some are stored once."""
+    """Return the elements of a constant in its shape; a view if some are stored once."""
     assert array.data is not None
     return np.broadcast_to(array.data, array.shape)

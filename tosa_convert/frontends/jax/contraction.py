@@ -46,7 +46,7 @@ def dot_general(step: Step) -> Array:
 
 
 def product(s: Scope, a: Array, b: Array, dtype: Any) -> Array:
-    """The products of matrices, [N, H, C] and [N, C, W] to [N, H, W].
+    """Multiply matrices, [N, H, C] and [N, C, W] to [N, H, W].
 
     dtype: the element type of the result.
     """

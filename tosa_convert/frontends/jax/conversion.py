@@ -39,7 +39,7 @@ def convert_element_type(step: Step) -> Array:
 
 
 def converted(s: Scope, a: Array, dtype: Any) -> Array:
-    """An array as another element type, as JAX converts it."""
+    """Convert an array to another element type, as JAX does."""
     source, target = a.dtype, np.dtype(dtype)
     if source == target:
         return a

@@ -49,7 +49,7 @@ def lower(request: Request, folder: Path) -> Interface:
 
 
 def made_function(path: Path, request: Request) -> tuple[Callable[..., Any], Arguments]:
-    """What a factory in a Python file returns: a function, and its example arguments.
+    """Return what a factory in a Python file returns: a function, and its example arguments.
 
     Raises:
         TosaConvertError: "frontend-failed" if it returns something else.
@@ -66,7 +66,7 @@ def made_function(path: Path, request: Request) -> tuple[Callable[..., Any], Arg
 
 @contextlib.contextmanager
 def failures_of(path: Path) -> Iterator[None]:
-    """What the code of a Python file raises, as a TosaConvertError("frontend-failed") with its line."""
+    """Raise errors of a Python file's code as TosaConvertError("frontend-failed") with its line."""
     try:
         yield
     except TosaConvertError:
@@ -87,7 +87,7 @@ def graph_of(
     names: Sequence[str] | None,
     has_full_paths: bool,
 ) -> Graph:
-    """The program of a function of this process; see `tosa_convert.frontends.from_jax`."""
+    """Return the program of a function of this process; see `tosa_convert.frontends.from_jax`."""
     found: Lowered = lower_function(function, arguments, names, has_full_paths=has_full_paths)
     if found.graph is None:
         raise not_lowered(function, list(_rows(found.problems)))
@@ -95,7 +95,7 @@ def graph_of(
 
 
 def not_lowered(function: Callable[..., Any], rows: Sequence[NotLowered]) -> TosaConvertError:
-    """The error for what does not lower in a function of this process."""
+    """Return the error for what does not lower in a function of this process."""
     name = getattr(function, "__name__", type(function).__name__)
     findings: list[Finding] = list(leftovers.findings(rows, name))
     return TosaConvertError(findings)
@@ -116,12 +116,12 @@ def arguments_of(
 
 
 def value_of(port: Port) -> Value:
-    """An array among a function's arguments and results, as a converter names it."""
+    """Return an argument or a result of a function, as a converter names it."""
     return Value(name=port.name, dtype=port.dtype, shape=port.shape)
 
 
 def _rows(problems: Sequence[Problem]) -> list[NotLowered]:
-    """A row for each primitive and reason."""
+    """Return a row for each primitive and reason."""
     rows = []
     for problem in problems:
         places = list(dict.fromkeys(filter(None, problem.lines)))

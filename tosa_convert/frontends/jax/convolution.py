@@ -69,7 +69,7 @@ def _channels_last(s: Scope, a: Array, spec: Sequence[int]) -> Array:
 def _two_dimensional(
     s: Scope, a: Array, weight: Array, window: _Window
 ) -> tuple[Array, Array, _Window]:
-    """A convolution of one dimension, or none, as one of two."""
+    """Express a convolution of one dimension, or none, as one of two."""
     missing = max(0, 2 - len(window.strides))
     ones = (1,) * missing
     a = layout.reshape(s, a, (a.shape[0], *ones, *a.shape[1:]))
@@ -116,7 +116,7 @@ def _part(s: Scope, a: Array, axis: int, index: int, count: int) -> Array:
 
 
 def _convolved(s: Scope, a: Array, weight: Array, window: _Window) -> Array:
-    """A convolution without groups."""
+    """Lower a convolution without groups."""
     if _is_transposed(a, weight, window):
         return _transposed(s, a, weight, window)
     a, window = _fitted(s, a, weight.shape[1:-1], window)
@@ -125,7 +125,7 @@ def _convolved(s: Scope, a: Array, weight: Array, window: _Window) -> Array:
 
 
 def _depthwise(s: Scope, a: Array, weight: Array, window: _Window) -> Array:
-    """Each channel by its own filters."""
+    """Convolve each channel with its own filters."""
     channels, (outputs, height, width, _) = a.shape[-1], weight.shape
     a, window = _fitted(s, a, (height, width), window)
     split = layout.reshape(s, weight, (channels, outputs // channels, height, width))
@@ -139,7 +139,7 @@ def _attributes(window: _Window) -> dict[str, Any]:
 
 
 def _fitted(s: Scope, a: Array, kernel: Sequence[int], window: _Window) -> tuple[Array, _Window]:
-    """The input with inserted zeros, and padding such that windows end exactly at the border."""
+    """Insert zeros into the input, and pad it such that windows end exactly at the border."""
     if any(n != 1 for n in window.spread):
         interior = [0, *(n - 1 for n in window.spread), 0]
         a = layout.spread(s, a, interior, 0)
@@ -156,7 +156,7 @@ def _fitted(s: Scope, a: Array, kernel: Sequence[int], window: _Window) -> tuple
 
 
 def _is_transposed(a: Array, weight: Array, window: _Window) -> bool:
-    """Whether it is what TRANSPOSE_CONV2D computes: the gradient of a convolution with strides."""
+    """Return whether TRANSPOSE_CONV2D computes it: the gradient of a strided convolution."""
     sizes = zip(weight.shape[1:-1], window.padding, strict=True)
     return (
         len(window.strides) == 2
@@ -178,7 +178,10 @@ def _transposed(s: Scope, a: Array, weight: Array, window: _Window) -> Array:
 def _operator(
     s: Scope, name: str, a: Array, weight: Array, outputs: int, attributes: dict[str, Any]
 ) -> Array:
-    """An operator of TOSA. The result is FP32, or INT32 for integers, unless TOSA keeps the type."""
+    """Add a convolution operator of TOSA.
+
+    The result is FP32, or INT32 for integers, unless TOSA keeps the type.
+    """
     if is_float(a.dtype):
         if weight.dtype != a.dtype:
             a, weight = converted(s, a, FLOAT32), converted(s, weight, FLOAT32)

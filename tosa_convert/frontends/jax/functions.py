@@ -37,7 +37,7 @@ _INVERSE_FAR: Final = (
 
 
 def operator(name: str) -> Rule:
-    """The rule of a function that is an operator of TOSA."""
+    """Return the rule of a function that is an operator of TOSA."""
 
     def rule(step: Step) -> Array:
         (a,) = step.inputs
@@ -55,7 +55,7 @@ def _polynomial(s: Scope, x: Array, coefficients: Sequence[float]) -> Array:
 
 
 def in_fp32(function: Rule) -> Rule:
-    """The rule of a function that is computed in FP32 for narrower types, too."""
+    """Return the rule of a function that is computed in FP32 for narrower types, too."""
 
     def rule(step: Step) -> Array:
         s, kind = step.scope, step.dtype
@@ -72,7 +72,7 @@ def in_fp32(function: Rule) -> Rule:
 
 
 def square_root(s: Scope, x: Array) -> Array:
-    """The reciprocal of RSQRT: right for 0 and infinity as well."""
+    """Return the reciprocal of RSQRT: right for 0 and infinity as well."""
     return s.unary("reciprocal", s.unary("rsqrt", x))
 
 
@@ -93,7 +93,7 @@ def integer_pow(step: Step) -> Array:
 
 
 def _product_power(s: Scope, a: Array, exponent: int) -> Array:
-    """A power as products of squares."""
+    """Return a power as products of squares."""
     made: Array | None = None
     square, left = a, abs(exponent)
     while left:
@@ -111,7 +111,7 @@ def _product_power(s: Scope, a: Array, exponent: int) -> Array:
 
 
 def power(step: Step) -> Array:
-    """A power. POW is defined for positive bases, and for 0 if the exponent is positive."""
+    """Lower a power. POW is defined for positive bases, and for 0 if the exponent is positive."""
     s, (x, y) = step.scope, step.inputs
     if not is_float(x.dtype):
         raise NotLowered("TOSA does not have powers of integers", "cast to float32")
@@ -223,7 +223,7 @@ def arctangent(s: Scope, x: Array) -> Array:
 
 
 def angle(s: Scope, y: Array, x: Array) -> Array:
-    """The angle of the point (x, y)."""
+    """Return the angle of the point (x, y)."""
     size_y, size_x = s.unary("abs", y), s.unary("abs", x)
     is_steep = s.greater(size_y, size_x)
     above, below = s.select(is_steep, size_x, size_y), s.select(is_steep, size_y, size_x)

@@ -50,7 +50,7 @@ def _bound(gather: Any) -> None:
 
 
 def _highest(gather: Any, sizes: list[int], shape: list[int]) -> Any:
-    """The greatest position of each slice that is within the operand."""
+    """Return the greatest position of each slice that is within the operand."""
     dimensions = str(gather.attributes["dimension_numbers"])
     axes_found, vector_found = _AXES.search(dimensions), _VECTOR.search(dimensions)
     axes = [int(word) for word in axes_found[1].split(",")] if axes_found else []

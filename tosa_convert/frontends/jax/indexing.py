@@ -33,12 +33,12 @@ _INT8: Final = np.dtype(np.int8)
 
 
 def as_rows(s: Scope, a: Array) -> Array:
-    """An array of a type that GATHER and SCATTER move: truth values as INT8."""
+    """Convert an array to a type that GATHER and SCATTER move: truth values to INT8."""
     return s.cast(a, _INT8) if a.dtype == BOOL else s.viewed(a, carrier(a.dtype))
 
 
 def from_rows(s: Scope, a: Array, dtype: Any) -> Array:
-    """What `as_rows` made as its own type."""
+    """Convert what `as_rows` made back to its own type."""
     return s.cast(a, BOOL) if dtype == BOOL else s.viewed(a, dtype)
 
 
@@ -114,7 +114,7 @@ def slice_positions(
     shape: Sequence[int],
     axes: Sequence[int],
 ) -> Array:
-    """The rows that a slice takes of a table of the dimensions `axes`."""
+    """Return the rows that a slice takes of a table of the dimensions `axes`."""
     parts = []
     for at, axis in enumerate(axes):
         start = clamped(s, index32(s, starts[axis]), shape[axis] - sizes[axis])
@@ -149,7 +149,7 @@ def indexed(
     index_map: Sequence[int],
     batching: tuple[Sequence[int], Sequence[int]],
 ) -> Indexed:
-    """The positions of windows.
+    """Return the positions of windows.
 
     Args:
         s: The block.
@@ -232,7 +232,7 @@ def gather(step: Step) -> Array:
 
 
 def _filling(value: Any, dtype: Any) -> Any:
-    """What rows out of range are, in the type that GATHER moves."""
+    """Return what rows out of range are, in the type that GATHER moves."""
     if value is None:
         if is_float(dtype):
             return np.nan

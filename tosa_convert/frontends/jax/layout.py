@@ -16,7 +16,7 @@ from tosa_convert.frontends.jax.scope import Operand, Scope
 
 
 def reshape(s: Scope, a: Array, shape: Sequence[int]) -> Array:
-    """The same elements in another shape."""
+    """Return the same elements in another shape."""
     sizes = tuple(int(n) for n in shape)
     if sizes == a.shape:
         return a
@@ -34,7 +34,7 @@ def reshape(s: Scope, a: Array, shape: Sequence[int]) -> Array:
 
 
 def _stored_after(a: Array, shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The stored shape after a reshape; None if elements that are stored once must be repeated."""
+    """Return the stored shape after a reshape; None if elements stored once must be repeated."""
     if a.stored == a.shape:
         return shape
     if math.prod(a.stored) == 1:
@@ -47,7 +47,7 @@ def _stored_after(a: Array, shape: tuple[int, ...]) -> tuple[int, ...] | None:
 
 
 def broadcast(s: Scope, a: Array, shape: Sequence[int], dimensions: Sequence[int]) -> Array:
-    """An array of a larger shape; dimension k of `a` is dimension `dimensions[k]` of it."""
+    """Broadcast to a larger shape; dimension k of `a` is dimension `dimensions[k]` of it."""
     middle, stored = [1] * len(shape), [1] * len(shape)
     for size, kept, at in zip(a.shape, a.stored, dimensions, strict=True):
         middle[at], stored[at] = size, kept
@@ -86,12 +86,12 @@ def transpose(s: Scope, a: Array, perms: Sequence[int]) -> Array:
 
 
 def _next_longer(sizes: Sequence[int], at: int) -> int:
-    """The first dimension after `at` whose size is not 1."""
+    """Return the first dimension after `at` whose size is not 1; -1 if there is none."""
     return next((k for k in range(at + 1, len(sizes)) if sizes[k] != 1), -1)
 
 
 def moved(s: Scope, a: Array, axis: int, to: int) -> Array:
-    """One dimension at another position."""
+    """Move one dimension to another position."""
     order = [k for k in range(a.rank) if k != axis]
     order.insert(to, axis)
     return transpose(s, a, order)
@@ -133,7 +133,7 @@ def cut(
 
 
 def _every(s: Scope, a: Array, axis: int, step: int, count: int) -> Value:
-    """The first of each `step` elements along an axis."""
+    """Return the first of each `step` elements along an axis."""
     before, after = a.shape[:axis], a.shape[axis + 1 :]
     outer, inner = math.prod(before), math.prod(after)
     value = s.value(a)

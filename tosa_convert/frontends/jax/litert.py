@@ -48,7 +48,7 @@ def graph_of(
     names: Sequence[str] | None,
     has_full_paths: bool,
 ) -> Graph:
-    """The program of a function of this process; see `tosa_convert.frontends.from_jax`."""
+    """Return the program of a function of this process; see `tosa_convert.frontends.from_jax`."""
     traced = trace(function, arguments, names)
     model = tflite_model(traced)
     if not isinstance(model, TfliteModel):
@@ -85,7 +85,7 @@ def _lowered(model: TfliteModel, traced: Traced, folder: Path, name: str) -> Int
 
 
 def _with_lines(rows: Sequence[NotLowered], model: TfliteModel) -> Iterator[NotLowered]:
-    """The operators of a TFLite model that do not lower, with their lines in the source."""
+    """Iterate over operators of a TFLite model that do not lower, with their source lines."""
     names = {index: name for name, index in read_tflite(model.data).operator_making().items()}
     for row in rows:
         name = "" if row.index is None else names.get(row.index, "")

@@ -36,20 +36,20 @@ class _Captured:
         return [item for item in self.arrays if not item.is_constant]
 
     def inside(self, values: Sequence[Array]) -> list[Array]:
-        """The arrays in a region whose arguments are `values`."""
+        """Return the arrays in a region whose arguments are `values`."""
         given = iter(values)
         return [item if item.is_constant else next(given) for item in self.arrays]
 
 
 def _arguments(values: Sequence[Value], like: Sequence[Array]) -> list[Array]:
-    """The arguments of a region as arrays."""
+    """Return the arguments of a region as arrays."""
     return [
         Array(item.dtype, item.shape, None, value) for value, item in zip(values, like, strict=True)
     ]
 
 
 def _results(scope: Scope, arrays: Sequence[Array]) -> list[Value]:
-    """What a region returns: whole arrays, each a value of its own."""
+    """Return what a region returns: whole arrays, each a value of its own."""
     found: list[Value] = []
     for item in arrays:
         value = scope.whole(item)
@@ -124,7 +124,7 @@ def scan(step: Step) -> list[Array]:
 
 
 def _equations(jaxpr: Any) -> int:
-    """The equations of a jaxpr, with those of the jaxprs that it calls."""
+    """Count the equations of a jaxpr, with those of the jaxprs that it calls."""
     count = 0
     for equation in jaxpr.eqns:
         inner = [
@@ -139,7 +139,7 @@ def _equations(jaxpr: Any) -> int:
 
 
 def _parts(step: Step) -> tuple[Sequence[Array], list[Array], Sequence[Array]]:
-    """The constants of a scan, its first state, and what it goes through."""
+    """Return the constants of a scan, its first state, and what it goes through."""
     count, carried = step.params["num_consts"], step.params["num_carry"]
     inputs = step.inputs
     return inputs[:count], list(inputs[count : count + carried]), inputs[count + carried :]
@@ -167,7 +167,7 @@ def _row(s: Scope, a: Array, index: int) -> Array:
 
 
 def _scan_loop(step: Step) -> list[Array]:
-    """A loop whose state is the index, the state of the scan, and the rows that it has made."""
+    """Make a loop whose state is the index, the state of the scan, and the rows made so far."""
     params = step.params
     consts, carry, columns = _parts(step)
     length, is_reverse = params["length"], params["reverse"]
@@ -204,7 +204,7 @@ def _row_at(s: Scope, a: Array, index: Array) -> Array:
 
 
 def _with_row(s: Scope, a: Array, index: Array, row: Array) -> Array:
-    """An array with another row `index`."""
+    """Return an array with row `index` replaced."""
     columns = math.prod(a.shape[1:])
     table = layout.reshape(s, as_rows(s, a), (a.shape[0], columns))
     made = write_rows(s, table, index, layout.reshape(s, as_rows(s, row), (1, columns)))

@@ -143,7 +143,10 @@ def trace(
 
 
 def example_arrays(arguments: Arguments) -> list[Any]:
-    """The leaves of example arguments: types that numpy does not have as opaque bytes, else None."""
+    """Return the leaves of example arguments.
+
+    Types that numpy does not have are opaque bytes; a `jax.ShapeDtypeStruct` is None.
+    """
     found: list[Any] = []
     for leaf in jax.tree.leaves(tuple(arguments)):
         if isinstance(leaf, jax.ShapeDtypeStruct):
@@ -164,7 +167,7 @@ def use_cpu() -> None:
 def _with_shapes(
     arguments: Arguments, names: Sequence[str], shapes: Mapping[str, tuple[int, ...]]
 ) -> Arguments:
-    """The arguments with other shapes. An array goes by its name, or its position as in `arg0`."""
+    """Give arguments other shapes. An array goes by its name, or its position as in `arg0`."""
     leaves, tree = jax.tree.flatten(tuple(arguments))
     known = {**{f"arg{index}": index for index in range(len(names))}}
     known.update({name: index for index, name in enumerate(names)})
@@ -219,7 +222,7 @@ def _program(walk: Walk, traced: Traced) -> Graph | None:
 
 
 def _parameter_names(function: Callable[..., Any], args: Sequence[Any]) -> list[str]:
-    """The names of the parameters that get the positional arguments."""
+    """Return the names of the parameters that get the positional arguments."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
@@ -237,13 +240,16 @@ def _parameter_names(function: Callable[..., Any], args: Sequence[Any]) -> list[
 
 
 def _tree_names(prefix: str, tree: Any) -> Iterator[str]:
-    """The names of a tree's leaves: their paths, with dots."""
+    """Iterate over the names of a tree's leaves: their paths, with dots."""
     for path, _ in tree_flatten_with_path(tree)[0]:
         yield ".".join([prefix, *(keystr((key,), simple=True) for key in path)])
 
 
 def _result_names(tree: Any) -> Iterator[str]:
-    """The names of results: their keys; positions and a single result are called "output"."""
+    """Iterate over the names of results: their keys.
+
+    Positions and a single result are called "output".
+    """
     for path, _ in tree_flatten_with_path(tree)[0]:
         words = [keystr((key,), simple=True) for key in path]
         if not path:

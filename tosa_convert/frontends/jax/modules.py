@@ -33,7 +33,7 @@ class State:
 
 
 def state_of(function: Callable[..., Any]) -> State:
-    """The state of an nnx module. Other functions have none: their state is an empty tuple."""
+    """Return the state of an nnx module. Other functions have none: their state is an empty tuple."""
     nnx = sys.modules.get("flax.nnx")
     if nnx is None or not isinstance(function, nnx.Module):
         return State(lambda state, *args, **kwargs: (function(*args, **kwargs), ()), (), (), ())
@@ -50,12 +50,12 @@ def state_of(function: Callable[..., Any]) -> State:
 
 
 def name_of(state: State, index: int) -> str:
-    """The name of an array of a module's state."""
+    """Return the name of an array of a module's state."""
     return state.names[index].removesuffix(".value")
 
 
 def changes(state: State, jaxpr: Any) -> list[bool]:
-    """Whether a call changes each array of a module's state.
+    """Return whether a call changes each array of a module's state.
 
     Raises:
         TosaConvertError: "frontend-failed" if a call makes further state.

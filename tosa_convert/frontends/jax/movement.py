@@ -12,7 +12,7 @@ from tosa_convert.frontends.jax.step import Rule, Step
 
 
 def as_bits(rule: Rule) -> Rule:
-    """The rule for the bits of an element type: TOSA moves them as its own type."""
+    """Return the rule for the bits of an element type: TOSA moves them as its own type."""
 
     def moved(step: Step) -> Array | Sequence[Array]:
         held = [step.scope.viewed(item, carrier(item.dtype)) for item in step.inputs]
@@ -28,12 +28,12 @@ def as_bits(rule: Rule) -> Rule:
 
 
 def same(step: Step) -> Sequence[Array]:
-    """The operands as they are."""
+    """Return the operands as they are."""
     return list(step.inputs)
 
 
 def reshape(step: Step) -> Array:
-    """The elements in another shape; `dimensions` is a transposition that comes first."""
+    """Reshape the elements; `dimensions` is a transposition that comes first."""
     (a,) = step.inputs
     order = step.params["dimensions"]
     if order is not None:
@@ -42,7 +42,7 @@ def reshape(step: Step) -> Array:
 
 
 def squeeze(step: Step) -> Array:
-    """The elements without, or with more, dimensions of size 1."""
+    """Remove or add dimensions of size 1."""
     (a,) = step.inputs
     return layout.reshape(step.scope, a, step.shape)
 

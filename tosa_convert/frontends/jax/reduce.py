@@ -13,7 +13,7 @@ Combine = Callable[[Array, Array], Array]
 
 
 def merged(a: Array, axes: Sequence[int]) -> tuple[list[int], list[int]]:
-    """The sizes of an array after neighbours that are all reduced, or all kept, became one dimension.
+    """Return the sizes of an array after merging neighbours that are all reduced, or all kept.
 
     Returns:
         The sizes, and which of them are reduced.
@@ -32,12 +32,12 @@ def merged(a: Array, axes: Sequence[int]) -> tuple[list[int], list[int]]:
 
 
 def kept(a: Array, axes: Sequence[int]) -> tuple[int, ...]:
-    """The shape without the reduced dimensions."""
+    """Return the shape without the reduced dimensions."""
     return tuple(size for axis, size in enumerate(a.shape) if axis not in axes)
 
 
 def by_operator(s: Scope, name: str, a: Array, axes: Sequence[int]) -> Array:
-    """A reduction by an operator of TOSA, such as "reduce_sum"."""
+    """Reduce by an operator of TOSA, such as "reduce_sum"."""
     result = kept(a, axes)
     sizes, reduced = merged(a, axes)
     value = s.whole(layout.reshape(s, a, sizes))
@@ -47,7 +47,7 @@ def by_operator(s: Scope, name: str, a: Array, axes: Sequence[int]) -> Array:
 
 
 def by_halves(s: Scope, combine: Combine, a: Array, axes: Sequence[int]) -> Array:
-    """A reduction by a function of two arrays: halves are combined until one element is left."""
+    """Reduce by a function of two arrays: combine halves until one element is left."""
     result = kept(a, axes)
     sizes, reduced = merged(a, axes)
     a = layout.reshape(s, a, sizes)
@@ -70,7 +70,7 @@ def _part(s: Scope, a: Array, axis: int, start: int, stop: int) -> Array:
 
 
 def cumulative(s: Scope, combine: Combine, a: Array, axis: int, reverse: bool) -> Array:
-    """The reductions of all elements up to each one.
+    """Return the reductions of all elements up to each one.
 
     Each step combines elements that are twice as far apart, so that there are few steps.
     """

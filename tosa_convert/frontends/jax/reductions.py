@@ -27,7 +27,7 @@ def reduce_sum(step: Step) -> Array:
 
 
 def summed(s: Scope, a: Array, axes: Any) -> Array:
-    """The sums of numbers of any type."""
+    """Sum elements of any type."""
     if is_small(a.dtype):
         return s.narrowed(reduce.by_operator(s, "reduce_sum", s.widened(a), axes), a.dtype)
     if np.dtype(a.dtype).kind == "u":
@@ -53,7 +53,7 @@ def reduce_min(step: Step) -> Array:
 
 
 def extreme(s: Scope, word: str, a: Array, axes: Any) -> Array:
-    """The greatest or the least of numbers of any type. word: "max" or "min"."""
+    """Return the greatest or the least of elements of any type. word: "max" or "min"."""
     if a.dtype == BOOL:
         return reduce.by_operator(s, "reduce_any" if word == "max" else "reduce_all", a, axes)
     name = f"reduce_{word}"
@@ -63,7 +63,7 @@ def extreme(s: Scope, word: str, a: Array, axes: Any) -> Array:
 
 
 def bits(word: str) -> Rule:
-    """The rule of a reduction by "and", "or" or "xor"."""
+    """Return the rule of a reduction by "and", "or" or "xor"."""
 
     def rule(step: Step) -> Array:
         s, (a,) = step.scope, step.inputs
@@ -92,7 +92,7 @@ def argmin(step: Step) -> Array:
 
 
 def _position(step: Step, is_least: bool) -> Array:
-    """The first position of an extreme."""
+    """Return the first position of an extreme."""
     s, (a,) = step.scope, step.inputs
     (axis,) = step.params["axes"]
     if is_float(a.dtype):
@@ -125,7 +125,7 @@ def _integer_position(s: Scope, a: Array, axis: int, is_least: bool) -> Array:
 
 
 def cumulative(word: str) -> Rule:
-    """The rule of a cumulative "sum", "prod", "max", "min" or "logsumexp"."""
+    """Return the rule of a cumulative "sum", "prod", "max", "min" or "logsumexp"."""
 
     def rule(step: Step) -> Array:
         s, (a,) = step.scope, step.inputs

@@ -35,7 +35,7 @@ _UNIQUE: Final = "pass unique_indices=True if no two indices are equal"
 
 
 def write_rows(s: Scope, table: Array, index: Array, rows: Array) -> Array:
-    """A table [K, C] with rows [W, C] at W different positions."""
+    """Write rows [W, C] into a table [K, C] at W different positions."""
     count, columns = table.shape
     values = [
         layout.reshape(s, table, (1, count, columns)),
@@ -71,7 +71,7 @@ def dynamic_update_slice(step: Step) -> Array:
 
 
 def _replaced(s: Scope, a: Array, update: Array, first: Sequence[int]) -> Array:
-    """An array with another part at a known place: what is around it, and the part."""
+    """Replace a part of an array at a known place: join what is around it, and the new part."""
     made = update
     for axis in reversed(range(a.rank)):
         starts, stops = list(first), [n + size for n, size in zip(first, update.shape, strict=True)]
@@ -96,7 +96,7 @@ def _replaced(s: Scope, a: Array, update: Array, first: Sequence[int]) -> Array:
 
 
 def scatter(word: str) -> Rule:
-    """The rule of a scatter that sets ("set"), or combines: "add", "sub", "mul", "min", "max"."""
+    """Return the rule of a scatter. It sets ("set"), or combines: "add", "sub", "mul", "min", "max"."""
 
     def rule(step: Step) -> Array:
         return _scattered(step, word)
@@ -137,7 +137,7 @@ def _update_rows(
     found: Indexed,
     columns: int,
 ) -> Array:
-    """The updates as rows, in the order of the index: the batch, the window, the columns."""
+    """Return the updates as rows, in the order of the index: the batch, the window, the columns."""
     batch = [k for k in range(updates.rank) if k not in window_dims]
     at = dict(zip(kept, window_dims, strict=True))
     order = [*batch, *(at[k] for k in (*found.partial, *found.whole) if k in at)]
@@ -205,13 +205,13 @@ def _unique(s: Scope, table: Array, index: Array, rows: Array, word: str) -> Arr
 
 
 def _matches(s: Scope, tall: int, index: Array) -> Array:
-    """Which index is which row, [K, W]."""
+    """Return which index is which row, [K, W]."""
     every = constant(np.arange(tall, dtype=np.int32).reshape(tall, 1))
     return s.equal(every, layout.reshape(s, index, (1, index.size)))
 
 
 def _latest(s: Scope, table: Array, index: Array, rows: Array) -> Array:
-    """Each row of the table becomes the last one that is written to it."""
+    """Replace each row of the table by the last one that is written to it."""
     tall = table.shape[0]
     number = constant(np.arange(index.size, dtype=np.int32).reshape(1, -1))
     last = s.select(_matches(s, tall, index), number, -1)
@@ -222,7 +222,7 @@ def _latest(s: Scope, table: Array, index: Array, rows: Array) -> Array:
 
 
 def _by_rows(s: Scope, table: Array, index: Array, rows: Array, word: str) -> Array:
-    """Each row of the table combined with all that is written to it."""
+    """Combine each row of the table with all that is written to it."""
     tall, columns = table.shape
     kind = table.dtype
     wide = s.widened(rows) if is_small(kind) else rows

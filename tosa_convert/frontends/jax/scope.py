@@ -62,14 +62,14 @@ class Scope:
     # -- values ----------------------------------------------------------------------------------
 
     def value(self, array: Array) -> Value:
-        """The value of the program that stores an array, with sizes of 1 where elements are equal."""
+        """Return the value of the program that stores an array. Sizes are 1 where elements are equal."""
         if array.value is not None:
             return array.value
         assert array.data is not None
         return self._constant(array.data.view(carrier(array.dtype)))
 
     def whole(self, array: Array) -> Value:
-        """The value of the program that has all elements of an array."""
+        """Return the value of the program that has all elements of an array."""
         if array.data is not None and array.data.shape != array.shape:
             full = whole_data(array)
             if full.nbytes < _REPEATED:
@@ -95,13 +95,13 @@ class Scope:
         return found[1]
 
     def array(self, value: Value, dtype: Any, shape: Sequence[int] | None = None) -> Array:
-        """An array that a value of the program holds."""
+        """Return the array that a value of the program holds."""
         return Array(
             np.dtype(dtype), tuple(value.shape or () if shape is None else shape), None, value
         )
 
     def apply(self, name: str, operands: Sequence[Array], kind: Any, **attributes: Any) -> Array:
-        """An operator of whole arrays.
+        """Add an operator of whole arrays.
 
         Args:
             name: The function of the builder.
@@ -129,7 +129,7 @@ class Scope:
         return found
 
     def _ranked(self, array: Array, rank: int) -> Array:
-        """An array of rank 0 as one of another rank."""
+        """Reshape an array of rank 0 to another rank."""
         assert array.rank == 0, array.shape
         ones = (1,) * rank
         if array.data is not None:
@@ -139,7 +139,10 @@ class Scope:
     def elementwise(
         self, name: str, *operands: Operand, dtype: Any = None, **attributes: Any
     ) -> Array:
-        """An elementwise operator. dtype: the type of the result in JAX, if it is not the operands'."""
+        """Add an elementwise operator.
+
+        dtype: the type of the result in JAX, if it is not the operands'.
+        """
         arrays = self.aligned(operands)
         kind = np.dtype(arrays[-1].dtype if dtype is None else dtype)
         shape = np.broadcast_shapes(*(item.shape for item in arrays))
@@ -182,7 +185,7 @@ class Scope:
         return self.elementwise("logical_or", a, b)
 
     def negation(self, a: Array) -> Array:
-        """The other truth value."""
+        """Return the other truth value."""
         return self.elementwise("logical_not", a)
 
     def select(self, condition: Array, yes: Operand, no: Operand, dtype: Any = None) -> Array:
@@ -215,7 +218,7 @@ class Scope:
         return Array(np.dtype(dtype), a.shape, None, made)
 
     def viewed(self, a: Array, dtype: Any) -> Array:
-        """The same bits as another type with the same carrier."""
+        """View the same bits as another type with the same carrier."""
         if a.data is not None:
             return Array(np.dtype(dtype), a.shape, a.data.view(dtype))
         assert carrier(a.dtype) == carrier(dtype)
@@ -232,7 +235,7 @@ class Scope:
         return self.elementwise("bitwise_and", signed, mask)
 
     def narrowed(self, a: Array, dtype: Any) -> Array:
-        """The low bits of INT32 as integers of 8 or 16 bits."""
+        """Return the low bits of INT32 as integers of 8 or 16 bits."""
         if a.data is not None:
             return Array(np.dtype(dtype), a.shape, a.data.astype(dtype))
         if carrier(dtype) == INT32:
@@ -243,9 +246,9 @@ class Scope:
         return constant(np.zeros((), dtype))
 
     def lowest(self, dtype: Any) -> Any:
-        """The least number of a type: minus infinity for floating-point types."""
+        """Return the lowest value of a type: minus infinity for floating-point types."""
         return -np.inf if is_float(dtype) else np.iinfo(dtype).min
 
     def highest(self, dtype: Any) -> Any:
-        """The greatest number of a type: infinity for floating-point types."""
+        """Return the greatest value of a type: infinity for floating-point types."""
         return np.inf if is_float(dtype) else np.iinfo(dtype).max

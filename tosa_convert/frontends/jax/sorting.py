@@ -25,7 +25,7 @@ _MOST_PAIRS: Final = 1 << 22
 
 
 def sort(step: Step) -> list[Array]:
-    """A stable sort by the first `num_keys` operands."""
+    """Sort stably by the first `num_keys` operands."""
     s = step.scope
     axis, keys = step.params["dimension"], step.params["num_keys"]
     rows = [_lines(s, item, axis) for item in step.inputs]
@@ -35,7 +35,10 @@ def sort(step: Step) -> list[Array]:
 
 
 def top_k(step: Step) -> list[Array]:
-    """The greatest elements, the greatest first, and their positions; of equal ones the first."""
+    """Return the greatest elements, the greatest first, and their positions.
+
+    Equal ones keep their order.
+    """
     s, (a,) = step.scope, step.inputs
     axis, count = step.params.get("axis", a.rank - 1), step.params["k"]
     row = _lines(s, a, axis)
@@ -52,7 +55,7 @@ def top_k(step: Step) -> list[Array]:
 
 
 def _lines(s: Scope, a: Array, axis: int) -> Array:
-    """The axis as the last of two dimensions."""
+    """Reshape to two dimensions, with the axis as the last."""
     axis %= a.rank
     size = a.shape[axis]
     moved = layout.moved(s, a, axis, a.rank - 1)
@@ -60,13 +63,13 @@ def _lines(s: Scope, a: Array, axis: int) -> Array:
 
 
 def _unlined(s: Scope, a: Array, shape: Sequence[int], axis: int) -> Array:
-    """The opposite of `_lines`."""
+    """Undo `_lines`."""
     others = [n for k, n in enumerate(shape) if k != axis]
     return layout.moved(s, layout.reshape(s, a, (*others, shape[axis])), len(shape) - 1, axis)
 
 
 def _ranks(s: Scope, keys: Sequence[Array], is_descending: bool) -> Array:
-    """The position that each element gets."""
+    """Return the position that each element gets."""
     lines, size = keys[0].shape
     if lines * size * size > _MOST_PAIRS:
         reason = f"a sort of {lines} times {size} elements compares too many pairs"

@@ -30,7 +30,7 @@ class Place(NamedTuple):
         return f"{self.file}:{self.line}" if self.file else ""
 
     def location(self, primitive: str, has_full_path: bool) -> str:
-        """An MLIR location, such as `loc("Dense_0/add"("net.py":12:0))`."""
+        """Return an MLIR location, such as `loc("Dense_0/add"("net.py":12:0))`."""
         name = _quoted("/".join(filter(None, (self.scope, primitive))))
         if not self.file:
             return f"loc({name})"
@@ -39,7 +39,7 @@ class Place(NamedTuple):
 
 
 def place_of(equation: Any, outer: Place) -> Place:
-    """Where an equation comes from. outer: that of the call whose jaxpr it is in."""
+    """Return where an equation comes from. outer: that of the call whose jaxpr it is in."""
     stack = str(equation.source_info.name_stack)
     scope = "/".join(filter(None, (outer.scope, stack)))
     file, line = _frame(equation) or (outer.file, outer.line)
@@ -55,13 +55,13 @@ def _frame(equation: Any) -> tuple[str, int] | None:
 
 
 def is_of_user(file: str) -> bool:
-    """Whether a file of a traceback is none of a library."""
+    """Return whether a file of a traceback belongs to no library."""
     return not file.startswith((*_library_folders(), *_NO_FILES))
 
 
 @cache
 def _library_folders() -> tuple[str, ...]:
-    """The folders of libraries and of Python itself, with a separator at the end."""
+    """Return the folders of libraries and of Python itself, with a separator at the end."""
     found = [os.path.join(os.path.dirname(os.__file__), "importlib", "")]
     found.append(os.path.join(os.path.dirname(os.__file__), "contextlib.py"))
     for name in _LIBRARIES:

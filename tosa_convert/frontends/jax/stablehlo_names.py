@@ -17,7 +17,7 @@ _CALL: Final = re.compile(r"jit\(.*\)")
 
 
 def scope_of(location: str) -> str:
-    """The named scopes and the primitive of an operation, with slashes; "" if it has none.
+    """Return the named scopes and the primitive of an operation, with slashes; "" for none.
 
     Example:
         >>> scope_of('loc("jit(main)/head/mul"(callsite("f"("net.py":3:1) at "g"("net.py":9:0))))')
@@ -36,7 +36,7 @@ def scope_of(location: str) -> str:
 
 
 def place_of(location: str) -> Place:
-    """The scopes of an operation, and the innermost call in the user's files.
+    """Return the scopes of an operation, and the innermost call in the user's files.
 
     Example:
         >>> place_of('loc("jit(main)/mul"(callsite("f"("/home/net.py":3:1) at unknown)))')
@@ -51,7 +51,7 @@ def _first_of_user(files: Iterable[tuple[str, int]]) -> tuple[str, int]:
 
 
 def unused(name: str, taken: set[str]) -> str:
-    """The name, with a number appended if it is taken. The result is taken afterwards."""
+    """Return the name, with a number appended if it is taken. The result is taken afterwards."""
     found, number = name, 1
     while found in taken:
         found, number = f"{name}_{number}", number + 1

@@ -58,7 +58,7 @@ class TfliteModel:
 
 
 def tflite_model(traced: Traced) -> TfliteModel | list[NotLowered]:
-    """The TFLite model of a function, or the operators and states that prevent it.
+    """Return the TFLite model of a function, or the operators and states that prevent it.
 
     Raises:
         TosaConvertError: "frontend-failed" if litert-converter fails and does not say at what.
@@ -107,7 +107,7 @@ def _all_calls() -> Iterator[None]:
 
 
 def _stablehlo(traced: Traced) -> str:
-    """The function as text of StableHLO; the state, which no call changes, is constant."""
+    """Return the function as text of StableHLO; the state, which no call changes, is constant."""
     leaves = jax.tree.leaves(traced.state.tree)
     whole = jaxpr_as_fun(traced.jaxpr)
 
@@ -130,7 +130,7 @@ def _changed_states(traced: Traced) -> Iterator[NotLowered]:
 
 
 def _foreign(module: Any) -> list[NotLowered]:
-    """The operations that stayed in other dialects, each kind once."""
+    """Return the operations that stayed in other dialects, each kind once."""
     places: dict[str, list[Place]] = {}
 
     def visit(operation: Any) -> Any:
@@ -165,7 +165,7 @@ def _row(name: str, places: list[Place], reason: str, hint: str) -> NotLowered:
 
 
 def _illegal(text: str) -> list[NotLowered]:
-    """The operations that the converter's message names.
+    """Return the operations that the converter's message names.
 
     Raises:
         TosaConvertError: "frontend-failed" if it names none.

@@ -14,7 +14,7 @@ from tosa_convert.frontends.jax.windows import by_slices
 
 
 def _combine(step: Step) -> reduce.Combine:
-    """The function, for arrays."""
+    """Return the function of the step, for arrays."""
     closed = step.params["jaxpr"]
     if not isinstance(closed, ClosedJaxpr):
         closed = ClosedJaxpr(closed, step.params["consts"])
@@ -30,7 +30,7 @@ def _combine(step: Step) -> reduce.Combine:
 
 
 def reduce_function(step: Step) -> Array:
-    """A reduction; the function must be associative, as JAX demands."""
+    """Reduce by a function, which must be associative, as JAX demands."""
     if len(step.inputs) != 2:
         raise NotLowered("a reduction of several arrays together", "reduce them one by one")
     s, (a, initial) = step.scope, step.inputs
@@ -40,7 +40,7 @@ def reduce_function(step: Step) -> Array:
 
 
 def reduce_window_function(step: Step) -> Array:
-    """A reduction of windows with any initial value."""
+    """Reduce windows with any initial value."""
     if len(step.inputs) != 2:
         raise NotLowered("windows of several arrays together", "reduce them one by one")
     s, (a, initial), params = step.scope, step.inputs, step.params

@@ -44,7 +44,7 @@ class Walk:
         self.place = Place()
 
     def run(self, scope: Scope, closed: Any, args: Sequence[Array]) -> list[Array]:
-        """The results of a closed jaxpr for arguments."""
+        """Return the results of a closed jaxpr for arguments."""
         jaxpr = getattr(closed, "jaxpr", closed)
         consts = [_constant(value) for value in getattr(closed, "consts", ())]
         return self.jaxpr(scope, jaxpr, consts, args)
@@ -52,7 +52,7 @@ class Walk:
     def jaxpr(
         self, scope: Scope, jaxpr: Any, consts: Sequence[Array], args: Sequence[Array]
     ) -> list[Array]:
-        """The results of a jaxpr."""
+        """Return the results of a jaxpr."""
         values: dict[Any, Array] = dict(zip(jaxpr.constvars, consts, strict=True))
         values.update(zip(jaxpr.invars, args, strict=True))
 
@@ -73,7 +73,7 @@ class Walk:
         return [read(item) for item in jaxpr.outvars]
 
     def equation(self, scope: Scope, equation: Any, inputs: list[Array]) -> list[Array]:
-        """The results of an equation."""
+        """Return the results of an equation."""
         name = equation.primitive.name
         results = [item.aval for item in equation.outvars]
         if not all(item.is_lowered for item in inputs):
@@ -100,7 +100,7 @@ class Walk:
         return [_placeholder(scope, aval) for aval in results]
 
     def lowered(self, scope: Scope, equation: Any, inputs: list[Array]) -> list[Array]:
-        """The results of an equation by the row of its primitive."""
+        """Return the results of an equation by the row of its primitive."""
         name, avals = equation.primitive.name, [item.aval for item in equation.outvars]
         row = ROWS.get(name)
         if row is None:
@@ -135,7 +135,7 @@ class Walk:
 
 
 def _constant(value: Any, aval: Any = None) -> Array:
-    """A constant of a jaxpr. Its elements are not copied."""
+    """Return a constant of a jaxpr. Its elements are not copied."""
     if _is_key(value):
         return Array(value.dtype, tuple(value.shape), value)
     data = np.asarray(value, None if aval is None else aval.dtype)
@@ -143,12 +143,12 @@ def _constant(value: Any, aval: Any = None) -> Array:
 
 
 def _is_key(value: Any) -> bool:
-    """Whether it is an array of keys of a random number generator, which numpy does not have."""
+    """Return whether an array holds random number generator keys, which numpy does not have."""
     return str(getattr(value, "dtype", "")).startswith("key<")
 
 
 def _placeholder(scope: Scope, aval: Any) -> Array:
-    """A value for a result that was not lowered, so that what follows is examined, too."""
+    """Return a stand-in for a result that was not lowered. What follows is examined, too."""
     shape, dtype = tuple(getattr(aval, "shape", ())), getattr(aval, "dtype", None)
     try:
         kind = carrier(dtype)
@@ -160,14 +160,14 @@ def _placeholder(scope: Scope, aval: Any) -> Array:
 
 
 def _inner(params: Mapping[str, Any]) -> Any:
-    """The jaxpr of a call."""
+    """Return the jaxpr of a call."""
     return next(
         params[name] for name in ("jaxpr", "call_jaxpr", "fun_jaxpr", "call") if name in params
     )
 
 
 def _needed(jaxpr: Any) -> list[Any]:
-    """The equations that results depend on, and those that have effects."""
+    """Return the equations that results depend on, and those that have effects."""
     used = {item for item in jaxpr.outvars if not isinstance(item, Literal)}
     found = []
     for equation in reversed(jaxpr.eqns):
@@ -181,7 +181,7 @@ def _needed(jaxpr: Any) -> list[Any]:
 
 
 def _is_folded(equation: Any, inputs: Sequence[Array]) -> bool:
-    """Whether an equation is computed now: of constants, with results that are not much larger."""
+    """Return whether an equation is computed now: of constants, with results not much larger."""
     if equation.effects or not all(item.is_constant for item in inputs):
         return False
     row = ROWS.get(equation.primitive.name)
@@ -202,7 +202,7 @@ def _bytes(aval: Any) -> int:
 
 
 def _folded(equation: Any, inputs: Sequence[Array]) -> list[Array]:
-    """The results of an equation of constants, which JAX computes."""
+    """Return the results of an equation of constants, which JAX computes."""
     row = ROWS.get(equation.primitive.name)
     if row is not None and row.is_elementwise:
         # Elements that are stored once are computed once.

@@ -25,7 +25,7 @@ _MOST_SLICES: Final = 256
 
 
 def reduce_window(word: str) -> Rule:
-    """The rule of a "sum", "max" or "min" of windows."""
+    """Return the rule of a "sum", "max" or "min" of windows."""
 
     def rule(step: Step) -> Array:
         (a,) = step.inputs
@@ -35,7 +35,7 @@ def reduce_window(word: str) -> Rule:
 
 
 def windowed(step: Step, a: Array, word: str) -> Array:
-    """The sums or extremes of windows."""
+    """Return the sums or extremes of windows."""
     s, params = step.scope, step.params
     window, strides = tuple(params["window_dimensions"]), tuple(params["window_strides"])
     padding = [(int(low), int(high)) for low, high in params["padding"]]
@@ -57,7 +57,7 @@ def windowed(step: Step, a: Array, word: str) -> Array:
 
 
 def _neutral(s: Scope, word: str, dtype: Any) -> Operand:
-    """What leaves a sum or an extreme as it is."""
+    """Return the element that leaves a sum or an extreme as it is."""
     if word == "sum":
         return 0
     neutral: float = s.lowest(dtype) if word == "max" else s.highest(dtype)
@@ -78,7 +78,7 @@ def by_slices(
     strides: Sequence[int],
     dilation: Sequence[int],
 ) -> Array:
-    """One dimension after another: the slices of all positions in the window are combined."""
+    """Reduce one dimension after another: combine the slices of all positions in the window."""
     if sum(window) > _MOST_SLICES:
         reason = f"a window of {list(window)} takes more than {_MOST_SLICES} slices"
         raise NotLowered(reason, "use a cumulative function or a convolution")
@@ -153,7 +153,7 @@ def _pooled(
 
 
 def select_and_scatter_add(step: Step) -> Array:
-    """Each number of the source goes to the place of its window's extreme, the first of equal ones."""
+    """Add each source element at its window's extreme, the first of equal ones."""
     s, (source, operand), params = step.scope, step.inputs, step.params
     window, strides = tuple(params["window_dimensions"]), tuple(params["window_strides"])
     padding = [(int(low), int(high)) for low, high in params["padding"]]
@@ -183,7 +183,7 @@ def select_and_scatter_add(step: Step) -> Array:
 def _window_part(
     s: Scope, a: Array, position: Sequence[int], strides: Sequence[int], counts: Sequence[int]
 ) -> Array:
-    """The elements at one position of all windows."""
+    """Return the elements at one position of all windows."""
     stops = [
         start + (count - 1) * stride + 1
         for start, count, stride in zip(position, counts, strides, strict=True)
@@ -194,7 +194,7 @@ def _window_part(
 def _placed(
     s: Scope, a: Array, position: Sequence[int], strides: Sequence[int], shape: Sequence[int]
 ) -> Array:
-    """The opposite of `_window_part`: zeros elsewhere."""
+    """Undo `_window_part`: put zeros elsewhere."""
     wide = layout.spread(s, a, [stride - 1 for stride in strides], 0)
     after = [
         size - start - count for size, start, count in zip(shape, position, wide.shape, strict=True)
