@@ -20,7 +20,7 @@ _HALVES: Final = frozenset({dtype("FP16"), dtype("BF16")})
 
 
 def rewrite(op: Operator, block: EditedBlock) -> Replacement | None:
-    """What replaces a CAST that TOSA does not have."""
+    """Return what replaces a CAST that TOSA does not have, or None."""
     (operand,), (result,) = op.inputs, op.outputs
     source, target = block.tensors[operand], block.tensors[result]
     if source.scale is not None or target.scale is not None:

@@ -70,7 +70,7 @@ class EditedBlock:
     # -- what is known ---------------------------------------------------------------------------
 
     def constant(self, name: str) -> Constant | None:
-        """The data of a tensor that a CONST defines; None for any other tensor."""
+        """Return the data of a tensor that a CONST defines; None for any other tensor."""
         producer = self.producers.get(name)
         if producer is None or producer.spec is not CONST:
             return None
@@ -78,21 +78,24 @@ class EditedBlock:
         return tensor.data if tensor.scale is None else None
 
     def uniform_bits(self, name: str) -> bytes | None:
-        """The bytes of each element of a constant; None if they differ or are too many to read."""
+        """Return the bytes of each element of a constant.
+
+        None if they differ or are too many to read.
+        """
         if name not in self._uniform:
             data = self.constant(name)
             self._uniform[name] = None if data is None else _uniform_bits(data)
         return self._uniform[name]
 
     def uniform(self, name: str) -> bool | int | float | None:
-        """The number that all elements of a constant are; None as for `uniform_bits`."""
+        """Return the value that all elements of a constant have; None as for `uniform_bits`."""
         bits = self.uniform_bits(name)
         if bits is None:
             return None
         return element_value(bits, self.tensors[name].dtype)
 
     def sizes(self, name: str) -> tuple[int, ...] | None:
-        """The sizes of a shape that a CONST_SHAPE defines; None for any other shape."""
+        """Return the sizes of a shape that a CONST_SHAPE defines; None for any other shape."""
         producer = self.producers.get(name)
         if producer is None or producer.spec is not CONST_SHAPE:
             return None
@@ -101,7 +104,7 @@ class EditedBlock:
     # -- new values ------------------------------------------------------------------------------
 
     def new_tensor(self, wanted: str, element: DType, shape: tuple[int, ...] | None) -> str:
-        """The name of a new tensor, `wanted` or a similar one. An operator has to define it."""
+        """Add a tensor and return its name, `wanted` or a similar one. An operator has to define it."""
         name = unused_name(wanted, self._taken, numbers=self._numbers)
         self.tensors[name] = Tensor(name, element, shape)
         return name
@@ -109,7 +112,7 @@ class EditedBlock:
     def new_constant(
         self, wanted: str, data: Constant, shape: tuple[int, ...], location: str = ""
     ) -> str:
-        """The name of a constant: an equal one, or a new one before the operator that is visited."""
+        """Return the name of an equal constant, or of a new one before the operator that is visited."""
         key = constant_key(Tensor("", data.dtype, shape, data))
         if key not in self.constants:
             name = self.constants[key] = self.new_tensor(wanted, data.dtype, shape)
@@ -120,12 +123,12 @@ class EditedBlock:
     def new_number(
         self, wanted: str, number: float, element: DType, rank: int, location: str = ""
     ) -> str:
-        """A new constant of one element, which broadcasts to any shape of a rank."""
+        """Return the name of a constant of one element, which broadcasts to any shape of a rank."""
         data = constant_of(np.array([number]), element)
         return self.new_constant(wanted, data, (1,) * rank, location)
 
     def new_shape(self, wanted: str, sizes: Sequence[int], location: str = "") -> str:
-        """The name of a constant shape: an equal one, or a new one."""
+        """Return the name of a constant shape: an equal one, or a new one."""
         key = tuple(sizes)
         if key not in self.constants:
             name = unused_name(wanted, self._taken, numbers=self._numbers)
@@ -136,11 +139,11 @@ class EditedBlock:
         return self.constants[key]
 
     def zero_shift(self) -> str:
-        """The constant shift 0 that MUL takes."""
+        """Return the name of the constant shift 0 that MUL takes."""
         return self.new_constant("mul_shift", Constant(_INT8, 1, b"\0"), (1,))
 
     def unary(self, op: Operator, kind: str, operand: str, result: str = "") -> Operator:
-        """An operator of one operand with the location of `op`; see `made`."""
+        """Make an operator of one operand with the location of `op`; see `made`."""
         return self.made(op, kind, (operand,), result)
 
     def made(
@@ -154,7 +157,7 @@ class EditedBlock:
         shape: tuple[int, ...] | None = None,
         attributes: dict[str, AttributeValue] | None = None,
     ) -> Operator:
-        """An operator that computes a part of what `op` computes, with its location.
+        """Make an operator that computes a part of what `op` computes, with its location.
 
         Args:
             op: the operator that is replaced.
@@ -175,7 +178,7 @@ class EditedBlock:
         return Operator(operator(kind), operands, (result,), attributes or {}, op.location)
 
     def as_constant(self, op: Operator, data: Constant) -> Operator:
-        """The CONST or CONST_SHAPE that gives the only result of an operator this value."""
+        """Return the CONST or CONST_SHAPE that gives the only result of an operator this value."""
         (name,) = op.outputs
         if name in self.shapes:
             self.shapes[name] = replace(self.shapes[name], data=data)
@@ -192,14 +195,14 @@ class EditedBlock:
             self.producers[name] = op
 
     def current(self, op: Operator) -> Operator:
-        """The operator with the values that replace its operands."""
+        """Return the operator with the values that replace its operands."""
         same = self.same
         if not same or same.keys().isdisjoint(op.inputs):
             return op
         return replace(op, inputs=tuple([same.get(name, name) for name in op.inputs]))
 
     def can_stand_for(self, value: str, result: str) -> bool:
-        """Whether `value` can be used instead of `result`, and all results keep their names."""
+        """Return whether `value` can be used instead of `result`, and all results keep their names."""
         if value in self.shapes:
             return result not in self.results
         one, other = self.tensors[value], self.tensors[result]
@@ -218,7 +221,7 @@ class EditedBlock:
             self.renamed[value] = result
 
     def finished(self) -> Block:
-        """The block with what was changed."""
+        """Return the block with what was changed."""
         operators = self.operators
         if self.renamed:
             operators = [_renamed(op, self.renamed) for op in operators]
@@ -251,7 +254,7 @@ def _renamed(op: Operator, names: dict[str, str]) -> Operator:
 
 
 def as_array(data: Constant, shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    """The elements of a constant in its shape."""
+    """Return the elements of a constant in its shape."""
     return data.numpy().reshape(shape)
 
 
@@ -274,7 +277,10 @@ def _uniform_bits(data: Constant) -> bytes | None:
 
 
 def constant_key(tensor: Tensor) -> object:
-    """What equal constants have in common. Large ones are not read: they have their memory in common."""
+    """Return what equal constants have in common.
+
+    Large ones are not read: they have their memory in common.
+    """
     data = tensor.data
     assert data is not None
     is_small = len(data.buffer) <= _SMALL_BYTES

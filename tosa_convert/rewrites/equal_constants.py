@@ -19,7 +19,7 @@ _ASSERT: Final = operator("ASSERT_EQUAL_SHAPE")
 
 
 def rewrite(op: Operator, block: EditedBlock) -> Replacement | None:
-    """An earlier constant with the same type and elements."""
+    """Return an earlier constant with the same type and elements, or None."""
     (name,) = op.outputs
     if name in block.shapes:
         if _ASSERT in block.kinds:

@@ -35,7 +35,7 @@ _NUMBERS: Final = frozenset(
 
 
 def rewrite(op: Operator, block: EditedBlock) -> Replacement | None:
-    """The constant that an operator computes."""
+    """Return the constant that an operator computes, or None."""
     if not op.inputs or len(op.outputs) != 1:
         return None
     constants: list[tuple[Tensor, Constant]] = []
@@ -67,7 +67,7 @@ def rewrite(op: Operator, block: EditedBlock) -> Replacement | None:
 
 
 def _is_too_large(target: Tensor, operands: list[Constant]) -> bool:
-    """Whether a result, or what it is computed from, is larger than folding may handle."""
+    """Return whether a result, or what it is computed from, is larger than folding may handle."""
     count = target.element_count() or 0
     made, given = target.dtype.wire_bytes(count), [data.nbytes for data in operands]
     if max(made, *given) > MOST_BYTES:
@@ -81,7 +81,7 @@ def _computed(
     sizes: list[tuple[int, ...]],
     target: Tensor,
 ) -> Constant | None:
-    """What an operator computes of constants; None if numpy cannot tell."""
+    """Compute an operator of constants; return None if numpy cannot tell the result."""
     assert target.shape is not None
     kind = op.spec.name
     if any(tensor.element_count() != data.count for tensor, data in constants):
@@ -108,7 +108,7 @@ def _computed(
 
 
 def _bits(tensor: Tensor, data: Constant) -> npt.NDArray[Any]:
-    """The bits of elements, in the shape of their tensor."""
+    """Return the bits of elements, in the shape of their tensor."""
     width = data.dtype.element_bytes
     raw = np.ascontiguousarray(data.elements())
     kind = f"u{width}" if width in (1, 2, 4, 8) else f"V{width}"
@@ -121,7 +121,7 @@ def _from_bits(bits: npt.NDArray[Any], element: DType) -> Constant:
 
 
 def _with_numbers(op: Operator, element: DType) -> dict[str, object]:
-    """The attributes with numbers in place of the bytes of an element, such as bounds of CLAMP."""
+    """Return the attributes with values in place of the bytes of an element, as in bounds of CLAMP."""
     values: dict[str, object] = {**op.attributes}
     for row in op.spec.attributes:
         raw = values.get(row.name)

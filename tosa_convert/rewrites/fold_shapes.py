@@ -31,7 +31,7 @@ OPERATORS: Final = (
 
 
 def rewrite(op: Operator, block: EditedBlock) -> Replacement | None:
-    """The constant that an operator on shapes computes."""
+    """Return the constant that an operator on shapes computes, or None."""
     inputs = []
     for name in op.inputs:
         known = _known(name, block)
@@ -52,7 +52,7 @@ def rewrite(op: Operator, block: EditedBlock) -> Replacement | None:
 
 
 def _known(name: str, block: EditedBlock) -> ValueType | None:
-    """The type of an operand with its values; None if it is a shape that is not known."""
+    """Return the type of an operand with its values; None if it is a shape that is not known."""
     if name in block.shapes:
         sizes = block.sizes(name)
         return None if sizes is None else ShapeType(len(sizes), sizes)

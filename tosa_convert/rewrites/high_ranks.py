@@ -32,7 +32,7 @@ _TRANSPOSE: Final = operator("TRANSPOSE")
 
 
 def rewrite(graph: Graph, recorder: Recorder) -> Graph:
-    """The graph with fewer dimensions wherever that is possible."""
+    """Return the graph with fewer dimensions wherever that is possible."""
     regions = []
     for region in graph.regions:
         blocks = [
@@ -62,7 +62,7 @@ def _lowered(where: str, block: Block, recorder: Recorder) -> Block:
 
 
 def _plans(block: Block, high: set[str]) -> Iterator[tuple[int, Plan | None]]:
-    """How each operator on such tensors can be computed otherwise; None for RESHAPE and CONST."""
+    """Find how each operator on such tensors can be computed otherwise; None for RESHAPE and CONST."""
     types = TypeTable().of_block(block)
     for index, op in enumerate(block.operators):
         if high.isdisjoint((*op.inputs, *op.outputs)):
@@ -97,7 +97,7 @@ def _is_low(plan: Plan) -> bool:
 
 
 def _free(block: Block, high: set[str], plans: dict[int, Plan | None]) -> set[str]:
-    """The tensors whose operators can all be computed with fewer dimensions."""
+    """Return the tensors whose operators can all be computed with fewer dimensions."""
     ends = {*block.inputs, *block.outputs}
     free = {
         name
@@ -129,7 +129,7 @@ class _Lowering:
         self.views: dict[tuple[str, Shape], str] = {}
 
     def run(self, where: str, recorder: Recorder) -> Block:
-        """The block with fewer dimensions."""
+        """Return the block with fewer dimensions."""
         edited = self.edited
         for index, op in enumerate(self.block.operators):
             if self.free.isdisjoint((*op.inputs, *op.outputs)):
@@ -158,7 +158,7 @@ class _Lowering:
         self.edited.tensors[name] = replace(self.edited.tensors[name], shape=shape)
 
     def view(self, op: Operator, name: str, shape: Shape) -> str:
-        """A tensor with the elements of another, and a shape."""
+        """Return the name of a tensor with the elements of another, and a shape."""
         if self.edited.tensors[name].shape == shape:
             return name
         key = name, shape
@@ -253,6 +253,6 @@ def _merged_order(targets: list[int]) -> list[list[int]]:
 
 
 def _six(shape: Shape) -> Shape:
-    """A shape whose first dimensions are one, so that there are few enough."""
+    """Return a shape whose first dimensions are merged into one, so that there are few enough."""
     extra = len(shape) - MOST + 1
     return (prod(shape[:extra]), *shape[extra:]) if extra > 1 else shape

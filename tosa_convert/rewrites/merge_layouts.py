@@ -20,7 +20,7 @@ OPERATORS: Final = (_TRANSPOSE, _RESHAPE)
 
 
 def rewrite(op: Operator, block: EditedBlock) -> Replacement | None:
-    """One operator in place of two, or a RESHAPE in place of a TRANSPOSE."""
+    """Put one operator in place of two, or a RESHAPE in place of a TRANSPOSE; None if neither fits."""
     found = _merged(op, block)
     if found is None and op.spec is _TRANSPOSE:
         return _as_reshape(op, block)
@@ -28,7 +28,7 @@ def rewrite(op: Operator, block: EditedBlock) -> Replacement | None:
 
 
 def _merged(op: Operator, block: EditedBlock) -> Replacement | None:
-    """One operator in place of two."""
+    """Put one operator in place of two, or return None."""
     first = block.producers.get(op.inputs[0])
     if first is None or first.spec is not op.spec:
         return None
@@ -50,7 +50,7 @@ def _merged(op: Operator, block: EditedBlock) -> Replacement | None:
 
 
 def _as_reshape(op: Operator, block: EditedBlock) -> Replacement | None:
-    """A RESHAPE in place of a TRANSPOSE that keeps the order of all elements."""
+    """Put a RESHAPE in place of a TRANSPOSE that keeps the order of all elements, or return None."""
     (source,), (result,) = op.inputs, op.outputs
     tensor, made = block.tensors[source], block.tensors[result]
     perms = op.attributes["perms"]

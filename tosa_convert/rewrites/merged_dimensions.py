@@ -41,7 +41,7 @@ Planner = Callable[[Operator, Sequence[Shape], Shape, dict[int, Shape]], Plan | 
 
 
 def merged(shape: Shape, runs: Sequence[Run]) -> Shape:
-    """A shape whose runs of dimensions are one dimension each.
+    """Merge each run of dimensions of a shape into one dimension.
 
     Example:
         >>> merged((2, 3, 4, 5), [(0, 2), (2, 3), (3, 4)])
@@ -51,7 +51,7 @@ def merged(shape: Shape, runs: Sequence[Run]) -> Shape:
 
 
 def runs_of(alike: Sequence[object], is_neutral: Sequence[bool]) -> list[Run]:
-    """The longest runs of dimensions that are alike; a neutral one belongs to any run.
+    """Find the longest runs of dimensions that are alike; a neutral one belongs to any run.
 
     Example:
         >>> runs_of("aabb", [False] * 4)
@@ -92,7 +92,7 @@ def elementwise(*data: int) -> Planner:
 def along_axis(
     op: Operator, operands: Sequence[Shape], result: Shape, shapes: dict[int, Shape]
 ) -> Plan:
-    """The dimensions before the axis merge, and those after it."""
+    """Merge the dimensions before the axis, and those after it."""
     axis = op.attributes["axis"]
     assert isinstance(axis, int)
     runs = _around(axis, len(operands[0]))
@@ -142,7 +142,10 @@ def slice_(
 def tile(
     op: Operator, operands: Sequence[Shape], result: Shape, shapes: dict[int, Shape]
 ) -> Plan | None:
-    """A dimension that is not repeated merges with the one before it, and any with one of size 1."""
+    """Merge dimensions that are not repeated.
+
+    Such a dimension merges with the one before it, and any with one of size 1.
+    """
     multiples = shapes.get(1)
     if multiples is None:
         return None

@@ -28,7 +28,7 @@ OPERATORS: Final = tuple(
 
 
 def rewrite(op: Operator, block: EditedBlock) -> Replacement | None:
-    """An operator of INT32 in place of one of INT8 or INT16."""
+    """Put an operator of INT32 in place of one of INT8 or INT16, or return None."""
     (result,) = op.outputs
     element = block.tensors[op.inputs[0]].dtype
     made = block.tensors[result].dtype

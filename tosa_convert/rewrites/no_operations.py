@@ -27,7 +27,7 @@ def _first(op: Operator, block: EditedBlock) -> str | None:
 
 
 def _of_equal_shape(op: Operator, block: EditedBlock) -> str | None:
-    """The operand if its shape is known and that of the result."""
+    """Return the operand if its shape is known and that of the result, else None."""
     shape = block.tensors[op.inputs[0]].shape
     is_known = shape is not None and DYNAMIC not in shape
     return op.inputs[0] if is_known and shape == block.tensors[op.outputs[0]].shape else None
@@ -82,7 +82,7 @@ _NEGATIVE_ZEROS: Final = {
 
 @cache
 def _ones() -> dict[DType, bytes]:
-    """The bits of the number 1 of types that MUL has."""
+    """Return the bits of the number 1 of types that MUL has."""
     types = map(dtype, ("INT32", "INT64", "FP32", "FP16", "BF16"))
     return {row: bytes(constant_of(np.ones(1), row).buffer) for row in types}
 
@@ -114,7 +114,7 @@ OPERATORS: Final = tuple(map(operator, _RULES))
 
 
 def rewrite(op: Operator, block: EditedBlock) -> Replacement | None:
-    """The operand that an operator returns, if its type is that of the result."""
+    """Return the operand that an operator returns, if its type is that of the result, else None."""
     value = _RULES[op.spec.name](op, block)
     if value is None or _type(value, block) != _type(op.outputs[0], block):
         return None

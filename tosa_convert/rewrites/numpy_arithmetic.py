@@ -40,7 +40,7 @@ def _minimum(operands: Sequence[Array], attributes: Mapping[str, Any]) -> Array 
 def _without_equal_zeros(
     function: Callable[[Array, Array], Array], operands: Sequence[Array]
 ) -> Array | None:
-    """A maximum or minimum; None where 0 and -0 meet, of which either may be the result."""
+    """Return a maximum or minimum; None where 0 and -0 meet, of which either may be the result."""
     one, other = operands
     if one.dtype.kind == "f":
         zeros = (one == 0) & (other == 0)
@@ -130,7 +130,7 @@ ARITHMETIC: Final[dict[str, Arithmetic]] = {
 def compute(
     kind: str, operands: Sequence[Array], attributes: Mapping[str, Any], element: DType
 ) -> Array | None:
-    """What an operator of `ARITHMETIC` computes, as an array of its result's element type.
+    """Compute an operator of `ARITHMETIC` as an array of its result's element type.
 
     Args:
         kind: the operator.
@@ -156,7 +156,7 @@ def _widened(array: Array) -> Array:
 
 
 def _converted(result: Array, element: DType) -> Array | None:
-    """A result as an array of its element type; None if a number does not fit."""
+    """Convert a result to an array of its element type; return None if a value does not fit."""
     if element.name == "BOOL":
         return result.astype(bool)
     if element.is_float:

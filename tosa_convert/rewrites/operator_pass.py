@@ -41,7 +41,7 @@ class OperatorPass:
                 self.rules.setdefault(spec, []).append((row.name, row.function))
 
     def rewritten(self, graph: Graph) -> Graph:
-        """The graph, rewritten; the same object if no rule applies."""
+        """Rewrite a graph; return the same object if no rule applies."""
         regions = []
         for region in graph.regions:
             blocks = [
@@ -54,7 +54,7 @@ class OperatorPass:
         return replace(graph, regions=regions)
 
     def _block(self, where: str, block: Block) -> Block:
-        """The block, rewritten; the same object if no rule applies."""
+        """Rewrite a block; return the same object if no rule applies."""
         rules = self.rules
         kinds = frozenset([op.spec for op in block.operators])
         if rules.keys().isdisjoint(kinds):
@@ -81,7 +81,7 @@ class OperatorPass:
         return edited.finished() if is_changed else block
 
     def _first(self, op: Operator, edited: EditedBlock) -> tuple[str, Replacement] | None:
-        """What the first rule makes of an operator that has one."""
+        """Return what the first rule that applies makes of an operator, or None."""
         for name, rule in self.rules.get(op.spec, ()):
             replacement = rule(op, edited)
             if replacement is None:
@@ -93,7 +93,7 @@ class OperatorPass:
 
 
 def _settled(replacement: Replacement, op: Operator, edited: EditedBlock) -> Replacement | None:
-    """The replacement, with an IDENTITY where a name has to survive; None if it changes nothing."""
+    """Put an IDENTITY where a name has to survive a replacement; return None if it changes nothing."""
     for result, value in list(replacement.same.items()):
         if edited.can_stand_for(value, result):
             continue

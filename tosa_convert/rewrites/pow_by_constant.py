@@ -42,7 +42,7 @@ _POWERS: Final[dict[float, _Power]] = {
 
 
 def rewrite(op: Operator, block: EditedBlock) -> Replacement | None:
-    """What replaces POW by a constant of `_POWERS`."""
+    """Return what replaces POW by a constant of `_POWERS`, or None."""
     base, exponent = op.inputs
     (result,) = op.outputs
     number = block.uniform(exponent)
@@ -75,7 +75,7 @@ def rewrite(op: Operator, block: EditedBlock) -> Replacement | None:
 def _multiples(
     shape: tuple[int, ...] | None, wide: tuple[int, ...] | None
 ) -> tuple[int, ...] | None:
-    """How often a base repeats in the result of a broadcast; None if that is not known."""
+    """Return how often a base repeats in the result of a broadcast; None if that is not known."""
     if shape == wide:
         return ()
     if shape is None or wide is None or DYNAMIC in (*shape, *wide) or 0 in shape:

@@ -21,7 +21,7 @@ class Rewritten(NamedTuple):
 
 
 def apply(graph: Graph, *names: str) -> Rewritten:
-    """The graph with repairs and clean-up, and a report of every change.
+    """Return the graph with repairs and clean-up, and a report of every change.
 
     The names, types and order of inputs and outputs, the variables, and the locations of operators
     survive. A rewritten graph that is rewritten again does not change.
@@ -65,7 +65,7 @@ def apply(graph: Graph, *names: str) -> Rewritten:
 
 
 def names_of(*names: str) -> tuple[str, ...]:
-    """The names of the rewrites that `apply` runs when it is given these names, in their order.
+    """Return the names of the rewrites that `apply` runs when given these names, in their order.
 
     Raises:
         TosaConvertError: "option-conflict" for a rewrite that does not exist.
@@ -85,7 +85,7 @@ def _chosen(names: Sequence[str]) -> list[Rewrite]:
 
 
 def _passes(rows: Sequence[Rewrite], recorder: Recorder) -> list[Callable[[Graph], Graph]]:
-    """What runs one after the other: neighbouring rewrites of single operators run together."""
+    """Return what runs one after the other. Neighbouring rewrites of single operators run together."""
     passes: list[Callable[[Graph], Graph]] = []
     for is_of_operators, group in groupby(rows, lambda row: isinstance(row, OperatorRewrite)):
         if is_of_operators:

@@ -54,7 +54,7 @@ class Report:
         return "\n".join(map(str, self.changes))
 
     def count(self, rewrite: str) -> int:
-        """How many changes a rewrite made.
+        """Return how many changes a rewrite made.
 
         Example:
             >>> Report((Change("fold-constants", "ADD", 2),)).count("fold-constants")
@@ -89,7 +89,7 @@ class Recorder:
             group.places.append(f"{path} {operator.location}" if operator.location else path)
 
     def report(self) -> Report:
-        """Everything that was noted, in the order of the table and then by kind of change."""
+        """Return everything that was noted, in the order of the table and then by kind of change."""
         keys = sorted(self.groups, key=lambda key: self.order.index(key[0]))
         return Report(
             tuple(

@@ -22,7 +22,7 @@ _WITH_EFFECT: Final = frozenset(
 
 
 def rewrite(graph: Graph, recorder: Recorder) -> Graph:
-    """The graph without the operators that no result depends on, nor any effect."""
+    """Return the graph without the operators that no result depends on, nor any effect."""
     unrun = {region.name for region in unrun_regions(graph)}
     regions = [
         replace(
@@ -44,7 +44,7 @@ def rewrite(graph: Graph, recorder: Recorder) -> Graph:
 
 
 def _used_part(graph: Graph, region: Region, block: Block, recorder: Recorder) -> Block:
-    """The block without unused operators; the same object if it has none."""
+    """Return the block without unused operators; the same object if it has none."""
     used = set(block.outputs)
     update, isdisjoint = used.update, used.isdisjoint
     unused: list[int] = []
