@@ -234,7 +234,7 @@ def dumps(
     validate: bool = True,
     limits: LimitsLike = None,
 ) -> bytes:
-    """The content of a file of the given format, as bytes.
+    """Return the content of a file of the given format, as bytes.
 
     Args:
         graph: the program.
@@ -294,7 +294,10 @@ def render(
     locations: bool = True,
     elide: int | None = None,
 ) -> Iterable[Any]:
-    """As `dumps`, but in pieces: constants are views of their buffers. The program is not validated."""
+    """Return the content of a file as `dumps` does, but in pieces.
+
+    Constants are views of their buffers. The program is not validated.
+    """
     from tosa_convert.formats.write import render as render_with
 
     options = WriteOptions(
@@ -346,7 +349,7 @@ def import_weights(
     accept_changed_weights: bool = False,
     limits: LimitsLike = None,
 ) -> Graph:
-    """The graph with the constants of a folder in place of its own; shapes and types must agree.
+    """Return the graph with the constants of a folder in place of its own. Shapes and types must agree.
 
     Args:
         graph: the program, which is not changed.
@@ -376,7 +379,7 @@ def import_weights(
 
 
 def strip_weights(graph: Graph, *, keep_parameters: bool = True) -> Graph:
-    """The graph with zeros for weights. Names and locations stay.
+    """Return the graph with zeros for weights. Names and locations stay.
 
     Args:
         graph: the program, which is not changed.

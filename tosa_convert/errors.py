@@ -184,7 +184,7 @@ class Finding:
         return "\n".join(grouped((self,)))
 
     def headline(self) -> str:
-        """The first line of the printed finding: location, message and code."""
+        """Return the first line of the printed finding: location, message and code."""
         place = f"{printable(self.where)}: " if self.where else ""
         name = f"{self.code}: {self.rule}" if self.rule else self.code
         return f"{place}error: {indented(self.message)} [{name}]"
@@ -217,17 +217,20 @@ class TosaConvertError(Exception):
 
     @property
     def code(self) -> str:
-        """The code of the first finding."""
+        """Return the code of the first finding."""
         return self.findings[0].code
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the first finding: 2 usage, 3 bad input, 4 unsupported; see `Category`."""
+        """Return the exit code of the first finding.
+
+        2 usage, 3 bad input, 4 unsupported; see `Category`.
+        """
         return int(CODES[self.code][0])
 
 
 def grouped(findings: Iterable[Finding]) -> Iterator[str]:
-    """The lines that print findings. Each message and each hint is printed once.
+    """Iterate over the lines that print findings. Each message and each hint is printed once.
 
     Findings of the same code and hint form a group: first their messages, then the hint. Findings of
     the same message, too, share a line and list their locations.
@@ -251,7 +254,7 @@ def grouped(findings: Iterable[Finding]) -> Iterator[str]:
 
 
 def _group_lines(messages: Sequence[Sequence[Finding]]) -> Iterator[str]:
-    """The lines of one group; messages: the findings of each message."""
+    """Iterate over the lines of one group; messages: the findings of each message."""
     for equal in messages[:_SHOWN_MESSAGES]:
         first, *others = equal
         yield first.headline()
@@ -339,7 +342,7 @@ def near_match(value: object, choices: Iterable[object]) -> str:
 
 
 def lone_surrogate(error: UnicodeEncodeError) -> TosaConvertError:
-    """The error for a name or location that cannot be encoded as UTF-8, for the caller to raise."""
+    """Return the error for a name or location that UTF-8 cannot encode, for the caller to raise."""
     return fail(
         "value-out-of-range",
         ascii(error.object[:_CHARACTERS]),
@@ -351,7 +354,7 @@ def lone_surrogate(error: UnicodeEncodeError) -> TosaConvertError:
 def fail(
     code: str, where: str, message: str, hint: str = "", excerpt: str = ""
 ) -> TosaConvertError:
-    """An error with one finding, for the caller to raise.
+    """Return an error with one finding, for the caller to raise.
 
     Example:
         >>> raise fail("empty-input", "m.tosa", "the input is empty")

@@ -12,7 +12,7 @@ _NAME: Final = "tosa-convert"
 
 
 def install_command(extra: str, python: str = "") -> str:
-    """The command that installs an extra of this package from where the package came from.
+    """Return the command that installs an extra of this package from where the package came from.
 
     That is a checkout, a repository or an archive, or else the package index. Source: `direct_url.json`,
     which pip writes for all but the index (PyPA's "Recording the Direct URL Origin").
@@ -56,7 +56,7 @@ def _quoted_path(folder: Path, extra: str) -> str:
 
 
 def _origin() -> dict[str, Any]:
-    """The content of `direct_url.json`; nothing if the package came from the index."""
+    """Return the content of `direct_url.json`; nothing if the package came from the index."""
     from importlib import metadata  # takes as long as converting a small file
 
     try:

@@ -44,7 +44,7 @@ def from_module(
     input_shapes: Shapes | None = None,
     tosa_version: TosaVersion = "",
 ) -> Graph:
-    """The graph of a function of an MLIR module.
+    """Read the graph of a function of an MLIR module.
 
     Args:
         module_or_func: a module, a func.func or an operation of any MLIR Python bindings. It is not
@@ -96,7 +96,7 @@ def to_module(
     validate: bool = True,
     limits: LimitsLike = None,
 ) -> Any:
-    """A graph as an `ir.Module` with one function.
+    """Return a graph as an `ir.Module` with one function.
 
     Args:
         graph: the program.
@@ -343,7 +343,7 @@ def import_tosa_func_from_flatbuffer(
 
 
 def _context(given: Any) -> Any:
-    """The ir.Context to build in: that of the object given, the current one, or a new one."""
+    """Return the ir.Context to build in: that of the object given, the current one, or a new one."""
     from tosa_convert.formats.bindings.packages import context_of, current_context, default_bindings
 
     if given is not None:

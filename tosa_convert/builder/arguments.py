@@ -23,7 +23,10 @@ _MOST_SHOWN: Final = 80
 
 
 def wrong(label: str, given: object, expected: str) -> TypeError:
-    """The error for an argument of a wrong Python type. label: such as "add() argument input2"."""
+    """Return the error for an argument of a wrong Python type.
+
+    label: such as "add() argument input2".
+    """
     text = repr(given)
     if len(text) > _MOST_SHOWN:
         text = f"{text[:_MOST_SHOWN]}..."
@@ -31,7 +34,7 @@ def wrong(label: str, given: object, expected: str) -> TypeError:
 
 
 def integer(label: str, given: Any) -> int:
-    """An integer. A float is not one, even if it has no fraction."""
+    """Return an integer. A float is not one, even if it has no fraction."""
     if isinstance(given, (bool, np.bool_)):
         raise wrong(label, given, "an integer")
     try:
@@ -41,26 +44,26 @@ def integer(label: str, given: Any) -> int:
 
 
 def integers(label: str, given: Any) -> tuple[int, ...]:
-    """A sequence of integers, such as the sizes of a shape."""
+    """Return a sequence of integers, such as the sizes of a shape, as a tuple."""
     if isinstance(given, (str, bytes, Value)) or not isinstance(given, Iterable):
         raise wrong(label, given, "a sequence of integers")
     return tuple(integer(label, item) for item in given)
 
 
 def shape(label: str, given: Any) -> tuple[int, ...] | None:
-    """The sizes of a tensor, DYNAMIC where unknown; None for an unknown rank."""
+    """Return the sizes of a tensor, DYNAMIC where unknown; None for an unknown rank."""
     return None if given is None else integers(label, given)
 
 
 def text(label: str, given: Any) -> str:
-    """A string."""
+    """Return an argument that must be a string."""
     if not isinstance(given, str):
         raise wrong(label, given, "a string")
     return given
 
 
 def names(label: str, given: Any) -> tuple[str, ...]:
-    """The names of results: one string or several; none for the empty string."""
+    """Return the names of results: one string or several; none for the empty string."""
     if isinstance(given, str):
         return (given,) if given else ()
     if not isinstance(given, Iterable):
@@ -69,21 +72,21 @@ def names(label: str, given: Any) -> tuple[str, ...]:
 
 
 def values(label: str, given: Any) -> tuple[Value, ...]:
-    """A sequence of values; one value is not a sequence."""
+    """Return a sequence of values as a tuple; one value is not a sequence."""
     if isinstance(given, (str, Value)) or not isinstance(given, Iterable):
         raise wrong(label, given, "a sequence of values of the builder")
     return tuple(value(label, item) for item in given)
 
 
 def value(label: str, given: Any) -> Value:
-    """A value of a builder."""
+    """Return an argument that must be a value of a builder."""
     if not isinstance(given, Value):
         raise wrong(label, given, "a value of the builder, such as input() or const() returns")
     return given
 
 
 def array(label: str, given: Data) -> npt.NDArray[Any]:
-    """Numbers as an array of real numbers or truth values."""
+    """Return data as an array of real numbers or truth values."""
     try:
         made = np.asarray(given)
     except (ValueError, TypeError, OverflowError):
@@ -95,14 +98,14 @@ def array(label: str, given: Data) -> npt.NDArray[Any]:
 
 
 def attribute(label: str, row: AttributeSpec, given: Any) -> AttributeValue:
-    """The value of an attribute of any kind but "element"."""
+    """Return the value of an attribute of any kind but "element"."""
     if row.enum is not None:
         return _member(label, row.enum, given)
     return _OF_KIND[row.kind](label, given)
 
 
 def _member(label: str, enum: type[IntEnum], given: Any) -> IntEnum:
-    """A member of an enum, given as itself, by its name or by its value."""
+    """Return a member of an enum, given as itself, by its name or by its value."""
     if isinstance(given, str) and given.upper() in enum.__members__:
         return enum[given.upper()]
     if isinstance(given, int) and not isinstance(given, bool) and given in set(enum):
@@ -127,5 +130,5 @@ _OF_KIND: Final[dict[str, Callable[[str, Any], AttributeValue]]] = {
 
 
 def static(sizes: Sequence[int] | None) -> bool:
-    """Whether all sizes of a shape are known."""
+    """Return whether all sizes of a shape are known."""
     return sizes is not None and DYNAMIC not in sizes

@@ -64,7 +64,7 @@ class BlockBuilder(BlockState):
     def input(
         self, name: str, dtype: DTypeLike, shape: Sequence[int] | None, *, scaled: bool = False
     ) -> Value:
-        """A new input of the program.
+        """Add an input to the program.
 
         Args:
             name: Its name.
@@ -98,7 +98,7 @@ class BlockBuilder(BlockState):
         scales: Data | None = None,
         name: str = "",
     ) -> Value:
-        """A constant tensor.
+        """Add a constant tensor.
 
         Args:
             data: Its elements, in its shape; codes from -128 to 127 for MXINT8. Floating-point numbers
@@ -135,7 +135,7 @@ class BlockBuilder(BlockState):
         return value
 
     def const_shape(self, sizes: Sequence[int], *, name: str = "") -> Value:
-        """A constant of type !tosa.shape. Equal shapes without a name of their own are one value.
+        """Return a constant of type !tosa.shape. Equal shapes without a name of their own are one value.
 
         Args:
             sizes: Its values.
@@ -279,7 +279,7 @@ class BlockBuilder(BlockState):
         return self._add(draft, inferred.types, names)
 
     def _without_data(self, type_: ValueType) -> ValueType:
-        """The type of an operand whose elements no rule reads."""
+        """Return the type of an operand whose elements no rule reads."""
         if isinstance(type_, ShapeType) or type_.data is None:
             return type_
         return self._table.tensor(type_.dtype, type_.shape, type_.scale)
@@ -287,7 +287,7 @@ class BlockBuilder(BlockState):
     def _infer(
         self, draft: Operator, inputs: tuple[ValueType, ...], dtypes: Sequence[Element]
     ) -> _Inferred:
-        """The types of an operator's results, and attributes that follow from types."""
+        """Infer the types of an operator's results, and attributes that follow from types."""
         verdict = judge(OperatorView(draft, inputs, ()))
         if verdict.violations or verdict.results is None:
             self._refuse(draft, verdict.violations)
@@ -305,7 +305,7 @@ class BlockBuilder(BlockState):
         return _Inferred(tuple(types), attributes)
 
     def _check_form(self, draft: Operator, inputs: Sequence[ValueType]) -> None:
-        """The operands and attributes are those of the operator's row, as rules expect."""
+        """Refuse operands and attributes that are not those of the operator's row, as rules expect."""
         spec, path = draft.spec, self._path(draft)
         findings = Findings()
         fewest, most = spec.operand_range()
@@ -333,7 +333,7 @@ class BlockBuilder(BlockState):
     def _result_elements(
         self, draft: Operator, inputs: Sequence[ValueType], dtypes: Sequence[Element]
     ) -> tuple[list[Element], dict[str, AttributeValue]]:
-        """The types of an operator's results, and the `acc_type` that belongs to them."""
+        """Return the types of an operator's results, and the `acc_type` that belongs to them."""
         spec, elements = draft.spec, [element_of(type_) for type_ in inputs]
         rows = result_rows(spec, elements, draft.attributes, dtypes)
         if not rows:
@@ -355,7 +355,7 @@ class BlockBuilder(BlockState):
         return [None if row.is_shape else next(found) for row in spec.results[:made]], attributes
 
     def _zero(self, element: DType) -> Value:
-        """A constant of one element, 0."""
+        """Return a constant of one element, 0."""
         value = self._zeros.get(element)
         if value is None:
             name = self._name("", "zero")
@@ -363,7 +363,10 @@ class BlockBuilder(BlockState):
         return value
 
     def _check_scales(self, tensor: Tensor, scales: tuple[int, ...]) -> None:
-        """The shape of the scales of a block-scaled constant; `verify` looks only at their number."""
+        """Refuse scales of a wrong shape for a block-scaled constant.
+
+        `verify` looks only at their number.
+        """
         shape = tensor.shape or ()
         expected = (*shape[:-1], shape[-1] // int(_SHAPE_32)) if shape else ()
         if scales != expected:

@@ -56,7 +56,7 @@ class Checkpoint(NamedTuple):
 def all_or_nothing(
     method: Callable[Concatenate[_S, _P], _R],
 ) -> Callable[Concatenate[_S, _P], _R]:
-    """A method of a builder that adds nothing if it raises."""
+    """Make a method of a builder add nothing if it raises."""
 
     @wraps(method)
     def checked(self: _S, *args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -151,7 +151,7 @@ class BlockState:
             raise fail("value-out-of-range", self._where(), str(error)) from None
 
     def _own_type(self, data: Data, array: npt.NDArray[Any]) -> DType:
-        """The element type of data that comes without one."""
+        """Return the element type of data that comes without one."""
         element = dtype_of_array(array)
         is_array = isinstance(data, (np.ndarray, np.generic))
         if element is not None and (is_array or array.dtype == np.bool_):
@@ -166,7 +166,7 @@ class BlockState:
 
     @property
     def last_operator(self) -> Operator:
-        """The operator that was added last, constants included.
+        """Return the operator that was added last, constants included.
 
         Raises:
             IndexError: There is none.
@@ -176,7 +176,7 @@ class BlockState:
     # -- undoing ---------------------------------------------------------------------------------
 
     def checkpoint(self) -> Checkpoint:
-        """A point to go back to with `rollback`."""
+        """Return a point to go back to with `rollback`."""
         block = self._block
         return Checkpoint(
             len(block.operators),
@@ -224,7 +224,10 @@ class BlockState:
     # -- names and errors ------------------------------------------------------------------------
 
     def _name(self, wanted: str, kind: str, reserved: Sequence[str] = ()) -> str:
-        """The wanted name, or one for a kind of value that is not taken. reserved: names to avoid."""
+        """Return the wanted name, or one for a kind of value that is not taken.
+
+        reserved: names to avoid.
+        """
         if wanted:
             self._refuse_taken(wanted, reserved)
             return wanted
@@ -294,7 +297,7 @@ class BlockState:
     def _refuse_choice(
         self, path: str, name: str, choices: Sequence[Element], keyword: str
     ) -> NoReturn:
-        """The error for a type that does not follow from the operands."""
+        """Refuse to choose a type that does not follow from the operands."""
         listed = " or ".join(dict.fromkeys(map(element_text, choices)))
         raise fail(
             "option-conflict",

@@ -109,7 +109,7 @@ class Builder(Operators):
 
     @all_or_nothing
     def read(self, variable: Variable, *, name: str = "") -> Value:
-        """The value of a variable at this point of the program.
+        """Read the value of a variable at this point of the program.
 
         Args:
             variable: What `variable` returned, of this program.
@@ -172,7 +172,7 @@ class Builder(Operators):
         return np.broadcast_to(array, shape).copy()
 
     def _of_variable(self, variable: Variable) -> str:
-        """The name of the tensor that stands for a variable in this block."""
+        """Return the name of the tensor that stands for a variable in this block."""
         if not isinstance(variable, Variable):
             raise TypeError(f"found {variable!r}, expected a variable, as variable() returns")
         declared = self._variables.get(variable.name)
@@ -285,7 +285,7 @@ class Builder(Operators):
         implementation_attrs: bytes = b"",
         name: str | Sequence[str] = "",
     ) -> tuple[Value, ...]:
-        """An operator of another domain.
+        """Add an operator of another domain.
 
         Args:
             inputs: Its operands.
@@ -328,7 +328,7 @@ class Builder(Operators):
     # -- the program -----------------------------------------------------------------------------
 
     def graph(self, *, version: Version | None = None) -> Graph:
-        """The program so far. What is added later does not change it.
+        """Return the program so far. What is added later does not change it.
 
         Args:
             version: The TOSA version that it is written for; by default the lowest that has all of it.
@@ -400,14 +400,14 @@ class Builder(Operators):
         return name, [inner._type_of(output) for output in inner._block.outputs]
 
     def _type_of(self, name: str) -> ValueType:
-        """The type of a value without its data."""
+        """Return the type of a value without its data."""
         block = self._block
         if name in block.shapes:
             return self._table.shape((None,) * block.shapes[name].rank)
         return self._table.of_tensor(block.tensors[name], with_data=False)
 
     def _argument(self, value: Value) -> Value:
-        """An argument of a region, of the type of an operand."""
+        """Add an argument of a region, of the type of an operand."""
         type_: ValueType = self._without_data(value.type)
         if isinstance(type_, ShapeType):
             type_ = self._table.shape((None,) * type_.rank)

@@ -51,14 +51,14 @@ _RANK_1: Final = frozenset({"pad_const", "bias"})
 
 
 def has_default(spec: OperatorSpec, row: OperandSpec) -> bool:
-    """Whether an operand may be left out."""
+    """Return whether an operand may be left out."""
     if row.arity == "?" or row.name in _ZERO_UNLESS_GIVEN or row.name.endswith("_zp"):
         return True
     return spec.name == "MUL" and row.name == "shift"
 
 
 def default_of(row: AttributeSpec) -> Any:
-    """The value of an attribute that is left out; `Parameter.empty` if it must be given."""
+    """Return the value of an attribute that is left out; `Parameter.empty` if it must be given."""
     if row.optional:
         return row.default
     if row.name in _EVERY_ELEMENT and row.length > 0:
@@ -67,7 +67,7 @@ def default_of(row: AttributeSpec) -> Any:
 
 
 def parameters(spec: OperatorSpec) -> Iterator[Parameter]:
-    """The parameters of an operator's function, in order, without the builder."""
+    """Iterate over the parameters of an operator's function, in order, without the builder."""
     rows = spec.operands
     last_required = max(
         (index for index, row in enumerate(rows) if not has_default(spec, row)), default=-1
@@ -93,7 +93,7 @@ def parameters(spec: OperatorSpec) -> Iterator[Parameter]:
 
 
 def function_of(spec: OperatorSpec) -> Callable[..., Any]:
-    """The function of an operator, for a class of builders."""
+    """Make the function of an operator, for a class of builders."""
     signature = Signature(list(parameters(spec)))
     name = spec.name.lower()
     names = frozenset(signature.parameters)
@@ -164,15 +164,15 @@ class _Call:
         return results[0] if len(results) == 1 else results
 
     def label(self, argument: str) -> str:
-        """An argument, as messages name it."""
+        """Return an argument as messages name it."""
         return f"{self.name}() argument {argument}"
 
     def path(self) -> str:
-        """The path that the operator will have."""
+        """Return the path that the operator will have."""
         return self.builder._path(Operator(self.spec, (), ()))
 
     def asked_dtypes(self) -> tuple[Element, ...]:
-        """The element types that the caller wants results to have."""
+        """Return the element types that the caller wants results to have."""
         given: DTypeLike | Sequence[DTypeLike] | None = self.given.get("dtype")
         if given is None:
             found: tuple[DType, ...] = ()
@@ -194,7 +194,7 @@ class _Call:
     # -- attributes ------------------------------------------------------------------------------
 
     def attributes(self) -> dict[str, AttributeValue]:
-        """The attributes but those that follow from operands."""
+        """Return the attributes but those that follow from operands."""
         found: dict[str, AttributeValue] = {}
         for row in self.spec.attributes:
             given = self.given[row.name]
@@ -222,7 +222,7 @@ class _Call:
         attributes.update(ordered)
 
     def element_bytes(self, name: str, operand: Value) -> bytes:
-        """The bytes of an element of an operand's type, such as `min_val` of CLAMP."""
+        """Return the bytes of an element of an operand's type, such as `min_val` of CLAMP."""
         array = arguments.array(self.label(name), self.given[name])
         if array.size != 1:
             raise arguments.wrong(self.label(name), self.given[name], "one number")
@@ -239,7 +239,7 @@ class _Call:
     # -- operands --------------------------------------------------------------------------------
 
     def operands(self, attributes: dict[str, AttributeValue]) -> list[Value]:
-        """The operands, in the order of the row."""
+        """Return the operands, in the order of the row."""
         rows: list[OperandSpec] = []
         items: list[Any] = []
         for row in self.spec.operands:
@@ -256,13 +256,13 @@ class _Call:
         return items
 
     def listed(self, row: OperandSpec, given: Any) -> list[Any]:
-        """The operands of a list."""
+        """Return the operands of a list."""
         if isinstance(given, (str, Value, np.ndarray)) or not isinstance(given, Sequence):
             raise arguments.wrong(self.label(row.name), given, "a sequence of operands")
         return [self.item(row, item) for item in given]
 
     def item(self, row: OperandSpec, given: Any) -> Any:
-        """An operand as a value; numbers whose element type is not known yet as an array."""
+        """Return an operand as a value; as an array if its element type is not known yet."""
         if isinstance(given, Value):
             if isinstance(given.type, ShapeType) is row.is_shape:
                 return given
@@ -280,7 +280,7 @@ class _Call:
         return array
 
     def of_array(self, row: OperandSpec, array: Any) -> Value:
-        """An array of a type that TOSA has."""
+        """Make a value of an array of a type that TOSA has."""
         try:
             return self.builder.const(array)
         except TosaConvertError as error:
@@ -324,7 +324,7 @@ class _Call:
         position: int,
         attributes: dict[str, AttributeValue],
     ) -> DType:
-        """The element type of numbers: that of the first tensor if TOSA allows it."""
+        """Choose the element type of an array operand: that of the first tensor if TOSA allows it."""
         first = next((one for one in known if one != UNKNOWN), None)
         types = list(known)
         if row.arity == "*":  # the operands of a list have one type
@@ -344,7 +344,7 @@ class _Call:
         return first if isinstance(first, DType) else dtype_of("fp32")
 
     def common_rank(self, items: Sequence[Any]) -> int:
-        """The highest rank of the operands that are values."""
+        """Return the highest rank of the operands that are values."""
         ranks = [
             item.type.rank
             for item in items
@@ -353,7 +353,7 @@ class _Call:
         return max((rank for rank in ranks if rank is not None), default=0)
 
     def rank_of_number(self, row: OperandSpec, rank: int) -> int:
-        """The rank of a single number: it is broadcast with the other operands."""
+        """Return the rank of a single number: it is broadcast with the other operands."""
         return 1 if row.is_constant or row.name in _RANK_1 else rank
 
 

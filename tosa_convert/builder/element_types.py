@@ -24,7 +24,7 @@ def choices_of_operand(
     attributes: Mapping[str, object],
     results: Sequence[Element],
 ) -> tuple[DType, ...]:
-    """The element types that numbers can have as an operand, those of the earliest version first.
+    """Return the element types that an array can have as an operand, the earliest version's first.
 
     Args:
         spec: The operator.
@@ -52,7 +52,7 @@ def result_rows(
     attributes: Mapping[str, object],
     results: Sequence[Element],
 ) -> list[TypeRow]:
-    """The rows that have the types of all operands, and the types that are asked for of results."""
+    """Return the rows that have the types of all operands, and those that are asked for of results."""
     found = rows_for(spec, operands, attributes)
     if not results:
         return found
@@ -67,7 +67,7 @@ def type_violation(
     attributes: Mapping[str, object],
     results: Sequence[Element],
 ) -> Violation:
-    """What is wrong with types of which no row has all."""
+    """Describe what is wrong with types of which no row has all."""
     tensors = [element for element in operands if element is not None]
     likely = [row for row in rows(spec) if len(row.operands) == len(tensors)]
     if not likely:
@@ -85,17 +85,17 @@ def type_violation(
 
 
 def plain(element: Element) -> DType | None:
-    """The element type of a tensor, without that of its scales."""
+    """Return the element type of a tensor, without that of its scales."""
     return element[0] if isinstance(element, tuple) else element
 
 
 def element_text(element: Element) -> str:
-    """An element type as messages show it."""
+    """Return an element type as messages show it."""
     return f"block-scaled {element[0]}" if isinstance(element, tuple) else str(element)
 
 
 def _selectors(spec: OperatorSpec, attributes: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
-    """The attributes that belong to types, as rows of types have them."""
+    """Return the attributes that belong to types, as rows of types have them."""
     names = {row.attribute[0] for row in rows(spec) if row.attribute is not None}
     return tuple(
         (name, str(getattr(value, "name", value)))
@@ -141,7 +141,10 @@ def _agreement(
     attributes: Mapping[str, object],
     results: Sequence[Element],
 ) -> tuple[int, bool, bool, tuple[bool, ...]]:
-    """How well a row fits: how many of its operands, its attribute, its results, the first ones."""
+    """Measure how well a row fits.
+
+    In order: how many of its operands, its attribute, its results, the first ones.
+    """
     name, value = row.attribute or ("", "")
     given = attributes.get(name)
     fits = given is None or str(getattr(given, "name", given)) == value

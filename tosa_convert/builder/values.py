@@ -38,12 +38,12 @@ class Value:
 
     @property
     def is_shape(self) -> bool:
-        """Whether it is a !tosa.shape, not a tensor."""
+        """Return whether it is a !tosa.shape, not a tensor."""
         return isinstance(self.type, ShapeType)
 
     @property
     def dtype(self) -> DType:
-        """The element type of a tensor.
+        """Return the element type of a tensor.
 
         Raises:
             TypeError: It is a shape.
@@ -54,7 +54,7 @@ class Value:
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """The sizes of a tensor in elements, -1 where unknown; None if its rank is unknown.
+        """Return the sizes of a tensor in elements, -1 where unknown; None if its rank is unknown.
 
         Raises:
             TypeError: It is a shape.
@@ -65,7 +65,7 @@ class Value:
 
     @property
     def sizes(self) -> tuple[Size, ...]:
-        """The values of a shape, None where unknown.
+        """Return the values of a shape, None where unknown.
 
         Raises:
             TypeError: It is a tensor.
@@ -90,7 +90,7 @@ class Variable:
 
 
 def dtype_of(given: DTypeLike) -> DType:
-    """The element type that a user names.
+    """Return the element type that a user names.
 
     Raises:
         TosaConvertError: "unsupported-dtype".
@@ -115,7 +115,7 @@ def dtype_of(given: DTypeLike) -> DType:
 
 
 def _of_numpy(given: np.dtype[Any] | type[Any] | None) -> DType | None:
-    """The element type of a type of numpy or ml_dtypes; None if there is none."""
+    """Return the element type of a type of numpy or ml_dtypes; None if there is none."""
     # numpy reads None, float and int as types of 64 bits.
     if given is None or given in (float, int, complex):
         return None

@@ -70,7 +70,7 @@ class Diagnosis:
 def diagnose(
     graph: Graph, stored: StoredProgram, readers: list[str] | None = None
 ) -> list[Diagnosis]:
-    """For each program whether it reads a file, from the facts of `file_consumers`.
+    """Find for each program whether it reads a file, from the facts of `file_consumers`.
 
     Args:
         graph: the program in the file, which `verify` finds sound.
@@ -117,7 +117,7 @@ def _diagnosis(
 
 
 def _form_problems(graph: Graph, stored: StoredProgram, reader: Consumer) -> Iterator[str]:
-    """Why a program does not read the form of an MLIR file, though there is one that it reads."""
+    """Find why a program does not read the form of an MLIR file, though there is one that it reads."""
     if stored.format not in MLIR_FORMATS or stored.format not in reader.formats or reader.lenient:
         return
     if stored.is_old:
@@ -131,7 +131,7 @@ def _form_problems(graph: Graph, stored: StoredProgram, reader: Consumer) -> Ite
 
 
 def _file_problems(graph: Graph, stored: StoredProgram, reader: Consumer) -> Iterator[str]:
-    """Why a program does not read a file, whatever program of TOSA it has."""
+    """Find why a program does not read a file, whatever program of TOSA it has."""
     if stored.format not in reader.formats:
         yield f"{reader.name} reads {listed_formats(reader)}, not {FORMATS[stored.format]}"
         return
@@ -161,7 +161,7 @@ _LAST_WITHOUT_PROPERTIES: Final = 4
 
 
 def _has_attributes(graph: Graph) -> bool:
-    """Whether an operation has attributes, whose custom form differs between builds of MLIR."""
+    """Return whether an operation has attributes, whose custom form differs between builds of MLIR."""
     return any(
         operator.attributes or operator.spec in (CONST, CONST_SHAPE)
         for _, block in graph.blocks()
@@ -170,7 +170,7 @@ def _has_attributes(graph: Graph) -> bool:
 
 
 def _command(stored: StoredProgram, reader: Consumer) -> str:
-    """The command that writes a file that a program reads."""
+    """Return the command that writes a file that a program reads."""
     path = PurePath(stored.path)
     to: Literal["tosa", "mlir", "mlirbc"] = "tosa" if "tosa" in reader.formats else "mlirbc"
     if reader.dialect and to == "mlirbc" and state_of(reader.dialect) < BYTECODE:

@@ -317,7 +317,7 @@ _NOT_IN_FIRST_VELA: Final = _names(
 
 
 def releases(row: Consumer) -> dict[str, Consumer]:
-    """A program by its releases, oldest first."""
+    """Return a program by its releases, oldest first."""
     package, newest = row.release.split()
     found = {}
     for version, month in _DIALECTS.get(row.name, {}).items():
@@ -387,13 +387,13 @@ def reader_named(text: str, option: str = "for") -> Consumer:
 
 
 def listed_formats(row: Consumer) -> str:
-    """The formats that a program reads, in words."""
+    """Return the formats that a program reads, in words."""
     *first, last = (FORMATS[name] for name in row.formats)
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def options_for(row: Consumer, file_format: Format, options: WriteOptions) -> WriteOptions:
-    """The options that write a file in a form that a program reads.
+    """Return the options that write a file in a form that a program reads.
 
     Raises:
         TosaConvertError: "option-conflict" if the program does not read this format, or not the
@@ -416,7 +416,7 @@ def options_for(row: Consumer, file_format: Format, options: WriteOptions) -> Wr
 
 
 def weights_for(consumer: str, weights: Weights) -> Weights:
-    """The form of the weights for a program.
+    """Return the form of the weights for a program.
 
     Args:
         consumer: A name of `CONSUMERS`.

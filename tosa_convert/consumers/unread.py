@@ -53,7 +53,7 @@ def _of_format(graph: Graph, reader: Consumer, *, mlir: bool) -> Iterator[Findin
 
 
 def _findings(graph: Graph, reader: Consumer) -> Iterator[Finding]:
-    """The operators, types, shapes and operands of a sound graph that a program does not read."""
+    """Find the operators, types, shapes and operands of a sound graph that a program does not read."""
     if reader.tosa:
         yield from older_findings(graph, form_080(reader.release))
     elif (graph.version.major, graph.version.minor) > reader.stamped:
@@ -167,7 +167,7 @@ def _operand_problems(block: Block, operator: Operator, reader: Consumer) -> Ite
 
 
 def _is_flat(block: Block, operator: Operator) -> bool:
-    """Whether a CONV3D is a CONV2D, because its weight has one element in depth."""
+    """Return whether a CONV3D is a CONV2D, because its weight has one element in depth."""
     return (_shape(block, operator.inputs[1]) or (0, 0))[1] == 1
 
 
@@ -177,7 +177,7 @@ def _takes_single_rows(block: Block, operator: Operator) -> bool:
 
 
 def _is_removed(block: Block, operator: Operator) -> bool:
-    """Whether MLIR removes a RESHAPE or TRANSPOSE.
+    """Return whether MLIR removes a RESHAPE or TRANSPOSE.
 
     It does if nothing uses the result, or only operators of the same kind, with which it is joined; or
     if the shape stays, and at most one size is unknown.

@@ -46,7 +46,7 @@ PathLike = str | os.PathLike[str]
 
 
 def file_error(path: PathLike, error: OSError, doing: str) -> TosaConvertError:
-    """The "file-error" for an error of the operating system; doing: "read" or "written"."""
+    """Return the "file-error" for an error of the operating system; doing: "read" or "written"."""
     reason = error.strerror or type(error).__name__
     return fail("file-error", os.fspath(path), f"cannot be {doing}: {reason}")
 
@@ -257,7 +257,7 @@ def write_standard_output(pieces: Pieces) -> None:
 
 
 def gathered(pieces: Iterable[Any]) -> Iterator[Any]:
-    """The same bytes in fewer pieces: small pieces are joined, large ones are passed on as they are."""
+    """Join small pieces into fewer ones with the same bytes; large ones are passed on as they are."""
     buffer = bytearray()
     for piece in pieces:
         if len(piece) >= GATHER_BYTES:
@@ -304,7 +304,7 @@ class Sink:
         return len(piece)
 
     def finish(self) -> int:
-        """The number of bytes written. Raises the exception of the first failed write."""
+        """Return the number of bytes written. Raises the exception of the first failed write."""
         if self.error is not None:
             raise self.error
         return self.bytes_written
@@ -341,7 +341,7 @@ def write_pieces(file: BinaryIO, pieces: Pieces, progress: Progress | None = Non
 
 
 def same_file(one: PathLike, other: PathLike) -> bool:
-    """Whether both paths name the same existing file."""
+    """Return whether both paths name the same existing file."""
     try:
         return os.path.samefile(one, other)
     except OSError:
@@ -447,7 +447,7 @@ def keep_owner(descriptor: int, old: os.stat_result) -> None:
 
 
 def temporary_path(target: PathLike, extension: str) -> str:
-    """A hidden, unused name in the directory of `target`."""
+    """Return a hidden, unused name in the directory of `target`."""
     folder, name = os.path.split(target)
     hidden = f".{name[:_NAME_CHARACTERS]}.{os.urandom(6).hex()}.{extension}"
     return os.path.join(folder, hidden)

@@ -99,7 +99,7 @@ _ONNX_TAGS: Final = frozenset(b"\x12\x1a\x22\x28\x32\x3a\x42")
 
 
 def sniff(data: memoryview, where: str) -> Format:
-    """The format of an input, from its first bytes.
+    """Detect the format of an input, from its first bytes.
 
     Args:
         data: The input.
@@ -135,7 +135,7 @@ def sniff(data: memoryview, where: str) -> Format:
 
 
 def _unrecognised(other: _OtherModel | None, head: bytes, where: str) -> TosaConvertError:
-    """The error for an input that has none of the formats."""
+    """Return the error for an input that has none of the formats."""
     found = f"is {other.what}" if other else f"starts with {head[:8]!r}"
     hint = other.hint if other else ""
     claimed = _CLAIMS.get(os.path.splitext(where)[1].lower())
@@ -160,7 +160,7 @@ def _is_text(head: bytes) -> bool:
 
 
 def _other_model(data: memoryview, head: bytes) -> _OtherModel | None:
-    """The model format of another framework that the input is in, or None."""
+    """Return the model format of another framework that the input is in, or None."""
     if head[4:8] == b"TFL3":
         return _TFLITE
     if head.startswith(b"PK\3\4"):
@@ -184,13 +184,13 @@ def _other_model(data: memoryview, head: bytes) -> _OtherModel | None:
 
 
 def model_kind(data: memoryview) -> str:
-    """The name of the frontend that reads a file; "" if it is not a model of a framework."""
+    """Return the name of the frontend that reads a file; "" if it is not a model of a framework."""
     other = _other_model(data, bytes(data[:_SNIFF_BYTES]))
     return other.frontend if other is not None else ""
 
 
 def is_saved_model(path: str | os.PathLike[str]) -> bool:
-    """Whether a directory holds a TensorFlow SavedModel."""
+    """Return whether a directory holds a TensorFlow SavedModel."""
     return os.path.isfile(os.path.join(path, "saved_model.pb"))
 
 
@@ -206,7 +206,7 @@ def refuse_model_directory(path: str | os.PathLike[str]) -> None:
 
 
 def of_path(path: str | os.PathLike[str]) -> Format:
-    """The format of an output, from its extension.
+    """Return the format of an output, from its extension.
 
     Raises:
         TosaConvertError: "unknown-format".

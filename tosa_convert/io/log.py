@@ -92,7 +92,10 @@ def warnings_off() -> Iterator[None]:
 
 
 def shows_debug() -> bool:
-    """Whether messages of `debug` are shown. Nobody has asked for them before logging is imported."""
+    """Return whether messages of `debug` are shown.
+
+    Nobody has asked for them before logging is imported.
+    """
     logging = sys.modules.get("logging")
     return logging is not None and logging.getLogger(NAME).isEnabledFor(logging.DEBUG)
 

@@ -94,7 +94,7 @@ LimitsLike = Limits | Mapping[str, int] | None
 
 
 def limits_of(given: LimitsLike) -> Limits:
-    """The limits that a caller gave; those that a mapping does not name keep their defaults.
+    """Return the limits that a caller gave; those that a mapping does not name keep their defaults.
 
     given: a mapping's names may have hyphens, as on the command line, or underscores.
 
@@ -173,7 +173,10 @@ class ReadOptions:
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> ReadOptions:
-        """The options that `dataclasses.asdict` made a dictionary of, also after a trip through JSON."""
+        """Restore the options that `dataclasses.asdict` made a dictionary of.
+
+        Also after a trip through JSON.
+        """
         shapes = {name: tuple(sizes) for name, sizes in row["input_shapes"].items()}
         return cls(
             **{
@@ -229,7 +232,7 @@ class WriteOptions:
 
 
 def given_options(options: ReadOptions | WriteOptions) -> set[str]:
-    """The names of the options whose value is not the default.
+    """Return the names of the options whose value is not the default.
 
     Example:
         >>> sorted(given_options(ReadOptions(func="main", names="retain")))

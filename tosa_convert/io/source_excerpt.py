@@ -59,7 +59,7 @@ def excerpt_at(text: memoryview, offset: int) -> str:
 
 
 def _cells(part: str | bytes) -> list[tuple[str, int]]:
-    """The text in printable pieces, each with the columns that it takes."""
+    """Return the text in printable pieces, each with the columns that it takes."""
     import unicodedata  # only an error needs it
 
     text = part if isinstance(part, str) else part.decode("utf-8", "replace")
@@ -81,7 +81,7 @@ def _width(cells: list[tuple[str, int]]) -> int:
 
 
 def _fitting(cells: list[tuple[str, int]], room: int) -> list[tuple[str, int]]:
-    """The first cells that fit into `room` columns."""
+    """Return the first cells that fit into `room` columns."""
     for index, (_, width) in enumerate(cells):
         room -= width
         if room < 0:

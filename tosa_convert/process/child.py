@@ -246,7 +246,9 @@ def _memory_watched(child: subprocess.Popen[bytes], memory: int) -> Iterator[thr
 
 
 def largest_memory(process: int) -> int:
-    """The bytes of memory, besides mapped files, of a process or the descendant that has most (Linux).
+    """Return the bytes of memory of a process or the descendant that has most (Linux).
+
+    Mapped files do not count.
 
     0 if there is no such process. The largest one, not the sum: a fork shares memory with its parent.
 
@@ -319,7 +321,7 @@ def _forbid_core_file(child: int) -> None:
 
 
 def describe_exit(code: int) -> str:
-    """The name of the signal that ended a child, or its exit code, for messages.
+    """Return the name of the signal that ended a child, or its exit code, for messages.
 
     Example:
         >>> describe_exit(-9), describe_exit(3), describe_exit(0xC0000005)
@@ -336,7 +338,7 @@ def describe_exit(code: int) -> str:
 
 
 def last_words(ended: Ended, problem: str = "") -> str:
-    """How a child ended, and the last lines that it wrote to stderr, for messages.
+    """Describe how a child ended, with the last lines that it wrote to stderr, for messages.
 
     problem: what else is wrong, after how it ended.
 

@@ -133,7 +133,7 @@ def _after_end(
     waiting: deque[range],
     on_death: Callable[[Job, int], Result],
 ) -> Iterator[tuple[int, Result]]:
-    """The result of the job that a worker died of, if it did; the jobs after it wait again."""
+    """Yield the result of the job that a worker died of, if it did; let the jobs after it wait again."""
     worker.process.join()
     code = worker.process.exitcode
     del workers[worker.connection]
