@@ -66,7 +66,7 @@ _TOO_LARGE: Final = "a file in it is larger than the archive"
 
 
 def load_archive(path: Path, shown: str, *, trusted: bool = False) -> Any:
-    """The program of a `.pt2` file.
+    """Load the program of a `.pt2` file.
 
     Args:
         path: the file.
@@ -155,7 +155,7 @@ def _check_json(data: bytes, shown: str) -> None:
 
 
 def _is_expression(text: Any) -> bool:
-    """Whether a text has only numbers, symbols, and the functions with which torch writes sizes.
+    """Return whether a text has only numbers, symbols, and torch's functions of sizes.
 
     Example:
         >>> texts = ("2*s0 + 1", "Add(Symbol('s0', integer=True), Integer(1))", "chr(95)", "s0.real")
@@ -172,6 +172,6 @@ def _is_expression(text: Any) -> bool:
 
 
 def _is_own(name: str) -> bool:
-    """Whether torch has a function of sizes of this name."""
+    """Return whether torch has a function of sizes of this name."""
     found = getattr(functions, name, None)
     return isinstance(found, type) and issubclass(found, sympy.Basic)

@@ -119,7 +119,7 @@ def _changed(name: str) -> str:
 
 
 def lower_program(program: Any, cutter: Cutter | None = None) -> tuple[Any, Signature]:
-    """A module of TOSA with the function `main`, and the names of what it takes and returns.
+    """Lower a program to a module of TOSA with the function `main`; also return its signature.
 
     What torch-mlir does not lower is decomposed by torch where torch can, and tried again.
 
@@ -165,7 +165,7 @@ def lower_program(program: Any, cutter: Cutter | None = None) -> tuple[Any, Sign
 
 
 def _decomposed(program: Any, table: dict[Any, Any]) -> tuple[Any, Signature, dict[Unlowered, int]]:
-    """The program, decomposed and with its state lifted, its names, and what is wrong in it.
+    """Decompose a program and lift its state; also return its names and what is wrong in it.
 
     torch-mlir would lower what is wrong to other numbers.
     """
@@ -188,7 +188,7 @@ def _decomposed(program: Any, table: dict[Any, Any]) -> tuple[Any, Signature, di
 def _lower_without(
     program: Any, cutter: Cutter, found: dict[Unlowered, int], left: dict[Unlowered, int]
 ) -> tuple[Any, Signature]:
-    """The module and the names without the operators that do not lower.
+    """Lower a program without the operators that do not lower; return the module and the names.
 
     Args:
         program: the exported program.
@@ -218,7 +218,7 @@ def _lower_without(
 
 
 def _effects(program: Any) -> dict[Unlowered, int]:
-    """The operators that check or print something, in an order that tokens keep."""
+    """Count the operators that check or print something, in an order that tokens keep."""
     nodes = [
         node
         for node in program.graph.nodes
@@ -233,7 +233,7 @@ def _effects(program: Any) -> dict[Unlowered, int]:
 
 
 def _objects(program: Any) -> dict[Unlowered, int]:
-    """The objects that a program uses, such as generators of random numbers; TOSA has tensors only."""
+    """Count the objects of a program, such as generators of random numbers; TOSA has tensors only."""
     specs = program.graph_signature.input_specs
     targets = [spec.target for spec in specs if spec.kind == InputKind.CUSTOM_OBJ]
     kinds = [program.constants.get(target) for target in targets]
@@ -241,7 +241,7 @@ def _objects(program: Any) -> dict[Unlowered, int]:
 
 
 def _random_operators(program: Any) -> dict[Unlowered, int]:
-    """The operators that draw random numbers, which torch-mlir would lower to constants."""
+    """Count the operators that draw random numbers, which torch-mlir would lower to constants."""
     found: dict[Unlowered, int] = {}
     for node in program.graph.nodes:
         tags = getattr(node.target, "tags", ())

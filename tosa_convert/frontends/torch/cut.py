@@ -48,7 +48,7 @@ class Cutter:
 
     @property
     def function(self) -> Any:
-        """The function."""
+        """Return the function."""
         return self.module.body.operations[0].operation
 
     def lower(self, pipeline: str) -> None:
@@ -144,7 +144,7 @@ def _terminator(block: Any) -> Any:
 
 
 def _why_stuck(operation: Any) -> str:
-    """Why an operation cannot be cut out, or ""."""
+    """Return why an operation cannot be cut out, or ""."""
     if len(operation.regions):
         return "it is control flow"
     if any(not str(result.type).startswith(TENSOR) for result in operation.results):
@@ -164,7 +164,7 @@ def _is_understood(value: Any) -> bool:
 
 
 def _operand(value: Any, returned: list[Any]) -> Operand:
-    """What an operation takes; its tensors are returned by the function."""
+    """Describe what an operation takes; make the function return its tensors."""
     if str(value.type).startswith(TENSOR):
         if value not in returned:
             returned.append(value)
@@ -178,7 +178,7 @@ def _operand(value: Any, returned: list[Any]) -> Operand:
 
 
 def _attributes(operation: Any) -> dict[str, Any]:
-    """The attributes that an ONNX operator has in its model."""
+    """Return the attributes that an ONNX operator has in its model."""
     return {
         name.removeprefix(_OF_ONNX): _plain(operation.attributes[name])
         for name in (getattr(one, "name", one) for one in operation.attributes)
@@ -187,7 +187,7 @@ def _attributes(operation: Any) -> dict[str, Any]:
 
 
 def _plain(attribute: Any) -> Any:
-    """The value of an attribute: a number, a text, a list of these; other attributes as MLIR's text."""
+    """Return an attribute as a number, a text, or a list of these; others as MLIR's text."""
     if isinstance(attribute, (ir.BoolAttr, ir.IntegerAttr, ir.FloatAttr, ir.StringAttr)):
         return attribute.value
     if isinstance(attribute, ir.ArrayAttr):

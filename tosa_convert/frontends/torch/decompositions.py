@@ -87,7 +87,7 @@ OWN: dict[Any, Decomposition] = {
 
 
 def decompositions() -> dict[Any, Decomposition]:
-    """The table for `ExportedProgram.run_decompositions`: torch-mlir's, and ours over it."""
+    """Return the table for `ExportedProgram.run_decompositions`: torch-mlir's, and ours over it."""
     table = dict(get_decomposition_table())
     table.update(get_decompositions([aten.upsample_nearest2d.vec, aten.upsample_nearest2d.default]))
     table.update(OWN)
@@ -95,7 +95,7 @@ def decompositions() -> dict[Any, Decomposition]:
 
 
 def decompositions_of(names: Iterable[str]) -> dict[Any, Decomposition]:
-    """What torch itself decomposes of the named operators, such as `aten.addr`."""
+    """Return torch's own decompositions of the named operators, such as `aten.addr`."""
     found: dict[Any, Decomposition] = {}
     for name in names:
         namespace, _, rest = name.partition(".")

@@ -59,7 +59,7 @@ def run_passes(module: Any, pipeline: str) -> None:
 
 
 def new_context() -> Any:
-    """A context without threads, which a fork would lose."""
+    """Make a context without threads, which a fork would lose."""
     context = ir.Context()
     context.enable_multithreading(False)
     torch_dialect.register_dialect(context)
@@ -102,7 +102,7 @@ def _crashes() -> bool:
 
 
 def _first_diagnostic(error: Any) -> Unlowered:
-    """What a failure says if every operator lowers alone."""
+    """Return what a failure says if every operator lowers alone."""
     for diagnostic in error.error_diagnostics:
         quoted = str(diagnostic.message).split("'")
         name = quoted[1] if len(quoted) > 2 else "the module"
@@ -115,7 +115,7 @@ def _short(name: str) -> str:
 
 
 def operator_name(operation: Any) -> str:
-    """The framework's name of an operation of the torch dialect: `aten.add.Tensor`, `onnx.Conv`."""
+    """Return the framework's name of a torch dialect operation: `aten.add.Tensor`, `onnx.Conv`."""
     if operation.name == "torch.operator":
         return _short(str(ir.StringAttr(operation.attributes["name"]).value))
     return _short(operation.name)
@@ -129,19 +129,19 @@ def _reason(message: str) -> str:
 
 
 def is_part(operation: Any) -> bool:
-    """Whether an operation holds a constant or builds a list."""
+    """Return whether an operation holds a constant or builds a list."""
     if operation.name == "torch.operator":
         return operator_name(operation) == "onnx.Constant"
     return str(operation.name).startswith(_PARTS)
 
 
 def list_unlowered(module: Any, pipeline: str) -> dict[Unlowered, int]:
-    """Every operator of the module that the pipeline does not lower, with the number of its uses."""
+    """List every operator of the module that the pipeline does not lower, with its count of uses."""
     return counted(row for _, row in unlowered_operations(module, pipeline))
 
 
 def counted(rows: Iterable[Unlowered]) -> dict[Unlowered, int]:
-    """How often each row occurs."""
+    """Count how often each row occurs."""
     found: dict[Unlowered, int] = {}
     for row in rows:
         found[row] = found.get(row, 0) + 1
@@ -149,7 +149,7 @@ def counted(rows: Iterable[Unlowered]) -> dict[Unlowered, int]:
 
 
 def unlowered_operations(module: Any, pipeline: str) -> list[tuple[Any, Unlowered]]:
-    """The operations of the module that the pipeline does not lower."""
+    """Find the operations of the module that the pipeline does not lower."""
     pairs = [
         (function.operation, operation)
         for function in module.body.operations
@@ -163,7 +163,7 @@ def unlowered_operations(module: Any, pipeline: str) -> list[tuple[Any, Unlowere
 
 
 def _reasons(pairs: list[tuple[Any, Any]], pipeline: str) -> list[str]:
-    """Why each operator does not lower, or "". Some end the process: they are tried in a fork."""
+    """Return why each operator does not lower, or "". Some end the process: they are tried in a fork."""
     if not hasattr(os, "fork"):
         tried: dict[str, str] = {}
         return [_why_not(*pair, pipeline, tried) for pair in pairs]
@@ -177,7 +177,7 @@ def _reasons(pairs: list[tuple[Any, Any]], pipeline: str) -> list[str]:
 
 
 def _in_fork(pairs: list[tuple[Any, Any]], pipeline: str) -> tuple[bool, list[str]]:
-    """Whether a fork tried every operator, and the reasons that it gave until it ended."""
+    """Try the operators in a fork; return whether it tried all, and the reasons until it ended."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
@@ -206,7 +206,7 @@ def _operations(function: Any) -> Iterator[Any]:
 
 
 def _why_not(function: Any, operation: Any, pipeline: str, tried: dict[str, str]) -> str:
-    """Why an operator does not lower, or ""."""
+    """Return why an operator does not lower, or ""."""
     if len(operation.regions):
         return "torch-mlir does not lower control flow to TOSA"
     arguments = _computed_operands(operation)
@@ -225,7 +225,7 @@ def _why_not(function: Any, operation: Any, pipeline: str, tried: dict[str, str]
 
 
 def _computed_operands(operation: Any) -> list[Any]:
-    """What the operator takes besides constants, directly or in lists; each once, in order."""
+    """Return what the operator takes besides constants, directly or in lists; each once, in order."""
     found: list[Any] = []
     pending = list(reversed(list(operation.operands)))
     while pending:
@@ -239,7 +239,7 @@ def _computed_operands(operation: Any) -> list[Any]:
 
 
 def _in_a_function(function: Any, operation: Any, arguments: list[Any]) -> Any:
-    """A module of one function that takes the computed operands and returns the operator's results."""
+    """Make a module whose function takes the computed operands and returns the operator's results."""
     with operation.context, operation.location:
         alone = ir.Module.create()
         results = [result.type for result in operation.results]
@@ -259,7 +259,7 @@ def _in_a_function(function: Any, operation: Any, arguments: list[Any]) -> Any:
 
 
 def _clone(operation: Any, block: Any, clones: dict[Any, Any]) -> Any:
-    """A copy of the operator at the end of the block, after copies of the constants that it takes."""
+    """Copy the operator to the end of the block, after copies of the constants that it takes."""
     for value in operation.operands:
         if value not in clones:
             made = _clone(value.owner.operation, block, clones)

@@ -29,7 +29,7 @@ def power(x: Any, exponent: Any) -> Any:
 def variance_and_mean(
     x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False
 ) -> tuple[Any, Any]:
-    """The variance in the tensor's own type; torch-mlir computes it in f64."""
+    """Compute variance and mean in the tensor's own type; torch-mlir computes the variance in f64."""
     dims = list(range(x.dim())) if not dim else [axis % x.dim() for axis in dim]
     count = math.prod(x.shape[axis] for axis in dims)
     mean = x.mean(dims, keepdim=True)
@@ -42,7 +42,7 @@ def variance_and_mean(
 
 
 def variance(x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
-    """The variance alone, by `variance_and_mean`."""
+    """Compute the variance alone, by `variance_and_mean`."""
     return variance_and_mean(x, dim, correction=correction, keepdim=keepdim)[0]
 
 
@@ -78,12 +78,12 @@ def asin(x: Any) -> Any:
 
 
 def acos(x: Any) -> Any:
-    """The complement of the arc sine."""
+    """Compute the complement of the arc sine."""
     return math.pi / 2 - asin(x)
 
 
 def atan2(y: Any, x: Any) -> Any:
-    """The arc tangent of the quotient, moved into the quadrant of (x, y)."""
+    """Compute the arc tangent of the quotient, and move it into the quadrant of (x, y)."""
     on_axis = x == 0
     angle = torch.atan(y / torch.where(on_axis, torch.ones_like(x), x))
     half_turn = torch.where(y < 0, -math.pi, math.pi)
@@ -92,12 +92,12 @@ def atan2(y: Any, x: Any) -> Any:
 
 
 def erfc(x: Any) -> Any:
-    """The complement of ERF."""
+    """Compute the complement of ERF."""
     return 1 - torch.erf(x)
 
 
 def hypot(x: Any, y: Any) -> Any:
-    """The root of the sum of squares."""
+    """Compute the root of the sum of squares."""
     return torch.sqrt(x * x + y * y)
 
 
@@ -116,13 +116,13 @@ def signbit(x: Any) -> Any:
 
 
 def copysign(x: Any, y: Any) -> Any:
-    """The magnitude of one with the sign of the other."""
+    """Give the magnitude of x the sign of y."""
     size = x.abs()
     return torch.where(signbit(y), -size, size)
 
 
 def _shifted(x: Any, dim: int, count: int, fill: Any) -> Any:
-    """The tensor moved towards higher indices along an axis, with `fill` in front."""
+    """Move the tensor towards higher indices along an axis, with `fill` in front."""
     front = torch.full_like(x.narrow(dim, 0, count), fill)
     return torch.cat([front, x.narrow(dim, 0, x.shape[dim] - count)], dim)
 
@@ -156,17 +156,17 @@ def _cumulative_extreme(x: Any, dim: int, later: Callable[[Any, Any], Any], fill
 
 
 def cumulative_maximum(x: Any, dim: int) -> Any:
-    """The largest so far, and where it is."""
+    """Find the largest element so far, and where it is."""
     return _cumulative_extreme(x, dim, torch.gt, -math.inf)
 
 
 def cumulative_minimum(x: Any, dim: int) -> Any:
-    """The smallest so far, and where it is."""
+    """Find the smallest element so far, and where it is."""
     return _cumulative_extreme(x, dim, torch.lt, math.inf)
 
 
 def distances(x: Any, y: Any, p: float, compute_mode: int | None = None) -> Any:
-    """The distance of every row of one to every row of the other."""
+    """Compute the distance of every row of x to every row of y."""
     difference = (x.unsqueeze(-2) - y.unsqueeze(-3)).abs()
     if p == 1:
         return difference.sum(-1)

@@ -90,7 +90,7 @@ def lower(request: Request, folder: Path) -> Interface:
 
 
 def _lowered(program: Any) -> tuple[Any, dict[str, str]]:
-    """The edge program with its delegates, and why nodes are in none, by their names.
+    """Lower to an edge program with delegates; also return why nodes are in none, by their names.
 
     Raises TosaConvertError("frontend-failed") if ExecuTorch fails; its passes raise any exception.
     """
@@ -148,7 +148,7 @@ class _Borders:
 
 
 def _borders(program: Any, inputs: list[str], outputs: list[str]) -> _Borders:
-    """The arguments and results of the edge program, by torch's names."""
+    """Return the arguments and results of the edge program, by torch's names."""
     signature = program.graph_signature
     nodes = {node.name: node for node in program.graph.nodes}
     borders = _Borders()
@@ -209,7 +209,7 @@ def _scale_remarks(borders: _Borders) -> Iterator[str]:
 
 
 def _rows(reading: Reading, reasons: Mapping[str, str], quantised: bool) -> Iterator[NotLowered]:
-    """The operators that stay in torch, equal ones together."""
+    """Iterate over the operators that stay in torch, equal ones together."""
     rows: dict[tuple[str, str], NotLowered] = {}
     for node in reading.left:
         name, reason = _name(node), reasons.get(node.name, _STAYS)
@@ -234,7 +234,7 @@ def _is_float(node: Any) -> bool:
 
 
 def _name(node: Any) -> str:
-    """The operator of a node as torch calls it, such as `aten.embedding.default`."""
+    """Return the operator of a node as torch calls it, such as `aten.embedding.default`."""
     return str(getattr(node.target, "_op", node.target))
 
 
@@ -296,7 +296,7 @@ class _Writer:
         return Part(file=file, inputs=taken, outputs=given)
 
     def _know(self, node: Any) -> str:
-        """The value of a node; one that the program holds becomes a constant."""
+        """Register and name the value of a node; one that the program holds becomes a constant."""
         name = value_of(node)
         if node.op == "placeholder" and name not in self.values:
             self.values[name] = _typed(name, node)
@@ -306,7 +306,7 @@ class _Writer:
         return name
 
     def _held(self, node: Any) -> Any:
-        """The tensor of a parameter, a buffer or a constant."""
+        """Return the tensor of a parameter, a buffer or a constant."""
         specs = self.program.graph_signature.input_specs
         (spec,) = (one for one in specs if getattr(one.arg, "name", None) == node.name)
         assert spec.kind in _FRAMEWORK_HOLDS, spec
@@ -368,7 +368,7 @@ class _Writer:
 
 
 def _plain(one: Any) -> Any:
-    """A number or a text; objects such as element types as torch prints them."""
+    """Return numbers and texts as they are; objects such as element types as torch prints them."""
     if isinstance(one, (list, tuple)):
         return [_plain(item) for item in one]
     return one if one is None or isinstance(one, (bool, int, float, str)) else str(one)

@@ -23,7 +23,7 @@ class Scale(NamedTuple):
     dtype: torch.dtype
 
     def quantised(self, tensor: Any) -> Any:
-        """The integers for numbers, rounded as torch does."""
+        """Quantise real numbers to integers, rounded as torch does."""
         wide = torch.round(tensor / self.scale) + self.zero_point
         return wide.clamp(self.lowest, self.highest).to(self.dtype)
 
@@ -54,12 +54,12 @@ class Reading:
 
 
 def is_operator(node: Any, name: str) -> bool:
-    """Whether a node calls an operator of pt2e, by its name."""
+    """Return whether a node calls an operator of pt2e, by its name."""
     return node.op == "call_function" and f"quantized_decomposed.{name}" in str(node.target)
 
 
 def scale_of(node: Any) -> Scale | None:
-    """The scale of a node that quantises or dequantises a whole tensor by numbers; None for others."""
+    """Return the scale of a node that quantises or dequantises a whole tensor by numbers, or None."""
     arguments = node.args
     if len(arguments) != _PER_TENSOR or any(
         isinstance(one, torch.fx.Node) for one in arguments[1:]
@@ -70,7 +70,10 @@ def scale_of(node: Any) -> Scale | None:
 
 
 def argument(placeholder: Any) -> Boundary:
-    """What the parts take for an argument: its integers if all that uses it is one quantise operator."""
+    """Return what the parts take for an argument.
+
+    These are its integers if its only use is one quantise operator.
+    """
     users = list(placeholder.users)
     if len(users) == 1 and is_operator(users[0], "quantize_per_tensor"):
         scale = scale_of(users[0])
@@ -80,7 +83,7 @@ def argument(placeholder: Any) -> Boundary:
 
 
 def result(node: Any) -> Boundary:
-    """What the parts give for a result: the integers before a dequantise operator."""
+    """Return what the parts give for a result: the integers before a dequantise operator."""
     if is_operator(node, "dequantize_per_tensor"):
         scale = scale_of(node)
         if scale is not None:
@@ -89,20 +92,23 @@ def result(node: Any) -> Boundary:
 
 
 def value_of(node: Any) -> str:
-    """The name of a node's value; what is taken out of a node with several is called after that."""
+    """Return the name of a node's value.
+
+    What is taken out of a node with several is called after that.
+    """
     if node.op == "call_function" and _GET in str(node.target):
         return f"{node.args[0].name}.{node.args[1]}"
     return str(node.name)
 
 
 def results_of(node: Any) -> list[Any]:
-    """The tensors without data that a node gives."""
+    """Return the tensors without data that a node gives."""
     found = node.meta.get("val")
     return list(found) if isinstance(found, (list, tuple)) else [found]
 
 
 def names_of(node: Any) -> list[str]:
-    """The names of what a node gives."""
+    """Return the names of what a node gives."""
     found = node.meta.get("val")
     if isinstance(found, (list, tuple)):
         return [f"{node.name}.{place}" for place in range(len(found))]
@@ -110,7 +116,7 @@ def names_of(node: Any) -> list[str]:
 
 
 def read_graph(program: Any, bounds: Sequence[Boundary]) -> Reading:
-    """The delegates and the nodes that stay in torch.
+    """Find the delegates and the nodes that stay in torch.
 
     Args:
         program: the edge program after lowering.
@@ -133,7 +139,7 @@ def read_graph(program: Any, bounds: Sequence[Boundary]) -> Reading:
 
 
 def _is_border(node: Any) -> bool:
-    """Whether it quantises an argument, or dequantises what is only a result."""
+    """Return whether a node quantises an argument, or dequantises what is only a result."""
     if is_operator(node, "quantize_per_tensor"):
         return bool(node.args[0].op == "placeholder")
     return is_operator(node, "dequantize_per_tensor") and all(
@@ -142,7 +148,7 @@ def _is_border(node: Any) -> bool:
 
 
 def tensors_in(arguments: Any) -> Iterator[Any]:
-    """The nodes among arguments, also in lists."""
+    """Iterate over the nodes among arguments, also in lists."""
     for one in arguments:
         if isinstance(one, torch.fx.Node):
             yield one

@@ -21,7 +21,7 @@ from tosa_convert.frontends.torch.signature import input_names
 def export_module(
     module: Any, arguments: Sequence[Any], keywords: Mapping[str, Any] | None = None
 ) -> Any:
-    """The exported program of a module with example arguments; an exported program as it is."""
+    """Export a module with example arguments; return an exported program as it is."""
     if isinstance(module, torch.export.ExportedProgram):
         return module
     if not isinstance(module, torch.nn.Module):
@@ -33,7 +33,7 @@ def export_module(
 
 
 def _exported(module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """The exported program of a module.
+    """Export a module to a program.
 
     Raises TosaConvertError("not-lowered") if a branch or a size depends on the data, or if torch cannot
     trace an operator.
@@ -58,7 +58,7 @@ def _exported(module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any])
 
 
 def _data_dependent() -> tuple[type[Exception], ...]:
-    """What torch.export raises for a branch on the data; the modules are slow to import."""
+    """Return what torch.export raises for a branch on the data; the modules are slow to import."""
     from torch._dynamo.exc import UserError
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
@@ -73,7 +73,7 @@ def save_program(
 
 
 def load_program(request: Request) -> Any:
-    """The program of a `.pt2` file, or of a factory in a Python file.
+    """Load the program of a `.pt2` file, or of a factory in a Python file.
 
     The factory returns (module, args) or (module, args, kwargs), or an exported program.
     """
@@ -101,7 +101,7 @@ def import_quantised_operators() -> None:
 
 
 def example_tensors(program: Any) -> list[Any]:
-    """The tensors among the arguments that a program was exported with, in order."""
+    """Return the tensors among the arguments that a program was exported with, in order."""
     leaves = pytree.tree_leaves(program.example_inputs)
     return [leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
@@ -120,7 +120,10 @@ def _array(tensor: Any) -> Any:
 
 
 def placeholder_values(program: Any) -> dict[str, Any]:
-    """For each input, by name, the tensor without data that torch traced: it has the type and shape."""
+    """Return the tensor without data that torch traced for each input, by name.
+
+    It has the type and shape.
+    """
     by_node = {node.name: node.meta.get("val") for node in program.graph.nodes}
     user = [
         spec
@@ -159,7 +162,7 @@ def freeze_shapes(program: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
 
 
 def _sizes(values: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """The size of each dimension that has a name; refuses two for one, and other than fixed ones."""
+    """Return the size of each named dimension; refuse two for one, and other than fixed ones."""
     sizes: dict[str, int] = {}
     for name, shape in shapes.items():
         found = values[name].shape
@@ -190,13 +193,13 @@ def _shape(value: Any, shape: Sequence[int] | None, sizes: Mapping[str, int]) ->
 
 
 def _all_names(program: Any) -> list[str | None]:
-    """The name of each leaf of the arguments, None for those that are not tensors."""
+    """Return the name of each leaf of the arguments, None for those that are not tensors."""
     user = [s for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT]
     names = iter(input_names(program))
     return [next(names) if not hasattr(spec.arg, "value") else None for spec in user]
 
 
 def _example_leaves(program: Any) -> list[Any]:
-    """Each leaf of the arguments: constants as the program has them, None for tensors."""
+    """Return each leaf of the arguments: constants as the program has them, None for tensors."""
     user = [s for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT]
     return [getattr(spec.arg, "value", None) for spec in user]

@@ -16,7 +16,7 @@ _QUANTISED: Final = "quantized_decomposed"
 
 
 def training_remarks(program: Any) -> list[str]:
-    """A warning if the program was exported for training."""
+    """Return a warning if the program was exported for training."""
     found = _in_training_mode(program)
     names = ", ".join(
         f"{name} ({count} times)" if count > 1 else name for name, count in found.items()
@@ -32,7 +32,7 @@ def training_remarks(program: Any) -> list[str]:
 
 
 def _in_training_mode(program: Any) -> dict[str, int]:
-    """The operators that compute something else in training than in inference, and that do so here."""
+    """Count the operators that are in training mode and compute something else than in inference."""
     found: dict[str, int] = {}
     for node in program.graph.nodes:
         schema = getattr(node.target, "_schema", None)
@@ -47,7 +47,7 @@ def _in_training_mode(program: Any) -> dict[str, int]:
 
 
 def open_size_remarks(program: Any) -> list[str]:
-    """How to fix the sizes of each input that are not fixed."""
+    """Say how to fix the sizes of each input that are not fixed."""
     found = {
         name: [str(size) for size in value.shape]
         for name, value in placeholder_values(program).items()
@@ -61,7 +61,7 @@ def open_size_remarks(program: Any) -> list[str]:
 
 
 def is_quantised(program: Any) -> bool:
-    """Whether pt2e quantised the program: operators between dequantise and quantise."""
+    """Return whether pt2e quantised the program: operators between dequantise and quantise."""
     return any(
         getattr(node.target, "namespace", "") == _QUANTISED
         for node in program.graph.nodes
@@ -70,7 +70,7 @@ def is_quantised(program: Any) -> bool:
 
 
 def float_remarks(program: Any) -> list[str]:
-    """A warning if the program is quantised, for the route that computes it in floating point."""
+    """Warn if the program is quantised, for the route that computes it in floating point."""
     return (
         [
             "the program is quantised, and its arithmetic is in floating point, between operators that"
@@ -82,7 +82,7 @@ def float_remarks(program: Any) -> list[str]:
 
 
 def changed_buffers(program: Any) -> list[str]:
-    """The names of the buffers and parameters that a call changes."""
+    """Return the names of the buffers and parameters that a call changes."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         # Before, the signature of a program does not say it.

@@ -26,7 +26,7 @@ _TO_BACKEND: Final = (
 
 
 def import_program(program: Any, cutter: Cutter | None = None) -> Any:
-    """A module of torch-mlir's dialect in its backend form, with the function `main`.
+    """Import a program as a module of torch-mlir's dialect in backend form, with the function `main`.
 
     The module's weights are views of the tensors of the program, which must outlive it.
 
@@ -57,7 +57,7 @@ def import_program(program: Any, cutter: Cutter | None = None) -> Any:
 
 
 def _unknown_operators(module: Any) -> list[tuple[Any, Unlowered]]:
-    """The operators that torch-mlir's dialect does not have."""
+    """Find the operators that torch-mlir's dialect does not have."""
     found: list[tuple[Any, Unlowered]] = []
 
     def collect(operation: Any) -> Any:
@@ -83,7 +83,7 @@ class _SharedLiterals:
         self._attributes: dict[tuple[Any, ...], tuple[Any, Any]] = {}
 
     def resolve(self, importer: Any, literal: Any, info: Any) -> Any:
-        """The value of a literal, or None for the importer's default."""
+        """Return the value of a literal, or None for the importer's default."""
         if not isinstance(literal, torch.Tensor) or literal.numel() <= 1 or literal.is_quantized:
             return None
         tensor = literal.detach().cpu().contiguous()

@@ -13,7 +13,7 @@ _COMPARED: Final = 1 << 24
 
 
 def roll(x: Any, shifts: Sequence[int], dims: Sequence[int] = ()) -> Any:
-    """Two slices of each axis, exchanged."""
+    """Exchange two slices of each axis."""
     if not dims:
         return roll(x.reshape(-1), shifts, [0]).reshape(x.shape)
     for shift, dim in zip(shifts, dims, strict=True):
@@ -25,7 +25,7 @@ def roll(x: Any, shifts: Sequence[int], dims: Sequence[int] = ()) -> Any:
 
 
 def block_diagonal(tensors: Sequence[Any]) -> Any:
-    """Each matrix between zeros."""
+    """Put each matrix between zeros."""
     if any(t.dim() != 2 for t in tensors):
         return NotImplemented
     width, left, rows = sum(t.shape[1] for t in tensors), 0, []
@@ -37,13 +37,13 @@ def block_diagonal(tensors: Sequence[Any]) -> Any:
 
 
 def lower_triangle(row: int, col: int, offset: int = 0, **options: Any) -> Any:
-    """The places below a diagonal, row by row; torch computes them with square roots in f64."""
+    """Return the places below a diagonal by row; torch computes them with square roots in f64."""
     counts = [min(max(index + offset + 1, 0), col) for index in range(row)]
     return _places([(index, 0, count) for index, count in enumerate(counts)], options)
 
 
 def upper_triangle(row: int, col: int, offset: int = 0, **options: Any) -> Any:
-    """The places above a diagonal, row by row."""
+    """Return the places above a diagonal, row by row."""
     starts = [min(max(index + offset, 0), col) for index in range(row)]
     return _places([(index, start, col) for index, start in enumerate(starts)], options)
 
@@ -70,7 +70,9 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Any:
-    """A matrix of ones where a row belongs to a bag, times the rows: sums (mode 0) or means (mode 1).
+    """Multiply a matrix of ones, where a row belongs to a bag, by the rows.
+
+    The results are sums (mode 0) or means (mode 1).
 
     Besides the bags, torch returns the bag of each row, the size of each bag, and the largest rows of
     mode 2, which nothing but its own derivative uses.
@@ -97,19 +99,19 @@ def embedding_bag(
 
 
 def index_copy(x: Any, dim: int, index: Any, source: Any) -> Any:
-    """A scatter whose indices are the same in every row."""
+    """Scatter with indices that are the same in every row."""
     return torch.scatter(x, dim, _in_every_row(index, dim, source), source)
 
 
 def _in_every_row(index: Any, dim: int, source: Any) -> Any:
-    """The indices along one axis as those of each element."""
+    """Repeat the indices along one axis for every element of the source."""
     shape = [1] * source.dim()
     shape[dim] = index.numel()
     return index.reshape(shape).expand_as(source)
 
 
 def scatter_add(x: Any, dim: int, index: Any, source: Any) -> Any:
-    """Each position sums the elements whose index is the position: TOSA's SCATTER takes each once."""
+    """Add up at each position the elements with its index: TOSA's SCATTER takes each once."""
     return scatter_reduce(x, dim, index, source, "sum")
 
 
@@ -123,7 +125,7 @@ def scatter_with(x: Any, dim: int, index: Any, source: Any, *, reduce: str) -> A
 def index_reduce(
     x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
 ) -> Any:
-    """A reduction into positions whose indices are the same in every row."""
+    """Reduce into positions whose indices are the same in every row."""
     places = _in_every_row(index, dim, source)
     return scatter_reduce(x, dim, places, source, reduce, include_self=include_self)
 
@@ -131,7 +133,7 @@ def index_reduce(
 def scatter_reduce(
     x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
 ) -> Any:
-    """Each position reduces the elements whose index is the position, and what it had before."""
+    """Reduce at each position the elements with its index, and what it had before."""
     size, dim = x.shape[dim] if x.dim() else 1, dim % x.dim() if x.dim() else 0
     if not x.dim() or x.dtype == torch.bool or index.numel() * size > _COMPARED:
         return NotImplemented
@@ -174,7 +176,7 @@ _JOINED: Final = {
 
 
 def _neutral(reduce: str, source: Any) -> Any:
-    """What a reduction may take besides elements of the source without another result."""
+    """Return what a reduction may take besides elements of the source without another result."""
     if reduce not in ("amax", "amin"):
         return torch.full_like(source, int(reduce == "prod"))
     if source.is_floating_point():
@@ -184,7 +186,7 @@ def _neutral(reduce: str, source: Any) -> Any:
 
 
 def index_add(x: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
-    """A matrix of ones where an index is a position, times the rows that are added."""
+    """Add the rows, by a product with a matrix of ones where an index is a position."""
     if not x.is_floating_point() and x.dim():
         return scatter_add(x, dim, _in_every_row(index, dim, source), source * alpha)
     if not x.dim() or index.numel() * x.shape[dim] > _COMPARED:
@@ -249,7 +251,7 @@ def search_sorted(
     side: str | None = None,
     sorter: Any = None,
 ) -> Any:
-    """The number of boundaries below each value."""
+    """Count the boundaries below each value."""
     if sorter is not None:
         return NotImplemented
     table = boundaries.unsqueeze(-2) if boundaries.dim() > 1 else boundaries

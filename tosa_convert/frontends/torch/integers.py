@@ -11,7 +11,7 @@ _WIDE: Final = torch.int32
 
 
 def by_signed_numbers(operator: Any, *, keeps_type: bool) -> Callable[..., Any]:
-    """An operator of uint8 in the wider type, in which unsigned numbers are positive.
+    """Return an operator of uint8 in the wider type, in which unsigned numbers are positive.
 
     keeps_type: its result has the operands' type.
     """
@@ -63,7 +63,7 @@ def shift_right(x: Any, count: Any) -> Any:
 
 
 def product_of_matrices(x: Any, y: Any) -> Any:
-    """A product of matrices of integers: TOSA multiplies those of 8 and 16 bits only."""
+    """Multiply matrices of integers: TOSA multiplies those of 8 and 16 bits only."""
     if x.is_floating_point() or x.dtype in (torch.int8, torch.uint8, torch.bool):
         return NotImplemented
     products = x.unsqueeze(-1) * y.unsqueeze(-3)

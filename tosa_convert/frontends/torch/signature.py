@@ -49,7 +49,7 @@ class Signature:
 
 
 def input_names(program: Any) -> list[str]:
-    """The names of the tensors that a program takes: `image`, or `batch['ids']` in a nested argument."""
+    """Return the names of the tensors that a program takes: `image`; if nested, `batch['ids']`."""
     flat = _input_paths(program)
     user = [
         spec for spec in program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT
@@ -82,7 +82,7 @@ def _input_paths(program: Any) -> list[str]:
 
 
 def output_names(program: Any, inputs: list[str]) -> list[str]:
-    """The names of what a program returns.
+    """Return the names of what a program returns.
 
     A tensor, and each of a plain list or tuple, is called after the operator that computes it; one in a
     dictionary or deeper by its path: `logits`, `output[1]['mask']`.

@@ -89,7 +89,7 @@ def _convert(x: Any, dtype: Any) -> Any:
 
 
 def wrong_operators(program: Any) -> dict[Unlowered, int]:
-    """The operators of a decomposed program that would take unsigned numbers for signed ones."""
+    """Count the operators of a decomposed program that would take unsigned numbers for signed ones."""
     found: dict[Unlowered, int] = {}
     for node in program.graph.nodes:
         if node.op != "call_function" or not _takes_unsigned(node):
@@ -111,7 +111,7 @@ def _takes_unsigned(node: Any) -> bool:
 
 
 def location(node: Any) -> str:
-    """Where a node was written, in MLIR's form, innermost first."""
+    """Return where a node was written, in MLIR's form, innermost first."""
     lines = [line.strip() for line in (node.meta.get("stack_trace") or "").splitlines()]
     frames = [line.split('"') for line in lines if line.startswith('File "')]
     return " ".join(

@@ -19,7 +19,10 @@ def _all(value: Any, count: int) -> list[int]:
 
 
 def _windows(x: Any, kernel: list[int], stride: list[int], dilation: list[int]) -> Iterator[Any]:
-    """For each position in the window, the elements of all windows there, as a strided slice."""
+    """Iterate over the positions in the window.
+
+    Each gives the elements of all windows there, as a strided slice.
+    """
     axes = range(x.dim() - len(kernel), x.dim())
     sizes = [
         (x.shape[axis] - (k - 1) * d - 1) // s + 1
@@ -60,7 +63,7 @@ def max_pool_dilated(
     dilation: Any = 1,
     ceil_mode: bool = False,
 ) -> Any:
-    """A pool whose windows have gaps: the maximum of slices."""
+    """Pool over windows that have gaps, by the maximum of slices."""
     kernel, gaps = _all(kernel_size, 2), _all(dilation, 2)
     if gaps == [1, 1] or ceil_mode or math.prod(kernel) > _POSITIONS:
         return NotImplemented
@@ -122,7 +125,7 @@ def convolution(
 
 
 def _with_gaps(weight: Any, axis: int, gap: int) -> Any:
-    """The kernel with `gap - 1` zeros between its elements along an axis."""
+    """Put `gap - 1` zeros between the elements of the kernel along an axis."""
     if gap == 1:
         return weight
     size = weight.shape[axis]
