@@ -48,7 +48,7 @@ class OperatorRow:
     regions: tuple[str, ...]
 
     def texts(self) -> Iterator[str]:
-        """What a search looks at: the operator, its location, the names of its values."""
+        """Iterate over what a search looks at: the operator, its location, the names of its values."""
         yield self.name
         yield self.location
         for value in (*self.inputs, *self.outputs):
@@ -77,7 +77,10 @@ class TensorRow:
     location: str
 
     def texts(self) -> Iterator[str]:
-        """What a search looks at: the name, the operators that compute and read it, the location."""
+        """Iterate over what a search looks at.
+
+        It is the name, the operators that compute and read it, and the location.
+        """
         yield self.value.name
         yield self.producer
         yield self.location
@@ -104,7 +107,7 @@ def everything(texts: Iterator[str]) -> bool:
 
 
 def operator_rows(graph: Graph, wanted: Wanted = everything) -> Iterator[OperatorRow]:
-    """The operators of all regions, in the order of the file.
+    """Iterate over the operators of all regions, in the order of the file.
 
     Example:
         >>> import tosa_convert as tc
@@ -123,7 +126,7 @@ def operator_rows(graph: Graph, wanted: Wanted = everything) -> Iterator[Operato
 
 
 def operator_rows_of(region: Region, block: Block) -> Iterator[OperatorRow]:
-    """The operators of a block."""
+    """Iterate over the operators of a block."""
     for index, operator in enumerate(block.operators):
         yield OperatorRow(
             region.name,
@@ -156,7 +159,7 @@ def _plain_values(block: Block, operator: Operator) -> Iterator[tuple[str, Plain
 
 
 def tensor_rows(graph: Graph, wanted: Wanted = everything) -> Iterator[TensorRow]:
-    """The tensors and shapes of all blocks, in the order of the file.
+    """Iterate over the tensors and shapes of all blocks, in the order of the file.
 
     Example:
         >>> import tosa_convert as tc
@@ -211,7 +214,9 @@ def _tensor_row(region: Region, block: Block, name: str, uses: _Uses) -> TensorR
 
 
 def constant_rows(graph: Graph, wanted: Wanted = everything) -> Iterator[ConstantRow]:
-    """The constants of all blocks and initial values of variables, each read when its row is yielded.
+    """Iterate over the constants of all blocks and initial values of variables.
+
+    Each is read when its row is yielded.
 
     Example:
         >>> import tosa_convert as tc

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def tensor_bytes(tensor: Tensor) -> Amount:
-    """The bytes of a tensor's elements as they are in a file, scales included.
+    """Return the bytes of a tensor's elements as they are in a file, scales included.
 
     Example:
         >>> from tosa_convert.graph import Tensor, dtype
@@ -30,7 +30,7 @@ def tensor_bytes(tensor: Tensor) -> Amount:
 
 
 def peak_activations(block: Block) -> Amount:
-    """The most bytes of activations in use at any operator of a block, in the order of the file.
+    """Return the most bytes of activations in use at any operator of a block, in file order.
 
     A tensor is in use from the operator that computes it to the last one that reads it; inputs from
     the start, outputs to the end. An operator's operands and results are in use together: nothing is

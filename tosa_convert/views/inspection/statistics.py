@@ -50,7 +50,7 @@ class Statistics:
 
 
 def statistics(constant: Constant) -> Statistics:
-    """The statistics of a constant. It is read in blocks: memory does not depend on its size.
+    """Return the statistics of a constant. It is read in blocks: memory does not depend on its size.
 
     Example:
         >>> from tosa_convert.graph import dtype
@@ -68,7 +68,7 @@ def statistics(constant: Constant) -> Statistics:
 
 
 def statistics_of(blocks: Blocks) -> Statistics:
-    """The statistics of numbers. blocks: yields them in arrays, each time it is called.
+    """Return the statistics of values. blocks: yields them in arrays, each time it is called.
 
     Example:
         >>> found = statistics_of(lambda: iter([np.array([1.0, np.nan]), np.array([4.0])]))
@@ -109,7 +109,7 @@ def statistics_of(blocks: Blocks) -> Statistics:
 
 
 def _with_values(values: dict[Any, int] | None, block: npt.NDArray[Any]) -> dict[Any, int] | None:
-    """How often each value occurs, or None if there are more than FEW."""
+    """Count how often each value occurs, or return None if there are more than FEW."""
     if values is None or not len(block):
         return values
     # Most constants have many values: a few elements tell, and sorting all of them takes long.
@@ -133,7 +133,7 @@ def _histogram(blocks: Blocks, least: float, greatest: float) -> tuple[int, ...]
 def _bins(
     numbers: npt.NDArray[Any], times: npt.NDArray[Any] | None, least: float, greatest: float
 ) -> npt.NDArray[np.int64]:
-    """How many of the finite numbers are in each part of the range; times: how often each occurs."""
+    """Count the finite values in each part of the range; times: how often each value occurs."""
     wide = _widened(numbers)
     finite = np.isfinite(wide)
     # Halves, because the distance of the greatest and the least float64 is not a float64.
@@ -144,7 +144,7 @@ def _bins(
 
 
 def _counted_codes(constant: Constant) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """All numbers that an element can be, and how often each occurs."""
+    """Return all values that an element can have, and how often each occurs."""
     dtype = constant.dtype
     width = dtype.element_bytes
     times = np.zeros(1 << (8 * width), np.int64)
@@ -161,7 +161,7 @@ def _all_numbers(dtype: DType) -> npt.NDArray[Any]:
 
 
 def _of_counts(numbers: npt.NDArray[Any], times: npt.NDArray[np.int64]) -> Statistics:
-    """The statistics of numbers of which each occurs so many times."""
+    """Return the statistics of values that each occur so many times."""
     numbers, times = numbers[times > 0], times[times > 0]
     wide = _widened(numbers)
     finite = np.isfinite(wide)
@@ -187,7 +187,10 @@ def _of_counts(numbers: npt.NDArray[Any], times: npt.NDArray[np.int64]) -> Stati
 
 
 def _as_numbers(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """An array of a type that numpy computes with: BOOL as 0 and 1, types of ml_dtypes widened."""
+    """Return an array of a type that numpy computes with.
+
+    BOOL is 0 and 1, types of ml_dtypes are widened.
+    """
     if array.dtype.kind == "b":
         return array.view(np.uint8)
     if array.dtype.type.__module__ == "numpy":

@@ -122,12 +122,12 @@ class Summary:
 
     @property
     def operator_count(self) -> int:
-        """The number of operators in all regions."""
+        """Return how many operators there are in all regions."""
         return sum(row.operators for row in self.regions)
 
 
 def summarize(graph: Graph) -> Summary:
-    """What a program is, in numbers: operators, types, constants, work, memory, least target, findings.
+    """Summarise a program: operators, types, constants, work, memory, least target, findings.
 
     The graph may be one that TOSA does not allow; `findings` says what is wrong. Large constants are not
     read: those of INT4 with more than 1 MiB are not searched for -8, which `validate` does.
@@ -177,7 +177,7 @@ def summarize(graph: Graph) -> Summary:
 
 
 def _without_large_int4(graph: Graph) -> Graph:
-    """The graph with large INT4 constants as splats, so that nothing reads their elements."""
+    """Return the graph with large INT4 constants as splats, so that nothing reads their elements."""
 
     def plain(tensor: Tensor) -> Tensor:
         data = tensor.data
@@ -217,7 +217,7 @@ def _regions(graph: Graph) -> Iterator[RegionSummary]:
 
 
 def block_work(block: Block) -> Iterator[Amount]:
-    """The multiply-accumulates of each operator that has any."""
+    """Iterate over the multiply-accumulates of each operator that has any."""
     for operator in block.operators:
         amount = multiply_accumulates(operator, block)
         if amount is not None:
@@ -225,7 +225,7 @@ def block_work(block: Block) -> Iterator[Amount]:
 
 
 def summary_of(block: Block, name: str) -> ValueSummary:
-    """The value of a name; a name that nothing defines has the type "undefined"."""
+    """Return the summary of a name's value; a name that nothing defines has the type "undefined"."""
     value = block.tensors.get(name) or block.shapes.get(name)
     if value is None:
         return ValueSummary(name, "undefined", None)
@@ -233,7 +233,7 @@ def summary_of(block: Block, name: str) -> ValueSummary:
 
 
 def value_summary(value: Tensor | ShapeValue) -> ValueSummary:
-    """A tensor or shape in a line.
+    """Return a tensor or shape in a line.
 
     Example:
         >>> from tosa_convert.graph import Tensor, dtype
@@ -293,7 +293,7 @@ def _types(graph: Graph) -> tuple[TypeSummary, ...]:
 
 
 def _without_data(block: Block) -> int:
-    """How many results of CONST and CONST_SHAPE have no data."""
+    """Count the results of CONST and CONST_SHAPE that have no data."""
     missing = 0
     for operator in block.operators:
         if operator.spec is CONST or operator.spec is CONST_SHAPE:

@@ -25,7 +25,7 @@ _PARAMETERS: Final = ("_zp", "shift", "multiplier")
 
 
 def box_lines(node: Node, diagram: Diagram) -> list[str]:
-    """The lines below the title."""
+    """Return the lines below the title."""
     if node.operator is None:
         (slot,) = node.inputs or node.outputs
         return [diagram.values[slot[1]].label]
@@ -34,7 +34,10 @@ def box_lines(node: Node, diagram: Diagram) -> list[str]:
 
 
 def _constants(node: Node, diagram: Diagram) -> Iterator[str]:
-    """The operands that are constants: weights by their sizes, single numbers by their values."""
+    """Iterate over the operands that are constants.
+
+    Weights are shown by their sizes, single elements by their values.
+    """
     for slot, number in node.inputs:
         value = diagram.values[number]
         if value.producer is not None or value.data is None:
@@ -61,7 +64,7 @@ def _attributes(node: Node) -> Iterator[str]:
 
 
 def single_number(value: Value) -> str | None:
-    """The value of a constant of one element, or None if it has several."""
+    """Return the value of a constant of one element, or None if it has several."""
     if value.data is None or value.data.count != 1 or value.scales is not None:
         return None
     raw = bytes(value.data.elements()[0].tobytes())
@@ -85,7 +88,10 @@ def short_sizes(sizes: Sequence[int] | None) -> str:
 
 
 def clipped(text: str) -> str:
-    """A text for one line of a box: without its middle if it is long, without control characters."""
+    """Return a text for one line of a box.
+
+    A long one is without its middle; control characters are replaced.
+    """
     plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[:1000])
     if len(plain) <= CHARACTERS and len(text) <= 1000:
         return plain
@@ -94,19 +100,19 @@ def clipped(text: str) -> str:
 
 
 def group_lines(group: Group) -> list[str]:
-    """The title of a group, and what is inside."""
+    """Return the title of a group, and what is inside."""
     noun = "operator" if group.operators == 1 else "operators"
     return [clipped(group.label), f"{group.operators:,} {noun}"]
 
 
 def box_size(lines: Sequence[str]) -> tuple[int, int]:
-    """The width and height of a box with these lines, in pixels."""
+    """Return the width and height of a box with these lines, in pixels."""
     longest = max(sum(map(_columns, line)) for line in lines)
     return max(_NARROWEST, longest * CHARACTER + 2 * _SIDE), len(lines) * LINE + 2 * _TOP
 
 
 def group_size(group: Group) -> tuple[int, int]:
-    """The width and height of a closed group, with room for the sign that opens it."""
+    """Return the width and height of a closed group, with room for the sign that opens it."""
     width, height = box_size(group_lines(group))
     return width + 2 * CHARACTER, height
 

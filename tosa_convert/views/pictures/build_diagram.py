@@ -24,7 +24,7 @@ _MOST_ITEMS, _RANGE = 20_000, 1000
 
 
 def build_diagram(graph: Graph, scopes: Scopes) -> Diagram:
-    """The diagram of a sound graph."""
+    """Build the diagram of a sound graph."""
     builder = _Builder(graph, scopes)
     builder.build()
     diagram = builder.diagram
@@ -133,7 +133,10 @@ class _Builder:
 
 
 def _shown_operators(block: Block) -> Iterator[tuple[int, Operator]]:
-    """The operators that get a box: a constant only if it is an output, or has no user."""
+    """Iterate over the operators that get a box.
+
+    A constant gets one only if it is an output, or has no user.
+    """
     used = {name for operator in block.operators for name in operator.inputs}
     outputs = set(block.outputs)
     for number, operator in enumerate(block.operators):
@@ -197,7 +200,7 @@ class _ScopeGroups:
                 inner = path[:depth]
 
     def group_of(self, path: Path) -> int:
-        """The group of a scope, which is made when it is first needed."""
+        """Return the group of a scope, which is made when it is first needed."""
         if path not in self.groups:
             outer = path[:-1]
             if len(self.inside[path]) == 1:

@@ -24,5 +24,5 @@ NO_DATA: Final = "#f4f5f7"
 
 
 def error_color(ok: bool, size: float) -> str:
-    """The colour of an error: right, within what is allowed, or wrong."""
+    """Return the colour of an error: right, within what is allowed, or wrong."""
     return _WRONG if not ok else _RIGHT if size == 0 else _WITHIN

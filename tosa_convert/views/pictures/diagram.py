@@ -94,16 +94,16 @@ class Diagram:
     groups: list[Group] = field(default_factory=list)
 
     def item_of(self, node: int) -> Item:
-        """The item that stands for a node in its group."""
+        """Return the item that stands for a node in its group."""
         own = self.nodes[node].own_group
         return node if own is None else ~own
 
     def parent_of(self, item: Item) -> int | None:
-        """The group that an item is in."""
+        """Return the group that an item is in, or None for the whole."""
         return self.nodes[item].group if item >= 0 else self.groups[~item].parent
 
     def chain(self, node: int) -> list[Item]:
-        """The item of a node, the group that it is in as an item, and so on up to the whole."""
+        """Return the item of a node, the group that it is in as an item, and so on up to the whole."""
         items = [self.item_of(node)]
         while (parent := self.parent_of(items[-1])) is not None:
             items.append(~parent)
@@ -168,5 +168,5 @@ class Diagram:
 
 
 def unique(items: Iterable[int]) -> list[int]:
-    """The items without repetitions, in their order."""
+    """Return the items without repetitions, in their order."""
     return list(dict.fromkeys(items))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def dot(title: str, diagram: Diagram, overlay: Overlay | None) -> Iterator[str]:
-    """The text, in lines. Groups are clusters."""
+    """Iterate over the lines of the text. Groups are clusters."""
     colors = {} if overlay is None else {r.node: error_color(r.ok, r.size) for r in overlay.rows}
     yield f"digraph {_quoted(title)} {{\n"
     yield '  node [shape=box, style=rounded, fontname="monospace", fontsize=10];\n'
@@ -61,6 +61,6 @@ def _quoted(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """A text inside a quoted string of DOT, where a backslash begins an escape."""
+    """Escape a text for a quoted string of DOT, where a backslash begins an escape."""
     plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
     return plain.replace("\\", "\\\\").replace('"', '\\"')

@@ -50,7 +50,7 @@ class Overlay:
 
 
 def read_result(path: PathLike) -> Any:
-    """The content of a file that `--json` of `check`, `bisect` or `suite` wrote.
+    """Read a file that `--json` of `check`, `bisect` or `suite` wrote.
 
     Raises:
         TosaConvertError: "file-error" if it cannot be read, or is not such a result.
@@ -59,7 +59,7 @@ def read_result(path: PathLike) -> Any:
 
 
 def overlay(diagram: Diagram, result: Any, where: str = "") -> Overlay:
-    """The errors of the nodes of a diagram.
+    """Return the errors of the nodes of a diagram.
 
     Args:
         diagram: of the program.
@@ -140,7 +140,7 @@ def _finite(size: float) -> float:
 
 
 def _of_bisect(diagram: Diagram, result: Mapping[str, Any]) -> Overlay:
-    """The outputs, and over them the operators that are wrong."""
+    """Return the outputs, and over them the operators that are wrong."""
     outputs = result["outputs"]
     found = _of_tensors(diagram, "bisect", [] if outputs is None else outputs["tensors"])
     main = {n.number: k for k, n in enumerate(diagram.nodes) if n.path == diagram.nodes[0].path}
@@ -166,7 +166,7 @@ def _of_bisect(diagram: Diagram, result: Mapping[str, Any]) -> Overlay:
 
 
 def _of_suite(diagram: Diagram, answers: Iterable[Mapping[str, Any]]) -> Overlay:
-    """How many cases of each operator are wrong, on all operators of that kind."""
+    """Return how many cases of each operator are wrong, on all operators of that kind."""
     wrong: dict[str, list[str]] = {}
     ran: dict[str, int] = {}
     for row in answers:
@@ -199,7 +199,7 @@ def _producers(diagram: Diagram) -> dict[str, int]:
 
 
 def _worst_first(found: Overlay) -> Overlay:
-    """One row for each node, its worst."""
+    """Return one row for each node, its worst."""
     worst: dict[int, NodeError] = {}
     for row in found.rows:
         if row.node not in worst or row.size >= worst[row.node].size:

@@ -23,7 +23,7 @@ FAMILIES: Final = (*_FAMILIES, "elementwise", "shape", "input", "output")
 
 
 def family_of(name: str) -> str:
-    """The family of an operator, by its name."""
+    """Return the family of an operator, by its name."""
     if (name.endswith("_SHAPE") and name not in _BY_NAME) or name == "DIM":
         return "shape"
     return _BY_NAME.get(name, "elementwise")

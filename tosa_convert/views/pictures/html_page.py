@@ -18,7 +18,7 @@ SCRIPTS: Final = ("model", "placement", "drawing", "overlay", "view", "panel", "
 
 
 def html_page(data: Json) -> str:
-    """The report of some data.
+    """Return the report of some data.
 
     The content security policy allows the viewer's own script and style, by their checksums, and
     nothing else: no request, and no script that a name in the program might smuggle in.
@@ -45,7 +45,7 @@ def html_page(data: Json) -> str:
 
 
 def asset(name: str) -> str:
-    """A file of the viewer."""
+    """Read a file of the viewer."""
     return (files(__package__) / "viewer" / name).read_text(encoding="utf-8")
 
 

@@ -65,7 +65,7 @@ class Rows:
 
 
 def lay_out(diagram: Diagram) -> list[Rows]:
-    """The layout of each group.
+    """Lay out each group.
 
     Raises:
         TosaConvertError: "missing-layout" if fast-sugiyama is not installed.
@@ -139,7 +139,10 @@ class _GroupLayout:
         return {vertex: position for position, vertex in enumerate(inside)}
 
     def _short_enough(self, pairs: list[tuple[int, int]]) -> set[tuple[int, int]]:
-        """The pairs that are routed: the shortest, as long as there are not too many bends."""
+        """Return the pairs that are routed.
+
+        They are the shortest, as long as there are not too many bends.
+        """
         row = [0] * (len(self.items) + 2)
         for start, end in pairs:  # sorted, so that `start` has its row already
             row[end] = max(row[end], row[start] + 1)
@@ -153,7 +156,7 @@ class _GroupLayout:
         return found
 
     def _connected(self, pairs: set[tuple[int, int]]) -> list[tuple[int, int]]:
-        """The pairs, and one from vertex 0 to each part that is not connected with it.
+        """Return the pairs, and one from vertex 0 to each part that is not connected with it.
 
         The library needs a connected graph: with many parts its time is quadratic.
         """
@@ -173,7 +176,7 @@ class _GroupLayout:
 
 
 def links(routes: Iterable[Route]) -> Iterator[tuple[int, int]]:
-    """The pairs of places that a line connects directly, the upper one first."""
+    """Iterate over the pairs of places that a line connects directly, the upper one first."""
     for route in routes:
         if not route.is_cut:
             for one, other in zip(route.path, route.path[1:], strict=False):
@@ -209,7 +212,7 @@ def _align(rows: Rows) -> None:
 def _layered(
     edges: list[tuple[int, int]],
 ) -> tuple[dict[int, tuple[float, float]], list[tuple[int, int]]]:
-    """The library's positions of vertices and bends, and its edges between both."""
+    """Return the library's positions of vertices and bends, and its edges between both."""
     if not edges:
         return {}, []
     is_small = len(edges) <= _SMALL
@@ -229,7 +232,7 @@ def _layered(
 
 
 def _paths(edges: Iterable[tuple[int, int]], first_bend: int) -> dict[tuple[int, int], list[int]]:
-    """The bends of each edge, in its direction; bends are the vertices from `first_bend` on."""
+    """Return the bends of each edge, in its direction. Bends are the vertices from `first_bend` on."""
     following: dict[int, int] = {}
     starts: list[tuple[int, int]] = []
     for start, end in edges:

@@ -21,7 +21,7 @@ _THRESHOLDS: Final = ((0.1, _GREEN), (1.0, _YELLOW), (1e9, _RED))
 
 
 def error_node_data(diagram: Diagram, overlay: Overlay) -> dict[str, Any]:
-    """The errors of an overlay: shares of what is allowed, by the names of tensors."""
+    """Return the errors of an overlay: shares of what is allowed, by the names of tensors."""
     results: dict[str, Any] = {}
     for row in overlay.rows:
         for _, value in diagram.nodes[row.node].outputs:
@@ -31,7 +31,7 @@ def error_node_data(diagram: Diagram, overlay: Overlay) -> dict[str, Any]:
 
 
 def work_node_data(graph: Graph) -> dict[str, Any]:
-    """The multiply-accumulates of each operator that has any, by the names of its results."""
+    """Return the multiply-accumulates of each operator that has any, by the names of its results."""
     results: dict[str, Any] = {}
     for _, block in graph.blocks():
         for operator in block.operators:

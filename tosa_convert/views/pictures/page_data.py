@@ -44,7 +44,7 @@ def page_data(
     rows: Sequence[Rows],
     overlay: Overlay | None,
 ) -> Json:
-    """Everything that the viewer shows."""
+    """Return everything that the viewer shows."""
     blocks = {region.name: region.blocks[0] for region in graph.regions if region.blocks}
     findings = _by_operator(summary.findings)
     return {
@@ -141,7 +141,7 @@ def _value(value: Value) -> Json:
 
 
 def _constant(constant: Constant) -> Json:
-    """The elements of a small constant; statistics of a large one, which is read in blocks."""
+    """Return a small constant's elements, or a large one's statistics, which is read in blocks."""
     data: Json = {"dtype": str(constant.dtype), "count": constant.count, "bytes": constant.nbytes}
     if constant.count <= _LISTED:
         data["elements"] = [_number_text(number) for number in _numbers(constant)]

@@ -52,7 +52,7 @@ class _Arranged:
 
 
 def place(diagram: Diagram, rows: Sequence[Rows]) -> Placed:
-    """The coordinates of what is shown when the picture opens."""
+    """Return the coordinates of what is shown when the picture opens."""
     result = Placed()
     # Inner groups have larger numbers than outer ones, except for ranges; so this is by depth.
     order, waiting = [], [0]
@@ -141,7 +141,7 @@ def _size(diagram: Diagram, place_: Place, arranged: dict[int, _Arranged]) -> tu
 
 
 def _centers(rows: Rows, widths: Sequence[float]) -> list[float]:
-    """The middle of each place.
+    """Return the middle of each place.
 
     Each row in turn, down, up and down again, moves as near as it can to the places that its places
     are connected with. Those that `layers` aligned have the say.

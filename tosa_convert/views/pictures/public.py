@@ -29,7 +29,7 @@ class HasDict(Protocol):
     """A result of `check` or `bisect`."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as JSON values."""
+        """Return the result as JSON values."""
 
 
 #: The extension of a file -> the form; of any other one it is HTML.

@@ -30,7 +30,7 @@ _GENERATED: Final = re.compile(r"layer_\d+|TosaOutput_\d+|%?\d+")
 
 
 def scopes_of(block: Block, source: Scopes) -> list[Path]:
-    """The scope of each operator of a block, outermost folder first; () for none.
+    """Return the scope of each operator of a block, outermost folder first; () for none.
 
     An operator without a name of its own is in the scope that all users of its results are in: what a
     frontend made of one operation belongs together.
@@ -54,7 +54,7 @@ def scopes_of(block: Block, source: Scopes) -> list[Path]:
 
 
 def scope_of_name(name: str) -> Path:
-    """The folders of a name: what is before its last slash, or before its last dot.
+    """Return the folders of a name: what is before its last slash, or before its last dot.
 
     The number in `input.25` only tells values of one name apart, as torch does.
     """
@@ -71,7 +71,7 @@ def scope_of_name(name: str) -> Path:
 
 
 def _by_name(operator: Operator) -> Path | None:
-    """The scope in an operator's name; None if it has no name of its own."""
+    """Return the scope in an operator's name, or None if it has no name of its own."""
     if _is_constant(operator) or not operator.outputs or _GENERATED.fullmatch(operator.outputs[0]):
         return None
     return scope_of_name(operator.outputs[0])
@@ -83,7 +83,7 @@ def _by_location(operator: Operator) -> Path | None:
 
 
 def _adopted(block: Block, paths: Sequence[Path | None]) -> list[Path]:
-    """The paths, with that of the users for operators without one."""
+    """Return the paths, with that of the users for operators without one."""
     found: list[Path] = [() if path is None else path for path in paths]
     #: Value -> the scope that all users so far are in; None if they are in several.
     wanted: dict[str, Path | None] = dict.fromkeys(block.outputs)
@@ -101,7 +101,7 @@ def _adopted(block: Block, paths: Sequence[Path | None]) -> list[Path]:
 
 
 def _common(paths: Sequence[Path]) -> int:
-    """How many folders all paths begin with."""
+    """Count the folders that all paths begin with."""
     common = 0
     while paths and all(len(path) > common and path[common] == paths[0][common] for path in paths):
         common += 1

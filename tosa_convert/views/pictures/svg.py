@@ -22,7 +22,7 @@ _FONT: Final = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"
 def svg(
     title: str, diagram: Diagram, rows: Sequence[Rows], overlay: Overlay | None
 ) -> Iterator[str]:
-    """The picture, in pieces: what the report shows when it opens."""
+    """Iterate over the pieces of the picture: what the report shows when it opens."""
     placed = place(diagram, rows)
     whole = placed.boxes[~0]
     width, height = whole.width + 20, whole.height + 20
@@ -50,7 +50,7 @@ def svg(
 
 
 def escaped(text: str) -> str:
-    """A text in XML: no markup, and no character that XML does not have."""
+    """Return a text in XML, without markup and without characters that XML does not have."""
     plain = "".join(c if c.isprintable() or c == " " else "\N{REPLACEMENT CHARACTER}" for c in text)
     return escape(plain)
 
@@ -93,7 +93,7 @@ def _texts(lines: Sequence[str], box: Box) -> str:
 
 
 def _path(points: Sequence[tuple[float, float]]) -> str:
-    """A line that is vertical at each point, and straight where it can be."""
+    """Return a line that is vertical at each point, and straight where it can be."""
     x, y = points[0]
     parts = [f"M{x:g} {y:g}"]
     for next_x, next_y in points[1:]:

@@ -39,7 +39,7 @@ class Side:
 
 
 def identical(left: Flow, right: Flow) -> list[int]:
-    """The partners of two blocks that `compare` finds equal: operators correspond by position."""
+    """Return the partners of two blocks that `compare` finds equal. Operators correspond by position."""
     symbols = {
         right.names[node]: node for node in range(len(right)) if right.kinds[node] == "variable"
     }
@@ -57,7 +57,7 @@ def identical(left: Flow, right: Flow) -> list[int]:
 
 
 def align(keys: Keys, left: Flow, right: Flow, numbers: tuple[NodeKeys, NodeKeys]) -> list[int]:
-    """For each node of the left block its partner in the right one, or -1."""
+    """Return for each node of the left block its partner in the right one, or -1."""
     return _Alignment(keys, left, right, numbers).run()
 
 
@@ -87,7 +87,7 @@ class _Alignment:
         return self.left.partners[one] < 0 and self.right.partners[other] < 0
 
     def _remaining(self, side: Side) -> list[int]:
-        """The nodes that have no partner, but no constants: those follow their users."""
+        """Return the nodes that have no partner, but no constants: those follow their users."""
         kinds = side.flow.kinds
         return [n for n, p in enumerate(side.partners) if p < 0 and kinds[n] != "constant"]
 
@@ -153,7 +153,7 @@ class _Alignment:
         return self.left, self.right
 
     def _forward(self, side: Side, remaining: Sequence[int], level: Level) -> list[int]:
-        """The key of each remaining node and all that it depends on, up to nodes with a partner."""
+        """Return a key of each remaining node and all that it depends on, up to nodes with a partner."""
         flow, number = side.flow, self.keys.number
         result = self._anchors(side)
         for node in remaining:
@@ -166,7 +166,7 @@ class _Alignment:
         return result
 
     def _backward(self, side: Side, remaining: Sequence[int], level: Level) -> list[int]:
-        """The key of each remaining node and all that depends on it, up to nodes with a partner."""
+        """Return a key of each remaining node and all that depends on it, up to nodes with a partner."""
         flow, number = side.flow, self.keys.number
         result = self._anchors(side)
         for node in reversed(remaining):
@@ -179,7 +179,7 @@ class _Alignment:
         return result
 
     def _anchors(self, side: Side) -> list[int]:
-        """For each node a number below 0: one for all without a partner, else one for each pair."""
+        """Return a negative key for each node: one for all without a partner, else one for each pair."""
         if side is self.left:
             return [-2 - node if partner >= 0 else -1 for node, partner in enumerate(side.partners)]
         return [-2 - partner if partner >= 0 else -1 for partner in side.partners]

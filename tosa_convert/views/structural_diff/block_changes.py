@@ -47,7 +47,7 @@ class BlockChanges:
     _changed: set[int] = field(default_factory=set)
 
     def found(self) -> list[Change]:
-        """The changes of inputs, variables, operators and outputs."""
+        """Return the changes of inputs, variables, operators and outputs."""
         operators = [*self._operators(), *self._moves()]
         # Of equal places, what was removed or changed comes before what was added after it.
         operators.sort(key=lambda row: row[0])
@@ -86,7 +86,7 @@ class BlockChanges:
         return self.partners.right if side else self.partners.left
 
     def _alone(self, side: int, subject: Subject, node: int, constants: int = 0) -> Change:
-        """What only one of the blocks has."""
+        """Return the change for what only one of the blocks has."""
         item = self._item(side, node)
         users = self._users(side, node) if subject == "constant" else ()
         if side:
@@ -94,7 +94,7 @@ class BlockChanges:
         return Change("removed", subject, item, None, (), users, constants)
 
     def _users(self, side: int, node: int) -> tuple[str, ...]:
-        """The operators that take a constant."""
+        """Return the operators that take a constant."""
         flow = self._flow(side)
         texts = []
         for user, position, _ in flow.uses[node][:_NAMED_USERS]:
@@ -177,7 +177,7 @@ class BlockChanges:
     # -- operators ---------------------------------------------------------------------------------
 
     def _operators(self) -> Iterator[tuple[tuple[int, int], Change]]:
-        """The changes of constants and operators, each with its place among all of them."""
+        """Iterate over the changes of constants and operators, each with its place among all of them."""
         left, right = self.partners.left, self.partners.right
         folded = self._folded(0), self._folded(1)
         # Constants are compared first: what takes one that changed may be retyped because of it.
@@ -299,7 +299,7 @@ class BlockChanges:
         yield from self._output_numbers()
 
     def _output_numbers(self) -> Iterator[Change]:
-        """The outputs that only one block has."""
+        """Iterate over the outputs that only one block has."""
         partners = self.partners
         left = [(partners.of_left[node], result) for node, result in partners.left.outputs]
         right = [(node, result) for node, result in partners.right.outputs]

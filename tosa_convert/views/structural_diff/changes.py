@@ -88,7 +88,7 @@ class Change:
 
     @property
     def item(self) -> Item:
-        """What it is in the left program, or in the right one if it was added."""
+        """Return what it is in the left program, or in the right one if it was added."""
         item = self.left or self.right
         assert item is not None
         return item
@@ -127,7 +127,7 @@ class Diff:
         return len(self.changes)
 
     def counts(self) -> dict[tuple[Subject, ChangeKind], int]:
-        """How many changes there are of each subject and kind, without zeros."""
+        """Return how many changes there are of each subject and kind, without zeros."""
         found = Counter((change.subject, change.kind) for change in self.changes)
         return {
             (subject, kind): found[subject, kind]
@@ -137,7 +137,7 @@ class Diff:
         }
 
     def summary(self) -> str:
-        """The counts in one line.
+        """Return the counts in one line.
 
         Example:
             >>> Diff((), (), "", "", (0, 0)).summary()
@@ -153,7 +153,7 @@ class Diff:
         return "\n".join([*map(str, self.changes), self.summary()])
 
     def as_dict(self) -> dict[str, Any]:
-        """The differences as JSON has them; docs/diff.md describes the fields."""
+        """Return the differences as JSON has them; docs/diff.md describes the fields."""
         return {
             "tool": f"tosa-convert {__version__}",
             "equal": not self,
@@ -213,5 +213,5 @@ def _detail(detail: Detail) -> dict[str, Any]:
 
 
 def _number(value: float | int | None) -> float | int | str | None:
-    """A number; JSON has no infinity."""
+    """Return a value as JSON has it: JSON has no infinity."""
     return "inf" if isinstance(value, float) and math.isinf(value) else value

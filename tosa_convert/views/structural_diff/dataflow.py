@@ -85,11 +85,11 @@ class Flow:
         return len(self.kinds)
 
     def value(self, name: str) -> Tensor | ShapeValue | None:
-        """The tensor or shape of a name."""
+        """Return the tensor or shape of a name, or None."""
         return self.block.tensors.get(name) or self.block.shapes.get(name)
 
     def result_names(self, node: int) -> tuple[str, ...]:
-        """The names of the values that a node makes."""
+        """Return the names of the values that a node makes."""
         operator = self.operators[node]
         if operator is not None:
             return operator.outputs
@@ -153,7 +153,7 @@ class Flow:
 
 
 def variable_accesses(graph: Graph) -> dict[str, Access]:
-    """For each region the variables that it, or a region that it runs, reads or writes."""
+    """Return for each region the variables that it, or a region that it runs, reads or writes."""
     touched: dict[str, set[str]] = {}
     written: dict[str, set[str]] = {}
     runs: dict[str, set[str]] = {}

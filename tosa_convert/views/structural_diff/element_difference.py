@@ -32,7 +32,7 @@ class ElementDifference:
 
 
 def element_difference(left: Constant, right: Constant) -> ElementDifference | None:
-    """How the elements of two constants differ, or None if all are equal bit for bit.
+    """Return how the elements of two constants differ, or None if all are equal bit for bit.
 
     Args:
         left: a constant in any form.

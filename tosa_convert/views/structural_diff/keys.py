@@ -57,7 +57,7 @@ class NodeKeys(NamedTuple):
     content: list[int]
 
     def at(self, level: Level, node: int) -> tuple[int, int, int, int]:
-        """What a node is at a level."""
+        """Return what a node is at a level."""
         return (
             number if (number := self.operator[node]) < 0 or level.operator else -1,
             self.attributes[node] if level.attributes else -1,
@@ -76,13 +76,13 @@ class Keys:
         self._number_constants(graphs)
 
     def number(self, key: Hashable) -> int:
-        """The number of a key: 0, 1, 2 and so on, in the order in which keys were first seen."""
+        """Return the number of a key: 0, 1, 2 and so on, in the order in which keys were first seen."""
         return self._numbers.setdefault(key, len(self._numbers))
 
     # -- constants ---------------------------------------------------------------------------------
 
     def _number_constants(self, graphs: Iterable[Graph]) -> None:
-        """A number for each constant, the same for equal content.
+        """Number the constants, with the same number for equal content.
 
         Large constants are read as a whole only if a program has several with the same start. So two
         that differ may have one number, but only if nothing of their programs could take their place.
@@ -104,11 +104,11 @@ class Keys:
             self._constants[id(data)] = number
 
     def constant(self, data: Constant | None) -> int:
-        """The number of a constant of one of the programs."""
+        """Return the number of a constant of one of the programs, or -1 for None."""
         return -1 if data is None else self._constants[id(data)]
 
     def content(self, value: Tensor | ShapeValue | None) -> int:
-        """The number of the data of a value."""
+        """Return the number of the data of a value."""
         if isinstance(value, Tensor) and value.scale is not None:
             data = (self.constant(value.data), self.constant(value.scale.data))
             return self.number(("scaled", *data))
@@ -117,14 +117,14 @@ class Keys:
     # -- nodes -------------------------------------------------------------------------------------
 
     def type(self, value: Tensor | ShapeValue | None) -> int:
-        """The number of the type of a value."""
+        """Return the number of the type of a value."""
         if isinstance(value, Tensor):
             scale = None if value.scale is None else (value.scale.dtype, int(value.scale.shape))
             return self.number(("tensor", value.dtype, value.shape, scale))
         return self.number(("shape", None if value is None else value.rank))
 
     def nodes(self, flow: Flow, graph: Graph) -> NodeKeys:
-        """The numbers of each node of a block. Those of regions that its operators run must be known."""
+        """Number each node of a block. The numbers of regions that its operators run must be known."""
         keys = NodeKeys([], [], [], [])
         for node, operator in enumerate(flow.operators):
             names = flow.result_names(node)
@@ -161,7 +161,7 @@ class Keys:
         return self.number(("attributes", *values))
 
     def _content(self, flow: Flow, node: int, graph: Graph) -> int:
-        """The number of a constant's data, or of an operator's constants and regions."""
+        """Return the number of a constant's data, or of an operator's constants and regions."""
         operator = flow.operators[node]
         assert operator is not None
         if flow.kinds[node] == "constant":
@@ -192,12 +192,12 @@ class Keys:
         self._regions[id(graph), name] = self.number(("region", tuple(parts)))
 
     def region_number(self, graph: Graph, name: str) -> int:
-        """The number of what a region computes, or -1 if it is not known."""
+        """Return the number of what a region computes, or -1 if it is not known."""
         return self._regions.get((id(graph), name), -1)
 
 
 def attribute_key(flow: Flow, node: int, row: AttributeSpec) -> Hashable:
-    """The value of an attribute without the padding of an element."""
+    """Return the value of an attribute without the padding of an element."""
     operator = flow.operators[node]
     assert operator is not None
     value = operator.attributes.get(row.name)
@@ -218,7 +218,10 @@ def _constants(graph: Graph) -> Iterator[Constant]:
 
 
 def _whole(data: Constant) -> Hashable:
-    """What tells apart constants that begin alike. It takes no time for a splat, however large."""
+    """Return what tells apart constants that begin alike.
+
+    It takes no time for a splat, however large.
+    """
     uniform = data.uniform()
     if uniform is not None:
         return bytes(uniform)

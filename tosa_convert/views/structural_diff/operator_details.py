@@ -33,11 +33,11 @@ class Partners:
     regions: Mapping[str, str]
 
     def same(self, one: Edge, other: Edge) -> bool:
-        """Whether two values correspond."""
+        """Return whether two values correspond."""
         return self.of_left[one.node] == other.node and one.result == other.result
 
     def follows(self, one: Edge, other: Edge) -> bool:
-        """Whether a value was replaced because operators were added or removed in front of its use."""
+        """Return whether a value was replaced as operators were added or removed in front of its use."""
         partner = self.of_left[one.node]
         other_partner = self.of_right[other.node]
         if partner < 0 and other_partner < 0:
@@ -48,7 +48,7 @@ class Partners:
 
 
 def _leads_to(flow: Flow, partners: list[int], start: int, target: int) -> bool:
-    """Whether a node depends on another through nodes without partners only."""
+    """Return whether a node depends on another through nodes without partners only."""
     waiting, seen = [start], {start}
     while waiting and len(seen) < _FOLLOWED:
         node = waiting.pop()
@@ -65,7 +65,7 @@ def _leads_to(flow: Flow, partners: list[int], start: int, target: int) -> bool:
 
 
 def same_type(one: Value, other: Value) -> bool:
-    """Whether two values have the same kind, element type, shape and block scale."""
+    """Return whether two values have the same kind, element type, shape and block scale."""
     if isinstance(one, Tensor) and isinstance(other, Tensor):
         if one.dtype is not other.dtype or one.shape != other.shape:
             return False
@@ -79,7 +79,7 @@ def same_type(one: Value, other: Value) -> bool:
 
 
 def type_text(value: Value) -> str:
-    """The type of a value in a few words; without the sizes that a constant shape holds."""
+    """Return a value's type in a few words, without the sizes that a constant shape holds."""
     if value is None:
         return "undefined"
     if isinstance(value, ShapeValue):
@@ -88,7 +88,7 @@ def type_text(value: Value) -> str:
 
 
 def type_details(what: str, one: Value, other: Value) -> Iterator[Detail]:
-    """How the types of two values differ."""
+    """Iterate over how the types of two values differ."""
     if not same_type(one, other):
         left, right = type_text(one), type_text(other)
         if left == right:
@@ -106,7 +106,7 @@ def _full_type(value: Value) -> str:
 
 
 def data_details(what: str, one: Value, other: Value) -> Iterator[Detail]:
-    """How the data of two constants or variables differs."""
+    """Iterate over how the data of two constants or variables differs."""
     if one is None or other is None or isinstance(one, Tensor) != isinstance(other, Tensor):
         return
     yield from _data(what, one.data, other.data)
@@ -142,7 +142,7 @@ def _data_text(data: Constant | None) -> str:
 
 
 def operator_details(partners: Partners, one: int, other: int) -> Iterator[Detail]:
-    """How two operators differ: in what they are, in their attributes, and in what they take."""
+    """Iterate over how two operators differ: in what they are, their attributes, and what they take."""
     left, right = partners.left.operators[one], partners.right.operators[other]
     assert left is not None
     assert right is not None
@@ -234,13 +234,13 @@ def _operand_name(operator: Operator, position: int) -> str:
 
 
 def operand_label(operator: Operator, position: int) -> str:
-    """The name of an operand, with its number if there can be several of that name."""
+    """Return an operand's name, with its position if there can be several of that name."""
     row = operator.spec.operand(position, len(operator.inputs))
     return f"{row.name}[{position}]" if row.arity == "*" else row.name
 
 
 def edge_text(flow: Flow, edge: Edge) -> str:
-    """A value and what makes it."""
+    """Return a value and what makes it."""
     operator = flow.operators[edge.node]
     if operator is None:
         return f"{flow.kinds[edge.node]} {_cut(flow.names[edge.node])}"
@@ -255,7 +255,10 @@ def _cut(name: str) -> str:
 
 
 def takes_changed(partners: Partners, one: int, other: int, changed: set[int]) -> bool:
-    """Whether what an operator takes has another type, is another value, or a constant that changed."""
+    """Return whether operands of an operator differ.
+
+    They do if one has another type, is another value, or is a constant that changed.
+    """
     left, right = partners.left, partners.right
     for edge, other_edge in zip(left.operands[one], right.operands[other], strict=False):
         if edge.node in changed or not partners.same(edge, other_edge):

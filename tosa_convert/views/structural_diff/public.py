@@ -25,7 +25,7 @@ def diff(
     order: bool = True,
     version: bool = True,
 ) -> Diff:
-    """The differences of two programs, aligned by what their operators compute, not by names.
+    """Return the differences of two programs, aligned by what their operators compute, not by names.
 
     Operators are paired by the data flow: by what they take and by what takes their results. So a
     program that was generated again, with other names, differs only where it differs. Without `names`,
@@ -96,7 +96,7 @@ def _metadata_changes(left: Graph, right: Graph) -> Iterator[Change]:
 
 
 def _notes(left: Graph, right: Graph) -> Iterator[Detail]:
-    """What differs besides the program. Only MLIR has targets, and MLIR has no producer."""
+    """Iterate over what differs besides the program. Only MLIR has targets, and MLIR has no producer."""
     if left.producer and right.producer and left.producer != right.producer:
         yield Detail("producer", str(left.producer), str(right.producer))
     if left.target != right.target:
@@ -106,7 +106,7 @@ def _notes(left: Graph, right: Graph) -> Iterator[Detail]:
 def _program_changes(
     left: Graph, right: Graph, compared: Compared, *, equal: bool
 ) -> Iterator[Change]:
-    """The changes of all regions. equal: `compare` finds both programs equal but for names."""
+    """Iterate over the changes of all regions. equal: `compare` finds both equal but for names."""
     programs = Program(left), Program(right)
     found = RegionPairs(*programs, Keys(left, right))
     if equal:
@@ -164,7 +164,7 @@ def _paired_regions(found: RegionPairs, compared: Compared) -> Iterator[Change]:
 
 
 def _unpaired_regions(found: RegionPairs) -> Iterator[Change]:
-    """The regions that only one program has."""
+    """Iterate over the regions that only one program has."""
     for side, (program, paired) in enumerate(
         ((found.left, set(found.pairs)), (found.right, set(found.pairs.values())))
     ):

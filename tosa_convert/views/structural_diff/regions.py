@@ -31,7 +31,7 @@ class Program:
             self.regions.setdefault(region.name, index)
 
     def runs(self, region: int) -> Iterator[int]:
-        """The regions that operators of a region run."""
+        """Iterate over the regions that operators of a region run."""
         for flow in self.flows[region]:
             for operator in flow.operators:
                 if operator is not None:
@@ -41,7 +41,7 @@ class Program:
                             yield self.regions[name]
 
     def inner_first(self) -> list[int]:
-        """All regions, each after those that it runs. Iterative, because nesting can be deep."""
+        """Return all regions, each after those that it runs. Iterative, because nesting can be deep."""
         order: list[int] = []
         state: dict[int, bool] = {}
         for start in range(len(self.flows)):

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 
 def in_order(values: Sequence[int], weights: Sequence[int]) -> list[bool]:
-    """Which elements belong to the heaviest increasing subsequence.
+    """Find which elements belong to the heaviest increasing subsequence.
 
     Args:
         values: distinct numbers from 0 on, in any order.

@@ -20,7 +20,7 @@ Paint = Callable[[str, str], str]
 
 
 def plain(role: str, text: str) -> str:
-    """The text itself."""
+    """Return the text itself."""
     return text
 
 
@@ -39,7 +39,7 @@ class TextForm:
 
 
 def as_text(diff: Diff, left: Graph, form: TextForm) -> Iterator[str]:
-    """The lines of the differences from a program; nothing but notes if there are none."""
+    """Iterate over the lines of the differences from a program; only notes if there are none."""
     if diff:
         for mark, name, title in (
             ("---", form.names[0], diff.left),
@@ -69,7 +69,7 @@ def as_text(diff: Diff, left: Graph, form: TextForm) -> Iterator[str]:
 
 
 def as_statistics(diff: Diff, form: TextForm) -> Iterator[str]:
-    """How many operators of each name differ, and how."""
+    """Iterate over lines on how many operators of each name differ, and how."""
     found: dict[str, Counter[str]] = {}
     for change in diff.changes:
         name = change.item.name if change.subject in ("operator", "constant") else change.subject
@@ -102,7 +102,7 @@ def _block_lines(changes: Sequence[Change], block: Block | None, form: TextForm)
 def _operator_lines(
     changes: Sequence[Change], block: Block | None, form: TextForm
 ) -> Iterator[str]:
-    """The changes of operators between the operators around them."""
+    """Iterate over lines of the changes of operators between the operators around them."""
     at: dict[int, list[Change]] = {}
     for change in changes:
         at.setdefault(change.place, []).append(change)
@@ -174,7 +174,7 @@ def _heading(change: Change) -> str:
 
 
 def _following_lines(changes: Sequence[Change], form: TextForm) -> Iterator[str]:
-    """The results whose types follow from those of operands, in a few lines."""
+    """Iterate over a few lines on the results whose types follow from those of operands."""
     if not changes:
         return
     count = counted(len(changes), "operator")
@@ -192,7 +192,7 @@ def _following_lines(changes: Sequence[Change], form: TextForm) -> Iterator[str]
 
 
 def elements_text(found: ElementDifference) -> str:
-    """How constants differ, in a line."""
+    """Return how constants differ, in a line."""
     verb = "differs" if found.different == 1 else "differ"
     text = f"{found.different} of {counted(found.elements, 'element')} {verb}"
     if found.max_absolute is not None:
@@ -204,5 +204,5 @@ def elements_text(found: ElementDifference) -> str:
 
 
 def item_text(item: Item) -> str:
-    """An item in a line, with its number."""
+    """Return an item in a line, with its index."""
     return f"#{item.index} {item.text}" if item.index >= 0 else item.text
