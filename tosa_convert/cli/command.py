@@ -70,7 +70,7 @@ class Option(click.Option):
 
     @property
     def flag(self) -> str:
-        """The name in messages: the first long one."""
+        """Return the name in messages: the first long one."""
         return next((name for name in self.opts if name.startswith("--")), self.opts[0])
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
@@ -183,7 +183,10 @@ class Verb(click.Command):
             log.choose_level()
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        """The whole first sentence: the list of verbs wraps long lines, and click would cut them off."""
+        """Return the whole first sentence.
+
+        The list of verbs wraps long lines, and click would cut them off.
+        """
         return super().get_short_help_str(sys.maxsize)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -243,7 +246,7 @@ class Verbs(click.Group):
         return super().resolve_command(ctx, args)
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        """The whole first sentence, as for a verb."""
+        """Return the whole first sentence, as for a verb."""
         return super().get_short_help_str(sys.maxsize)
 
 
@@ -293,7 +296,10 @@ def _name_of(param: click.Parameter, ctx: click.Context | None) -> str:
 def complete_file_name(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """For options whose value is more than a path, such as NAME=FILE: the shell completes file names."""
+    """Let the shell complete file names.
+
+    For options whose value is more than a path, such as NAME=FILE.
+    """
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="file")]

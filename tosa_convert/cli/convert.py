@@ -237,7 +237,7 @@ def convert(inputs: tuple[str, ...], output: str | None, jobs: int, **given: Any
 
 
 def _options(given: dict[str, Any]) -> ConvertOptions:
-    """The options as one value."""
+    """Return the options as one value."""
     from tosa_convert.cli.convert_file import ConvertOptions
     from tosa_convert.io.options import (
         ReadOptions,
@@ -287,14 +287,17 @@ def _options(given: dict[str, Any]) -> ConvertOptions:
 
 
 def _names(given: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Names separated by commas. An option that is given once for each name may have commas in names."""
+    """Split names separated by commas.
+
+    An option that is given once for each name may have commas in names.
+    """
     if not given:
         return None
     return tuple(given[0].split(",")) if len(given) == 1 else given
 
 
 def _direction(given: dict[str, Any]) -> Literal["", "export", "import"]:
-    """The requested direction, which --to must not contradict."""
+    """Return the requested direction, which --to must not contradict."""
     to = given["to"]
     exports, imports = given["export_to_flatbuffer"], given["import_from_flatbuffer"]
     if exports and to in MLIR_FORMATS:

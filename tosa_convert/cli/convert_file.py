@@ -57,7 +57,7 @@ class ConvertOptions:
     random: int | None = None
 
     def given(self) -> set[str]:
-        """The names of the options that have another value than their default."""
+        """Return the names of the options that have another value than their default."""
         others = ("tosa_version", "consumer", "input_names", "output_names")
         of_models = ("via", "python", "timeout", "check", "partial", "arrays")
         given = {name for name in (*others, *of_models) if getattr(self, name)}
@@ -89,7 +89,7 @@ def default_format(read_from: Format) -> Format:
 
 
 def output_format(output: str, options: ConvertOptions, like: Format = "tosa") -> Format:
-    """The format of an output file: what --to says, or its extension, or the direction.
+    """Return the format of an output file: what --to says, or its extension, or the direction.
 
     like: the format of standard output.
 
@@ -131,7 +131,7 @@ def convert_one(opened: Input, source: str, output: str | None, options: Convert
 
 
 def inside(folder: str, source: str, file_format: Format) -> str:
-    """The file for an input in a directory, which is made if necessary."""
+    """Return the file for an input in a directory, which is made if necessary."""
     if source == STANDARD:
         raise click.UsageError(f"-o {folder} is a directory; name a file for standard input")
     try:
@@ -187,7 +187,10 @@ def write_output(
 
 
 def applicable(opened: Input, file_format: Format, options: ConvertOptions) -> WriteOptions:
-    """The options for writing; refuses all options together that do not apply to input and output."""
+    """Return the options for writing.
+
+    Refuses all options together that do not apply to input and output.
+    """
     return applicable_to(opened.format, opened.where, file_format, options)
 
 
@@ -227,7 +230,7 @@ def _read(opened: Input, options: ConvertOptions, context: Any) -> Graph:
 
 
 def renamed(graph: Graph, options: ConvertOptions) -> Graph:
-    """The graph with the names that the options give to arguments and results."""
+    """Return the graph with the names that the options give to arguments and results."""
     if options.input_names or options.output_names:
         from tosa_convert.graph.rename import rename
 

@@ -69,7 +69,7 @@ def convert_many(
 
 
 def _target_format(options: ConvertOptions) -> Format | None:
-    """The format of all outputs, if the options name it."""
+    """Return the format of all outputs, if the options name it."""
     direction: dict[str, Format] = {"export": "tosa", "import": "mlir"}
     return options.to or direction.get(options.direction)
 
@@ -101,12 +101,12 @@ def _convert_job(job: Job, options: ConvertOptions) -> Failure:
 
 
 def _crash(job: Job, code: int) -> Failure:
-    """The failure of a file whose process died."""
+    """Return the failure of a file whose process died."""
     return crash(job[0], code)
 
 
 def _jobs(paths: list[str], folder: Path, to: Format | None) -> list[Job]:
-    """Each input with its output; files below a directory keep their relative paths.
+    """Return each input with its output; files below a directory keep their relative paths.
 
     Raises TosaConvertError for outputs that clash with one another or with inputs, and if there are no
     inputs.

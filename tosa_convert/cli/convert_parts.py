@@ -90,7 +90,7 @@ def _move(source: str, target: str) -> None:
 
 
 def _report(parts: Parts, programs: list[str], interface: str) -> list[str]:
-    """What was written, and what was left out, for people."""
+    """Return what was written, and what was left out, for people."""
     count = len(programs)
     made = f"{count} programs ({', '.join(programs)})" if count > 1 else "".join(programs)
     left = len(parts.operators)

@@ -59,7 +59,7 @@ def doctor(file: str, readers: tuple[str, ...], as_json: bool, func: str | None)
 
 
 def _position(given: str) -> int:
-    """The place of a program in the report."""
+    """Return the place of a program in the report."""
     reader = reader_named(given)
     return list(READERS).index(reader.name)
 
@@ -67,7 +67,7 @@ def _position(given: str) -> int:
 def stored_program(
     path: str, opened: Input, storage: tuple[Storage, ...], *, is_old: bool = False
 ) -> StoredProgram:
-    """How an opened file stores its program. is_old: the form of its operations was upgraded."""
+    """Return how an opened file stores its program. is_old: the form of its operations was upgraded."""
     import re
 
     from tosa_convert.consumers.doctor import StoredProgram
@@ -108,7 +108,7 @@ def _as_text(stored: StoredProgram, graph: Graph, found: list[Diagnosis]) -> str
 
 
 def installed_release(package: str) -> str:
-    """The release of a package that is installed in this Python, or ""."""
+    """Return the release of a package that is installed in this Python, or ""."""
     from importlib import metadata
 
     try:
@@ -118,7 +118,7 @@ def installed_release(package: str) -> str:
 
 
 def _reasons(row: Diagnosis) -> list[str]:
-    """The findings, equal ones once, and what helps."""
+    """Return the findings, equal ones once, and what helps."""
     from tosa_convert.cli.text_columns import one_line
 
     places: dict[tuple[str, str], list[str]] = {}

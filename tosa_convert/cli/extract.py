@@ -71,7 +71,7 @@ def extract(
 
 
 def split_names(graph: Graph, texts: tuple[str, ...]) -> list[str]:
-    """Names separated by commas; a name that has a comma itself is taken whole."""
+    """Split names separated by commas; a name that has a comma itself is taken whole."""
     names: list[str] = []
     for text in texts:
         whole = text in graph.main.tensors or text in graph.main.shapes

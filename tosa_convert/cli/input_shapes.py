@@ -31,7 +31,7 @@ def input_shape_option(command: Any) -> Any:
 
 
 def parsed(given: Iterable[str]) -> dict[str, tuple[int | str, ...]]:
-    """The shapes that `NAME=1x2x3` texts give, by name.
+    """Parse the shapes that `NAME=1x2x3` texts give, by name.
 
     Raises:
         click.UsageError: a text has another form, or a name occurs twice.

@@ -27,7 +27,9 @@ _WRITE_OPTIONS = WriteOptions()
 
 
 def load_graph(path: str, options: ReadOptions = _READ_OPTIONS) -> Graph:
-    """The program in a file. MLIR gets the lowest TOSA version that expresses it, or the one it is for.
+    """Load the program in a file.
+
+    MLIR gets the lowest TOSA version that expresses it, or the one it is for.
 
     Raises:
         TosaConvertError: as `tosa_convert.load` does.
@@ -36,7 +38,7 @@ def load_graph(path: str, options: ReadOptions = _READ_OPTIONS) -> Graph:
 
 
 def load_input(path: str, options: ReadOptions = _READ_OPTIONS) -> tuple[Graph, Input]:
-    """The program in a file, and the file."""
+    """Load the program in a file, and return the file, too."""
     opened = open_path(path, options)
     refuse_inapplicable(given_options(options), opened.where, read_from=opened.format)
     graph = read(opened, options)

@@ -104,7 +104,7 @@ class _AllVerbs(Verbs):
 
 
 def verb(name: str) -> click.Command:
-    """The command of a verb."""
+    """Return the command of a verb."""
     command: click.Command = getattr(importlib.import_module(VERBS[name]), name)
     return command
 
@@ -165,7 +165,7 @@ def _before_work(verb_name: str) -> None:
 
 
 def _before_own_work(verb_name: str) -> None:
-    """The same for the command's own process, which may fork workers."""
+    """Set up the same for the command's own process, which may fork workers."""
     _before_work(verb_name)
     declare_own_process()
     if verb_name in ONE_SHOT_VERBS:

@@ -31,7 +31,7 @@ FileFailure = TosaConvertError | str
 
 
 def inputs_below(given: str) -> list[tuple[Path, Path]]:
-    """The inputs of one argument, each with its path below the directory that the argument names."""
+    """Find the inputs of one argument, each with its path below the directory that it names."""
     if given == STANDARD:
         raise click.UsageError("standard input cannot be one of several inputs")
     root = Path(given)
@@ -47,12 +47,12 @@ def inputs_below(given: str) -> list[tuple[Path, Path]]:
 
 
 def _is_manifest(path: Path) -> bool:
-    """Whether it lists the weights of a program that is beside their folder."""
+    """Return whether it lists the weights of a program that is beside their folder."""
     return path.name == "manifest.json" and path.parent.suffix == ".weights"
 
 
 def read_one_of_many(opened: Input, options: ReadOptions, read: Callable[..., Result]) -> Result:
-    """What `reading.read`, or a function like it, makes of an input that may be one of many.
+    """Read an input that may be one of many with `reading.read`, or a function like it.
 
     Options that have no effect on the input's format are refused.
     """
@@ -111,7 +111,7 @@ def outcomes(
 
 
 def _default_processes(sources: Sequence[Path]) -> int:
-    """The number of processes that is fastest for these files."""
+    """Return how many processes are fastest for these files."""
     processes = max(1, min(os.cpu_count() or 1, len(sources) // FILES_PER_PROCESS))
     if processes > 1 and sum(map(_size, sources)) > TOGETHER_BYTES:
         return 1
@@ -126,21 +126,21 @@ def _size(source: Path) -> int:
 
 
 def crash(source: Path, code: int) -> FileFailure:
-    """The failure of a file whose process died."""
+    """Return the failure of a file whose process died."""
     from tosa_convert.process.child import describe_exit
 
     return f"the process that read the file ended with {describe_exit(code)}\n"
 
 
 def is_model(source: Path) -> bool:
-    """Whether an input is a model of a framework: a file, a folder, or FILE.py:NAME."""
+    """Return whether an input is a model of a framework: a file, a folder, or FILE.py:NAME."""
     if not source.is_file():
         return is_saved_model(source) or source.name.rpartition(":")[0].endswith(".py")
     return source.suffix.lower() not in EXTENSIONS and bool(model_kind(map_file(source)))
 
 
 def format_of(source: Path) -> Format:
-    """The format of an input by its content, or by its extension if it cannot be read here."""
+    """Return an input's format by its content, or by its extension if it cannot be read here."""
     try:
         # A pipe can be read only once, so use only its name.
         return sniff(map_file(source) if source.is_file() else memoryview(b""), str(source))

@@ -9,7 +9,7 @@ from tosa_convert.cli.command import is_own_process
 
 
 def may_fork() -> bool:
-    """Whether workers may be forked, which takes a millisecond.
+    """Return whether workers may be forked, which takes a millisecond.
 
     Only on Linux: the system libraries of macOS do not work after a fork, and Windows has none. Only
     without threads: a lock that one of them holds would never be released in the child.

@@ -37,7 +37,7 @@ class ProgressDisplay:
 
     @property
     def total(self) -> int:
-        """The amount of work; 0 if it is unknown."""
+        """Return the amount of work; 0 if it is unknown."""
         if not isinstance(self._total, int):
             self._total = self._total()
         return self._total

@@ -92,12 +92,12 @@ def rewrite(
 
 
 def _operators(graph: Graph) -> int:
-    """How many operators there are, without constants."""
+    """Return how many operators there are, without constants."""
     return sum(bool(op.inputs) for _, block in graph.blocks() for op in block.operators)
 
 
 def _print_list(names: tuple[str, ...]) -> None:
-    """The table of rewrites, in the order in which they run."""
+    """Print the table of rewrites, in the order in which they run."""
     from tosa_convert.rewrites import REWRITES
 
     rows = [row for row in REWRITES if row.name in names]

@@ -12,7 +12,7 @@ from tosa_convert.cli.shared_options import func_option, narrow_option
 
 
 def input_options(command: Any) -> Any:
-    """The options of the verbs that run programs: what is run, and on which inputs."""
+    """Add the options of the verbs that run programs: what is run, and on which inputs."""
     # The last decorator comes first in the help.
     for add in reversed(_INPUT_OPTIONS):
         command = add(command)

@@ -80,7 +80,7 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
 
 
 def _inputs(model: str, options: Mapping[str, Any]) -> tuple[Graph, NamedInputs]:
-    """The program, and the sets of inputs that the options ask for."""
+    """Return the program, and the sets of inputs that the options ask for."""
     if not options["seeds"] and not options["calibration"]:
         program, arrays = program_and_inputs(model, options)
         name = "given" if options["random"] is None else f"seed-{options['random']}"

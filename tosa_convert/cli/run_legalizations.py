@@ -34,7 +34,7 @@ _NAME_CHARACTERS: Final = 60
 
 
 def legalization_plan(given: tuple[str, ...], options: Mapping[str, Any]) -> SuitePlan:
-    """What the options ask for.
+    """Return what the options ask for.
 
     Raises:
         click.UsageError: an option does not apply to models.
@@ -137,7 +137,7 @@ def _page(root: Path, settings: Settings, run: Verdict) -> Page:
 
 
 def _command(root: Path, settings: Settings, answer: Answer) -> str:
-    """The command that runs one case again."""
+    """Return the command that runs one case again."""
     kind, source = source_of(root, answer.case)
     words = ["tosa-flatbuffer", "suite", source.replace("/", os.sep), "--frontends", kind]
     if settings.narrow:

@@ -38,7 +38,7 @@ from tosa_convert.io.options import ReadOptions, narrow_types
 
 
 def read_options(options: Mapping[str, Any]) -> ReadOptions:
-    """The options for reading the model, from the verb's options."""
+    """Return the options for reading the model, from the verb's options."""
     return ReadOptions(
         func=options["func"],
         input_shapes=parsed(options["input_shapes"]),
@@ -57,7 +57,7 @@ def program_of(model: str, options: Mapping[str, Any]) -> Program:
 
 
 def program_and_inputs(model: str, options: Mapping[str, Any]) -> tuple[Program, dict[str, Array]]:
-    """The program, and an array for each of its inputs in the input's type and shape.
+    """Return the program, and an array for each of its inputs in the input's type and shape.
 
     Raises TosaConvertError.
     """
@@ -76,7 +76,7 @@ def program_and_inputs(model: str, options: Mapping[str, Any]) -> tuple[Program,
 
 
 def parse_ranges(texts: Iterable[str]) -> list[tuple[str, float, float]]:
-    """The ranges that --range gives: NAME=LOW:HIGH."""
+    """Parse the ranges that --range gives: NAME=LOW:HIGH."""
     rows = []
     for text in texts:
         name, equals, span = text.rpartition("=")
@@ -92,7 +92,7 @@ def parse_ranges(texts: Iterable[str]) -> list[tuple[str, float, float]]:
 
 
 def given_arrays(graph: Graph, options: Mapping[str, Any]) -> dict[str, Array]:
-    """The arrays that the -i options give, each in its input's type and shape."""
+    """Return the arrays that the -i options give, each in its input's type and shape."""
     slots = input_slots(graph)
     arrays = _arrays_of(slots, options["inputs"])
     return match([slot for slot in slots if slot.key in arrays], arrays)
@@ -133,7 +133,7 @@ def arrays_from_files(
 
 
 def run_command(model: str, options: Mapping[str, Any]) -> int:
-    """The verb `run`."""
+    """Run the verb `run`."""
     program, arrays = program_and_inputs(model, options)
     states = variables_of(options)
     run_options = RunOptions(
@@ -230,7 +230,7 @@ def _save_to_npz(
 
 
 def described(arrays: Mapping[str, Array]) -> list[dict[str, Any]]:
-    """Name, type, shape and range of each array."""
+    """Return name, type, shape and range of each array."""
     rows = []
     for name, array in arrays.items():
         row: dict[str, Any] = {
@@ -274,7 +274,7 @@ def _print_summary(summary: Mapping[str, Any], as_json: bool, *, err: bool) -> N
 def backend_of(
     graph: Graph, arrays: Mapping[str, Array], options: Mapping[str, Any], text: str | None = None
 ) -> Backend:
-    """The backend that --against names, or `text`."""
+    """Return the backend that --against names, or `text`."""
     return open_backend(
         text or options["against"],
         graph,
@@ -287,12 +287,12 @@ def backend_of(
 
 
 def variables_of(options: Mapping[str, Any]) -> dict[str, Array]:
-    """The initial states that --variables gives."""
+    """Return the initial states that --variables gives."""
     return load_npz(options["variables"]) if options["variables"] else {}
 
 
 def tolerances_of(options: Mapping[str, Any]) -> Tolerances:
-    """The tolerances that --atol and --rtol give."""
+    """Return the tolerances that --atol and --rtol give."""
     return Tolerances(_tolerances("atol", options["atol"]), _tolerances("rtol", options["rtol"]))
 
 

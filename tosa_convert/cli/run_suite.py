@@ -97,7 +97,7 @@ def run_suite(given: tuple[str, ...], options: Mapping[str, Any]) -> int:
 
 
 def plan_of(given: tuple[str, ...], options: Mapping[str, Any]) -> SuitePlan:
-    """What the options ask for.
+    """Return what the options ask for.
 
     Raises click.UsageError for options that exclude or need one another.
     """
@@ -188,7 +188,7 @@ def _key(name: str, *, decided: str, files: Callable[[str], list[str]]) -> str:
 
 
 def settings_of(options: Mapping[str, Any]) -> Qualification | None:
-    """How a backend is qualified; None without --against.
+    """Return how a backend is qualified, or None without --against.
 
     Raises click.UsageError for options that need or exclude --against.
     """
@@ -217,12 +217,12 @@ def settings_of(options: Mapping[str, Any]) -> Qualification | None:
 
 
 def absolute_backend(text: str) -> str:
-    """The name of a backend that means the same in every folder."""
+    """Return the name of a backend that means the same in every folder."""
     return os.path.abspath(text) if os.path.exists(text) else text
 
 
 def header_of(settings: Qualification) -> dict[str, Any]:
-    """What identifies a run: answers of other settings are not continued."""
+    """Return what identifies a run: answers of other settings are not continued."""
     return {
         "against": settings.against,
         "claims": None if settings.claims is None else sorted(settings.claims),
@@ -260,7 +260,7 @@ def _spread(names: list[str], limit: int | None) -> list[str]:
 
 
 def _journal_folder(out: str | None, stack: contextlib.ExitStack) -> Path:
-    """The folder for the journal, made if necessary; a temporary one unless the user named one."""
+    """Return the journal's folder, made if necessary; a temporary one unless the user named one."""
     try:
         if not out:
             return Path(stack.enter_context(temporary_folder("tosa-suite-")))
@@ -307,7 +307,7 @@ def _print_changes(changed: Changes) -> None:
 
 
 def _case_runner(scheduler: str | None, processes: int) -> CaseRunner:
-    """The runner of the cases: local processes, or the Dask cluster of a scheduler."""
+    """Return the runner of the cases: local processes, or the Dask cluster of a scheduler."""
     if scheduler is None:
         return on_local_processes(processes, fork=may_fork())
     try:

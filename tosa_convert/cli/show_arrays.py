@@ -82,7 +82,7 @@ def _report(error: TosaConvertError) -> int:
 
 
 def _files(path: str) -> list[tuple[str, DType | None]]:
-    """The files of a path, each with the element type that a manifest gives it."""
+    """Return the files of a path, each with the element type that a manifest gives it."""
     if not os.path.isdir(path):
         return [(path, None)]
     types = types_of_weights(path)

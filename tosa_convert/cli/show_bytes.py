@@ -44,7 +44,10 @@ def show_bytes(
 def byte_lines(
     found: Annotation, pattern: re.Pattern[str] | None, *, in_full: bool
 ) -> Iterator[str]:
-    """The lines of all rows: offset, bytes, and the field with its value in the first line of a row."""
+    """Iterate over the lines of all rows.
+
+    Each has an offset and bytes; the first line of a row also has the field with its value.
+    """
     digits = max(4, len(f"{found.size:x}"))
     most = found.size if in_full else _MOST_LINES * _PER_LINE
     for row in found.rows():

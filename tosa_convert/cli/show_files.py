@@ -57,7 +57,7 @@ class View:
     as_json: bool = False
 
     def wanted(self, texts: Iterator[str]) -> bool:
-        """Whether a row with these texts is shown."""
+        """Return whether a row with these texts is shown."""
         return self.pattern is None or any(map(self.pattern.search, texts))
 
 
@@ -137,7 +137,7 @@ def _shown(opened: Input, graph: Graph, storage: tuple[Storage, ...]) -> Shown:
 
 
 def _content(shown: Shown, graph: Graph, view: View) -> dict[str, Any]:
-    """The file's object in the JSON."""
+    """Return the file's object in the JSON."""
     content = show_json.file_row(shown)
     for name in view.listings:
         content[name] = list(LISTINGS[name][1](graph, view.wanted))
@@ -202,7 +202,7 @@ def _unreadable(name: str, findings: tuple[Finding, ...], trace: str = "") -> Re
 
 
 def _crashed(path: Path, code: int) -> Result:
-    """The result of a file whose process died."""
+    """Return the result of a file whose process died."""
     failure = crash(path, code)
     if isinstance(failure, TosaConvertError):
         return _unreadable(str(path), failure.findings)

@@ -32,7 +32,7 @@ SCHEMA: int = 1
 
 
 def document(files: Sequence[dict[str, Any]]) -> str:
-    """The whole output."""
+    """Return the whole output."""
     content = {"tool": f"tosa-convert {__version__}", "schema": SCHEMA, "files": list(files)}
     return json.dumps(_plain(content), indent=1, allow_nan=False) + "\n"
 
@@ -49,18 +49,18 @@ def _plain(value: Any) -> Any:
 
 
 def unreadable(name: str, findings: Sequence[Finding]) -> dict[str, Any]:
-    """A file that cannot be read."""
+    """Return the object of a file that cannot be read."""
     return {"file": name, "readable": False, "findings": list(map(finding_row, findings))}
 
 
 def finding_row(finding: Finding) -> dict[str, str]:
-    """A finding, as `validate --json` has it."""
+    """Return a finding, as `validate --json` has it."""
     names = ("code", "rule", "where", "message", "hint")
     return {name: getattr(finding, name) for name in names}
 
 
 def model_row(shown: ShownModel) -> dict[str, Any]:
-    """A model of a framework."""
+    """Return the object of a model of a framework."""
     summary = shown.summary
     unlowered = summary.not_lowered
     return {
@@ -86,7 +86,7 @@ def _model_value(value: ModelValue) -> dict[str, Any]:
 
 
 def file_row(shown: Shown) -> dict[str, Any]:
-    """A file, without its listings."""
+    """Return the object of a file, without its listings."""
     summary = shown.summary
     return {
         "file": shown.name,
@@ -162,7 +162,7 @@ def _region(region: RegionSummary) -> dict[str, Any]:
 
 
 def operators(graph: Graph, wanted: Wanted) -> Iterator[dict[str, Any]]:
-    """An object for each operator."""
+    """Iterate over an object for each operator."""
     return map(_operator, operator_rows(graph, wanted))
 
 
@@ -182,7 +182,7 @@ def _operator(row: OperatorRow) -> dict[str, Any]:
 
 
 def tensors(graph: Graph, wanted: Wanted) -> Iterator[dict[str, Any]]:
-    """An object for each tensor and shape."""
+    """Iterate over an object for each tensor and shape."""
     return map(_tensor, tensor_rows(graph, wanted))
 
 
@@ -200,7 +200,7 @@ def _tensor(row: TensorRow) -> dict[str, Any]:
 
 
 def constants(graph: Graph, wanted: Wanted) -> Iterator[dict[str, Any]]:
-    """An object for each constant."""
+    """Iterate over an object for each constant."""
     return map(_constant, constant_rows(graph, wanted))
 
 
@@ -215,7 +215,7 @@ def _constant(row: ConstantRow) -> dict[str, Any]:
 
 
 def statistics_row(found: Statistics) -> dict[str, Any]:
-    """The statistics of a constant or an array."""
+    """Return the statistics of a constant or an array."""
     return {
         "count": found.count,
         "least": found.least,

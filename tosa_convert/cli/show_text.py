@@ -51,7 +51,7 @@ _PLACES: Final = {
 
 
 def screen(shown: Shown) -> Iterator[str]:
-    """What a program is, on one screen."""
+    """Iterate over the lines of one screen on what a program is."""
     summary = shown.summary
     yield f"{printable(shown.name)}: {FORMATS[shown.format]}, {size_text(shown.size)}"
     sections: list[tuple[str, Sequence[str]]] = [("version", [f"TOSA {summary.version}"])]
@@ -86,7 +86,7 @@ def _sections(sections: Iterable[tuple[str, Sequence[str]]]) -> Iterator[str]:
 
 
 def model_screen(shown: ShownModel) -> Iterator[str]:
-    """What a model of a framework is, on one screen."""
+    """Iterate over the lines of one screen on what a model of a framework is."""
     summary = shown.summary
     yield f"{printable(shown.name)}: {KINDS[summary.frontend]}, {size_text(summary.size)}"
     kinds = summary.operators
@@ -200,7 +200,7 @@ def _findings(summary: Summary) -> Iterator[str]:
 
 
 def table(files: Sequence[Shown | ShownModel]) -> Iterator[str]:
-    """A row for each file."""
+    """Iterate over a row for each file."""
     header = ("file", "format", "size", "TOSA", "operators", "constants", "MACs", "findings")
     rows = [header]
     for shown in files:
@@ -231,12 +231,15 @@ def table(files: Sequence[Shown | ShownModel]) -> Iterator[str]:
 
 
 def operator_lines(graph: Graph, wanted: Wanted) -> Iterator[str]:
-    """A line for each operator; those of a region follow the operator that runs it, indented."""
+    """Iterate over a line for each operator.
+
+    Those of a region follow the operator that runs it, indented.
+    """
     left = dict.fromkeys(range(len(graph.regions)))
     numbers = {region.name: index for index, region in reversed(list(enumerate(graph.regions)))}
 
     def lines(number: int, depth: int) -> Iterator[str | tuple[int, int]]:
-        """The lines of a region; in between, the number and depth of each region that it runs."""
+        """Iterate over the lines of a region; in between, the index and depth of each region it runs."""
         region = graph.regions[number]
         margin = "  " * min(depth, _MOST_DEPTH)
         for block in region.blocks:
@@ -287,7 +290,7 @@ def _value(value: ValueSummary) -> str:
 
 
 def tensor_lines(graph: Graph, wanted: Wanted) -> Iterator[str]:
-    """A table of all tensors and shapes."""
+    """Iterate over the lines of a table of all tensors and shapes."""
     rows: list[tuple[str, ...]] = [("tensor", "type", "bytes", "kind", "computed by", "read by")]
     several = len(graph.regions) > 1
     for row in tensor_rows(graph, wanted):
@@ -305,7 +308,7 @@ def tensor_lines(graph: Graph, wanted: Wanted) -> Iterator[str]:
 
 
 def _users(users: Sequence[str]) -> str:
-    """The number of readers and which operators they are."""
+    """Return how many readers there are, and which operators they are."""
     if not users:
         return "nothing"
     names = list(dict.fromkeys(users))
@@ -319,7 +322,7 @@ def _name_of(row: TensorRow, value: ValueSummary, several: bool) -> str:
 
 
 def constant_lines(graph: Graph, wanted: Wanted) -> Iterator[str]:
-    """A table of the constants' values."""
+    """Iterate over the lines of a table of the constants' values."""
     several = len(graph.regions) > 1
     rows: list[tuple[str, ...]] = [("constant", "type", "bytes", *STATISTICS_HEADER)]
     rows += [_constant_cells(row, several) for row in constant_rows(graph, wanted)]

@@ -75,7 +75,7 @@ def size_text(count: int) -> str:
 
 
 def number_text(number: float | int | None) -> str:
-    """A value of a tensor in at most 5 significant digits; whole numbers are exact.
+    """Return a value of a tensor in at most 5 significant digits; whole numbers are exact.
 
     Example:
         >>> number_text(1 / 3), number_text(-128), number_text(2.0), number_text(None)
@@ -87,7 +87,7 @@ def number_text(number: float | int | None) -> str:
 
 
 def bars(histogram: Sequence[int]) -> str:
-    """A histogram in a line: a block for each bin, a blank for an empty one.
+    """Return a histogram in a line: a block for each bin, a blank for an empty one.
 
     Example:
         >>> bars([0, 1, 8, 4]) == " " + chr(0x2582) + chr(0x2588) + chr(0x2585)
@@ -99,7 +99,7 @@ def bars(histogram: Sequence[int]) -> str:
 
 
 def values_text(statistics: Statistics) -> str:
-    """The values themselves if they are few, else their histogram.
+    """Return the values themselves if they are few, else their histogram.
 
     Example:
         >>> values_text(Statistics(3, 0, 1, values=((0, 2), (1, 1))))
@@ -119,7 +119,7 @@ STATISTICS_NUMBERS: Final = range(6)
 
 
 def statistics_cells(found: Statistics) -> tuple[str, ...]:
-    """The statistics under `STATISTICS_HEADER`."""
+    """Return the statistics under `STATISTICS_HEADER`."""
     return (
         *map(number_text, (found.least, found.greatest, found.mean)),
         *(f"{count:,}" for count in (found.zeros, found.nans, found.infinities)),

@@ -91,7 +91,10 @@ def _validate_file(path: Path, checks: Checks) -> FileReport:
 
 @contextlib.contextmanager
 def _caught(name: str) -> Iterator[list[FileReport]]:
-    """A list for the report of a file, which becomes its failure if the block raises one."""
+    """Provide a list for the report of a file.
+
+    If the block raises an error, the report is that failure.
+    """
     reports: list[FileReport] = []
     try:
         yield reports
@@ -121,7 +124,7 @@ def _checked(name: str, opened: Input, checks: Checks) -> FileReport:
 
 
 def _crashed(path: Path, code: int) -> FileReport:
-    """The report of a file whose process died."""
+    """Return the report of a file whose process died."""
     failure = crash(path, code)
     if isinstance(failure, TosaConvertError):
         return FileReport(str(path), Status.UNREADABLE, failure.findings)

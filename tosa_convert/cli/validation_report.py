@@ -45,7 +45,7 @@ class FileReport:
 
 
 def summary(reports: Sequence[FileReport]) -> str:
-    """One line on all files.
+    """Return one line on all files.
 
     Example:
         >>> summary([FileReport("a.tosa", Status.VALID), FileReport("b.tosa", Status.UNREADABLE)])
@@ -70,7 +70,7 @@ def _counts(reports: Sequence[FileReport]) -> dict[str, int]:
 
 
 def as_text(reports: Sequence[FileReport]) -> str:
-    """The findings as errors are printed, each with its file."""
+    """Return the findings as errors are printed, each with its file."""
     return "".join(f"{line}\n" for report in reports for line in _text_lines(report))
 
 
@@ -91,7 +91,7 @@ def _text_lines(report: FileReport) -> Iterator[str]:
 
 
 def as_json(reports: Sequence[FileReport]) -> str:
-    """One object with a list of the files."""
+    """Return one object with a list of the files."""
     import json
 
     files = [
@@ -120,7 +120,7 @@ def as_json(reports: Sequence[FileReport]) -> str:
 
 
 def as_sarif(reports: Sequence[FileReport]) -> str:
-    """A SARIF log with one run."""
+    """Return a SARIF log with one run."""
     import json
 
     rules: dict[str, dict[str, Any]] = {}
@@ -173,12 +173,12 @@ def _sarif_rule(finding: Finding) -> dict[str, Any]:
 
 @cache
 def _operators() -> list[tuple[str, str]]:
-    """The name in rules and that of the operator, the longest names first."""
+    """Return the name in rules and that of the operator, the longest names first."""
     return sorted(((dashed(spec.name), spec.name) for spec in OPERATORS), reverse=True)
 
 
 def rule_title(rule: str) -> str:
-    """A rule's name as words.
+    """Return a rule's name as words.
 
     Example:
         >>> rule_title("max-pool2d-output-height")
@@ -210,7 +210,7 @@ def _sarif_location(file: str, finding: Finding) -> dict[str, Any]:
 
 
 def _logical_locations(where: str) -> Iterator[dict[str, str]]:
-    """The operator and the block of a finding, the inner one first."""
+    """Iterate over the operator and the block of a finding, the inner one first."""
     found = re.search(_PLACE, where)
     if found is None:
         return
