@@ -69,7 +69,7 @@ class AttributeReader:
         self.narrowing = narrowing
 
     def __call__(self, row: AttributeSpec, index: int, of: Type = "") -> AttributeValue:
-        """The value of the attribute with this number, read as the attribute of `row`.
+        """Return the value of the attribute with this index, read as the attribute of `row`.
 
         of: the type of the operation's result.
         """
@@ -196,7 +196,7 @@ class AttributeWriter:
     def __call__(
         self, spec: OperatorSpec, row: AttributeSpec, value: AttributeValue, element: DType | None
     ) -> bytes:
-        """The attribute of `spec`'s `row`. `element`: dtype of the operator's first operand."""
+        """Encode the attribute of `spec`'s `row`. `element`: dtype of the operator's first operand."""
         if row.kind == "i32":
             assert isinstance(value, int)
             return self.integer(value, 32)
@@ -218,11 +218,11 @@ class AttributeWriter:
         return self.encoder.string_attribute(value)
 
     def type(self, type_: bytes) -> bytes:
-        """A type as an attribute."""
+        """Encode a type as an attribute."""
         return self.encoder.attributes(self.numbers[TYPE] + type_)
 
     def integer(self, value: int, bits: int) -> bytes:
-        """A signless integer."""
+        """Encode a signless integer."""
         return self.bits(INTEGER, self.types.builtin(f"i{bits}"), value, bits)
 
     def list(self, values: tuple[int, ...], bits: int) -> bytes:
@@ -241,19 +241,22 @@ class AttributeWriter:
         )
 
     def enum(self, value: IntEnum) -> bytes:
-        """A member of an enum."""
+        """Encode a member of an enum."""
         enum = type(value).__name__
         member = MLIR_MEMBERS.get((enum, value.name), value.name)
         return self.encoder.attributes.text(f"#tosa.{MNEMONICS[enum]}<{member}>")
 
     def number(self, value: bytes, element: DType) -> bytes:
-        """A number by the bytes of an element."""
+        """Encode a number given by the bytes of an element."""
         number = int.from_bytes(value[: element.element_bytes], "little")
         code = INTEGER if element.mlir[0] == "i" else FLOAT
         return self.bits(code, self.types.element(element), number, int_bits(element))
 
     def bits(self, code: int, type_: bytes, number: int, bits: int) -> bytes:
-        """A number by its bits. More than 8 bits are encoded as if there were 64, the sign included."""
+        """Encode a number given by its bits.
+
+        More than 8 are encoded as if there were 64, the sign included.
+        """
         number &= (1 << bits) - 1
         body = bytes((number,)) if bits <= 8 else encode_varint(to_zigzag(number))
         return self.encoder.attributes(self.numbers[code] + type_ + body)

@@ -37,7 +37,7 @@ def read_boolean_bytes(data: memoryview) -> Constant:
 
 
 def write_booleans(data: Constant) -> bytes | memoryview:
-    """The bits of a dense attribute, or one byte if all booleans are equal."""
+    """Return the bits of a dense attribute, or one byte if all booleans are equal."""
     splat = data.uniform()
     truths = (data.elements() if splat is None else np.frombuffer(splat, np.uint8)) != 0
     if truths.size and truths.all():

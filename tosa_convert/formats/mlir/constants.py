@@ -78,7 +78,7 @@ class Unreadable(Exception):
 
 
 def read(attribute: Attribute, dtype: DType, count: int) -> Constant:
-    """The data of a dense attribute, one of strings, or a dense_resource, as `count` elements."""
+    """Read the data of a dense attribute, one of strings, or a dense_resource, as `count` elements."""
     if isinstance(attribute, DenseAttr):
         return read_dense(attribute.data, dtype, count)
     if isinstance(attribute, ResourceAttr):
@@ -92,7 +92,7 @@ def read(attribute: Attribute, dtype: DType, count: int) -> Constant:
 def read_block_scaled(
     attribute: Attribute, dtype: DType, count: int, block: int
 ) -> tuple[Constant, Constant]:
-    """The values and the scales of a block-scaled constant, whose scales are part of its type."""
+    """Read the values and the scales of a block-scaled constant, whose scales are part of its type."""
     if not isinstance(attribute, (DenseAttr, DenseStringsAttr)):
         raise Unreadable("it is not dense")
     type_ = attribute.type
@@ -108,7 +108,7 @@ def read_block_scaled(
 
 
 def read_dense(data: memoryview, dtype: DType, count: int) -> Constant:
-    """The data of a dense attribute, from its elements in MLIR's form."""
+    """Read the data of a dense attribute from its elements in MLIR's form."""
     width = dtype.element_bytes
     if dtype is _BOOL and count:
         booleans = read_booleans(data, count)
@@ -163,7 +163,7 @@ def _read_strings(attribute: DenseStringsAttr, dtype: DType, count: int) -> Cons
 
 
 def _e8m0_from_text(text: str) -> int:
-    """The byte of a scale, which MLIR prints in decimal, and NaN as 0xFF.
+    """Return the byte of a scale, which MLIR prints in decimal, and NaN as 0xFF.
 
     Of other hexadecimal digits MLIR reads the bits of a double.
     """
@@ -213,7 +213,7 @@ class ConstantReader:
         self.found_old = False
 
     def plain(self, key: tuple[int, int], value_type: ValueType) -> Constant | None:
-        """The data of a constant whose only attribute is dense; None if it takes `fill` to read it.
+        """Return the data of a constant whose only attribute is dense; None if `fill` must read it.
 
         key: the numbers of its dictionary and of its type.
         """
@@ -305,7 +305,7 @@ class ConstantReader:
         value_type: ValueType,
         users: Callable[[], set[str]],
     ) -> Constant | None:
-        """The data of the attribute `name`, or None and a finding.
+        """Return the data of the attribute `name`, or None and add a finding.
 
         users: the names of the operations that use it.
         """
@@ -370,7 +370,7 @@ def _padding(data: Constant) -> int:
 
 
 def resource_alignment(dtype: DType) -> int:
-    """The alignment of a resource's data in bytes: that of one element.
+    """Return the alignment of a resource's data in bytes: that of one element.
 
     MLIR prints it, so it must not depend on where the data is.
     """
@@ -399,7 +399,7 @@ class ConstantWriter:
         self.name_numbers: dict[str, int] = {}
 
     def shape(self, shape: ShapeValue) -> bytes:
-        """The sizes of a constant shape."""
+        """Encode the sizes of a constant shape."""
         data = shape.data
         return self.sizes(b"" if data is None else bytes(data.packed()))
 
@@ -412,7 +412,7 @@ class ConstantWriter:
         return number
 
     def is_resource(self, tensor: Tensor, *, must_be_dense: bool) -> bool:
-        """Whether a constant becomes a resource.
+        """Return whether a constant becomes a resource.
 
         must_be_dense: MLIR reads its elements; see `OperandSpec.is_constant`.
         """
@@ -429,7 +429,7 @@ class ConstantWriter:
         return data.nbytes > SPLAT_BYTES or data.uniform() is None
 
     def resource(self, tensor: Tensor) -> bytes:
-        """A resource attribute, whose data is a view of the graph's memory."""
+        """Encode a resource attribute, whose data is a view of the graph's memory."""
         data = tensor.data
         assert data is not None
         key = id(data) if self.embed else 0
@@ -448,7 +448,7 @@ class ConstantWriter:
         return self.encoder.add_resource(name, data.buffer, resource_alignment(data.dtype))
 
     def dense(self, tensor: Tensor) -> bytes:
-        """A dense attribute."""
+        """Encode a dense attribute."""
         data, scale = tensor.data, tensor.scale
         assert data is not None
         if scale is not None:
@@ -484,7 +484,7 @@ class ConstantWriter:
 
 
 def _elements(data: Constant) -> bytes | memoryview:
-    """A constant's elements in MLIR's form, or one element if all are equal."""
+    """Return a constant's elements in MLIR's form, or one element if all are equal."""
     splat = data.uniform()
     if splat is not None:
         return splat
@@ -494,7 +494,7 @@ def _elements(data: Constant) -> bytes | memoryview:
 
 
 def _e8m0_to_text(code: int) -> str:
-    """A scale as MLIR prints it, a power of two; NaN as MLIR parses it."""
+    """Return a scale as MLIR prints it, a power of two; NaN as MLIR parses it."""
     from tosa_convert.formats.mlir.text.print.numbers import float_text  # few constants have scales
 
     return _NAN_TEXT if code == 0xFF else float_text(code, _E8M0.mlir)

@@ -45,7 +45,7 @@ _PLAIN_NAME: Final = rf"loc\(({STRING})\)\Z"
 
 
 def _printed(bytecode: Bytecode, index: int) -> str:
-    """An attribute inside a location, as text."""
+    """Format an attribute that is inside a location as text."""
     from tosa_convert.formats.mlir.text.print.attributes import short_text  # few locations have one
 
     return short_text(bytecode, index)
@@ -77,7 +77,7 @@ class LocationReader:
         self.characters_left = _CHARACTERS + _CHARACTERS_PER_BYTE * len(bytecode.bytes)
 
     def __call__(self, indices: Iterable[int]) -> list[str]:
-        """The texts, `loc(...)`, of the locations with these numbers."""
+        """Return the texts, `loc(...)`, of the locations with these indices."""
         try:
             return self._texts(indices)
         except IndexError:
@@ -126,7 +126,7 @@ class LocationReader:
         return texts
 
     def cut(self, text: str) -> str:
-        """The text as it is stored."""
+        """Return the text as it is stored."""
         while text.startswith('loc("loc('):
             # The name is itself a location: LocationWriter could not parse it, or another tool, which
             # does not parse locations, wrapped it in one and perhaps appended more.
@@ -140,7 +140,7 @@ class LocationReader:
         return text if self.full_paths else _QUOTED.sub(_last_component, text)
 
     def file(self, index: int) -> str:
-        """The beginning of a location in a file, up to its line."""
+        """Return the beginning of a location in a file, up to its line."""
         raw = self.bytecode.string(index)
         path = raw if self.full_paths else _basename(raw)
         if len(path) > _PATH_BYTES:
@@ -150,7 +150,7 @@ class LocationReader:
         return head
 
     def full(self, index: int) -> str:
-        """The text as MLIR prints it, with the folders of files."""
+        """Return the text as MLIR prints it, with the folders of files."""
         # Not recursive, because locations may nest deeply.
         left: list[int | str] = [")", index]
         pieces, size = ["loc("], 0
@@ -168,7 +168,7 @@ class LocationReader:
         return "".join(pieces)
 
     def parts(self, index: int) -> list[int | str]:
-        """The printed form of a location: text, and the numbers of the locations inside it."""
+        """Return the printed form of a location: text, and the indices of the locations inside it."""
         bytecode = self.bytecode
         if index >= bytecode.attribute_count:
             bytecode.refuse(index, f"found location {index}, which the file does not have")
@@ -202,7 +202,7 @@ class LocationReader:
         return [f"fused{metadata}[", *inner[1:], "]"]
 
     def numbers(self, index: int) -> tuple[int, list[int]]:
-        """The kind of a location that is encoded, and the numbers after it."""
+        """Decode the kind of an encoded location and the integers after it."""
         data, offset = self.bytecode.bytes, self.bytecode.starts[index]
         end = self.bytecode.starts[index + 1]
         numbers = []
@@ -232,7 +232,7 @@ def _too_large(message: str, location: str) -> TosaConvertError:
 
 
 def _range(numbers: list[int]) -> str:
-    """A range in a file: line and column, then the last column, or the last line and column."""
+    """Format a range in a file: line and column, then the last column, or the last line and column."""
     line, column, *last = numbers + [0] * (2 - len(numbers))
     if len(last) < 2 or last[0] == line:
         return f":{line}:{column}" + (f" to :{last[-1]}" if last else "")

@@ -57,7 +57,7 @@ _FILE: Final = rf"loc\(({STRING}):(\d+):"
 
 
 def text(raw: object) -> str | None:
-    """The text of a string attribute's bytes, or None if they are not bytes or not UTF-8."""
+    """Decode the text of a string attribute's bytes; None if they are not bytes or not UTF-8."""
     if not isinstance(raw, bytes):
         return None
     try:
@@ -67,12 +67,12 @@ def text(raw: object) -> str | None:
 
 
 def text_of(bytecode: Bytecode, index: int | None) -> str | None:
-    """The text of the string attribute with this number, or None if it is not a string or not UTF-8."""
+    """Return the text of the string attribute with this index; None if not a string or not UTF-8."""
     return text(None if index is None else bytecode.attribute(index))
 
 
 def names_of(bytecode: Bytecode, index: int | None) -> list[str | None]:
-    """The names in a string attribute or in an array of them; none in any other attribute."""
+    """Return the names in a string attribute or in an array of them; none in any other attribute."""
     attribute = None if index is None else bytecode.attribute(index)
     if isinstance(attribute, bytes):
         return [text_of(bytecode, index)]
@@ -80,7 +80,7 @@ def names_of(bytecode: Bytecode, index: int | None) -> list[str | None]:
 
 
 def signature_names(bytecode: Bytecode, key: str, count: int) -> list[str | None]:
-    """The names that a function's `count` arguments or results carry; None for those without.
+    """Return the names that a function's `count` arguments or results carry; None for those without.
 
     key: "arg_attrs" or "res_attrs".
 
@@ -120,13 +120,13 @@ def signature_names(bytecode: Bytecode, key: str, count: int) -> list[str | None
 
 
 def written_signature(encoder: Encoder, names: list[str]) -> bytes:
-    """The names of a function's arguments or results, in the dialect's form."""
+    """Encode the names of a function's arguments or results in the dialect's form."""
     string, dictionary = encoder.string_attribute, encoder.dictionary
     return encoder.array([dictionary([(NAME_ATTRIBUTE, string(name))]) for name in names])
 
 
 def written_regions(encoder: Encoder, blocks: Iterable[tuple[str, Block]]) -> bytes:
-    """The names of an operator's regions and of their blocks, arguments and results."""
+    """Encode the names of an operator's regions and of their blocks, arguments and results."""
     string, array = encoder.string_attribute, encoder.array
     entries = [
         encoder.dictionary(
@@ -156,17 +156,17 @@ class Namer:
         self.regions: set[str] = set()
 
     def input(self) -> str:
-        """The name of the next argument."""
+        """Return the name of the next argument."""
         self.inputs += 1
         return f"TosaInput_{self.inputs - 1}"
 
     def output(self) -> str:
-        """The name of the next returned value."""
+        """Return the name of the next returned value."""
         self.outputs += 1
         return f"TosaOutput_{self.outputs - 1}"
 
     def result(self) -> str:
-        """The name of the next result that is not returned; call `count` for the others."""
+        """Return the name of the next result that is not returned; call `count` for the others."""
         self.results += 1
         return f"{RESULT_PREFIX}{self.results - 1}"
 
@@ -175,13 +175,13 @@ class Namer:
         self.results += 1
 
     def region(self, stem: str, role: str, given: str | None = None) -> str:
-        """The name of a region, unique in the graph: readers find regions by name."""
+        """Return the name of a region, unique in the graph: readers find regions by name."""
         name = unused_name(given or f"{stem}_{role}", self.regions)
         self.regions.add(name)
         return name
 
     def stem(self, location: str, mlir_name: str) -> str:
-        """The common beginning of the names of an operator's regions: its file and line, or its number.
+        """Return the common start of the names of an operator's regions: file and line, or a counter.
 
         location: as MLIR prints it, with the folders of files.
         """
@@ -194,7 +194,7 @@ class Namer:
 
 
 def result_names() -> Iterator[str]:
-    """The names that `Namer.result` gives, one after the other."""
+    """Iterate over the names that `Namer.result` gives, one after the other."""
     # Formatting each number would take longer than everything else that is done with a name.
     digits = [f"{number:03}" for number in range(1000)]
     return chain(

@@ -15,7 +15,7 @@ _PLAIN: Final = re.compile(rb"[ !#-\[\]-~]*\Z")
 
 
 def unescape(text: str) -> bytes:
-    """The bytes of a string literal."""
+    """Return the bytes of a string literal."""
     return unescape_bytes(text[1:-1].encode("utf-8", "replace"))
 
 
@@ -31,7 +31,7 @@ def unknown_escape(raw: bytes) -> int:
 
 
 def unescape_bytes(raw: bytes) -> bytes:
-    """The bytes of a string literal, from what is between its quotation marks."""
+    """Return the bytes of a string literal, from what is between its quotation marks."""
     parts, end = bytearray(), 0
     for match in _ESCAPE.finditer(raw):
         parts += raw[end : match.start()]
@@ -41,12 +41,12 @@ def unescape_bytes(raw: bytes) -> bytes:
 
 
 def unquote(text: str) -> str:
-    """The text of a string literal; bytes that are not UTF-8 become U+FFFD."""
+    """Return the text of a string literal; bytes that are not UTF-8 become U+FFFD."""
     return unescape(text).decode("utf-8", "replace")
 
 
 def quote(raw: bytes) -> str:
-    """The string literal for these bytes: printable ASCII as it is, all others in hexadecimal."""
+    """Return the string literal of these bytes: printable ASCII as it is, all others in hexadecimal."""
     if _PLAIN.match(raw):
         return f'"{raw.decode("ascii")}"'
     escaped = (

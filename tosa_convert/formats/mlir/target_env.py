@@ -34,7 +34,7 @@ class TargetEnv(NamedTuple):
 
 
 def read(text: str) -> TargetEnv:
-    """The target environment of the attribute's text.
+    """Read the target environment of the attribute's text.
 
     Example:
         >>> found = read('#tosa.target_env<specification_version = "1.0", level = "8k", '
@@ -58,7 +58,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def text_of(target: Target, version: Version) -> str | None:
-    """The attribute's text, or None if MLIR cannot read it: its parser refuses an empty list.
+    """Return the attribute's text; None if MLIR cannot read it: its parser refuses an empty list.
 
     Example:
         >>> print(text_of(Target("8K", ("PRO-FP",), ("EXT-MX-INT8",)), Version(1, 1, 0, draft=True)))

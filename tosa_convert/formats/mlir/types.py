@@ -69,7 +69,7 @@ def is_stored_as(found: Type, wanted: Type) -> bool:
 
 
 def _hint_of(text: str) -> str:
-    """What to do about a type that is not TOSA's."""
+    """Return what to do about a type that is not TOSA's."""
     dialect = text[1:].partition(".")[0] if text.startswith("!") else ""
     if dialect not in ("", "tosa"):
         from tosa_convert.formats.mlir.read.lowering_hints import lowering_hint
@@ -116,7 +116,7 @@ class TypeReader:
         self.cache: dict[int, ValueType] = {}
 
     def __call__(self, index: int) -> ValueType:
-        """The type with this number."""
+        """Return the type with this index."""
         value_type = self.cache.get(index)
         if value_type is None:
             value_type = self.cache[index] = self._read(index)
@@ -143,7 +143,7 @@ class TypeReader:
         )
 
     def tensor(self, type_: TensorType) -> ValueType:
-        """A tensor type without an encoding."""
+        """Read a tensor type without an encoding."""
         shape, element = type_.shape, type_.element
         if shape is not None and any(size > INT32_MAX for size in shape):
             return ValueType(
@@ -196,7 +196,7 @@ class TypeWriter:
         self.dynamic_size = _DYNAMIC
 
     def builtin(self, text: str) -> bytes:
-        """The element type that MLIR prints as `text`."""
+        """Encode the element type that MLIR prints as `text`."""
         number = self.elements.get(text)
         if number is None:
             number = self.elements[text] = self._builtin(text)
@@ -212,7 +212,7 @@ class TypeWriter:
         return self.types.text(text)
 
     def element(self, dtype: DType, scale: BlockScale | None = None) -> bytes:
-        """The element type."""
+        """Encode an element type."""
         if scale is None:
             return self.builtin(dtype.mlir)
         return self.builtin(
@@ -220,7 +220,7 @@ class TypeWriter:
         )
 
     def ranked(self, shape: Iterable[int], element: bytes) -> bytes:
-        """The tensor type of these sizes."""
+        """Encode the tensor type of these sizes."""
         numbers, dynamic = self.numbers, self.dynamic_size
         sizes = [numbers[to_zigzag(dynamic if size == DYNAMIC else size)] for size in shape]
         return self.types(
@@ -228,7 +228,7 @@ class TypeWriter:
         )
 
     def tensor(self, tensor: Tensor) -> bytes:
-        """The type of a tensor; shape None is unranked."""
+        """Encode the type of a tensor; shape None is unranked."""
         scale, shape = tensor.scale, tensor.shape
         key = (tensor.dtype, shape)
         number = self.tensors.get(key) if scale is None else None
@@ -243,11 +243,11 @@ class TypeWriter:
         return number
 
     def shape(self, rank: int) -> bytes:
-        """The !tosa.shape type."""
+        """Encode the !tosa.shape type."""
         return self.builtin(f"!tosa.shape<{rank}>")
 
     def function(self, inputs: list[bytes], outputs: list[bytes]) -> bytes:
-        """The type of a function."""
+        """Encode the type of a function."""
         numbers = self.numbers
         return self.types(
             b"".join(

@@ -38,7 +38,7 @@ _MAX_RANK: Final = 64
 def read_variable(
     bytecode: Bytecode, number: int, narrowing: Narrowing, taken: Container[str], *, retain: bool
 ) -> tuple[Tensor | None, list[Finding]]:
-    """The tensor of a tosa.variable or an ml_program.global, or None and findings.
+    """Read the tensor of a tosa.variable or an ml_program.global, or None and findings.
 
     number: which of the module's variables it is. taken: the names of the others.
     retain: keep the name that the module has for the tensor, and the padding of constants.
@@ -76,7 +76,7 @@ def read_variable(
 
 
 def used_globals(function: Bytecode, declared: list[Operation]) -> list[Operation]:
-    """Those of ml_program.global that a function reads or writes; frontends declare others, too."""
+    """Find the ml_program.global that a function reads or writes; frontends declare others, too."""
     from tosa_convert.formats.mlir.read.foreign_operations import operations_named
     from tosa_convert.formats.mlir.read.operator import OF_GLOBALS
 
@@ -96,12 +96,12 @@ def used_globals(function: Bytecode, declared: list[Operation]) -> list[Operatio
 
 
 def variable_name(number: int) -> str:
-    """The name that the tensor of a module's variable gets if the module has none for it."""
+    """Return the name that the tensor of a module's variable gets if the module has none for it."""
     return f"Variable_{number}"
 
 
 def variable_shape(bytecode: Bytecode, index: int | None) -> tuple[int, ...] | None:
-    """The sizes in the attribute var_shape with this number; None if it is not one."""
+    """Return the sizes in the attribute var_shape with this index; None if it is not one."""
     sizes = None if index is None else bytecode.attribute(index)
     if not isinstance(sizes, DenseAttr) or not isinstance(sizes.type, TensorType):
         return None
@@ -117,7 +117,7 @@ def variable_shape(bytecode: Bytecode, index: int | None) -> tuple[int, ...] | N
 
 
 def declared_variables(graph: Graph) -> list[tuple[str, Tensor]]:
-    """The variables by their symbols, in the order of their tensors' names.
+    """Return the variables by their symbols, in the order of their tensors' names.
 
     Raises TosaConvertError if a variable differs between blocks, or is used where MLIR takes a value.
     """
@@ -176,6 +176,6 @@ def _misused(where: str, block: Block) -> Iterator[Finding]:
 
 
 def _natural_order(name: str) -> tuple[str, int]:
-    """A sort key that puts Variable_10 after Variable_9."""
+    """Return a sort key that puts Variable_10 after Variable_9."""
     stem = name.rstrip("0123456789")
     return stem, int(name[len(stem) :] or -1)

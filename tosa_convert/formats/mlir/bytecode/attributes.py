@@ -49,7 +49,7 @@ class ScalarAttr(NamedTuple):
     is_float: bool
 
     def signed(self) -> int:
-        """The integer in two's complement; of type i1, 0 or 1."""
+        """Return the integer in two's complement; of type i1, 0 or 1."""
         width = bit_width(self.type)
         return self.bits - (self.bits >> (width - 1) << width) if width > 1 else self.bits
 
@@ -135,12 +135,12 @@ def bit_width(type_: Type) -> int:
 
 
 def _float_width(type_: str) -> int:
-    """The width of a type such as f32 or f8E4M3FN."""
+    """Return the width of a type such as f32 or f8E4M3FN."""
     if type_[0] != "f":
         return 0
     return _number(type_[1:].partition("E")[0])
 
 
 def _number(digits: str) -> int:
-    """A number of a few ASCII digits; 0 for any other text."""
+    """Parse an integer of a few ASCII digits; return 0 for any other text."""
     return int(digits) if len(digits) <= 9 and digits.isascii() and digits.isdigit() else 0

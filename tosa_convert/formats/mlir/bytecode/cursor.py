@@ -22,7 +22,7 @@ _HINT: Final = "the file is damaged or incomplete; write it again"
 
 
 def malformed(where: str, offset: int, message: str) -> TosaConvertError:
-    """The error for a byte of a bytecode file. where: the file, or ""."""
+    """Return the error for a byte of a bytecode file. where: the file, or ""."""
     place = f"{where}: byte {offset}" if where else f"byte {offset}"
     return fail("malformed-mlir", place, message, _HINT)
 
@@ -49,18 +49,18 @@ class Cursor:
         raise self.refusal(message, at)
 
     def refusal(self, message: str, at: int | None = None) -> TosaConvertError:
-        """The error for the byte at the cursor, or at another offset."""
+        """Return the error for the byte at the cursor, or at another offset."""
         return malformed(self.where, self.base + (self.at if at is None else at), message)
 
     def byte(self, what: str) -> int:
-        """The byte at the cursor, which moves past it."""
+        """Return the byte at the cursor and move past it."""
         if self.at >= self.end:
             self.refuse(f"{what} is outside its section")
         self.at += 1
         return self.data[self.at - 1]
 
     def varint(self, what: str) -> int:
-        """The number at the cursor, which moves past it."""
+        """Decode the varint at the cursor and move past it."""
         at = self.at
         if at >= self.end:
             self.refuse(f"{what} is outside its section")
@@ -76,7 +76,7 @@ class Cursor:
         return int.from_bytes(self.data[at : at + width], "little") >> width
 
     def count(self, what: str) -> int:
-        """A number of items, each of which takes at least one of the bytes that are left."""
+        """Decode the count of items, each of which takes at least one of the bytes that are left."""
         at = self.at
         number = self.varint(f"the number of {what}")
         if number > self.end - self.at:
@@ -84,7 +84,7 @@ class Cursor:
         return number
 
     def index(self, what: str, limit: int) -> int:
-        """A number below `limit`."""
+        """Decode an index below `limit`."""
         at = self.at
         number = self.varint(what)
         if number >= limit:
@@ -100,7 +100,7 @@ class Cursor:
         return at
 
     def section(self) -> tuple[int, int, int]:
-        """The id of the section at the cursor, and the offsets of its data; moves past it."""
+        """Return the id of the section at the cursor and the offsets of its data, and move past it."""
         at = self.at
         head = self.byte("a section")
         section_id = head & ~code.ALIGNED

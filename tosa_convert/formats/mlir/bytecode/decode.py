@@ -96,7 +96,7 @@ class Bytecode(Tables):
                 raise malformed(file.where, section.offset, message)
 
     def rooted(self, root: Operation) -> Bytecode:
-        """The same bytecode for an operation inside it, which must be isolated from above."""
+        """Return the same bytecode for an operation inside it, which must be isolated from above."""
         other = copy(self)
         other.root = root
         return other
@@ -107,7 +107,7 @@ class Bytecode(Tables):
         raise malformed(self.file.where, offset, message)
 
     def string(self, index: int) -> bytes:
-        """The bytes of a string attribute."""
+        """Return the bytes of a string attribute."""
         # The kind comes first, because attributes of other kinds may refer to more attributes.
         value = self.attribute(index) if self._begins_as_string(index) else None
         if not isinstance(value, bytes):
@@ -130,7 +130,7 @@ class Bytecode(Tables):
         return number
 
     def _joined_dictionary(self, number: int) -> dict[str, int]:
-        """The attributes of an operation by name, native properties included."""
+        """Return the attributes of an operation by name, native properties included."""
         name, attributes, properties = self._joined[-2 - number]
         cursor = self._properties.cursor(properties)
         operation = self.names[name]
@@ -143,7 +143,7 @@ class Bytecode(Tables):
         return pairs
 
     def _native(self, operation: str, blob: Cursor) -> Properties:
-        """The attributes in the blob of an operation of a known dialect."""
+        """Decode the attributes in the blob of an operation of a known dialect."""
         start, layouts = blob.at, props.LAYOUTS.get(operation, ())
         rules = (self.attribute_count, self._is_of_kind)
         fitting = props.fitting_properties(layouts, blob, *rules)
@@ -164,7 +164,7 @@ class Bytecode(Tables):
         return found
 
     def _dating_attributes(self) -> Iterator[tuple[str, Attribute]]:
-        """The attributes of other operations that tell the state of the dialect, with their names."""
+        """Iterate over other operations' attributes that tell the dialect's state, with their names."""
         for name, _, properties in list(self._joined):
             if self.is_registered[name] and self.names[name] in _DATING:
                 found = self._native(self.names[name], self._properties.cursor(properties))
@@ -173,7 +173,7 @@ class Bytecode(Tables):
                     yield key, self.attribute(found[key])
 
     def _is_of_kind(self, index: int, kind: str) -> bool:
-        """Whether an attribute is of the kind of a property."""
+        """Return whether an attribute is of the kind of a property."""
         value = self.attribute(index)
         if kind in ("i32", "element", "bool"):
             return isinstance(value, ScalarAttr) and (value.type == "i1") == (kind == "bool")
@@ -196,7 +196,7 @@ class Bytecode(Tables):
     # -- attributes ---------------------------------------------------------------------------
 
     def attribute(self, index: int) -> Attribute:
-        """The attribute with this number."""
+        """Return the attribute with this index."""
         try:
             return self._attributes[index]
         except KeyError:
@@ -218,14 +218,14 @@ class Bytecode(Tables):
             self.refuse(index, "an attribute is cut off, or refers to a string that is not there")
 
     def dictionary(self, index: int) -> dict[str, int]:
-        """The numbers of a dictionary's attributes by name. Index -1 is an empty dictionary."""
+        """Return the indices of a dictionary's attributes by name. Index -1 is an empty dictionary."""
         decoded = self.attribute(index) if index != -1 else {}
         if not isinstance(decoded, dict):
             self.refuse(index, "an attribute is not a dictionary, and its user expects one")
         return decoded
 
     def discardable(self, index: int) -> int:
-        """A dictionary that has all discardable attributes of a dictionary, and perhaps others."""
+        """Return a dictionary with all discardable attributes of a dictionary, and perhaps others."""
         if index >= -1:
             return index
         name, attributes, _ = self._joined[-2 - index]
@@ -233,7 +233,7 @@ class Bytecode(Tables):
         return attributes if self.is_registered[name] else index
 
     def only_dense(self, index: int) -> tuple[int, memoryview] | None:
-        """The type's number and the data of a dictionary that is just `values = dense<...>`.
+        """Return the type's index and the data of a dictionary that is just `values = dense<...>`.
 
         None if it is another dictionary, or the first one with that name. Those take the way through
         `dictionary` and `attribute`.
@@ -251,7 +251,7 @@ class Bytecode(Tables):
             return None  # `attribute` refuses it
 
     def only_text(self, index: int, name: str) -> str | None:
-        """The text of a dictionary that is just `name = "..."`.
+        """Return the text of a dictionary that is just `name = "..."`.
 
         None if it is another dictionary, or the first one with that name. Those take the way through
         `dictionary` and `attribute`.
@@ -276,7 +276,7 @@ class Bytecode(Tables):
             return None  # `attribute` refuses it
 
     def _only_property(self, index: int) -> int:
-        """The attribute `values` of an operation that has only this one; else more than there are."""
+        """Return the attribute `values` of an operation with only this one; else more than there are."""
         name, attributes, properties = self._joined[-2 - index]
         if (
             attributes != -1
@@ -287,7 +287,7 @@ class Bytecode(Tables):
         return self._properties.only_number(properties, self.attribute_count)
 
     def _dense(self, value: int) -> tuple[int, memoryview] | None:
-        """The type's number and the data of a dense attribute; None if it is something else."""
+        """Return the type's index and the data of a dense attribute; None if it is something else."""
         if value >= self.attribute_count:
             return None
         data, offset = self.bytes, self.starts[value]
@@ -332,7 +332,7 @@ class Bytecode(Tables):
         return self._elements(tag, first, offset, end)
 
     def _elements(self, tag: int, type_index: int, offset: int, end: int) -> Attribute:
-        """An attribute of several elements whose type, or whose elements' type, has this number."""
+        """Decode an attribute of several elements whose type, or element type, has this index."""
         data = self.bytes
         if tag == code.DENSE_ELEMENTS:
             size, offset = decode_varint(data, offset)
@@ -361,7 +361,7 @@ class Bytecode(Tables):
         return _OPAQUE
 
     def _key(self, index: int) -> str:
-        """The text of a string attribute that is a key of dictionaries."""
+        """Return the text of a string attribute that is a key of dictionaries."""
         raw = self.string(index)
         # Equal keys share their text, which many attributes may have.
         key = self._keys[index] = self._key_texts.setdefault(raw, raw.decode("utf-8", "replace"))
@@ -379,7 +379,7 @@ class Bytecode(Tables):
         return numbers
 
     def _text(self, entry: int) -> str:
-        """An attribute or a type that the file has as text, which a zero ends."""
+        """Return an attribute or a type that the file has as text, which a zero ends."""
         raw = self.bytes[self.starts[entry] : self.starts[entry + 1]]
         if len(raw) < 2 or raw[-1]:
             self.refuse(entry, "the text of an attribute or a type is empty or has no end")
@@ -421,7 +421,7 @@ class Bytecode(Tables):
     # -- types --------------------------------------------------------------------------------
 
     def type(self, index: int) -> Type:
-        """The type with this number."""
+        """Return the type with this index."""
         try:
             return self._types[index]
         except KeyError:
@@ -478,7 +478,7 @@ class Bytecode(Tables):
         return f"a type of kind {tag} of the builtin dialect"
 
     def _tensor(self, entry: int, offset: int, encoded: bool = False) -> TensorType:
-        """A tensor type whose sizes, or whose encoding before them, are at an offset."""
+        """Decode a tensor type whose sizes, or whose encoding before them, are at an offset."""
         data, end = self.bytes, self.starts[entry + 1]
         if encoded:
             _, offset = decode_varint(data, offset)
@@ -493,7 +493,7 @@ class Bytecode(Tables):
         return TensorType(shape, element, encoded)
 
     def _element(self, entry: int, index: int) -> str:
-        """The element type with this number of the tensor type that is an entry."""
+        """Return the element type with this index of the tensor type that is an entry."""
         element = self.type(index)
         if not isinstance(element, str):
             self.refuse(entry, "the element type of a tensor is a tensor or a function")

@@ -83,7 +83,7 @@ class Table:
         self.tails: dict[int, Data] = {}
 
     def add(self, entry: bytes) -> bytes:
-        """A new entry; returns its number."""
+        """Add an entry and return its encoded index."""
         self.entries.append(entry)
         self.count += 1
         return self.numbers[self.count - 1]
@@ -97,14 +97,14 @@ class Table:
         return first
 
     def __call__(self, entry: bytes) -> bytes:
-        """The number of an entry, which is added unless there is an equal one."""
+        """Return the encoded index of an entry, which is added unless there is an equal one."""
         number = self.known.get(entry)
         if number is None:
             number = self.known[entry] = self.add(entry)
         return number
 
     def text(self, text: str) -> bytes:
-        """The number of the attribute or type that MLIR prints as `text`."""
+        """Return the encoded index of the attribute or type that MLIR prints as `text`."""
         number = self.known_texts.get(text)
         if number is None:
             self.texts.append(len(self.entries))
@@ -112,14 +112,17 @@ class Table:
         return number
 
     def data(self, head: bytes, data: Data) -> bytes:
-        """The number of an entry that ends with data."""
+        """Return the encoded index of an entry that ends with data."""
         if len(data) <= _INTERNED:
             return self(head + data)
         self.tails[len(self.entries)] = data
         return self.add(head)
 
     def offsets(self) -> bytes:
-        """The size of each entry. All belong to the first dialect: MLIR does not ask which one."""
+        """Encode the size of each entry.
+
+        All belong to the first dialect: MLIR does not ask which one.
+        """
         if not self.entries:
             return b""
         numbers, lengths = self.numbers, list(map(len, self.entries))
@@ -135,7 +138,7 @@ class Table:
         return numbers[0] + numbers[self.count] + b"".join(sizes)
 
     def pieces(self) -> Iterator[Data]:
-        """The entries. Large data is a piece by itself, and is not copied."""
+        """Iterate over the entries. Large data is a piece by itself, and is not copied."""
         start = 0
         for position, data in self.tails.items():
             yield b"".join(self.entries[start : position + 1])
@@ -171,7 +174,7 @@ class Encoder:
         self.unknown = self.attributes(self.numbers[UNKNOWN_LOCATION])
 
     def string(self, value: str | bytes) -> bytes:
-        """The number of a string; it may have any bytes."""
+        """Return the encoded index of a string; it may have any bytes."""
         raw = value.encode() if isinstance(value, str) else value
         number = self.strings.get(raw)
         if number is None:
@@ -179,14 +182,14 @@ class Encoder:
         return number
 
     def dialect(self, name: str) -> bytes:
-        """The number of a dialect."""
+        """Return the encoded index of a dialect."""
         number = self.dialects.get(name)
         if number is None:
             number = self.dialects[name] = self.numbers[len(self.dialects)]
         return number
 
     def operation(self, name: str) -> bytes:
-        """The number of an operation's name."""
+        """Return the encoded index of an operation's name."""
         operation = self.operations.get(name)
         if operation is None:
             dialect, _, stem = name.partition(".")
@@ -195,7 +198,7 @@ class Encoder:
         return operation[0]
 
     def isolated_regions(self, count: int, size: int) -> bytes:
-        """What precedes the regions of an operation, which have `size` bytes and use no outer value."""
+        """Encode what precedes an operation's regions, of `size` bytes and using no outer value."""
         head = self.numbers[count << 1 | 1]
         if self.version < REGIONS_ARE_SECTIONS:
             return head
@@ -204,7 +207,7 @@ class Encoder:
     # -- attributes that dialects share -------------------------------------------------------
 
     def string_attribute(self, value: str | bytes) -> bytes:
-        """The number of a string attribute."""
+        """Return the encoded index of a string attribute."""
         raw = value.encode() if isinstance(value, str) else value
         number = self.string_attributes.get(raw)
         if number is None:
@@ -214,18 +217,18 @@ class Encoder:
         return number
 
     def name(self, name: str) -> bytes:
-        """The number of an attribute's name as a string attribute; most names are used many times."""
+        """Return the encoded index of an attribute's name as a string attribute; most recur often."""
         number = self.names[name] = self.string_attribute(name)
         return number
 
     def array(self, elements: Sequence[bytes]) -> bytes:
-        """The number of an array of attributes."""
+        """Return the encoded index of an array of attributes."""
         return self.attributes(
             self.numbers[ARRAY] + self.numbers[len(elements)] + b"".join(elements)
         )
 
     def dictionary(self, values: Iterable[tuple[str, bytes]], *, unique: bool = False) -> bytes:
-        """The number of a dictionary of attributes. unique: no equal one was or will be added."""
+        """Return the encoded index of a dictionary. unique: no equal one was or will be added."""
         names = self.names
         # MLIR keeps them sorted.
         entries = [(names.get(name) or self.name(name)) + value for name, value in sorted(values)]
@@ -235,7 +238,7 @@ class Encoder:
     def attributes_of(
         self, operation: str, own: Pairs, discardable: Pairs = (), *, unique: bool = False
     ) -> tuple[int, bytes]:
-        """The attributes of an operation: what it has, as HAS_ flags, and the numbers of these.
+        """Encode the attributes of an operation: what it has, as HAS_ flags, and the indices of these.
 
         Args:
             operation: its name.
@@ -262,7 +265,7 @@ class Encoder:
         return has, encoded
 
     def dense(self, type_: bytes, data: Data) -> bytes:
-        """The number of a dense attribute of the type `type_`.
+        """Return the encoded index of a dense attribute of the type `type_`.
 
         data: all elements, or one element that all share. An element below 8 bits takes a byte; an
             element of type i1 takes a bit, and all bits are set or clear if all elements share it.
@@ -271,13 +274,13 @@ class Encoder:
         return self.attributes.data(head, data)
 
     def resource(self, type_: bytes, number: bytes) -> bytes:
-        """The number of an attribute of this type whose elements are those of a resource."""
+        """Return the encoded index of an attribute of this type with the elements of a resource."""
         return self.attributes(self.numbers[DENSE_RESOURCE] + type_ + number)
 
     def add_resource(
         self, name: str | bytes, data: Data | None = None, alignment: int = 1
     ) -> bytes:
-        """A new resource; returns its number.
+        """Add a resource and return its encoded index.
 
         Args:
             name: no other resource has it.
@@ -290,7 +293,7 @@ class Encoder:
     # -- the file -----------------------------------------------------------------------------
 
     def finish(self, operation: Iterable[Data]) -> list[Data]:
-        """The file of one operation, whose encoding has these pieces; large data is not copied."""
+        """Return the file of one operation, encoded in these pieces; large data is not copied."""
         numbers, attributes, types = self.numbers, self.attributes, self.types
         counts = [numbers[attributes.count], numbers[types.count]]
         resources, blobs, alignment = self._resources()
@@ -324,7 +327,7 @@ class Encoder:
         return pieces
 
     def _dialects(self) -> bytes:
-        """The names of dialects and of operations."""
+        """Encode the names of dialects and of operations."""
         numbers, version = self.numbers, self.version
         shift = int(version >= DIALECTS_HAVE_VERSIONS)
         parts = [numbers[len(self.dialects)]]
@@ -338,7 +341,7 @@ class Encoder:
         return b"".join(parts)
 
     def _resources(self) -> tuple[bytes, list[Data], int]:
-        """The section of the resources' names and sizes, that of their data, and its alignment."""
+        """Return the section of resources' names and sizes, that of their data, and its alignment."""
         numbers, alignment, offset = self.numbers, 1, 0
         names: list[bytes] = []
         pieces: list[Data] = []
@@ -358,10 +361,10 @@ class Encoder:
 
 
 def _filler(offset: int, alignment: int) -> bytes:
-    """The bytes up to the next multiple of `alignment`."""
+    """Return the bytes up to the next multiple of `alignment`."""
     return bytes((FILLER,)) * (-offset % alignment)
 
 
 def _decoded(number: bytes) -> int:
-    """The number of an encoding of at most seven bytes."""
+    """Decode the index from an encoding of at most seven bytes."""
     return int.from_bytes(number, "little") >> len(number)

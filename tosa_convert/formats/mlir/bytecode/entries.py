@@ -71,7 +71,7 @@ def entry_sizes(offsets: Section, limit: int, where: str = "") -> EntrySizes:
 
 
 def _sizes(cursor: Cursor, count: int) -> npt.NDArray[np.int64]:
-    """The next `count` sizes, which include the bit for the encoding."""
+    """Decode the next `count` sizes, which include the bit for the encoding."""
     short: npt.NDArray[Any] = np.frombuffer(
         cursor.data, np.uint8, min(count, cursor.end - cursor.at), cursor.at
     )

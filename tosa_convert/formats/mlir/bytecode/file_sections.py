@@ -35,7 +35,7 @@ class BytecodeFile(NamedTuple):
 
 
 def read_sections(data: memoryview, where: str = "") -> BytecodeFile:
-    """The version, the producer and the sections of a file; the order of sections does not matter.
+    """Read the version, producer and sections of a file; the order of sections does not matter.
 
     Raises TosaConvertError("malformed-mlir") with a byte offset, and ("unsupported-version") for a
     version of the format that is not known.
@@ -79,7 +79,7 @@ def read_sections(data: memoryview, where: str = "") -> BytecodeFile:
 
 
 def sections_in_pieces(pieces: Iterable[bytes | memoryview]) -> BytecodeFile:
-    """The sections of a file that was just written, whose large data is not copied.
+    """Return the sections of a file that was just written, whose large data is not copied.
 
     pieces: what `Encoder.finish` returns. A piece never holds parts of two sections.
     """
@@ -108,7 +108,7 @@ def sections_in_pieces(pieces: Iterable[bytes | memoryview]) -> BytecodeFile:
 
 
 def _without(data: memoryview, place: tuple[int, int], left_out: list[tuple[int, int]]) -> Section:
-    """The section at a place without the given ranges of the file, which become views."""
+    """Return the section at a place without the given ranges of the file, which become views."""
     pieces: list[bytes] = []
     views: dict[int, memoryview] = {}
     at, end = place
@@ -125,7 +125,7 @@ def _without(data: memoryview, place: tuple[int, int], left_out: list[tuple[int,
 def _dense_data(
     data: memoryview, places: dict[int, tuple[int, int]], offsets: Section, where: str
 ) -> list[tuple[int, int]]:
-    """Where the file has the data of large dense attributes."""
+    """Find where the file has the data of large dense attributes."""
     start, end = places[code.ATTRIBUTES_AND_TYPES]
     sizes = entry_sizes(offsets, end - start, where)
     found: list[tuple[int, int]] = []
@@ -147,7 +147,7 @@ def _dense_data(
 def _blobs(
     data: memoryview, places: dict[int, tuple[int, int]], offsets: Section, where: str
 ) -> list[tuple[int, int]]:
-    """Where the file has the data of large resources."""
+    """Find where the file has the data of large resources."""
     at, end = places[code.RESOURCES]
     cursor = Cursor(offsets.bytes, 0, len(offsets.bytes), offsets.offset, where)
     found: list[tuple[int, int]] = []

@@ -104,7 +104,7 @@ _CUSTOM: Final = {
 def custom_names(
     found: Properties, dating: Iterable[tuple[str, Attribute]], where: str, is_new: bool | None
 ) -> Properties:
-    """The attributes of a tosa.custom whose names were changed in the year of the file.
+    """Return the attributes of a tosa.custom whose names were changed in the year of the file.
 
     Three strings in the order of their names: the blob does not tell which. Other operations of the
     file do: the shift of a multiplication became i8 with the new names, and an axis was i64 only with

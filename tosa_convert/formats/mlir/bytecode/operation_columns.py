@@ -63,15 +63,15 @@ class OperationColumns:
     operand_counts: Numbers
 
     def numbers(self) -> tuple[Numbers, Numbers, Numbers]:
-        """The numbers of names, of locations and of dictionaries."""
+        """Return the indices of names, of locations and of dictionaries."""
         return self.names, self.locations, self.attributes
 
     def result_count(self) -> int:
-        """How many results all operations have."""
+        """Return how many results all operations have."""
         return int((self.types >= 0).sum())
 
     def only(self, index: int) -> OperationColumns:
-        """The columns of one of the operations."""
+        """Return the columns of one of the operations."""
         end = int(self.operand_counts[: index + 1].sum())
         chosen = slice(index, index + 1)
         start = end - int(self.operand_counts[index])
@@ -89,7 +89,7 @@ class OperationColumns:
 def decode_columns(
     data: bytes, offset: int, count: int, first: int, name_count: int, join: JoinProperties
 ) -> tuple[OperationColumns, int] | None:
-    """The next `count` operations and the offset after them; None if one of them is not ordinary.
+    """Return the next `count` operations and the offset after them; None if one is not ordinary.
 
     first: the number of the next result. name_count: how many names of operations there are.
     """
@@ -163,7 +163,7 @@ class _Window:
         self.follows = places[self.operations.end]
 
     def with_flags(self, start: Numbers, has: int) -> _Operations:
-        """The ordinary operations with these flags at some of the places."""
+        """Return the ordinary operations with these flags at some of the places."""
         end = start + 2
         is_ordinary = np.ones(len(start), bool)
 
@@ -209,7 +209,7 @@ class _Window:
         return found, self.offset + (int(self.operations.end[found[-1]]) if chosen else 0)
 
     def columns(self, chosen: Numbers) -> tuple[Numbers, ...]:
-        """The fields of these operations from the name on, and then the operands of them all."""
+        """Return the fields of these operations from the name on, and then the operands of them all."""
         fields = [column[chosen] for column in self.operations[2:]]
         at, counts = fields.pop(), fields[-1]
         operands = np.zeros(int(counts.sum()), np.int64)

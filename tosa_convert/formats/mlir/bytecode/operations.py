@@ -72,7 +72,7 @@ class Block:
 
     @property
     def operations(self) -> list[Fields]:
-        """The operations; of columns, they are made on the first call."""
+        """Return the operations; of columns, they are made on the first call."""
         if self.columns is not None and not self._operations:
             self._operations = list(operations_of(self.columns))
         return self._operations
@@ -88,13 +88,13 @@ class Block:
         self._operations.append(operation)
 
     def last(self) -> Operation | None:
-        """The last operation."""
+        """Return the last operation, or None."""
         if self.columns is not None:
             return Operation(*next(operations_of(self.columns.only(len(self.columns.names) - 1))))
         return Operation(*self._operations[-1]) if self._operations else None
 
     def types_of(self, values: Sequence[int]) -> list[int]:
-        """The numbers of the types of values of this block; -1 for a value from outside."""
+        """Return the indices of the types of values of this block; -1 for a value from outside."""
         found = []
         for value in values:
             index, number = value - self.first, -1
@@ -255,7 +255,7 @@ class _Regions:
         return block.append, left, value, offset
 
     def _arguments(self, block: Block, offset: int) -> int:
-        """The arguments of a block, and the orders of their uses, which mean nothing here."""
+        """Decode a block's arguments; skip the orders of their uses, which mean nothing here."""
         data = self.data
         count, offset = decode_varint(data, offset)
         for _ in range(count):
@@ -275,7 +275,7 @@ class _Regions:
 
 
 def skip_use_list_orders(data: bytes, offset: int, value_count: int) -> int:
-    """The offset after the use-list orders of that many values."""
+    """Return the offset after the use-list orders of that many values."""
     orders = 1
     if value_count > 1:
         orders, offset = decode_varint(data, offset)
@@ -290,7 +290,7 @@ def skip_use_list_orders(data: bytes, offset: int, value_count: int) -> int:
 
 # Fast path of `decode_varint`; equal by test test_varints_decoded_in_line_equal_decode_varint
 def _decode(data: bytes, regions_of: _Regions) -> list[Fields]:
-    """The operations of the section, with everything inside them.
+    """Decode the operations of the section, with everything inside them.
 
     Not recursive, because modules may nest deeply. The commonest varints of names, locations and
     operands are decoded in line, which takes less time than a call. Raises IndexError at the end of
@@ -353,7 +353,7 @@ def _decode(data: bytes, regions_of: _Regions) -> list[Fields]:
 def decode_operations(
     section: Section, version: int, names: int, join_properties: JoinProperties, where: str = ""
 ) -> Operation:
-    """The one operation of the section of operations, with everything inside it.
+    """Decode the one operation of the section of operations, with everything inside it.
 
     names: how many names of operations there are.
 
@@ -372,7 +372,7 @@ def decode_operations(
 
 
 def blocks_of(operation: Operation) -> Iterator[Block]:
-    """All blocks inside an operation, however deep."""
+    """Iterate over all blocks inside an operation, however deep."""
     pending = [operation.regions]
     while pending:
         for region in pending.pop():
@@ -383,7 +383,7 @@ def blocks_of(operation: Operation) -> Iterator[Block]:
 
 
 def largest_numbers(operation: Operation) -> tuple[int, int, int]:
-    """The largest numbers of a name, of a location and of a dictionary in an operation."""
+    """Return the largest indices of a name, of a location and of a dictionary in an operation."""
     largest = [operation.name, operation.location, operation.attributes]
     for block in blocks_of(operation):
         if block.columns is not None:
@@ -413,7 +413,7 @@ def operations_of(columns: OperationColumns) -> Iterator[Fields]:
 
 
 def _skip_successors_and_uses(data: bytes, offset: int, mask: int, result_count: int) -> int:
-    """The offset after what follows an operation's operands and means nothing here."""
+    """Return the offset after what follows an operation's operands and means nothing here."""
     if mask & HAS_SUCCESSORS:
         # Control flow between blocks, which is refused for its blocks.
         _, offset = _numbers(data, offset)
@@ -424,7 +424,7 @@ def _skip_successors_and_uses(data: bytes, offset: int, mask: int, result_count:
 
 # Fast path of `decode_varint`; equal by test test_varints_decoded_in_line_equal_decode_varint
 def _number(data: bytes, offset: int) -> tuple[int, int]:
-    """A number, and the offset after it. The commonest are of two and three bytes."""
+    """Decode a varint; return it and the offset after it. The commonest have two or three bytes."""
     byte = data[offset]
     if byte & 1:
         return byte >> 1, offset + 1
@@ -437,7 +437,7 @@ def _number(data: bytes, offset: int) -> tuple[int, int]:
 
 # Fast path of `decode_varint`; equal by test test_varints_decoded_in_line_equal_decode_varint
 def _numbers(data: bytes, offset: int) -> tuple[list[int], int]:
-    """A list of numbers after their count, and the offset after them."""
+    """Decode a list of varints after their count; return it and the offset after it."""
     count = data[offset]
     if count == _ONE:
         byte = data[offset + 1]

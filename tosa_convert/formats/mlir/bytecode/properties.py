@@ -128,7 +128,7 @@ class PropertyTable:
                 self._places.append((start, start + size))
 
     def cursor(self, number: int) -> Cursor:
-        """A cursor at the start of a blob."""
+        """Return a cursor at the start of a blob."""
         section = self._section
         if number >= len(self._places):
             section.refuse(f"found properties {number}, expected less than {len(self._places)}", 0)
@@ -136,14 +136,14 @@ class PropertyTable:
         return Cursor(section.data, start, end, section.base, section.where)
 
     def only_number(self, number: int, default: int) -> int:
-        """The number that is all of a blob; `default` if the blob is something else."""
+        """Return the integer that is all of a blob; `default` if the blob is something else."""
         start, end = self._places[number]
         found, stop = decode_varint(self._section.data, start)
         return found if stop == end else default
 
 
 def encode_properties(operation: str, attributes: Mapping[str, bytes]) -> bytes:
-    """The blob of an operation in today's layout; nothing if its definition has no attributes.
+    """Encode an operation's blob in the current layout; nothing if its definition has no attributes.
 
     Args:
         operation: its name, one of LAYOUTS.
@@ -168,7 +168,7 @@ IsOfKind = Callable[[int, str], bool]
 def fitting_properties(
     layouts: tuple[Layout, ...], blob: Cursor, attribute_count: int, is_of_kind: IsOfKind
 ) -> list[Properties]:
-    """The different contents of a blob by the layouts that fit it.
+    """Return the different contents of a blob by the layouts that fit it.
 
     Args:
         layouts: those that the blob's operation may have.
@@ -191,7 +191,7 @@ def fitting_properties(
 def misfit(
     operation: str, layouts: tuple[Layout, ...], blob: Cursor, start: int, *, ambiguous: bool
 ) -> TosaConvertError:
-    """The error for a blob that no layout fits, or that several fit differently."""
+    """Return the error for a blob that no layout fits, or that several fit differently."""
     listing = " or ".join(
         "(" + ", ".join(slot.name + "?" * slot.is_optional for slot in layout) + ")"
         for layout in layouts
@@ -201,7 +201,7 @@ def misfit(
 
 
 def _decode(layout: Layout, blob: Cursor, attribute_count: int) -> Properties | None:
-    """The attributes of a blob by one layout, or None if it does not fit."""
+    """Decode the attributes of a blob by one layout, or return None if it does not fit."""
     found: Properties = {}
     for slot in layout:
         if blob.at >= blob.end:

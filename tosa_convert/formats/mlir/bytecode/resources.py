@@ -24,7 +24,7 @@ class Resource(NamedTuple):
 
 
 def decode_resources(tables: Tables) -> list[Resource]:
-    """The dialects' resources, in the order of their numbers.
+    """Decode the dialects' resources, in the order of their indices.
 
     Raises TosaConvertError("malformed-mlir").
     """
@@ -62,7 +62,7 @@ def decode_resources(tables: Tables) -> list[Resource]:
 
 
 def _blob(section: Section, at: int, size: int, tables: Tables) -> tuple[int, memoryview]:
-    """The alignment and the data of an entry, which has these, a length and filler before the data."""
+    """Read the alignment and the data of an entry: alignment, length, filler, then the data."""
     end = at + size
     cursor = Cursor(
         section.bytes, at, min(end, len(section.bytes)), section.offset, tables.file.where

@@ -73,7 +73,7 @@ class SectionCollector:
             self.sections[self._section_id] = Section(b"".join(self._copies), self._data)
 
     def _is_announced(self, size: int) -> bool:
-        """Whether the bytes before this piece end with its size, as they do before data."""
+        """Return whether the bytes before this piece end with its size, as they do before data."""
         tail = self._copies[-1]
         expected = encode_varint(size)
         return tail.endswith(expected) or tail.rstrip(bytes([FILLER])).endswith(expected)

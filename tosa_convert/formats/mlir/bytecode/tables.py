@@ -45,7 +45,7 @@ class Tables:
         self._entries(entries)
 
     def cursor(self, section_id: int) -> Cursor:
-        """A cursor at the start of a section; of no bytes if the file does not have the section."""
+        """Return a cursor at a section's start; of no bytes if the file does not have the section."""
         section = self.file.sections.get(section_id, Section())
         return Cursor(section.bytes, 0, len(section.bytes), section.offset, self.file.where)
 
@@ -78,7 +78,7 @@ class Tables:
                 self.is_registered.append(is_registered)
 
     def _name(self, cursor: Cursor, index: int) -> str:
-        """The name of a dialect or an operation, which many entries of the file may share."""
+        """Return the name of a dialect or an operation, which many entries of the file may share."""
         raw = self.strings[index]
         if len(raw) > _NAME_BYTES:
             cursor.refuse(f"a name has {len(raw)} bytes, expected at most {_NAME_BYTES}")
@@ -105,7 +105,7 @@ class Tables:
         self.starts = starts.tolist()
 
     def file_offset(self, offset: int) -> int:
-        """Where the file has a byte of `bytes`."""
+        """Return where the file has a byte of `bytes`."""
         entries = self.file.sections[code.ATTRIBUTES_AND_TYPES]
         left_out = sum(len(view) for place, view in self.data.items() if place < offset)
         return entries.offset + offset + left_out

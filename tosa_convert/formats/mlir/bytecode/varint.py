@@ -25,7 +25,7 @@ LONGEST: Final = 4
 
 
 def decode_varint(data: bytes | memoryview, offset: int) -> tuple[int, int]:
-    """The number at an offset, and the offset after it."""
+    """Decode the integer at an offset, and return it with the offset after it."""
     first = data[offset]
     if first & 1:
         return first >> 1, offset + 1
@@ -36,12 +36,12 @@ def decode_varint(data: bytes | memoryview, offset: int) -> tuple[int, int]:
 
 
 def words_of(data: bytes) -> npt.NDArray[np.uint32]:
-    """The four bytes from each byte of the data on, zeros after its end, for `varints_at`."""
+    """Return the four bytes from each byte of the data on, zeros after its end, for `varints_at`."""
     return np.ndarray(len(data) + LONGEST + 1, "<u4", data + bytes(2 * LONGEST), strides=(1,))
 
 
 def varints_at(words: npt.NDArray[np.uint32], at: Numbers | slice) -> tuple[Numbers, Numbers]:
-    """The numbers at many places, and the places after them.
+    """Decode the integers at many places, and return them with the places after them.
 
     words: see `words_of`. at: places at most `LONGEST` bytes beyond the end of the data. The place after
     a number of more than `LONGEST` bytes is the same one, and so is that after the data has ended. The
@@ -62,7 +62,7 @@ _MASKS: Final = np.array([0, *((1 << 7 * width) - 1 for width in range(1, LONGES
 
 
 def encode_varint(number: int) -> bytes:
-    """The shortest encoding of a number from 0 to 2^64 - 1."""
+    """Return the shortest encoding of an integer from 0 to 2^64 - 1."""
     if number < 1 << 7:
         return bytes((number << 1 | 1,))
     width = (number.bit_length() + 6) // 7
@@ -72,7 +72,7 @@ def encode_varint(number: int) -> bytes:
 
 
 def encode_together(numbers: Numbers) -> tuple[Numbers, Numbers]:
-    """The encodings of numbers below 2^49 as little-endian integers, and how many bytes each takes."""
+    """Encode integers below 2^49 as little-endian integers, with how many bytes each takes."""
     # Fast path of encode_varint; equal by test test_numbers_joined_together_equal_others
     widths = np.ones(len(numbers), np.int64)
     most = int(numbers.max(initial=0))
@@ -91,7 +91,7 @@ def integers_of(pieces: list[bytes]) -> tuple[Numbers, Numbers]:
 
 
 def join_together(encoded: Numbers, widths: Numbers) -> bytes:
-    """The lowest bytes of integers, one after the other; widths: how many of each, 7 at most."""
+    """Join the lowest bytes of integers, one after the other; widths: how many of each, 7 at most."""
     # Most are short, and half as many bytes to choose from take half the time.
     size = 4 if int(widths.max(initial=0)) <= 4 else 8
     rows = encoded.astype(f"<i{size}").view(np.uint8).reshape(-1, size)
@@ -100,12 +100,12 @@ def join_together(encoded: Numbers, widths: Numbers) -> bytes:
 
 
 def from_zigzag(number: int) -> int:
-    """The signed integer that a zigzag number encodes: 0, -1, 1, -2, ... for 0, 1, 2, 3, ..."""
+    """Return the signed integer that a zigzag code stands for: 0, -1, 1, -2, ... for 0, 1, 2, 3, ..."""
     return number >> 1 ^ -(number & 1)
 
 
 def to_zigzag(number: int) -> int:
-    """The zigzag number for an integer from -2^63 to 2^64 - 1: small if that is near zero."""
+    """Return the zigzag code of an integer from -2^63 to 2^64 - 1: small if that is near zero."""
     return (number << 1 ^ -(number >> 63 & 1)) & 0xFFFFFFFFFFFFFFFF
 
 
@@ -144,6 +144,6 @@ class Varints(dict[int, bytes]):
 
 
 def _rows(matrix: npt.NDArray[np.uint8]) -> list[bytes]:
-    """The rows of a matrix of bytes."""
+    """Return the rows of a matrix of bytes."""
     rows: list[bytes] = np.ascontiguousarray(matrix).view(f"V{matrix.shape[1]}").ravel().tolist()
     return rows

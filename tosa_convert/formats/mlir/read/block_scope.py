@@ -106,7 +106,7 @@ class Scope:
         self.uses: dict[int, set[str]] | None = None
 
     def users(self, value: int, names: list[str]) -> set[str]:
-        """The names of the operations that use a value of this block.
+        """Return the names of the operations that use a value of this block.
 
         names: the full names of operations, by their numbers.
         """

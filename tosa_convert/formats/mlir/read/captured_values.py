@@ -38,7 +38,7 @@ class CapturedValues:
             self._flows.setdefault(id(scope.runner), (scope.runner, []))[1].append(scope)
 
     def local(self, value: int, scope: Scope) -> str | None:
-        """The name in a block of a value from outside; None if it cannot be passed in.
+        """Return the name in a block of a value from outside; None if it cannot be passed in.
 
         value: its number, which is not among the values of the scope.
         """
@@ -81,7 +81,7 @@ class CapturedValues:
                     _sort(scope.outer.block)
 
     def report(self) -> Iterator[str]:
-        """What was passed in and copied, one line for each."""
+        """Iterate over what was passed in and copied, one line for each."""
         if self._passed:
             yield (
                 f"passed {counted(len(self._passed), 'captured value')} as operands of "
@@ -95,13 +95,13 @@ class CapturedValues:
 
 
 def _constant(source: Scope, name: str) -> Tensor | ShapeValue | None:
-    """The constant of this name, or None if the value is computed."""
+    """Return the constant of this name, or None if the value is computed."""
     value = source.tensors.get(name) or source.shapes.get(name)
     return value if value is not None and value.data is not None else None
 
 
 def _copied(scope: Scope, value: int, constant: Tensor | ShapeValue, *, is_unsigned: bool) -> str:
-    """A copy of a constant in a block; both share the data."""
+    """Add a copy of a constant to a block and return its name; both share the data."""
     name = _declared(scope, replace(constant, name=f"{constant.name}_copy"))
     if is_unsigned:
         scope.unsigned.add(name)
@@ -145,7 +145,7 @@ def _complete(op: Operator, scopes: list[Scope], values: list[int]) -> None:
 
 
 def _sort(block: Block) -> None:
-    """The order of tosa-opt: variables first, then everything by name."""
+    """Sort a block's values in the order of tosa-opt: variables first, then everything by name."""
     variables = {name: tensor for name, tensor in block.tensors.items() if tensor.variable}
     others = [(name, tensor) for name, tensor in block.tensors.items() if not tensor.variable]
     block.tensors = variables | dict(sorted(others, key=itemgetter(0)))

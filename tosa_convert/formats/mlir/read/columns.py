@@ -58,7 +58,7 @@ class _ColumnReader:
         self.types: dict[int, ValueType] = {}
 
     def is_ordinary(self) -> bool:
-        """Whether the operations can be read all at once."""
+        """Return whether the operations can be read all at once."""
         columns, reader = self.columns, self.reader
         for name in dict.fromkeys(self.names):
             spec = reader.specs[name]
@@ -79,7 +79,7 @@ class _ColumnReader:
         return bool((self.operands < np.repeat(columns.firsts[:-1], self.operand_counts)).all())
 
     def may_have_old(self) -> bool:
-        """Whether an operation may have the form of an older release."""
+        """Return whether an operation may have the form of an older release."""
         columns, reader = self.columns, self.reader
         names = columns.names[:-1]
         expected = np.array(reader.operand_counts, np.int64)[names]
@@ -95,7 +95,10 @@ class _ColumnReader:
         return False
 
     def has_old_padding(self, pads: Numbers) -> bool:
-        """Whether the padding of a PAD is a tensor, or its constant has rank 0. pads: their indices."""
+        """Return whether a PAD's padding is a tensor, or its constant has rank 0.
+
+        pads: their indices.
+        """
         if (self.operand_counts[pads] != len(_PAD.operands)).any():
             return True
         first = np.cumsum(self.operand_counts)[pads] - len(_PAD.operands)
@@ -128,7 +131,7 @@ class _ColumnReader:
         self.complete(block.operators)
 
     def result_names(self, first: int) -> list[str]:
-        """The names of the results. first: the number of the first one."""
+        """Return the names of the results. first: the index of the first one."""
         namer, count = self.reader.namer, self.count
         names = [f"{RESULT_PREFIX}{n}" for n in range(namer.results, namer.results + count)]
         namer.results += count
@@ -174,12 +177,12 @@ class _ColumnReader:
                 reader.read(operators[index], self.operation(index), scope)
 
     def operation(self, index: int) -> Operation:
-        """One of the operations."""
+        """Return one of the operations."""
         return Operation(*next(operations_of(self.columns.only(index))))
 
 
 def read_together(reader: LocationReader, indices: Numbers) -> list[str]:
-    """The texts of many locations of a bytecode."""
+    """Read the texts of many locations of a bytecode."""
     # Fast path of LocationReader; equal by test test_plain_locations_equal_parsed_ones
     bytecode = reader.bytecode
     words = words_of(bytecode.bytes)

@@ -20,7 +20,7 @@ class Report:
         self.findings = Findings()
 
     def where(self, operation: Operation) -> str:
-        """The operation's location as messages print it; "" if it has none."""
+        """Return the operation's location as messages print it; "" if it has none."""
         return plain_location(self.location.full(operation.location))
 
     def add(self, operation: Operation, code: str, message: str, hint: str = "") -> None:

@@ -22,7 +22,7 @@ class ForeignOperation(NamedTuple):
 
 
 def foreign_operations(data: memoryview, where: str = "") -> list[ForeignOperation]:
-    """All operations of a bytecode file that are not TOSA's, in order, with those of regions.
+    """Find all operations of a bytecode file that are not TOSA's, in order, with those of regions.
 
     Raises:
         TosaConvertError: "malformed-mlir".
@@ -42,7 +42,7 @@ def foreign_operations(data: memoryview, where: str = "") -> list[ForeignOperati
 
 
 def operations_named(root: Operation, names: Collection[int]) -> Iterator[Operation]:
-    """The operations in an operation's regions whose names have these numbers, in order."""
+    """Iterate over operations in an operation's regions whose names have these indices, in order."""
     pending: list[Iterator[Fields]] = [_inside(root)]
     while pending:
         fields = next(pending[-1], None)

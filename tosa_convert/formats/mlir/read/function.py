@@ -85,12 +85,12 @@ class FunctionReader:
 
     @property
     def symbol(self) -> str:
-        """The function's name."""
+        """Return the function's name."""
         attributes = self.bytecode.dictionary(self.bytecode.root.attributes)
         return text_of(self.bytecode, attributes.get("sym_name")) or ""
 
     def graph(self, variables: Iterable[Bytecode]) -> Graph:
-        """The graph. variables: the module's tosa.variable operations.
+        """Read the graph. variables: the module's tosa.variable operations.
 
         Raises TosaConvertError with everything that cannot be carried.
         """
@@ -129,7 +129,7 @@ class FunctionReader:
         return Graph(V1_1_DRAFT, self.regions)
 
     def _inner_variables(self) -> Iterator[Bytecode]:
-        """The variables that are declared in the function, as they were up to early 2025."""
+        """Iterate over variables that are declared in the function, as they were up to early 2025."""
         if VARIABLE.mlir in self.bytecode.names:
             from tosa_convert.formats.mlir.read.foreign_operations import operations_named
 
@@ -137,7 +137,7 @@ class FunctionReader:
             yield from map(self.bytecode.rooted, operations_named(self.bytecode.root, {number}))
 
     def _main(self) -> PendingRegion:
-        """The function's own region."""
+        """Return the function's own region."""
         # Readers of files expect the first block to be called main; the region may keep its name.
         name = self.symbol if self.retain else "main"
         self.namer.regions.add(name)
@@ -252,7 +252,7 @@ class FunctionReader:
             self.reader.value(item.owner, f"argument {index}", name, value_type, scope)
 
     def _carried_names(self, body: bytecode_operations.Block) -> dict[int, tuple[str, int]]:
-        """The names that operations carry for their results, by the numbers of values.
+        """Return the names that operations carry for their results, by the indices of values.
 
         With each name, the number of the operation's own.
         """
@@ -301,13 +301,13 @@ class FunctionReader:
                 scope.names[value] = self._claim(name, f"the result of '{label}'")
 
     def _generate(self, name: str) -> str:
-        """A generated name, changed if it is taken."""
+        """Return a generated name, changed if it is taken."""
         name = unused_name(name, self.scope.taken)
         self.scope.taken.add(name)
         return name
 
     def _claim(self, name: str, what: str) -> str:
-        """A name that the module carries for a value; a finding if another value has it."""
+        """Claim a name that the module carries for a value; add a finding if another value has it."""
         scope = self.scope
         if name in scope.claimed or name in scope.tensors:
             self.report.add(
@@ -408,13 +408,13 @@ class FunctionReader:
     def _old(
         self, fields: Fields, inputs: tuple[str, ...], outputs: tuple[str, ...], location: str
     ) -> OldOperation | None:
-        """The operation, if it has the form of an older release."""
+        """Read the operation if it has the form of an older release, or return None."""
         if not self.reader.is_other_form(fields, inputs, self.scope):
             return None
         return self._old_operations().read(fields, inputs, outputs, location, self.scope)
 
     def _old_operations(self) -> OldOperations:
-        """What reads operations of older releases."""
+        """Return what reads operations of older releases."""
         if self.old is None:
             from tosa_convert.eras.older_to_current.record import Upgrade
             from tosa_convert.formats.mlir.read.old_operations import OldOperations
@@ -457,7 +457,7 @@ class FunctionReader:
             yield fields
 
     def _captured_inputs(self, operation: Operation) -> tuple[str, ...]:
-        """An operation's inputs if one of them is not a value of this block."""
+        """Return an operation's inputs if one of them is not a value of this block."""
         values = self.scope.values
         return tuple(
             [
@@ -469,7 +469,7 @@ class FunctionReader:
         )
 
     def _is_identity(self, operator: Operator) -> bool:
-        """Whether narrowing made a CAST's types equal, which TOSA's CAST does not allow."""
+        """Return whether narrowing made a CAST's types equal, which TOSA's CAST does not allow."""
         tensors = self.scope.tensors
         if not operator.inputs or not operator.outputs:
             return False
@@ -478,7 +478,7 @@ class FunctionReader:
 
 
 def _attributes_and_results(body: bytecode_operations.Block) -> Iterator[tuple[int, int, int, int]]:
-    """Of each operation: the numbers of its name and attributes, its results, and the first of them."""
+    """Iterate over each operation's name index, attributes index, result count and first result."""
     columns = body.columns
     if columns is None:
         for name, _, attributes, types, _, first, _ in body.operations:

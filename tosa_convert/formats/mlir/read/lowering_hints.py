@@ -28,7 +28,7 @@ _BELOW: Final = frozenset(
 
 
 def lowering_hint(operator: str) -> str:
-    """The hint for an operator of another dialect.
+    """Return the hint for an operator of another dialect.
 
     Args:
         operator: Its name in MLIR, or the name of its dialect.

@@ -30,7 +30,7 @@ def read_file(
     options: ReadOptions = _READ_OPTIONS,
     upgrade: Upgrade | None = None,
 ) -> Graph:
-    """The graph of a bytecode file of any version of the format; see `read_module`.
+    """Read the graph of a bytecode file of any version of the format; see `read_module`.
 
     Args:
         data: the content of the file. It may be hostile.
@@ -53,7 +53,7 @@ def read_text(
     options: ReadOptions = _READ_OPTIONS,
     upgrade: Upgrade | None = None,
 ) -> Graph:
-    """The graph of MLIR text of any release; see `read_module`.
+    """Read the graph of MLIR text of any release; see `read_module`.
 
     Args:
         data: the text. It may be hostile.
@@ -83,7 +83,7 @@ def read_text(
 def read_module(
     bytecode: Bytecode, options: ReadOptions = _READ_OPTIONS, upgrade: Upgrade | None = None
 ) -> Graph:
-    """The graph of one function of a module.
+    """Read the graph of one function of a module.
 
     Args:
         bytecode: a builtin.module, or a func.func on its own.
@@ -143,7 +143,7 @@ def read_module(
 
 
 def _target(bytecode: Bytecode) -> TargetEnv:
-    """The target environment of the module, and the TOSA version that it asks for."""
+    """Return the target environment of the module, and the TOSA version that it asks for."""
     if bytecode.names[bytecode.root.name] != MODULE:
         return TargetEnv(None, None)
     attributes = bytecode.dictionary(bytecode.root.attributes)

@@ -17,7 +17,7 @@ _MINIMUM: Final = operator("MINIMUM")
 
 
 def without_clamp(clamp: Operator, scope: Scope, narrowing: Narrowing) -> list[Operator]:
-    """What replaces a CLAMP of INT64, which was narrowed to a type that TOSA has no CLAMP of."""
+    """Return what replaces a CLAMP of INT64 narrowed to a type that TOSA has no CLAMP of."""
     complete = len(clamp.attributes) == len(clamp.spec.attributes)
     if not complete or len(clamp.inputs) != 1 or len(clamp.outputs) != 1:
         return [clamp]  # it has or gets a finding

@@ -57,11 +57,11 @@ class Narrowing:
         return bool(self.elements)
 
     def target(self, element: str) -> DType | None:
-        """The narrower type of an element type, or None if it is not narrowed."""
+        """Return the narrower type of an element type, or None if it is not narrowed."""
         return TARGETS[element][1] if element in self.elements else None
 
     def storage(self, element: str) -> tuple[DType, bool] | None:
-        """The integer that a quantised type is stored as, if that is asked for; whether it is unsigned.
+        """Return the integer that stores a quantised type, if asked for, and whether it is unsigned.
 
         Example:
             >>> Narrowing(["quant"]).storage("!quant.uniform<u8<1:255>:f32, 0.5:128>")
@@ -72,7 +72,7 @@ class Narrowing:
         return None if found is None or integer is None else (integer, found[1] == "u")
 
     def stored(self, element: str) -> DType | None:
-        """The type of an element type's constants before narrowing, or None if it is not narrowed."""
+        """Return the type of a type's constants before narrowing, or None if it is not narrowed."""
         return TARGETS[element][0] if element in TARGETS and element in self.elements else None
 
     def add(self, element: str, name: str) -> None:
@@ -80,7 +80,7 @@ class Narrowing:
         self.narrowed[element].append(name)
 
     def bound(self, element: str, value: Any, *, upper: bool) -> Any:
-        """A bound of a CLAMP in the narrower type.
+        """Convert a bound of a CLAMP to the narrower type.
 
         A bound outside the narrower type's range (frontends write the largest number for "none")
         becomes the end of the range, which has the same effect.
@@ -109,7 +109,7 @@ class Narrowing:
         return highest if upper else lowest
 
     def convert(self, data: Constant, target: DType, users: Callable[[], set[str]]) -> Constant:
-        """The data of a constant operation in the narrower type.
+        """Convert the data of a constant operation to the narrower type.
 
         users: the names of the operations that use it.
         Raises OverflowError with the first element that does not fit.
@@ -139,7 +139,7 @@ class Narrowing:
         return Constant(target, data.count, narrow.view(np.uint8), splat=data.splat)
 
     def report(self) -> Iterator[str]:
-        """The changes of narrowing, one line for each kind."""
+        """Iterate over the changes of narrowing, one line for each kind."""
         for element, names in self.narrowed.items():
             if names and element == QUANT:
                 yield (
@@ -167,7 +167,7 @@ def _count(items: int | list[str], noun: str) -> str:
 
 
 def _only_user(users: set[str]) -> str:
-    """The operation in _IS_UNBOUNDED that is the only user of a constant, or ""."""
+    """Return the operation in _IS_UNBOUNDED that is the only user of a constant, or ""."""
     return next(iter(users)) if len(users) == 1 and users <= _IS_UNBOUNDED.keys() else ""
 
 

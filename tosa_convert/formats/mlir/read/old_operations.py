@@ -58,7 +58,7 @@ class OldOperations:
         location: str,
         scope: Scope,
     ) -> OldOperation | None:
-        """The operation, if it has the form of an older release."""
+        """Read the operation if it has the form of an older release, or return None."""
         name = self.bytecode.names[fields[0]]
         if name not in RULES:
             return None
@@ -71,7 +71,7 @@ class OldOperations:
         return old
 
     def _value(self, number: int, depth: int) -> OldValue:
-        """An attribute as a value of Python; None if no rule reads its kind."""
+        """Convert an attribute to a value of Python; None if no rule reads its kind."""
         attribute = self.bytecode.attribute(number)
         if isinstance(attribute, bytes):
             return attribute
@@ -132,7 +132,7 @@ def _in_order(block: Block) -> dict[str, Tensor]:
 
 
 def _number(attribute: ScalarAttr) -> OldValue:
-    """A number of MLIR; None if its type has no form in TOSA."""
+    """Return a number of MLIR; None if its type has no form in TOSA."""
     if not attribute.is_float:
         return bool(attribute.bits) if attribute.type == "i1" else attribute.signed()
     text = str(attribute.type)
@@ -147,7 +147,7 @@ def _number(attribute: ScalarAttr) -> OldValue:
 
 
 def _from_text(text: str) -> OldValue:
-    """An attribute of the dialect: zero points by their names, or the member of an enum."""
+    """Parse an attribute of the dialect: zero points by their names, or the member of an enum."""
     member = _MEMBER.match(text)
     if member is not None:
         return member[1]

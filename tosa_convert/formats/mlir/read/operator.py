@@ -131,7 +131,7 @@ class OperatorReader:
         self.value_names: list[str] | None = None
 
     def name(self, operation: Operation) -> str:
-        """The operation's full name."""
+        """Return the operation's full name."""
         return self.bytecode.names[operation.name]
 
     def is_completed(
@@ -143,7 +143,7 @@ class OperatorReader:
         value_type: ValueType | None,
         scope: Scope,
     ) -> bool:
-        """Whether an operator was completed from what is known; if not, `read` does it.
+        """Return whether an operator was completed from what is known; if not, `read` does it.
 
         name, attributes, type_index: the numbers of the operation's name, of its dictionary and of the
         type of its only result, which is value_type.
@@ -187,7 +187,7 @@ class OperatorReader:
             self._other_attributes(spec, operation, attributes)
 
     def may_have_old(self, name: int, attributes: Iterable[int]) -> bool:
-        """Whether operations of a name may be old, whose number of operands does not tell.
+        """Return whether operations of a name, whose operand count does not tell, may be old.
 
         name: the number of their name, not of a PAD. attributes: the numbers of their dictionaries.
         """
@@ -195,7 +195,7 @@ class OperatorReader:
         return not key or any(key not in self.bytecode.dictionary(number) for number in attributes)
 
     def is_other_form(self, fields: Fields, inputs: Sequence[str], scope: Scope) -> bool:
-        """Whether an operation may be old, whose number of operands is not today's or does not tell.
+        """Return whether an operation, whose operand count is not current or cannot tell, may be old.
 
         inputs: the names of its operands.
         """
@@ -275,7 +275,7 @@ class OperatorReader:
             )
 
     def captured(self, operation: Operation, value: int, scope: Scope) -> str:
-        """The name of an operand that is not defined in the operation's block; "" with a finding."""
+        """Return the name of an operand not defined in the operation's block; "" with a finding."""
         name = None if self.captures is None else self.captures.local(value, scope)
         if name is not None:
             return name
@@ -292,7 +292,7 @@ class OperatorReader:
         return ""
 
     def _printed(self, value: int, scope: Scope) -> str:
-        """The name that MLIR prints for a value of the function's own block."""
+        """Return the name that MLIR prints for a value of the function's own block."""
         if self.value_names is None:
             from tosa_convert.formats.mlir.text.print.value_names import Counters, ValueNamer
 
@@ -429,7 +429,7 @@ class OperatorReader:
             )
 
     def _region_names(self, operation: Operation) -> list[RegionNames]:
-        """The names that an earlier import noted for the regions."""
+        """Return the names that an earlier import noted for the regions."""
         noted = self.bytecode.dictionary(operation.attributes).get(REGIONS_ATTRIBUTE)
         entries = None if noted is None else self.bytecode.attribute(noted)
         regions = []

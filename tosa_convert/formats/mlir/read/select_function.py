@@ -48,7 +48,7 @@ class Selection(NamedTuple):
 
 
 def select(bytecode: Bytecode, func: str | None) -> Selection:
-    """The function of a module to read.
+    """Select the function of a module to read.
 
     Args:
         bytecode: a builtin.module, or a func.func on its own.
@@ -75,7 +75,7 @@ def select(bytecode: Bytecode, func: str | None) -> Selection:
 
 
 def _top_level(bytecode: Bytecode) -> list[Operation]:
-    """The operations to select from."""
+    """Return the operations to select from."""
     root = bytecode.root
     name = bytecode.names[root.name]
     if name == FUNCTION:
@@ -109,7 +109,7 @@ def _functions(bytecode: Bytecode, operations: list[Operation]) -> list[Function
 
 
 def _called(func: str, functions: list[Function]) -> Function:
-    """The function of a name."""
+    """Return the function of a name."""
     name = func.removeprefix("@")
     for function in functions:
         if function.name == name:
@@ -125,7 +125,7 @@ def _called(func: str, functions: list[Function]) -> Function:
 def _no_function(
     bytecode: Bytecode, functions: list[Function], operations: list[Operation]
 ) -> TosaConvertError:
-    """The error for a module without a function: it names the operations that it has instead."""
+    """Return the error for a module without a function: it names the operations there are instead."""
     from tosa_convert.formats.mlir.read.lowering_hints import lowering_hint
 
     locations = LocationReader(bytecode)

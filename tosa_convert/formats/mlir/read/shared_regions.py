@@ -38,7 +38,7 @@ def warn_of_regions(graph: Graph, written: Counter[str]) -> None:
 
 
 def merge_copies(regions: list[Region], noted: Mapping[str, str]) -> list[Region]:
-    """The regions without copies of others, whose operators run the others instead.
+    """Merge regions that are copies of others: operators that ran a copy run the other instead.
 
     A region is a copy of an earlier one for which the same name was noted, if the two are equal except
     for locations, which in text may be its own lines. A pass may have changed one of them: then both
@@ -89,7 +89,7 @@ def _innermost_first(regions: list[Region]) -> list[Region]:
 
 
 def _runs(region: Region) -> Iterator[tuple[Operator, str, str]]:
-    """The operators that run regions, the attribute that names one, and its name."""
+    """Iterate over the operators that run regions, the attribute that names one, and its name."""
     for operator in region.blocks[0].operators:
         for row in operator.spec.regions:
             yield operator, row.name, str(operator.attributes[row.name])
@@ -102,7 +102,7 @@ def _rename(region: Region, names: Mapping[str, str]) -> None:
 
 
 def _equal(left: Region, right: Region) -> bool:
-    """Whether two regions are equal except for their own names and for locations."""
+    """Return whether two regions are equal except for their own names and for locations."""
     left, right = (Region("", region.blocks) for region in (left, right))
     graphs = Graph(V1_1_DRAFT, [left]), Graph(V1_1_DRAFT, [right])
     return compare(*graphs, names=True) is None

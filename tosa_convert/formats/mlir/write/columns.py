@@ -86,7 +86,7 @@ class _ColumnWriter:
         self.results = self.attributes
 
     def encode(self, locations: list[str], values: dict[str, bytes]) -> bytes:
-        """The operators, encoded."""
+        """Encode the operators."""
         columns = self.columns
         encoded_locations = self.writer.locations.together(locations)
         self.add_to_tables()
@@ -154,7 +154,7 @@ class _ColumnWriter:
         self.flags[alike] = self.flags[examples]
 
     def equal_attributes(self, types: Numbers, named: set[int]) -> tuple[Numbers, Numbers]:
-        """The operators with attributes and without a name, and for each the first one like it.
+        """Find the operators with attributes and without a name, and for each the first one like it.
 
         types: the number of each value's type: some attributes are encoded as an element of it.
         """
@@ -170,7 +170,7 @@ class _ColumnWriter:
         return chosen, chosen[first[which]]
 
     def value_numbers(self, values: dict[str, bytes]) -> Numbers:
-        """The number of each value of the block; those that it returns are added to `values`."""
+        """Return the index of each value of the block; those that it returns are added to `values`."""
         block, columns = self.block, self.columns
         numbers = np.zeros(len(columns.tensors) + len(columns.shapes), np.int64)
         ends = {*block.inputs, *block.outputs}

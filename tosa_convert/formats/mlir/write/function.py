@@ -139,7 +139,7 @@ class FunctionWriter:
         )
 
     def function(self) -> Body:
-        """The function, whose encoding is the body's."""
+        """Encode the function as a body, whose encoding is the function's."""
         encoder, region = self.encoder, self.graph.regions[0]
         block = region.blocks[0]
         inputs = [self.value_type(block, name) for name in block.inputs]
@@ -197,7 +197,7 @@ class FunctionWriter:
             warn_of_regions(self.graph, written)
 
     def value_type(self, block: Block, name: str) -> bytes:
-        """The type of a tensor or shape."""
+        """Encode the type of a tensor or shape."""
         tensor = block.tensors.get(name)
         if tensor is not None:
             return self.types.tensor(tensor)
@@ -235,7 +235,7 @@ class FunctionWriter:
         return write_all_at_once(self, block, body, columns, locations, values)
 
     def named_results(self, block: Block, outputs: list[tuple[str, ...]]) -> set[int]:
-        """The positions of the operators whose results' names reading would not generate."""
+        """Return the positions of the operators whose results' names reading would not generate."""
         if not self.retain:
             return set()
         returned = set(block.outputs)
@@ -243,7 +243,7 @@ class FunctionWriter:
         return {index for index in compress(count(), differ) if outputs[index][0] not in returned}
 
     def result(self, block: Block, name: str) -> bytes:
-        """The encoding of the type of the only result, after their number."""
+        """Encode the type of the only result, after the count of results."""
         tensor = block.tensors.get(name)
         if tensor is not None and tensor.scale is None:
             return self.result_types[tensor.dtype, tensor.shape]
@@ -295,7 +295,7 @@ class FunctionWriter:
         return pieces
 
     def operation(self, operator: Operator) -> OperatorSpec:
-        """The row of an operator, with its name in MLIR."""
+        """Return the row of an operator, with its name in MLIR."""
         return operator.spec
 
     def encoded_attributes(
@@ -308,7 +308,7 @@ class FunctionWriter:
         own: Pairs = (),
         is_named: bool,
     ) -> tuple[int, bytes]:
-        """An operator's attributes, as HAS_ flags and their numbers.
+        """Encode an operator's attributes, as HAS_ flags and their indices.
 
         spec: the operator in MLIR. own: its attributes, if it is a variable's. is_named: with the
         names of its results.
@@ -352,21 +352,21 @@ class FunctionWriter:
                 self.symbols[tensor.name] = tensor.variable_name or tensor.name
 
     def locations_of(self, block: Block) -> list[str]:
-        """The location of each operator, as text."""
+        """Return the location of each operator, as text."""
         if not self.by_path:
             return [operator.location for operator in block.operators]
         where = f'block "{block.name}"'
         return [operator_path(where, *item) for item in enumerate(block.operators)]
 
     def row(self, spec: OperatorSpec) -> list[bytes]:
-        """The beginnings of an operator's encoding, by HAS_ flags."""
+        """Return the beginnings of an operator's encoding, by HAS_ flags."""
         name = self.encoder.operation(spec.mlir)
         most = HAS_PROPERTIES if self.encoder.version >= HAS_NATIVE_PROPERTIES else HAS_REGIONS
         heads = self.rows[spec] = [name + bytes((has,)) for has in range(2 * most)]
         return heads
 
     def begin(self, block: Block, values: int) -> bytes:
-        """The beginning of a region of one block: its size and its arguments."""
+        """Encode the beginning of a region of one block: its size and its arguments."""
         numbers = self.numbers
         count = len(block.operators) + 1
         if not block.inputs:
@@ -392,7 +392,7 @@ class FunctionWriter:
     # -- attributes ---------------------------------------------------------------------------
 
     def variable_attributes(self, symbol: str, tensor: Tensor) -> dict[str, bytes]:
-        """The attributes of the operation that declares a variable."""
+        """Return the attributes of the operation that declares a variable."""
         sizes = np.array(tensor.shape or (), "<i8").tobytes()
         attributes = {
             "sym_name": self.encoder.string_attribute(symbol),
@@ -404,7 +404,7 @@ class FunctionWriter:
         return attributes
 
     def attributes_of(self, block: Block, operator: Operator) -> tuple[Pairs, int, bytes]:
-        """The attributes of the operator's row, and what `Encoder.attributes_of` makes of them."""
+        """Return the attributes of the operator's row, and how `Encoder.attributes_of` encodes them."""
         spec = operator.spec
         element = None
         if spec in _WITH_ELEMENT_ATTRIBUTES and operator.inputs[0] in block.tensors:
@@ -438,7 +438,7 @@ class FunctionWriter:
         return IDENTITY, (source,), (target,), ()
 
     def values(self, block: Block, operator: Operator, body: Body) -> bytes:
-        """The attribute `values` of a constant."""
+        """Encode the attribute `values` of a constant."""
         name = operator.outputs[0]
         shape = block.shapes.get(name)
         if shape is not None:
@@ -453,7 +453,7 @@ class FunctionWriter:
     def with_names(
         self, spec: OperatorSpec, operator: Operator, own: Pairs, is_named: bool
     ) -> tuple[int, bytes]:
-        """The attributes `own`, the names of results if `is_named`, and those of regions, encoded.
+        """Encode the attributes `own`, the names of results if `is_named`, and those of regions.
 
         spec: the operator in MLIR.
         """

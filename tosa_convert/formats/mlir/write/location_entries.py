@@ -25,15 +25,15 @@ class LocationEntries:
         self.fused: dict[bytes, tuple[bytes, ...]] = {}
 
     def string(self, text: str | bytes) -> bytes:
-        """A string attribute."""
+        """Encode a string attribute."""
         return self.encoder.string_attribute(text)
 
     def make(self, tag: int, *parts: bytes) -> bytes:
-        """The location with this tag and these parts."""
+        """Encode the location with this tag and these parts."""
         return self.attributes(self.numbers[tag] + b"".join(parts))
 
     def place(self, name: str | bytes, places: list[int]) -> bytes:
-        """A place in a file, a line and a column, or a range, to a column or to another line."""
+        """Encode a place in a file, a line and a column, or a range, to a column or to another line."""
         if not self.has_ranges:
             places = places[:2]
         numbers, file = self.numbers, self.string(name)
@@ -43,7 +43,7 @@ class LocationEntries:
         return self.make(code.FILE_RANGE_LOCATION, file, numbers[len(places)], *parts)
 
     def name(self, name: str | bytes, child: bytes) -> bytes:
-        """A location with a name."""
+        """Encode a location with a name."""
         return self.make(code.NAME_LOCATION, self.string(name), child)
 
     def fuse(self, locations: list[bytes]) -> bytes:

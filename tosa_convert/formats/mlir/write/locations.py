@@ -41,11 +41,11 @@ class LocationWriter(LocationEntries):
         self.is_empty = True
 
     def __call__(self, text: str) -> bytes:
-        """The location that is printed as `text`."""
+        """Encode the location that is printed as `text`."""
         return self.all((text,))[0]
 
     def all(self, texts: Sequence[str]) -> list[bytes]:
-        """The locations that are printed as `texts`, in one pass: most operators have different ones."""
+        """Encode the locations that are printed as `texts`, in one pass: most operators' differ."""
         for known, numbers in self.uncached:
             self.remember(known, numbers)
         self.uncached.clear()
@@ -59,7 +59,7 @@ class LocationWriter(LocationEntries):
         return list(map(cache.__getitem__, texts))
 
     def together(self, texts: Sequence[str]) -> tuple[Numbers, Numbers]:
-        """The same as integers and numbers of bytes; see `varint.integers_of`."""
+        """Encode locations as integers and how many bytes each has; see `varint.integers_of`."""
         # Fast path of all; equal by test test_locations_as_integers_equal_others
         numbers = self.add_run(texts) if self.is_empty else None
         if numbers is None:
@@ -115,7 +115,7 @@ class LocationWriter(LocationEntries):
         return True
 
     def parse(self, text: str) -> bytes:
-        """A location that is not just a file, a line and a column."""
+        """Parse a location that is not just a file, a line and a column, and encode it."""
         # Most programs have no other locations.
         from tosa_convert.formats.mlir.text.parse.aliases import Aliases
         from tosa_convert.formats.mlir.text.parse.cursor import TextCursor
@@ -134,12 +134,12 @@ class LocationWriter(LocationEntries):
         return found
 
     def head(self, text: str) -> bytes:
-        """The encoding of `loc("file"`, or nothing if the text is something else."""
+        """Return the encoding of `loc("file"`, or nothing if the text is something else."""
         match = _HEAD.match(text)
         return self.numbers[code.FILE_LOCATION] + self.string(match[1]) if match else b""
 
     def column(self, text: str) -> bytes:
-        """The encoding of `column)`, or nothing if the text is something else."""
+        """Return the encoding of `column)`, or nothing if the text is something else."""
         digits = text[:-1]
         if not (text.endswith(")") and 0 < len(digits) <= _DIGITS):
             return b""

@@ -49,7 +49,7 @@ def encode_module(
     columns: Mapping[str, BlockColumns] = NO_COLUMNS,
     state: str = "",
 ) -> EncodedModule:
-    """The graph as a module with one function. It must be sound: `graph.verify` finds nothing.
+    """Encode the graph as a module with one function. It must be sound: `graph.verify` finds nothing.
 
     Args:
         graph: the program.
@@ -108,7 +108,7 @@ def _module(
     retain: bool,
     state: str,
 ) -> list[bytes]:
-    """The module of these operations."""
+    """Return the module of these operations."""
     numbers, string = encoder.numbers, encoder.string_attribute
     version = graph.version
     stamp = f"{version.major}.{version.minor}.{version.patch}{'d' if version.draft else ''}"
@@ -138,7 +138,7 @@ def _module(
 
 
 def _variable(writer: FunctionWriter, number: int, symbol: str, tensor: Tensor) -> bytes:
-    """The operation that declares a variable."""
+    """Encode the operation that declares a variable."""
     encoder = writer.encoder
     attributes = writer.variable_attributes(symbol, tensor)
     names: tuple[tuple[str, bytes], ...] = ()

@@ -62,7 +62,7 @@ class OlderFunctionWriter(FunctionWriter):
         self.name_variables(block)
 
     def operation(self, operator: Operator) -> OperatorSpec:
-        """The row of an operator by the name that it has in the state."""
+        """Return the row of an operator by the name that it has in the state."""
         assert isinstance(operator, LoweredOperator)
         return self._named(operator.spec, operator.mlir)
 
@@ -77,7 +77,7 @@ class OlderFunctionWriter(FunctionWriter):
     def identity(
         self, block: Block, operator: Operator
     ) -> tuple[OperatorSpec, tuple[str, ...], tuple[str, ...], Pairs]:
-        """As for today, by the names of the state."""
+        """Return the same as for the current dialect, by the names of the state."""
         spec, inputs, outputs, pairs = super().identity(block, operator)
         return self._named(spec, name_in(self.state, spec.mlir)), inputs, outputs, pairs
 
@@ -91,7 +91,7 @@ class OlderFunctionWriter(FunctionWriter):
         own: Pairs = (),
         is_named: bool,
     ) -> tuple[int, bytes]:
-        """The attributes of the state."""
+        """Encode the attributes of the state."""
         assert isinstance(operator, LoweredOperator)
         if spec is CONST or spec is CONST_SHAPE:
             key = "values" if self.state >= OPERANDS else "value"
@@ -103,7 +103,7 @@ class OlderFunctionWriter(FunctionWriter):
         return self.encoder.attributes_of(spec.mlir, own)
 
     def variable_attributes(self, symbol: str, tensor: Tensor) -> dict[str, bytes]:
-        """The attributes of the operation that declares a variable."""
+        """Return the attributes of the operation that declares a variable."""
         found = super().variable_attributes(symbol, tensor)
         if self.state < VARIABLE_SHAPES:
             del found["var_shape"]
@@ -114,7 +114,7 @@ class OlderFunctionWriter(FunctionWriter):
 
     # Long because it has a line or two for each kind of attribute.
     def _attribute(self, value: WrittenValue) -> bytes:
-        """An attribute in the form of the state."""
+        """Encode an attribute in the form of the state."""
         write, encoder = self.attributes, self.encoder
         if isinstance(value, bool):
             return write.integer(value, 1)
@@ -147,6 +147,6 @@ class OlderFunctionWriter(FunctionWriter):
         return encoder.attributes.text(f"#tosa.{value.kind}_quant<{texts}>")
 
     def _float(self, value: float) -> bytes:
-        """A number of FP32."""
+        """Encode a number of FP32."""
         (bits,) = struct.unpack("<I", _NUMBER.pack(value))
         return self.attributes.bits(FLOAT, self.types.builtin("f32"), bits, 32)

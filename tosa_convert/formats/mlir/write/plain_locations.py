@@ -66,7 +66,7 @@ def encode_plain(texts: Sequence[str], head: Callable[[str], bytes]) -> PlainLoc
 
 
 def _distinct(line: Numbers, column: Numbers) -> tuple[Numbers, Numbers]:
-    """The first positions of different places, in order; the number of each place among these."""
+    """Find the first positions of different places, in order; and each place's index among these."""
     keys = line << 32 | column
     if (keys[1:] > keys[:-1]).all():
         everything = np.arange(len(keys))
@@ -79,7 +79,7 @@ def _distinct(line: Numbers, column: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def _number(raw: npt.NDArray[np.uint8], start: Numbers, end: Numbers) -> Numbers | None:
-    """The decimal numbers between these places; None if something else is between two of them."""
+    """Parse the decimal integers between these places; None if anything else is between two of them."""
     lengths = end - start
     if not 0 < int(lengths.min()) <= int(lengths.max()) <= DIGITS:
         return None

@@ -39,7 +39,7 @@ class Body:
 
     @property
     def block(self) -> Block:
-        """The region's only block."""
+        """Return the region's only block."""
         return self.region.blocks[0]
 
     def finish(self, encoder: Encoder) -> None:
@@ -56,7 +56,7 @@ class Body:
         self.needed = bool(self.shared) or any(child.needed for child in self.children)
 
     def encoding(self) -> Iterator[bytes]:
-        """The encoding of the block and of those inside it."""
+        """Iterate over the encoding of the block and of those inside it."""
         pending: list[Iterator[bytes | Body]] = [iter(self.pieces)]
         while pending:
             for piece in pending[-1]:
@@ -80,6 +80,6 @@ class ResultTypes(dict[tuple[DType, tuple[int, ...] | None], bytes]):
 
 
 def terminating(encoder: Encoder, name: str, values: list[bytes]) -> bytes:
-    """The operation that ends a block and returns these values."""
+    """Encode the operation that ends a block and returns these values."""
     head = encoder.operation(name) + bytes((HAS_OPERANDS if values else 0,)) + encoder.unknown
     return head + (encoder.numbers[len(values)] + b"".join(values) if values else b"")
