@@ -32,7 +32,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The public functions, when they are first used: the child does not have what they import."""
+    """Import a public function when it is first used: the child lacks what these import."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from tosa_convert.frontends import public

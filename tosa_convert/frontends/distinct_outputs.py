@@ -17,7 +17,7 @@ _NOTHING: Final[frozenset[int]] = frozenset()
 
 
 def with_own_outputs(graph: Graph, kept: Collection[int] = _NOTHING) -> Graph:
-    """The graph with an IDENTITY for each result that is an argument or an earlier result.
+    """Add an IDENTITY for each result that is an argument or an earlier result.
 
     Args:
         graph: the program, which is not changed.

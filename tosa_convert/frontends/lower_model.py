@@ -71,7 +71,7 @@ class Lowered(NamedTuple):
 
 @contextlib.contextmanager
 def lowered(model: Recognised, options: FrontendOptions = _OPTIONS) -> Iterator[Lowered]:
-    """The program of a model; files that the converter made exist inside the block only."""
+    """Lower a model to its program. Files that the converter made exist inside the block only."""
     with _scratch() as folder:
         interface = _converted(_request(model, options), folder, options, _memory(model, options))
         from tosa_convert.frontends.read_result import finish
@@ -84,7 +84,7 @@ def lowered(model: Recognised, options: FrontendOptions = _OPTIONS) -> Iterator[
 
 
 def lowered_in_parts(model: Recognised, options: FrontendOptions = _OPTIONS) -> Graph | Parts:
-    """The program of a model; or its parts, if operators do not lower.
+    """Lower a model to its program; or to its parts, if operators do not lower.
 
     Raises:
         TosaConvertError: "not-lowered" with the operators that do not lower and cannot be cut out;
@@ -135,7 +135,10 @@ def _memory(model: Recognised, options: FrontendOptions) -> int:
 
 
 def _size(model: Recognised) -> int:
-    """The bytes of a model; of ONNX with the files beside it, since its weights may be among them."""
+    """Return the size of a model in bytes.
+
+    For ONNX the files beside it count, since its weights may be among them.
+    """
     path = Path(model.path)
     files = [path]
     if path.is_dir():
@@ -152,7 +155,7 @@ def _size(model: Recognised) -> int:
 def _without(
     request: Request, interface: Interface, folder: Path, rows: list[NotLowered]
 ) -> Request:
-    """The request for the TFLite model without the operators that stayed.
+    """Return the request for the TFLite model without the operators that stayed.
 
     Raises:
         TosaConvertError: "not-lowered" for those that cannot be cut out.
@@ -172,7 +175,7 @@ def _without(
 
 
 def _with_hints(cut: Cut) -> Cut:
-    """The operators of TFLite with advice, which their converter does not give."""
+    """Add advice to the operators of TFLite, which their converter does not give."""
     from tosa_convert.frontends.unlowered_error import advice
 
     operators = [
@@ -183,7 +186,7 @@ def _with_hints(cut: Cut) -> Cut:
 
 @contextlib.contextmanager
 def _scratch() -> Iterator[Path]:
-    """A folder for what converters write."""
+    """Make a folder for what converters write."""
     try:
         with temporary_folder("tosa-frontend-") as name:
             yield Path(name)
@@ -194,7 +197,10 @@ def _scratch() -> Iterator[Path]:
 
 
 def _converted(request: Request, folder: Path, options: FrontendOptions, memory: int) -> Interface:
-    """What the converter says; what reads its result is imported meanwhile, on another processor."""
+    """Run the converter, and return what it says.
+
+    What reads its result is imported meanwhile, on another processor.
+    """
     importing = threading.Thread(target=_import_finish, daemon=True)
     interface = run_converter(
         request,

@@ -14,7 +14,7 @@ _MOST_BYTES: Final = 10
 
 
 def fields(data: bytes | memoryview) -> Iterator[tuple[int, Value]]:
-    """The number and the value of each field, in the order of the data.
+    """Iterate over the number and the value of each field, in the order of the data.
 
     Raises:
         ValueError: the data is not a protocol buffer.
@@ -28,7 +28,9 @@ def fields(data: bytes | memoryview) -> Iterator[tuple[int, Value]]:
 
 
 def spans(data: bytes | memoryview) -> Iterator[tuple[int, Value, int, int]]:
-    """Each field as `fields` has it, with the places where it begins and ends; raises ValueError, too.
+    """Iterate over fields as `fields` does, with the places where each begins and ends.
+
+    Raises ValueError, too.
 
     A value of bytes ends where its field ends.
 
@@ -61,12 +63,12 @@ def spans(data: bytes | memoryview) -> Iterator[tuple[int, Value, int, int]]:
 
 
 def encoded_number(number: int, value: int) -> bytes:
-    """A field with a number that is not negative."""
+    """Encode a field with an integer that is not negative."""
     return _encoded(number << 3 | _VARINT) + _encoded(value)
 
 
 def encoded_bytes(number: int, *pieces: bytes | memoryview) -> list[bytes | memoryview]:
-    """A field with a text or a message, in pieces that follow one another."""
+    """Encode a field with a text or a message, in pieces that follow one another."""
     size = sum(map(len, pieces))
     return [_encoded(number << 3 | _BYTES) + _encoded(size), *pieces]
 
@@ -80,7 +82,7 @@ def _encoded(number: int) -> bytes:
 
 
 def numbers(value: Value) -> list[int]:
-    """The whole numbers of a repeated field: one, or all of them packed."""
+    """Return the integers of a repeated field: one, or all of them packed."""
     if isinstance(value, int):
         return [value]
     found = []
@@ -92,19 +94,19 @@ def numbers(value: Value) -> list[int]:
 
 
 def message(value: Value) -> memoryview:
-    """The bytes of a field that holds a message or a text. Raises ValueError for a number."""
+    """Return the bytes of a field that holds a message or a text. Raises ValueError for an integer."""
     if isinstance(value, int):
         raise ValueError("a field has a number, expected bytes")
     return value
 
 
 def text(value: Value) -> str:
-    """The text of a field."""
+    """Return the text of a field."""
     return bytes(message(value)).decode(errors="replace")
 
 
 def _varint(view: memoryview, position: int) -> tuple[int, int]:
-    """The number at a position, and the position after it."""
+    """Return the integer at a position, and the position after it."""
     number = 0
     for index, byte in enumerate(view[position : position + _MOST_BYTES]):
         number |= (byte & 127) << (7 * index)

@@ -41,7 +41,7 @@ def from_file(
     timeout: float = TIMEOUT,
     limits: LimitsLike = None,
 ) -> Graph:
-    """The program of a model of any framework, which its content tells.
+    """Convert a model of any framework, which its content tells.
 
     Args:
         path: a model, a folder with a SavedModel, or `file.py:NAME`.
@@ -93,7 +93,7 @@ def from_tflite(
     timeout: float = TIMEOUT,
     limits: LimitsLike = None,
 ) -> Graph:
-    """The program of a TFLite model.
+    """Convert a TFLite model.
 
     Args:
         path: a .tflite file.
@@ -137,7 +137,7 @@ def from_jax(
     via: str = "",
     full_paths: bool = False,
 ) -> Graph:
-    """The program of a JAX function, which is lowered in this process.
+    """Convert a JAX function, which is lowered in this process.
 
     What the function takes from outside, such as weights, becomes constants.
 
@@ -190,7 +190,7 @@ def from_keras(
     timeout: float = TIMEOUT,
     limits: LimitsLike = None,
 ) -> Graph:
-    """The program of a Keras model; see `from_file`.
+    """Convert a Keras model; see `from_file`.
 
     Args:
         model: a keras.Model, or the path of a .keras file.
@@ -240,7 +240,7 @@ def from_onnx(
     timeout: float = TIMEOUT,
     limits: LimitsLike = None,
 ) -> Graph:
-    """The program of an ONNX model.
+    """Convert an ONNX model.
 
     Args:
         path: an .onnx file; files of external weights are beside it.
@@ -287,7 +287,7 @@ def from_torch(
     timeout: float = TIMEOUT,
     limits: LimitsLike = None,
 ) -> Graph:
-    """The program of a torch module; buffers that a call changes become variables.
+    """Convert a torch module; buffers that a call changes become variables.
 
     Args:
         module: a `torch.nn.Module`, which is exported with the arguments, or a
@@ -349,7 +349,7 @@ def _read_options(
 
 
 def _of_frontend(name: str, path: str | os.PathLike[str], options: FrontendOptions) -> Graph:
-    """The program of a model of one framework.
+    """Convert a model of one framework.
 
     Raises TosaConvertError("unrecognised-input") if it is not one, and what `from_file` raises.
     """

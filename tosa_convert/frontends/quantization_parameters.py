@@ -28,21 +28,21 @@ class Scale(NamedTuple):
     zero_point: int
 
     def quantised(self, array: Array, element: np.dtype[Any]) -> Array:
-        """The integers for numbers: the nearest, halves to even, within the element type."""
+        """Quantise an array: to the nearest integers, halves to even, within the element type."""
         bounds = np.iinfo(element)
         wide = np.round(array.astype(np.float64) / self.scale) + self.zero_point
         result: Array = np.clip(wide, bounds.min, bounds.max).astype(element)
         return result
 
     def numbers(self, array: Array) -> Array:
-        """The numbers for integers, computed in float32 as frameworks do."""
+        """Dequantise integers in float32, as frameworks do."""
         wide = array.astype(np.float32) - np.float32(self.zero_point)
         result: Array = wide * np.float32(self.scale)
         return result
 
 
 def scales_of(values: Iterable[Value], names: Sequence[str]) -> dict[str, Scale]:
-    """The scale of each quantised value of an interface, by the program's names of them."""
+    """Return the scale of each quantised value of an interface, by the program's names of them."""
     return {
         name: Scale(value.scale, value.zero_point)
         for name, value in zip(names, values, strict=False)

@@ -20,7 +20,7 @@ from tosa_convert.io.options import ReadOptions
 
 
 def finish(request: Request, interface: Interface, folder: Path, options: ReadOptions) -> Graph:
-    """The program of a converter, with the framework's names and with states as variables.
+    """Read the program of a converter, with the framework's names and with states as variables.
 
     Args:
         request: what the converter was asked for.
@@ -65,7 +65,7 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
 
 
 def _program(request: Request, interface: Interface, folder: Path, options: ReadOptions) -> Graph:
-    """The program as the converter wrote it."""
+    """Read the program as the converter wrote it."""
     # A mapped file cannot be removed on Windows, and the folder is temporary.
     copy = options.copy or os.name == "nt"
     if interface.whole is not None:
@@ -95,7 +95,7 @@ def _program(request: Request, interface: Interface, folder: Path, options: Read
 
 
 def _read(opened: Input, options: ReadOptions) -> Graph:
-    """The program. If two of its values have one name, all are generated: frameworks allow that."""
+    """Read the program. If two of its values have one name, all are generated: frameworks allow that."""
     try:
         return read(opened, options)
     except TosaConvertError as error:
@@ -105,21 +105,24 @@ def _read(opened: Input, options: ReadOptions) -> Graph:
 
 
 def _listed(rows: list[NotLowered], request: Request) -> TosaConvertError:
-    """The error that lists operators that do not lower."""
+    """Return the error that lists operators that do not lower."""
     from tosa_convert.frontends import unlowered_error as leftovers
 
     return TosaConvertError(leftovers.findings(rows, request.shown or request.source))
 
 
 def left_over(request: Request, interface: Interface, folder: Path) -> list[NotLowered]:
-    """The operators that a converter could not lower; none if some of them cannot be cut out."""
+    """Return the operators that a converter could not lower.
+
+    There are none if some of them cannot be cut out.
+    """
     if any(row.index is None for row in interface.not_lowered):
         return []
     return [*interface.not_lowered, *_stayed(request, interface, folder)]
 
 
 def _stayed(request: Request, interface: Interface, folder: Path) -> list[NotLowered]:
-    """The operators that a converter left in its program; none if it wrote no program."""
+    """Return the operators that a converter left in its program; none if it wrote no program."""
     path = folder / PROGRAM_FILE
     if not path.exists():
         return []
@@ -137,7 +140,7 @@ def _rows(opened: Input, request: Request, interface: Interface, folder: Path) -
 
 
 def _named(graph: Graph, interface: Interface, name: str) -> Graph:
-    """The graph with the framework's names."""
+    """Return the graph with the framework's names."""
     main = graph.main
     for what, given, found in (
         ("inputs", interface.inputs, main.inputs),

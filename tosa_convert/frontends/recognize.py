@@ -29,7 +29,7 @@ class Recognised(NamedTuple):
 
 
 def recognize(source: str) -> Recognised | None:
-    """The model that a path names, or None if it is not one.
+    """Return the model that a path names, or None if it is not one.
 
     Args:
         source: a file, a folder with a SavedModel, or `file.py:NAME` for a model, a factory or a

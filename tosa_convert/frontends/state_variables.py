@@ -20,7 +20,7 @@ from tosa_convert.graph.opset import VARIABLE_READ, VARIABLE_WRITE
 
 
 def with_states(graph: Graph, interface: Interface, folder: Path) -> Graph:
-    """The graph with a variable for each state of a converter, in place of argument and result.
+    """Make each state of a converter a variable, in place of argument and result.
 
     Args:
         graph: the program as it was lowered; it is not changed.
@@ -80,7 +80,7 @@ def _arrays(path: Path) -> Mapping[str, Any]:
 
 
 def _initial(arrays: Mapping[str, Any], state: State, like: Tensor) -> Constant:
-    """The value of a state before the first call."""
+    """Return the value of a state before the first call."""
     array = arrays.get(state.array)
     if array is None or array.shape != like.shape:
         found = "no value" if array is None else f"a value of the shape {list(array.shape)}"

@@ -35,7 +35,7 @@ class Frontend:
     forks: bool = False
 
     def install(self, python: str = "") -> str:
-        """The command that installs what it needs, into another Python if one is given."""
+        """Return the command that installs what it needs, into another Python if one is given."""
         return install_command(self.extra, python)
 
 
@@ -149,12 +149,12 @@ ROUTES: Final = tuple(row.name for row in FRONTENDS.values() if row.route_of)
 
 
 def model_kinds() -> str:
-    """The models that are recognised, for messages."""
+    """Return the models that are recognised, for messages."""
     return "; ".join(row.reads for row in FRONTENDS.values() if not row.route_of)
 
 
 def on_route(name: str, via: str = "") -> Frontend:
-    """The frontend that lowers a model: the one that recognised it, or another route from it.
+    """Return the frontend that lowers a model: the one that recognised it, or another route.
 
     Args:
         name: the frontend that recognised the model.
@@ -179,7 +179,7 @@ def on_route(name: str, via: str = "") -> Frontend:
 
 
 def frontend(name: str) -> Frontend:
-    """The frontend of a name.
+    """Return the frontend of a name.
 
     Raises:
         TosaConvertError: "option-conflict" if there is none.
@@ -196,7 +196,7 @@ def frontend(name: str) -> Frontend:
 
 
 def missing(row: Frontend, absent: list[str], python: str = "") -> list[Finding]:
-    """The findings for packages of a frontend that are not installed.
+    """Return the findings for packages of a frontend that are not installed.
 
     Args:
         row: the frontend.

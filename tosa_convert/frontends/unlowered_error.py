@@ -48,7 +48,7 @@ def leftover_rows(
     places: Mapping[str, int],
     source_places: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[NotLowered]:
-    """A row for each operator that stayed.
+    """Iterate over rows, one for each operator that stayed.
 
     places: name of a tensor -> the number of the operator that makes it.
     source_places: name of a tensor -> a location in the source, for a model that was made from it.
@@ -69,12 +69,12 @@ def leftover_rows(
 
 
 def advice(operator: str) -> str:
-    """What would help with an operator of TFLite."""
+    """Return what would help with an operator of TFLite."""
     return _ADVICE.get(operator.lower(), _OTHERWISE)
 
 
 def findings(rows: Sequence[NotLowered], source: str) -> Iterator[Finding]:
-    """The findings of an error "not-lowered": one for each row, with the number of equal operators."""
+    """Iterate over findings "not-lowered": one for each row, with the count of equal operators."""
     counts: dict[str, int] = {}
     for row in rows:
         counts[row.operator] = counts.get(row.operator, 0) + row.count
@@ -89,7 +89,7 @@ def findings(rows: Sequence[NotLowered], source: str) -> Iterator[Finding]:
 
 
 def operator_and_count(finding: Finding) -> tuple[str, int] | None:
-    """The operator that a finding of `findings` is about, and how often it occurs; None for another.
+    """Return the operator of a finding of `findings`, and its count; None for another.
 
     Example:
         >>> row = NotLowered(operator="CUMSUM", count=3)
@@ -106,7 +106,7 @@ def operator_and_count(finding: Finding) -> tuple[str, int] | None:
 
 
 def tflite_places(path: Path) -> dict[str, int]:
-    """Name of a tensor -> the number of the operator of a TFLite file that makes it."""
+    """Map tensor names of a TFLite file to the numbers of the operators that make them."""
     try:
         return read_tflite(path.read_bytes()).operator_making()
     except (OSError, ValueError):

@@ -69,7 +69,7 @@ _NAMED: Final = re.compile(r'loc\("([^"]*)"')
 def report(
     found: Mapping[Unlowered, int], advise: Callable[[str], str] | None = None
 ) -> list[NotLowered]:
-    """One entry for each operator and reason, in the order of the program.
+    """Return one entry for each operator and reason, in the order of the program.
 
     Args:
         found: the operators.
@@ -92,12 +92,12 @@ def report(
 
 
 def advice(operator: str) -> str:
-    """What would help with an operator."""
+    """Return what would help with an operator."""
     return next((text for pattern, text in _ADVICE if re.search(pattern, operator)), _DEFAULT)
 
 
 def place(location: str) -> str:
-    """Where an operator is: the innermost line of the model itself, or the name of the node.
+    """Return where an operator is: the innermost line of the model, or the name of the node.
 
     Example:
         >>> place('loc(callsite("/lib/torch/nn/modules/linear.py":134:0 at "model.py":25:0))')

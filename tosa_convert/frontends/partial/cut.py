@@ -60,7 +60,7 @@ class Cut:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Cut:
-        """The value of a row that `dataclasses.asdict` made, also by way of JSON."""
+        """Convert a row that `dataclasses.asdict` made, also by way of JSON, back to the value."""
         operators = tuple(
             CutOperator(
                 **{

@@ -29,7 +29,7 @@ _ELEMENTS: Final[Mapping[str, str]] = {
 
 
 def joined(whole: Whole, folder: Path, options: ReadOptions, frontend: str) -> Graph:
-    """The program of parts.
+    """Join the programs of parts into one.
 
     Args:
         whole: the parts, and which values they exchange.
@@ -122,7 +122,7 @@ class _Joining:
         ]
 
     def block(self) -> Block:
-        """The block of the whole."""
+        """Return the block of the whole."""
         return Block(
             name=_MAIN,
             inputs=[self.tensor_of[name] for name in self.whole.inputs],
@@ -140,7 +140,7 @@ class _Joining:
         return Tensor(value.name, self._element(value), value.shape)
 
     def _element(self, value: Value) -> DType:
-        """The element type of a framework's value in TOSA."""
+        """Return the element type of a framework's value in TOSA."""
         by_numpy = (row for row in DTYPES if row.numpy_name == value.dtype)
         name = _ELEMENTS.get(value.dtype)
         found = dtype(name) if name else next(by_numpy, None)

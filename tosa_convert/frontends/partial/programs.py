@@ -27,7 +27,10 @@ class Argument:
     literal: Any = None
 
     def as_json(self, constants: Container[str]) -> dict[str, Any]:
-        """For the interface. constants: the names of the values that the model fixes."""
+        """Return the argument for the interface.
+
+        constants: the names of the values that the model fixes.
+        """
         if self.value:
             return {"constant" if self.value in constants else "value": self.value}
         if self.items is not None:
@@ -76,16 +79,16 @@ class Parts:
 
     @property
     def programs(self) -> list[Graph]:
-        """The programs, in the order of the steps."""
+        """Return the programs, in the order of the steps."""
         return [step.graph for step in self.steps if isinstance(step, ProgramStep)]
 
     @property
     def operators(self) -> list[OperatorStep]:
-        """The operators that do not lower, in the order of the steps."""
+        """Return the operators that do not lower, in the order of the steps."""
         return [step for step in self.steps if isinstance(step, OperatorStep)]
 
     def interface(self, files: Sequence[str], constants: str | None, source: str) -> dict[str, Any]:
-        """What has to be known to run the parts, for a JSON file.
+        """Return what has to be known to run the parts, for a JSON file.
 
         Args:
             files: the name of each program's file.
@@ -127,7 +130,7 @@ class Parts:
 
 
 def parts_of(graph: Graph, cut: Cut, source: str) -> Parts:
-    """The parts of a program out of which operators were cut.
+    """Return the parts of a program out of which operators were cut.
 
     A value is computed as early as the operators that it depends on allow, so that there is at most one
     program more than operators follow one another.
@@ -228,12 +231,12 @@ class _Partition:
         self.cut.sort(key=lambda pair: pair[0])  # Stable: the order within a stage stays.
 
     def _is_open(self, names: Iterable[str]) -> bool:
-        """Whether one of these is a tensor that nothing has computed yet."""
+        """Return whether one of the names is a tensor that nothing has computed yet."""
         tensors = self.graph.main.tensors
         return any(name in tensors and name not in self.ready for name in names)
 
     def parts(self) -> Parts:
-        """The programs of the stages, and between them the operators."""
+        """Return the programs of the stages, and between them the operators."""
         taken = {name for _, one in self.cut for name in _names(one)}
         fixed = taken & self.constants - set(self.outputs)
         programs = self._programs({*self.outputs, *taken} - fixed)
@@ -283,7 +286,7 @@ def _between(steps: Sequence[Step]) -> Iterator[str]:
 
 
 def _names(step: OperatorStep) -> list[str]:
-    """The values that an operator takes."""
+    """Return the values that an operator takes."""
     found: list[str] = []
     pending = list(reversed(step.arguments))
     while pending:

@@ -83,14 +83,17 @@ def _lower(row: Frontend, request: Request, folder: Path) -> Interface:
 
 
 def _versions(row: Frontend) -> dict[str, str]:
-    """The versions of the packages that the converter imported, as they state them."""
+    """Return the versions of the packages that the converter imported, as they state them."""
     modules = {name: sys.modules.get(package) for package, name in row.packages.items()}
     found = {name: getattr(module, "__version__", None) for name, module in modules.items()}
     return {name: version for name, version in found.items() if isinstance(version, str)}
 
 
 def _words(error: Exception) -> str:
-    """What an exception says, and the innermost line of this package that it came through, in lines."""
+    """Return the text of an exception, in lines.
+
+    The last one is the innermost line of this package that it came through.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if "tosa_convert" in Path(frame.filename).parts]
     place = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}"
@@ -129,7 +132,7 @@ def serve(name: str) -> int:
 
 
 def _in_fork(folder: Path, timeout: float, memory: int) -> dict[str, object]:
-    """How a fork of this process ended that lowered a model."""
+    """Lower a model in a fork of this process, and return how the fork ended."""
     parent = os.getpid()
     child = os.fork()
     if not child:

@@ -23,12 +23,12 @@ class Installed:
 
     @property
     def missing(self) -> list[str]:
-        """The distributions that are not installed."""
+        """Return the distributions that are not installed."""
         return [name for name, version in self.versions.items() if version is None]
 
 
 def absent(row: Frontend) -> list[str]:
-    """The distributions of a frontend that are not installed in this Python."""
+    """Return the distributions of a frontend that are not installed in this Python."""
     return [name for package, name in row.packages.items() if not _is_there(package)]
 
 
@@ -37,7 +37,7 @@ def _is_there(package: str) -> bool:
 
 
 def installed(row: Frontend) -> Installed:
-    """The packages of a frontend in this Python. Nothing is imported."""
+    """Return the packages of a frontend in this Python. Nothing is imported."""
     found = {
         distribution: _version(package, distribution)
         for package, distribution in row.packages.items()
@@ -48,7 +48,7 @@ def installed(row: Frontend) -> Installed:
 
 
 def all_installed() -> list[Installed]:
-    """The packages of every frontend in this Python."""
+    """Return the packages of every frontend in this Python."""
     return [installed(row) for row in FRONTENDS.values()]
 
 

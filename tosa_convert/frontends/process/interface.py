@@ -160,7 +160,7 @@ class Interface:
     whole: Whole | None = None
 
     def to_json(self) -> str:
-        """The interface as JSON; `from_json` is the way back.
+        """Return the interface as JSON; `from_json` is the way back.
 
         Example:
             >>> interface = Interface(inputs=[Value(name="x", dtype="int8", shape=(1, 2))])
@@ -171,7 +171,7 @@ class Interface:
 
     @classmethod
     def from_json(cls, text: str) -> Interface:
-        """The interface of a JSON text that `to_json` made.
+        """Return the interface of a JSON text that `to_json` made.
 
         Raises:
             ValueError, TypeError, KeyError: it is another text.

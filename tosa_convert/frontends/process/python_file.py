@@ -78,7 +78,10 @@ def _made(path: Path, member: str) -> Any:
 
 
 def failure(error: Exception | SystemExit, path: Path) -> TosaConvertError:
-    """The error for an exception of the user's code, with the file's last line in its traceback."""
+    """Return the error for an exception of the user's code.
+
+    It names the file's last line in the traceback.
+    """
     lines = [
         frame.lineno
         for frame in traceback.extract_tb(error.__traceback__)

@@ -43,7 +43,7 @@ class Request:
     cut: tuple[tuple[int, str], ...] = ()
 
     def to_json(self) -> str:
-        """The request as JSON; `from_json` is the way back.
+        """Return the request as JSON; `from_json` is the way back.
 
         Example:
             >>> request = Request(frontend="tflite", source="m.tflite", input_shapes={"x": (1, 2)})
@@ -54,7 +54,7 @@ class Request:
 
     @classmethod
     def from_json(cls, text: str) -> Request:
-        """The request of a JSON text that `to_json` made."""
+        """Return the request of a JSON text that `to_json` made."""
         row = json.loads(text)
         shapes = {name: tuple(sizes) for name, sizes in row.pop("input_shapes").items()}
         cut = tuple((number, name) for number, name in row.pop("cut"))
@@ -62,7 +62,9 @@ class Request:
 
 
 def numeric_shapes(given: Mapping[str, tuple[int | str, ...]]) -> dict[str, tuple[int, ...]]:
-    """The shapes with a number for each symbol; entries that only give a symbol its value are left out.
+    """Return the shapes with a number for each symbol.
+
+    Entries that only give a symbol its value are left out.
 
     Raises:
         TosaConvertError: "option-conflict" for sizes that stay open: a framework gets numbers.

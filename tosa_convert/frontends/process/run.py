@@ -48,7 +48,7 @@ _PACKAGE: Final = Path(__file__).resolve().parents[2]
 
 
 def server_of(name: str, python: str = "") -> ConverterServer | None:
-    """A process for many models of a frontend, for `run_converter`; None where there can be none."""
+    """Return a process for many models of a frontend, for `run_converter`; None if there can be none."""
     if not can_serve(frontend(name)):
         return None
     return ConverterServer(name, lambda arguments: _command(_program(python), arguments))
@@ -107,7 +107,7 @@ def run_converter(
 
 
 def packages_of(python: str = "", *, timeout: float = 60) -> list[Installed]:
-    """The packages of every frontend in a Python; by default in this one.
+    """Return the packages of every frontend in a Python; by default in this one.
 
     Raises:
         TosaConvertError: "frontend-missing" if it cannot be started, "frontend-failed" if it fails.
@@ -157,7 +157,7 @@ def _command(program: str, arguments: list[str]) -> list[str]:
 
 
 def _program(python: str) -> str:
-    """The program that runs the child, by a path that also holds in another folder."""
+    """Return the program that runs the child, by a path that also holds in another folder."""
     found = shutil.which(python) if python else sys.executable
     if found is None:
         message = f"{python} is not a program that can be started"
@@ -168,7 +168,7 @@ def _program(python: str) -> str:
 def _failure(
     ended: Ended, where: str, timeout: float, folder: Path, *, python: str, memory: int = 0
 ) -> TosaConvertError:
-    """The error for a converter that wrote no result. where: the model, for the message."""
+    """Return the error for a converter that wrote no result. where: the model, for the message."""
     text = last_words(ended).replace(f"{folder}{os.sep}", "")
     if ended.too_large:
         text = f"the converter took more than {memory:,} bytes of memory; {text.partition('; ')[2]}"

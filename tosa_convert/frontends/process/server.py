@@ -43,7 +43,7 @@ def with_temporary_folder(folder: Path) -> dict[str, str]:
 
 
 def can_serve(row: Frontend) -> bool:
-    """Whether one process can lower many models of a frontend."""
+    """Return whether one process can lower many models of a frontend."""
     return row.forks and sys.platform == "linux"
 
 
@@ -105,7 +105,7 @@ class ConverterServer:
             self.close()
 
     def _line(self, seconds: float) -> str | None:
-        """The next line that the process writes; None if there is none in time."""
+        """Return the next line that the process writes; None if there is none in time."""
         assert self.process is not None
         assert self.process.stdout is not None
         pipe = self.process.stdout.fileno()
@@ -136,7 +136,7 @@ class ConverterServer:
 
 
 def _tail(folder: Path) -> str:
-    """The end of what a converter wrote to stdout and stderr."""
+    """Return the end of what a converter wrote to stdout and stderr."""
     try:
         data = (folder / OUTPUT_FILE).read_bytes()
     except OSError:
