@@ -68,12 +68,12 @@ class Input(NamedTuple):
 
     @property
     def is_mlir(self) -> bool:
-        """Whether it holds an MLIR module."""
+        """Return whether it holds an MLIR module."""
         return self.format in MLIR_FORMATS
 
 
 def open_input(source: Source, options: ReadOptions = _READ_OPTIONS, *, where: str = "") -> Input:
-    """The bytes of a source and their format.
+    """Open a source: return its bytes and their format.
 
     Args:
         source: a path, a buffer, or a binary file, which is read from its current position.
@@ -104,7 +104,7 @@ def open_input(source: Source, options: ReadOptions = _READ_OPTIONS, *, where: s
 
 
 def _bytes_of(source: Any, limit: int, where: str) -> memoryview:
-    """The bytes of a buffer or a binary file; those of a strided buffer are copied.
+    """Return the bytes of a buffer or a binary file; those of a strided buffer are copied.
 
     limit: most bytes that are read of a file, whose name is `where`.
     """
@@ -137,7 +137,7 @@ def load(source: Source, options: ReadOptions = _READ_OPTIONS) -> Graph:
 
 
 def read(opened: Input, options: ReadOptions = _READ_OPTIONS) -> Graph:
-    """The graph of an opened input. Options that do not apply to its format must have been refused.
+    """Read the graph of an opened input. Options that do not apply to its format must have been refused.
 
     Args:
         opened: the input.
@@ -147,7 +147,7 @@ def read(opened: Input, options: ReadOptions = _READ_OPTIONS) -> Graph:
 
 
 def read_upgraded(opened: Input, options: ReadOptions) -> tuple[Graph, Upgrade]:
-    """The graph of an input that is taken for a program of an older TOSA, and what was changed in it.
+    """Read the graph of an input as a program of an older TOSA. Also returns what was changed in it.
 
     Args:
         opened: the input.
@@ -161,7 +161,7 @@ def read_upgraded(opened: Input, options: ReadOptions) -> tuple[Graph, Upgrade]:
 
 
 def read_module(module_or_func: Any, options: ReadOptions = _READ_OPTIONS) -> Graph:
-    """The graph of a function of an MLIR module.
+    """Read the graph of a function of an MLIR module.
 
     Args:
         module_or_func: a module, a func.func, or the operation of either, of any bindings.
@@ -174,14 +174,14 @@ def read_module(module_or_func: Any, options: ReadOptions = _READ_OPTIONS) -> Gr
 
 
 def _read_file(opened: Input, options: ReadOptions, upgrade: Upgrade | None = None) -> Graph:
-    """The graph of a file, with the weights of the folder beside a flatbuffer or its JSON."""
+    """Read the graph of a file, with the weights of the folder beside a flatbuffer or its JSON."""
     with garbage_collection_paused():
         graph = _read_alone(opened, options, upgrade)
         return graph if opened.is_mlir else with_weights(graph, opened.path, options)
 
 
 def _read_alone(opened: Input, options: ReadOptions, upgrade: Upgrade | None = None) -> Graph:
-    """The graph of a file, without the weights of a folder.
+    """Read the graph of a file, without the weights of a folder.
 
     upgrade: what changes in a program of an older TOSA is noted in it; None to log a summary.
     """
@@ -282,14 +282,14 @@ def _storage(graph: Graph, form: Callable[[Constant], StoredForm]) -> tuple[Stor
 
 
 def foreign_operations(opened: Input) -> list[ForeignOperation]:
-    """The operations of an MLIR bytecode file that are not TOSA's, in order."""
+    """Return the operations of an MLIR bytecode file that are not TOSA's, in order."""
     from tosa_convert.formats.mlir.read.foreign_operations import foreign_operations as find
 
     return find(opened.data, opened.where)
 
 
 def annotate(opened: Input) -> Annotation:
-    """Each byte of a `.tosa` file with its field; the file may be damaged.
+    """Describe each byte of a `.tosa` file with its field; the file may be damaged.
 
     Raises:
         TosaConvertError: "option-conflict" for another format.
@@ -307,7 +307,9 @@ def annotate(opened: Input) -> Annotation:
 
 
 def with_weights(graph: Graph, path: str, options: ReadOptions, *, checked: bool = True) -> Graph:
-    """The graph with the weights from the folder beside its file; the graph itself if none are there.
+    """Return the graph with the weights from the folder beside its file.
+
+    Returns the graph itself if none are there.
 
     checked: read the values, to check them.
     """
@@ -329,7 +331,7 @@ def with_weights(graph: Graph, path: str, options: ReadOptions, *, checked: bool
 
 
 def types_of_weights(folder: str | os.PathLike[str]) -> dict[str, DType]:
-    """The element type of each file in a folder of weights; {} if the folder has no manifest.
+    """Return the element type of each file in a folder of weights; {} if the folder has no manifest.
 
     Raises:
         TosaConvertError: "malformed-weights", "unsafe-path" or "file-error".
@@ -347,7 +349,7 @@ def types_of_weights(folder: str | os.PathLike[str]) -> dict[str, DType]:
 
 
 def weights_folder(path: str | os.PathLike[str]) -> str:
-    """The folder for the weights of a file: `m.weights` beside `m.tosa`."""
+    """Return the folder for the weights of a file: `m.weights` beside `m.tosa`."""
     return os.path.splitext(path)[0] + ".weights"
 
 

@@ -39,7 +39,7 @@ _WRITE_OPTIONS: Final = WriteOptions()
 
 
 def producer() -> SoftwareVersion:
-    """The producer that is stamped into the files that this program writes.
+    """Return the producer that is stamped into the files that this program writes.
 
     Readers take the numbers for the release of the schema that the writer followed, and warn of
     releases older than their own; so the numbers are that, and the modifier says who wrote the file.
@@ -50,7 +50,7 @@ def producer() -> SoftwareVersion:
 
 
 def stamp(graph: Graph, tosa_version: str = "") -> Graph:
-    """The same graph with the requested TOSA version, or the one that it already has.
+    """Return the same graph with the requested TOSA version, or the one that it already has.
 
     Raises:
         TosaConvertError: "version-too-low" with a finding for each operator and tensor that the
@@ -74,7 +74,7 @@ def encode(
     weights: Weights = "auto",
     columns: Mapping[str, BlockColumns] | None = None,
 ) -> Iterator[Any]:
-    """The pieces of a `.tosa` file, in order, for a graph that `verify` accepts.
+    """Iterate over the pieces of a `.tosa` file, in order, for a graph that `verify` accepts.
 
     Constants are views of their buffers. columns: those that `refuse_unsound` returned.
 
@@ -91,7 +91,7 @@ def encode(
 
 
 def _encode_080(graph: Graph, options: WriteOptions) -> Iterator[Any]:
-    """The pieces of a `.tosa` file of the older version that the options ask for.
+    """Iterate over the pieces of a `.tosa` file of the older version that the options ask for.
 
     Raises:
         TosaConvertError: "unsupported-by-reader" for what the version does not have; "option-conflict"
@@ -141,7 +141,7 @@ def _warn_of_target(graph: Graph) -> None:
 def render(
     graph: Graph, file_format: Format, options: WriteOptions = _WRITE_OPTIONS
 ) -> Iterable[Any]:
-    """The content of a file, all of it in one piece of storage.
+    """Return the content of a file, all of it in one piece of storage.
 
     Raises:
         TosaConvertError: the graph is not sound or not valid, or does not fit the format;
@@ -220,7 +220,7 @@ def _render_sound(
 
 
 def _older_state(options: WriteOptions) -> str:
-    """The state of the dialect in the month that the options ask for; "" for today's."""
+    """Return the state of the dialect in the month that the options ask for; "" for the current one."""
     if not options.dialect:
         return ""
     from tosa_convert.eras.dialect_states import STATES, state_of
@@ -230,7 +230,9 @@ def _older_state(options: WriteOptions) -> str:
 
 
 def _bytecode_version(options: WriteOptions, state: str) -> int:
-    """The version of bytecode for a state of the dialect; in older ones attributes have their names.
+    """Return the version of bytecode for a state of the dialect.
+
+    In older ones attributes have their names.
 
     Raises TosaConvertError("option-conflict") if there was no bytecode, or not this version.
     """
@@ -257,7 +259,7 @@ def _bytecode_version(options: WriteOptions, state: str) -> int:
 
 
 def _paused(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The pieces, made while the garbage collector is paused."""
+    """Iterate over the pieces, made while the garbage collector is paused."""
     while True:
         with garbage_collection_paused():
             piece = next(pieces, None)
@@ -267,7 +269,7 @@ def _paused(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def to_module(graph: Graph, context: Any, options: WriteOptions = _WRITE_OPTIONS) -> Any:
-    """The graph as an `ir.Module` in the given context.
+    """Convert the graph to an `ir.Module` in the given context.
 
     Raises:
         TosaConvertError: the graph is not sound or not valid, or MLIR's verifier refuses the module.
@@ -298,7 +300,10 @@ def _module(
 
 
 def dumps(graph: Graph, file_format: Format, options: WriteOptions = _WRITE_OPTIONS) -> bytes:
-    """The content of a file as bytes; with `options.verify` it is read back and compared first."""
+    """Return the content of a file as bytes.
+
+    With `options.verify` it is read back and compared first.
+    """
     _refuse_unverifiable(graph, "", file_format, options)
     # Joined at once, so that weights are copied once.
     data = b"".join(render(graph, file_format, options))

@@ -9,7 +9,7 @@ from tosa_convert.formats.bindings.packages import Bindings
 
 
 def operation_of(bindings: Bindings, thing: Any) -> Any:
-    """The ir.Operation of a module, an operation view or an operation.
+    """Return the ir.Operation of a module, an operation view or an operation.
 
     Raises TosaConvertError("not-an-mlir-object") for other objects.
     """
@@ -25,7 +25,7 @@ def operation_of(bindings: Bindings, thing: Any) -> Any:
 
 
 def children(bindings: Bindings, operation: Any) -> list[Any]:
-    """The operations directly inside an operation, from all its blocks."""
+    """Return the operations directly inside an operation, from all its blocks."""
     ir = bindings.ir
     if not hasattr(ir, "WalkResult"):
         return [
@@ -48,12 +48,12 @@ def children(bindings: Bindings, operation: Any) -> list[Any]:
 
 
 def symbol_name(operation: Any) -> str:
-    """The name of a function or variable, without "@"."""
+    """Return the name of a function or variable, without "@"."""
     return str(operation.attributes["sym_name"].value)
 
 
 def parent_of(operation: Any) -> Any:
-    """The operation that an operation is in, or None."""
+    """Return the operation that an operation is in, or None."""
     try:
         parent = operation.parent
     except ValueError:  # a detached operation
@@ -62,7 +62,7 @@ def parent_of(operation: Any) -> Any:
 
 
 def enclosing_module(operation: Any) -> Any:
-    """The innermost builtin.module that an operation is or is in, or None."""
+    """Return the innermost builtin.module that an operation is or is in, or None."""
     while operation is not None and operation.name != "builtin.module":
         operation = parent_of(operation)
     return operation

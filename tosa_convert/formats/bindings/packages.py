@@ -43,7 +43,7 @@ class Bindings:
 
     @cached_property
     def version(self) -> str:
-        """The distribution's version, or "" if it is unknown."""
+        """Return the distribution's version, or "" if it is unknown."""
         import importlib.metadata  # takes as long as converting a small file
 
         name = _DISTRIBUTIONS.get(self.package, self.package)
@@ -54,7 +54,7 @@ class Bindings:
 
     @cached_property
     def libraries(self) -> list[Path]:
-        """The shared libraries that may export MLIR's C API, the most likely one first."""
+        """Return the shared libraries that may export MLIR's C API, the most likely one first."""
         extension = importlib.import_module(f"{self.package}{_EXTENSION}")
         folder = Path(str(extension.__file__)).parent
         paths = [
@@ -67,11 +67,11 @@ class Bindings:
 
     @cached_property
     def pass_manager(self) -> Any:
-        """The class PassManager."""
+        """Return the class PassManager."""
         return importlib.import_module(f"{self.package}.passmanager").PassManager
 
     def new_context(self) -> Any:
-        """A context that knows the TOSA dialect."""
+        """Return a new context that knows the TOSA dialect."""
         return self.ir.Context()
 
 
@@ -81,7 +81,7 @@ def _bindings(package: str) -> Bindings:
 
 
 def bindings_of(thing: object) -> Bindings:
-    """The bindings of an object: a context, module, operation, type, attribute, ...
+    """Return the bindings of an object: a context, module, operation, type, attribute, ...
 
     Raises TosaConvertError("not-an-mlir-object") for an object of no bindings.
     """
@@ -99,7 +99,9 @@ def bindings_of(thing: object) -> Bindings:
 
 
 def context_of(thing: Any) -> Any:
-    """The context of an object: of itself, an insertion point, a block, an operation, a type, ...
+    """Return the context of an object.
+
+    The object is a context, an insertion point, a block, an operation, a type, ...
 
     Raises TosaConvertError("not-an-mlir-object") if the object does not have one.
     """
@@ -121,7 +123,7 @@ def context_of(thing: Any) -> Any:
 
 
 def current_context() -> Any | None:
-    """The context that the caller entered with `with context:`, or None if there is none.
+    """Return the context that the caller entered with `with context:`, or None if there is none.
 
     This is the context that MLIR's own `Module.parse` would use. Only bindings that are already imported
     are asked: no others can have a current context.
@@ -149,7 +151,7 @@ def current_context() -> Any | None:
 
 
 def installed() -> Iterator[str]:
-    """The packages of DEFAULT_ORDER that can be imported. This does not import them."""
+    """Iterate over the packages of DEFAULT_ORDER that can be imported. This does not import them."""
     for package in DEFAULT_ORDER:
         top, _, below = package.partition(".")
         # find_spec of a submodule would import its parents, and so load a whole copy of MLIR.
@@ -160,7 +162,7 @@ def installed() -> Iterator[str]:
 
 
 def default_bindings(name: str = "") -> Bindings:
-    """The bindings of the package `name`, or the first of DEFAULT_ORDER that is installed.
+    """Return the bindings of the package `name`, or the first of DEFAULT_ORDER that is installed.
 
     Raises TosaConvertError("missing-bindings") if they are not installed.
     """

@@ -36,7 +36,7 @@ def write(
     limits: Limits = DEFAULT_LIMITS,
     columns: Mapping[str, BlockColumns] = NO_COLUMNS,
 ) -> Any:
-    """The graph as a module with one function, @main or the name of the first region.
+    """Convert the graph to a module with one function, @main or the name of the first region.
 
     Args:
         graph: a sound graph: `verify` finds nothing in it.
@@ -114,7 +114,7 @@ def _share(ir: Any, context: Any, body: Body, block: Any) -> None:
 
 
 def _resource(ir: Any, context: Any, tensor: Tensor, type_: Any) -> Any:
-    """A constant as a resource, which lives as long as the context."""
+    """Return a constant as a resource, which lives as long as the context."""
     data = tensor.data
     assert data is not None
     # Data that is not aligned (in a file it may not be) is copied.

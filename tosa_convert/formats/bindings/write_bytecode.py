@@ -20,12 +20,12 @@ from tosa_convert.process.ending_signals import signals_deferred
 
 
 def bytecode_of(bindings: Bindings, operation: Any) -> Bytecode:
-    """The decoded bytecode of an operation; see `capture`."""
+    """Return the decoded bytecode of an operation; see `capture`."""
     return Bytecode(BytecodeFile(VERSION, "", capture(bindings, operation)))
 
 
 def capture(bindings: Bindings, operation: Any) -> dict[int, Section]:
-    """The sections of an operation's bytecode, by their ids.
+    """Return the sections of an operation's bytecode, by their ids.
 
     operation: a module, a function or a variable. Its results must have no uses, because MLIR numbers
         the users, which are not part of what it writes.

@@ -92,7 +92,7 @@ class Annotation:
     # -- rows ----------------------------------------------------------------------------------
 
     def rows(self) -> Iterator[ByteRange]:
-        """The rows in the order of the file; together they are all its bytes."""
+        """Iterate over the rows in the order of the file; together they are all its bytes."""
         starts, ends, places, forms = (np.frombuffer(row, np.int64) for row in self._rows)
         position = 0
         for index in np.argsort(starts, kind="stable").tolist():
@@ -170,7 +170,7 @@ class Annotation:
             self.errors.append(ByteError(offset, self._path(place), message))
 
     def _claim(self, start: int, end: int, what: str, place: int) -> bool:
-        """Whether these bytes are in the file and free, so that they can be described as this."""
+        """Return whether these bytes are in the file and free, so that they can be described as this."""
         if not 0 <= start <= end <= self.size:
             self._error(
                 min(max(start, 0), self.size),
@@ -184,7 +184,7 @@ class Annotation:
         return True
 
     def _was_seen(self, at: int, what: str, place: int) -> bool:
-        """Whether the object at this offset was described; an error if it was something else."""
+        """Return whether the object at this offset was described; an error if it was something else."""
         known = self._seen.get(at)
         if known is not None and known != what:
             self._error(at, place, f"{what} at the place of {known}")
@@ -244,7 +244,7 @@ class Annotation:
         self._add(start, end, place, _Form(what))
 
     def _vtable(self, name: str, at: int, place: int) -> list[int] | None:
-        """The size of a table and the distance of each slot's value; None if it has no vtable."""
+        """Return the size of a table and the distance of each slot's value; None if it has no vtable."""
         if not 0 <= at <= self.size - 4:
             self._error(min(at, self.size), place, f"table {name} at {at} is outside of the file")
             return None
@@ -323,7 +323,7 @@ class Annotation:
                 self._table(row.table, target, first + index)
 
     def _is_new_object(self, at: int, what: str, width: int, more: int, place: int) -> bool:
-        """Whether a string or vector at this offset is whole and was not described before."""
+        """Return whether a string or vector at this offset is whole and was not described before."""
         if self._was_seen(at, what, place):
             return False
         if not 0 <= at <= self.size - 4:
@@ -351,7 +351,10 @@ class Annotation:
 
 
 def _problem(row: Field | None, start: int, free: int, end: int) -> str:
-    """What is wrong with a field at `start`, if the bytes from `free` to the table's `end` are free."""
+    """Describe what is wrong with a field at `start`.
+
+    The bytes from `free` to the table's `end` are free.
+    """
     if row is None:
         return "is not in the schema"
     if start + row.width > end:

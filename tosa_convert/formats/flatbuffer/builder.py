@@ -59,12 +59,12 @@ class Builder:
     # -- references ---------------------------------------------------------------------------
 
     def new_object(self) -> int:
-        """The id of an object that has no position yet."""
+        """Return the id of an object that has no position yet."""
         self.objects.append(-1)
         return len(self.objects) - 1
 
     def new_objects(self, count: int) -> range:
-        """The ids of several objects."""
+        """Return the ids of several objects that have no position yet."""
         first = len(self.objects)
         self.objects.extend([-1] * count)
         return range(first, first + count)
@@ -86,7 +86,7 @@ class Builder:
         self.objects[which] = len(self.out)
 
     def vtable(self, code: bytes) -> int:
-        """The position of a vtable, which tables of one layout share."""
+        """Return the position of a vtable, which tables of one layout share."""
         position = self.vtables.get(code)
         if position is None:
             self.align(2)
@@ -174,7 +174,7 @@ class Builder:
         del words
 
     def finish_embedded(self) -> Plan:
-        """The plan of a file whose constants follow the tables inside the flatbuffer."""
+        """Return the plan of a file whose constants follow the tables inside the flatbuffer."""
         position = len(self.out)
         data: list[tuple[int, Constant]] = []
         for which, constant in self.constants:
@@ -187,7 +187,7 @@ class Builder:
         return self.finished(data, position)
 
     def finish_out_of_line(self) -> Plan:
-        """The plan of a file whose tensors' data follows the flatbuffer."""
+        """Return the plan of a file whose tensors' data follows the flatbuffer."""
         for which, constant in self.constants:
             self.align(DATA_ALIGN, ahead=4)
             self.place(which)
@@ -210,7 +210,7 @@ class Builder:
         return self.finished(data, position)
 
     def finished(self, data: list[tuple[int, Constant]], size: int) -> Plan:
-        """The plan, after all open references are filled in."""
+        """Fill in all open references, and return the plan."""
         words = np.frombuffer(self.out, "<u4", count=len(self.out) // 4)
         for interner, (fields, targets) in self.open_single.items():
             self.open.append((np.array(fields, np.int64), interner, np.array(targets, np.int64)))
@@ -224,7 +224,7 @@ class Builder:
 
 
 def _padded(texts: list[str]) -> tuple[Positions, bytes]:
-    """How many bytes each text has, and all of them with what is between two texts."""
+    """Return how many bytes each text has, and all of them with what is between two texts."""
     try:
         encoded = list(map(str.encode, texts))
     except UnicodeEncodeError as error:
@@ -235,7 +235,7 @@ def _padded(texts: list[str]) -> tuple[Positions, bytes]:
 
 
 def _padded_ascii(texts: list[str]) -> tuple[Positions, bytes] | None:
-    """The same for texts in ASCII, which are encoded together; None if one is not."""
+    """Return what `_padded` does for texts in ASCII, encoded together; None if one is not."""
     # Fast path of _padded; equal by test test_texts_in_ascii_are_padded_as_others
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     tails = map(_TEXT_ENDS.__getitem__, (lengths & 3).tolist())

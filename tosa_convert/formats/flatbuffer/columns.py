@@ -73,7 +73,7 @@ class Columns:
         self._strings = KnownStrings()
 
     def bad(self, offset: int, message: str) -> TosaConvertError:
-        """The error for the byte at `offset`."""
+        """Return the error for the byte at `offset`."""
         return fail("malformed-flatbuffer", f"byte {offset}", message, _HINT)
 
     def charge(self, memory: int, what: str) -> None:
@@ -89,7 +89,7 @@ class Columns:
             )
 
     def values(self, name: str, positions: Positions, what: str) -> npt.NDArray[np.int64]:
-        """The number of numpy type `name` at each position; u64 is clamped to the int64 range."""
+        """Read a value of numpy type `name` at each position; u64 is clamped to the int64 range."""
         view = self._views[name]
         width = view.itemsize
         # Read as unsigned, a negative position is larger than any file.
@@ -105,7 +105,7 @@ class Columns:
         return result
 
     def misplaced(self, positions: Positions, width: int, what: str) -> TosaConvertError:
-        """The error for the first position outside the file, else for the first unaligned one."""
+        """Return the error for the first position outside the file, else for the first unaligned one."""
         outside = (positions < 0) | (positions > self.size - width)
         if outside.any():
             offset = int(positions[outside.argmax()])
@@ -114,7 +114,7 @@ class Columns:
         return self.bad(offset, f"{what} is not aligned to {width} bytes")
 
     def root(self, table: str) -> Positions:
-        """The position of the root table; checks the header."""
+        """Check the header, and return the position of the root table."""
         if self.size < 8:
             raise fail(
                 "malformed-flatbuffer",
@@ -130,14 +130,14 @@ class Columns:
         return self.follow(np.zeros(1, np.int64), f"the root table {table}")
 
     def follow(self, fields: Positions, what: str) -> Positions:
-        """The positions that the offsets stored at `fields` point to."""
+        """Return the positions that the offsets stored at `fields` point to."""
         distances = self.values("<u4", fields, f"the offset of {what}")
         if len(fields) and not distances.all():
             raise self.bad(int(fields[(distances == 0).argmax()]), f"the offset of {what} is 0")
         return fields + distances
 
     def fields(self, table: str, tables: Positions, names: tuple[str, ...]) -> Iterator[Positions]:
-        """For each name, in turn: the position of that field in each table, or -1 if it is absent."""
+        """Yield for each name the position of that field in each table, or -1 if it is absent."""
         vtables = tables - self.values("<i4", tables, f"table {table}")
         if not len(tables):
             unique, inverse = vtables, vtables
@@ -163,7 +163,7 @@ class Columns:
                 yield np.where(distance == 0, -1, tables + distance)
 
     def vtable(self, table: str, names: tuple[str, ...], at: int) -> list[int]:
-        """The size of a table, then each field's distance from its start, or 0 if it is absent."""
+        """Return the size of a table, then each field's distance from its start; 0 if it is absent."""
         what = f"the vtable of a {table}"
         if not 0 <= at <= self.size - 4 or at % 2:
             places = np.array([at])
@@ -184,7 +184,7 @@ class Columns:
         return found
 
     def vtables(self, table: str, names: tuple[str, ...], at: Positions) -> Positions:
-        """The same for many vtables: one row for each."""
+        """Return what `vtable` does, for many vtables: one row for each."""
         # Fast path of vtable; equal by test test_many_vtables_are_read_as_each_of_them_alone
         what = f"the vtable of a {table}"
         self.charge(len(at) * (1 + len(names)) * 8, what)
@@ -207,7 +207,7 @@ class Columns:
         return found
 
     def scalars(self, table: str, field: Field, places: Positions) -> npt.NDArray[np.int64]:
-        """The field's number in each table, or its default if it is absent."""
+        """Return the field's value in each table, or its default if it is absent."""
         what = f"{table}.{field.name}"
         if len(places) and int(_least(places)) >= 0:
             return self.values(_DTYPES[field.kind], places, what)
@@ -220,7 +220,7 @@ class Columns:
     def vectors(
         self, places: Positions, width: int, what: str
     ) -> tuple[Positions, npt.NDArray[np.int64]]:
-        """The position and number of each vector's elements; 0 and 0 if it is absent."""
+        """Return the position and number of each vector's elements; 0 and 0 if it is absent."""
         if len(places) and int(_least(places)) < 0:
             starts = np.zeros(len(places), np.int64)
             lengths = np.zeros(len(places), np.int64)
@@ -244,7 +244,7 @@ class Columns:
     def elements(
         self, starts: Positions, lengths: npt.NDArray[np.int64], width: int, what: str
     ) -> Positions:
-        """The positions of all elements of all vectors, one vector after the other."""
+        """Return the positions of all elements of all vectors, one vector after the other."""
         total = int(lengths.sum())
         self.charge(_NUMBER * total, what)
         ends = np.cumsum(lengths)
@@ -252,12 +252,15 @@ class Columns:
         return np.repeat(starts, lengths) + within * width
 
     def tables(self, places: Positions, what: str) -> tuple[Positions, list[int]]:
-        """The positions of the tables in all vectors, and the number of tables in each vector."""
+        """Return the positions of the tables in all vectors.
+
+        Also returns the number of tables in each vector.
+        """
         starts, lengths = self.vectors(places, 4, what)
         return self.follow(self.elements(starts, lengths, 4, what), what), lengths.tolist()
 
     def string_lists(self, places: Positions, what: str) -> list[tuple[str, ...]]:
-        """Each vector of strings as a tuple; () if it is absent."""
+        """Return each vector of strings as a tuple; () if it is absent."""
         starts, lengths = self.vectors(places, 4, what)
         elements = self.elements(starts, lengths, 4, what)
         texts = self.strings(elements, what)
@@ -272,7 +275,7 @@ class Columns:
         return lists
 
     def strings(self, places: Positions, what: str) -> list[str]:
-        """The string that each field refers to; "" if it is absent."""
+        """Return the string that each field refers to; "" if it is absent."""
         if len(places) and int(_least(places)) < 0:
             present = places >= 0
             texts = [""] * len(places)
@@ -292,7 +295,7 @@ class Columns:
         return found
 
     def read_strings(self, at: Positions, what: str) -> list[str]:
-        """The strings at these positions, at least one of which has not been read yet."""
+        """Read the strings at these positions, at least one of which has not been read yet."""
         fresh = self._strings.unknown(_distinct(at))
         lengths = self.values("<u4", fresh, f"the length of {what}")
         ends = fresh + 4 + lengths
@@ -316,14 +319,14 @@ class Columns:
         return texts
 
     def known_strings(self, at: Positions) -> list[str] | None:
-        """The strings at these positions; None if one of them has not been read yet."""
+        """Return the strings at these positions; None if one of them has not been read yet."""
         if _is_constant(at):
             found = self._strings.find(at[:1])
             return None if found is None else found * len(at)
         return self._strings.find(at)
 
     def one_by_one(self, places: Positions, ends: Positions, what: str) -> list[str]:
-        """The strings between these positions."""
+        """Read the strings between these positions."""
         texts = []
         for place, end in zip(places.tolist(), ends.tolist(), strict=True):
             try:
@@ -339,7 +342,7 @@ class Columns:
     def all_at_once(
         self, places: Positions, ends: Positions, total: int, what: str
     ) -> list[str] | None:
-        """The strings; None if they are not ASCII that lies close together."""
+        """Read the strings together; return None if they are not ASCII that lies close together."""
         # Fast path of one_by_one; equal by test test_strings_are_read_alike_together_and_one_by_one
         first = int(_least(places))
         raw = self.buffer[first : int(_largest(ends))]
@@ -361,7 +364,7 @@ class Columns:
         return texts
 
     def bytes_of(self, places: Positions, what: str) -> Iterable[memoryview | None]:
-        """Each vector of bytes as a view, made when it is iterated over; None if it is absent.
+        """Return each vector of bytes as a view, made when it is iterated over; None if it is absent.
 
         Views cost little, but reading all of them must not read a byte many times: views that
         add up to more than the file are charged.
@@ -380,7 +383,7 @@ class Columns:
         )
 
     def copies_of(self, places: Positions, what: str) -> list[bytes]:
-        """A copy of each vector of bytes; shared vectors become one object; b"" if it is absent."""
+        """Copy each vector of bytes; shared vectors become one object; b"" if it is absent."""
         starts, lengths = self.vectors(places, 1, what)
         # The length precedes the elements, so vectors that start at one position are the same.
         unique, first, inverse = np.unique(starts, return_index=True, return_inverse=True)
@@ -393,7 +396,10 @@ class Columns:
         return list(map(copies.__getitem__, inverse.tolist()))
 
     def int_lists(self, places: Positions, what: str) -> list[tuple[int, ...]]:
-        """Each vector of int32 as a tuple; shared vectors become one object; () if it is absent."""
+        """Return each vector of int32 as a tuple.
+
+        Shared vectors become one object; () if it is absent.
+        """
         starts, lengths = self.vectors(places, 4, what)
         # The length precedes the elements, so vectors that start at one position are the same.
         if _is_constant(starts):
@@ -414,14 +420,14 @@ class Columns:
 
 
 def _distinct(positions: Positions) -> Positions:
-    """The positions in ascending order, each once; there is at least one."""
+    """Return the positions in ascending order, each once; there is at least one."""
     if _is_constant(positions):
         return positions[:1]
     return positions if bool((positions[1:] > positions[:-1]).all()) else np.unique(positions)
 
 
 def _is_constant(positions: Positions) -> bool:
-    """Whether there are positions, and all are the same."""
+    """Return whether there are positions, and all are the same."""
     return bool(
         len(positions) and positions[0] == positions[-1] and (positions == positions[0]).all()
     )

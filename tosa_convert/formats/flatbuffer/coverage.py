@@ -41,7 +41,7 @@ class Coverage:
         return True
 
     def _pieces(self, start: int, end: int) -> list[tuple[int, int, int]]:
-        """The parts of a range that are in each page."""
+        """Return the parts of a range that are in each page."""
         return [
             (page, max(0, start - page * PAGE), min(PAGE, end - page * PAGE))
             for page in range(start // PAGE, -(-end // PAGE))

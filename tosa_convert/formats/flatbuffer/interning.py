@@ -27,19 +27,19 @@ class Interner:
         self.positions: list[int] | Positions = []
 
     def intern(self, key: Hashable) -> int:
-        """The id of a value."""
+        """Return the id of a value."""
         return self.ids[key]
 
     def intern_all(self, keys: Iterable[Hashable]) -> list[int]:
-        """The ids of many values."""
+        """Return the ids of many values."""
         return list(map(self.ids.__getitem__, keys))
 
     def intern_array(self, keys: Iterable[Hashable], count: int) -> Positions:
-        """The ids of `count` values, as an array."""
+        """Return the ids of `count` values, as an array."""
         return np.fromiter(map(self.ids.__getitem__, keys), np.int64, count)
 
     def intern_first(self, keys: Sequence[Hashable]) -> Sequence[int]:
-        """The ids of many values that are probably distinct, if the table is probably empty."""
+        """Return the ids of many values that are probably distinct, if the table is probably empty."""
         # Fast path of intern_all; equal by test test_values_interned_first_get_the_same_ids
         if not self.ids:
             ids = range(len(keys))
@@ -50,7 +50,10 @@ class Interner:
         return self.intern_all(keys)
 
     def intern_last(self, keys: dict[Any, int]) -> Sequence[int]:
-        """The ids of distinct values that are probably new; no others may be interned after them."""
+        """Return the ids of distinct values that are probably new.
+
+        No others may be interned after them.
+        """
         # Fast path of intern_all; equal by test test_values_interned_last_get_the_same_ids
         if not self.ids.keys().isdisjoint(keys):
             return self.intern_all(keys)

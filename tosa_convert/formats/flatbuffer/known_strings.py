@@ -31,7 +31,7 @@ class KnownStrings:
             self._runs.append((places, np.array(texts, object)))
 
     def find(self, places: Positions) -> list[str] | None:
-        """The strings at these positions; None if one of them is not known."""
+        """Return the strings at these positions; None if one of them is not known."""
         found: Texts = np.empty(len(places), object)
         count = 0
         for index, texts, is_there in self._matches(places):
@@ -43,7 +43,7 @@ class KnownStrings:
         return found.tolist() if count == len(places) else None
 
     def unknown(self, places: Positions) -> Positions:
-        """Those of the positions that are not known."""
+        """Return those of the positions that are not known."""
         is_unknown = np.ones(len(places), bool)
         for _, _, is_there in self._matches(places):
             is_unknown &= ~is_there
@@ -52,7 +52,10 @@ class KnownStrings:
     def _matches(
         self, places: Positions
     ) -> Iterator[tuple[Positions, Texts, npt.NDArray[np.bool_]]]:
-        """Each run that has some of the positions: their indices in it, its strings, which it has."""
+        """Find the runs that have some of the positions.
+
+        Yields for each: the positions' indices in the run, its strings, and which positions it has.
+        """
         for known, texts in self._runs:
             index = np.searchsorted(known, places)
             index[index == len(known)] = 0

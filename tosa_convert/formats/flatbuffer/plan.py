@@ -35,7 +35,7 @@ class Plan:
         self.out_of_line = out_of_line
 
     def pieces(self) -> Iterator[bytes | bytearray | memoryview]:
-        """The file's bytes in order; constants come as views of their own buffers."""
+        """Iterate over the file's bytes in order; constants come as views of their own buffers."""
         yield self.head
         position = len(self.head)
         for start, constant in self.data:

@@ -95,7 +95,7 @@ def read(
 
 
 def _read_old(view: memoryview, limits: Limits, upgrade: Upgrade | None) -> Graph:
-    """The graph of a file of TOSA 0.80."""
+    """Read the graph of a file of TOSA 0.80."""
     from tosa_convert.eras.older_to_current.record import Upgrade
     from tosa_convert.formats.flatbuffer.read_080 import read as read_080
     from tosa_convert.io import log
@@ -108,7 +108,7 @@ def _read_old(view: memoryview, limits: Limits, upgrade: Upgrade | None) -> Grap
 
 
 def addresses_of_data_after(buffer: memoryview, limits: Limits = DEFAULT_LIMITS) -> set[int]:
-    """The addresses in memory of the data that tensors have after the flatbuffer.
+    """Return the addresses in memory of the data that tensors have after the flatbuffer.
 
     Args:
         buffer: a file that `read` accepts.
@@ -142,7 +142,7 @@ class _Reader:
         self.out_of_line_bytes = 0
 
     def table(self, name: str, tables: Positions, *fields: str) -> list[Any]:
-        """The named fields of each table: lists of Python values, in the order of the names."""
+        """Read the named fields of each table: lists of Python values, in the order of the names."""
         columns = self.columns
         layout = TABLES[name]
         lasting, temporary = _MEMORY.get(name, (0, 0))
@@ -200,7 +200,7 @@ class _Reader:
     # -- the graph ----------------------------------------------------------------------------
 
     def is_old(self) -> bool:
-        """Whether the file is of TOSA 0.80."""
+        """Return whether the file is of TOSA 0.80."""
         columns = self.columns
         (place,) = columns.fields(ROOT, columns.root(ROOT), ("version",))
         if place[0] < 0:
@@ -317,7 +317,7 @@ class _Reader:
         places: Positions,
         members: _Members,
     ) -> list[dict[str, AttributeValue]]:
-        """The attributes of each operator, read from all tables of a kind at once."""
+        """Read the attributes of each operator from all tables of a kind at once."""
         # Fast path of lift.attribute_values; equal by test test_every_operator_is_lifted_alike
         results: list[dict[str, AttributeValue]] = [{} for _ in specs]
         for kind in np.unique(kinds).tolist():
@@ -346,7 +346,7 @@ class _Reader:
     def attribute_tables(
         self, spec: OperatorSpec, tables: Positions, owners: list[int], members: _Members
     ) -> list[dict[str, AttributeValue]]:
-        """The attributes in each of these tables; owners: the first operator that has each."""
+        """Read the attributes in each of these tables; owners: the first operator that has each."""
         results: list[dict[str, AttributeValue]] = [{} for _ in owners]
         names = (row.name for row in spec.attributes)
         columns = self.table(ATTRIBUTES[spec.code], tables, *names)
@@ -446,7 +446,7 @@ class _Members:
         self.ends = list(accumulate(counts))
 
     def path(self, index: int, what: str) -> str:
-        """The block of member `index` and its number there, for messages."""
+        """Return the block of member `index` and its number there, for messages."""
         block = bisect_right(self.ends, index)
         start = self.ends[block - 1] if block else 0
         return f"{self.paths[block]} {what} #{index - start}"

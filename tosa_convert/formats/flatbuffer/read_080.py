@@ -92,7 +92,7 @@ class _Reader:
         self.findings = Findings(MAX_FINDINGS)
 
     def table(self, name: str, tables: Positions, *fields: str) -> Iterator[list[Any]]:
-        """The named fields of each table."""
+        """Iterate over the named fields of each table."""
         columns = self.columns
         columns.charge(len(tables) * _MEMORY, f"table {name}")
         layout = _ALL[name]
@@ -113,7 +113,7 @@ class _Reader:
                 yield columns.scalars(name, field, places).tolist()
 
     def short_lists(self, places: Positions, what: str) -> list[tuple[int, ...]]:
-        """Each vector of int16 as a tuple."""
+        """Return each vector of int16 as a tuple."""
         starts, lengths = self.columns.vectors(places, 2, what)
         self.columns.charge(int(lengths.sum()) * 40, what)
         return [
@@ -122,12 +122,12 @@ class _Reader:
         ]
 
     def inside(self, name: str, tables: Positions, field: str) -> tuple[Positions, list[int]]:
-        """The tables in a vector of each table."""
+        """Return the tables in a vector of each table."""
         (places,) = self.columns.fields(name, tables, (field,))
         return self.columns.tables(places, f"{name}.{field}")
 
     def graph(self) -> Graph:
-        """The graph, with today's operators."""
+        """Return the graph, with current operators."""
         root = self.columns.root(ROOT)
         tables, _ = self.inside(ROOT, root, "regions")
         (names,) = self.table("TosaRegion", tables, "name")
@@ -140,7 +140,7 @@ class _Reader:
         return Graph(V1_1_DRAFT, regions)
 
     def block(self, region: str, at: Positions) -> Block:
-        """One block."""
+        """Read one block."""
         names, inputs, outputs = (
             column[0] for column in self.table("TosaBasicBlock", at, "name", "inputs", "outputs")
         )
@@ -175,7 +175,7 @@ class _Reader:
     # -- tensors ------------------------------------------------------------------------------
 
     def tensors(self, tables: Positions, path: str, unsigned: set[str]) -> list[Tensor]:
-        """The tensors of a block; adds the names of those of unsigned types to `unsigned`."""
+        """Read the tensors of a block; add the names of those of unsigned types to `unsigned`."""
         fields = ("name", "shape", "type", "data", "variable", "is_unranked", "variable_name")
         found = []
         for row in zip(*self.table("TosaTensor", tables, *fields), strict=True):
@@ -200,7 +200,7 @@ class _Reader:
         return found
 
     def constant(self, tensor: Tensor, data: memoryview, where: str) -> Constant | None:
-        """The data of a tensor."""
+        """Return the data of a tensor, or None after a finding."""
         count = element_count(tensor.shape)
         if count is None:
             self.findings.add("malformed-tensor", where, "it has data, and its shape is not static")
@@ -222,7 +222,7 @@ class _Reader:
     def operators(
         self, tables: Positions, values: Values, path: str
     ) -> Iterator[Operator | OldOperation]:
-        """The operators of a block: those of today, and old ones."""
+        """Iterate over the operators of a block: those of the current form, and old ones."""
         names = ("op", "attribute_type", "inputs", "outputs")
         codes, kinds, inputs, outputs = self.table("TosaOperator", tables, *names)
         (places,) = self.columns.fields("TosaOperator", tables, ("attribute",))
@@ -255,7 +255,7 @@ class _Reader:
                 yield item
 
     def attributes(self, kinds: Positions, places: Positions) -> list[dict[str, Any]]:
-        """The attributes of each operator, read from all tables of a kind at once."""
+        """Read the attributes of each operator from all tables of a kind at once."""
         found: list[dict[str, Any]] = [{} for _ in kinds]
         for kind, table in ATTRIBUTES.items():
             chosen = np.flatnonzero((kinds == kind) & (places >= 0))
@@ -277,7 +277,7 @@ def _item(
     found: dict[str, Any],
     values: Values,
 ) -> Operator | OldOperation | None:
-    """An operator in the form of today if that is its form, else an old operation."""
+    """Return an operator in the current form if that is its form, else an old operation."""
     names = _CUSTOM if name == "CUSTOM" else FIELDS
     attributes = {names.get(key, key): _value(key, value) for key, value in found.items()}
     old = OldOperation(f"tosa.{name.lower()}", inputs, outputs, attributes)
@@ -296,7 +296,7 @@ def _item(
 
 
 def _today(name: str, old: OldOperation) -> Operator | None:
-    """An operator whose form is that of today; None if it lacks an attribute."""
+    """Return an operator whose form is the current one; None if it lacks an attribute."""
     spec = operator(name)
     attributes: dict[str, AttributeValue] = {}
     for row in spec.attributes:
@@ -308,7 +308,7 @@ def _today(name: str, old: OldOperation) -> Operator | None:
 
 
 def _value(name: str, value: Any) -> OldValue:
-    """The value of a field as the rules expect it."""
+    """Return the value of a field as the rules expect it."""
     if name == "accum_dtype":
         element = DTYPES.get(value)
         found: DType | None = dtype(element) if element is not None else None

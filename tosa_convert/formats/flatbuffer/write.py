@@ -213,7 +213,7 @@ class _Writer(Builder):
         self.shapes(members, list(block.shapes.values()))
 
     def operators(self, members: range, operators: list[Operator]) -> None:
-        """The operators' tables, then the lists of names of them all."""
+        """Lay out the operators' tables, then the lists of names of them all."""
         # Column by column: a comprehension takes a fraction of a loop's time.
         lists: list[tuple[str, ...]] = [()] * (2 * len(operators))
         lists[0::2] = [operator.inputs for operator in operators]
@@ -229,7 +229,7 @@ class _Writer(Builder):
         self.operator_tables(members, operators, codes, attributes, lengths, names)
 
     def operators_in_columns(self, members: range, block: Block, columns: BlockColumns) -> None:
-        """The same for a large block."""
+        """Lay out a large block as `operators` does."""
         # Fast path of operators; equal by test test_blocks_are_laid_out_alike_from_their_columns
         lengths = np.stack([columns.input_counts, columns.output_counts], 1).ravel()
         is_input = np.repeat(np.arange(len(lengths)) % 2 == 0, lengths)
@@ -459,7 +459,7 @@ def _attributes_key(operator: Operator) -> Hashable:
 
 
 def _stored(data: Constant | None) -> Constant | None:
-    """The data that a file stores: no bytes are the same as no data."""
+    """Return the data that a file stores: no bytes are the same as no data."""
     return data if data is not None and data.nbytes + data.padding else None
 
 

@@ -145,7 +145,7 @@ class _Writer(Builder):
         self.objects[which] = self.table("TosaTensor", scalars, references)
 
     def data_object(self, data: Constant) -> int:
-        """The data of a tensor, without the zeros that follow it in a file of 1.0."""
+        """Add the data of a tensor, without the zeros that follow it in a file of 1.0."""
         which = self.new_object()
         data = copy(data)
         data.padding = 0
@@ -171,7 +171,7 @@ class _Writer(Builder):
             self.objects[attribute] = self.attribute(kind, operator)
 
     def attribute(self, kind: int, operator: LoweredOperator) -> int:
-        """The table of an operator's attributes; a field that is absent is 0."""
+        """Write the table of an operator's attributes; a field that is absent is 0."""
         table = ATTRIBUTES[kind]
         kinds = {field.name: field.kind for field in table.fields}
         scalars: dict[str, int] = {}
@@ -193,7 +193,7 @@ class _Writer(Builder):
 
 
 def _fields(operator: LoweredOperator) -> dict[str, Any]:
-    """The attributes of an operator by the names of their fields."""
+    """Return the attributes of an operator by the names of their fields."""
     found: dict[str, Any] = {}
     for name, value in operator.own.items():
         if isinstance(value, ZeroPoints):
@@ -215,7 +215,9 @@ def _fields(operator: LoweredOperator) -> dict[str, Any]:
 
 
 def _unsigned(block: Block) -> set[str]:
-    """The tensors that only RESCALE uses, each time as unsigned: 0.80.0 has no other mark of them.
+    """Return the tensors that only RESCALE uses, each time as unsigned.
+
+    0.80.0 has no other mark of them.
 
     Other tensors with unsigned elements keep a signless type and the flag of the RESCALE.
     """
@@ -232,7 +234,7 @@ def _unsigned(block: Block) -> set[str]:
 
 
 def _uses(operator: Operator) -> list[tuple[str, bool]]:
-    """The values of an operator, and whether it takes their elements as unsigned."""
+    """Return the values of an operator, and whether it takes their elements as unsigned."""
     if operator.spec.name == "RESCALE":
         flags = operator.attributes
         return [

@@ -110,7 +110,7 @@ class Cursor:
         self.skip()
 
     def describe(self) -> str:
-        """The token at the position, for messages."""
+        """Return the token at the position, for messages."""
         character = self.peek()
         if character < 0:
             return "the end of the text"
@@ -130,7 +130,10 @@ class Cursor:
         return text if text.isprintable() else ascii(text)[1:-1]
 
     def findings(self, where: str) -> list[Finding]:
-        """The findings in the text's order, with lines, columns (in bytes, from 1) and excerpts."""
+        """Return the findings in the text's order.
+
+        They have lines, columns (in bytes, from 1) and excerpts.
+        """
         results = []
         line, line_start, position = 1, 0, 0
         for row in sorted(self.found, key=lambda row: row.offset):
@@ -150,7 +153,7 @@ class Cursor:
     # -- between values -----------------------------------------------------------------------
 
     def peek(self) -> int:
-        """The byte at the position; -1 at the end."""
+        """Return the byte at the position; -1 at the end."""
         return self.buffer[self.position] if self.position < self.size else -1
 
     def space(self) -> None:
@@ -192,7 +195,7 @@ class Cursor:
         raise self.stop(f'found {self.describe()}, expected "," or "{chr(closer)}"')
 
     def closes(self, closer: int) -> bool:
-        """Whether `closer` is here, in place of a member; skips it."""
+        """Return whether `closer` is here, in place of a member; skips it."""
         self.space()
         if self.peek() != closer:
             return False
@@ -200,7 +203,7 @@ class Cursor:
         return True
 
     def opens(self, opener: int, expected: str) -> bool:
-        """Whether a list or object opens here; skips the bracket, or the whole wrong value."""
+        """Return whether a list or object opens here. Skips the bracket, or the whole wrong value."""
         if self.peek() == opener:
             if self.depth >= self.max_depth:
                 raise self.too_deep()

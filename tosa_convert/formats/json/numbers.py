@@ -36,12 +36,12 @@ class ByteListFormatter:
         self.rows: npt.NDArray[Any] = rows.reshape(-1).view(f"V{width}")
 
     def members(self, data: memoryview) -> bytes:
-        """A line for each byte, with the comma and line break that precede it."""
+        """Return a line for each byte, with the comma and line break that precede it."""
         lines: bytes = self.rows.take(np.frombuffer(data, np.uint8)).tobytes()
         return lines.translate(None, bytes([_FILLER]))
 
     def pieces(self, chunks: Iterator[memoryview]) -> Iterator[str | bytes]:
-        """The text of a list, of data that comes in chunks."""
+        """Iterate over the text of a list, of data that comes in chunks."""
         first = True
         for chunk in chunks:
             for start in range(0, len(chunk), BLOCK):
@@ -53,7 +53,7 @@ class ByteListFormatter:
 
 
 def parse_byte_list(raw: bytes, *, last: bool) -> Bytes | None:
-    """The numbers of a text "1, 2, 3," without comments; None unless it is exactly that.
+    """Parse the values of a text "1, 2, 3," without comments; return None unless it is exactly that.
 
     last: the comma after the last number may be absent.
     """

@@ -104,7 +104,7 @@ class _Reader(Scanner):
         self.readers: dict[str, FieldReaders] = {}
 
     def fields_of(self, table: str) -> dict[str, Any]:
-        """The fields of the table that starts here, with defaults for those that are absent."""
+        """Read the fields of the table that starts here, with defaults for those that are absent."""
         readers = self.readers.get(table)
         if readers is None:
             fields = TABLES[table].fields
@@ -112,7 +112,7 @@ class _Reader(Scanner):
         return DEFAULTS[table] | self.table(readers)
 
     def reader_of(self, field: Field) -> Callable[[], Any]:
-        """The function that reads a field's value."""
+        """Return the function that reads a field's value."""
         if field.name == _TAG:
             return self.union_tag
         if field.enum:
@@ -235,7 +235,7 @@ class _Reader(Scanner):
         return self.attribute_type
 
     def union(self) -> dict[str, Any] | int:
-        """The fields of the attributes, or their position if their type is not known yet."""
+        """Read the fields of the attributes, or return their position if their type is not known yet."""
         if self.attribute_type is not None:
             return self.attribute_fields(self.attribute_type)
         start = self.position
@@ -243,7 +243,10 @@ class _Reader(Scanner):
         return start
 
     def deferred_union(self, start: int, position: int) -> dict[str, Any] | None:
-        """The fields of the attributes that were skipped at `position`."""
+        """Read the fields of the attributes that were skipped at `position`.
+
+        None if their type is missing.
+        """
         if self.attribute_type is None:
             self.add("attribute_type is missing, so its attributes have no meaning", at=start)
             return None

@@ -68,7 +68,7 @@ class Scanner(Cursor):
         self._strings: dict[bytes, str] = {}
 
     def table(self, readers: FieldReaders) -> dict[str, Any]:
-        """The object that starts here; members that are null are left out."""
+        """Read the object that starts here; members that are null are left out."""
         values: dict[str, Any] = {}
         if not self.opens(OBJECT, "an object"):
             return values
@@ -106,7 +106,7 @@ class Scanner(Cursor):
         return values
 
     def any_key(self) -> str:
-        """The key that starts here, with or without quotes, escapes, and comments around it."""
+        """Read the key that starts here, with or without quotes, escapes, and comments around it."""
         if self.peek() == QUOTE:
             key = self.string()
         else:
@@ -123,7 +123,7 @@ class Scanner(Cursor):
         return key
 
     def tables(self, member: Callable[[], Any]) -> list[Any]:
-        """The list that starts here, each member read by `member`."""
+        """Read the list that starts here, each member read by `member`."""
         members: list[Any] = []
         if not self.opens(LIST, "a list of objects"):
             return members
@@ -140,7 +140,7 @@ class Scanner(Cursor):
         return members
 
     def string(self) -> str:
-        """The string that starts here."""
+        """Read the string that starts here."""
         match = STRING.match(self.buffer, self.position)
         if match is None:
             if self.peek() != QUOTE:
@@ -152,7 +152,7 @@ class Scanner(Cursor):
         return self.remembered(match[1], match.start(1))
 
     def remembered(self, raw: bytes, at: int) -> str:
-        """The text of the UTF-8 bytes at `at`; equal texts are one object."""
+        """Return the text of the UTF-8 bytes at `at`; equal texts are one object."""
         text = self._strings.get(raw)
         if text is None:
             text = self.decoded(raw, at)
@@ -172,7 +172,7 @@ class Scanner(Cursor):
             return ""
 
     def escaped_string(self) -> str:
-        """The string that starts here, with or without escapes."""
+        """Read the string that starts here, with or without escapes."""
         start = self.position
         self.position += 1
         parts: list[str] = []
@@ -190,7 +190,7 @@ class Scanner(Cursor):
             parts.append(self.escape())
 
     def escape(self) -> str:
-        """The character that the escape here means."""
+        """Read the character that the escape here means."""
         start = self.position
         raw = bytes(self.buffer[start + 1 : start + 2])
         text = _ESCAPES.get(raw[0]) if raw else None
@@ -210,7 +210,7 @@ class Scanner(Cursor):
         return chr(unit)
 
     def code_unit(self) -> int:
-        r"""The number of the `\uXXXX` here; -1 if it is not one."""
+        r"""Read the number of the `\uXXXX` here; return -1 if it is not one."""
         digits = bytes(self.buffer[self.position + 2 : self.position + 6])
         if bytes(self.buffer[self.position + 1 : self.position + 2]) != b"u":
             return -1
@@ -220,7 +220,10 @@ class Scanner(Cursor):
         return int(digits, 16)
 
     def integer(self, low: int, high: int) -> int:
-        """The whole number that starts here; 0 after a finding if it is not from `low` to `high`."""
+        """Read the integer that starts here.
+
+        Returns 0 after a finding if it is not from `low` to `high`.
+        """
         match = _INTEGER.match(self.buffer, self.position)
         if match is not None:
             value = int(match[0])
@@ -231,7 +234,7 @@ class Scanner(Cursor):
         return 0
 
     def boolean(self) -> bool:
-        """The truth value that starts here."""
+        """Read the truth value that starts here."""
         match = _BOOL.match(self.buffer, self.position)
         if match is None:
             self.unexpected("true or false")
@@ -240,7 +243,7 @@ class Scanner(Cursor):
         return match[1] in _TRUE
 
     def enum(self, name: str, members: Mapping[str, int], high: int) -> int:
-        """The number of the enum's member that is named here, or a number from 0 to `high`."""
+        """Read the enum's member that is named here, or a number from 0 to `high`; return its number."""
         if self.peek() == QUOTE:
             start = self.position
             value = members.get(self.string())
@@ -259,7 +262,7 @@ class Scanner(Cursor):
         return 0
 
     def strings(self) -> tuple[str, ...]:
-        """The list of strings that starts here."""
+        """Read the list of strings that starts here."""
         members: list[str] = []
         if not self.opens(LIST, "a list of strings"):
             return ()
@@ -284,7 +287,7 @@ class Scanner(Cursor):
                     return tuple(members)
 
     def integers(self, low: int, high: int) -> tuple[int, ...]:
-        """The list of whole numbers that starts here."""
+        """Read the list of integers that starts here."""
         members: list[int] = []
         if not self.opens(LIST, "a list of numbers"):
             return ()
@@ -311,7 +314,7 @@ class Scanner(Cursor):
     # -- lists of bytes -----------------------------------------------------------------------
 
     def byte_list(self) -> memoryview:
-        """The list of numbers from 0 to 255 that starts here."""
+        """Read the list of integers from 0 to 255 that starts here."""
         start = self.position
         if not self.opens(LIST, "a list of bytes"):
             return memoryview(b"")
@@ -322,7 +325,7 @@ class Scanner(Cursor):
         return memoryview(data).toreadonly()
 
     def one_by_one(self, start: int) -> bytearray:
-        """The members of any list, short, with comments, or wrong; `start` is its bracket."""
+        """Read the members of any list, short, with comments, or wrong; `start` is its bracket."""
         data = bytearray()
         buffer = self.buffer
         while True:
@@ -350,7 +353,7 @@ class Scanner(Cursor):
                 return data
 
     def all_at_once(self) -> bytearray | None:
-        """The members, if there are many, all of them are right, and there are no comments."""
+        """Read the members if there are many, all are right, and there are no comments; else None."""
         # Fast path of one_by_one; equal by test test_long_lists_of_bytes_are_read_as_json_does
         data = bytearray()
         position = self.position

@@ -75,7 +75,7 @@ def write(graph: Graph, producer: SoftwareVersion) -> Iterator[bytes]:
 
 
 def quoted(text: str) -> str:
-    """A JSON string as flatc writes it: ASCII, with hexadecimal digits in upper case.
+    """Return a JSON string as flatc writes it: ASCII, with hexadecimal digits in upper case.
 
     Raises TosaConvertError("value-out-of-range") for a lone surrogate.
     """
@@ -102,7 +102,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def _listed(members: Sequence[object], indent: str) -> str:
-    """A list of numbers or of quoted strings."""
+    """Return the text of a list of integers or of quoted strings."""
     separator = f",\n{indent}{STEP}"
     return (
         f"[\n{f'{indent}{STEP}' if members else ''}{separator.join(map(str, members))}\n{indent}]"
@@ -140,7 +140,10 @@ class _Writer:
     def members(
         self, members: Iterator[Iterator[str | bytes]], indent: str
     ) -> Iterator[str | bytes]:
-        """The text of a list of objects; each object is an iterator of pieces, without its braces."""
+        """Iterate over the text of a list of objects.
+
+        Each object is an iterator of pieces, without its braces.
+        """
         inner = indent + STEP
         opening = f"[\n{inner}{{\n"
         for member in members:
@@ -199,7 +202,7 @@ class _Writer:
         return "{\n" + ",\n".join(lines) + (f"\n{indent}}}" if lines else f"{indent}}}")
 
     def attribute_value(self, row: AttributeSpec, value: AttributeValue, indent: str) -> str:
-        """The text of a value; "" for a scalar that equals the schema's default."""
+        """Return the text of a value; "" for a scalar that equals the schema's default."""
         if isinstance(value, tuple):
             return _listed(value, indent)
         if isinstance(value, bytes):

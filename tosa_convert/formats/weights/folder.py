@@ -28,7 +28,7 @@ _HERE, _EXCHANGE, _DARWIN_SWAP = -100, 2, 2
 
 
 def files_to_map() -> int:
-    """The number of files to map: at most half of the files that a process can have open."""
+    """Return the number of files to map: at most half of the files that a process can have open."""
     if not _KEEPS_OPEN:
         return sys.maxsize
     try:
@@ -73,7 +73,9 @@ def _check_regular(status: os.stat_result, where: str) -> None:
 
 
 def view(folder: Path, name: str, *, mapped: bool) -> memoryview:
-    """The bytes of a file in the folder. A link is refused, even if it replaces the file meanwhile.
+    """Return the bytes of a file in the folder.
+
+    A link is refused, even if it replaces the file meanwhile.
 
     A mapped file must not be truncated while the view is in use. Replacing the folder, as `replacing`
     does, is safe.
@@ -94,7 +96,7 @@ def view(folder: Path, name: str, *, mapped: bool) -> memoryview:
 
 
 def manifest_of(folder: Path, limits: Limits = DEFAULT_LIMITS) -> list[manifest.Entry]:
-    """The entries of the folder's manifest."""
+    """Read the entries of the folder's manifest."""
     where = os.fspath(folder / manifest.NAME)
     size = size_of(folder, manifest.NAME)
     if size > limits.manifest_bytes:
@@ -109,7 +111,7 @@ def manifest_of(folder: Path, limits: Limits = DEFAULT_LIMITS) -> list[manifest.
 
 
 def _own_files(folder: Path) -> list[str]:
-    """The files of a folder that is to be replaced, which tosa-convert has written.
+    """Return the files of a folder that is to be replaced, which tosa-convert has written.
 
     Raises:
         TosaConvertError: "foreign-folder" if it has other files or is not a directory.
@@ -137,7 +139,7 @@ def _own_files(folder: Path) -> list[str]:
 
 @contextlib.contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
-    """A new, empty folder for the caller to fill; it replaces `folder` at the end, or is removed.
+    """Yield a new, empty folder for the caller to fill. It replaces `folder` at the end, or is removed.
 
     Where the system supports it, the two are exchanged in one step. Otherwise the old folder is moved
     away first, and moved back if the new one cannot take its place. Follows symbolic links.
@@ -177,7 +179,7 @@ def replacing(folder: Path) -> Iterator[Path]:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """The identity of a folder, which renaming does not change; None if it does not exist."""
+    """Return the identity of a folder, which renaming does not change; None if it does not exist."""
     try:
         status = os.stat(path)
     except OSError:

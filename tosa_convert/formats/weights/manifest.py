@@ -61,17 +61,17 @@ class Entry:
 
 
 def is_device(name: str) -> bool:
-    """Whether a file of this name is a device on Windows."""
+    """Return whether a file of this name is a device on Windows."""
     return name.partition(".")[0].upper() in _DEVICES
 
 
 def is_safe(name: str) -> bool:
-    """Whether the name is that of a file in the folder itself on every system."""
+    """Return whether the name is that of a file in the folder itself on every system."""
     return _SAFE.fullmatch(name) is not None and not is_device(name)
 
 
 def dump(entries: Iterable[Entry], producer: str) -> bytes:
-    """The text of a manifest."""
+    """Return the text of a manifest."""
     content = {
         "format": FORMAT,
         "version": VERSION,
@@ -82,7 +82,7 @@ def dump(entries: Iterable[Entry], producer: str) -> bytes:
 
 
 def load(text: bytes, where: str) -> list[Entry]:
-    """The entries of a manifest. No file and no part of a tensor occurs twice in them.
+    """Read the entries of a manifest. No file and no part of a tensor occurs twice in them.
 
     Args:
         text: The bytes of the manifest.
@@ -138,7 +138,7 @@ def _parsed(text: bytes, where: str) -> Any:
 
 
 def _shown(value: object) -> str:
-    """A value of the manifest, for a message."""
+    """Return a value of the manifest, for a message."""
     if isinstance(value, (dict, list)):
         return "an object" if isinstance(value, dict) else "a list"
     # Python refuses to print numbers of thousands of digits.
@@ -159,7 +159,7 @@ class _Reader:
         self.findings.add(code, f"{self.where}: {path}".rstrip(": "), message, _HINT)
 
     def check_keys(self, path: str, members: dict[str, Any], expected: Sequence[str]) -> bool:
-        """Whether an object has just the expected keys."""
+        """Return whether an object has just the expected keys."""
         before = len(self.findings)
         for key in members:
             if key not in expected:

@@ -64,7 +64,7 @@ _KEYS: Final = {"descr", "fortran_order", "shape"}
 
 
 def header(row: DType, shape: tuple[int, ...]) -> bytes:
-    """The bytes that precede the elements of an array of this type and shape."""
+    """Return the bytes that precede the elements of an array of this type and shape."""
     sizes = "".join(f"{size}, " for size in shape)
     sizes = sizes[:-1] if len(shape) == 1 else sizes[:-2]
     text = f"{{'descr': '{DESCR[row]}', 'fortran_order': False, 'shape': ({sizes}), }}"
@@ -80,7 +80,7 @@ def stored_bytes(constant: Constant) -> int:
 
 
 def blocks(constant: Constant) -> Iterator[memoryview]:
-    """The elements as they are in a file, BLOCK elements at a time.
+    """Iterate over the elements as they are in a file, BLOCK elements at a time.
 
     A BOOL other than 0 and 1 becomes 1, as in every reader.
     """
@@ -98,7 +98,7 @@ def blocks(constant: Constant) -> Iterator[memoryview]:
 
 
 def _elements(constant: Constant, start: int, stop: int) -> Constant:
-    """The elements from `start` to `stop` as a constant; `start` is a multiple of BLOCK."""
+    """Return the elements from `start` to `stop` as a constant; `start` is a multiple of BLOCK."""
     row, buffer = constant.dtype, constant.buffer
     if constant.splat:
         return Constant(row, stop - start, buffer, splat=True)
@@ -108,7 +108,7 @@ def _elements(constant: Constant, start: int, stop: int) -> Constant:
 
 
 def array(file: memoryview, where: str, row: DType, shape: tuple[int, ...]) -> memoryview:
-    """The elements of an `.npy` file, which must hold an array of this type and shape.
+    """Read the elements of an `.npy` file, which must hold an array of this type and shape.
 
     Args:
         file: The bytes of the file.
@@ -174,7 +174,7 @@ def _read_header(file: memoryview, where: str) -> _Header:
 
 
 def _header_text(file: memoryview, where: str) -> tuple[str, int]:
-    """The text of a header, and where the elements start."""
+    """Return the text of a header, and where the elements start."""
     start = len(_MAGIC) + 2
     if bytes(file[: len(_MAGIC)]) != _MAGIC or len(file) < start:
         raise _damaged(where, f"it starts with {bytes(file[:8])!r}, which is not an .npy file")
@@ -202,7 +202,7 @@ def _damaged(where: str, message: str) -> TosaConvertError:
 
 
 def _items(text: str) -> dict[str, str] | None:
-    """The members of a dict literal of strings, booleans and tuples of sizes; None if it is not one."""
+    """Parse a dict literal of strings, booleans and tuples of sizes; return None if it is not one."""
     text = text.strip()
     if text[:1] != "{" or text[-1:] != "}":
         return None
@@ -231,7 +231,7 @@ def _sizes(text: str) -> tuple[int, ...] | None:
 def constant(
     data: memoryview, where: str, row: DType, count: int, padding: int, *, checked: bool = True
 ) -> Constant:
-    """The elements that `array` returned, as a constant.
+    """Convert the elements that `array` returned to a constant.
 
     The constant is a view of the file, except that INT4 and INT48 are packed. The elements are read
     only if their type has invalid values.
@@ -269,7 +269,7 @@ def _packed(values: npt.NDArray[Any], row: DType) -> npt.NDArray[np.uint8]:
 
 
 def _limits(row: DType) -> tuple[int, int]:
-    """The lowest and highest number that an element can have in a file."""
+    """Return the lowest and highest value that an element can have in a file."""
     if row is _BOOL:
         return 0, 1
     if row is INT4:

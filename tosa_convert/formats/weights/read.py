@@ -34,7 +34,7 @@ def read(
     copy: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Graph:
-    """The graph with the constants of a folder in place of its own; `graph` is not changed.
+    """Put the constants of a folder in place of those of a graph; `graph` is not changed.
 
     Large files are mapped into memory: they must not be truncated while the graph is in use, but
     `write` can replace the folder. INT4 and INT48 are packed, since a program has them in another
@@ -70,7 +70,7 @@ def read(
 
 
 def _targets(graph: Graph, entries: list[Entry], where: str) -> dict[Entry, tuple[Block, Tensor]]:
-    """The tensor of each entry, after checking its type and shape."""
+    """Find the tensor of each entry, and check its type and shape."""
     blocks: dict[tuple[str, str], Block] = {}
     for region in graph.regions:
         for block in region.blocks:
@@ -98,7 +98,7 @@ def _targets(graph: Graph, entries: list[Entry], where: str) -> dict[Entry, tupl
 
 
 def _problem(entry: Entry, tensor: Tensor) -> str:
-    """The difference between an entry and its tensor, or ""."""
+    """Return the difference between an entry and its tensor, or ""."""
     if entry.part == "data":
         return _difference(entry, tensor.dtype, tensor.shape)
     if tensor.scale is None:
@@ -164,7 +164,7 @@ class _Loader:
         return os.fspath(self.folder / entry.file)
 
     def arrays(self, entries: list[Entry]) -> dict[Entry, memoryview]:
-        """The elements of each file."""
+        """Read the elements of each file."""
         findings = Findings()
         sizes = {}
         for entry in entries:

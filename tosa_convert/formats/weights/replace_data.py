@@ -11,7 +11,7 @@ from tosa_convert.graph.model import Graph, Tensor
 
 
 def with_data(tensor: Tensor, part: Part, data: Constant | None) -> Tensor:
-    """The tensor with other data or, if it is block-scaled, with other scales."""
+    """Return the tensor with other data or, if it is block-scaled, with other scales."""
     if part == "data":
         return replace(tensor, data=data)
     assert tensor.scale is not None
@@ -19,7 +19,7 @@ def with_data(tensor: Tensor, part: Part, data: Constant | None) -> Tensor:
 
 
 def with_tensors(graph: Graph, changed: Mapping[int, dict[str, Tensor]]) -> Graph:
-    """The graph with other tensors.
+    """Return the graph with other tensors.
 
     Args:
         graph: The graph, which is not changed.

@@ -11,7 +11,9 @@ _PAD = operator("PAD")
 
 
 def strip(graph: Graph, *, keep_parameters: bool = True) -> Graph:
-    """The graph with zeros for its weights; shapes and element types stay, and `graph` is not changed.
+    """Return the graph with zeros for its weights.
+
+    Shapes and element types stay, and `graph` is not changed.
 
     Kept are shape values, and with `keep_parameters` the constants that only serve as a zero point,
     shift, multiplier, row count, slice bound or padding value: readers need their values, and most
@@ -48,7 +50,7 @@ def strip(graph: Graph, *, keep_parameters: bool = True) -> Graph:
 
 
 def _parameters(block: Block) -> frozenset[str]:
-    """Names of the tensors that operators use as parameters and as nothing else."""
+    """Return the names of the tensors that operators use as parameters and as nothing else."""
     parameters: set[str] = set()
     others = set(block.outputs)
     for op in block.operators:

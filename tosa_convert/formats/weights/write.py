@@ -93,7 +93,7 @@ def write(
 
 
 def without(graph: Graph, *, larger_than: int = 0) -> Graph:
-    """The graph that `write` returns, without writing anything."""
+    """Return the graph that `write` returns, without writing anything."""
     return _without(graph, list(_selected(graph, larger_than)))
 
 
@@ -199,7 +199,7 @@ def _write_file(path: Path, pieces: Iterator[memoryview]) -> None:
 
 
 def _without(graph: Graph, selected: list[_Selected]) -> Graph:
-    """The graph without the data of the selected constants; it shares everything else."""
+    """Return the graph without the data of the selected constants; it shares everything else."""
     changed: dict[int, dict[str, Tensor]] = {}
     for row in selected:
         tensors = changed.setdefault(id(row.block), {})

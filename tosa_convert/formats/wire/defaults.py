@@ -9,7 +9,10 @@ from tosa_convert.formats.wire.tables import Field
 
 
 def default_of(field: Field) -> Any:
-    """The value of an absent field: the schema's default, something empty, or None for a table."""
+    """Return the value of an absent field.
+
+    It is the schema's default, something empty, or None for a table.
+    """
     match field.kind:
         case "bool":
             return bool(field.default)

@@ -69,7 +69,7 @@ class Report(Protocol):
 
 
 def version(major: int, minor: int, patch: int, draft: bool, report: Report) -> Version:
-    """The version of the specification; reports one that is not readable."""
+    """Return the version of the specification; reports one that is not readable."""
     found = Version(major, minor, patch, draft)
     if Version(major, minor, 0, draft) not in READABLE:
         fields = {"major": major, "minor": minor, "patch": patch}
@@ -107,7 +107,7 @@ def check_compatibility(reader: SoftwareVersion | None, features: int, report: R
 
 
 def operator_spec(code: int, attribute_type: int, report: Report) -> OperatorSpec:
-    """The operator of these two fields; reports an unknown one and returns IDENTITY."""
+    """Return the operator of these two fields; reports an unknown one and returns IDENTITY."""
     spec = SPECS.get((code, attribute_type))
     if spec is not None:
         return spec
@@ -136,7 +136,7 @@ def operator_spec(code: int, attribute_type: int, report: Report) -> OperatorSpe
 def attribute_values(
     spec: OperatorSpec, fields: Mapping[str, Any] | None, report: Report
 ) -> dict[str, AttributeValue]:
-    """An operator's attributes; `fields` is None if the file has no table of them."""
+    """Return an operator's attributes; `fields` is None if the file has no table of them."""
     if not spec.attributes:
         return {}
     if fields is None:
@@ -146,7 +146,7 @@ def attribute_values(
 
 
 def attribute_value(row: AttributeSpec, value: Any, report: Report) -> AttributeValue:
-    """An attribute of an operator; reports a number that no enum member or element type has."""
+    """Return an attribute of an operator. Reports a number that no enum member or element type has."""
     meanings = _meanings(row)
     if meanings is None:
         return _converted(row.kind, value)
@@ -164,7 +164,7 @@ def attribute_value(row: AttributeSpec, value: Any, report: Report) -> Attribute
 
 
 def attribute_column(row: AttributeSpec, values: list[Any]) -> list[AttributeValue | None]:
-    """One attribute of many operators; None for what `attribute_value` reports."""
+    """Return one attribute of many operators; None for what `attribute_value` reports."""
     # Fast path of attribute_value; equal by test test_a_column_of_attributes_is_lifted_as_each_of_them
     meanings = _meanings(row)
     if meanings is not None:
@@ -179,7 +179,7 @@ def _meanings(row: AttributeSpec) -> Mapping[int, AttributeValue] | None:
 
 
 def _converted(kind: str, value: Any) -> AttributeValue:
-    """A value of any kind but enums and element types; bytes are copied out of the file."""
+    """Convert a value of any kind but enums and element types; bytes are copied out of the file."""
     result: AttributeValue = value
     if kind == "bool":
         result = bool(value)
@@ -216,7 +216,7 @@ OutOfLine = Callable[[int, int, memoryview | bytes | None, Report], memoryview |
 
 
 def tensor(fields: TensorFields, out_of_line: OutOfLine, report: Report) -> Tensor:
-    """The tensor of these fields; one that is wrong has no data, and INT64 for an unknown type."""
+    """Make the tensor of these fields. One that is wrong has no data, and INT64 for an unknown type."""
     dtype = DTYPE_BY_CODE.get(fields.type)
     unranked = fields.is_unranked
     shape = fields.shape
@@ -264,7 +264,7 @@ def _stored(
 def shape_value(
     name: str, rank: int, data: memoryview | bytes | None, report: Report
 ) -> ShapeValue:
-    """The shape of these fields; reports data that is too short for its rank."""
+    """Make the shape of these fields; report data that is too short for its rank."""
     result = ShapeValue(name, rank)
     if data:
         if len(data) < 8 * rank:
@@ -316,7 +316,7 @@ def _constant(
 
 
 def dtype_text(code: int) -> str:
-    """A number that is not an element type's, for messages."""
+    """Return a number that is not an element type's, for messages."""
     name = _DTYPE_NAMES.get(code)
     if name is None:
         return f"code {code}, which is not a DType"
@@ -335,7 +335,7 @@ def block(
     shapes: Sequence[ShapeValue],
     report: Report,
 ) -> Block:
-    """The block of these members; reports names that two of its values have."""
+    """Make the block of these members; report names that two of its values have."""
     result = Block(name, list(inputs), list(outputs), operators)
     result.tensors = _by_name("tensor", tensors, report)
     result.shapes = _by_name("shape", shapes, report)

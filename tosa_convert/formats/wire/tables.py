@@ -29,7 +29,7 @@ class Field(NamedTuple):
 
     @property
     def is_offset(self) -> bool:
-        """Whether the table holds a 32-bit offset to the value rather than the value."""
+        """Return whether the table holds a 32-bit offset to the value rather than the value."""
         return self.kind not in WIDTH
 
     @property
@@ -68,11 +68,14 @@ class Table:
         self._layouts: dict[tuple[str, ...], TableLayout] = {}
 
     def __getitem__(self, name: str) -> Field:
-        """The slot called `name`."""
+        """Return the slot called `name`."""
         return self._by_name[name]
 
     def layout(self, names: tuple[str, ...]) -> TableLayout:
-        """The layout of exactly the slots `names`: widest first, so that nothing needs padding."""
+        """Return the layout of exactly the slots `names`.
+
+        The widest come first, so that nothing needs padding.
+        """
         layout = self._layouts.get(names)
         if layout is None:
             layout = self._layouts[names] = self._make_layout(names)
