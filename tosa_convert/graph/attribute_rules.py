@@ -25,7 +25,7 @@ _BYTE: Final = 8
 
 
 def name_problems(operator: Operator) -> list[str]:
-    """A message for each attribute that the operator has and should not, or lacks."""
+    """Return a message for each attribute that the operator has and should not, or lacks."""
     rows, values = operator.spec.attributes, operator.attributes
     expected = {row.name for row in rows}
     listed = ", ".join(row.name for row in rows) or "none"
@@ -42,7 +42,9 @@ def name_problems(operator: Operator) -> list[str]:
 def attribute_problems(
     operator: Operator, operand: Tensor | None
 ) -> Iterator[tuple[AttributeSpec, str]]:
-    """Each attribute whose value is wrong, and what is wrong; see `name_problems` for their names.
+    """Iterate over each attribute whose value is wrong, and what is wrong.
+
+    See `name_problems` for their names.
 
     operand: the operator's first operand; None if it has none, or a shape.
     """
@@ -58,7 +60,7 @@ def attribute_problems(
 
 
 def attribute_problem(row: AttributeSpec, value: object) -> str:
-    """The problem with the value of an attribute, or ""."""
+    """Return the problem with the value of an attribute, or ""."""
     expected = row.enum if row.kind == "enum" else _PYTHON_TYPE[row.kind]
     assert expected is not None
     if not isinstance(value, expected) or (row.kind == "i32" and isinstance(value, bool)):
@@ -87,7 +89,7 @@ def _i32_problem(value: object) -> str:
 
 
 def element_problem(value: object, operand: Tensor | None) -> str:
-    """The problem with the bytes of an element of the first operand's type, or ""."""
+    """Return the problem with the bytes of an element of the first operand's type, or ""."""
     assert isinstance(value, bytes)
     if operand is None:
         return ""
@@ -101,5 +103,5 @@ def element_problem(value: object, operand: Tensor | None) -> str:
 
 
 def _is_sign_extended(byte: int, bits: int) -> bool:
-    """Whether the bits above an element of several bits repeat its sign."""
+    """Return whether the bits above an element of several bits repeat its sign."""
     return bits > 1 and byte >> bits - 1 == (1 << _BYTE - bits + 1) - 1

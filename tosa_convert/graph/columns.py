@@ -70,7 +70,7 @@ class BlockColumns:
 
 
 def columns_of(block: Block) -> BlockColumns | None:
-    """The columns of a block; None if it mentions a name that is unknown or ambiguous."""
+    """Return the columns of a block; None if it mentions a name that is unknown or ambiguous."""
     operators, tensors = block.operators, list(block.tensors.values())
     if not block.tensors.keys().isdisjoint(block.shapes):
         return None
@@ -134,7 +134,7 @@ def tuples_of(items: list[Any], counts: Numbers) -> list[tuple[Any, ...]]:
 
 
 def _value_numbers(names: list[str], *lists: list[tuple[str, ...]]) -> list[Numbers]:
-    """The numbers of the values whose names are in each of the lists. names: of all values."""
+    """Return the indices of the values whose names are in each of the lists. names: of all values."""
     # Fast path of _numbers_by_name; equal by test test_values_are_found_by_object_as_by_name
     # Readers use one object for a name. Objects are compared without looking at their characters, which
     # are all over the memory.
@@ -162,7 +162,7 @@ def _numbers(values: Iterable[int]) -> Numbers:
 
 
 def _firsts(numbers: Numbers, limit: int) -> list[int]:
-    """The first position of each number below the limit."""
+    """Return the first position of each integer below the limit."""
     firsts = np.zeros(limit, np.int64)
     # The last assignment to an element remains.
     firsts[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
@@ -171,7 +171,7 @@ def _firsts(numbers: Numbers, limit: int) -> list[int]:
 
 
 def _attributes(operators: list[Operator]) -> tuple[Numbers, list[Operator | None]]:
-    """The number of each operator's attributes, and an operator for each number."""
+    """Return an index for each operator's attributes, and an operator for each index."""
     counts = _numbers(map(len, [operator.attributes for operator in operators]))
     chosen = np.flatnonzero(counts).tolist()
     keys: list[Hashable] = []
@@ -243,7 +243,10 @@ def _rows() -> _Rows:
 
 
 def keeps_rules(block: Block, columns: BlockColumns) -> bool:
-    """Whether `verify` finds nothing in a block. False is no more than a reason to ask `verify`."""
+    """Return whether `verify` finds nothing in a block.
+
+    False is no more than a reason to ask `verify`.
+    """
     # Fast path of verify; equal by test test_blocks_that_keep_the_rules_in_columns_have_no_findings
     if not _rows().known[columns.codes].all():
         return False
@@ -291,7 +294,7 @@ def _values_keep_rules(block: Block, columns: BlockColumns) -> bool:
 
 
 def _names_are_defined(block: Block, columns: BlockColumns) -> bool:
-    """Whether each value is defined once, and before its first use."""
+    """Return whether each value is defined once, and before its first use."""
     tensors, shapes, inputs = block.tensors, block.shapes, block.inputs
     if not all(name in tensors or name in shapes for name in (*inputs, *block.outputs)):
         return False
@@ -313,7 +316,7 @@ def _names_are_defined(block: Block, columns: BlockColumns) -> bool:
 
 
 def _arities_keep_rules(columns: BlockColumns) -> bool:
-    """Whether operators have as many operands and results as they should, tensors and shapes."""
+    """Return whether operators have as many operands and results, tensors and shapes, as they should."""
     rows, codes = _rows(), columns.codes
     sides = (columns.inputs, columns.input_counts), (columns.outputs, columns.output_counts)
     for side, (values, counts) in enumerate(sides):

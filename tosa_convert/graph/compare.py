@@ -53,7 +53,7 @@ def compare(
     locations: bool = False,
     version: bool = False,
 ) -> Difference | None:
-    """The first difference of two programs, or None if they are the same.
+    """Return the first difference of two programs, or None if they are the same.
 
     Constants are compared bit for bit, in whatever form their data is. Four things never matter:
     padding; the data of a tensor that is neither a variable nor a result of CONST, since no run uses
@@ -121,7 +121,7 @@ def _compare_variables(left: Graph, right: Graph) -> None:
 
 
 def _declared(graph: Graph) -> dict[str, Tensor]:
-    """The first tensor of each variable, by symbol."""
+    """Return the first tensor of each variable, by symbol."""
     found: dict[str, Tensor] = {}
     for _, block in graph.blocks():
         for tensor in block.tensors.values():
@@ -131,7 +131,7 @@ def _declared(graph: Graph) -> dict[str, Tensor]:
 
 
 def _symbol(tensor: Tensor) -> str:
-    """What a run calls a variable; empty for other tensors."""
+    """Return what a run calls a variable; empty for other tensors."""
     return (tensor.variable_name or tensor.name) if tensor.variable else ""
 
 
@@ -167,7 +167,7 @@ class _Regions:
             self.pending.append((left, right))
 
     def root(self, key: tuple[int, int]) -> tuple[int, int]:
-        """The root of a region's tree."""
+        """Return the root of a region's tree."""
         while (parent := self.parents.setdefault(key, key)) != key:
             self.parents[key] = self.parents[parent]
             key = parent
@@ -314,7 +314,7 @@ def _first_unequal(one: Constant, other: Constant) -> tuple[str, str]:
 
 
 def _number(raw: AttributeValue, operand: Tensor) -> str:
-    """The bytes of an element as a number and in hexadecimal, which distinguishes NaNs."""
+    """Format the bytes of an element in decimal and in hexadecimal, which distinguishes NaNs."""
     assert isinstance(raw, bytes)
     element = raw[: operand.dtype.element_bytes]
     if len(element) < operand.dtype.element_bytes:

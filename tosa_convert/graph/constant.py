@@ -120,16 +120,16 @@ class Constant:
 
     @property
     def address(self) -> int:
-        """Where the buffer starts in memory, which tells apart views of one mapped file."""
+        """Return where the buffer starts in memory, which tells apart views of one mapped file."""
         return address_of(self.buffer)
 
     @property
     def is_view(self) -> bool:
-        """Whether the buffer is as it is in a file, so that nothing has to be converted."""
+        """Return whether the buffer is as it is in a file, so that nothing has to be converted."""
         return not self.splat and not self.unpacked
 
     def chunks(self) -> Iterator[memoryview]:
-        """The data as it is in a file, in pieces with `nbytes` bytes in total."""
+        """Iterate over the data as it is in a file, in pieces with `nbytes` bytes in total."""
         if self.is_view:
             yield self.buffer
         elif self.splat:
@@ -155,13 +155,16 @@ class Constant:
             left_bytes -= len(piece)
 
     def packed(self) -> memoryview:
-        """The data as it is in a file. Copied unless `is_view`."""
+        """Return the data as it is in a file. Copied unless `is_view`."""
         if self.is_view:
             return self.buffer
         return memoryview(b"".join(self.chunks()))
 
     def elements(self) -> npt.NDArray[np.uint8]:
-        """The bytes of the unpacked elements, of shape (count, element_bytes). A view where possible."""
+        """Return the bytes of the unpacked elements, of shape (count, element_bytes).
+
+        A view where possible.
+        """
         width = self.dtype.element_bytes
         raw = np.frombuffer(self.buffer, np.uint8)
         if self.splat:
@@ -171,11 +174,14 @@ class Constant:
         return raw.reshape(self.count, width)
 
     def numpy(self) -> npt.NDArray[Any]:
-        """The elements as a one-dimensional, read-only array of `dtype.numpy`; INT48 becomes int64."""
+        """Return the elements as a one-dimensional, read-only array of `dtype.numpy`.
+
+        INT48 becomes int64.
+        """
         return self._numbers(self.elements())
 
     def blocks(self) -> Iterator[npt.NDArray[Any]]:
-        """The elements as `numpy` gives them, in arrays of a bounded size.
+        """Iterate over the elements as `numpy` gives them, in arrays of a bounded size.
 
         Example:
             >>> from tosa_convert.graph import dtype
@@ -186,12 +192,12 @@ class Constant:
         return (self._numbers(raw.reshape(-1, width)) for raw in self.raw_blocks())
 
     def raw_blocks(self) -> Iterator[npt.NDArray[np.uint8]]:
-        """The bytes of the unpacked elements in order, in arrays of a bounded size."""
+        """Iterate over the bytes of the unpacked elements in order, in arrays of a bounded size."""
         for start in range(0, self.count, BLOCK):
             yield self._range(start, min(start + BLOCK, self.count))
 
     def _numbers(self, raw: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
-        """The numbers of unpacked elements, of shape (count, element_bytes)."""
+        """Return the values of unpacked elements, of shape (count, element_bytes)."""
         if self.dtype is _INT48:
             wide = np.zeros((len(raw), 8), np.uint8)
             wide[:, :6] = raw
@@ -208,7 +214,10 @@ class Constant:
         return result
 
     def uniform(self) -> memoryview | None:
-        """The unpacked element that all elements equal bit for bit; None if there is no such element."""
+        """Return the unpacked element that all elements equal bit for bit.
+
+        None if there is no such element.
+        """
         if self.count == 0:
             return None
         if self.splat:
@@ -235,7 +244,7 @@ class Constant:
         return self.buffer[:width]
 
     def same_bits(self, other: Constant) -> bool:
-        """Whether both have the same elements, bit for bit. Form and padding do not matter."""
+        """Return whether both have the same elements, bit for bit. Form and padding do not matter."""
         if self.dtype is not other.dtype or self.count != other.count:
             return False
         if self.splat and other.splat:
@@ -268,7 +277,10 @@ class Constant:
         )
 
     def holds_int4_minus_8(self) -> bool:
-        """Whether an INT4 constant has the value -8, which TOSA does not allow and readers corrupt."""
+        """Return whether an INT4 constant has the value -8.
+
+        TOSA does not allow it and readers corrupt it.
+        """
         if self.dtype is not INT4 or not self.count:
             return False
         if self.splat:
@@ -280,7 +292,7 @@ class Constant:
 
 
 def address_of(buffer: memoryview) -> int:
-    """Where a buffer starts in memory."""
+    """Return where a buffer starts in memory."""
     address: int = np.frombuffer(buffer, np.uint8).__array_interface__["data"][0]
     return address
 
@@ -288,5 +300,5 @@ def address_of(buffer: memoryview) -> int:
 def _restored(
     dtype: DType, count: int, data: Any, unpacked: bool, splat: bool, padding: int
 ) -> Constant:
-    """A Constant from its pickle."""
+    """Return a Constant from its pickle."""
     return Constant(dtype, count, data, unpacked=unpacked, splat=splat, padding=padding)

@@ -57,12 +57,12 @@ class DType:
 
     @property
     def is_packed(self) -> bool:
-        """Whether elements share bytes in a file."""
+        """Return whether elements share bytes in a file."""
         return self.bits < 8
 
     @property
     def is_float(self) -> bool:
-        """Whether elements are floating-point numbers; the scales FP8UE8M0 are, MXINT8 is not."""
+        """Return whether elements are floating-point; the scales FP8UE8M0 are, MXINT8 is not."""
         return self.name.startswith(("FP", "BF"))
 
     @property
@@ -76,7 +76,7 @@ class DType:
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """The numpy type of an unpacked element; from ml_dtypes where numpy does not have it."""
+        """Return the numpy type of an unpacked element; from ml_dtypes where numpy does not have it."""
         import numpy as np
 
         if hasattr(np, self.numpy_name):
@@ -118,7 +118,7 @@ BY_MLIR: Final = {row.mlir: row for row in DTYPES}
 
 
 def dtype(name: str) -> DType:
-    """The element type of this name.
+    """Return the element type of this name.
 
     Raises:
         KeyError: TOSA does not have it.

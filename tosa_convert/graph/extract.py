@@ -16,7 +16,7 @@ from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE_READ, VARIABLE
 
 
 def extract(graph: Graph, outputs: Sequence[str], inputs: Iterable[str] = ()) -> Graph:
-    """The part of the main block that computes `outputs`.
+    """Return the part of the main block that computes `outputs`.
 
     The result shares operators, tensors and constants with the graph; change neither of them.
 
@@ -90,7 +90,7 @@ def _check_cuts(block: Block, cuts: Iterable[str], used: Container[str]) -> None
 def _without_results(
     block: Block, operators: list[Operator], cuts: Sequence[str]
 ) -> tuple[list[Operator], dict[str, Tensor]]:
-    """The operators with other names for results that became inputs, and the tensors of those names.
+    """Rename the results that became inputs. Return the operators, and the tensors of the new names.
 
     An operator with several results remains for one of them while another becomes an input.
     """
@@ -116,7 +116,7 @@ def extract_from(graph: Graph, outputs: Sequence[str], available: Iterable[str])
 
 
 def extract_region(graph: Graph, name: str) -> Graph:
-    """A region as a separate graph, with the regions that its operators run.
+    """Return a region as a separate graph, with the regions that its operators run.
 
     The region and its block get the names of the graph's main ones, which some readers expect.
 
@@ -184,7 +184,7 @@ def _states(graph: Graph, block: Block) -> dict[int, list[int]]:
 
 
 def touches_variables(graph: Graph, operator: Operator) -> bool:
-    """Whether the operator runs a region, directly or not, that reads or writes a variable."""
+    """Return whether the operator runs a region that reads or writes a variable, directly or not."""
     return any(
         op.spec is VARIABLE_READ or op.spec is VARIABLE_WRITE
         for region in reachable(graph, [operator])
@@ -194,7 +194,7 @@ def touches_variables(graph: Graph, operator: Operator) -> bool:
 
 
 def reachable(graph: Graph, operators: Iterable[Operator]) -> list[Region]:
-    """The regions that the operators run, directly or not, in the order of the graph."""
+    """Return the regions that the operators run, directly or not, in the order of the graph."""
     by_name = {region.name: region for region in graph.regions}
     seen: set[str] = set()
     pending = list(operators)
@@ -231,7 +231,9 @@ def _check_names(block: Block, names: Iterable[str]) -> None:
 
 
 def computed_tensors(graph: Graph) -> list[tuple[int, str]]:
-    """The tensors that operators of the main block compute: index of the operator and name, in order.
+    """List the tensors that operators of the main block compute.
+
+    Each is the operator's index and the name, in order.
 
     Without constants and variables.
     """

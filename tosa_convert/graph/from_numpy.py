@@ -17,7 +17,7 @@ _CODES: Final = frozenset({"MXINT8"})
 
 
 def dtype_of_array(array: npt.NDArray[Any]) -> DType | None:
-    """The element type that an array's own type stands for; None if TOSA does not have it.
+    """Return the element type that an array's own type stands for; None if TOSA does not have it.
 
     Example:
         >>> dtype_of_array(np.zeros(2, np.float32)), dtype_of_array(np.zeros(2, np.float64))
@@ -27,7 +27,7 @@ def dtype_of_array(array: npt.NDArray[Any]) -> DType | None:
 
 
 def constant_of(array: npt.NDArray[Any], element: DType) -> Constant:
-    """An array's elements as constant data of an element type, in row-major order.
+    """Convert an array's elements to constant data of an element type, in row-major order.
 
     Args:
         array: Elements of any numpy or ml_dtypes type whose values the element type can hold; codes
@@ -68,7 +68,7 @@ def constant_of(array: npt.NDArray[Any], element: DType) -> Constant:
 
 
 def _rounded(flat: npt.NDArray[Any], element: DType) -> npt.NDArray[Any]:
-    """Numbers as the nearest elements; a finite number is not rounded to infinity or a far limit."""
+    """Round values to the nearest elements. A finite value is not rounded to infinity or a far limit."""
     with np.errstate(over="ignore", invalid="ignore"):
         rounded = flat.astype(element.numpy)
         back = rounded.astype(np.float64)

@@ -103,7 +103,7 @@ class Tensor:
     variable_name: str = ""
 
     def element_count(self) -> int | None:
-        """The number of elements, or None if a dimension or the rank is unknown."""
+        """Return the number of elements, or None if a dimension or the rank is unknown."""
         return element_count(self.shape)
 
     def __repr__(self) -> str:
@@ -115,7 +115,7 @@ class Tensor:
         return f"Tensor({', '.join(parts)})"
 
     def type_text(self) -> str:
-        """The element type and shape, such as "FP32 [1, 10]"."""
+        """Return the element type and shape, such as "FP32 [1, 10]"."""
         scales = f" in blocks of {int(self.scale.shape)}" if self.scale is not None else ""
         shape = "unranked" if self.shape is None else f"[{_listed(map(str, self.shape), 8)}]"
         return f"{self.dtype} {shape}{scales}"
@@ -134,14 +134,14 @@ class ShapeValue:
     data: Constant | None = None
 
     def values(self) -> tuple[int, ...] | None:
-        """The sizes, or None if they are not constant."""
+        """Return the sizes, or None if they are not constant."""
         return None if self.data is None else tuple(self.data.numpy().tolist())
 
     def __repr__(self) -> str:
         return f"ShapeValue({_short(self.name)}, {self.type_text()})"
 
     def type_text(self) -> str:
-        """The sizes, or the rank if they are not constant."""
+        """Return the sizes, or the rank if they are not constant, as text."""
         if self.data is None or self.rank > MAX_RANK:
             return f"shape of rank {self.rank}"
         return f"shape [{_listed(map(str, self.values() or ()), 8)}]"
@@ -173,7 +173,10 @@ class Operator:
         return f"Operator({self._text(None)})"
 
     def _text(self, element: DType | None) -> str:
-        """The operator in a line; element: the type of values of kind `element`, if it is known."""
+        """Format the operator in a line.
+
+        element: the type of values of kind `element`, if it is known.
+        """
         outputs = _listed(map(_plain, self.outputs))
         text = f"{self.spec.name}({_listed(map(_plain, self.inputs), 8)})"
         rows = self._attribute_texts(element)
@@ -228,14 +231,17 @@ class Block:
         return "undefined" if value is None else value.type_text()
 
     def attribute_texts(self, operator: Operator) -> list[tuple[str, str]]:
-        """The attributes of an operator of the block as people read them, such as ("min_val", "0").
+        """Return the attributes of an operator of the block as people read them.
 
-        Long values are shortened.
+        An example is ("min_val", "0"). Long values are shortened.
         """
         return list(operator._attribute_texts(self._element(operator)))
 
     def element_of(self, operator: Operator, attribute: str) -> bool | int | float | None:
-        """The number of an attribute of kind `element`; None for others, or if the type is unknown."""
+        """Return the value of an attribute of kind `element`.
+
+        None for others, or if the type is unknown.
+        """
         element, value = self._element(operator), operator.attributes.get(attribute)
         if attribute not in _element_names(operator) or not isinstance(value, bytes):
             return None
@@ -244,12 +250,12 @@ class Block:
         return element_value(value, element)
 
     def _element(self, operator: Operator) -> DType | None:
-        """The type of an operator's values of kind `element`: that of its first operand."""
+        """Return the type of an operator's values of kind `element`: that of its first operand."""
         operand = self.tensors.get(operator.inputs[0]) if operator.inputs else None
         return None if operand is None else operand.dtype
 
     def operator_text(self, operator: Operator) -> str:
-        """An operator of this block in a line, with the types of its results."""
+        """Format an operator of this block in a line, with the types of its results."""
         text = operator._text(self._element(operator))
         results = [self._type(name) for name in operator.outputs[: _PRINTED_ITEMS + 1]]
         return text + (f" : {_listed(results, total=len(operator.outputs))}" if results else "")
@@ -304,13 +310,16 @@ class Graph:
         return self.regions[0].blocks[0]
 
     def blocks(self) -> Iterator[tuple[str, Block]]:
-        """Each block with its path, such as `region "main" block "main"`."""
+        """Iterate over the blocks, each with its path, such as `region "main" block "main"`."""
         for region in self.regions:
             for block in region.blocks:
                 yield block_path(region.name, block.name), block
 
     def constants(self) -> Iterator[tuple[str, Constant]]:
-        """The data of each tensor that has any, with its name; scales follow as "NAME/scale"."""
+        """Iterate over the data of each tensor that has any, with its name.
+
+        Scales follow as "NAME/scale".
+        """
         for _, block in self.blocks():
             for tensor in block.tensors.values():
                 if tensor.data is not None:
@@ -339,7 +348,7 @@ class Graph:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """A small table for notebooks."""
+        """Return a small table for notebooks."""
         from html import escape
 
         operators = Counter(op.spec.name for _, block in self.blocks() for op in block.operators)
@@ -363,7 +372,7 @@ class Graph:
 
 
 def element_count(shape: tuple[int, ...] | None) -> int | None:
-    """The number of elements of a tensor, or None if a dimension or the rank is unknown.
+    """Return the number of elements of a tensor, or None if a dimension or the rank is unknown.
 
     Exact up to 2**63. For a larger shape, a number above that, which no data can have.
 
@@ -387,24 +396,24 @@ def element_count(shape: tuple[int, ...] | None) -> int | None:
 
 
 def quoted(name: str) -> str:
-    """A name in quotes, for messages. A very long name loses its middle."""
+    """Return a name in quotes, for messages. A very long name loses its middle."""
     return f'"{_without_middle(name, _NAME_CHARACTERS)}"'
 
 
 def sizes(shape: Sequence[int]) -> str:
-    """A shape, for messages. A very long shape loses its end."""
+    """Format a shape for messages. A very long shape loses its end."""
     if len(shape) <= MAX_RANK:
         return str(list(shape))
     return f"{str(list(shape[:MAX_RANK]))[:-1]}, ... {len(shape)} dimensions]"
 
 
 def block_path(region: str, block: str) -> str:
-    """The path of a block, for messages."""
+    """Return the path of a block, for messages."""
     return f"region {quoted(region)} block {quoted(block)}"
 
 
 def operator_path(where: str, index: int, operator: Operator) -> str:
-    """The path of an operator, for messages: that of its block, its index and its name."""
+    """Return the path of an operator, for messages: that of its block, its index and its name."""
     return f"{where} operator #{index} {operator.spec.name}"
 
 
@@ -417,7 +426,7 @@ def _without_middle(text: str, limit: int) -> str:
 
 
 def _plain(name: str) -> str:
-    """A name without quotes, on one line."""
+    """Return a name without quotes, on one line."""
     text = _without_middle(name, _PRINTED_CHARACTERS)
     return text if text.isprintable() and text else repr(text)
 
@@ -427,12 +436,12 @@ def _short(name: str) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """A number and its noun, such as "1 tensor" and "2 tensors"."""
+    """Return a count and its noun, such as "1 tensor" and "2 tensors"."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _listed(items: Iterable[str], limit: int = _PRINTED_ITEMS, total: int | None = None) -> str:
-    """The first items; total: how many there are, if that is more than `items` has."""
+    """List the first items; total: how many there are, if that is more than `items` has."""
     rows = list(items)
     hidden = (len(rows) if total is None else total) - limit
     return ", ".join(rows[:limit]) + (f", ... {hidden} more" if hidden > 0 else "")
@@ -443,7 +452,7 @@ def _element_names(operator: Operator) -> frozenset[str]:
 
 
 def value_text(value: object, element: DType | None) -> str:
-    """An attribute's value in a line; element: the type of the element whose bytes it is."""
+    """Format an attribute's value in a line. element: the type of the element whose bytes it is."""
     if isinstance(value, bytes):
         if element is not None and len(value) >= element.element_bytes:
             number = element_value(value, element)
@@ -457,7 +466,7 @@ def value_text(value: object, element: DType | None) -> str:
 
 
 def element_value(raw: bytes, element: DType) -> bool | int | float:
-    """The number that the little-endian bytes of one element stand for; further bytes are padding.
+    """Return the value of the little-endian bytes of one element; further bytes are padding.
 
     Example:
         >>> from tosa_convert.graph import dtype

@@ -103,24 +103,24 @@ class OperatorSpec:
         return operator, (self.name,)
 
     def operand_range(self) -> tuple[int, int | None]:
-        """The lowest and highest number of operands; None for no upper bound."""
+        """Return the lowest and highest number of operands; None for no upper bound."""
         return _range(self.operands)
 
     def result_range(self) -> tuple[int, int | None]:
-        """The lowest and highest number of results; None for no upper bound."""
+        """Return the lowest and highest number of results; None for no upper bound."""
         return _range(self.results)
 
     def takes(self, operands: int, results: int) -> bool:
-        """Whether an operator may have so many operands and results."""
+        """Return whether an operator may have so many operands and results."""
         ranges = ((operands, self.operand_range()), (results, self.result_range()))
         return all(low <= n and (high is None or n <= high) for n, (low, high) in ranges)
 
     def operand(self, index: int, count: int) -> OperandSpec:
-        """The row of operand `index` of an operator with `count` operands."""
+        """Return the row of operand `index` of an operator with `count` operands."""
         return _at(self.operands, index, count)
 
     def result(self, index: int, count: int) -> OperandSpec:
-        """The row of result `index` of an operator with `count` results."""
+        """Return the row of result `index` of an operator with `count` results."""
         return _at(self.results, index, count)
 
 
@@ -130,7 +130,7 @@ def _range(rows: tuple[OperandSpec, ...]) -> tuple[int, int | None]:
 
 
 def _at(rows: tuple[OperandSpec, ...], index: int, count: int) -> OperandSpec:
-    """The row of operand `index` of `count`. Takes the same time for any number of operands."""
+    """Return the row of operand `index` of `count`. Takes the same time for any number of operands."""
     missing = len(rows) - count
     present: list[OperandSpec] = []
     for row in rows:
@@ -150,7 +150,7 @@ def _at(rows: tuple[OperandSpec, ...], index: int, count: int) -> OperandSpec:
 
 @cache
 def _operands(text: str) -> tuple[OperandSpec, ...]:
-    """The operands of a text such as "input1 scale? shape:shape zp:const"."""
+    """Parse the operands of a text such as "input1 scale? shape:shape zp:const"."""
     rows = []
     for word in text.split():
         name, _, kind = word.partition(":")
@@ -445,7 +445,7 @@ BY_MLIR: Final = {row.mlir: row for row in OPERATORS}
 
 
 def operator(name: str) -> OperatorSpec:
-    """The row of the operator of this name.
+    """Return the row of the operator of this name.
 
     Raises:
         KeyError: TOSA does not have it.

@@ -46,7 +46,7 @@ def pack(elements: Bytes, bits: int) -> Bytes:
 
 
 def unpack(packed: Bytes, bits: int, count: int) -> Bytes:
-    """The first `count` elements, one byte for each with the upper bits 0; reverses `pack`."""
+    """Return the first `count` elements, one byte for each with the upper bits 0; reverses `pack`."""
     if bits == 4:
         elements = np.empty(len(packed) * 2, np.uint8)
         np.bitwise_and(packed, 0x0F, out=elements[0::2])
@@ -71,7 +71,7 @@ def pack_blocks(elements: Bytes, bits: int) -> Iterator[memoryview]:
 
 
 def sign_extend(elements: npt.NDArray[Any], bits: int) -> npt.NDArray[np.int8]:
-    """The two's complement values of elements in the low `bits` bits of bytes."""
+    """Return the two's complement values of elements in the low `bits` bits of bytes."""
     shift = 8 - bits
     extended: npt.NDArray[np.int8] = (elements.astype(np.uint8) << shift).view(np.int8) >> shift
     return extended

@@ -15,7 +15,7 @@ def rename(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
 ) -> Graph:
-    """The graph with new names for all its arguments, all its results, or both.
+    """Return the graph with new names for all its arguments, all its results, or both.
 
     Args:
         graph: the program, which is not changed. Everything but the names is shared with the result.
@@ -117,7 +117,7 @@ def _pair(
 
 
 def _clashes(main: Block, renamed: dict[str, str]) -> list[Finding]:
-    """A finding for each name that two values would have."""
+    """Return a finding for each name that two values would have."""
     findings = []
     taken = {name: name for name in (*main.tensors, *main.shapes) if name not in renamed}
     for before, after in renamed.items():

@@ -59,7 +59,7 @@ def _make_reshapes_static(block: Block) -> None:
 
 
 def _inferred_sizes(block: Block, op: Operator) -> tuple[int, ...] | None:
-    """The sizes of the result of a RESHAPE whose shape operand has a -1; else None."""
+    """Return the sizes of the result of a RESHAPE whose shape operand has a -1; else None."""
     if op.spec is not _RESHAPE:
         return None
     shape, result = block.shapes.get(op.inputs[1]), block.tensors.get(op.outputs[0])

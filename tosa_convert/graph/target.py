@@ -25,7 +25,7 @@ class Target(NamedTuple):
 
     @property
     def names(self) -> frozenset[str]:
-        """Its profiles and extensions."""
+        """Return its profiles and extensions."""
         return frozenset((*self.profiles, *self.extensions))
 
     def __str__(self) -> str:

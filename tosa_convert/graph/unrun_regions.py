@@ -6,7 +6,10 @@ from tosa_convert.graph.model import Graph, Region
 
 
 def unrun_regions(graph: Graph) -> list[Region]:
-    """The regions that no operator runs, or only operators of such regions, in the graph's order."""
+    """Return the regions that no operator runs, or only operators of such regions.
+
+    They are in the graph's order.
+    """
     regions = {region.name: region for region in graph.regions}
     pending = graph.regions[:1]
     reached = {region.name for region in pending}

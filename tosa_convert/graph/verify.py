@@ -45,7 +45,7 @@ _MIN_COLUMNS: Final = 200
 
 
 def verify(graph: Graph) -> list[Finding]:
-    """All rules that a graph breaks.
+    """Report all rules that a graph breaks.
 
     The graph is not changed. `tosa_convert.save` calls this first and raises what it returns.
 
@@ -125,7 +125,7 @@ class _GraphRules:
         self.calls_of_main()
 
     def keeps_rules(self, region: str, block: Block) -> bool:
-        """Whether a large block is known to keep all rules. Notes its columns if it does."""
+        """Return whether a large block is known to keep all rules. Notes its columns if it does."""
         if len(block.operators) < _MIN_COLUMNS:
             return False
         from tosa_convert.graph.columns import columns_of, keeps_rules
@@ -318,7 +318,7 @@ class _BlockRules:
             )
 
     def is_variable_target(self, operator: Operator, name: str) -> bool:
-        """Whether the operator writes a variable, which any number of operators can do."""
+        """Return whether the operator writes a variable, which any number of operators can do."""
         tensor = self.block.tensors.get(name)
         return tensor is not None and tensor.variable and operator.spec.encoded_as == IDENTITY.name
 

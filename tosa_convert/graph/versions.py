@@ -94,7 +94,7 @@ _NEW_IN_1_1: Final[dict[str, tuple[int, frozenset[Types]]]] = {
 
 
 def version_name(version: Version) -> str:
-    """The name that users request the version by; the full version if it has none.
+    """Return the name that users request the version by; the full version if it has none.
 
     Example:
         >>> version_name(Version(1, 1, 0, draft=True)), version_name(Version(1, 0, 2))
@@ -104,7 +104,7 @@ def version_name(version: Version) -> str:
 
 
 def parse_version(text: str) -> Version | None:
-    """The version of a text that `version_name` made, or None if it cannot be read.
+    """Return the version of a text that `version_name` made, or None if it cannot be read.
 
     Example:
         >>> parse_version("1.1"), parse_version("0.80")
@@ -120,7 +120,7 @@ def parse_version(text: str) -> Version | None:
 
 
 def lowest_version(graph: Graph) -> Version:
-    """The lowest version that has every operator, element type and combination of types.
+    """Return the lowest version that has every operator, element type and combination of types.
 
     Example:
         >>> import tosa_convert as tc
@@ -131,7 +131,7 @@ def lowest_version(graph: Graph) -> Version:
 
 
 def version_findings(graph: Graph, version: Version) -> Iterator[Finding]:
-    """A finding for each operator and tensor that the version does not have."""
+    """Report a finding for each operator and tensor that the version does not have."""
     limit = (version.major, version.minor)
     for where, block in graph.blocks():
         if _is_within(block, limit):
@@ -163,7 +163,7 @@ def _too_low(where: str, what: str, since: tuple[int, int], version: Version) ->
 
 
 def _is_within(block: Block, limit: tuple[int, int]) -> bool:
-    """Whether the kinds of operators and types in a block suffice to say that a version has them all."""
+    """Return whether the kinds of operators and types suffice to say that a version has a block."""
     # Fast path of version_findings; equal by test test_a_graph_within_a_version_has_no_findings
     specs = {operator.spec for operator in block.operators}
     with_new_types = _NEW_IN_1_1 if limit < V1_1 else ()
@@ -176,7 +176,7 @@ def _is_within(block: Block, limit: tuple[int, int]) -> bool:
 
 
 def _types(block: Block, operator: Operator) -> Types:
-    """The types of an operator in the order of `_NEW_IN_1_1`."""
+    """Return the types of an operator in the order of `_NEW_IN_1_1`."""
     names = (*operator.inputs[: _NEW_IN_1_1[operator.spec.name][0]], *operator.outputs[:1])
     types = [block.tensors[name].dtype.name for name in names if name in block.tensors]
     accumulator = operator.attributes.get("acc_type")
@@ -184,7 +184,7 @@ def _types(block: Block, operator: Operator) -> Types:
 
 
 def incompatibility(min_reader: SoftwareVersion | None, used_features: int) -> str:
-    """The reason why a file must not be read, or "".
+    """Return the reason why a file must not be read, or "".
 
     Args:
         min_reader: The lowest release of the schema that a reader of the file must support.
@@ -203,7 +203,7 @@ def incompatibility(min_reader: SoftwareVersion | None, used_features: int) -> s
 
 
 def features(graph: Graph) -> int:
-    """The compatibility features that a reader of this graph needs, as a bit set."""
+    """Return the compatibility features that a reader of this graph needs, as a bit set."""
     for _, block in graph.blocks():
         if any(tensor.scale is not None for tensor in block.tensors.values()):
             return MXFP_FEATURE
