@@ -127,7 +127,7 @@ RENAMED: Final = {
 
 
 def name_in(state: str, mlir: str) -> str:
-    """The name that an operation of today had in a state.
+    """Return the name that a current operation had in a state.
 
     Example:
         >>> name_in("2024-01", "tosa.intdiv"), name_in("2024-07", "tosa.intdiv")
@@ -138,7 +138,7 @@ def name_in(state: str, mlir: str) -> str:
 
 
 def state_of(month: str, option: str = "dialect") -> str:
-    """The state of the dialect in a month.
+    """Return the state of the dialect in a month.
 
     Raises:
         TosaConvertError: "option-conflict" for anything but a month since January 2022, and for one

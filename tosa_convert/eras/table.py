@@ -42,7 +42,7 @@ _SHAPES: Final = "sizes are operands"
 
 
 def _is_old_pad(old: OldOperation, values: Values) -> bool:
-    """Whether the padding is a tensor, or the constant one of rank 0."""
+    """Return whether the padding is a tensor, or the constant one of rank 0."""
     if len(old.inputs) != 3:
         return True
     constant = values.tensors.get(old.inputs[2])
@@ -162,7 +162,7 @@ RULES: Final = {
 
 
 def is_old(old: OldOperation, values: Values) -> bool:
-    """Whether an operation has the form of an older release, which a rule can upgrade."""
+    """Return whether an operation has the form of an older release, which a rule can upgrade."""
     rule, spec = RULES.get(old.name), BY_MLIR.get(old.name)
     if rule is None:
         return False

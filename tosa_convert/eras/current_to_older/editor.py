@@ -56,20 +56,20 @@ class Lowering:
         self._made: dict[Hashable, str] = {}
 
     def since(self, state: str) -> str:
-        """What came with a state of the dialect, in the words of who reads the message."""
+        """Return what came with a state of the dialect, in the words of who reads the message."""
         return state
 
     # -- values that are there ----------------------------------------------------------------
 
     def rank(self, name: str) -> tuple[int, ...]:
-        """The sizes of a tensor, whose rank must be known."""
+        """Return the sizes of a tensor, whose rank must be known."""
         shape = self.tensors[name].shape
         if shape is None:
             raise Refused("the rank of an operand or result is not known")
         return shape
 
     def sizes(self, name: str, what: str) -> tuple[int, ...]:
-        """The sizes of a shape that becomes an attribute."""
+        """Return the sizes of a shape that becomes an attribute."""
         values = self.shapes[name].values()
         if values is None:
             raise Refused(f"its {what} is not a constant", _FOLD)
@@ -77,7 +77,7 @@ class Lowering:
         return values
 
     def numbers(self, name: str, what: str) -> tuple[int, ...]:
-        """The integers of a constant that becomes an attribute."""
+        """Return the integers of a constant that becomes an attribute."""
         tensor = self.tensors[name]
         if tensor.data is None or tensor.variable:
             raise Refused(f"its {what} is not a constant", _FOLD)
@@ -85,7 +85,7 @@ class Lowering:
         return tuple(map(int, tensor.data.numpy().tolist()))
 
     def number(self, name: str, what: str) -> float:
-        """The only element of a constant that becomes an attribute."""
+        """Return the only element of a constant that becomes an attribute."""
         tensor = self.tensors[name]
         if tensor.data is None or tensor.variable:
             raise Refused(f"its {what} is not a constant", _FOLD)
@@ -95,7 +95,7 @@ class Lowering:
     # -- attributes ---------------------------------------------------------------------------
 
     def attributes(self, operator: Operator, *without: str) -> dict[str, WrittenValue]:
-        """The attributes of an operator, in the types of the state, without those of these names."""
+        """Return an operator's attributes, in the types of the state, without those of these names."""
         rows = [row for row in operator.spec.attributes if row.name not in without]
         found = {}
         for row in rows:
@@ -122,7 +122,7 @@ class Lowering:
     # -- values and operators that are made -------------------------------------------------------
 
     def temporary(self, stem: str, element: DType, shape: tuple[int, ...] | None) -> str:
-        """A tensor that no operator has yet."""
+        """Add a tensor that no operator has yet."""
         name = unused_name(stem, self._taken)
         self._taken.add(name)
         self.tensors[name] = Tensor(name, element, shape)
@@ -131,7 +131,7 @@ class Lowering:
     def constant(
         self, stem: str, element: DType, numbers: Sequence[int], shape: tuple[int, ...]
     ) -> str:
-        """A constant of these integers, which operators with the same ones share."""
+        """Return a constant of these integers, which operators with the same ones share."""
         key = element, tuple(numbers), shape
         if key in self._made:
             return self._made[key]
@@ -141,7 +141,7 @@ class Lowering:
         return name
 
     def scalar(self, name: str, stem: str) -> str:
-        """A tensor of one element as one of rank 0."""
+        """Return a tensor of one element as one of rank 0."""
         tensor = self.tensors[name]
         if tensor.shape == ():
             return name

@@ -45,7 +45,10 @@ class _Form080(Form):
 
 
 def form_080(reader: str = "") -> Form:
-    """The form of `.tosa` files of TOSA 0.80. reader: the program that is to read it, for messages."""
+    """Return the form of `.tosa` files of TOSA 0.80.
+
+    reader: the program that is to read it, for messages.
+    """
     return _Form080(reader or "TOSA 0.80")
 
 
@@ -58,7 +61,7 @@ class _Lowering(Lowering):
     def add(
         self, op: Operator, own: dict[str, WrittenValue], inputs: Sequence[str] | None = None
     ) -> None:
-        """As for MLIR; refuses integers that do not fit into the field of a file."""
+        """Add an operator as for MLIR; refuse integers that do not fit into the field of a file."""
         for name, value in own.items():
             bits = 16 if name in _SHORT_LISTS else 32
             numbers = value.values if isinstance(value, Integers) else ()
@@ -71,7 +74,7 @@ class _Lowering(Lowering):
 
 
 def _pad(low: Lowering, op: Operator) -> None:
-    """The padding and its value are attributes."""
+    """Turn the padding and its value into attributes."""
     image, padding, value = op.inputs
     number = low.number(value, "pad_const")
     is_float = low.tensors[image].dtype.is_float
@@ -84,7 +87,7 @@ def _pad(low: Lowering, op: Operator) -> None:
 
 
 def _table(low: Lowering, op: Operator) -> None:
-    """The table is an attribute."""
+    """Turn the table into an attribute."""
     values = low.numbers(op.inputs[1], "table")
     low.add(op, {"table": Integers(values, 16)}, op.inputs[:1])
 

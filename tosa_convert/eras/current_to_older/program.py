@@ -57,11 +57,11 @@ class Form:
         self.lowered = lowered
 
     def lowering(self, block: Block) -> Lowering:
-        """What makes the operators of a block."""
+        """Return what makes the operators of a block."""
         return Lowering(block, self.state)
 
     def has_operator(self, operator: Operator) -> bool:
-        """Whether there is an operator of this name."""
+        """Return whether there is an operator of this name."""
         # Of variables there are findings, and constant shapes can become attributes.
         spec = operator.spec
         return (
@@ -71,17 +71,20 @@ class Form:
         )
 
     def has_type(self, dtype: DType) -> bool:
-        """Whether there is an element type."""
+        """Return whether there is an element type."""
         return TYPES.get(dtype.name, "") <= self.state
 
 
 def dialect_form(state: str, reader: str = "") -> Form:
-    """The form of a state of the dialect. reader: the program that is to read it, for messages."""
+    """Return the form of a state of the dialect.
+
+    reader: the program that is to read it, for messages.
+    """
     return Form(state, reader or f"the dialect of {state}")
 
 
 def lowered(graph: Graph, form: Form) -> Graph:
-    """A program whose operators are all `LoweredOperator`, in an older form.
+    """Return a program whose operators are all `LoweredOperator`, in an older form.
 
     It is for writers only: its operators do not have the operands of today. The graph itself is not
     changed.
@@ -108,7 +111,7 @@ def lowered(graph: Graph, form: Form) -> Graph:
 
 
 def missing(graph: Graph, form: Form) -> Iterator[Finding]:
-    """The operators and element types that a form does not have."""
+    """Report the operators and element types that a form does not have."""
     for where, block in graph.blocks():
         yield from _type_findings(block, where, form)
         for index, operator in enumerate(block.operators):
@@ -121,7 +124,7 @@ def missing(graph: Graph, form: Form) -> Iterator[Finding]:
 
 
 def _is_new_for_int4(block: Block, operator: Operator, form: Form) -> bool:
-    """Whether only constants and convolutions took the INT4 of an operator."""
+    """Return whether only constants and convolutions took the INT4 of an operator."""
     if operator.spec is CONST or "CONV" in operator.spec.name or not form.has_type(INT4):
         return False
     tensors = (block.tensors.get(name) for name in (*operator.inputs, *operator.outputs))
@@ -129,7 +132,7 @@ def _is_new_for_int4(block: Block, operator: Operator, form: Form) -> bool:
 
 
 def older_findings(graph: Graph, form: Form) -> list[Finding]:
-    """Why a program cannot be written in an older form; see `lowered`."""
+    """Return why a program cannot be written in an older form; see `lowered`."""
     try:
         lowered(graph, form)
     except TosaConvertError as error:
@@ -138,7 +141,10 @@ def older_findings(graph: Graph, form: Form) -> list[Finding]:
 
 
 def has_form_of(graph: Graph, state: str) -> bool:
-    """Whether today's form of a program is that of a state, too; the program has a form in it."""
+    """Return whether the current form of a program is that of a state, too.
+
+    The program has a form in it.
+    """
     if state < FUNC_DIALECT:
         return False
     older, today = (lowered(graph, dialect_form(name)) for name in (state, STATES[-1]))
@@ -155,7 +161,7 @@ def _is_variable(tensor: Tensor) -> bool:
 
 
 def _same(state: str, older: Operator, today: Operator) -> bool:
-    """Whether an operator is written for a state as it is today."""
+    """Return whether an operator is written for a state as in the current form."""
     assert isinstance(older, LoweredOperator)
     assert isinstance(today, LoweredOperator)
     if (older.mlir, older.inputs, older.own) != (today.mlir, today.inputs, today.own):
@@ -208,7 +214,7 @@ def _block(block: Block, where: str, form: Form, findings: list[Finding]) -> Blo
 
 
 def _without_unused(lowering: Lowering, block: Block) -> list[Operator]:
-    """The operators without constants that became attributes and nothing uses any more."""
+    """Return the operators without constants that became attributes and nothing uses any more."""
     used = {name for op in lowering.operators for name in op.inputs} | set(block.outputs)
     has_shapes = lowering.state >= OPERATORS[CONST_SHAPE.name]
     unused = lowering.read - used

@@ -19,7 +19,7 @@ Refuse = Callable[[Operator | OldOperation, str, str], None]
 def upgraded(
     items: Sequence[Operator | OldOperation], values: Values, upgrade: Upgrade, refuse: Refuse
 ) -> list[Operator]:
-    """The operators of a block.
+    """Return the operators of a block.
 
     Args:
         items: operators of today and old operations, in order.
@@ -56,7 +56,7 @@ def upgraded(
 
 
 def _without_unused(editor: Editor) -> list[Operator]:
-    """The operators without constants that rules have read and nothing uses any more."""
+    """Return the operators without constants that rules have read and nothing uses any more."""
     if not editor.consumed:
         return editor.operators
     used = set(editor.values.outputs)

@@ -61,7 +61,7 @@ def as_today(editor: Editor, operator: Operator) -> None:
 
 
 def _is_complete(operator: Operator) -> bool:
-    """Whether an operator has as many operands and results as its row says."""
+    """Return whether an operator has as many operands and results as its row says."""
     for values, (fewest, most) in (
         (operator.inputs, operator.spec.operand_range()),
         (operator.outputs, operator.spec.result_range()),
@@ -114,7 +114,7 @@ def _rank_of(shape: tuple[int, ...] | None) -> int:
 
 
 def _with_rank(editor: Editor, tensor: Tensor, shape: tuple[int, ...], rank: int) -> str:
-    """A tensor with more dimensions: a constant of another shape, or a RESHAPE."""
+    """Return a tensor with more dimensions: a constant of another shape, or a RESHAPE."""
     wider = (1,) * (rank - len(shape)) + shape
     key = tensor.name, rank
     name = editor.reshaped.get(key)
@@ -197,7 +197,7 @@ def _divide(editor: Editor, operator: Operator, dimensions: int) -> None:
 
 
 def _kernel(editor: Editor, operator: Operator, dimensions: int) -> tuple[int, ...] | None:
-    """The sizes of the window; None if they are not known."""
+    """Return the sizes of the window; None if they are not known."""
     kernel = operator.attributes.get("kernel")
     if isinstance(kernel, tuple):
         return kernel if len(kernel) == dimensions else None

@@ -78,7 +78,7 @@ class Editor:
     # -- values that are there ----------------------------------------------------------------
 
     def tensor(self, name: str) -> Tensor:
-        """The tensor of this name."""
+        """Return the tensor of this name."""
         tensor = self.values.tensors.get(name)
         if tensor is None:
             is_shape = name in self.values.shapes
@@ -87,19 +87,19 @@ class Editor:
         return tensor
 
     def operand(self, old: OldOperation, index: int) -> Tensor:
-        """An operand that must be a tensor."""
+        """Return an operand that must be a tensor."""
         if index >= len(old.inputs):
             raise Refused(f"it has {len(old.inputs)} operands, expected more than {index}")
         return self.tensor(old.inputs[index])
 
     def result(self, old: OldOperation) -> Tensor:
-        """The only result."""
+        """Return the only result."""
         if len(old.outputs) != 1:
             raise Refused(f"it has {len(old.outputs)} results, expected 1")
         return self.tensor(old.outputs[0])
 
     def rank(self, tensor: Tensor) -> tuple[int, ...]:
-        """The sizes of a tensor, whose rank must be known."""
+        """Return the sizes of a tensor, whose rank must be known."""
         if tensor.shape is None:
             raise Refused(
                 "the rank of an operand or result is not known",
@@ -108,7 +108,7 @@ class Editor:
         return tensor.shape
 
     def numbers(self, name: str, what: str) -> tuple[int, ...]:
-        """The integers of a constant, which the rule reads at its place."""
+        """Return the integers of a constant, which the rule reads at its place."""
         tensor = self.tensor(name)
         if tensor.data is None or tensor.dtype.is_float:
             raise Refused(
@@ -121,13 +121,13 @@ class Editor:
     # -- values that are made -----------------------------------------------------------------
 
     def unused(self, stem: str) -> str:
-        """A name that no other value has."""
+        """Return a name that no other value has."""
         name = unused_name(stem, self.values.taken)
         self.values.taken.add(name)
         return name
 
     def temporary(self, stem: str, dtype: DType, shape: tuple[int, ...] | None) -> str:
-        """A tensor between two operators."""
+        """Add a tensor between two operators."""
         name = self.unused(stem)
         self.values.tensors[name] = Tensor(name, dtype, shape)
         return name
@@ -135,7 +135,7 @@ class Editor:
     def constant(
         self, stem: str, dtype: DType, numbers: Sequence[float], shape: tuple[int, ...]
     ) -> str:
-        """A CONST of these numbers."""
+        """Add a CONST of these values."""
         try:
             array: Any = np.array(numbers)
             data = constant_of(array, dtype)
@@ -144,7 +144,7 @@ class Editor:
         return self.constant_of(stem, data, shape)
 
     def constant_of(self, stem: str, data: Constant, shape: tuple[int, ...]) -> str:
-        """A CONST of this data."""
+        """Add a CONST of this data."""
         data.padding = -data.nbytes % 8
         name = self.temporary(stem, data.dtype, shape)
         self.values.tensors[name].data = data
@@ -152,7 +152,7 @@ class Editor:
         return name
 
     def shape(self, stem: str, sizes: Sequence[int]) -> str:
-        """A CONST_SHAPE of these sizes."""
+        """Add a CONST_SHAPE of these sizes."""
         name = self.unused(stem)
         try:
             data = constant_of(np.array(sizes, np.int64), INT64)
@@ -163,7 +163,7 @@ class Editor:
         return name
 
     def reshape(self, stem: str, name: str, shape: tuple[int, ...], result: str = "") -> str:
-        """A RESHAPE of a tensor. result: the name of its result, if there is one already."""
+        """Add a RESHAPE of a tensor. result: the name of its result, if there is one already."""
         if shape.count(DYNAMIC) > 1:
             raise Refused(
                 f"it needs a RESHAPE to {shape.count(DYNAMIC)} sizes that are not known",
@@ -180,7 +180,7 @@ class Editor:
         outputs: Sequence[str],
         **attributes: AttributeValue,
     ) -> None:
-        """An operator; attributes that are not given have their defaults."""
+        """Add an operator; attributes that are not given have their defaults."""
         spec = operator(name)
         values = {row.name: attributes.get(row.name, row.default) for row in spec.attributes}
         self.operators.append(Operator(spec, tuple(inputs), tuple(outputs), values, self.location))
@@ -190,7 +190,7 @@ class Editor:
 
 
 def integers(old: OldOperation, name: str, length: int = -1) -> tuple[int, ...]:
-    """An attribute that is a list of integers."""
+    """Return an attribute that is a list of integers."""
     value = old.attributes.get(name)
     if not isinstance(value, (list, tuple)) or not all(type(item) is int for item in value):
         raise Refused(f"its attribute {name} is not a list of integers")
@@ -200,7 +200,7 @@ def integers(old: OldOperation, name: str, length: int = -1) -> tuple[int, ...]:
 
 
 def integer(old: OldOperation, name: str, default: int | None = None) -> int:
-    """An attribute that is an integer."""
+    """Return an attribute that is an integer."""
     value = old.attributes.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool):
         raise Refused(f"its attribute {name} is not an integer")
@@ -208,7 +208,7 @@ def integer(old: OldOperation, name: str, default: int | None = None) -> int:
 
 
 def number(old: OldOperation, name: str) -> float:
-    """An attribute that is a floating-point number."""
+    """Return an attribute that is a floating-point number."""
     value = old.attributes.get(name)
     if not isinstance(value, float):
         raise Refused(f"its attribute {name} is not a floating-point number")
@@ -216,7 +216,7 @@ def number(old: OldOperation, name: str) -> float:
 
 
 def flag(old: OldOperation, name: str, default: bool | None = None) -> bool:
-    """An attribute that is a bool."""
+    """Return an attribute that is a bool."""
     value = old.attributes.get(name, default)
     if not isinstance(value, bool):
         raise Refused(f"its attribute {name} is not a bool")
@@ -224,7 +224,7 @@ def flag(old: OldOperation, name: str, default: bool | None = None) -> bool:
 
 
 def text(old: OldOperation, name: str, default: str | None = None) -> str:
-    """An attribute that is a string."""
+    """Return an attribute that is a string."""
     value = old.attributes.get(name, default)
     if isinstance(value, bytes):
         try:
@@ -237,7 +237,7 @@ def text(old: OldOperation, name: str, default: str | None = None) -> str:
 
 
 def member(old: OldOperation, name: str, enum: type[Enum], default: Enum | None = None) -> Enum:
-    """An attribute that is a member of an enum, by its name."""
+    """Return an attribute that is a member of an enum, by its name."""
     if name not in old.attributes and default is not None:
         return default
     found = text(old, name)
@@ -249,7 +249,7 @@ def member(old: OldOperation, name: str, enum: type[Enum], default: Enum | None 
 
 
 def zero_point(old: OldOperation, name: str) -> int:
-    """A zero point, an attribute of its own or part of `quantization_info`; absent is 0."""
+    """Return a zero point, an attribute of its own or part of `quantization_info`; absent is 0."""
     holder: Any = old.attributes
     if name not in holder:
         holder = old.attributes.get("quantization_info") or {}

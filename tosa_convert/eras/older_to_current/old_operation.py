@@ -44,7 +44,7 @@ class OldOperation:
 
     @property
     def label(self) -> str:
-        """The name without the dialect."""
+        """Return the name without the dialect."""
         return self.name.partition(".")[2] or self.name
 
 

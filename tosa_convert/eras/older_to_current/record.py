@@ -39,16 +39,16 @@ class Upgrade:
         self._counts[operation, what] += 1
 
     def changes(self) -> list[Change]:
-        """The changes, sorted by operation."""
+        """Return the changes, sorted by operation."""
         return [Change(*key, count) for key, count in sorted(self._counts.items())]
 
     def lines(self) -> Iterator[str]:
-        """The changes as text, one line for each kind."""
+        """Iterate over the changes as text, one line for each kind."""
         for operation, what, number in self.changes():
             yield f"{operation}: {what} ({number})"
 
     def summary(self) -> str:
-        """The number of changed operations in one line."""
+        """Return the number of changed operations in one line."""
         counts: Counter[str] = Counter()
         for (operation, _), count in self._counts.items():
             # An operation that changed in several ways counts once.

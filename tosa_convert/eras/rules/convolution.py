@@ -42,7 +42,7 @@ _ACCUMULATORS: Final = {
 
 
 def zero_point_operand(edit: Editor, old: OldOperation, name: str, tensor: Tensor) -> str:
-    """A zero point as a constant of the type of the tensor that it belongs to.
+    """Return a zero point as a constant of the type of the tensor that it belongs to.
 
     One of an unsigned tensor keeps its bits: 128 of ui8 becomes -128 of i8.
     """
@@ -62,7 +62,7 @@ def _accumulator(old: OldOperation, default: str | None) -> DType:
 
 
 def _convolution(edit: Editor, old: OldOperation) -> tuple[list[str], DType]:
-    """The operands of a convolution, and its accumulator."""
+    """Return the operands of a convolution, and its accumulator."""
     image, weight = edit.operand(old, 0), edit.operand(old, 1)
     accumulator = _accumulator(old, _ACCUMULATORS.get(image.dtype.name))
     zero_points = [
@@ -93,7 +93,7 @@ def _zero_points(
 
 
 def _float_zero(low: Lowering, operand: str, name: str) -> int:
-    """The zero point of floating-point numbers, which is zero."""
+    """Return the zero point of floating-point values, which is zero."""
     data = low.tensors[operand].data
     if data is None or data.numpy().any():
         raise Refused(f"its {name} is not a constant that is zero")
@@ -126,7 +126,7 @@ def _written_convolution(low: Lowering, op: Operator) -> dict[str, WrittenValue]
 
 
 def lower_convolution(low: Lowering, op: Operator) -> None:
-    """The inverse of `convolution`."""
+    """Convert to the older form: the inverse of `convolution`."""
     low.add(op, _written_convolution(low, op), op.inputs[:3])
 
 
@@ -209,7 +209,7 @@ def _out_pad(
 
 
 def lower_transpose_conv2d(low: Lowering, op: Operator) -> None:
-    """The inverse of `transpose_conv2d`."""
+    """Convert to the older form: the inverse of `transpose_conv2d`."""
     own = _written_convolution(low, op)
     given = op.attributes["out_pad"]
     assert isinstance(given, tuple)
@@ -226,7 +226,7 @@ def lower_transpose_conv2d(low: Lowering, op: Operator) -> None:
 
 
 def fully_connected(edit: Editor, old: OldOperation) -> None:
-    """A convolution of an image of one pixel for each row."""
+    """Convert to a convolution of an image of one pixel for each row."""
     result = edit.result(old)
     image, weight = edit.operand(old, 0), edit.operand(old, 1)
     rows, kernels, shape = edit.rank(image), edit.rank(weight), edit.rank(result)
@@ -267,7 +267,7 @@ def matmul(edit: Editor, old: OldOperation) -> None:
 
 
 def lower_matmul(low: Lowering, op: Operator) -> None:
-    """The inverse of `matmul`."""
+    """Convert to the older form: the inverse of `matmul`."""
     low.add(op, _zero_points(low, op, "matmul", "a_zp", "b_zp"), op.inputs[:2])
 
 
@@ -284,7 +284,7 @@ def negate(edit: Editor, old: OldOperation) -> None:
 
 
 def lower_negate(low: Lowering, op: Operator) -> None:
-    """The inverse of `negate`."""
+    """Convert to the older form: the inverse of `negate`."""
     low.add(op, _zero_points(low, op, "unary", "input_zp", "output_zp"), op.inputs[:1])
 
 
@@ -308,7 +308,7 @@ def avg_pool2d(edit: Editor, old: OldOperation) -> None:
 
 
 def lower_avg_pool2d(low: Lowering, op: Operator) -> None:
-    """The inverse of `avg_pool2d`."""
+    """Convert to the older form: the inverse of `avg_pool2d`."""
     is_float = low.tensors[op.inputs[0]].dtype.is_float
     own = low.attributes(op, "acc_type")
     own |= _written_accumulator(low, op, "FP32" if is_float else "INT32", POOL_ACCUMULATORS)

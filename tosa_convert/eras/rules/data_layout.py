@@ -17,7 +17,7 @@ from tosa_convert.graph.model import DYNAMIC, INT32_MAX, Operator, element_count
 
 
 def pad(edit: Editor, old: OldOperation) -> None:
-    """The padding becomes a shape, and the value an operand of one element."""
+    """Turn the padding into a shape, and the value into an operand of one element."""
     edit.result(old)
     image, stem = edit.operand(old, 0), old.outputs[0]
     inputs = [old.inputs[0]]
@@ -45,7 +45,7 @@ def pad(edit: Editor, old: OldOperation) -> None:
 
 
 def _one_element(edit: Editor, stem: str, name: str) -> str:
-    """A tensor of rank 0 as one of one element."""
+    """Return a tensor of rank 0 as one of one element."""
     tensor = edit.tensor(name)
     if tensor.shape == (1,):
         return name
@@ -56,7 +56,7 @@ def _one_element(edit: Editor, stem: str, name: str) -> str:
 
 
 def lower_pad(low: Lowering, op: Operator) -> None:
-    """The inverse of `pad`: a value of rank 0, and until 2025 a row of the padding for each axis."""
+    """Invert `pad`: a value of rank 0, and until 2025 a row of the padding for each axis."""
     image, padding, value = op.inputs
     if low.state < SHAPES:
         sizes = low.sizes(padding, "padding")
@@ -67,14 +67,14 @@ def lower_pad(low: Lowering, op: Operator) -> None:
 
 
 def transpose(edit: Editor, old: OldOperation) -> None:
-    """The permutation becomes an attribute."""
+    """Turn the permutation into an attribute."""
     edit.result(old)
     perms = edit.numbers(edit.operand(old, 1).name, "the permutation")
     edit.emit("TRANSPOSE", old.inputs[:1], old.outputs, perms=perms)
 
 
 def lower_transpose(low: Lowering, op: Operator) -> None:
-    """The inverse of `transpose`."""
+    """Convert to the older form: the inverse of `transpose`."""
     perms = op.attributes["perms"]
     assert isinstance(perms, tuple)
     operand = low.constant(f"{op.outputs[0]}_perms", INT32, perms, (len(perms),))
@@ -82,7 +82,7 @@ def lower_transpose(low: Lowering, op: Operator) -> None:
 
 
 def reshape(edit: Editor, old: OldOperation) -> None:
-    """The new shape becomes an operand. A size that is -1 is that of the result."""
+    """Turn the new shape into an operand. A size that is -1 is that of the result."""
     result, image = edit.result(old), edit.operand(old, 0)
     sizes = resolved(integers(old, "new_shape"), result.shape)
     if sizes.count(DYNAMIC) == 1 and (count := element_count(image.shape)) is not None:
@@ -93,7 +93,7 @@ def reshape(edit: Editor, old: OldOperation) -> None:
 
 
 def lower_reshape(low: Lowering, op: Operator) -> None:
-    """The inverse of `reshape`."""
+    """Convert to the older form: the inverse of `reshape`."""
     sizes = low.sizes(op.inputs[1], "shape")
     low.add(op, {"new_shape": Integers(sizes, 64)}, op.inputs[:1])
 
@@ -108,20 +108,20 @@ def slice_(edit: Editor, old: OldOperation) -> None:
 
 
 def lower_slice(low: Lowering, op: Operator) -> None:
-    """The inverse of `slice_`."""
+    """Convert to the older form: the inverse of `slice_`."""
     _, start, size = op.inputs
     own = {"start": low.sizes(start, "start"), "size": low.sizes(size, "size")}
     low.add(op, {name: Integers(sizes, 64) for name, sizes in own.items()}, op.inputs[:1])
 
 
 def tile(edit: Editor, old: OldOperation) -> None:
-    """The multiples become an operand."""
+    """Turn the multiples into an operand."""
     edit.result(old)
     _with_shapes(edit, old, "TILE", multiples=integers(old, "multiples"))
 
 
 def lower_tile(low: Lowering, op: Operator) -> None:
-    """The inverse of `tile`."""
+    """Convert to the older form: the inverse of `tile`."""
     sizes = low.sizes(op.inputs[1], "multiples")
     low.add(op, {"multiples": Integers(sizes, 64)}, op.inputs[:1])
 

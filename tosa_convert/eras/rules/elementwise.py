@@ -41,12 +41,15 @@ _BOUND_BYTES: Final = 8
 
 
 def clamp(edit: Editor, old: OldOperation) -> None:
-    """The pair of bounds for integers or that for floating-point numbers, in the element's type."""
+    """Convert one pair of bounds, for integers or for floating point, to the element's type."""
     _clamp(edit, old, "min_int", "min_fp")
 
 
 def lower_clamp(low: Lowering, op: Operator) -> None:
-    """The inverse of `clamp`: both pairs of bounds, of which one is read."""
+    """Convert to the older form: the inverse of `clamp`.
+
+    It has both pairs of bounds, of which one is read.
+    """
     element = low.tensors[op.inputs[0]].dtype
     own, largest = low.attributes(op, "min_val", "max_val"), low.largest_bound
     for name in ("min", "max"):
@@ -60,7 +63,7 @@ def lower_clamp(low: Lowering, op: Operator) -> None:
 
 
 def relu_n(edit: Editor, old: OldOperation) -> None:
-    """A clamp from zero."""
+    """Convert to a clamp from zero."""
     old.attributes |= {"min_int": 0, "min_fp": 0.0}
     _clamp(edit, old, "min_int", "min_fp")
 
@@ -93,7 +96,10 @@ def _clamp(edit: Editor, old: OldOperation, min_int: str, min_fp: str) -> None:
 
 
 def _rounded(bound: float, element: DType) -> bytes:
-    """A bound in the element's type, to the nearest; one beyond the type is its largest value."""
+    """Round a bound to the nearest value of the element's type.
+
+    One beyond the type is its largest value.
+    """
     with np.errstate(over="ignore"):
         rounded: Any = np.array([bound]).astype(element.numpy)
     if np.isnan(rounded.astype(np.float64)).any() and not np.isnan(bound):
@@ -119,7 +125,7 @@ def maximum_and_minimum(edit: Editor, value: str, result: str, bounds: tuple[byt
 
 
 def mul(edit: Editor, old: OldOperation) -> None:
-    """The shift becomes an operand; one of narrow integers applies to INT32."""
+    """Turn the shift into an operand; one of narrow integers applies to INT32."""
     result, left, right = edit.result(old), edit.operand(old, 0), edit.operand(old, 1)
     inputs, shift = list(old.inputs[:2]), integer(old, "shift", 0)
     if shift and left.dtype.is_float:
@@ -137,7 +143,7 @@ def mul(edit: Editor, old: OldOperation) -> None:
 
 
 def lower_mul(low: Lowering, op: Operator) -> None:
-    """The inverse of `mul`."""
+    """Convert to the older form: the inverse of `mul`."""
     (shift,) = low.numbers(op.inputs[2], "shift")
     bits = 8 if low.state >= OPERATOR_NAMES else 32
     low.add(op, {"shift": Integer(shift, bits)}, op.inputs[:2])
@@ -174,7 +180,7 @@ def rescale(edit: Editor, old: OldOperation) -> None:
 
 
 def lower_rescale(low: Lowering, op: Operator) -> None:
-    """The inverse of `rescale`."""
+    """Convert to the older form: the inverse of `rescale`."""
     attributes = op.attributes
     rounding = attributes["rounding_mode"]
     if rounding is RoundingMode.INEXACT_ROUND:
@@ -202,7 +208,7 @@ def lower_rescale(low: Lowering, op: Operator) -> None:
 
 
 def _rescale_zero_point(edit: Editor, old: OldOperation, name: str, tensor: Tensor) -> str:
-    """The flags of 0.80.1 mark signless tensors as unsigned, too."""
+    """Return a zero point. The flags of 0.80.1 mark signless tensors as unsigned, too."""
     is_unsigned = flag(old, f"{name.partition('_')[0]}_unsigned", False)
     if is_unsigned and tensor.name not in edit.values.unsigned:
         value, bits = integer(old, name, 0), tensor.dtype.bits
@@ -211,7 +217,7 @@ def _rescale_zero_point(edit: Editor, old: OldOperation, name: str, tensor: Tens
 
 
 def table(edit: Editor, old: OldOperation) -> None:
-    """The table of a file of TOSA 0.80, an attribute of 16-bit numbers, becomes an operand."""
+    """Turn the table of a file of TOSA 0.80, an attribute of 16-bit integers, into an operand."""
     edit.result(old)
     element = edit.operand(old, 0).dtype
     values = integers(old, "table")
@@ -237,7 +243,7 @@ def custom(edit: Editor, old: OldOperation) -> None:
 
 
 def lower_custom(low: Lowering, op: Operator) -> None:
-    """The inverse of `custom`."""
+    """Convert to the older form: the inverse of `custom`."""
     own = low.attributes(op)
     names = {"operator_name": "identifier", "domain_name": "config"}
     older = {names.get(name, name): value for name, value in own.items()}

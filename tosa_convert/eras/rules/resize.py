@@ -76,7 +76,7 @@ def _from_stride(
 
 
 def _fraction(old: OldOperation, axis: int, size: int, new_size: int) -> tuple[int, int, int]:
-    """The scale of one axis as a fraction, and the offset in its numerator's unit.
+    """Return the scale of one axis as a fraction, and the offset in its numerator's unit.
 
     A stride of FP32 is the reciprocal of the scale. It may be a fraction that was rounded.
     """
@@ -111,7 +111,7 @@ def _floats(old: OldOperation, name: str) -> list[float]:
 
 
 def lower_resize(low: Lowering, op: Operator) -> None:
-    """The inverse of `resize`."""
+    """Convert to the older form: the inverse of `resize`."""
     scale, offset, border = (
         low.sizes(name, what)
         for name, what in zip(op.inputs[1:], ("scale", "offset", "border"), strict=True)
@@ -128,7 +128,7 @@ def lower_resize(low: Lowering, op: Operator) -> None:
 def _as_strides(
     low: Lowering, op: Operator, scale: tuple[int, ...], offset: tuple[int, ...]
 ) -> dict[str, WrittenValue]:
-    """The form of 2022. The border follows from the sizes."""
+    """Return the form of 2022. The border follows from the sizes."""
     image, result = (low.rank(name) for name in (op.inputs[0], op.outputs[0]))
     if DYNAMIC in (*image[1:3], *result[1:3]):
         raise Refused("the size of its input or result is not known, and output_size is one")
