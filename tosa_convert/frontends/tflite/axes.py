@@ -12,7 +12,7 @@ _AXIS: Final = 0
 
 
 def with_axes_from_start(data: bytes | memoryview, model: TfliteFile) -> bytes | memoryview:
-    """The bytes of a model in which GATHER's axes count from the start."""
+    """Return a model's bytes with GATHER's axes counted from the start."""
     changed: bytearray | None = None
     for operator in model.operators:
         options = operator.options

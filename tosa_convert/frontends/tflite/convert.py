@@ -65,7 +65,7 @@ def lower_file(path: Path, request: Request, folder: Path) -> Interface:
 
 
 def _interface(path: Path, request: Request, folder: Path) -> Interface:
-    """What `lower_file` returns.
+    """Lower the model in a file, and return what `lower_file` returns.
 
     Raises:
         DamagedError: the model is damaged. RuntimeError: the converter fails.
@@ -183,7 +183,7 @@ def _value(model: TfliteFile, number: int, name: str) -> Value:
 
 
 def _by_tensor(model: TfliteFile, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, list[int]]:
-    """The given shapes by the names of tensors, as the converter takes them.
+    """Return the given shapes by the names of tensors, as the converter takes them.
 
     Raises TosaConvertError("unknown-argument") or ("option-conflict"), with every finding: the converter
     would ignore them.

@@ -36,7 +36,7 @@ def exact_gelu(block: Block, group: Group, row: Correction, write: Writer) -> No
 
 
 def table_of_int8(block: Block, group: Group, row: Correction, write: Writer) -> None:
-    """A function of int8, by the values for all elements."""
+    """Look up a function of int8 in a table of its values for all elements."""
     (value,) = group.inputs
     table = group.the("TABLE")
     if len(group.operators) != 1 or block.tensors[table.inputs[1]].shape != (len(row.table),):
@@ -58,7 +58,7 @@ def table_of_int16(block: Block, group: Group, row: Correction, write: Writer) -
 
 
 def floor_mod(block: Block, group: Group, row: Correction, write: Writer) -> None:
-    """The rest of x / y that has the sign of y."""
+    """Compute the rest of x / y that has the sign of y."""
     product = group.making(group.the("FLOOR").inputs[0])
     if product is None or product.spec.name != "MUL":
         raise OtherFormError
@@ -87,7 +87,7 @@ def floor_mod(block: Block, group: Group, row: Correction, write: Writer) -> Non
 
 
 def _divisor(block: Block, group: Group, row: Correction, write: Writer, inverse: str) -> str:
-    """The value whose inverse the converter computed, in the shape of that inverse."""
+    """Find the value whose inverse the converter computed, in the shape of that inverse."""
     made = group.making(inverse)
     if made is None:  # It was folded: the divisor is a constant, which the model has.
         shape = block.tensors[inverse].shape or ()

@@ -28,7 +28,7 @@ _ONE: Final = (1 << 30, 30)
 
 
 def activation(block: Block, group: Group, row: Correction, write: Writer) -> None:
-    """The bounds of the activation that is part of the operator, as TFLite rounds them."""
+    """Clamp to the bounds of the operator's own activation, as TFLite rounds them."""
     last = group.making(group.result)
     if last is None:
         raise OtherFormError
@@ -40,7 +40,7 @@ def activation(block: Block, group: Group, row: Correction, write: Writer) -> No
 
 
 def pool(block: Block, group: Group, row: Correction, write: Writer) -> None:
-    """The activation, which the converter leaves out, and halves rounded up for unsigned numbers."""
+    """Add the activation that the converter leaves out, and round halves up for unsigned numbers."""
     value = group.result
     if row.bounds:
         value = write.like(group.result)
@@ -66,7 +66,7 @@ def _raw(number: float, element: DType) -> bytes:
 
 
 def truncated(block: Block, group: Group, row: Correction, write: Writer) -> None:
-    """A conversion to integers towards zero; CAST rounds to the nearest."""
+    """Convert to integers towards zero; CAST rounds to the nearest."""
     cast = group.the("CAST")
     (value,) = cast.inputs
     if len(group.operators) != 1 or not block.tensors[value].dtype.is_float:
@@ -107,7 +107,10 @@ def _between(write: Writer, value: str, bounds: Sequence[float]) -> str:
 
 
 def unsigned_bits(block: Block, group: Group, row: Correction, write: Writer) -> None:
-    """The exclusive or of unsigned numbers, whose highest bit is inverted inside of the program."""
+    """Correct the exclusive or of unsigned numbers.
+
+    Their highest bit is inverted inside of the program.
+    """
     group.the("BITWISE_XOR")
     bits = write.like(group.result)
     for one in group.operators:
@@ -119,7 +122,7 @@ def unsigned_bits(block: Block, group: Group, row: Correction, write: Writer) ->
 
 
 def unsigned_zeros(block: Block, group: Group, row: Correction, write: Writer) -> None:
-    """The zeros among which unsigned numbers are scattered."""
+    """Correct the zeros among which unsigned numbers are scattered."""
     scatter = group.the("SCATTER")
     tensor = block.tensors[scatter.inputs[0]]
     if tensor.data is None or tensor.dtype is not _INT8 or tensor.data.numpy().any():
@@ -158,7 +161,7 @@ def resized(block: Block, group: Group, row: Correction, write: Writer) -> None:
 
 
 def _away_from_zero(group: Group, resize: Operator, rescale: Operator, write: Writer) -> None:
-    """The same for 16 bits: halves are rounded up, of negative results those of the negated input.
+    """Resize in 16 bits and round halves up, for negative results those of the negated input.
 
     -32768 has no negative number; 32767 is near enough to be one step off.
     """
@@ -187,7 +190,7 @@ def _away_from_zero(group: Group, resize: Operator, rescale: Operator, write: Wr
 
 
 def _rescaled(block: Block, rescale: Operator, write: Writer) -> Operator:
-    """A division by 2 ** 20 that rounds halves away from zero, for 8 bits; for 16 bits, up."""
+    """Divide by 2 ** 20, rounding halves away from zero for 8 bits, and up for 16 bits."""
     value, _, _, *zeros = rescale.inputs
     is_wide = block.tensors[value].dtype is not INT32
     bits = 14 if is_wide else 30
@@ -220,14 +223,17 @@ def saturated_difference(block: Block, group: Group, row: Correction, write: Wri
 
 
 def rescaled(block: Block, group: Group, row: Correction, write: Writer) -> None:
-    """The quotient of the scales in FP32, of which TFLite makes its multiplier, rounded twice."""
+    """Rescale by the quotient of the scales in FP32, rounding twice.
+
+    TFLite makes its multiplier of it.
+    """
     rescale = group.the("RESCALE")
     corrected = _with_multiplier(rescale, row.sizes, write)
     write.operators += [corrected if one is rescale else one for one in group.operators]
 
 
 def _with_multiplier(rescale: Operator, sizes: Sequence[int], write: Writer) -> Operator:
-    """A RESCALE with another multiplier and another shift, rounded twice."""
+    """Return a RESCALE with another multiplier and another shift, rounded twice."""
     multiplier, shift = sizes
     scales = (
         write.constant(constant_of(np.array([multiplier]), INT32), (1,)),

@@ -52,7 +52,7 @@ def tanh(block: Block, group: Group, row: Correction, write: Writer) -> None:
 
 
 def _of(kind: str) -> dict[str, AttributeValue]:
-    """The attributes of an operator."""
+    """Return the attributes of an operator."""
     if kind == "ARITHMETIC_RIGHT_SHIFT":
         return {"round": False}
     return {"nan_mode": NanPropagationMode.PROPAGATE} if kind == "MINIMUM" else {}

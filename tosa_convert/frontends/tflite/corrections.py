@@ -105,7 +105,7 @@ KINDS: Final[Mapping[str, tuple[str, str, _Correct]]] = {
 
 
 def with_corrections(graph: Graph, wanted: Sequence[Correction], source: str) -> Graph:
-    """The graph with these lowerings corrected, wherever they are.
+    """Return the graph with these lowerings corrected, wherever they are.
 
     Raises:
         TosaConvertError: "not-lowered" for those whose lowering does not have the known form.
@@ -133,7 +133,7 @@ def with_corrections(graph: Graph, wanted: Sequence[Correction], source: str) ->
 
 
 def _with_rows(graph: Graph, rows: Mapping[str, Correction], left: list[Correction]) -> Graph:
-    """The graph with one row for each name done; those of another form are added to `left`."""
+    """Correct one row for each name in the graph; add those of another form to `left`."""
     unknown = dict(rows)
     graph = _with_blocks(graph, lambda block: _rewritten(block, rows, unknown))
     left += unknown.values()
@@ -149,7 +149,7 @@ def _with_blocks(graph: Graph, change: Callable[[Block], Block]) -> Graph:
 
 
 def _rounding_once(block: Block, names: Collection[str]) -> Block:
-    """The block whose RESCALE operators with one of these names in their location round once."""
+    """Make RESCALE operators with one of these names in their location round once."""
     return replace(
         block,
         operators=[
@@ -162,7 +162,7 @@ def _rounding_once(block: Block, names: Collection[str]) -> Block:
 
 
 def _rewritten(block: Block, rows: Mapping[str, Correction], left: dict[str, Correction]) -> Block:
-    """The block with its lowerings corrected, which are removed from `left`."""
+    """Correct the lowerings of the block; remove them from `left`."""
     members: dict[str, list[Operator]] = {}
     for one in block.operators:
         name = name_of(one.location)
@@ -196,6 +196,6 @@ def _rewritten(block: Block, rows: Mapping[str, Correction], left: dict[str, Cor
 
 
 def name_of(location: str) -> str:
-    """The name in a location such as `loc("x"("model.tflite":0:0))`; of several, the first."""
+    """Return the name in a location such as `loc("x"("model.tflite":0:0))`; of several, the first."""
     start, quote, rest = location.partition('"')
     return rest.partition('"(')[0] if start in ("loc(", "loc(fused[") and quote else ""

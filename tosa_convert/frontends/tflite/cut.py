@@ -24,7 +24,7 @@ _OPERATORS: Final = 3
 
 
 def cut_out(model: TfliteFile, chosen: Sequence[tuple[int, str]]) -> tuple[TfliteFile, Cut]:
-    """The facts of a model without some of its operators, and what was cut out.
+    """Cut some operators out of a model; return the facts of the rest, and what was cut out.
 
     Args:
         model: the facts of the whole model; it is not changed.
@@ -76,7 +76,7 @@ def cut_out(model: TfliteFile, chosen: Sequence[tuple[int, str]]) -> tuple[Tflit
 
 
 def without_operators(data: bytes | memoryview, rest: TfliteFile) -> bytes:
-    """The bytes of a model whose main subgraph has the inputs, outputs and operators of `rest` only.
+    """Cut the main subgraph of a model down to the inputs, outputs and operators of `rest`.
 
     Raises:
         DamagedError: the model has no inputs or no outputs.

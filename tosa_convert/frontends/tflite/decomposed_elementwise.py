@@ -65,7 +65,7 @@ def _less_equal(b: Builder, given: Given) -> list[Value]:
 
 
 def _bounded(compute: Callable[[Builder, Value, Value], Value]) -> Decompose:
-    """An operator of integers with an activation."""
+    """Return the decomposition of an operator of integers with an activation."""
 
     def decompose(b: Builder, given: Given) -> list[Value]:
         x, y = _ranked_operands(b, given)
@@ -75,7 +75,7 @@ def _bounded(compute: Callable[[Builder, Value, Value], Value]) -> Decompose:
 
 
 def _floor_div(b: Builder, given: Given) -> list[Value]:
-    """The quotient that INTDIV rounds towards zero is one too large if the signs differ."""
+    """Round the quotient down: INTDIV rounds it towards zero, one too large if the signs differ."""
     x, y = _ranked_operands(b, given)
     zero = 0
     quotient = b.intdiv(x, y)
@@ -119,7 +119,7 @@ def _abs(b: Builder, given: Given) -> list[Value]:
 
 
 def _fake_quant(b: Builder, given: Given) -> list[Value]:
-    """The nearest of the numbers that integers represent."""
+    """Round to the nearest of the values that integers represent."""
     low, high, scale, inverse = given.facts["range"]
     clamped = b.minimum(b.maximum(given.operands[0], low), high)
     steps = b.floor(b.add(b.mul(b.sub(clamped, low), inverse), 0.5))

@@ -64,7 +64,7 @@ def _unpack(b: Builder, given: Given) -> list[Value]:
 
 
 def _select(b: Builder, given: Given) -> list[Value]:
-    """A condition for each row."""
+    """Select by a condition for each row."""
     condition, *values = given.operands
     rows = b.reshape(condition, (*sizes_of(condition), *(1,) * (len(given.shape) - 1)))
     return [b.select(rows, *values)]
@@ -86,7 +86,7 @@ def _one_hot(b: Builder, given: Given) -> list[Value]:
 
 
 def _diagonal(b: Builder, given: Given) -> list[Value]:
-    """A matrix with a diagonal; the other elements are those of the matrix, or 0."""
+    """Make a matrix with a diagonal; the other elements are those of the matrix, or 0."""
     *matrices, diagonal = given.operands
     shape = sizes_of(diagonal)
     size = shape[-1]
@@ -128,7 +128,7 @@ def _dynamic_update_slice(b: Builder, given: Given) -> list[Value]:
 
 
 def _scattered(b: Builder, x: Value, places: Value, update: Value) -> Value:
-    """The elements of a tensor with others at some places, as a column."""
+    """Replace the elements of a tensor at some places by others; return it as a column."""
     column = (1, math.prod(sizes_of(x)), 1)
     return b.scatter(
         b.reshape(x, column), places, b.reshape(update, (1, math.prod(sizes_of(update)), 1))

@@ -31,7 +31,7 @@ _LOG_STEPS: Final = 16.0
 
 
 def _product(b: Builder, x: Value, y: Value | int) -> Value:
-    """The upper half of a product, rounded."""
+    """Return the upper half of a product, rounded."""
     return b.mul(x, y, 31)
 
 

@@ -50,7 +50,7 @@ def _transposed_convolution(b: Builder, given: Given) -> list[Value]:
 
 
 def _spread(b: Builder, x: Value, axis: int, stride: int) -> Value:
-    """The value with zeros between the elements of an axis."""
+    """Put zeros between the elements of an axis of the value."""
     shape = tuple(x.shape or ())
     size = shape[axis]
     if stride == 1:
@@ -97,7 +97,7 @@ def _batch_matmul(b: Builder, given: Given) -> list[Value]:
 
 
 def _root_of_mean_square(b: Builder, given: Given) -> list[Value]:
-    """The square root of the average of squares."""
+    """Compute the square root of the average of squares."""
     x, facts = given.operands[0], given.facts
     shape = list(sizes_of(x))
     pads = list(facts["pads"])

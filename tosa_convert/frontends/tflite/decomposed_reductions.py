@@ -14,7 +14,7 @@ from tosa_convert.frontends.tflite.decomposition import Decompose, Given, sizes_
 
 
 def _cumulative_sum(b: Builder, given: Given) -> list[Value]:
-    """In each of log2(n) steps, sums over twice as many elements: infinities stay where they are."""
+    """Sum over twice as many elements in each of log2(n) steps: infinities stay where they are."""
     x, axis = given.operands[0], int(given.facts["axis"])
     shape = tuple(x.shape or ())
 
@@ -35,7 +35,7 @@ def _cumulative_sum(b: Builder, given: Given) -> list[Value]:
 
 
 def _largest(b: Builder, given: Given) -> list[Value]:
-    """The place of an element is the number of those that are larger, or equal and before it."""
+    """Find the largest elements: the place of each is the count of larger, or equal earlier ones."""
     x, count = given.operands[0], int(given.facts["count"])
     *outer, size = x.shape or ()
     rows = math.prod(outer)
@@ -55,7 +55,7 @@ def _largest(b: Builder, given: Given) -> list[Value]:
 
 
 def _place(b: Builder, given: Given) -> list[Value]:
-    """The first place of the largest, or the smallest, integer."""
+    """Find the first place of the largest, or the smallest, integer."""
     x, axis = given.operands[0], given.facts["axis"]
     most = b.reduce_min(x, axis=axis) if given.facts["is_least"] else b.reduce_max(x, axis=axis)
     shape = sizes_of(x)
@@ -75,7 +75,7 @@ def _smallest_place(b: Builder, given: Given) -> list[Value]:
 
 
 def _product(b: Builder, given: Given) -> list[Value]:
-    """One half of an axis times the other, until there is one element."""
+    """Multiply one half of an axis by the other, until there is one element."""
     x = given.operands[0]
     for axis in given.facts["axes"]:
         while (size := sizes_of(x)[axis]) > 1:
@@ -91,7 +91,7 @@ def _product(b: Builder, given: Given) -> list[Value]:
 
 
 def _softmax(b: Builder, given: Given) -> list[Value]:
-    """Of a multiple of its numbers."""
+    """Compute the softmax of a multiple of the elements."""
     x = given.operands[0]
     axis = len(given.shape) - 1
     distance = b.sub(x, b.reduce_max(x, axis=axis))

@@ -26,7 +26,7 @@ class Given(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the first result."""
+        """Return the shape of the first result."""
         return tuple(self.facts["shape"])
 
 
@@ -39,26 +39,26 @@ def sizes_of(value: Value) -> tuple[int, ...]:
 
 
 def ranked(b: Builder, value: Value, rank: int) -> Value:
-    """The value with sizes of 1 in front, for a broadcast."""
+    """Put sizes of 1 in front of those of the value, for a broadcast."""
     shape = sizes_of(value)
     return value if len(shape) == rank else b.reshape(value, (1,) * (rank - len(shape)) + shape)
 
 
 def broadcast(b: Builder, value: Value, shape: Sequence[int]) -> Value:
-    """The value, repeated to a shape."""
+    """Repeat the value to a shape."""
     value = ranked(b, value, len(shape))
     times = [size // own for size, own in zip(shape, sizes_of(value), strict=True)]
     return value if max(times, default=1) == 1 else b.tile(value, times)
 
 
 def around(value: Value, axis: int) -> tuple[int, int, int]:
-    """How many elements there are before an axis, along it, and after it."""
+    """Count the elements before an axis, along it, and after it."""
     shape = sizes_of(value)
     return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
 
 
 def between(b: Builder, value: Value, bounds: Sequence[float | None]) -> Value:
-    """The value, clamped to a lowest and a highest number; None means no bound."""
+    """Clamp the value to a lower and an upper bound; None means no bound."""
     low, high = bounds
     if low is not None:
         value = b.maximum(value, low)

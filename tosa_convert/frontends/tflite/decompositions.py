@@ -32,7 +32,7 @@ KINDS: Final[Mapping[str, Decompose]] = {
 
 
 def with_decompositions(graph: Graph, cut: Cut) -> Graph:
-    """The graph with the decompositions of the operators that were cut out.
+    """Return the graph with the decompositions of the operators that were cut out.
 
     Args:
         graph: the program, with the arguments and results that `cut` says; it is not changed.
@@ -109,7 +109,7 @@ def _input(b: Builder, name: str, tensor: Tensor) -> Value:
 
 
 def _in_order(block: Block) -> list[Operator]:
-    """The operators of a block, each after those that make its operands.
+    """Return the operators of a block, each after those that make its operands.
 
     Raises TosaConvertError("unrecognised-input") if that cannot be, because the model is damaged.
     """

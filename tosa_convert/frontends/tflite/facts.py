@@ -21,7 +21,7 @@ _ACTIVATIONS: Final = {
 
 
 def operands_of(model: TfliteFile, operator: Operator, count: int = 0) -> list[Tensor]:
-    """Its operands, without those that it leaves out.
+    """Return the operands of an operator, without those that it leaves out.
 
     Raises ValueError if there are not `count` of them; 0 is any number.
     """
@@ -36,7 +36,7 @@ def result_of(model: TfliteFile, operator: Operator) -> Tensor:
 
 
 def integers(tensor: Tensor) -> list[int]:
-    """The elements of a constant of int32; [] of any other tensor."""
+    """Return the elements of a constant of int32; [] of any other tensor."""
     data = tensor.data
     if tensor.dtype != "int32" or len(data) % 4:
         return []
@@ -44,5 +44,5 @@ def integers(tensor: Tensor) -> list[int]:
 
 
 def bounds(activation: int) -> tuple[float | None, float | None] | None:
-    """The lowest and the highest number of an activation; None if it is none that clamps."""
+    """Return the lower and the upper bound of an activation; None if it is none that clamps."""
     return _ACTIVATIONS.get(activation)

@@ -25,7 +25,7 @@ _STDERR: Final = 2
 def failing_operators(
     model: TfliteFile, data: bytes | memoryview, path: Path, convert: Callable[[Path], object]
 ) -> list[NotLowered]:
-    """The operators with which the converter fails, each tried alone.
+    """Find the operators with which the converter fails, each tried alone.
 
     Args:
         model: the facts of the model.
@@ -47,7 +47,7 @@ def _failure(
     path: Path,
     convert: Callable[[Path], object],
 ) -> NotLowered | None:
-    """Why the converter fails with an operator; None if it does not."""
+    """Return why the converter fails with an operator; None if it does not."""
     operands = [number for number in operator.inputs if number >= 0]
     tensors = [model.tensors[number] for number in (*operands, *operator.outputs)]
     if any(tensor.dtype in _HANDLES for tensor in tensors):
@@ -111,7 +111,7 @@ def _convert_and_exit(convert: Callable[[], object], file: IO[bytes]) -> NoRetur
 
 @contextlib.contextmanager
 def words_on_stderr() -> Iterator[list[str]]:
-    """The lines that foreign code writes to stderr inside the block, which are filled in after it."""
+    """Collect the lines that foreign code writes to stderr in the block. They are filled in after it."""
     lines: list[str] = []
     with tempfile.TemporaryFile() as file:
         kept = os.dup(_STDERR)
@@ -126,7 +126,7 @@ def words_on_stderr() -> Iterator[list[str]]:
 
 
 def _said(lines: list[str]) -> str:
-    """The first error of MLIR, without its location."""
+    """Return the first error of MLIR, without its location, or ""."""
     for line in lines:
         found = re.search(r"\berror: (.*)", line)
         if found and "Failed VHLO" not in found[1]:

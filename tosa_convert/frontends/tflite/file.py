@@ -91,17 +91,20 @@ class TfliteFile:
     other_signatures: list[str] = field(default_factory=list)
 
     def input_name(self, tensor: int) -> str:
-        """What the author calls an input: its name in the signature, else that of the tensor."""
+        """Return what the author calls an input: its name in the signature, else that of the tensor."""
         return self.input_signature.get(tensor) or self.tensors[tensor].name
 
     def output_name(self, tensor: int) -> str:
-        """What the author calls an output; the first name of one that is returned several times."""
+        """Return what the author calls an output.
+
+        It is the first name of one that is returned several times.
+        """
         if tensor not in self.outputs:
             return self.tensors[tensor].name
         return self.output_names[self.outputs.index(tensor)]
 
     def operator_making(self) -> dict[str, int]:
-        """Name of a tensor -> the position of the operator that makes it."""
+        """Return the position of the operator that makes a tensor, by the tensor's name."""
         return {
             self.tensors[tensor].name: operator.index
             for operator in self.operators
@@ -110,7 +113,7 @@ class TfliteFile:
 
 
 def read_tflite(data: bytes | memoryview) -> TfliteFile:
-    """The facts of a model.
+    """Read the facts of a model.
 
     Raises:
         DamagedError: an offset leads out of the file, a number does not name anything, or a constant has
@@ -139,13 +142,16 @@ def expected_form(model: TfliteFile, index: int, name: str) -> Iterator[None]:
 
 
 def place_text(index: int, *tensors: str) -> str:
-    """Where an operator is, for messages: its number, and the names of the tensors that it makes."""
+    """Return where an operator is, for messages.
+
+    That is its position, and the names of the tensors that it makes.
+    """
     made = ", ".join(f'"{name}"' for name in tensors)
     return f"operator {index}, which makes {made}"
 
 
 def root_table(data: bytes | bytearray | memoryview) -> Table:
-    """The table of the whole model."""
+    """Return the table of the whole model."""
     view = memoryview(data)
     budget = _Budget(_FREE_BYTES + _BYTES_PER_BYTE * len(view))
     (start,) = struct.unpack_from("<I", view, 0)
@@ -168,7 +174,10 @@ class _Budget:
 
 
 def _unpacked(form: str, data: memoryview, at: int) -> tuple[Any, ...]:
-    """Numbers at a place of the file. Some options of operators are not read before their lowering."""
+    """Unpack values at a place of the file.
+
+    Some options of operators are not read before their lowering.
+    """
     try:
         return struct.unpack_from(form, data, at)
     except struct.error:
@@ -191,7 +200,7 @@ class Table:
         self._fields = _unpacked(f"<{count}H", data, start + 4)
 
     def place(self, position: int) -> int:
-        """Where a field is; 0 if it has its default."""
+        """Return where a field is; 0 if it has its default."""
         offset = self._fields[position] if position < len(self._fields) else 0
         return self._offset + offset if offset else 0
 
@@ -200,7 +209,7 @@ class Table:
         return int(_unpacked(f"<{form}", self._data, at)[0]) if at else default
 
     def real(self, position: int, default: float = 0.0) -> float:
-        """A number in FP32."""
+        """Read a value of FP32, or return `default`."""
         at = self.place(position)
         return float(_unpacked("<f", self._data, at)[0]) if at else default
 
@@ -221,7 +230,7 @@ class Table:
         return bytes(self._data[start + 4 : start + 4 + length]).decode()
 
     def vector(self, position: int) -> tuple[int, int]:
-        """Where the elements of a vector begin, and how many there are."""
+        """Return where the elements of a vector begin, and how many there are."""
         at = self.place(position)
         if not at:
             return 0, 0

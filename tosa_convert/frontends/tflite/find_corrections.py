@@ -56,7 +56,7 @@ _POWER_OF_TWO: Final = 1e-3
 
 
 def corrections(model: TfliteFile) -> Iterator[Correction]:
-    """The corrections of the program of a model."""
+    """Find the corrections of the program of a model."""
     for operator in model.operators:
         name = operator_name(operator.code)
         if operator.outputs:
@@ -69,7 +69,7 @@ def _result(model: TfliteFile, operator: Operator) -> Tensor:
 
 
 def _bounds(model: TfliteFile, operator: Operator) -> list[float]:
-    """The lowest and the highest element of the result by the operator's activation; [] without one.
+    """Return the lowest and the highest element of the result by its activation; [] without one.
 
     Inside of the program unsigned elements are signed, 128 smaller.
     """
@@ -110,7 +110,7 @@ def _fully_connected(model: TfliteFile, operator: Operator) -> Iterator[Correcti
 
 
 def _row_multipliers(given: Tensor, weights: Tensor, result: Tensor) -> list[int]:
-    """The multipliers of a product's rows, and then their shifts; [] if TOSA does not have them."""
+    """Return the multipliers of a product's rows, then their shifts; [] if TOSA does not have them."""
     products = [given.scale * scale for scale in weights.scales]
     if len(products) == 1:
         products = [single(products[0])]
@@ -186,7 +186,7 @@ def _gelu(model: TfliteFile, operator: Operator) -> Iterator[Correction]:
 
 
 def _gelu_table(model: TfliteFile, operator: Operator) -> list[int]:
-    """The values of GELU for the elements -128 to 127 of int8, as TFLite's kernel rounds them.
+    """Compute GELU for the elements -128 to 127 of int8, as TFLite's kernel rounds the values.
 
     Those of uint8 are 128 smaller inside of the program.
     """
@@ -273,7 +273,7 @@ _Axis = tuple[int, int, int, int]
 
 
 def _rounded_down(given: int, result: int) -> _Axis:
-    """The position in the input at or below each position of the output; RESIZE takes the nearest."""
+    """Map each output position to the input position at or below it; RESIZE takes the nearest."""
     shared = math.gcd(given, result)
     numerator, denominator = 2 * result // shared, 2 * given // shared
     return _with_border(given, result, numerator, denominator, -numerator // 2)
@@ -306,7 +306,10 @@ def _is_allowed(axis: _Axis) -> bool:
 
 
 def _elements(model: TfliteFile, operator: Operator, position: int) -> list[float]:
-    """The elements of a constant operand; [] if it is not one, or has another type or many elements."""
+    """Return the elements of a constant operand.
+
+    [] if it is not one, or has another type or many elements.
+    """
     if len(operator.inputs) <= position:
         return []
     tensor = model.tensors[operator.inputs[position]]

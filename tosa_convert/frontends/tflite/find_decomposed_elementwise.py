@@ -79,7 +79,7 @@ def _exclusive_or(model: TfliteFile, operator: Operator) -> Facts | None:
 
 
 def _elu(model: TfliteFile, operator: Operator) -> Facts | None:
-    """Of int8, with TFLite's values."""
+    """Find ELU of int8, with TFLite's values."""
     (given,), result = operands_of(model, operator), result_of(model, operator)
     if {given.dtype, result.dtype} != {"int8"} or not given.scale or not result.scale:
         return None
@@ -93,7 +93,7 @@ def _elu(model: TfliteFile, operator: Operator) -> Facts | None:
 
 
 def _abs(model: TfliteFile, operator: Operator) -> Facts | None:
-    """Of int16, if the result has another scale."""
+    """Find ABS of int16, if the result has another scale."""
     (given,), result = operands_of(model, operator), result_of(model, operator)
     if result.dtype != "int16" or not given.scale or given.scale == result.scale:
         return None
@@ -102,7 +102,7 @@ def _abs(model: TfliteFile, operator: Operator) -> Facts | None:
 
 
 def _fake_quant(model: TfliteFile, operator: Operator) -> Facts | None:
-    """The range of numbers that integers of some bits represent, as TFLite moves it to have a zero."""
+    """Find the range that integers of some bits represent, as TFLite moves it to have a zero."""
     options = operator.options
     if options is None or result_of(model, operator).dtype != "float32":
         return None

@@ -56,7 +56,7 @@ def _whole(model: TfliteFile, operator: Operator) -> Facts | None:
 
 
 def _unpack(model: TfliteFile, operator: Operator) -> Facts | None:
-    """For the same reason."""
+    """Find UNPACK with a returned result of uint8, for which the converter writes another type."""
     x, result = operands_of(model, operator)[0], result_of(model, operator)
     if result.dtype != "uint8" or not set(operator.outputs) & set(model.outputs):
         return None
@@ -64,7 +64,7 @@ def _unpack(model: TfliteFile, operator: Operator) -> Facts | None:
 
 
 def _select(model: TfliteFile, operator: Operator) -> Facts | None:
-    """A condition for each row of operands with several axes."""
+    """Find selections by a condition for each row of operands with several axes."""
     condition, *_ = operands_of(model, operator, 3)
     result = result_of(model, operator)
     is_row = len(condition.shape) == 1 and len(result.shape) > 1
@@ -72,7 +72,7 @@ def _select(model: TfliteFile, operator: Operator) -> Facts | None:
 
 
 def _fill(model: TfliteFile, operator: Operator) -> Facts | None:
-    """A number that is computed; a constant one is folded."""
+    """Find FILL with a computed value; a constant one is folded."""
     _, value = operands_of(model, operator)
     return {} if not value.data and result_of(model, operator).shape else None
 
@@ -86,7 +86,7 @@ def _one_hot(model: TfliteFile, operator: Operator) -> Facts | None:
 
 
 def _diagonal(model: TfliteFile, operator: Operator) -> Facts | None:
-    """Of square matrices."""
+    """Find diagonals of square matrices."""
     has_others = operator_name(operator.code) == "MATRIX_SET_DIAG"
     operands_of(model, operator, 2 if has_others else 1)
     result = result_of(model, operator)

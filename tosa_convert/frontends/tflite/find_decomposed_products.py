@@ -80,7 +80,7 @@ def _transposed_convolution(model: TfliteFile, operator: Operator) -> Facts | No
 
 
 def _place(model: TfliteFile, operator: Operator) -> Facts | None:
-    """Of int32, which ARGMAX does not have."""
+    """Find the ARG_MAX or ARG_MIN of int32, which ARGMAX does not have."""
     x, axis = operands_of(model, operator)
     given = integers(axis)
     if x.dtype != "int32" or len(given) != 1 or result_of(model, operator).dtype != "int32":
@@ -89,7 +89,7 @@ def _place(model: TfliteFile, operator: Operator) -> Facts | None:
 
 
 def _product(model: TfliteFile, operator: Operator) -> Facts | None:
-    """Of int32, which REDUCE_PRODUCT does not have."""
+    """Find REDUCE_PROD of int32, which TOSA's REDUCE_PRODUCT does not have."""
     x, axes = operands_of(model, operator)
     given = integers(axes)
     if x.dtype != "int32" or not given:
@@ -98,7 +98,7 @@ def _product(model: TfliteFile, operator: Operator) -> Facts | None:
 
 
 def _softmax(model: TfliteFile, operator: Operator) -> Facts | None:
-    """Of floating point with a factor."""
+    """Find SOFTMAX of floating point with a factor."""
     operands_of(model, operator, 1)
     beta = 0.0 if operator.options is None else operator.options.real(0)
     is_float = result_of(model, operator).dtype == "float32"
@@ -151,7 +151,10 @@ def _local_response(model: TfliteFile, operator: Operator) -> Facts | None:
 
 
 def _normalization(model: TfliteFile, operator: Operator) -> Facts | None:
-    """Of 8 bits; inside of the program the zero point of unsigned numbers is 128 smaller."""
+    """Find normalizations of 8 bits.
+
+    Inside of the program the zero point of unsigned numbers is 128 smaller.
+    """
     (x,), result = operands_of(model, operator, 1), result_of(model, operator)
     if x.dtype != result.dtype or x.dtype not in ("int8", "uint8") or option(operator, 0, "b"):
         return None
@@ -162,7 +165,7 @@ def _normalization(model: TfliteFile, operator: Operator) -> Facts | None:
 
 
 def _log_softmax(model: TfliteFile, operator: Operator) -> Facts | None:
-    """Of 8 bits, whose result always has the same scale."""
+    """Find LOG_SOFTMAX of 8 bits, whose result always has the same scale."""
     (x,), result = operands_of(model, operator, 1), result_of(model, operator)
     zero = {"int8": 127, "uint8": 255}.get(result.dtype)
     if x.dtype != result.dtype or zero is None or not x.scale:

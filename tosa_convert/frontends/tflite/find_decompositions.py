@@ -23,7 +23,9 @@ from tosa_convert.frontends.tflite.names import operator_name
 
 
 def without_decomposed(model: TfliteFile, file: str) -> tuple[TfliteFile, Cut | None]:
-    """The facts of a model without the operators that are decomposed, and these; None if there are none.
+    """Cut out the operators that are decomposed.
+
+    Return the facts without them, and these; None if there are none.
 
     Args:
         model: the facts of the whole model; it is not changed.
@@ -47,7 +49,7 @@ def without_decomposed(model: TfliteFile, file: str) -> tuple[TfliteFile, Cut | 
 
 
 def _facts(model: TfliteFile, operator: Operator) -> Facts | None:
-    """What the decomposition of an operator needs; None if it has none."""
+    """Find what the decomposition of an operator needs; None if it has none."""
     find = FINDERS.get(operator_name(operator.code))
     operands = [model.tensors[one] for one in operator.inputs if one >= 0]
     results = [model.tensors[one] for one in operator.outputs]

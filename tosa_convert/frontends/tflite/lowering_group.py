@@ -36,14 +36,14 @@ class Group:
     result: str
 
     def the(self, kind: str) -> Operator:
-        """The only operator of a kind."""
+        """Return the only operator of a kind; raise OtherFormError if there is not exactly one."""
         found = [one for one in self.operators if one.spec.name == kind]
         if len(found) != 1:
             raise OtherFormError
         return found[0]
 
     def making(self, name: str) -> Operator | None:
-        """The operator that defines a value."""
+        """Return the operator that defines a value, or None."""
         return next((one for one in self.operators if name in one.outputs), None)
 
 
@@ -62,7 +62,7 @@ class Writer:
         return name
 
     def number(self, value: float, like: str) -> str:
-        """A number that broadcasts to a value, in the value's type."""
+        """Add a constant in a value's type that broadcasts to the value; return its name."""
         tensor = self.block.tensors[like]
         return self.constant(
             constant_of(np.array([value]), tensor.dtype), (1,) * len(tensor.shape or ())
@@ -76,7 +76,7 @@ class Writer:
         result: str = "",
         attributes: dict[str, AttributeValue] | None = None,
     ) -> str:
-        """The result of a new operator, whose shape is that of the result of a broadcast."""
+        """Add an operator, whose shape is that of the result of a broadcast; return its result."""
         if kind == "MUL":
             operands = (*operands, self.constant(Constant(_INT8, 1, b"\0"), (1,)))
         name = result or self._name(kind.lower())
@@ -92,14 +92,14 @@ class Writer:
         return name
 
     def like(self, name: str) -> str:
-        """A new tensor of the type and the shape of another."""
+        """Add a tensor of the type and the shape of another; return its name."""
         tensor = self.block.tensors[name]
         new = self._name("value")
         self.block.tensors[new] = Tensor(new, tensor.dtype, tensor.shape)
         return new
 
     def sizes(self, numbers: Sequence[int]) -> str:
-        """A constant shape."""
+        """Add a constant shape; return its name."""
         name = self._name("sizes")
         data = constant_of(np.array(numbers, np.int64), INT64)
         self.block.shapes[name] = ShapeValue(name, len(numbers), data)
@@ -111,7 +111,7 @@ class Writer:
 
 
 def _broadcast(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """The shape that shapes of one rank have together; -1 is dynamic."""
+    """Return the shape that shapes of one rank have together; -1 is dynamic."""
     rank = max(map(len, shapes))
     return tuple(
         next((size for size in sizes if size != 1), 1)

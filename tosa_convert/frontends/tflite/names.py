@@ -40,7 +40,7 @@ OPERATOR_NAMES: Final = tuple(_NAMES.split())
 
 
 def operator_name(code: int) -> str:
-    """What TensorFlow's schema calls an operator.
+    """Return what TensorFlow's schema calls an operator.
 
     Example:
         >>> operator_name(95), operator_name(100_000)

@@ -13,12 +13,12 @@ _LARGEST_SHIFT: Final = 62
 
 
 def rounded(number: float) -> int:
-    """The nearest integer; of halves the one that is further from zero."""
+    """Round to the nearest integer; of halves to the one that is further from zero."""
     return int(math.copysign(math.floor(abs(number) + 0.5), number))
 
 
 def single(number: float) -> float:
-    """The nearest number of FP32, with which TFLite computes."""
+    """Round to the nearest number of FP32, with which TFLite computes."""
     return float(struct.unpack("<f", struct.pack("<f", number))[0])
 
 
@@ -34,7 +34,7 @@ def multiplier_and_shift(scale: float, result: float) -> list[int]:
 
 
 def narrow_multiplier_and_shift(scale: float, result: float) -> list[int]:
-    """The same for sums of 64 bits, which TFLite multiplies by 15 bits."""
+    """Return multiplier and shift for sums of 64 bits, which TFLite multiplies by 15 bits; or []."""
     wide = multiplier_and_shift(scale, result)
     if not wide or wide[1] < 16 + 2:
         return []
@@ -44,7 +44,7 @@ def narrow_multiplier_and_shift(scale: float, result: float) -> list[int]:
 
 
 def scaled_down(value: int, scale: float) -> int:
-    """An integer times a number below 1, rounded to 31 bits and then to an integer."""
+    """Multiply an integer by a number below 1, rounding to 31 bits and then to an integer."""
     fraction, exponent = math.frexp(scale)
     multiplier, shift = rounded(fraction * 2**31), -exponent
     if multiplier == 2**31:
@@ -57,5 +57,5 @@ def scaled_down(value: int, scale: float) -> int:
 
 
 def option(operator: Operator, position: int, form: str = "i", default: int = 0) -> int:
-    """An option of an operator, by its position in the schema."""
+    """Return an option of an operator, by its position in the schema."""
     return default if operator.options is None else operator.options.number(position, form, default)

@@ -13,7 +13,7 @@ _SUBGRAPHS, _INPUTS, _OUTPUTS = 2, 1, 2
 
 
 def in_order(data: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> bytes:
-    """A model whose arguments and results are in a given order; its only signature names them.
+    """Return a model with arguments and results in a given order; its only signature names them.
 
     Raises:
         TosaConvertError: "frontend-failed" if the signature has other names.

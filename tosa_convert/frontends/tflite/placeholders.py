@@ -23,7 +23,7 @@ _OLD_CODE, _NEW_CODE = 0, 3
 
 
 def abs_table(model: TfliteFile, operator: Operator) -> list[int]:
-    """The values of ABS; [] if the operator is not one of int8."""
+    """Return the values of ABS; [] if the operator is not one of int8."""
     scales = _scales(model, operator)
     if scales is None:
         return []
@@ -59,7 +59,7 @@ def _saturated(value: int) -> int:
 
 
 def with_placeholders(data: bytes | memoryview, model: TfliteFile) -> bytes | memoryview:
-    """The bytes of a model with a placeholder for each ABS, if all of them are of int8.
+    """Return a model's bytes with a placeholder for each ABS, if all of them are of int8.
 
     The converter ends at ABS of int8. For the placeholder it writes a table, whose values are then
     corrected to those of ABS.

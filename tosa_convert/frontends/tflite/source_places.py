@@ -16,7 +16,7 @@ _LINE: Final = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):')
 
 
 def with_places(graph: Graph, places: Mapping[str, str], *, has_full_paths: bool) -> Graph:
-    """The graph, with places in the source as the locations of its operators.
+    """Make places in the source the locations of the graph's operators.
 
     Args:
         graph: the program, whose operators are changed.

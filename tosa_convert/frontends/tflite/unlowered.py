@@ -21,7 +21,7 @@ NEVER_LOWERED: Final = frozenset(_NEVER.split())
 
 
 def known_unlowered(model: TfliteFile) -> Iterator[NotLowered]:
-    """The operators that do not lower, as far as that is known without converting."""
+    """Find the operators that do not lower, as far as that is known without converting."""
     yield from with_unmade_operands(model)
     for operator in model.operators:
         name = operator_name(operator.code)
@@ -31,7 +31,7 @@ def known_unlowered(model: TfliteFile) -> Iterator[NotLowered]:
 
 
 def with_unmade_operands(model: TfliteFile) -> Iterator[NotLowered]:
-    """The custom operators that take a tensor without data that nothing makes, such as scratch."""
+    """Find custom operators that take a tensor without data that nothing makes, such as scratch."""
     made = {*model.inputs, *(tensor for row in model.operators for tensor in row.outputs)}
     for operator in model.operators:
         unmade = [
