@@ -42,7 +42,7 @@ class Resources:
             cursor.at = 0
 
     def number(self, name: bytes, at: int) -> bytes:
-        """The encoded number of a resource, which is declared without data if the text has none.
+        """Return the encoded index of a resource, declared without data if the text has none.
 
         at: where it is used.
         """
@@ -68,7 +68,7 @@ class Resources:
     # -- the section --------------------------------------------------------------------------
 
     def _sections(self) -> None:
-        """The kinds of resources; those of other tools are skipped."""
+        """Parse the kinds of resources; those of other tools are skipped."""
         cursor = self.cursor
         while not cursor.accept(b"#-}"):
             kind = cursor.word()

@@ -35,7 +35,7 @@ class Aliases:
         return name in self._places
 
     def resolve(self, name: str, at: int, parse: Callable[[], Value]) -> Value:
-        """What an alias stands for.
+        """Return what an alias stands for.
 
         Args:
             name: the alias with its `#` or `!`.
@@ -63,7 +63,7 @@ class Aliases:
         return value
 
     def next_definition(self) -> str:
-        """The name of the alias whose definition is next at the top of the module, or ""."""
+        """Return the name of the alias whose definition is next at the top of the module, or ""."""
         self.cursor.skip()
         definition = _NEXT_DEFINITION.match(self.cursor.data, self.cursor.at)
         if definition is None:
@@ -75,5 +75,5 @@ class Aliases:
         return name
 
     def end(self, name: str) -> int:
-        """Where the definition of an alias that was resolved ends."""
+        """Return where the definition of an alias that was resolved ends."""
         return self._ends[name]

@@ -75,7 +75,7 @@ class AttributeParser:
         self._dictionaries: dict[tuple[str, bytes], Dictionary] = {}
 
     def __call__(self, name: str = "", bare: BareValue | None = None) -> bytes:
-        """The attribute that is next.
+        """Parse the attribute that is next.
 
         name, bare: the name of the attribute, and how its operation prints it if not in full.
         """
@@ -90,7 +90,7 @@ class AttributeParser:
         return number
 
     def optional_dictionary(self, operation: str, bare: BareValue | None = None) -> Dictionary:
-        """The attributes in braces, if they are next; `bare` as for `__call__`."""
+        """Parse the attributes in braces, if they are next; `bare` as for `__call__`."""
         cursor = self.cursor
         if not cursor.peek(b"{"):
             return {}
@@ -107,7 +107,7 @@ class AttributeParser:
         return parsed
 
     def dictionary(self, bare: BareValue | None = None) -> Dictionary:
-        """The attributes in braces."""
+        """Parse the attributes in braces."""
         cursor = self.cursor
         cursor.expect(b"{")
         pairs: Dictionary = {}
@@ -129,7 +129,7 @@ class AttributeParser:
         return pairs
 
     def symbol(self) -> bytes:
-        """The name of the symbol that is next, after its `@`."""
+        """Parse the name of the symbol that is next, after its `@`."""
         cursor = self.cursor
         found = cursor.match(_SYMBOL)
         if found is None:
@@ -146,15 +146,15 @@ class AttributeParser:
         return self._array(f"i{bits}", b"[", b"]")
 
     def text(self, text: str) -> bytes:
-        """The number of the attribute that MLIR prints as `text`."""
+        """Return the encoded index of the attribute that MLIR prints as `text`."""
         return self.encoder.attributes.text(text)
 
     def type(self, number: bytes) -> bytes:
-        """A type, by its encoded number, as an attribute."""
+        """Encode a type, given by its encoded index, as an attribute."""
         return self.encoder.attributes(self.encoder.numbers[TYPE] + number)
 
     def unit(self) -> bytes:
-        """An attribute that says nothing but that it is there."""
+        """Encode an attribute that says nothing but that it is there."""
         return self.encoder.attributes(self.encoder.numbers[UNIT])
 
     def sizes(self, shape: tuple[int, ...]) -> bytes:
@@ -163,7 +163,7 @@ class AttributeParser:
         return self.encoder.dense(type_, struct.pack(f"<{len(shape)}q", *shape))
 
     def resource(self) -> tuple[Parsed, bytes]:
-        """The type and the number of a constant whose data is a resource, after `dense_resource`."""
+        """Parse a resource constant after `dense_resource`: return its type and encoded index."""
         cursor = self.cursor
         cursor.expect(b"<")
         cursor.skip()
@@ -235,7 +235,7 @@ class AttributeParser:
         return self.encoder.array(numbers)
 
     def _number(self, token: re.Match[bytes]) -> bytes:
-        """An integer or a float, with its type."""
+        """Parse an integer or a float, with its type."""
         cursor, text = self.cursor, token[0]
         is_decimal = b"." in text
         if cursor.accept(b":"):
@@ -281,7 +281,7 @@ class AttributeParser:
         return self.aliases.resolve(name, start, self)
 
     def _typed_text(self, text: str) -> bytes:
-        """An attribute of a dialect, which a type may follow that says nothing."""
+        """Encode an attribute of a dialect, which a type may follow that says nothing."""
         if self.cursor.accept(b":"):
             self.types()
         return self.text(text)
@@ -316,7 +316,7 @@ class AttributeParser:
         return self._array(element, b":", b">")
 
     def _array(self, element: str, opening: bytes, closing: bytes) -> bytes:
-        """The numbers between two tokens."""
+        """Parse the numbers between two tokens."""
         cursor = self.cursor
         cursor.expect(opening)
         cursor.skip()
@@ -357,7 +357,7 @@ class AttributeParser:
         return location
 
     def _in_angles(self, start: int) -> bytes:
-        """An attribute of the builtin dialect that no TOSA program has, as text."""
+        """Parse an attribute of the builtin dialect that no TOSA program has, as text."""
         cursor = self.cursor
         cursor.skip_balanced(b"<", "'<'")
         if cursor.accept(b":"):

@@ -48,13 +48,13 @@ class TextCursor:
     # -- errors -------------------------------------------------------------------------------
 
     def error(self, message: str, at: int | None = None, hint: str = "") -> TosaConvertError:
-        """The error at an offset, by default at the next token; it quotes the line."""
+        """Return the error at an offset, by default at the next token; it quotes the line."""
         return self.coded("malformed-mlir", message, at, hint)
 
     def coded(
         self, code: str, message: str, at: int | None = None, hint: str = ""
     ) -> TosaConvertError:
-        """The error with a code of its own."""
+        """Return the error with a code of its own."""
         if at is None:
             self.skip()
             at = self.at
@@ -65,11 +65,11 @@ class TextCursor:
         raise self.error(message, at, hint)
 
     def unexpected(self, what: str) -> TosaConvertError:
-        """The error that something else is here than what was expected."""
+        """Return the error that something else is here than what was expected."""
         return self.error(f"found {self.found()}, expected {what}")
 
     def found(self) -> str:
-        """The next token, for a message."""
+        """Return the next token, for a message."""
         self.skip()
         token = _FOUND.match(self.data, self.at)
         if token is None:
@@ -117,7 +117,7 @@ class TextCursor:
         return data[at] == token[0] and (len(token) == 1 or self.follows(token))
 
     def follows(self, token: bytes) -> bool:
-        """Whether these bytes are next, without blanks before them."""
+        """Return whether these bytes are next, without blanks before them."""
         return bytes(self.data[self.at : self.at + len(token)]) == token
 
     def accept(self, token: bytes) -> bool:
@@ -138,7 +138,7 @@ class TextCursor:
         return found[0] if found else b""
 
     def peek_word(self) -> bytes:
-        """The identifier that is next; nothing if there is none."""
+        """Return the identifier that is next; nothing if there is none."""
         self.skip()
         found = _WORD.match(self.data, self.at)
         return found[0] if found else b""

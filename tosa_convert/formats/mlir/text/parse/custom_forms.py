@@ -48,7 +48,7 @@ class CustomForms:
         self.types = operations.types
 
     def form(self, name: str) -> Callable[[CustomForms, ParsedOperation], Steps | None] | None:
-        """The parser for operations of a name, or None if no form of theirs is known."""
+        """Return the parser for operations of a name, or None if no form of theirs is known."""
         special = _FORMS.get(name)
         if special is not None:
             return special
@@ -57,13 +57,13 @@ class CustomForms:
     # -- attributes ---------------------------------------------------------------------------
 
     def bare(self, name: str) -> bytes | None:
-        """An enum as custom forms print it, by its member; None if the attribute is no enum."""
+        """Parse an enum as custom forms print it, by its member; None if the attribute is no enum."""
         enum = _ENUMS.get(name)
         member = self.cursor.match(_MEMBER) if enum else None
         return None if member is None else self.attributes.text(f"#{enum}<{member[0].decode()}>")
 
     def dictionary(self, operation: str) -> Dictionary:
-        """The attributes in braces, if they are next."""
+        """Parse the attributes in braces, if they are next."""
         return self.attributes.optional_dictionary(operation, self.bare)
 
     def clauses(self, operation: ParsedOperation) -> None:
@@ -99,7 +99,7 @@ class CustomForms:
     # -- TOSA ---------------------------------------------------------------------------------
 
     def tosa(self, operation: ParsedOperation) -> None:
-        """What most operators are printed like: `%a, %b {axis = 1 : i32} : (T, T) -> T`."""
+        """Parse what most operators are printed like: `%a, %b {axis = 1 : i32} : (T, T) -> T`."""
         operation.operands = self.operations.operands()
         self.clauses(operation)
         self._more_attributes(operation)
@@ -153,7 +153,7 @@ class CustomForms:
         attributes["var_shape"] = self.attributes.sizes(shape)
 
     def _typed_value(self) -> tuple[Parsed, bytes]:
-        """A constant and its type."""
+        """Parse a constant and its type."""
         cursor = self.cursor
         word = cursor.word()
         if word == b"dense":
@@ -212,7 +212,7 @@ class CustomForms:
         types: list[bytes],
         hint: str = "",
     ) -> ParsedRegion:
-        """A region after its brace. Its arguments are those of its label, or else have these names."""
+        """Begin a region after its brace. Its arguments are those of its label, or have these names."""
         region = self.operations.new_region(operation.name)
         region.hint = hint
         operation.regions.append(region)
@@ -317,7 +317,7 @@ class CustomForms:
             yield region
 
     def _results(self) -> list[tuple[Parsed, Dictionary]]:
-        """The types of a function's results with their attributes."""
+        """Parse the types of a function's results with their attributes."""
         cursor = self.cursor
         if not cursor.accept(b"("):
             return [(self.types(), {})]
@@ -350,7 +350,7 @@ class CustomForms:
         operation.types = [type_.number]
 
     def _type_of_scalar(self, start: int) -> Parsed:
-        """The type of the number that ends here."""
+        """Return the type of the number that ends here."""
         text = bytes(self.cursor.data[start : self.cursor.at])
         _, colon, name = text.rpartition(b":")
         element = name.strip().decode("utf-8", "replace") if colon else ""

@@ -47,7 +47,7 @@ class ElementParser:
         self.packed_bools: bool | None = None
 
     def dense(self) -> tuple[bytes, Parsed]:
-        """The number and the type of a constant, after the word `dense`."""
+        """Parse the encoded index and the type of a constant, after the word `dense`."""
         cursor = self.cursor
         start = cursor.at
         cursor.expect(b"<")
@@ -63,7 +63,7 @@ class ElementParser:
         return self._listed(content.start(), content.end(), type_, start), type_
 
     def sparse(self) -> tuple[bytes, Parsed]:
-        """The number and the type of a constant, after the word `sparse`: `<indices, values>`."""
+        """Parse a constant's encoded index and type, after the word `sparse`: `<indices, values>`."""
         cursor = self.cursor
         start = cursor.at
         cursor.expect(b"<")
@@ -134,7 +134,7 @@ class ElementParser:
         return data
 
     def _listed(self, start: int, end: int, type_: Parsed, at: int) -> bytes:
-        """The number of a constant whose elements are listed between two offsets."""
+        """Encode a constant whose elements are listed between two offsets."""
         shape, element = self._shape(type_, at)
         if not is_number(element):
             return self._as_text(at, type_)[0]
@@ -150,7 +150,7 @@ class ElementParser:
         return self._encode(type_, element, self._numbers(start, end, element, at))
 
     def _of_another_kind(self, start: int) -> tuple[bytes, Parsed]:
-        """A constant of strings, complex numbers or block-scaled elements."""
+        """Parse a constant of strings, complex numbers or block-scaled elements."""
         cursor = self.cursor
         cursor.at = start
         cursor.skip()
@@ -201,7 +201,7 @@ class ElementParser:
             strings.append(text)
 
     def _strings(self, strings: list[bytes], type_: Parsed, *, splat: bool) -> bytes:
-        """The number of a constant of strings, as `!tosa.mxint8` has them."""
+        """Encode a constant of strings, as `!tosa.mxint8` has them."""
         numbers = self.encoder.numbers
         parts = [self.encoder.string(text) for text in strings]
         head = numbers[DENSE_STRINGS] + type_.number + numbers[int(splat)]
@@ -218,7 +218,7 @@ class ElementParser:
             self.cursor.refuse(message, at)
 
     def _bracketed(self) -> tuple[int, int]:
-        """The offsets of a number, or of a list in brackets."""
+        """Skip a number, or a list in brackets, and return its offsets."""
         cursor = self.cursor
         cursor.skip()
         start = cursor.at
@@ -229,12 +229,12 @@ class ElementParser:
         return start, cursor.at
 
     def _type(self) -> Parsed:
-        """The type after a colon."""
+        """Parse the type after a colon."""
         self.cursor.expect(b":", "':' and the type of the constant")
         return self.types()
 
     def _shape(self, type_: Parsed, at: int) -> tuple[tuple[int, ...], str]:
-        """The sizes and the element type of a constant's type."""
+        """Return the sizes and the element type of a constant's type."""
         found = type_.type
         if not isinstance(found, TensorType):
             if str(found).startswith("vector<"):
@@ -247,7 +247,7 @@ class ElementParser:
         return found.shape, found.element
 
     def _numbers(self, start: int, end: int, element: str, at: int) -> npt.NDArray[Any]:
-        """The bits of the numbers between two offsets."""
+        """Return the bits of the numbers between two offsets."""
         parts = []
         data = self.cursor.data
         while start < end:
@@ -269,7 +269,7 @@ class ElementParser:
             self.cursor.refuse(str(error), at)
 
     def _encode(self, type_: Parsed, element: str, bits: npt.NDArray[Any]) -> bytes:
-        """The number of a dense attribute with elements of these bits, or with one for all."""
+        """Encode a dense attribute with elements of these bits, or with one for all."""
         if element == "i1":
             packed = np.packbits(bits.astype(bool), bitorder="little")
             if len(bits) == 1 and type_.type != TensorType((1,), "i1"):
@@ -280,14 +280,14 @@ class ElementParser:
         return self.encoder.dense(type_.number, memoryview(rows.tobytes()))
 
     def _as_text(self, start: int, type_: Parsed) -> tuple[bytes, Parsed]:
-        """A constant that no TOSA program has, as the beginning of its text."""
+        """Encode a constant that no TOSA program has, as the beginning of its text."""
         text = bytes(self.cursor.data[start : min(start + 80, self.cursor.at)])
         shown = text.decode("utf-8", "replace")
         return self.encoder.attributes.text(f"dense{shown}... : {type_.type}"), type_
 
 
 def _brackets(shape: tuple[int, ...]) -> bytes:
-    """The brackets and commas of nested lists of this shape."""
+    """Return the brackets and commas of nested lists of this shape."""
     text = b""
     for size in reversed(shape):
         text = b"[" + b",".join([text] * size) + b"]"
@@ -295,7 +295,7 @@ def _brackets(shape: tuple[int, ...]) -> bytes:
 
 
 def hex_bytes(cursor: TextCursor, start: int, end: int) -> memoryview:
-    """The bytes that a text has in hexadecimal between two offsets."""
+    """Return the bytes that a text has in hexadecimal between two offsets."""
     if (end - start) % 2:
         cursor.refuse("found an odd number of hexadecimal digits", start)
     data = bytearray((end - start) // 2)

@@ -48,7 +48,7 @@ class LocationParser:
         self._fused: dict[bytes, tuple[bytes, list[bytes]]] = {}
 
     def optional(self) -> bytes | None:
-        """The number of the location `loc(...)` if one is next."""
+        """Parse the location `loc(...)` and return its encoded index, or None if none is next."""
         cursor = self.cursor
         if not cursor.peek(b"loc("):
             return None
@@ -151,7 +151,7 @@ class LocationParser:
         return self._with_metadata(metadata, parts) if metadata else self.entries.fuse(parts)
 
     def _with_metadata(self, metadata: bytes, parts: list[bytes]) -> bytes:
-        """A fused location with metadata, without duplicates and unknown ones, as MLIR has it."""
+        """Encode a fused location with metadata, without duplicates and unknown ones, as MLIR has it."""
         flat: dict[bytes, None] = {}
         for part in parts:
             same, inner = self._fused.get(part, (b"", []))
@@ -165,7 +165,7 @@ class LocationParser:
         return fused
 
     def _place(self, name: bytes) -> bytes:
-        """A place or a range in a file, after the file's name and a colon."""
+        """Parse a place or a range in a file, after the file's name and a colon."""
         cursor = self.cursor
         line = self._number()
         cursor.expect(b":")

@@ -64,7 +64,7 @@ def parse(
     packed_bools: bool | None = None,
     function: str | None = "",
 ) -> list[Data]:
-    """The bytecode of a text, in pieces; large constants are pieces of their own.
+    """Parse a text into bytecode, in pieces; large constants are pieces of their own.
 
     Args:
         data: the text. It may be hostile.

@@ -27,7 +27,7 @@ class BadNumber(Exception):
 
 
 def is_number(element: str) -> bool:
-    """Whether numbers of the element type are parsed here."""
+    """Return whether numbers of the element type are parsed here."""
     width = _INTEGER.match(element)
     if width is not None:
         return 0 < int(width[1]) <= _MOST_BITS
@@ -35,13 +35,13 @@ def is_number(element: str) -> bool:
 
 
 def stored_type(element: str) -> np.dtype[Any]:
-    """The numpy type of an element's bits: the smallest unsigned one that holds them."""
+    """Return the numpy type of an element's bits: the smallest unsigned one that holds them."""
     width = bit_width(element)
     return np.dtype(f"<u{next(size for size in (1, 2, 4, 8) if width <= 8 * size)}")
 
 
 def bits_of(tokens: Sequence[bytes], element: str) -> npt.NDArray[Any]:
-    """The bits of numbers.
+    """Return the bits of numbers.
 
     Args:
         tokens: the numbers as the text has them, without letters but those of hexadecimal numbers, of
@@ -76,7 +76,7 @@ def _integers(tokens: Sequence[bytes], element: str) -> npt.NDArray[Any]:
 
 
 def _unusual_integer(token: bytes, element: str) -> int:
-    """An integer in hexadecimal, or a word."""
+    """Parse an integer in hexadecimal, or a word."""
     text = token.strip()
     if text in _WORDS and element == _BOOL:
         return int(_WORDS[text])
@@ -104,7 +104,7 @@ def _floats(tokens: Sequence[bytes], element: str) -> npt.NDArray[Any]:
 
 
 def _unusual_float(token: bytes, kind: np.dtype[Any], element: str) -> npt.NDArray[Any]:
-    """A number in decimal, or its bits in hexadecimal."""
+    """Parse a number in decimal, or its bits in hexadecimal."""
     text, stored = token.strip(), stored_type(element)
     if _HEX.match(text):
         try:
@@ -122,7 +122,7 @@ def _unusual_float(token: bytes, kind: np.dtype[Any], element: str) -> npt.NDArr
 
 
 def powers_of_two(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8]:
-    """The bytes of f8E8M0FNU for numbers, which MLIR takes without their signs.
+    """Return the bytes of f8E8M0FNU for numbers, which MLIR takes without their signs.
 
     The nearest power of two, ties to the larger one; NaN beyond the largest.
     """
@@ -135,7 +135,7 @@ def powers_of_two(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8]:
 
 
 def _rounded(values: npt.NDArray[np.float64], kind: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Numbers rounded once, to the nearest, ties to even."""
+    """Round numbers once, to the nearest, ties to even."""
     if kind == BY_MLIR["f8E8M0FNU"].numpy:
         return powers_of_two(values)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -67,7 +67,7 @@ class ParsedRegion:
     hint: str = ""
 
     def find(self, name: bytes) -> Value | None:
-        """The value of a name, here or in the regions around."""
+        """Find the value of a name, here or in the regions around; None if there is none."""
         region: ParsedRegion | None = self
         while region is not None:
             value = region.names.get(name)
@@ -99,7 +99,7 @@ class ParsedRegion:
             row += b"".join(_head(operation, encoder, {id(self): 0}))
 
     def add(self, type_: bytes) -> Value:
-        """A new value, which has no name yet."""
+        """Add a value, which has no name yet."""
         value = Value(id(self), self.count, type_)
         self.count += 1
         return value
@@ -147,7 +147,7 @@ def encoded(
 
 
 def _head(operation: ParsedOperation, encoder: Encoder, firsts: dict[int, int]) -> list[bytes]:
-    """An operation up to its regions. firsts: the numbers of the regions' first values."""
+    """Encode an operation up to its regions. firsts: the indices of the regions' first values."""
     numbers = encoder.numbers
     has, parts = 0, [encoder.operation(operation.name), b"", operation.location]
     if operation.attributes:

@@ -63,7 +63,7 @@ class OperationParser:
     # -- values -------------------------------------------------------------------------------
 
     def operands(self) -> list[Value]:
-        """The values that are next, separated by commas; none if there is none."""
+        """Parse the values that are next, separated by commas; none if there is none."""
         cursor = self.cursor
         region = self.region
         names = region.names
@@ -87,7 +87,7 @@ class OperationParser:
                 return parsed
 
     def value(self) -> Value:
-        """The value that is next."""
+        """Parse the value that is next."""
         cursor = self.cursor
         found = cursor.match(_VALUE)
         if found is None:
@@ -103,7 +103,7 @@ class OperationParser:
         return value
 
     def result_names(self) -> ResultNames:
-        """The names before an equals sign, each with how many results it stands for."""
+        """Parse the names before an equals sign, each with how many results it stands for."""
         cursor = self.cursor
         names: ResultNames = []
         if not cursor.peek(b"%"):
@@ -149,7 +149,7 @@ class OperationParser:
     # -- signatures ---------------------------------------------------------------------------
 
     def signature(self, operands: list[Value]) -> list[bytes]:
-        """The types of results in `: (T, T) -> T`, whose other types are those of the operands."""
+        """Parse the types of results in `: (T, T) -> T`; its other types are those of the operands."""
         cursor = self.cursor
         cursor.expect(b":", "':' and the types of operands and results")
         cursor.skip()
@@ -199,7 +199,7 @@ class OperationParser:
     # -- regions ------------------------------------------------------------------------------
 
     def new_region(self, operation: str) -> ParsedRegion:
-        """A region of an operation that is inside the current region."""
+        """Return a new region of an operation that is inside the current region."""
         return ParsedRegion(None if operation in _ISOLATED else self.region)
 
     def arguments(self) -> list[tuple[bytes, Parsed, Dictionary, bytes, int]]:

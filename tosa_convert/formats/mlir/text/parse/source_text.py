@@ -44,7 +44,7 @@ class SourceText:
 
     @cached_property
     def _lines_before(self) -> npt.NDArray[np.int64]:
-        """How many lines end before each block of the text, and in all of it."""
+        """Count how many lines end before each block of the text, and in all of it."""
         counts = [0] + [
             bytes(self.data[start : start + _BLOCK]).count(b"\n")
             for start in range(0, len(self.data), _BLOCK)
@@ -52,14 +52,14 @@ class SourceText:
         return np.cumsum(counts)
 
     def where(self, offset: int) -> str:
-        """The position of a byte, as `name:line:column`."""
+        """Return the position of a byte, as `name:line:column`."""
         lines, block = self._lines_before, offset // _BLOCK
         head = bytes(self.data[block * _BLOCK : offset])
         line = 1 + int(lines[block]) + head.count(b"\n")
         return f"{self.name}:{line}:{offset - (self._line_start(line) or 0) + 1}"
 
     def offset(self, where: str) -> int | None:
-        """The byte at `name:line:column`; None if that is not a position in this text."""
+        """Return the byte at `name:line:column`; None if that is not a position in this text."""
         match = _POSITION.match(where)
         if match is None or match[1] != self.name or match[2] == "0":
             return None
@@ -75,7 +75,7 @@ class SourceText:
         return block * _BLOCK + int(np.flatnonzero(raw == ord("\n"))[left - lines[block] - 1]) + 1
 
     def has_own_locations(self) -> bool:
-        """Whether locations in the text may have the text's own name and mean another file.
+        """Return whether locations in the text may have the text's own name and mean another file.
 
         Text printed with debug information names the file that it was made from, which may be called
         the same, or "-".
@@ -111,7 +111,7 @@ class SourceText:
         return tuple(found)
 
     def with_excerpts(self, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-        """The findings; those at a position in this text quote its line, with a caret."""
+        """Return the findings; those at a position in this text quote its line, with a caret."""
         places = [None if finding.excerpt else self.offset(finding.where) for finding in findings]
         if not any(place is not None for place in places) or self.has_own_locations():
             return findings

@@ -58,14 +58,14 @@ class TypeParser:
         self._numbers: dict[Type, bytes] = {}
 
     def __call__(self) -> Parsed:
-        """The type that is next."""
+        """Parse the type that is next."""
         parsed = self.optional()
         if parsed is None:
             raise self.cursor.unexpected("a type")
         return parsed
 
     def optional(self) -> Parsed | None:
-        """The type that is next, or None if there is none."""
+        """Parse the type that is next, or return None if there is none."""
         cursor = self.cursor
         cursor.skip()
         # Fast path of `_type`; equal by test test_types_parsed_in_place_equal_others
@@ -84,14 +84,14 @@ class TypeParser:
         return self._type()
 
     def number(self, type_: Type) -> bytes:
-        """The encoded number of a type."""
+        """Return the encoded index of a type."""
         number = self._numbers.get(type_)
         if number is None:
             number = self._numbers[type_] = self._encode(type_)
         return number
 
     def parsed(self, type_: Type) -> Parsed:
-        """A type that is not in the text."""
+        """Return a type that is not in the text."""
         return Parsed(type_, self.number(type_))
 
     def in_parentheses(self) -> list[Parsed]:
@@ -107,7 +107,7 @@ class TypeParser:
         return types
 
     def results(self) -> list[Parsed]:
-        """The types after an arrow: one, or any number in parentheses."""
+        """Parse the types after an arrow: one, or any count in parentheses."""
         return self.in_parentheses() if self.cursor.peek(b"(") else [self()]
 
     # -- kinds of types -----------------------------------------------------------------------
@@ -143,7 +143,7 @@ class TypeParser:
         return None
 
     def _text(self, start: int) -> str:
-        """The text since an offset."""
+        """Return the text since an offset."""
         return bytes(self.cursor.data[start : self.cursor.at]).decode("utf-8", "replace")
 
     def _tensor(self, head: re.Match[bytes]) -> Type:
@@ -203,7 +203,7 @@ class TypeParser:
         return self.aliases.resolve(name, start, self.alias)
 
     def alias(self) -> Type:
-        """The type that an alias stands for."""
+        """Parse the type that an alias stands for."""
         # Up to April 2022 the keyword `type` came before it.
         self.cursor.accept_word(b"type")
         return self().type

@@ -84,11 +84,11 @@ class AttributePrinter:
         self.resources: dict[bytes, ResourceAttr] = {}
 
     def __call__(self, index: int) -> str:
-        """The attribute with this number."""
+        """Format the attribute with this index."""
         return self.text(self.bytecode.attribute(index))
 
     def text(self, value: Attribute) -> str:
-        """An attribute."""
+        """Format an attribute."""
         if value is None:
             return "unit"
         if isinstance(value, bytes):
@@ -113,18 +113,18 @@ class AttributePrinter:
         return _ELLIPSIS
 
     def type(self, type_: Type) -> str:
-        """A type."""
+        """Format a type."""
         return str(type_)
 
     def array(self, value: DenseArrayAttr) -> str:
-        """A dense array, such as `array<i64: 1, 2>`."""
+        """Format a dense array, such as `array<i64: 1, 2>`."""
         if not value.count:
             return f"array<{value.element}>"
         element = str(value.element)
         return f"array<{element}: {', '.join(element_texts(memoryview(value.data), element))}>"
 
     def elements(self, value: DenseAttr | DenseStringsAttr | ResourceAttr) -> str:
-        """A constant of any number of elements."""
+        """Format a constant of any number of elements."""
         type_ = value.type
         shape = (type_.shape if isinstance(type_, TensorType) else None) or ()
         if self.elide is not None and prod(shape) > self.elide and not self._is_splat(value, shape):
@@ -143,7 +143,7 @@ class AttributePrinter:
         return b"".join(pieces).decode()
 
     def _is_splat(self, value: Attribute, shape: tuple[int, ...]) -> bool:
-        """Whether one element stands for all; MLIR does not look into resources."""
+        """Return whether one element stands for all; MLIR does not look into resources."""
         if isinstance(value, DenseStringsAttr):
             return value.is_splat
         if not isinstance(value, DenseAttr):
@@ -152,7 +152,7 @@ class AttributePrinter:
 
 
 def _value_type(value: DenseAttr) -> str:
-    """The type of the elements' values: of a block-scaled constant, without the scales."""
+    """Return the type of the elements' values: of a block-scaled constant, without the scales."""
     element = value.type.element if isinstance(value.type, TensorType) else str(value.type)
     return value_type(element)
 
@@ -195,7 +195,7 @@ def _bare_text(name: str) -> str:
 
 
 def scalar_text(value: ScalarAttr) -> str:
-    """An integer or a float with its type; of i1, true or false."""
+    """Format an integer or a float with its type; of i1, true or false."""
     element = str(value.type)
     if value.is_float:
         if not is_printable(element):
@@ -208,13 +208,13 @@ def scalar_text(value: ScalarAttr) -> str:
 
 
 def bare(name: bytes) -> str:
-    """A name of an attribute, a symbol or a resource: in quotes unless it is an identifier."""
+    """Format a name of an attribute, a symbol or a resource: in quotes unless it is an identifier."""
     text = name.decode("utf-8", "replace")
     return text if _BARE_NAME.match(text) else quote(name)
 
 
 def symbol(name: bytes) -> str:
-    """A reference to a symbol, such as `@main`."""
+    """Format a reference to a symbol, such as `@main`."""
     return f"@{bare(name)}"
 
 
@@ -222,7 +222,7 @@ def symbol(name: bytes) -> str:
 
 
 def short_text(bytecode: Bytecode, index: int) -> str:
-    """An attribute for a message: at most 200 characters of it, and no constant of many elements.
+    """Format an attribute for a message: at most 200 characters, and no constant of many elements.
 
     Attributes may share their parts, so that the whole text can be much longer than the file.
     """

@@ -32,14 +32,14 @@ _BOOL: Final = "i1"
 
 
 def value_type(element: str) -> str:
-    """The type of the numbers in a constant of an element type: if block-scaled, without the scales."""
+    """Return the type of a constant's numbers by element type: if block-scaled, without scales."""
     match = _BLOCK_SCALED.match(element)
     value = element if match is None else match[1]
     return "i8" if value == _MXINT8 else value
 
 
 def integer_text(raw: bytes | memoryview, element: str) -> str:
-    """An integer from its bytes in memory (INT4 and the like take a byte each)."""
+    """Format an integer from its bytes in memory (INT4 and the like take a byte each)."""
     if element == _BOOL:
         return "true" if raw[0] else "false"
     width, is_signed = bit_width(element), not element.startswith("u")
@@ -48,7 +48,7 @@ def integer_text(raw: bytes | memoryview, element: str) -> str:
 
 
 def element_texts(data: memoryview, element: str) -> list[str]:
-    """Every element, from the bytes that MLIR has in memory; one of i1 takes a byte.
+    """Format every element, from the bytes that MLIR has in memory; one of i1 takes a byte.
 
     Args:
         data: the elements; those below 8 bits take a byte each.
@@ -67,19 +67,19 @@ def element_bytes(element: str) -> int:
 
 
 def stored_bytes(count: int, element: str) -> int:
-    """The bytes in which bytecode has that many elements."""
+    """Return how many bytes that many elements take in bytecode."""
     return -(-count // 8) if element == _BOOL else count * element_bytes(element)
 
 
 def is_printable(element: str) -> bool:
-    """Whether elements of the type can be printed."""
+    """Return whether elements of the type can be printed."""
     return (
         is_float(element) or element == _INDEX or (element[0] in "sui" and bit_width(element) > 0)
     )
 
 
 def splat(data: memoryview, count: int, element: str) -> bytes | None:
-    """The bytes in memory of the element that all are equal to; None if they differ or there are none.
+    """Return the bytes in memory of the element that all equal; None if they differ or there are none.
 
     data: the elements as bytecode has them: all, or one that all share; of i1, bits.
     """
@@ -112,7 +112,7 @@ def _memory(data: memoryview, count: int) -> Iterator[memoryview]:
 def elements_pieces(
     data: memoryview, shape: tuple[int, ...], element: str, *, lists_booleans: bool = False
 ) -> Iterator[bytes]:
-    """What is between `dense<` and `>`: one element, lists of elements, or a string in hexadecimal.
+    """Iterate over what is between `dense<` and `>`: one element, lists of them, or hexadecimal text.
 
     data: as for `splat`. lists_booleans: in lists of any length, because releases of MLIR differ in the
     bytes of booleans in hexadecimal.
@@ -142,7 +142,7 @@ def hex_pieces(data: memoryview) -> Iterator[bytes]:
 
 
 def byte_texts(data: memoryview, element: str) -> Iterator[str]:
-    """Every element with its type, `1.000000e+00 : f8E4M3FN`, for types of at most a byte."""
+    """Iterate over every element with its type, `1.000000e+00 : f8E4M3FN`, of at most a byte."""
     values = element_texts(memoryview(bytes(range(256))), element)
     texts = [f"{text} : {element}" for text in values]
     return map(texts.__getitem__, data)

@@ -31,7 +31,7 @@ def write(
     columns: Mapping[str, BlockColumns] = NO_COLUMNS,
     state: str = "",
 ) -> Iterator[bytes]:
-    """The pieces of the text, which do not grow with the constants.
+    """Iterate over the pieces of the text, which do not grow with the constants.
 
     Args:
         graph: a sound graph: `verify` finds nothing in it.

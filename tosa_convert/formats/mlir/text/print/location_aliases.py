@@ -58,7 +58,7 @@ class LocationAliases:
         self.after = {index: f" loc({names[number]})" for index, number in numbers.items()}
 
     def _plain(self, bytecode: Bytecode, indices: list[int]) -> dict[int, str]:
-        """The texts of the locations that are a file, a line and a column, as most are."""
+        """Return the texts of the locations that are a file, a line and a column, as most are."""
         # Fast path of `_visit`; equal by test test_plain_locations_are_printed_as_others_are
         data, starts, encoded = bytecode.bytes, bytecode.starts, bytecode.is_encoded
         head = code.FILE_LOCATION << 1 | 1
@@ -81,7 +81,7 @@ class LocationAliases:
         return number
 
     def _nested(self, index: int) -> tuple[_Text, int]:
-        """A location as text, and how deeply it nests."""
+        """Return a location as text, and how deeply it nests."""
         if index == UNKNOWN:
             return _UNKNOWN_TEXT, 1
         parts = [
@@ -93,12 +93,12 @@ class LocationAliases:
         return text, max(depths, default=0) + 1
 
     def before(self) -> Iterator[str]:
-        """The definitions at the beginning of a module: of the locations that block arguments have."""
+        """Iterate over definitions at a module's beginning: of locations that block arguments have."""
         if UNKNOWN in self._numbers:
             yield f"{self._names[self._numbers[UNKNOWN]]} = loc({_UNKNOWN_TEXT})\n"
 
     def at_end(self) -> Iterator[str]:
-        """The other definitions, which may follow their uses."""
+        """Iterate over the other definitions, which may follow their uses."""
         rows, names, first = list(self._found), self._names, self._numbers.get(UNKNOWN)
         for number in self._order:
             if number == first:

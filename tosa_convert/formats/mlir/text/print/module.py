@@ -37,7 +37,7 @@ def module_text(
     elide: int | None = None,
     older: bool = False,
 ) -> Iterator[bytes]:
-    """The text of a module, in pieces.
+    """Iterate over the text of a module, in pieces.
 
     Args:
         bytecode: the module, such as `mlir.module_writer` writes it: every region has one block.
@@ -95,7 +95,7 @@ class _Printer:
         self.lines: list[str] = []
 
     def pieces(self) -> Iterator[bytes]:
-        """The text."""
+        """Iterate over the text."""
         yield "".join(self.aliases.before()).encode()
         yield from self._operations()
         yield from _joined(self.aliases.at_end())
@@ -103,7 +103,7 @@ class _Printer:
         yield b"\n"
 
     def _used_locations(self) -> Iterator[int]:
-        """The locations of operations and of the arguments that are printed, in MLIR's order."""
+        """Iterate over the locations of operations and of printed arguments, in MLIR's order."""
         pending: list[Iterator[Fields | None]] = [iter((self.bytecode.root,))]
         while pending:
             for fields in pending[-1]:
@@ -130,7 +130,7 @@ class _Printer:
 
     # Long because this is the loop over all operations, and what most of them have is printed in line.
     def _operations(self) -> Iterator[bytes]:
-        """The operations. Not recursive, because modules may nest deeply."""
+        """Iterate over the printed operations. Not recursive, because modules may nest deeply."""
         forms, lines, large = self.forms, self.lines, self.attributes.large
         signature, after = forms.signature, self.aliases.after
         root, no_values, no_nest = self.bytecode.root, Values([], []), Nest("", "", "")
@@ -203,7 +203,7 @@ class _Printer:
         *,
         shows: bool,
     ) -> _Frame:
-        """The frame of a block, whose arguments are printed if it `shows` them."""
+        """Return the frame of a block, whose arguments are printed if it `shows` them."""
         types = outer.values.types[: block.first] + block.arguments
         for fields in block.operations:
             types += fields[3]
@@ -219,7 +219,7 @@ class _Printer:
         )
 
     def _flush(self) -> Iterator[bytes]:
-        """The lines so far, with the large constants in them."""
+        """Iterate over the lines so far, with the large constants in them, and clear them."""
         parts = "".join(self.lines).encode().split(LARGE.encode())
         self.lines.clear()
         for position, part in enumerate(parts):
@@ -229,7 +229,7 @@ class _Printer:
                 yield part
 
     def _resources(self) -> Iterator[bytes]:
-        """The data of the resources that were printed."""
+        """Iterate over the data of the resources that were printed."""
         separator = b"\n{-#\n  dialect_resources: {\n    builtin: {\n"
         for resource in self.attributes.resources.values():
             if resource.data is None:
@@ -243,7 +243,7 @@ class _Printer:
 
 
 def _results(names: list[str]) -> str:
-    """The names of several results: `%0:2`, or each by itself if each has a name of its own."""
+    """Format the names of several results: `%0:2`, or each by itself if each has its own name."""
     stem, mark, _ = names[0].partition("#")
     return f"{stem}:{len(names)}" if mark else ", ".join(names)
 

@@ -31,13 +31,13 @@ _CACHED: Final = 1 << 14
 
 
 def is_float(element: str) -> bool:
-    """Whether numbers of the element type are printed by `float_text`."""
+    """Return whether numbers of the element type are printed by `float_text`."""
     return element in _SIGNIFICAND_BITS
 
 
 @lru_cache(_CACHED)
 def float_text(bits: int, element: str) -> str:
-    """A floating-point number: six digits where they are exact, else more, else its bits.
+    """Format a floating-point number: six digits where they are exact, else more, else its bits.
 
     Args:
         bits: the number's bits, unsigned.
@@ -67,7 +67,7 @@ def _scientific(value: float) -> str:
 
 
 def _exact(value: float, element: str) -> str:
-    """As many digits as tell the numbers of a type apart, as in 3.14159274 or 1.23456703E-4.
+    """Format as many digits as tell numbers of a type apart, as in 3.14159274 or 1.23456703E-4.
 
     A number that MLIR prints without a point has none here: it would be parsed as an integer.
     """
@@ -90,7 +90,7 @@ def _exact(value: float, element: str) -> str:
 
 
 def _digits(value: float, precision: int) -> tuple[str, int]:
-    """The first `precision` decimal digits without final zeros, and the power of ten of the last one.
+    """Return the first `precision` decimal digits without final zeros, and the last one's power of ten.
 
     LLVM drops digits in two steps: it cuts the number to somewhat more bits than the digits need, and
     rounds the rest half up. The last digit depends on this.

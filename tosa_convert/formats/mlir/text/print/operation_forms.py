@@ -109,7 +109,7 @@ class OperationForms:
         self._dictionaries: dict[tuple[str, int], str] = {}
 
     def __getitem__(self, number: int) -> Form:
-        """The form of the operations whose name has this number."""
+        """Return the form of the operations whose name has this index."""
         form = self._forms.get(number)
         if form is None:
             form = self._forms[number] = self._form(self.bytecode.names[number])
@@ -123,7 +123,7 @@ class OperationForms:
     # -- parts of operations ------------------------------------------------------------------
 
     def type(self, index: int) -> str:
-        """The type with this number."""
+        """Return the type with this index as text."""
         text = self._types.get(index)
         if text is None:
             text = self._types[index] = self.attributes.type(self.bytecode.type(index))
@@ -134,7 +134,7 @@ class OperationForms:
         return ", ".join(map(self.type, indices))
 
     def signature(self, operands: list[int], results: list[int], values: Values) -> str:
-        """The types of operands and results: `(t, t) -> t`."""
+        """Format the types of operands and results: `(t, t) -> t`."""
         types = values.types
         if len(operands) == 1:
             key = (types[operands[0]], -1, *results)
@@ -148,20 +148,20 @@ class OperationForms:
         return text
 
     def results(self, types: list[int]) -> str:
-        """The types of results: in parentheses unless there is one."""
+        """Format the types of results: in parentheses unless there is one."""
         texts = self.types(types)
         if len(types) == 1 and not isinstance(self.bytecode.type(types[0]), FunctionType):
             return texts
         return f"({texts})"
 
     def dictionary(self, form: Form, index: int) -> str:
-        """The attributes of an operation after a space, or nothing if there are none."""
+        """Format the attributes of an operation after a space, or nothing if there are none."""
         if form.is_generic:
             return self._split(form.name, index)
         return self.merged(form.name, index)
 
     def merged(self, name: str, index: int, without: frozenset[str] = _NO_NAMES) -> str:
-        """A dictionary in custom form: enums by their members, and no defaults."""
+        """Format a dictionary in custom form: enums by their members, and no defaults."""
         text = self._dictionaries.get((name, index))
         if text is None:
             large = len(self.attributes.large)
@@ -181,7 +181,7 @@ class OperationForms:
         return text
 
     def _split(self, name: str, index: int) -> str:
-        """A dictionary in generic form: an operation's own attributes, and then the others."""
+        """Format a dictionary in generic form: an operation's own attributes, and then the others."""
         key = name, index
         text = self._dictionaries.get(key)
         if text is None:
@@ -192,21 +192,21 @@ class OperationForms:
         return text
 
     def properties(self, name: str, index: int) -> str:
-        """An operation's own attributes in generic form."""
+        """Format an operation's own attributes in generic form."""
         inherent = self._inherent.get(name, _NO_NAMES)
         pairs = self.bytecode.dictionary(index).items()
         shown = {key: self.attributes(value) for key, value in pairs if key in inherent}
         return f" <{dictionary(shown)}>" if shown else ""
 
     def discardable(self, name: str, index: int) -> str:
-        """An operation's other attributes in generic form."""
+        """Format an operation's other attributes in generic form."""
         inherent = self._inherent.get(name, _NO_NAMES)
         pairs = self.bytecode.dictionary(index).items()
         shown = {key: self.attributes(value) for key, value in pairs if key not in inherent}
         return f" {dictionary(shown)}" if shown else ""
 
     def name(self, dictionary: int, key: str) -> str:
-        """The symbol that an operation's attribute names."""
+        """Format the symbol that an operation's attribute names."""
         return symbol(self.bytecode.string(self.bytecode.dictionary(dictionary)[key]))
 
     # -- operations without regions that have a form of their own -----------------------------
@@ -255,7 +255,7 @@ class OperationForms:
     # -- operations with regions --------------------------------------------------------------
 
     def nest(self, fields: Fields, values: Values, inner: Names, location: str) -> Nest:
-        """The text around the regions of an operation.
+        """Return the text around the regions of an operation.
 
         inner: the names of the values in the first region. location: of its arguments, or "".
         """
@@ -306,7 +306,7 @@ class OperationForms:
         )
 
     def _listed(self, pairs: dict[str, int], key: str, count: int) -> list[str]:
-        """The dictionaries of arguments or results."""
+        """Format the dictionaries of arguments or results."""
         listed = self.bytecode.attribute(pairs[key]) if key in pairs else [-1] * count
         assert isinstance(listed, list)
         return [self.merged("", index) for index in listed]

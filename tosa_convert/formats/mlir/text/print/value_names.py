@@ -61,7 +61,7 @@ class ValueNamer:
             }
 
     def __call__(self, block: Block, counters: Counters, outer: list[str]) -> Names:
-        """The names of a block's values.
+        """Return the names of a block's values.
 
         Args:
             block: the block, the only one of its region.
