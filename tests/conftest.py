@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,12 @@ LONGEST = (
     "tests/golden/test_bisect.py",
     "tests/contract/test_nothing_lost.py",
 )
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C end programs again where a shell started the tests in the background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
