@@ -33,12 +33,6 @@ LONGEST = (
 )
 
 
-def pytest_configure() -> None:
-    """Let Ctrl-C end programs again where a shell started the tests in the background."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Run whole folders on all cores with pytest-xdist, one file's tests in one worker.
@@ -68,6 +62,9 @@ def pytest_report_header() -> str:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell ignores it for what runs in the background; tests of Ctrl-C need it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if importlib.util.find_spec("hypothesis") is None:
         return
     from hypothesis import settings
