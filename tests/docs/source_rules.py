@@ -67,6 +67,22 @@ def statements(node: ast.AST) -> Iterator[ast.AST]:
             yield child
 
 
+#: First words of docstrings that say what a function is rather than what it does.
+NO_VERBS = re.compile(
+    r"(The|A|An|Whether|What|How|Which|Those|Each|All|One|Every|Everything|Where|That|Its|It|Of|In"
+    r"|For|Two|Some|Who|When|Why|This|These|Numbers)\b"
+)
+
+
+def without_verb(source: Source) -> Iterator[str]:
+    """Functions whose docstring does not begin with a verb: the place, and the first line."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            text = ast.get_docstring(node) or ""
+            if NO_VERBS.match(text):
+                yield f"{source.path}:{node.lineno}: {text.splitlines()[0]}"
+
+
 # -- imports ---------------------------------------------------------------------------------------
 
 

@@ -34,6 +34,7 @@ from docs.source_rules import (
     mlir_imports,
     modules_by_string,
     sources,
+    without_verb,
 )
 
 
@@ -158,6 +159,19 @@ def test_files_are_not_too_long(everything: list[Source]) -> None:
     ]
     assert not problems, "\n".join(problems)
     assert GENERATED.keys() <= long.keys(), "a generated file does not need its exception any more"
+
+
+def test_docstrings_of_functions_begin_with_a_verb(package: list[Source]) -> None:
+    problems = [row for source in package for row in without_verb(source)]
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("Whether it is so.", 1), ("The sum.", 1), ("Return the sum.", 0), ("Add a row.", 0)],
+)
+def test_a_docstring_without_a_verb_is_found(text: str, found: int) -> None:
+    assert len(list(without_verb(source(f'def f():\n    """{text}"""\n')))) == found
 
 
 def test_every_fast_path_names_a_test_that_exists(everything: list[Source]) -> None:
