@@ -251,7 +251,7 @@ for name in ("SIGTERM", "SIGHUP"):  # they may be ignored in the process that st
     signal.signal(getattr(signal, name), signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.argv = ["tosa-flatbuffer-convert", sys.argv[1], "-o", sys.argv[2]]
-from tosa_convert import files
+from tosa_convert.io import files
 from tosa_convert.cli.main import main_convert
 real = files._write_all
 def slow(file, piece, *args):

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import click
 
 from tosa_convert.formats.read import Input, open_input, read
-from tosa_convert.formats.write import dumps, render, save, stamp
 from tosa_convert.io.applicable_options import refuse_inapplicable
 from tosa_convert.io.files import (
     STANDARD,
@@ -42,7 +41,11 @@ def load_input(path: str, options: ReadOptions = _READ_OPTIONS) -> tuple[Graph, 
     opened = open_path(path, options)
     refuse_inapplicable(given_options(options), opened.where, read_from=opened.format)
     graph = read(opened, options)
-    return stamp(graph) if opened.is_mlir else graph, opened
+    if opened.is_mlir:
+        from tosa_convert.formats.write import stamp
+
+        graph = stamp(graph)
+    return graph, opened
 
 
 def open_path(path: str, options: ReadOptions, data: memoryview | None = None) -> Input:
@@ -78,6 +81,8 @@ def save_graph(
     like: the format for standard output, if --to does not name it.
     """
     if path != STANDARD:
+        from tosa_convert.formats.write import save
+
         save(graph, path, to or of_path(path), options)
         return
     file_format = to or like
@@ -89,6 +94,8 @@ def write_to_standard_output(
     graph: Graph, file_format: Format, write_options: WriteOptions
 ) -> None:
     """Write a program to standard output; all of it or nothing if it is verified."""
+    from tosa_convert.formats.write import dumps, render
+
     if write_options.verify:
         write_standard_output([dumps(graph, file_format, write_options)])
     else:
