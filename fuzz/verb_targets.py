@@ -64,7 +64,7 @@ class Case:
     standard_input: bytes = b""
 
     def described(self) -> str:
-        """The command line, for a report."""
+        """Return the command line, for a report."""
         return json.dumps(self.words)
 
 
@@ -384,7 +384,7 @@ class Verb(Target):
             sys.stdin, sys.stdout, sys.stderr = streams
 
     def _of_files(self, case: Case, code: int, before: dict[str, bytes]) -> Iterable[str]:
-        """The files that should not be there, or not be so."""
+        """List the files that should not be there, or have other content."""
         after = _tree(Path())
         kept = ("out/work", "out/kept", "out/saved")
         changed = [
@@ -416,7 +416,7 @@ def _of_exit(case: Case, code: int, output: bytes, messages: str) -> Iterable[st
 
 
 def _of_text(case: Case, output: bytes, messages: str) -> Iterable[str]:
-    """What is printed that a terminal would take for a command."""
+    """Find printed characters that a terminal takes for a command."""
     texts = {"standard error": messages}
     # A program, a page or JSON is data; it has the escapes of its format.
     is_data = case.words[0] in ("convert", "report") or {"--json", "--sarif"} & set(case.words)
@@ -443,7 +443,7 @@ def _lay_out(case: Case, folder: Path) -> None:
 
 
 def _tree(folder: Path) -> dict[str, bytes]:
-    """The content of each file below a folder."""
+    """Read the content of each file below a folder."""
     found = {}
     for path, _, names in os.walk(folder):
         for name in names:

@@ -393,7 +393,7 @@ class Tally:
             self.examples.setdefault(kind, data)
 
     def unexplained(self) -> list[str]:
-        """The kinds of disagreement for which there is no explanation."""
+        """Return the kinds of disagreement without an explanation."""
         return sorted({kind for _, kind in self.kinds if explanation(kind) is None})
 
     def lines(self) -> Iterator[str]:
