@@ -41,7 +41,7 @@ def test_a_program_that_tosa_forbids_is_not_written(tmp_path: Path, name: Any) -
 
 
 @pytest.mark.parametrize("name", ["tosa", "mlirbc", "mlir"])
-def test_it_is_written_if_asked_for(tmp_path: Path, name: Any) -> None:
+def test_a_forbidden_program_is_written_on_request(tmp_path: Path, name: Any) -> None:
     path = tmp_path / f"m.{name}"
     tc.save(forbidden(), path, validate=False)
     assert path.stat().st_size

@@ -47,7 +47,7 @@ def test_the_columns_of_each_table_add_up(section: str, head: str) -> None:
     assert tuple(map(sum, zip(*table.values(), strict=True))) == counts
 
 
-def test_the_operators_are_all(section: str) -> None:
+def test_the_operators_that_the_table_names_exist(section: str) -> None:
     *names, others = rows(section, "operator")
     known = {row.name for row in OPERATORS}
     assert set(names) <= known

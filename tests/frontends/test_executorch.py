@@ -53,7 +53,9 @@ def test_a_quantised_program_has_integer_arithmetic(
     assert told[0].startswith("the input bias is int8: scale ")
 
 
-def test_a_program_of_floating_point(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_floating_point_model_agrees_and_keeps_its_names(
+    models: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert convert(models, "net", "--check") == 0
     assert capsys.readouterr().out.count("ok   ") == 2
     graph = tc.load(models.with_name("m.tosa"))

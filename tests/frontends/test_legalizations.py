@@ -221,7 +221,7 @@ def models(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("refmodel")
-def test_the_table_and_the_reports(
+def test_reports_state_the_result_of_every_case(
     models: Path, tmp_path: Path, python: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = {kind: tmp_path / f"r.{kind}" for kind in ("json", "junit", "html")}
@@ -273,7 +273,7 @@ def test_a_run_is_resumed_and_compared_with_an_earlier_one(
 
 
 @pytest.mark.slow
-def test_several_folders_and_single_cases(
+def test_cases_of_several_folders_and_files_are_run_together(
     models: Path, tmp_path: Path, python: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--frontends", "tflite", "--python", python, "--json", tmp_path / "r.json"]
@@ -317,7 +317,9 @@ def test_one_folder_only_without_frontends(models: Path) -> None:
     assert suite(models / "good" / "equal.tflite") == 2
 
 
-def test_a_path_that_does_not_exist(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_path_that_does_not_exist_is_a_file_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert suite(tmp_path / "nothing", "--frontends", "tflite") == 2
     assert "file-error" in capsys.readouterr().err
 

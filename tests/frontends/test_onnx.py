@@ -202,7 +202,7 @@ def test_padding_wraps_around(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("corners", [0, 1])
 @pytest.mark.parametrize("sizes", [(3, 4), (2, 3, 4)])
-def test_an_affine_grid_of_known_sizes(
+def test_an_affine_grid_of_known_sizes_is_computed(
     sizes: tuple[int, ...], corners: int, tmp_path: Path
 ) -> None:
     axes = len(sizes)

@@ -81,7 +81,7 @@ def test_a_model_says_its_operators_inputs_and_outputs(tmp_path: Path) -> None:
     assert found.not_tensors == ["y: it has strings"]
 
 
-def test_it_agrees_with_the_package_onnx(tmp_path: Path) -> None:
+def test_onnx_files_are_read_as_by_the_package_onnx(tmp_path: Path) -> None:
     onnx: Any = pytest.importorskip("onnx", reason="onnx is not installed")
     for kind in (1, 3, 6, 7, 9, 10, 11, 13, 16, 21, 22):
         tensor = onnx.helper.make_tensor("t", kind, [3], [1, 0, 3])

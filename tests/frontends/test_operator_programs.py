@@ -30,7 +30,7 @@ def test_every_file_has_cases_and_no_name_occurs_twice() -> None:
     any(importlib.util.find_spec(name) is None for name in ("torch", "torch_mlir")),
     reason="torch or torch-mlir is not installed",
 )
-def test_some_of_them_are_equal_to_torch(tmp_path: Path) -> None:
+def test_a_sample_of_the_programs_is_equal_to_torch(tmp_path: Path) -> None:
     names = (
         *("layers.py:make_gelu", "tensors.py:make_embedding", "random_sequences.py:make_seed_0"),
         *("elementwise.py:make_fmax", "element_types.py:make_shift_right_int32"),

@@ -71,7 +71,7 @@ def shown(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, st
 
 
 @pytest.mark.parametrize(("name", "screen"), [("m.tflite", TFLITE), ("m.onnx", ONNX)])
-def test_the_screen_of_a_model(
+def test_a_model_is_shown_without_its_framework(
     name: str, screen: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for package in ("onnx", "tosa_converter_for_tflite"):

@@ -161,7 +161,7 @@ def test_a_sound_file_is_loaded(sound: Files, tmp_path: Path) -> None:
         *("Symbol('s31', positive=True, integer=True)", "Float('1.5', precision=53)"),
     ],
 )
-def test_sizes_of_torch_are_expressions(text: str) -> None:
+def test_expressions_of_sizes_are_accepted(text: str) -> None:
     from tosa_convert.frontends.torch.archive import _is_expression
 
     assert _is_expression(text)
@@ -170,7 +170,7 @@ def test_sizes_of_torch_are_expressions(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["chr(95)", "s0.real", "'a'", "__import__", "eval(s0)", "[s0]", "s0;s1", "S('x')", 3]
 )
-def test_other_python_is_not(text: object) -> None:
+def test_python_that_is_no_size_expression_is_refused(text: object) -> None:
     from tosa_convert.frontends.torch.archive import _is_expression
 
     assert not _is_expression(text)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 @pytest.mark.parametrize("offset", [-5, -1, 0, 2, 9])
 @pytest.mark.parametrize(("rows", "columns"), [(3, 4), (4, 3), (0, 3)])
-def test_places_of_triangles(rows: int, columns: int, offset: int) -> None:
+def test_indices_of_triangles_equal_those_of_torch(rows: int, columns: int, offset: int) -> None:
     from tosa_convert.frontends.torch import indexing as torch_indexing
 
     for ours, theirs in (
@@ -42,7 +42,7 @@ INDICES = [1, 4, 0, 4, 2, 2, 3]
     ],
     ids=lambda options: ", ".join(options),
 )
-def test_bags_of_rows(options: dict[str, Any]) -> None:
+def test_embedding_bags_equal_those_of_torch(options: dict[str, Any]) -> None:
     from tosa_convert.frontends.torch import indexing as torch_indexing
 
     weight = torch.arange(15.0).reshape(5, 3)
@@ -84,7 +84,9 @@ def test_bags_and_triangles_lower() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "int32", "int64"])
 @pytest.mark.parametrize("include_self", [True, False])
 @pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
-def test_reductions_into_places(reduce: str, include_self: bool, dtype: str) -> None:
+def test_scatter_reductions_equal_those_of_torch(
+    reduce: str, include_self: bool, dtype: str
+) -> None:
     from tosa_convert.frontends.torch import indexing as torch_indexing
 
     random = np.random.default_rng(0)
@@ -108,7 +110,7 @@ def test_reductions_into_places(reduce: str, include_self: bool, dtype: str) -> 
         torch.testing.assert_close(found, x.index_add(*added, alpha=2))
 
 
-def test_reductions_into_places_lower() -> None:
+def test_scatter_reductions_lower() -> None:
     class Reduced(torch.nn.Module):
         def forward(self, x: Any, index: Any, source: Any) -> Any:
             kinds = [

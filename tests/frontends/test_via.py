@@ -50,13 +50,13 @@ def test_the_route_that_is_asked_for_is_taken(
     assert asked(factory) == (via or "torch")
 
 
-def test_the_python_functions_take_it_too(factory: Path, program: Program) -> None:
+def test_the_python_functions_take_the_route(factory: Path, program: Program) -> None:
     with pytest.raises(tc.TosaConvertError, match="it was asked"):
         tc.frontends.from_file(f"{factory}:make", via="litert-torch", python=recording(program))
     assert asked(factory) == "litert-torch"
 
 
-def test_with_partial_too(factory: Path, program: Program) -> None:
+def test_a_partial_conversion_takes_the_route(factory: Path, program: Program) -> None:
     words = [f"{factory}:make", "-o", str(factory.with_name("m.tosa")), "--partial"]
     words += ["--via", "litert-torch", "--python", recording(program)]
     assert run(verb("convert"), words) == 4

@@ -14,7 +14,7 @@ from tosa_convert.rules.amounts import Amount
 from tosa_convert.views.inspection.summary import OperatorSummary, TypeSummary, ValueSummary
 
 
-def test_the_numbers_of_a_small_program() -> None:
+def test_a_summary_has_the_counts_of_a_small_program() -> None:
     found = tc.summarize(example())
     assert [str(row) for row in (*found.inputs, *found.outputs)] == ["FP32 [2, 3]", "FP32 [3]"]
     assert found.operators[0] == OperatorSummary("ADD", 1, None)

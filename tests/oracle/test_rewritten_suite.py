@@ -55,7 +55,7 @@ def check(folders: Iterable[Path]) -> Counter[str]:
 
 
 @pytest.mark.slow
-def test_a_tenth_of_the_sample(suite: Path) -> None:
+def test_a_tenth_of_the_sample_computes_the_same_when_rewritten(suite: Path) -> None:
     cases = official_suite.cases(suite)
     found = check(case.tosa.parent for case in cases[::10])
     assert found["fold-constants"] > 20
@@ -63,7 +63,7 @@ def test_a_tenth_of_the_sample(suite: Path) -> None:
 
 
 @pytest.mark.long
-def test_the_whole_sample(suite: Path) -> None:
+def test_the_whole_sample_computes_the_same_when_rewritten(suite: Path) -> None:
     found = check(case.tosa.parent for case in official_suite.cases(suite))
     assert found["fold-constants"] > 300
     assert found["compared"] > 400

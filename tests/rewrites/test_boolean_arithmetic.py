@@ -67,7 +67,7 @@ def test_reductions_ask_for_any_or_all(
 
 
 @pytest.mark.usefixtures("refmodel")
-def test_other_operators_of_one_operand() -> None:
+def test_not_and_abs_of_booleans_are_those_of_numpy() -> None:
     made, _ = rewritten(single("BITWISE_NOT", [("bool", (3, 2))], ("bool", (3, 2))), NAME)
     assert run(made, x0=ROWS)["y"].tolist() == (~ROWS).tolist()
     made, _ = rewritten(single("ABS", [("bool", (3, 2))], ("bool", (3, 2))), NAME)

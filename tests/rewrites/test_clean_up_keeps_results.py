@@ -60,7 +60,7 @@ def assert_clean_up_keeps_results(graph: Graph, seed: int, *names: str) -> int:
 @pytest.mark.usefixtures("refmodel")
 @settings(max_examples=25)
 @given(seed=st.integers(0, 10**6), operators=st.integers(1, 25))
-def test_of_any_operators(seed: int, operators: int) -> None:
+def test_programs_of_any_operators_keep_their_results(seed: int, operators: int) -> None:
     assert_clean_up_keeps_results(frozen(seed, operators), seed, "clean-up")
 
 
@@ -71,7 +71,9 @@ def test_of_any_operators(seed: int, operators: int) -> None:
     seed=st.integers(0, 10**6),
     kinds=st.sampled_from([FOLDED, *(FOLDED[start::4] for start in range(4))]),
 )
-def test_of_operators_that_are_folded_and_merged(seed: int, kinds: list[str]) -> None:
+def test_programs_of_folded_and_merged_operators_keep_their_results(
+    seed: int, kinds: list[str]
+) -> None:
     assert_clean_up_keeps_results(frozen(seed, 20, kinds=kinds), seed, "clean-up")
 
 

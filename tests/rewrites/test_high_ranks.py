@@ -141,7 +141,7 @@ def transposed(shape: tuple[int, ...], perms: tuple[int, ...]) -> Graph:
 
 @pytest.mark.usefixtures("refmodel")
 @pytest.mark.parametrize("seed", range(6))
-def test_any_order_of_any_number_of_dimensions(seed: int) -> None:
+def test_transposes_in_any_order_of_dimensions_are_split(seed: int) -> None:
     chosen = random.Random(seed)
     rank = chosen.choice([7, 8, 10])
     shape = tuple(chosen.choice([1, 2, 2, 3] if rank < 10 else [1, 2]) for _ in range(rank))

@@ -24,7 +24,7 @@ def clamp(element: str, low: int, high: int, padding: bytes = b"") -> Graph:
 
 @pytest.mark.usefixtures("refmodel")
 @pytest.mark.parametrize(("element", "far"), [("int32", 2**31 - 1), ("int64", 2**40)])
-def test_it_becomes_maximum_and_minimum(element: str, far: int) -> None:
+def test_an_integer_clamp_becomes_maximum_and_minimum(element: str, far: int) -> None:
     graph = clamp(element, -3, 5)
     assert tc.validate(graph)
     made, _ = rewritten(graph, NAME)

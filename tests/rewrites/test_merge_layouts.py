@@ -59,7 +59,7 @@ def test_reshapes_become_one() -> None:
     assert_same_bits(run(made, x=x), run(graph, x=x))
 
 
-def test_the_first_stays_if_it_is_used() -> None:
+def test_a_reshape_that_has_other_users_stays() -> None:
     def build(b: Builder) -> tuple[Value, ...]:
         first = b.reshape(b.input("x", "fp32", (4, 6)), (24,))
         return b.abs(first), b.reshape(first, (2, 12))
@@ -69,7 +69,7 @@ def test_the_first_stays_if_it_is_used() -> None:
     assert made.main.operators[-1].inputs[0] == "x"
 
 
-def test_others_between_them_keep_them_apart() -> None:
+def test_reshapes_with_an_operator_between_them_stay() -> None:
     graph = program(lambda b: b.reshape(b.abs(b.reshape(b.input("x", "fp32", (4,)), (2, 2))), (4,)))
     assert rewritten(graph, NAME)[0] is graph
 

@@ -59,7 +59,7 @@ def test_the_result_is_the_one_of_frameworks(exponent: float, dtype: str) -> Non
 
 @pytest.mark.usefixtures("refmodel")
 @pytest.mark.parametrize("exponent", EXPONENTS)
-def test_it_equals_pow_where_tosa_defines_that(exponent: float) -> None:
+def test_products_equal_pow_where_tosa_defines_it(exponent: float) -> None:
     graph = program(lambda b: b.pow(b.input("x", "fp32", (64,)), exponent))
     x = np.random.default_rng(1).uniform(0.01, 100, 64).astype(np.float32)
     made, _ = rewritten(graph, NAME)

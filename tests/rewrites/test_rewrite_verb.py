@@ -21,7 +21,7 @@ def rewrite(*arguments: str) -> int:
     return run(verb("rewrite"), list(arguments))
 
 
-def test_it_writes_the_program_and_reports_every_change(
+def test_rewrite_writes_the_program_and_reports_every_change(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert rewrite("m.tosa", "-o", "n.tosa") == 0

@@ -79,7 +79,9 @@ def test_what_tosa_has_no_integer_for_is_refused(element: str) -> None:
         tc.load(identity(element), narrow=["quant"])
 
 
-def test_the_verbs_take_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_convert_and_upgrade_narrow_quantised_types_on_request(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.WARNING)
     (tmp_path / "m.mlir").write_text(TEXT, encoding="utf-8")
     for name in ("convert", "upgrade"):

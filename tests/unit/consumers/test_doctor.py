@@ -78,7 +78,7 @@ def test_weights_outside_of_the_flatbuffer_are_for_some(form: Any, refused: set[
     assert reads(convolution(), stored) == {*CONSUMERS, "netron"} - refused
 
 
-def test_what_only_some_programs_read() -> None:
+def test_each_reader_refuses_what_it_does_not_read() -> None:
     found = {name: reads(graph) for name, graph in programs()}
     everyone = {*CONSUMERS, "netron"}
     assert everyone - found["type-fp32"] == {"vela"}

@@ -27,7 +27,7 @@ def old_and_today(path: Path) -> tuple[bytes, bytes]:
     return old.encode(), today.encode()
 
 
-def test_there_are_programs() -> None:
+def test_the_old_programs_are_all_there() -> None:
     assert len(FILES) >= 51
     assert len(BYTECODE) >= 140
 

@@ -100,7 +100,9 @@ def test_what_is_written_for_a_state_is_upgraded_to_the_same_program(state: str)
         ("resize-2023-02", "2025-04", ['mode = "', "values = dense<"]),
     ],
 )
-def test_the_form_of_a_month(file: str, month: str, parts: list[str]) -> None:
+def test_a_program_is_written_in_the_form_of_a_month(
+    file: str, month: str, parts: list[str]
+) -> None:
     text = written(today(OLD_PROGRAMS / f"{file}.mlir"), month)
     for part in parts:
         assert part in text

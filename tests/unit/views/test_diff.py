@@ -370,7 +370,7 @@ def difference(kind: str, left: list[float], right: list[float]) -> tuple[Any, .
         ("BOOL", [0, 1, 1], [1, 1, 0], (2, 0, 0, 1, 1.0)),
     ],
 )
-def test_how_far_elements_differ(
+def test_differing_elements_are_counted_and_measured(
     kind: str, left: list[float], right: list[float], expected: tuple[Any, ...]
 ) -> None:
     if kind == "INT64":
@@ -436,7 +436,7 @@ def binary(inputs: str, outputs: str = "y z", operands: str = "a b") -> Graph:
     return graph(inputs, outputs, values, [op("SUB", operands, "y"), op("ABS", "y", "z")])
 
 
-def test_reordered_and_added_inputs() -> None:
+def test_reordered_and_added_inputs_are_named() -> None:
     assert [str(c) for c in tc.diff(binary("a b"), binary("b a"))] == [
         "moved input #0 a: position: 0 -> 1"
     ]
@@ -445,7 +445,7 @@ def test_reordered_and_added_inputs() -> None:
         assert (change.kind, change.subject, change.item.name) == ("added", "input", "n.c")
 
 
-def test_reordered_added_and_removed_outputs() -> None:
+def test_reordered_added_and_removed_outputs_are_named() -> None:
     found = tc.diff(binary("a b", "y z"), renamed(binary("a b", "z y")))
     assert [change.subject for change in found] == ["output", "output"]
     (change,) = tc.diff(binary("a b", "z"), renamed(binary("a b", "y z")))

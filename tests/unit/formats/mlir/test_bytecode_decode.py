@@ -48,7 +48,7 @@ def test_signed_numbers_are_zigzag(number: int) -> None:
     ("kind", "width"),
     [("i1", 1), ("i48", 48), ("ui8", 8), ("index", 64), ("f32", 32), ("bf16", 16), ("f8E4M3FN", 8)],
 )
-def test_bit_widths_of_types(kind: str, width: int) -> None:
+def test_only_element_types_have_a_bit_width(kind: str, width: int) -> None:
     assert bit_width(kind) == width
     assert not bit_width(TensorType((1,), kind))
     assert not bit_width("!tosa.shape<1>")

@@ -152,7 +152,7 @@ def test_without_captured_values_the_option_changes_nothing(
     assert not caplog.records
 
 
-def test_they_are_refused_by_default_and_the_hint_names_the_option() -> None:
+def test_captured_values_are_refused_by_default_and_the_hint_names_the_option() -> None:
     with pytest.raises(TosaConvertError, match="--pass-captured") as caught:
         tc.load(loop(ADD).encode())
     assert {finding.code for finding in caught.value.findings} == {"captured-value"}

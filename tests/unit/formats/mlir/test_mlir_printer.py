@@ -146,7 +146,7 @@ def test_generic_form_separates_an_operators_own_attributes_from_others() -> Non
     ]
 
 
-def test_a_function_without_arguments_and_results() -> None:
+def test_a_function_without_arguments_and_results_is_printed() -> None:
     assert lines_of(graph("", "", [], []))[1:4] == ["  func.func @main() {", "    return", "  }"]
     lines = lines_of(graph("", "", [], []), generic=True)
     assert lines[1:4] == [

@@ -69,7 +69,7 @@ def refusal(text: str) -> tc.Finding:
         ("sparse<> : tensor<2xi8>", "tensor<2xi8>", b"\0\0"),
     ],
 )
-def test_a_constant_in_every_form(attribute: str, type_: str, expected: bytes) -> None:
+def test_a_constant_is_read_in_every_form(attribute: str, type_: str, expected: bytes) -> None:
     found = data_of(attribute, type_)
     assert found[: len(expected)] == expected
     assert not found[len(expected) :].strip(b"\0")  # a file pads constants to 8 bytes
@@ -83,7 +83,9 @@ def test_a_constant_in_every_form(attribute: str, type_: str, expected: bytes) -
         ("05020000000000000000", b"\1\0\1\0\0\0\0\0\0\1"),  # packed and padded, until April 2022
     ],
 )
-def test_booleans_in_hexadecimal_of_every_release(digits: str, expected: bytes) -> None:
+def test_booleans_in_hexadecimal_are_read_as_their_release_wrote_them(
+    digits: str, expected: bytes
+) -> None:
     found = data_of(f'dense<"0x{digits}"> : tensor<10xi1>', "tensor<10xi1>")
     assert found[:10] == expected
 
