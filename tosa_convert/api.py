@@ -16,18 +16,18 @@ from tosa_convert.formats.write import AnyPath, encode, producer, stamp
 from tosa_convert.io.applicable_options import refuse_inapplicable
 from tosa_convert.io.files import PathLike, Progress, refuse_same_file
 from tosa_convert.io.formats import FORMATS, Format, of_path
+from tosa_convert.io.keywords import (
+    ReadKeywords,
+    WriteKeywords,
+    refuse_unexpected,
+    takes_keywords,
+)
 from tosa_convert.io.options import (
-    BYTECODE_VERSION,
     LimitsLike,
-    Names,
     ReadOptions,
-    Shapes,
-    Weights,
     WriteOptions,
     given_options,
     limits_of,
-    narrow_types,
-    shapes_of,
 )
 from tosa_convert.module_api import (
     export_tosa_func_to_flatbuffer,
@@ -37,6 +37,8 @@ from tosa_convert.module_api import (
 )
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from tosa_convert.graph.model import Graph
 
 __all__ = [
@@ -59,19 +61,10 @@ __all__ = [
 ]
 
 
+@takes_keywords(ReadKeywords)
 def load(
     source: Source,
-    *,
-    func: str | None = None,
-    names: Names = "retain",
-    dialect: str = "",
-    full_paths: bool = False,
-    narrow: str | Iterable[str] = (),
-    pass_captured: bool = False,
-    input_shapes: Shapes | None = None,
-    accept_changed_weights: bool = False,
-    copy: bool = False,
-    limits: LimitsLike = None,
+    **options: Unpack[ReadKeywords],
 ) -> Graph:
     """Read a program: a `.tosa` flatbuffer, its JSON, MLIR text or MLIR bytecode, by its content.
 
@@ -125,37 +118,18 @@ def load(
     """
     from tosa_convert.formats.read import load as load_with
 
-    options = ReadOptions(
-        func=func,
-        names=names,
-        dialect=dialect,
-        full_paths=full_paths,
-        narrow=narrow_types(narrow),
-        pass_captured=pass_captured,
-        input_shapes=shapes_of(input_shapes),
-        accept_changed_weights=accept_changed_weights,
-        copy=copy,
-        limits=limits_of(limits),
-    )
-    return load_with(source, options)
+    refuse_unexpected(load, options)
+    return load_with(source, ReadOptions.of(options))
 
 
+@takes_keywords(WriteKeywords)
 def save(
     graph: Graph,
     path: AnyPath,
     *,
     to: Format | None = None,
-    weights: Weights = "auto",
-    names: Names = "retain",
-    bytecode_version: int = BYTECODE_VERSION,
-    dialect: str = "",
-    generic: bool = False,
-    locations: bool = True,
-    elide: int | None = None,
-    verify: bool = False,
-    validate: bool = True,
     progress: Progress | None = None,
-    limits: LimitsLike = None,
+    **options: Unpack[WriteKeywords],
 ) -> None:
     """Write a graph to a file, which is replaced as a whole: after a failure the old file is unchanged.
 
@@ -201,38 +175,19 @@ def save(
     """
     from tosa_convert.formats.write import save as save_with
 
+    refuse_unexpected(save, options)
     path = os.fsdecode(path)
     file_format = _format_of(to) or of_path(path)
-    options = WriteOptions(
-        weights=weights,
-        names=names,
-        bytecode_version=bytecode_version,
-        dialect=dialect,
-        generic=generic,
-        locations=locations,
-        elide=elide,
-        verify=verify,
-        validate=validate,
-        limits=limits_of(limits),
-    )
-    refuse_inapplicable(given_options(options), path, read_from="graph", written_as=file_format)
-    save_with(graph, path, file_format, options, progress)
+    written = WriteOptions.of(options)
+    refuse_inapplicable(given_options(written), path, read_from="graph", written_as=file_format)
+    save_with(graph, path, file_format, written, progress)
 
 
+@takes_keywords(WriteKeywords)
 def dumps(
     graph: Graph,
     format: Format = "tosa",  # noqa: A002
-    *,
-    weights: Weights = "auto",
-    names: Names = "retain",
-    bytecode_version: int = BYTECODE_VERSION,
-    dialect: str = "",
-    generic: bool = False,
-    locations: bool = True,
-    elide: int | None = None,
-    verify: bool = False,
-    validate: bool = True,
-    limits: LimitsLike = None,
+    **options: Unpack[WriteKeywords],
 ) -> bytes:
     """Return the content of a file of the given format, as bytes.
 
@@ -265,34 +220,18 @@ def dumps(
     """
     from tosa_convert.formats.write import dumps as dumps_with
 
+    refuse_unexpected(dumps, options)
     refuse_unknown("format", format, FORMATS)
-    options = WriteOptions(
-        weights=weights,
-        names=names,
-        bytecode_version=bytecode_version,
-        dialect=dialect,
-        generic=generic,
-        locations=locations,
-        elide=elide,
-        verify=verify,
-        validate=validate,
-        limits=limits_of(limits),
-    )
-    refuse_inapplicable(given_options(options), "", read_from="graph", written_as=format)
-    return dumps_with(graph, format, options)
+    written = WriteOptions.of(options)
+    refuse_inapplicable(given_options(written), "", read_from="graph", written_as=format)
+    return dumps_with(graph, format, written)
 
 
+@takes_keywords(WriteKeywords)
 def render(
     graph: Graph,
     file_format: Format,
-    *,
-    weights: Weights = "auto",
-    names: Names = "retain",
-    bytecode_version: int = BYTECODE_VERSION,
-    dialect: str = "",
-    generic: bool = False,
-    locations: bool = True,
-    elide: int | None = None,
+    **options: Unpack[WriteKeywords],
 ) -> Iterable[Any]:
     """Return the content of a file as `dumps` does, but in pieces.
 
@@ -300,17 +239,8 @@ def render(
     """
     from tosa_convert.formats.write import render as render_with
 
-    options = WriteOptions(
-        weights=weights,
-        names=names,
-        bytecode_version=bytecode_version,
-        dialect=dialect,
-        generic=generic,
-        locations=locations,
-        elide=elide,
-        validate=False,
-    )
-    return render_with(graph, file_format, options)
+    refuse_unexpected(render, options)
+    return render_with(graph, file_format, WriteOptions.of({**options, "validate": False}))
 
 
 def export_weights(graph: Graph, folder: PathLike, *, larger_than: int = 0) -> int:

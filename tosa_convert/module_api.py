@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, overload
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, overload
 
 from tosa_convert.errors import fail, refuse_unknown
 from tosa_convert.formats.read import Source
@@ -12,37 +12,30 @@ from tosa_convert.formats.write import AnyPath, stamp
 from tosa_convert.io.applicable_options import refuse_inapplicable, refuse_weights
 from tosa_convert.io.files import Progress
 from tosa_convert.io.formats import Format
-from tosa_convert.io.options import (
-    Constants,
-    LimitsLike,
-    Names,
-    ReadOptions,
-    Shapes,
-    TosaVersion,
-    Weights,
-    WriteOptions,
-    given_options,
-    limits_of,
-    narrow_types,
-    shapes_of,
+from tosa_convert.io.keywords import (
+    BuildKeywords,
+    ExportKeywords,
+    ImportKeywords,
+    ModuleKeywords,
+    refuse_unexpected,
+    takes_keywords,
 )
+from tosa_convert.io.options import ReadOptions, TosaVersion, WriteOptions, given_options
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from tosa_convert.graph.model import Graph
 
 _FLATBUFFER_FORMATS: Final = ("tosa", "json")
 
 
+@takes_keywords(ModuleKeywords)
 def from_module(
     module_or_func: Any,
     *,
-    func: str | None = None,
-    names: Names = "retain",
-    full_paths: bool = False,
-    narrow: str | Iterable[str] = (),
-    pass_captured: bool = False,
-    input_shapes: Shapes | None = None,
     tosa_version: TosaVersion = "",
+    **options: Unpack[ModuleKeywords],
 ) -> Graph:
     """Read the graph of a function of an MLIR module.
 
@@ -76,25 +69,15 @@ def from_module(
     """
     from tosa_convert.formats.read import read_module
 
-    options = ReadOptions(
-        func=func,
-        names=names,
-        full_paths=full_paths,
-        narrow=narrow_types(narrow),
-        pass_captured=pass_captured,
-        input_shapes=shapes_of(input_shapes),
-    )
-    return stamp(read_module(module_or_func, options), tosa_version)
+    refuse_unexpected(from_module, options)
+    return stamp(read_module(module_or_func, ReadOptions.of(options)), tosa_version)
 
 
+@takes_keywords(BuildKeywords)
 def to_module(
     graph: Graph,
     context: Any = None,
-    *,
-    names: Names = "retain",
-    constants: Constants = "auto",
-    validate: bool = True,
-    limits: LimitsLike = None,
+    **options: Unpack[BuildKeywords],
 ) -> Any:
     """Return a graph as an `ir.Module` with one function.
 
@@ -125,10 +108,8 @@ def to_module(
     """
     from tosa_convert.formats.write import to_module as to_module_with
 
-    options = WriteOptions(
-        names=names, constants=constants, validate=validate, limits=limits_of(limits)
-    )
-    return to_module_with(graph, _context(context), options)
+    refuse_unexpected(to_module, options)
+    return to_module_with(graph, _context(context), WriteOptions.of(options))
 
 
 @overload
@@ -136,79 +117,32 @@ def export_tosa_func_to_flatbuffer(
     module_or_func: Any,
     path: None = None,
     *,
-    func: str | None = None,
-    names: Names = "retain",
-    tosa_version: TosaVersion = "",
-    to: Literal["tosa", "json"] | None = None,
-    weights: Weights = "auto",
-    full_paths: bool = False,
-    narrow: str | Iterable[str] = (),
-    pass_captured: bool = False,
-    input_shapes: Shapes | None = None,
-    input_names: Sequence[str] | None = None,
-    output_names: Sequence[str] | None = None,
-    verify: bool = False,
-    validate: bool = True,
     progress: None = None,
+    **options: Unpack[ExportKeywords],
 ) -> bytes: ...
 @overload
 def export_tosa_func_to_flatbuffer(
     module_or_func: Any,
     path: AnyPath,
     *,
-    func: str | None = None,
-    names: Names = "retain",
-    tosa_version: TosaVersion = "",
-    to: Literal["tosa", "json"] | None = None,
-    weights: Weights = "auto",
-    full_paths: bool = False,
-    narrow: str | Iterable[str] = (),
-    pass_captured: bool = False,
-    input_shapes: Shapes | None = None,
-    input_names: Sequence[str] | None = None,
-    output_names: Sequence[str] | None = None,
-    verify: bool = False,
-    validate: bool = True,
     progress: Progress | None = None,
+    **options: Unpack[ExportKeywords],
 ) -> None: ...
 @overload
 def export_tosa_func_to_flatbuffer(
     module_or_func: Any,
     path: AnyPath | None,
     *,
-    func: str | None = None,
-    names: Names = "retain",
-    tosa_version: TosaVersion = "",
-    to: Literal["tosa", "json"] | None = None,
-    weights: Weights = "auto",
-    full_paths: bool = False,
-    narrow: str | Iterable[str] = (),
-    pass_captured: bool = False,
-    input_shapes: Shapes | None = None,
-    input_names: Sequence[str] | None = None,
-    output_names: Sequence[str] | None = None,
-    verify: bool = False,
-    validate: bool = True,
     progress: Progress | None = None,
+    **options: Unpack[ExportKeywords],
 ) -> bytes | None: ...
+@takes_keywords(ExportKeywords, tosa_version="", to=None, input_names=None, output_names=None)
 def export_tosa_func_to_flatbuffer(
     module_or_func: Any,
     path: AnyPath | None = None,
     *,
-    func: str | None = None,
-    names: Names = "retain",
-    tosa_version: TosaVersion = "",
-    to: Literal["tosa", "json"] | None = None,
-    weights: Weights = "auto",
-    full_paths: bool = False,
-    narrow: str | Iterable[str] = (),
-    pass_captured: bool = False,
-    input_shapes: Shapes | None = None,
-    input_names: Sequence[str] | None = None,
-    output_names: Sequence[str] | None = None,
-    verify: bool = False,
-    validate: bool = True,
     progress: Progress | None = None,
+    **options: Unpack[ExportKeywords],
 ) -> bytes | None:
     """Write a function of an MLIR module as a TOSA flatbuffer: as bytes, or to a file.
 
@@ -255,17 +189,21 @@ def export_tosa_func_to_flatbuffer(
         >>> tc.load(data).main.inputs
         ['image']
     """
+    from tosa_convert.formats import read as reading
     from tosa_convert.formats import write as writing
     from tosa_convert.graph.rename import rename
 
+    refuse_unexpected(export_tosa_func_to_flatbuffer, options)
     path = None if path is None else os.fsdecode(path)
+    to = options.get("to")
     if to is not None:
         refuse_unknown("to", to, _FLATBUFFER_FORMATS)
     file_format: Format = to or ("json" if path and path.lower().endswith(".json") else "tosa")
-    options = WriteOptions(weights=weights, verify=verify, validate=validate)
-    given = given_options(options)
+    # Names apply to what is read.
+    written = replace(WriteOptions.of(options), names="retain")
+    given = given_options(written)
     refuse_inapplicable(given, path or "", read_from="module", written_as=file_format)
-    refuse_weights(file_format, weights)
+    refuse_weights(file_format, written.weights)
     if progress is not None and path is None:
         raise fail(
             "option-conflict",
@@ -273,33 +211,21 @@ def export_tosa_func_to_flatbuffer(
             "the option progress does not apply without a path",
             "give a path, or leave it out",
         )
-    graph = from_module(
-        module_or_func,
-        func=func,
-        names=names,
-        full_paths=full_paths,
-        narrow=narrow,
-        pass_captured=pass_captured,
-        input_shapes=input_shapes,
-        tosa_version=tosa_version,
-    )
-    graph = rename(graph, input_names, output_names)
+    read = reading.read_module(module_or_func, ReadOptions.of(options))
+    graph = stamp(read, options.get("tosa_version", ""))
+    graph = rename(graph, options.get("input_names"), options.get("output_names"))
     if path is None:
-        return writing.dumps(graph, file_format, options)
-    writing.save(graph, path, file_format, options, progress)
+        return writing.dumps(graph, file_format, written)
+    writing.save(graph, path, file_format, written, progress)
     return None
 
 
+@takes_keywords(ImportKeywords)
 def import_tosa_func_from_flatbuffer(
     source: Source,
     *,
     context: Any = None,
-    names: Names = "retain",
-    constants: Constants = "auto",
-    accept_changed_weights: bool = False,
-    copy: bool = False,
-    validate: bool = True,
-    limits: LimitsLike = None,
+    **options: Unpack[ImportKeywords],
 ) -> Any:
     """Read a TOSA flatbuffer, or its JSON, as an `ir.Module` with one function.
 
@@ -330,11 +256,10 @@ def import_tosa_func_from_flatbuffer(
     from tosa_convert.formats import read as reading
     from tosa_convert.formats import write as writing
 
-    bounds = limits_of(limits)
-    read_options = ReadOptions(
-        accept_changed_weights=accept_changed_weights, copy=copy, limits=bounds
-    )
-    write_options = WriteOptions(names=names, constants=constants, validate=validate, limits=bounds)
+    refuse_unexpected(import_tosa_func_from_flatbuffer, options)
+    # Names apply to the module that is built.
+    read_options = replace(ReadOptions.of(options), names="retain")
+    write_options = WriteOptions.of(options)
     context = _context(context)
     opened = reading.open_input(source, read_options)
     given = given_options(read_options) | given_options(write_options)

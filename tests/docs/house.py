@@ -95,6 +95,10 @@ OUTSIDE: dict[str, set[str]] = {
 
 #: Single modules that may import more packages, and why.
 OUTSIDE_EXCEPTIONS: dict[str, tuple[set[str], str]] = {
+    **{
+        name: ({"typing_extensions"}, "type checkers take Unpack from there on Python 3.10")
+        for name in ("api", "module_api")
+    },
     "golden.backends.worker": ({"iree", "jax", "torch"}, "a script that another Python runs"),
     "frontends.jax.arrays": ({"ml_dtypes"}, "JAX has bfloat16 from there"),
     **{

@@ -7,7 +7,7 @@ after it was made, and no module stores an option.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, cast, get_args
 
@@ -172,6 +172,16 @@ class ReadOptions:
         )
 
     @classmethod
+    def of(cls, keywords: Mapping[str, Any]) -> ReadOptions:
+        """Return the options among keywords of the public functions.
+
+        Example:
+            >>> ReadOptions.of({"narrow": "i64,f64", "verify": True}).narrow
+            ('i64', 'f64')
+        """
+        return cls(**_values_of(cls, keywords))
+
+    @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> ReadOptions:
         """Restore the options that `dataclasses.asdict` made a dictionary of.
 
@@ -207,6 +217,11 @@ class WriteOptions:
     verify: bool = False
     validate: bool = True
     limits: Limits = DEFAULT_LIMITS
+
+    @classmethod
+    def of(cls, keywords: Mapping[str, Any]) -> WriteOptions:
+        """Return the options among keywords of the public functions; see `ReadOptions.of`."""
+        return cls(**_values_of(cls, keywords))
 
     def __post_init__(self) -> None:
         _refuse_unknown_rows(
@@ -244,6 +259,26 @@ def given_options(options: ReadOptions | WriteOptions) -> set[str]:
         for row in fields(options)
         if getattr(options, row.name) != getattr(default, row.name)
     }
+
+
+#: Option -> how the value of a keyword becomes that of a field.
+_CONVERTED: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "narrow": narrow_types,
+    "input_shapes": shapes_of,
+    "limits": limits_of,
+}
+
+
+def _values_of(options: type, keywords: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        row.name: _CONVERTED.get(row.name, _unchanged)(keywords[row.name])
+        for row in fields(options)
+        if row.name in keywords
+    }
+
+
+def _unchanged(value: Any) -> Any:
+    return value
 
 
 def parse_limit(text: str) -> tuple[str, int]:
