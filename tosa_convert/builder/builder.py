@@ -160,7 +160,7 @@ class Builder(Operators):
         self._append(draft)
 
     def _filled(self, method: str, argument: str, data: Data, shape: tuple[int, ...]) -> Any:
-        """Data of a variable: in its shape, or one number for all elements."""
+        """Return the data of a variable in its shape; one number is for all elements."""
         array = arguments.array(f"{method}() argument {argument}", data)
         if array.shape not in ((), shape):
             raise fail(

@@ -229,7 +229,7 @@ class _Call:
         return bytes(self.constant(name, array, operand.dtype).elements().tobytes())
 
     def constant(self, name: str, array: Any, element: DType) -> Any:
-        """Data of an argument."""
+        """Convert the data of an argument to its element type."""
         try:
             return self.builder._constant(array, element)
         except TosaConvertError as error:

@@ -124,7 +124,7 @@ def _jobs(paths: list[str], folder: Path, to: Format | None) -> list[Job]:
 
 
 def _clashes(jobs: list[Job]) -> Iterator[Finding]:
-    """Outputs that are also the output of another input, and outputs that are inputs."""
+    """Find outputs that are also the output of another input, or an input."""
     source_of: dict[Path, Path] = {}
     for source, target in jobs:
         if target in source_of:

@@ -96,7 +96,7 @@ def _inputs(model: str, options: Mapping[str, Any]) -> tuple[Graph, NamedInputs]
 def _opener(
     graph: Graph, states: Mapping[str, Any], options: Mapping[str, Any], text: str
 ) -> OpenBackend:
-    """Opens the backend of this name for a set of inputs."""
+    """Return a function that opens the backend of this name for a set of inputs."""
 
     def opener(arrays: Mapping[str, Array]) -> Backend:
         return with_initial_states(graph, backend_of(graph, arrays, options, text), states)[1]

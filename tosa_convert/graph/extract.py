@@ -134,7 +134,7 @@ def extract_region(graph: Graph, name: str) -> Graph:
 
 
 def needed_operators(graph: Graph, outputs: Iterable[str], inputs: Iterable[str] = ()) -> set[int]:
-    """Indices of the main block's operators that `outputs` depend on; `inputs` are given."""
+    """Return indices of the main block's operators that `outputs` need beside `inputs`."""
     block = graph.main
     producers = {name: i for i, op in enumerate(block.operators) for name in op.outputs}
     states = _states(graph, block)

@@ -227,14 +227,14 @@ def read_json(path: PathLike, expected: str) -> Any:
 
 
 def standard_input() -> TextIO:
-    """Standard input. Raises TosaConvertError("file-error") if it is closed."""
+    """Return standard input. Raises TosaConvertError("file-error") if it is closed."""
     if sys.stdin is None:
         raise fail("file-error", "<stdin>", "standard input is closed")
     return sys.stdin
 
 
 def standard_output() -> TextIO:
-    """Standard output. Raises TosaConvertError("file-error") if it is closed."""
+    """Return standard output. Raises TosaConvertError("file-error") if it is closed."""
     if sys.stdout is None:
         raise fail("file-error", "<stdout>", "standard output is closed")
     return sys.stdout

@@ -160,7 +160,7 @@ def tile(
 
 
 def _apart(is_alone: Sequence[bool]) -> list[Run]:
-    """Runs of dimensions, except those that stay alone."""
+    """Return runs of dimensions, in which each that is alone has a run of its own."""
     alike = [index if alone else -1 for index, alone in enumerate(is_alone)]
     return runs_of(alike, [False] * len(alike))
 

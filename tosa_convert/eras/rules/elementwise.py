@@ -226,7 +226,7 @@ def table(edit: Editor, old: OldOperation) -> None:
 
 
 def custom(edit: Editor, old: OldOperation) -> None:
-    """`identifier` and `config` have other names today."""
+    """Rename `identifier` and `config` of CUSTOM."""
     attributes = old.attributes.get("implementation_attrs", b"")
     if isinstance(attributes, str):
         attributes = attributes.encode()

@@ -390,7 +390,7 @@ class _Reader:
     def out_of_line(
         self, offset: int, size: int, inside: memoryview | bytes | None, report: lift.Report
     ) -> memoryview | None:
-        """Data after the flatbuffer; it takes precedence over data inside."""
+        """Return data after the flatbuffer, which takes precedence over data inside."""
         file_size = self.columns.size
         # Views cost little, but reading all of them must not read a byte many times.
         self.out_of_line_bytes += size

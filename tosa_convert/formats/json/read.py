@@ -299,7 +299,7 @@ def _ignore(code: str, message: str, hint: str = "") -> None:
 def _out_of_line(
     offset: int, size: int, inside: memoryview | bytes | None, report: lift.Report
 ) -> memoryview | bytes | None:
-    """Data that lay after a flatbuffer; it is not lost if the text has it inside, too."""
+    """Report data that lay after a flatbuffer, unless the text has it inside, too."""
     if not inside:
         report(
             "missing-data",

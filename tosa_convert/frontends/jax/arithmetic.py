@@ -47,7 +47,7 @@ def computed(s: Scope, name: str, a: Array, b: Array) -> Array:
 
 
 def _uint32_sum(s: Scope, name: str, a: Array, b: Array) -> Array:
-    """Sums modulo 2^32, in halves of 16 bits: a sum of INT32 must not overflow."""
+    """Add or subtract modulo 2^32, in halves of 16 bits: a sum of INT32 must not overflow."""
     (low_a, high_a), (low_b, high_b) = (_halves(s, item) for item in (a, b))
     low = s.elementwise(name, low_a, low_b)
     carry = s.elementwise("arithmetic_right_shift", low, 16, round=False)

@@ -76,7 +76,7 @@ def _float_to_float(s: Scope, a: Array, target: np.dtype[Any]) -> Array:
 
 
 def _to_integer(s: Scope, a: Array, target: np.dtype[Any]) -> Array:
-    """Rounded to 0; numbers beyond the range become the nearest one in it."""
+    """Round towards zero; numbers beyond the range become the nearest one in it."""
     if target.itemsize == 8:
         raise NotLowered("TOSA does not convert floating-point numbers to 64 bits", _NARROW)
     whole = truncated(s, a)
@@ -130,7 +130,7 @@ def bitcast_convert_type(step: Step) -> Array:
 
 
 def reduce_precision(step: Step) -> Array:
-    """Rounding to the numbers of a narrower type."""
+    """Round to the numbers of a narrower type."""
     s, (a,) = step.scope, step.inputs
     bits = step.params["exponent_bits"], step.params["mantissa_bits"]
     formats = {(8, 7): "bfloat16", (5, 10): "float16", (8, 23): "float32"}

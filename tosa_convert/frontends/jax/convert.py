@@ -104,7 +104,7 @@ def not_lowered(function: Callable[..., Any], rows: Sequence[NotLowered]) -> Tos
 def arguments_of(
     args: Sequence[Any], kwargs: Mapping[str, Any] | None, names: Sequence[str] | None
 ) -> Arguments:
-    """Example arguments.
+    """Return the example arguments of a function.
 
     Raises:
         TosaConvertError: "option-conflict" for another number of names.

@@ -89,7 +89,7 @@ def _two_dimensional(
 def _grouped(
     s: Scope, a: Array, weight: Array, window: _Window, groups: int, batch_groups: int
 ) -> Array:
-    """Groups of channels, or of batches, one after another unless there is an operator for them."""
+    """Convolve groups of channels or batches one after another, unless an operator does them all."""
     channels, outputs = a.shape[-1], weight.shape[0]
     if groups == 1 and batch_groups == 1:
         return _convolved(s, a, weight, window)

@@ -43,7 +43,7 @@ def from_rows(s: Scope, a: Array, dtype: Any) -> Array:
 
 
 def index32(s: Scope, a: Array) -> Array:
-    """Indices as INT32. Unsigned ones beyond its range are beyond every array, too."""
+    """Convert indices to INT32. Unsigned ones beyond its range are beyond every array, too."""
     if a.dtype == np.uint32:
         largest = constant(np.int32(2**31 - 1))
         bits = s.viewed(a, INT32)
@@ -52,7 +52,7 @@ def index32(s: Scope, a: Array) -> Array:
 
 
 def clamped(s: Scope, a: Array, highest: Any) -> Array:
-    """Indices from 0 to `highest`, a number or an array."""
+    """Clamp indices to 0 up to `highest`, a number or an array."""
     return s.minimum(s.maximum(a, 0), highest)
 
 

@@ -146,7 +146,7 @@ def _update_rows(
 
 
 def _outside_is_dropped(s: Scope, found: Indexed, index: Array, tall: int) -> Array:
-    """Indices of windows that are not inside the array become different ones after the table."""
+    """Replace indices of windows outside the array by different ones after the table."""
     valid = found.valid
     shape = (*valid.shape, *(1,) * (found.index.rank - valid.rank))
     spread = layout.reshape(s, valid, shape)
@@ -193,7 +193,7 @@ def _combine(s: Scope, word: str) -> Callable[[Array, Array], Array]:
 
 
 def _unique(s: Scope, table: Array, index: Array, rows: Array, word: str) -> Array:
-    """Indices that all differ: rows are read, combined and written."""
+    """Scatter to indices that all differ: read the rows, combine them and write them."""
     tall, columns = table.shape
     extra = 0 if index.data is not None else index.size
     longer = layout.pad(s, as_rows(s, table), (0, 0), (extra, 0), 0)

@@ -186,7 +186,7 @@ def _inexact_checks(
     options: RunOptions,
     noisy_runs: int,
 ) -> dict[str, Callable[[], Check]]:
-    """Checks that refer to results of runs in FP64, which stay in the folder."""
+    """Return the checks against results of runs in FP64, which stay in the folder."""
     block = graph.main
     names = dict(inexact.values())
     operands = {

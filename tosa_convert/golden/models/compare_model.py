@@ -142,7 +142,7 @@ def _quantised(array: Array, scale: Scale | None, element: DType | None) -> Arra
 def _other_inputs(
     inputs: Mapping[str, Array], given: Mapping[str, Array], seed: int
 ) -> dict[str, Array]:
-    """Inputs of a further call: the same elements in another order, but for those that are given."""
+    """Make inputs of a further call: permute the elements of those that are not given."""
     random = np.random.default_rng(seed)
     return {
         name: array if name in given else random.permutation(array.reshape(-1)).reshape(array.shape)

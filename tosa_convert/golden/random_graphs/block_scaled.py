@@ -43,7 +43,7 @@ def _constants(g: RandomBuilder, element_type: str, shape: Sequence[int]) -> Pai
 
 
 def _pair(g: RandomBuilder, rank: int) -> Pair:
-    """Data and scales of this rank: an existing pair, or new constants."""
+    """Return data and scales of this rank: an existing pair, or new constants."""
     available = [pair for pair in g.scaled if len(pair[0].shape) == rank]
     if available and g.random.random() < 0.8:
         data, scale = g.random.choice(available)

@@ -19,7 +19,7 @@ def reduce_data(
     is_failing: Callable[[dict[str, Array]], bool],
     runs: int = RUNS,
 ) -> dict[str, Array]:
-    """Inputs on which the case still fails, with as few elements that are not zero as were found.
+    """Set elements of the inputs to zero as long as the case still fails.
 
     Halves of these elements are tried first, then smaller parts, until no single element can be zero
     or the runs are used up. Scales of block-scaled inputs stay as they are.

@@ -69,7 +69,7 @@ def whole_blocks(name: str) -> Check:
 
 
 def one_rank(data: str, scale: str) -> Check:
-    """Data and scales have one rank."""
+    """Require that data and scales have one rank."""
 
     def check(view: OperatorView) -> Iterator[Violation]:
         if not view.has(scale):

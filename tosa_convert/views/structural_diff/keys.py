@@ -82,7 +82,7 @@ class Keys:
     # -- constants ---------------------------------------------------------------------------------
 
     def _number_constants(self, graphs: Iterable[Graph]) -> None:
-        """Number the constants, with the same number for equal content.
+        """Assign a number to each constant, the same for equal content.
 
         Large constants are read as a whole only if a program has several with the same start. So two
         that differ may have one number, but only if nothing of their programs could take their place.
@@ -124,7 +124,7 @@ class Keys:
         return self.number(("shape", None if value is None else value.rank))
 
     def nodes(self, flow: Flow, graph: Graph) -> NodeKeys:
-        """Number each node of a block. The numbers of regions that its operators run must be known."""
+        """Assign keys to the nodes of a block, of whose regions the keys must be known."""
         keys = NodeKeys([], [], [], [])
         for node, operator in enumerate(flow.operators):
             names = flow.result_names(node)

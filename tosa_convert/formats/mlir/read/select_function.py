@@ -154,7 +154,7 @@ def _no_function(
 
 
 def _repeated_symbols(bytecode: Bytecode, operations: list[Operation]) -> Iterator[Finding]:
-    """Findings of symbols that two operations of a module define.
+    """Report symbols that two operations of a module define.
 
     Two variables of one symbol are reported where variables are read.
     """

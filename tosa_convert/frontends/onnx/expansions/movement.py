@@ -90,7 +90,7 @@ def column_to_image(e: Expansion) -> None:
 
 
 def scatter_nd(e: Expansion) -> None:
-    """Updates that are combined, one after the other: TOSA's SCATTER takes each position once."""
+    """Combine updates one after the other: TOSA's SCATTER takes each position once."""
     kind = _COMBINE.get(e.attribute("reduction", "none"))
     if kind is None:
         raise NotExpandedError("torch-mlir lowers it")
@@ -110,7 +110,7 @@ def scatter_nd(e: Expansion) -> None:
 
 
 def scatter_elements(e: Expansion) -> None:
-    """Updates that are combined, one row of indices after the other: in a row none occurs twice."""
+    """Combine updates one row of indices after the other: in a row none occurs twice."""
     kind = _COMBINE.get(e.attribute("reduction", "none"))
     if kind is None:
         raise NotExpandedError("torch-mlir lowers it")

@@ -114,7 +114,7 @@ class CustomForms:
             operation.attributes[name] = value
 
     def _values_and_types(self, operation: ParsedOperation) -> None:
-        """`%a, %b : T, T`, or nothing."""
+        """Parse `%a, %b : T, T`, or nothing."""
         self.cursor.skip()
         at = self.cursor.at
         operation.operands = self.operations.operands()
